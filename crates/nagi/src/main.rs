@@ -1,0 +1,3 @@
+//! The nagi command.
+
+fn main() {}

@@ -1,0 +1,7 @@
+//! RESP2 and RESP3, the protocols of Redis: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
+
+mod parse;
+mod write;
+
+pub use parse::{Limits, Parser, ProtocolError};
+pub use write::{Version, Writer};

@@ -1,0 +1,142 @@
+//! Replies to bytes. One writer serves both versions, so that a handler never asks which it is.
+
+use crate::{Chunk, Output};
+
+/// The version that a connection speaks; HELLO changes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// RESP2, until the client says otherwise.
+    #[default]
+    Two,
+    /// RESP3.
+    Three,
+}
+
+/// Appends replies to an [`Output`] in the connection's version.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut Output,
+    version: Version,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer of `version` onto the end of `out`.
+    pub fn new(out: &'a mut Output, version: Version) -> Self {
+        Writer { out, version }
+    }
+
+    /// Replies from here on are in `version`.
+    pub fn set_version(&mut self, version: Version) {
+        self.version = version;
+    }
+
+    /// `+OK`.
+    pub fn ok(&mut self) {
+        self.out.push(b"+OK\r\n");
+    }
+
+    /// A simple string; `text` holds no line break.
+    pub fn simple(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error, its code first (`ERR ...`); line breaks become spaces.
+    pub fn error(&mut self, text: &str) {
+        let buffer = self.out.buffer();
+        buffer.push(b'-');
+        buffer.extend(
+            text.bytes().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }),
+        );
+        buffer.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer.
+    pub fn integer(&mut self, value: i64) {
+        self.number(b':', value);
+    }
+
+    /// A bulk string.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.header(b'$', bytes.len());
+        self.out.push(bytes);
+        self.out.push(b"\r\n");
+    }
+
+    /// A bulk string of `len` bytes in chunks, which are sent from where they lie.
+    pub fn bulk_chunks(&mut self, len: usize, chunks: impl IntoIterator<Item = Chunk>) {
+        self.header(b'$', len);
+        for chunk in chunks {
+            self.out.splice(chunk);
+        }
+        self.out.push(b"\r\n");
+    }
+
+    /// The absence of a value: RESP2's null bulk string, RESP3's null.
+    pub fn null(&mut self) {
+        self.out.push(match self.version {
+            Version::Two => b"$-1\r\n",
+            Version::Three => b"_\r\n",
+        });
+    }
+
+    /// The absence of an array: RESP2's null array, RESP3's null.
+    pub fn null_array(&mut self) {
+        self.out.push(match self.version {
+            Version::Two => b"*-1\r\n",
+            Version::Three => b"_\r\n",
+        });
+    }
+
+    /// Opens an array of `len` replies.
+    pub fn array(&mut self, len: usize) {
+        self.header(b'*', len);
+    }
+
+    /// Opens a map of `pairs` keys and values; in RESP2 an array of twice as many.
+    pub fn map(&mut self, pairs: usize) {
+        match self.version {
+            Version::Two => self.header(b'*', pairs * 2),
+            Version::Three => self.header(b'%', pairs),
+        }
+    }
+
+    /// Opens a set of `len` replies; in RESP2 an array.
+    pub fn set(&mut self, len: usize) {
+        let kind = if self.version == Version::Three { b'~' } else { b'*' };
+        self.header(kind, len);
+    }
+
+    /// A verbatim string of plain text; in RESP2 a bulk string.
+    pub fn text(&mut self, text: &str) {
+        if self.version == Version::Two {
+            return self.bulk(text.as_bytes());
+        }
+        self.header(b'=', text.len() + 4);
+        self.out.push(b"txt:");
+        self.out.push(text.as_bytes());
+        self.out.push(b"\r\n");
+    }
+
+    /// Replies encoded elsewhere by a writer of the same version.
+    pub fn encoded(&mut self, bytes: &[u8]) {
+        self.out.push(bytes);
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        let buffer = self.out.buffer();
+        buffer.push(kind);
+        buffer.extend_from_slice(text);
+        buffer.extend_from_slice(b"\r\n");
+    }
+
+    fn header(&mut self, kind: u8, len: usize) {
+        self.number(kind, i64::try_from(len).unwrap_or(i64::MAX));
+    }
+
+    fn number(&mut self, kind: u8, value: i64) {
+        let buffer = self.out.buffer();
+        buffer.push(kind);
+        buffer.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        buffer.extend_from_slice(b"\r\n");
+    }
+}
