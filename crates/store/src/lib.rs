@@ -1,1 +1,28 @@
-//! Placeholder.
+//! The keyspace: every database, key and value, and the only ways to change them.
+//!
+//! The store knows no wire format and no socket. Callers are the workers, each with its own
+//! [`Counters`], working through a [`Database`] handle; `types/` holds one file of operations per
+//! type of value, each of which takes the latches that it needs, passes the door (`Slot`) for
+//! every change, and lets go before it returns.
+
+mod clock;
+mod counters;
+mod database;
+mod entry;
+mod key;
+mod latch;
+mod number;
+mod rope;
+mod shard;
+mod slot;
+mod store;
+pub mod types;
+
+pub use clock::Clock;
+pub use counters::{Counters, Totals};
+pub use database::Database;
+pub use entry::{EntryView, Kind, Value};
+pub use key::Key;
+pub use number::{parse_i64, parse_u64};
+pub use rope::Rope;
+pub use store::{Options, Scope, Store};

@@ -62,6 +62,11 @@ impl<'a> Writer<'a> {
         self.out.push(b"\r\n");
     }
 
+    /// A bulk string that spells an integer.
+    pub fn bulk_integer(&mut self, value: i64) {
+        self.bulk(itoa::Buffer::new().format(value).as_bytes());
+    }
+
     /// A bulk string of `len` bytes in chunks, which are sent from where they lie.
     pub fn bulk_chunks(&mut self, len: usize, chunks: impl IntoIterator<Item = Chunk>) {
         self.header(b'$', len);

@@ -1,0 +1,58 @@
+//! A client as handlers see it, and as other clients see it in CLIENT LIST.
+
+use nagi_proto::resp::Version;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+
+/// The state of one connection that commands read and change. Owned by its worker.
+#[derive(Debug)]
+pub struct Client {
+    /// The database chosen by SELECT.
+    pub database: usize,
+    /// The protocol version chosen by HELLO.
+    pub version: Version,
+    /// Whether the connection is to be closed once its replies are sent.
+    pub closing: bool,
+    /// What other clients may see.
+    pub info: Arc<ClientInfo>,
+}
+
+/// What is known of a connection across workers. Its worker writes, anyone reads.
+#[derive(Debug, Default)]
+pub struct ClientInfo {
+    /// Unique and ascending over the life of the process.
+    pub id: u64,
+    /// The peer's address, as in `127.0.0.1:50412`.
+    pub address: String,
+    /// The address that it connected to.
+    pub local_address: String,
+    /// Its descriptor.
+    pub descriptor: i32,
+    /// When it connected, in milliseconds since 1970.
+    pub connected_at_ms: u64,
+    /// When it last sent something, in milliseconds since 1970.
+    pub active_at_ms: AtomicU64,
+    /// Its database.
+    pub database: AtomicUsize,
+    /// 2 or 3.
+    pub resp: AtomicU32,
+    /// Bytes received and not yet executed.
+    pub query_bytes: AtomicUsize,
+    /// Bytes of replies not yet sent.
+    pub output_bytes: AtomicUsize,
+    /// Index of the last command's row in [`crate::table::ALL`], plus one; 0 for none.
+    pub last_command: AtomicU32,
+    /// What it said of itself.
+    pub names: Mutex<ClientNames>,
+}
+
+/// What a client says of itself with CLIENT SETNAME and SETINFO.
+#[derive(Clone, Debug, Default)]
+pub struct ClientNames {
+    /// CLIENT SETNAME.
+    pub name: String,
+    /// CLIENT SETINFO LIB-NAME.
+    pub library_name: String,
+    /// CLIENT SETINFO LIB-VER.
+    pub library_version: String,
+}

@@ -1,0 +1,42 @@
+//! Error replies: what was wrong, with Redis' code in front, since clients compare these texts.
+
+use nagi_store::types::Refusal;
+use std::borrow::Cow;
+
+/// An error reply, its code first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(pub Cow<'static, str>);
+
+impl Error {
+    /// An argument that is no option here, or an option without its value.
+    pub const SYNTAX: Error = Error::fixed("ERR syntax error");
+    /// A number that is not one, or beyond 64 bits.
+    pub const NOT_AN_INTEGER: Error = Error::fixed("ERR value is not an integer or out of range");
+    /// A sum beyond 64 bits.
+    pub const OVERFLOW: Error = Error::fixed("ERR increment or decrement would overflow");
+    /// A string that would pass `proto-max-bulk-len`.
+    pub const TOO_LONG: Error =
+        Error::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+
+    /// An error with a text known in advance.
+    #[must_use]
+    pub const fn fixed(text: &'static str) -> Self {
+        Error(Cow::Borrowed(text))
+    }
+
+    /// An error with a text made for the occasion.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Error(Cow::Owned(text.into()))
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotANumber => Error::NOT_AN_INTEGER,
+            Refusal::Overflow => Error::OVERFLOW,
+            Refusal::TooLong => Error::TOO_LONG,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What each worker counts, on cache lines of its own, summed up when somebody asks.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// One worker's counters. Only that worker adds; anyone may read.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: Counter,)+
+        }
+
+        /// The sum over all workers.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct Totals {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        impl Totals {
+            /// Adds one worker's counters.
+            pub fn add(&mut self, counters: &Counters) {
+                $(self.$name += counters.$name.get();)+
+            }
+        }
+
+        impl Counters {
+            /// Starts again from zero (CONFIG RESETSTAT).
+            pub fn reset(&self) {
+                $(self.$name.0.store(0, Ordering::Relaxed);)+
+            }
+        }
+    };
+}
+
+counters! {
+    /// Lookups by a reading command that found their key.
+    hits,
+    /// Lookups by a reading command that did not.
+    misses,
+    /// Keys removed because their time had come.
+    expired,
+    /// Keys removed to make room.
+    evicted,
+}
+
+/// A number with one writer.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `amount`; without an atomic read-modify-write, since nobody else adds.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// The number now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,114 @@
+//! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
+
+use crate::counters::Counters;
+use crate::entry::EntryView;
+use crate::key::Key;
+use crate::latch::Held;
+use crate::shard::Shard;
+use crate::slot::Slot;
+use crate::store::Store;
+
+/// A database, at the time of the batch that is being executed.
+#[derive(Clone, Copy, Debug)]
+pub struct Database<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) counters: &'a Counters,
+    pub(crate) index: usize,
+    pub(crate) now_ms: u64,
+}
+
+impl<'a> Database<'a> {
+    /// Hashes a key.
+    #[must_use]
+    #[inline]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.store.key(bytes)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The time of the batch, in milliseconds since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// The store that it is part of.
+    #[must_use]
+    pub fn store(&self) -> &'a Store {
+        self.store
+    }
+
+    /// Runs `work` on a key's place, its latch held.
+    pub(crate) fn write<R>(&self, key: Key<'_>, work: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        let mut garbage = Vec::new();
+        let mut held = self.store.latch_of(key).lock();
+        let (mut slot, expired) = Slot::open(&mut held, self.index, key, self.now_ms, &mut garbage);
+        self.counters.expired.add(u64::from(expired));
+        let result = work(&mut slot);
+        drop(held);
+        drop(garbage);
+        result
+    }
+
+    /// Shows `look` what stands under a key, its latch held; counts a hit or a miss.
+    pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
+        self.write(key, |slot| {
+            let entry = slot.entry();
+            self.count_lookup(entry.is_some());
+            look(entry)
+        })
+    }
+
+    /// Runs `work` with the latches of all `keys` held, taken in ascending order; it may open the
+    /// slot of one key at a time.
+    pub(crate) fn write_all<R>(
+        &self,
+        keys: &[Key<'_>],
+        work: impl FnOnce(&mut Slots<'_>) -> R,
+    ) -> R {
+        let mut shards: Vec<usize> = keys.iter().map(|key| self.store.shard_of(*key)).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let held = shards
+            .iter()
+            .filter_map(|shard| Some((*shard, self.store.shards.get(*shard)?.lock())))
+            .collect();
+        let mut slots = Slots { database: *self, held, garbage: Vec::new() };
+        let result = work(&mut slots);
+        let Slots { held, garbage, .. } = slots;
+        drop(held);
+        drop(garbage);
+        result
+    }
+
+    pub(crate) fn count_lookup(&self, found: bool) {
+        if found { self.counters.hits.add(1) } else { self.counters.misses.add(1) }
+    }
+}
+
+/// Several keys' places, all latches held.
+pub(crate) struct Slots<'a> {
+    database: Database<'a>,
+    held: Vec<(usize, Held<'a, Shard>)>,
+    garbage: Vec<crate::entry::Record>,
+}
+
+impl Slots<'_> {
+    /// Runs `work` on the place of `key`, which must be among those that were asked for.
+    pub(crate) fn with<R>(&mut self, key: Key<'_>, work: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        let database = self.database;
+        let shard = database.store.shard_of(key);
+        let place = self.held.binary_search_by_key(&shard, |(index, _)| *index);
+        #[expect(clippy::expect_used, reason = "a key that was not locked is a bug of the caller")]
+        let (_, held) = place.ok().and_then(|at| self.held.get_mut(at)).expect("a locked shard");
+        let (mut slot, expired) =
+            Slot::open(held, database.index, key, database.now_ms, &mut self.garbage);
+        database.counters.expired.add(u64::from(expired));
+        work(&mut slot)
+    }
+}

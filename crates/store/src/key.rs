@@ -1,0 +1,38 @@
+//! A key together with its hash, so that it is hashed once per request.
+
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher as _;
+
+/// A key and its keyed hash.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) hash: u64,
+}
+
+impl<'a> Key<'a> {
+    /// The key's bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+/// The hash function of one store: SipHash-1-3 under a random seed, so that nobody outside can
+/// choose keys that collide.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hasher {
+    seed: (u64, u64),
+}
+
+impl Hasher {
+    pub(crate) fn new(seed: u128) -> Self {
+        Hasher { seed: ((seed >> 64) as u64, seed as u64) }
+    }
+
+    pub(crate) fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        let mut hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
+        hasher.write(bytes);
+        Key { bytes, hash: hasher.finish() }
+    }
+}

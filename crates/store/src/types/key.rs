@@ -1,0 +1,149 @@
+//! What can be done to any key, whatever its value; and walks over all keys of a database.
+
+use super::string::Expiry;
+use crate::database::Database;
+use crate::entry::{EntryView, Kind};
+use crate::key::Key;
+use std::ops::Bound;
+
+/// Which expiry times EXPIRE may replace, as its options NX, XX, GT and LT say. A key without one
+/// counts as expiring never, that is last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExpireWhen {
+    /// Only where there is none yet (NX).
+    pub absent: bool,
+    /// Only where there is one (XX).
+    pub present: bool,
+    /// Only to a later time (GT).
+    pub later: bool,
+    /// Only to an earlier time (LT).
+    pub earlier: bool,
+}
+
+/// A place in a walk over a database. The walk begins and ends at 0.
+pub type Cursor = u64;
+
+impl Database<'_> {
+    /// Removes one key; whether it was there.
+    pub fn delete(&self, key: Key<'_>) -> bool {
+        self.write(key, |slot| slot.remove())
+    }
+
+    /// Removes several keys at one moment; how many were there.
+    pub fn delete_many(&self, keys: &[Key<'_>]) -> usize {
+        self.write_all(keys, |slots| {
+            keys.iter().filter(|key| slots.with(**key, |slot| slot.remove())).count()
+        })
+    }
+
+    /// How many of `keys` exist, at one moment; a key named twice counts twice.
+    #[must_use]
+    pub fn count_existing(&self, keys: &[Key<'_>]) -> usize {
+        let mut count = 0;
+        self.get_many(keys, |entry| count += usize::from(entry.is_some()));
+        count
+    }
+
+    /// The type of a value, if there is one.
+    #[must_use]
+    pub fn kind(&self, key: Key<'_>) -> Option<Kind> {
+        self.read(key, |entry| entry.map(|entry| entry.kind()))
+    }
+
+    /// When a key expires: `None` if there is no such key, `Some(None)` if never.
+    #[must_use]
+    pub fn expire_at_ms(&self, key: Key<'_>) -> Option<Option<u64>> {
+        self.read(key, |entry| entry.map(|entry| entry.expire_at_ms()))
+    }
+
+    /// Makes a key expire at a time, which removes it if that has passed; whether it was done.
+    pub fn expire(&self, key: Key<'_>, at_ms: u64, when: ExpireWhen) -> bool {
+        self.write(key, |slot| {
+            let Some(old_ms) = slot.entry().map(|entry| entry.expire_at_ms()) else { return false };
+            let allowed = when.allows(old_ms, at_ms);
+            if allowed {
+                self.apply_expiry(slot, Expiry::AtMs(at_ms));
+            }
+            allowed
+        })
+    }
+
+    /// Takes a key's expiry away; whether it had one.
+    pub fn persist(&self, key: Key<'_>) -> bool {
+        self.write(key, |slot| {
+            let had = slot.entry().is_some_and(|entry| entry.expire_at_ms().is_some());
+            if had {
+                slot.set_expiry(None);
+            }
+            had
+        })
+    }
+
+    /// How many keys the database holds, those that have expired unnoticed included.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let sizes = self
+            .store
+            .shards
+            .iter()
+            .map(|latch| latch.lock().tables.get(self.index).map_or(0, |table| table.len()));
+        sizes.sum()
+    }
+
+    /// How many keys of the database have an expiry.
+    #[must_use]
+    pub fn volatile_size(&self) -> usize {
+        let volatile = |shard: &crate::shard::Shard| {
+            shard.tables.get(self.index).map_or(0, |table| {
+                table.values().filter(|record| record.attributes.expire_at_ms.is_some()).count()
+            })
+        };
+        self.store.shards.iter().map(|latch| volatile(&latch.lock())).sum()
+    }
+
+    /// Goes on with a walk from `cursor`, showing `look` about `count` entries, and returns where
+    /// to go on; 0 when all have been shown.
+    ///
+    /// What is there from the walk's beginning to its end is shown at least once, whatever is
+    /// written meanwhile; the rest may or may not be, and an entry may be shown twice.
+    pub fn scan(
+        &self,
+        cursor: Cursor,
+        count: usize,
+        mut look: impl FnMut(EntryView<'_>),
+    ) -> Cursor {
+        // The cursor is the leading 48 bits of a hash; entries whose hashes share those are shown
+        // together.
+        let mut from = cursor << 16;
+        let mut shown = 0;
+        let first = self.store.shard_of(Key { bytes: &[], hash: from });
+        for latch in self.store.shards.iter().skip(first) {
+            let held = latch.lock();
+            let Some(table) = held.tables.get(self.index) else { continue };
+            for ((hash, key), record) in
+                table.range((Bound::Included((from, Box::default())), Bound::Unbounded))
+            {
+                if shown >= count && hash >> 16 != from >> 16 {
+                    return hash >> 16;
+                }
+                from = *hash;
+                if record.attributes.expire_at_ms.is_none_or(|at| at > self.now_ms) {
+                    look(EntryView { key, record });
+                }
+                shown += 1;
+            }
+        }
+        0
+    }
+}
+
+impl ExpireWhen {
+    fn allows(self, old_ms: Option<u64>, new_ms: u64) -> bool {
+        let later = old_ms.is_some_and(|old| new_ms > old);
+        let earlier = old_ms.is_none_or(|old| new_ms < old);
+        !(self.absent && old_ms.is_some()
+            || self.present && old_ms.is_none()
+            || self.later && !later
+            || self.earlier && !earlier)
+    }
+}

@@ -1,0 +1,20 @@
+//! Operations on values, one file per type, as methods of [`Database`](crate::Database).
+//!
+//! Each is one call for a command's handler, takes the latches that it needs and holds none when
+//! it returns. What a caller passes to look at an entry runs under the latch: it copies or shares
+//! what it wants and does nothing slow.
+
+pub mod counter;
+pub mod key;
+pub mod string;
+
+/// Why an operation changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The value is not a number that this operation can count with.
+    NotANumber,
+    /// The result would not fit.
+    Overflow,
+    /// The string would pass the greatest length.
+    TooLong,
+}

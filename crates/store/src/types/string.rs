@@ -1,0 +1,268 @@
+//! Strings: whole values in and out, for Redis' commands and memcached's alike.
+
+use super::Refusal;
+use crate::database::Database;
+use crate::entry::{Attributes, EntryView, NewValue};
+use crate::key::Key;
+use crate::slot::Slot;
+
+/// When a write may happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// In any case.
+    #[default]
+    Always,
+    /// Only where nothing stands.
+    IfAbsent,
+    /// Only where something stands.
+    IfPresent,
+}
+
+/// What becomes of a key's expiry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expiry {
+    /// It has none afterwards.
+    #[default]
+    Never,
+    /// It keeps the one that it has.
+    Keep,
+    /// It expires at this time, in milliseconds since 1970; at once if that has passed.
+    AtMs(u64),
+}
+
+/// How a string is set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetOptions {
+    /// When to set it at all.
+    pub condition: Condition,
+    /// When it expires.
+    pub expiry: Expiry,
+    /// memcached's client flags; Redis' commands leave 0.
+    pub flags: u32,
+}
+
+/// What a compare-and-swap came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// The version was still the expected one: the value was set.
+    Stored,
+    /// Somebody has changed it since.
+    Changed,
+    /// There is nothing under the key.
+    Missing,
+}
+
+/// The end of a string at which bytes are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Before the first byte.
+    Front,
+    /// Behind the last byte.
+    Back,
+}
+
+impl Database<'_> {
+    /// Shows `look` the entry under `key`.
+    pub fn get<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
+        self.read(key, look)
+    }
+
+    /// Shows `look` each key's entry, in the order of `keys`, all at one moment.
+    pub fn get_many(&self, keys: &[Key<'_>], mut look: impl FnMut(Option<EntryView<'_>>)) {
+        self.write_all(keys, |slots| {
+            for key in keys {
+                slots.with(*key, |slot| {
+                    let entry = slot.entry();
+                    self.count_lookup(entry.is_some());
+                    look(entry);
+                });
+            }
+        });
+    }
+
+    /// Shows `look` the entry with a number for its version, given to it now if it has none
+    /// (memcached's `gets`).
+    pub fn get_versioned<R>(
+        &self,
+        key: Key<'_>,
+        look: impl FnOnce(Option<(EntryView<'_>, u64)>) -> R,
+    ) -> R {
+        self.write(key, |slot| {
+            let cas = slot.ensure_cas();
+            let entry = slot.entry();
+            self.count_lookup(entry.is_some());
+            look(entry.map(|entry| (entry, cas)))
+        })
+    }
+
+    /// Shows `look` the entry, then changes when it expires (GETEX, memcached's `gat`). `Keep`
+    /// changes nothing.
+    pub fn get_and_touch<R>(
+        &self,
+        key: Key<'_>,
+        expiry: Expiry,
+        look: impl FnOnce(Option<EntryView<'_>>) -> R,
+    ) -> R {
+        self.write(key, |slot| {
+            let entry = slot.entry();
+            self.count_lookup(entry.is_some());
+            let result = look(entry);
+            self.apply_expiry(slot, expiry);
+            result
+        })
+    }
+
+    /// Shows `look` the entry, then removes it (GETDEL).
+    pub fn get_and_delete<R>(
+        &self,
+        key: Key<'_>,
+        look: impl FnOnce(Option<EntryView<'_>>) -> R,
+    ) -> R {
+        self.write(key, |slot| {
+            let entry = slot.entry();
+            self.count_lookup(entry.is_some());
+            let result = look(entry);
+            slot.remove();
+            result
+        })
+    }
+
+    /// Sets a string, whatever stood there before; whether the condition allowed it.
+    pub fn set(&self, key: Key<'_>, value: &[u8], options: SetOptions) -> bool {
+        self.set_and_get(key, value, options, |_| ()).0
+    }
+
+    /// Shows `look` what stands under the key, then sets it as [`Database::set`] does.
+    pub fn set_and_get<R>(
+        &self,
+        key: Key<'_>,
+        value: &[u8],
+        options: SetOptions,
+        look: impl FnOnce(Option<EntryView<'_>>) -> R,
+    ) -> (bool, R) {
+        let value = NewValue::from_bytes(value);
+        self.write(key, |slot| {
+            let result = look(slot.entry());
+            let allowed = options.condition.allows(slot);
+            if allowed {
+                self.put(slot, value, options);
+            }
+            (allowed, result)
+        })
+    }
+
+    /// Sets several strings at one moment; where `if_all_absent`, only if none of the keys exists
+    /// (MSETNX). Whether they were set.
+    pub fn set_many(&self, pairs: &[(Key<'_>, &[u8])], if_all_absent: bool) -> bool {
+        let keys: Vec<_> = pairs.iter().map(|(key, _)| *key).collect();
+        let values: Vec<_> = pairs.iter().map(|(_, value)| NewValue::from_bytes(value)).collect();
+        self.write_all(&keys, |slots| {
+            let exists = |key: &Key<'_>| slots.with(*key, |slot| slot.entry().is_some());
+            if if_all_absent && keys.iter().any(exists) {
+                return false;
+            }
+            for (key, value) in keys.iter().zip(values) {
+                slots.with(*key, |slot| slot.put(value, Attributes::default()));
+            }
+            true
+        })
+    }
+
+    /// Sets a string if its version is still `expected` (memcached's `cas`).
+    pub fn compare_and_swap(
+        &self,
+        key: Key<'_>,
+        value: &[u8],
+        expected: u64,
+        options: SetOptions,
+    ) -> Swap {
+        let value = NewValue::from_bytes(value);
+        self.write(key, |slot| match slot.entry().map(|entry| entry.cas()) {
+            None => Swap::Missing,
+            Some(cas) if cas != Some(expected) => Swap::Changed,
+            Some(_) => {
+                self.put(slot, value, options);
+                Swap::Stored
+            }
+        })
+    }
+
+    /// Adds bytes to the end of a string, making it if `condition` allows; its length afterwards,
+    /// or `None` if the condition forbade it.
+    ///
+    /// # Errors
+    /// [`Refusal::TooLong`] beyond `limit_bytes`.
+    pub fn extend(
+        &self,
+        key: Key<'_>,
+        bytes: &[u8],
+        end: End,
+        condition: Condition,
+        limit_bytes: usize,
+    ) -> Result<Option<usize>, Refusal> {
+        self.write(key, |slot| {
+            if !condition.allows(slot) {
+                return Ok(None);
+            }
+            let Some(old) = slot.entry().map(|entry| entry.value().len()) else {
+                slot.put(NewValue::from_bytes(bytes), Attributes::default());
+                return Ok(Some(bytes.len()));
+            };
+            let len = old + bytes.len();
+            if len > limit_bytes {
+                return Err(Refusal::TooLong);
+            }
+            match end {
+                End::Back => slot.append(bytes),
+                End::Front => prepend(slot, bytes),
+            }
+            Ok(Some(len))
+        })
+    }
+
+    /// Length of a string in bytes; 0 where there is none.
+    #[must_use]
+    pub fn len(&self, key: Key<'_>) -> usize {
+        self.read(key, |entry| entry.map_or(0, |entry| entry.value().len()))
+    }
+
+    fn put(&self, slot: &mut Slot<'_>, value: NewValue<'_>, options: SetOptions) {
+        let expire_at_ms = match options.expiry {
+            Expiry::Never => None,
+            Expiry::Keep => slot.entry().and_then(|entry| entry.expire_at_ms()),
+            Expiry::AtMs(at) => Some(at),
+        };
+        if expire_at_ms.is_some_and(|at| at <= self.now_ms) {
+            slot.remove();
+        } else {
+            slot.put(value, Attributes { expire_at_ms, flags: options.flags, cas: None });
+        }
+    }
+
+    pub(super) fn apply_expiry(&self, slot: &mut Slot<'_>, expiry: Expiry) {
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::Never => slot.set_expiry(None),
+            Expiry::AtMs(at) if at <= self.now_ms => {
+                slot.remove();
+            }
+            Expiry::AtMs(at) => slot.set_expiry(Some(at)),
+        }
+    }
+}
+
+impl Condition {
+    fn allows(self, slot: &Slot<'_>) -> bool {
+        match self {
+            Condition::Always => true,
+            Condition::IfAbsent => slot.entry().is_none(),
+            Condition::IfPresent => slot.entry().is_some(),
+        }
+    }
+}
+
+fn prepend(slot: &mut Slot<'_>, bytes: &[u8]) {
+    let Some(entry) = slot.entry() else { return };
+    let whole = entry.value().with_bytes(|old| [bytes, old].concat());
+    slot.set_value(NewValue::from_bytes(&whole));
+}
