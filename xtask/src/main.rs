@@ -1,3 +1,50 @@
-//! Everything that a contributor runs.
+//! Everything that a contributor runs, one sub-command a need, one file a sub-command.
 
-fn main() {}
+mod process;
+mod setup;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// nagi's tasks: `cargo xtask TASK`.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Bring what the tests need into .setup/, without root and without starting a service
+    Setup,
+    /// Run every check, or only the steps that are named
+    Test {
+        /// Steps to run (default: all of them, in this order)
+        #[arg(value_parser = test::step_names())]
+        steps: Vec<String>,
+    },
+    /// What continuous integration runs: the same as `test`
+    Ci,
+    /// Check the rules of the house that neither rustfmt nor clippy knows
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().task {
+        Task::Setup => setup::run(),
+        Task::Test { steps } => test::run(&steps),
+        Task::Ci => test::run(&[]),
+        Task::Tidy => tidy::run(),
+    };
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    eprintln!("\nerror: {error}");
+    for cause in error.chain().skip(1) {
+        eprintln!("because: {cause}");
+    }
+    ExitCode::FAILURE
+}

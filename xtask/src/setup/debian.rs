@@ -1,0 +1,184 @@
+//! Debian packages unpacked into `.setup/debian`, with a small script for each program.
+//!
+//! apt works out which dependencies the machine lacks. It is given lists and a cache of its own,
+//! so it needs no root, and neither empty nor stale lists of the machine matter.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::PROGRAMS;
+use crate::process;
+
+/// Unpacked whether the machine has them or not, so that tests know their versions.
+const TOOLS: [&str; 4] = ["redis-tools", "redis-server", "memcached", "libmemcached-tools"];
+
+/// Unpacked where the machine lacks them. The second is pip as a wheel that needs no installing.
+const PYTHON: [&str; 2] = ["python3", "python3-pip-whl"];
+
+/// Whether packages of this machine's system are Debian's.
+pub(super) fn is_debian() -> bool {
+    let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let is_of_debian = system.lines().any(|line| {
+        line == "ID=debian" || (line.starts_with("ID_LIKE=") && line.contains("debian"))
+    });
+    is_of_debian && process::in_path("apt-get") && process::in_path("dpkg")
+}
+
+/// A line that changes when the system under us does.
+pub(super) fn release() -> String {
+    let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    system.lines().find(|line| line.starts_with("PRETTY_NAME=")).unwrap_or("unknown").to_owned()
+}
+
+/// Unpacks [`TOOLS`], and of [`PYTHON`] and the libraries of both what the machine lacks.
+pub(super) fn unpack(setup_folder: &Path) -> Result<()> {
+    println!(
+        "setup: unpacks Debian's {} and what they need into .setup/;\n\
+         setup: nothing is installed on the machine and no service is started",
+        TOOLS.join(", ")
+    );
+    let apt = Apt::new(setup_folder)?;
+    apt.update()?;
+    let mut packages = apt.missing(TOOLS.iter().chain(&PYTHON))?;
+    packages.extend(TOOLS.map(str::to_owned));
+    packages.sort();
+    packages.dedup();
+    let tree = tree(setup_folder);
+    fs::create_dir_all(&tree)?;
+    for archive in apt.download(&packages)? {
+        process::output(Command::new("dpkg").arg("-x").arg(&archive).arg(&tree))
+            .with_context(|| format!("cannot unpack {}", archive.display()))?;
+    }
+    for (program, package) in PROGRAMS {
+        write_script(setup_folder, program, package)?;
+    }
+    fs::remove_dir_all(&apt.folder).context("cannot remove the downloads of setup")
+}
+
+/// Where the packages' files are.
+pub(super) fn tree(setup_folder: &Path) -> PathBuf {
+    setup_folder.join("debian")
+}
+
+/// A script in `.setup/bin` that runs `program` with the libraries unpacked beside it, or the
+/// machine's own where apt said that it has the package.
+fn write_script(setup_folder: &Path, program: &str, package: &str) -> Result<()> {
+    let relative = Path::new("usr/bin").join(program);
+    let unpacked = tree(setup_folder).join(&relative);
+    let installed = Path::new("/").join(&relative);
+    let target = if unpacked.is_file() {
+        unpacked
+    } else if installed.is_file() {
+        installed
+    } else {
+        bail!("neither .setup/ nor the machine has /usr/bin/{program} of package {package}");
+    };
+    write_wrapper(setup_folder, program, &target)
+}
+
+/// A script `.setup/bin/NAME` that becomes `target`, which finds the unpacked libraries.
+pub(super) fn write_wrapper(setup_folder: &Path, name: &str, target: &Path) -> Result<()> {
+    let libraries = library_path(setup_folder);
+    let export = match libraries.as_str() {
+        "" => String::new(),
+        _ => format!("export LD_LIBRARY_PATH='{libraries}'\n"),
+    };
+    let script = format!("#!/bin/sh\n{export}exec '{}' \"$@\"\n", target.display());
+    let path = setup_folder.join("bin").join(name);
+    fs::write(&path, script).with_context(|| format!("cannot write {}", path.display()))?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+/// Every folder of the unpacked tree that holds shared libraries.
+fn library_path(setup_folder: &Path) -> String {
+    let tree = tree(setup_folder);
+    let folders =
+        ["usr/lib", "lib"].into_iter().filter_map(|part| fs::read_dir(tree.join(part)).ok());
+    let of_architecture = folders.flatten().filter_map(|entry| {
+        let path = entry.ok()?.path();
+        path.to_string_lossy().contains("-linux-gnu").then(|| path.display().to_string())
+    });
+    of_architecture.collect::<Vec<_>>().join(":")
+}
+
+/// apt-get with its lists and cache in a folder of ours.
+struct Apt {
+    folder: PathBuf,
+}
+
+impl Apt {
+    fn new(setup_folder: &Path) -> Result<Self> {
+        let folder = setup_folder.join("apt");
+        for part in ["lists/partial", "cache/archives/partial", "archives"] {
+            fs::create_dir_all(folder.join(part))?;
+        }
+        Ok(Self { folder })
+    }
+
+    fn command(&self, action: &str) -> Command {
+        let mut command = Command::new("apt-get");
+        command
+            .arg("-o")
+            .arg(format!("Dir::State::lists={}", self.folder.join("lists").display()))
+            .arg("-o")
+            .arg(format!("Dir::Cache={}", self.folder.join("cache").display()))
+            // The folder is ours alone: no lock of the machine's, no change of user.
+            .args(["-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User="])
+            .arg(action)
+            .env("LC_ALL", "C")
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    }
+
+    fn update(&self) -> Result<()> {
+        process::output(&mut self.command("update")).context(
+            "apt-get cannot fetch the package lists: check the network and apt's sources",
+        )?;
+        Ok(())
+    }
+
+    /// The packages among `wanted` and their dependencies that the machine lacks.
+    fn missing<'a>(&self, wanted: impl Iterator<Item = &'a &'a str>) -> Result<Vec<String>> {
+        let mut command = self.command("install");
+        let plan = process::output(command.args(["-s", "--no-install-recommends"]).args(wanted))
+            .context("apt-get cannot work out what to unpack: `apt-get check` may say why")?;
+        Ok(packages_to_install(&plan))
+    }
+
+    fn download(&self, packages: &[String]) -> Result<Vec<PathBuf>> {
+        let archives = self.folder.join("archives");
+        let mut command = self.command("download");
+        process::output(command.args(packages).current_dir(&archives))
+            .context("apt-get cannot download packages: check the network")?;
+        fs::read_dir(&archives)?.map(|entry| Ok(entry?.path())).collect()
+    }
+}
+
+/// Reads the `Inst NAME [OLD] (NEW ...)` lines of `apt-get -s install`; a package that would only
+/// be upgraded is there already.
+fn packages_to_install(plan: &str) -> Vec<String> {
+    plan.lines()
+        .filter_map(|line| line.strip_prefix("Inst "))
+        .filter_map(|rest| rest.split_once(' '))
+        .filter(|(_, versions)| !versions.starts_with('['))
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::packages_to_install;
+
+    #[test]
+    fn the_plan_names_new_packages_and_leaves_upgrades() {
+        let plan = "Inst memcached (1.6.18-1 Debian:12 [amd64])\n\
+                    Inst libssl3 [3.0.15-1] (3.0.16-1 Debian:12 [amd64])\n\
+                    Conf memcached (1.6.18-1 Debian:12 [amd64])\n";
+        assert_eq!(packages_to_install(plan), ["memcached"]);
+    }
+}

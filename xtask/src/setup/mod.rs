@@ -1,0 +1,72 @@
+//! `cargo xtask setup`: the clients and servers that the tests talk to, in an ignored folder.
+//!
+//! Nothing is installed on the machine: packages are unpacked, so no service starts on port 6379
+//! or 11211, no root is needed, and deleting `.setup/` undoes everything.
+
+mod debian;
+mod python;
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{process, workspace};
+
+/// Raised when what setup does changes, so that it runs again where it has run before.
+const SETUP_VERSION: u32 = 1;
+
+/// The programs that tests start, and what to install for them by hand where we cannot.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("redis-cli", "redis-tools"),
+    ("redis-server", "redis-server"),
+    ("memcached", "memcached"),
+    ("memccat", "libmemcached-tools"),
+    ("memccp", "libmemcached-tools"),
+    ("memcslap", "libmemcached-tools"),
+    ("python3", "python3"),
+];
+
+/// Makes `.setup/` complete; quick when it is already.
+pub(crate) fn run() -> Result<()> {
+    let folder = workspace::setup_folder();
+    let requirements = workspace::root().join("tests/python/requirements.txt");
+    let requirements = fs::read_to_string(&requirements)
+        .with_context(|| format!("cannot read {}", requirements.display()))?;
+    let stamp_path = folder.join("stamp");
+    let stamp = format!("setup {SETUP_VERSION}\n{}\n{requirements}", debian::release());
+    if fs::read_to_string(&stamp_path).is_ok_and(|found| found == stamp) {
+        println!("setup: .setup/ is complete (delete it to start afresh)");
+        return Ok(());
+    }
+
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("cannot remove the old .setup/")?;
+    }
+    fs::create_dir_all(folder.join("bin")).context("cannot create .setup/")?;
+    if debian::is_debian() {
+        debian::unpack(&folder)?;
+    } else {
+        require_programs_in_path()?;
+    }
+    python::make_environment(&folder)?;
+    fs::write(&stamp_path, stamp).context("cannot write .setup/stamp")?;
+    println!("setup: .setup/ is complete");
+    Ok(())
+}
+
+fn require_programs_in_path() -> Result<()> {
+    let missing: Vec<String> = PROGRAMS
+        .iter()
+        .filter(|(program, _)| !process::in_path(program))
+        .map(|(program, package)| format!("{program} (Debian has it in {package})"))
+        .collect();
+    if !missing.is_empty() {
+        bail!(
+            "this is not Debian, so setup cannot bring what the tests need.\n\
+             Install these so that they are in PATH, then run it again: {}",
+            missing.join(", ")
+        );
+    }
+    println!("setup: this is not Debian; the tests use the programs found in PATH");
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! `cargo xtask test`: every check there is, cheapest first, stopping at the first that fails.
+
+use std::io::{BufRead, BufReader};
+use std::ops::AddAssign;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::{process, setup, tidy, workspace};
+
+/// One check, which `cargo xtask test NAME` runs alone.
+struct Step {
+    name: &'static str,
+    what: &'static str,
+    run: fn() -> Result<Count>,
+}
+
+const STEPS: [Step; 6] = [
+    Step { name: "setup", what: "what the tests need is in .setup/", run: set_up },
+    Step { name: "fmt", what: "the code is formatted", run: fmt },
+    Step { name: "tidy", what: "the rules of the house", run: check_tidiness },
+    Step { name: "clippy", what: "clippy, warnings denied", run: clippy },
+    Step { name: "unit", what: "unit and property tests", run: unit },
+    Step { name: "black-box", what: "the server through its sockets", run: black_box },
+];
+
+/// The names that [`run`] takes.
+pub(crate) fn step_names() -> [&'static str; STEPS.len()] {
+    STEPS.map(|step| step.name)
+}
+
+/// Tests that ran, however they were run.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// Runs the steps called `names`, or all of them, and ends with a line that counts the tests.
+pub(crate) fn run(names: &[String]) -> Result<()> {
+    let is_wanted = |step: &&Step| names.is_empty() || names.iter().any(|name| name == step.name);
+    let mut total = Count::default();
+    for Step { name, what, run } in STEPS.iter().filter(is_wanted) {
+        println!("\n== {name}: {what}");
+        let count = run().and_then(|count| match count.failed {
+            0 => Ok(count),
+            failed => Err(anyhow!("{failed} tests failed")),
+        });
+        total += count.with_context(|| {
+            format!("step {name} failed; alone it is `cargo xtask test {name}`")
+        })?;
+    }
+    println!("\n{} passed, {} failed", total.passed, total.failed);
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(workspace::root());
+    command
+}
+
+fn set_up() -> Result<Count> {
+    setup::run().map(|()| Count::default())
+}
+
+fn fmt() -> Result<Count> {
+    require_component("fmt", "rustfmt")?;
+    process::run(&mut cargo(&["fmt", "--all", "--check"])).context("run `cargo fmt --all`")?;
+    Ok(Count::default())
+}
+
+fn check_tidiness() -> Result<Count> {
+    tidy::run().map(|()| Count::default())
+}
+
+fn clippy() -> Result<Count> {
+    require_component("clippy", "clippy")?;
+    let arguments = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    process::run(&mut cargo(&arguments))?;
+    Ok(Count::default())
+}
+
+fn unit() -> Result<Count> {
+    count(&mut cargo(&["test", "--workspace"]))
+}
+
+fn black_box() -> Result<Count> {
+    Ok(Count::default())
+}
+
+fn require_component(subcommand: &str, component: &str) -> Result<()> {
+    if process::output(&mut cargo(&[subcommand, "--version"])).is_err() {
+        bail!("the toolchain lacks {component}: run `rustup component add {component}`");
+    }
+    Ok(())
+}
+
+/// Runs a test runner, passing on what it prints and adding up what it says that it ran.
+fn count(command: &mut Command) -> Result<Count> {
+    let line = process::line(command);
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start: {line}"))?;
+    let mut total = Count::default();
+    if let Some(stdout) = child.stdout.take() {
+        for text in BufReader::new(stdout).lines() {
+            let text = text?;
+            println!("{text}");
+            total += count_in(&text);
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("{status}: {line}");
+    }
+    Ok(total)
+}
+
+/// What one printed line adds: `test result: ok. 3 passed; 0 failed; ...` of Rust's tests, or the
+/// closing `1 failed, 5 passed in 0.12s` of pytest.
+fn count_in(line: &str) -> Count {
+    let is_summary = line.starts_with("test result: ")
+        || (line.ends_with('s') && line.contains(" in ") && line.contains(" passed"));
+    if !is_summary {
+        return Count::default();
+    }
+    let words: Vec<&str> =
+        line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let number_before = |label: &str| {
+        words
+            .windows(2)
+            .find_map(|pair| match pair {
+                [number, word] if *word == label => number.parse().ok(),
+                _ => None,
+            })
+            .unwrap_or(0)
+    };
+    Count { passed: number_before("passed"), failed: number_before("failed") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Count, count_in};
+
+    #[test]
+    fn summaries_of_rust_and_pytest_are_counted_and_other_lines_are_not() {
+        let cases = [
+            ("test result: ok. 12 passed; 0 failed; 1 ignored; finished in 0.00s", 12, 0),
+            ("test result: FAILED. 3 passed; 2 failed; 0 ignored; finished in 0.00s", 3, 2),
+            ("1 failed, 5 passed, 2 skipped in 0.12s", 5, 1),
+            ("===== 5 passed in 0.12s", 5, 0),
+            ("test it_passed ... ok", 0, 0),
+            ("it passed in 3 tries", 0, 0),
+        ];
+        for (line, passed, failed) in cases {
+            assert_eq!(count_in(line), Count { passed, failed }, "{line}");
+        }
+    }
+}

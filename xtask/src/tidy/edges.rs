@@ -1,0 +1,77 @@
+//! Crates depend on each other only along the edges of the design, read from their manifests.
+
+use super::Repository;
+
+/// What each crate may depend on among ours; a crate that is not here may not exist.
+const EDGES: [(&str, &[&str]); 10] = [
+    ("crates/proto", &[]),
+    ("crates/store", &[]),
+    ("crates/persist", &["nagi-store", "nagi-proto"]),
+    ("crates/commands", &["nagi-proto", "nagi-store", "nagi-persist"]),
+    ("crates/server", &["nagi-commands", "nagi-proto", "nagi-store"]),
+    ("crates/client", &["nagi-proto"]),
+    ("crates/load", &["nagi-client", "nagi-proto"]),
+    ("crates/nagi", &["nagi-server", "nagi-load", "nagi-commands"]),
+    ("tests", &[]),
+    ("xtask", &["nagi-tests"]),
+];
+
+pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in &repository.files {
+        let Some(crate_path) = file.path.strip_suffix("/Cargo.toml") else { continue };
+        if crate_path.starts_with("fuzz") {
+            continue;
+        }
+        match EDGES.iter().find(|(path, _)| *path == crate_path) {
+            None => found.push(format!("{}: a crate that the design does not have", file.path)),
+            Some((_, allowed)) => {
+                let forbidden = dependencies(&file.text).filter(|name| !allowed.contains(name));
+                found.extend(forbidden.map(|name| format!("{}: depends on {name}", file.path)));
+            }
+        }
+    }
+    found
+}
+
+/// Our crates that a manifest depends on for what it builds; tests may use any.
+fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
+    let mut counts = false;
+    manifest.lines().filter_map(move |line| {
+        if line.starts_with('[') {
+            counts = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
+        }
+        let name = line.split(['.', ' ', '=']).next()?;
+        (counts && name.starts_with("nagi-")).then_some(name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(path: &str, manifest: &str) -> Vec<String> {
+        follow_the_design(&Repository::of(&[(path, manifest)]))
+    }
+
+    #[test]
+    fn an_edge_against_the_design_is_found() {
+        let manifest = "[dependencies]\nitoa = \"1\"\nnagi-store.workspace = true\n";
+        assert!(faults("crates/commands/Cargo.toml", manifest).is_empty());
+        assert_eq!(
+            faults("crates/proto/Cargo.toml", manifest),
+            ["crates/proto/Cargo.toml: depends on nagi-store"]
+        );
+    }
+
+    #[test]
+    fn a_test_may_use_any_crate() {
+        let manifest = "[dev-dependencies]\nnagi-store.workspace = true\n";
+        assert!(faults("crates/proto/Cargo.toml", manifest).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_crate_is_found() {
+        assert_eq!(faults("crates/helpers/Cargo.toml", "").len(), 1);
+    }
+}

@@ -1,0 +1,99 @@
+//! `cargo xtask tidy`: the rules of the house that neither rustfmt nor clippy knows.
+//!
+//! A rule is one function from the repository's files to what is wrong with them, and each has a
+//! test that shows it finding fault.
+
+mod documents;
+mod edges;
+mod source;
+mod unsafe_code;
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::{process, workspace};
+
+/// A rule's name and what it finds wrong, one line each.
+type Rule = (&'static str, fn(&Repository) -> Vec<String>);
+
+const RULES: [Rule; 9] = [
+    ("every Rust file opens by saying why it exists", source::files_say_why_they_exist),
+    ("files are short", source::files_are_short),
+    ("lines are short", source::lines_are_short),
+    ("nothing is left over", source::nothing_is_left_over),
+    ("tests wait for conditions", source::tests_do_not_sleep),
+    ("no host of a registry is named", source::no_registry_is_named),
+    ("crates depend only along the design's edges", edges::follow_the_design),
+    ("unsafe code stays where it is listed", unsafe_code::stays_where_listed),
+    ("documents mention files that exist", documents::mentioned_paths_exist),
+];
+
+/// The text files under version control, and those about to be.
+#[derive(Default)]
+struct Repository {
+    files: Vec<File>,
+}
+
+/// One text file.
+struct File {
+    /// Relative to the root, with `/`.
+    path: String,
+    text: String,
+}
+
+impl Repository {
+    fn read() -> Result<Self> {
+        let listing = process::output(
+            Command::new("git")
+                .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
+                .current_dir(workspace::root()),
+        )?;
+        let paths = listing.split('\0').filter(|path| !path.is_empty());
+        // A file that is deleted but not yet committed, or not text, has nothing to check.
+        let files = paths.filter_map(|path| {
+            let text = fs::read_to_string(workspace::root().join(path)).ok()?;
+            Some(File { path: path.to_owned(), text })
+        });
+        Ok(Self { files: files.collect() })
+    }
+
+    fn rust(&self) -> impl Iterator<Item = &File> {
+        self.files.iter().filter(|file| file.path.ends_with(".rs"))
+    }
+
+    /// Whether `path` is a file or a folder.
+    fn has(&self, path: &str) -> bool {
+        let path = path.trim_end_matches('/');
+        self.files.iter().any(|file| {
+            file.path
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
+    #[cfg(test)]
+    fn of(files: &[(&str, &str)]) -> Self {
+        let file = |&(path, text): &(&str, &str)| File { path: path.into(), text: text.into() };
+        Self { files: files.iter().map(file).collect() }
+    }
+}
+
+/// Checks every rule and fails with everything that was found.
+pub(crate) fn run() -> Result<()> {
+    let repository = Repository::read()?;
+    let mut findings = 0;
+    for (name, rule) in RULES {
+        let found = rule(&repository);
+        if !found.is_empty() {
+            eprintln!("tidy: {name}:\n  {}", found.join("\n  "));
+        }
+        findings += found.len();
+    }
+    if findings > 0 {
+        bail!("tidy found {findings} faults");
+    }
+    println!("tidy: {} rules, {} files, nothing found", RULES.len(), repository.files.len());
+    Ok(())
+}
