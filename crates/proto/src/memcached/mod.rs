@@ -1,5 +1,7 @@
 //! memcached's protocols; today the classic text protocol, as 1.6.45's `doc/protocol.txt` has it.
 
-mod text;
+mod parse;
+mod write;
 
-pub use text::{Limits, Parser, Step, Writer};
+pub use parse::{Limits, Parser, Step};
+pub use write::Writer;

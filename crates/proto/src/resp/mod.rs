@@ -1,5 +1,7 @@
 //! RESP2 and RESP3, the protocols of Redis: <https://redis.io/docs/latest/develop/reference/protocol-spec/>.
 
+mod inline;
+mod number;
 mod parse;
 mod write;
 

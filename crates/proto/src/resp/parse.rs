@@ -1,6 +1,15 @@
 //! Bytes to requests: multibulk, and inline commands as typed into telnet.
 
+use super::{inline, number};
 use crate::Span;
+
+/// Longest line without its end: an inline command, or the header of a multibulk or bulk.
+const LINE_BYTES: usize = 64 * 1024;
+/// Most arguments, and longest argument in bytes, of a request before a login.
+const LOGIN_ARGUMENTS: u32 = 10;
+const LOGIN_BULK_BYTES: usize = 16 * 1024;
+/// A partial request is read again from its start unless this much of it is behind us.
+const REREAD_BYTES: usize = 512;
 
 /// What a request may not exceed.
 #[derive(Clone, Copy, Debug)]
@@ -15,18 +24,60 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtocolError(pub String);
 
+impl ProtocolError {
+    fn new(text: &str) -> Self {
+        ProtocolError(text.to_owned())
+    }
+}
+
 /// Finds requests in a connection's bytes. Holds what it has understood of a request that has
 /// not arrived in full, so that a long one is not read from its start at every receive.
 #[derive(Debug, Default)]
-pub struct Parser {}
+pub struct Parser {
+    /// Input shorter than this has nothing to add.
+    need_bytes: usize,
+    /// The line whose end is awaited.
+    awaited: Line,
+    /// A long multibulk of which a part has arrived.
+    partial: Option<Box<Partial>>,
+}
+
+/// A line that has no end yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    /// Offset of its first byte.
+    at: usize,
+    /// Its end is not before this offset.
+    scanned: usize,
+}
+
+#[derive(Debug)]
+struct Partial {
+    cursor: Cursor,
+    spans: Vec<Span>,
+}
+
+/// How far a multibulk has been read: the offset of the next argument's header, and how many
+/// arguments are still to come.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    at: usize,
+    left: u32,
+}
+
+/// A number's value and the offset behind its line.
+type Header = (u32, usize);
 
 impl Parser {
     /// Looks for one request at the start of `input` and appends its arguments to `spans`.
     ///
     /// Returns how many bytes it took, or `None` until more arrive; the caller then calls again
-    /// with the same bytes and more behind them. An empty request (a bare line break) takes bytes
-    /// and appends no span. `input` is written to: the escapes of an inline command are resolved
-    /// in place.
+    /// with the same bytes and more behind them. An empty request (a bare line break, a multibulk
+    /// of no arguments) takes bytes and appends no span. `input` is written to: the escapes of an
+    /// inline command are resolved in place.
+    ///
+    /// As in Redis, the two bytes behind an argument are skipped without a look at them, and so is
+    /// the byte behind a header's carriage return.
     ///
     /// # Errors
     /// Input that no later byte can mend; its connection is to be closed after the reply.
@@ -36,7 +87,349 @@ impl Parser {
         limits: &Limits,
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
-        let _ = (input, limits, spans);
+        if input.len() < self.need_bytes {
+            return Ok(None);
+        }
+        if self.partial.is_some() {
+            return self.resume(input, limits, spans);
+        }
+        match input.first() {
+            Some(b'*') => self.multibulk(input, limits, spans),
+            Some(_) => self.inline(input, spans),
+            None => Ok(None),
+        }
+    }
+
+    /// Forgets the request that has just been found.
+    fn settle(&mut self) {
+        self.need_bytes = 0;
+        self.awaited = Line::default();
+    }
+
+    fn multibulk(
+        &mut self,
+        input: &[u8],
+        limits: &Limits,
+        spans: &mut Vec<Span>,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let Some((count, at)) = self.count(input, limits)? else {
+            return Ok(None);
+        };
+        let before = spans.len();
+        let mut cursor = Cursor { at, left: count };
+        if self.arguments(input, limits, &mut cursor, spans)? {
+            self.settle();
+            return Ok(Some(cursor.at));
+        }
+        if cursor.at > REREAD_BYTES {
+            let spans = spans.get(before..).unwrap_or_default().to_vec();
+            self.partial = Some(Box::new(Partial { cursor, spans }));
+        }
+        spans.truncate(before);
         Ok(None)
+    }
+
+    #[cold]
+    fn resume(
+        &mut self,
+        input: &[u8],
+        limits: &Limits,
+        spans: &mut Vec<Span>,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let Some(mut partial) = self.partial.take() else {
+            return Ok(None);
+        };
+        if self.arguments(input, limits, &mut partial.cursor, &mut partial.spans)? {
+            self.settle();
+            spans.append(&mut partial.spans);
+            return Ok(Some(partial.cursor.at));
+        }
+        self.partial = Some(partial);
+        Ok(None)
+    }
+
+    /// Reads arguments until there are no more (`true`) or the input ends (`false`).
+    fn arguments(
+        &mut self,
+        input: &[u8],
+        limits: &Limits,
+        cursor: &mut Cursor,
+        spans: &mut Vec<Span>,
+    ) -> Result<bool, ProtocolError> {
+        while cursor.left > 0 {
+            let Some((len, start)) = self.length(input, cursor.at, limits)? else {
+                return Ok(false);
+            };
+            let end = start + len as usize + 2;
+            let Ok(start) = u32::try_from(end).map(|end| end - len - 2) else {
+                return Err(ProtocolError::new("invalid bulk length"));
+            };
+            if input.len() < end {
+                self.need_bytes = end;
+                return Ok(false);
+            }
+            spans.push(Span { start, len });
+            cursor.at = end;
+            cursor.left -= 1;
+        }
+        Ok(true)
+    }
+
+    /// How many arguments the multibulk at the start of `input` has.
+    fn count(&mut self, input: &[u8], limits: &Limits) -> Result<Option<Header>, ProtocolError> {
+        let (count, next) = match number::short(input, 1) {
+            Some(header) => header,
+            None => {
+                let Some((line, next)) = self.line(input, 0, "too big mbulk count string")? else {
+                    return Ok(None);
+                };
+                let count = number::signed(line.get(1..).unwrap_or_default())
+                    .filter(|&count| count <= i64::from(i32::MAX))
+                    .ok_or_else(|| ProtocolError::new("invalid multibulk length"))?;
+                (u32::try_from(count).unwrap_or(0), next)
+            }
+        };
+        if count > LOGIN_ARGUMENTS && !limits.authenticated {
+            return Err(ProtocolError::new("unauthenticated multibulk length"));
+        }
+        Ok(Some((count, next)))
+    }
+
+    /// How long the argument is whose header is at `at`.
+    fn length(
+        &mut self,
+        input: &[u8],
+        at: usize,
+        limits: &Limits,
+    ) -> Result<Option<Header>, ProtocolError> {
+        let plain = input.get(at) == Some(&b'$');
+        let (len, next) = match number::short(input, at + 1).filter(|_| plain) {
+            Some(header) => header,
+            None => {
+                let Some((line, next)) = self.line(input, at, "too big bulk count string")? else {
+                    return Ok(None);
+                };
+                let digits = match input.get(at) {
+                    Some(b'$') => line.get(1..).unwrap_or_default(),
+                    other => return Err(not_a_bulk(other)),
+                };
+                let len = number::signed(digits)
+                    .and_then(|len| u32::try_from(len).ok())
+                    .ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
+                (len, next)
+            }
+        };
+        if len as usize > limits.bulk_bytes {
+            return Err(ProtocolError::new("invalid bulk length"));
+        }
+        if len as usize > LOGIN_BULK_BYTES && !limits.authenticated {
+            return Err(ProtocolError::new("unauthenticated bulk length"));
+        }
+        Ok(Some((len, next)))
+    }
+
+    /// The header at `at` without its line break, and the offset behind that.
+    #[cold]
+    fn line<'a>(
+        &mut self,
+        input: &'a [u8],
+        at: usize,
+        too_long: &str,
+    ) -> Result<Option<(&'a [u8], usize)>, ProtocolError> {
+        let Some(len) = self.find(b'\r', input, at, too_long)? else {
+            return Ok(None);
+        };
+        let line = input.get(at..at + len).unwrap_or_default();
+        let next = at + len + 2;
+        if input.len() < next {
+            self.need_bytes = next;
+            return Ok(None);
+        }
+        Ok(Some((line, next)))
+    }
+
+    fn inline(
+        &mut self,
+        input: &mut [u8],
+        spans: &mut Vec<Span>,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let Some(len) = self.find(b'\n', input, 0, "too big inline request")? else {
+            return Ok(None);
+        };
+        self.settle();
+        let line = input.get_mut(..len).unwrap_or_default();
+        inline::split(line, spans)
+            .map_err(|_| ProtocolError::new("unbalanced quotes in request"))?;
+        Ok(Some(len + 1))
+    }
+
+    /// How far behind `at` the first `end` lies.
+    fn find(
+        &mut self,
+        end: u8,
+        input: &[u8],
+        at: usize,
+        too_long: &str,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let from = if self.awaited.at == at { at.max(self.awaited.scanned) } else { at };
+        let until = input.len().min(at + LINE_BYTES + 1);
+        let unseen = input.get(from..until).unwrap_or_default();
+        if let Some(offset) = unseen.iter().position(|&byte| byte == end) {
+            return Ok(Some(from + offset - at));
+        }
+        if until - at > LINE_BYTES {
+            return Err(ProtocolError::new(too_long));
+        }
+        self.awaited = Line { at, scanned: input.len() };
+        self.need_bytes = input.len() + 1;
+        Ok(None)
+    }
+}
+
+/// What Redis says where a header should be; a byte beyond ASCII is shown as one of Latin-1.
+fn not_a_bulk(got: Option<&u8>) -> ProtocolError {
+    let got = char::from(got.copied().unwrap_or_default());
+    ProtocolError(format!("expected '$', got '{got}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { bulk_bytes: 512 << 20, authenticated: true };
+    const LOGIN: Limits = Limits { bulk_bytes: 512 << 20, authenticated: false };
+
+    fn words(input: &[u8], spans: &[Span]) -> Vec<Vec<u8>> {
+        let word = |span: &Span| input[span.start as usize..][..span.len as usize].to_vec();
+        spans.iter().map(word).collect()
+    }
+
+    /// Every request in `input`, fed `step` bytes at a time.
+    fn requests(
+        input: &[u8],
+        step: usize,
+        limits: &Limits,
+    ) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
+        let mut parser = Parser::default();
+        let mut found = Vec::new();
+        let mut buffer = Vec::new();
+        for piece in input.chunks(step) {
+            buffer.extend_from_slice(piece);
+            let mut spans = Vec::new();
+            while let Some(taken) = parser.parse(&mut buffer, limits, &mut spans)? {
+                found.push(words(&buffer, &spans));
+                buffer.drain(..taken);
+                spans.clear();
+            }
+            assert!(spans.is_empty(), "a partial request must leave no span");
+        }
+        Ok(found)
+    }
+
+    fn check(input: &[u8], expected: &[&[&str]]) {
+        let expected: Vec<Vec<Vec<u8>>> = expected
+            .iter()
+            .map(|request| request.iter().map(|word| word.as_bytes().to_vec()).collect())
+            .collect();
+        for step in [input.len(), 1, 2, 3, 7] {
+            assert_eq!(requests(input, step, &LIMITS), Ok(expected.clone()), "{step} at a time");
+        }
+    }
+
+    fn check_error(input: &[u8], limits: &Limits, expected: &str) {
+        for step in [input.len(), 1000, 1] {
+            let error = requests(input, step, limits).unwrap_err();
+            assert_eq!(error.0, expected, "{step} at a time");
+        }
+    }
+
+    #[test]
+    fn multibulk_requests_in_a_pipeline() {
+        check(
+            b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$0\r\n\r\n$2\r\n\r\n\r\n",
+            &[&["GET", "a"], &["PING"], &["SET", "", "\r\n"]],
+        );
+    }
+
+    #[test]
+    fn requests_of_no_arguments_take_their_bytes() {
+        check(
+            b"*0\r\n*-1\r\n*-100\r\n\r\n\n  \r\nPING\r\n",
+            &[&[], &[], &[], &[], &[], &[], &["PING"]],
+        );
+    }
+
+    #[test]
+    fn inline_requests_may_end_in_either_line_break() {
+        check(b"SET a 'b c'\r\nGET a\n", &[&["SET", "a", "b c"], &["GET", "a"]]);
+    }
+
+    #[test]
+    fn spans_are_appended_behind_those_of_earlier_requests() {
+        let mut spans = vec![Span { start: 7, len: 7 }];
+        let mut input = *b"*1\r\n$4\r\nPING\r\n";
+        assert_eq!(Parser::default().parse(&mut input, &LIMITS, &mut spans), Ok(Some(14)));
+        assert_eq!(spans, [Span { start: 7, len: 7 }, Span { start: 8, len: 4 }]);
+    }
+
+    #[test]
+    fn many_arguments_in_small_pieces() {
+        let mut input = b"*20000\r\n".to_vec();
+        let mut expected = Vec::new();
+        for number in 0..20_000 {
+            let word = number.to_string();
+            input.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+            expected.push(word.into_bytes());
+        }
+        for step in [1, 1000, input.len()] {
+            assert_eq!(requests(&input, step, &LIMITS), Ok(vec![expected.clone()]));
+        }
+    }
+
+    #[test]
+    fn protocol_errors_have_the_texts_of_redis() {
+        check_error(b"*1x\r\n", &LIMITS, "invalid multibulk length");
+        check_error(b"*\r\n", &LIMITS, "invalid multibulk length");
+        check_error(b"*01\r\n", &LIMITS, "invalid multibulk length");
+        check_error(b"*-0\r\n", &LIMITS, "invalid multibulk length");
+        check_error(b"*2147483648\r\n", &LIMITS, "invalid multibulk length");
+        check_error(b"*11\r\n", &LOGIN, "unauthenticated multibulk length");
+        check_error(b"*1\r\nfoo\r\n", &LIMITS, "expected '$', got 'f'");
+        check_error(b"*1\r\n\r\n", &LIMITS, "expected '$', got '\r'");
+        check_error(b"*1\r\n$-1\r\n", &LIMITS, "invalid bulk length");
+        check_error(b"*1\r\n$536870913\r\n", &LIMITS, "invalid bulk length");
+        check_error(b"*1\r\n$99999999999999999999\r\n", &LIMITS, "invalid bulk length");
+        check_error(b"*1\r\n$16385\r\n", &LOGIN, "unauthenticated bulk length");
+        check_error(b"GET 'a\r\n", &LIMITS, "unbalanced quotes in request");
+    }
+
+    #[test]
+    fn lines_without_an_end_are_refused_beyond_64_kib() {
+        let junk = vec![b'1'; LINE_BYTES + 1];
+        check_error(&junk, &LIMITS, "too big inline request");
+        check_error(&[b"*", &junk[..]].concat(), &LIMITS, "too big mbulk count string");
+        check_error(&[b"*1\r\n$", &junk[..]].concat(), &LIMITS, "too big bulk count string");
+    }
+
+    #[test]
+    fn a_request_beyond_what_spans_can_address_is_refused() {
+        let limits = Limits { bulk_bytes: usize::MAX, authenticated: true };
+        check_error(b"*1\r\n$4294967290\r\n", &limits, "invalid bulk length");
+        assert_eq!(requests(b"*1\r\n$4294967200\r\n", 1, &limits), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_line_in_pieces_hides_nothing_from_the_next_request() {
+        check(
+            b"*1\r\n$4\r\nPING\r\nECHO a\r\n*1\r\n$1\r\na\r\n",
+            &[&["PING"], &["ECHO", "a"], &["a"]],
+        );
+        let ten_digits = b"*1000000000\r\n$4\r\nPING\r\n$0";
+        assert_eq!(requests(ten_digits, 1, &LIMITS), Ok(vec![]));
+    }
+
+    #[test]
+    fn an_idle_parser_is_small() {
+        assert!(size_of::<Parser>() <= 64);
     }
 }

@@ -1,0 +1,421 @@
+//! Bytes to requests of the classic text protocol: one line each, with a data block behind the
+//! storage commands.
+
+use crate::Span;
+
+/// Longest line of any request but a `get`, in bytes; memcached's own receive buffer.
+const LINE_BYTES: usize = 16 * 1024;
+/// Longest line of a `get`, `gets`, `gat` or `gats`, which may name thousands of keys.
+const GET_LINE_BYTES: usize = 8 << 20;
+/// Longest data block that a line may announce, whatever the limits.
+const BLOCK_BYTES: usize = i32::MAX as usize - 2;
+/// A partial line is read again from its start unless it is longer than this.
+const REREAD_BYTES: usize = 512;
+
+const BAD_LINE: &str = "CLIENT_ERROR bad command line format";
+const BAD_BLOCK: &str = "CLIENT_ERROR bad data chunk";
+const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
+
+/// What a request may not exceed.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest data block in bytes (memcached's `-I`).
+    pub item_bytes: usize,
+}
+
+/// What the next bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// More bytes are needed.
+    Incomplete,
+    /// A request: its spans were appended, verb first, the data block last where the verb has
+    /// one. The word `noreply` is not among them.
+    Request {
+        /// Bytes that it took.
+        consumed: usize,
+        /// Whether the client wants no answer.
+        quiet: bool,
+    },
+    /// Bytes to drop and a line to answer with, such as `CLIENT_ERROR bad data chunk`.
+    ///
+    /// No span is appended, unless a `set` was too large: then its verb and its key are, so that
+    /// the caller can drop the key's old value, as memcached does.
+    Reject {
+        /// Bytes to drop now.
+        consumed: usize,
+        /// What to answer; empty for nothing.
+        reply: &'static str,
+        /// Whether the connection cannot go on.
+        close: bool,
+    },
+}
+
+/// Finds requests in a connection's bytes. Holds what it has understood of a request that has
+/// not arrived in full, so that a long one is not read from its start at every receive.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// Input shorter than this has nothing to add.
+    need_bytes: usize,
+    /// Bytes of a refused data block that are still to come.
+    swallow_bytes: usize,
+    /// A long line of which a part has arrived.
+    partial: Option<Box<Partial>>,
+}
+
+#[derive(Debug)]
+struct Partial {
+    cursor: Cursor,
+    spans: Vec<Span>,
+}
+
+/// How far a line has been read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    /// Offset of the first byte that has not been looked at.
+    at: usize,
+    /// Offset behind the last blank, where the next word starts or has started.
+    word: usize,
+}
+
+/// The line of a storage command.
+struct Header {
+    line_bytes: usize,
+    /// How many words the verb takes, itself included.
+    words: usize,
+    quiet: bool,
+}
+
+/// What is known about a verb's arguments.
+struct Verb {
+    /// How many words it cannot do without, itself included.
+    words: usize,
+    /// Whether a data block follows, whose length is the fifth word.
+    block: bool,
+}
+
+impl Verb {
+    /// The verbs that have a data block or know `noreply`.
+    fn find(name: &[u8]) -> Option<Verb> {
+        let (words, block) = match name {
+            b"set" | b"add" | b"replace" | b"append" | b"prepend" => (5, true),
+            b"cas" => (6, true),
+            b"incr" | b"decr" | b"touch" => (3, false),
+            b"delete" | b"verbosity" => (2, false),
+            b"flush_all" => (1, false),
+            _ => return None,
+        };
+        Some(Verb { words, block })
+    }
+}
+
+impl Parser {
+    /// Looks for one request at the start of `input` and appends its arguments to `spans`.
+    ///
+    /// Lines end in `\n` or `\r\n`, data blocks in `\r\n`. All that is known here of verbs is which
+    /// take a data block, and which know `noreply`; any other is a request of plain words. Words
+    /// behind the last that a storage verb takes are dropped.
+    ///
+    /// `noreply` counts as the last word of a verb that knows it. Where the verb cannot do without
+    /// that word (`delete noreply`), it is the argument as well, as in memcached.
+    ///
+    /// A line that grows beyond what any request needs closes the connection without a word, as
+    /// memcached does; its limit of 2 KB holds for lines that arrive in pieces only, ours for all.
+    pub fn parse(&mut self, input: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
+        if self.swallow_bytes > 0 {
+            return self.swallow(input.len());
+        }
+        if input.len() < self.need_bytes {
+            return Step::Incomplete;
+        }
+        let before = spans.len();
+        let mut cursor = Cursor::default();
+        if let Some(partial) = self.partial.take() {
+            cursor = partial.cursor;
+            spans.extend_from_slice(&partial.spans);
+        }
+        if !read_words(input, &mut cursor, spans) {
+            return self.wait_for_line(input, cursor, before, spans);
+        }
+        self.need_bytes = 0;
+        let line_bytes = cursor.at;
+        if let Some(reply) = unreadable(input.get(..line_bytes).unwrap_or_default()) {
+            spans.truncate(before);
+            return Step::Reject { consumed: line_bytes, reply, close: false };
+        }
+        let words = spans.get(before..).unwrap_or_default();
+        let Some(verb) = words.first().and_then(|&verb| Verb::find(text(input, verb))) else {
+            return Step::Request { consumed: line_bytes, quiet: false };
+        };
+        let quiet =
+            words.len() > 1 && words.last().is_some_and(|&it| text(input, it) == b"noreply");
+        if verb.block {
+            let header = Header { line_bytes, words: verb.words, quiet };
+            return self.block(input, &header, limits, before, spans);
+        }
+        if quiet && words.len() > verb.words {
+            spans.pop();
+        }
+        Step::Request { consumed: line_bytes, quiet }
+    }
+
+    /// Ends a storage request with its data block.
+    fn block(
+        &mut self,
+        input: &[u8],
+        header: &Header,
+        limits: &Limits,
+        before: usize,
+        spans: &mut Vec<Span>,
+    ) -> Step {
+        let length = spans.get(before + 4).and_then(|&word| block_length(text(input, word)));
+        let start = header.line_bytes;
+        let Some(len) = length else {
+            spans.truncate(before);
+            return Step::Reject { consumed: start, reply: BAD_LINE, close: false };
+        };
+        let end = start + len + 2;
+        if len > limits.item_bytes {
+            let set = spans.get(before).is_some_and(|&verb| text(input, verb) == b"set");
+            spans.truncate(if set { before + 2 } else { before });
+            self.swallow_bytes = end - input.len().min(end);
+            let reply = if header.quiet { "" } else { TOO_LARGE };
+            return Step::Reject { consumed: input.len().min(end), reply, close: false };
+        }
+        if input.len() < end {
+            spans.truncate(before);
+            self.need_bytes = end;
+            return Step::Incomplete;
+        }
+        if input.get(end - 2..end) != Some(b"\r\n") {
+            spans.truncate(before);
+            let reply = if header.quiet { "" } else { BAD_BLOCK };
+            return Step::Reject { consumed: end, reply, close: false };
+        }
+        spans.truncate(before + header.words);
+        spans.push(Span { start: start as u32, len: len as u32 });
+        Step::Request { consumed: end, quiet: header.quiet }
+    }
+
+    /// Drops what has arrived of a refused data block.
+    fn swallow(&mut self, arrived: usize) -> Step {
+        let consumed = self.swallow_bytes.min(arrived);
+        if consumed == 0 {
+            return Step::Incomplete;
+        }
+        self.swallow_bytes -= consumed;
+        Step::Reject { consumed, reply: "", close: false }
+    }
+
+    /// Remembers a line that has no end yet, or gives up on it.
+    #[cold]
+    fn wait_for_line(
+        &mut self,
+        input: &[u8],
+        cursor: Cursor,
+        before: usize,
+        spans: &mut Vec<Span>,
+    ) -> Step {
+        let many_keys = [&b"get "[..], b"gets ", b"gat ", b"gats "];
+        let many_keys = many_keys.iter().any(|verb| input.starts_with(verb));
+        let most = if many_keys { GET_LINE_BYTES } else { LINE_BYTES };
+        if input.len() > most {
+            spans.truncate(before);
+            *self = Parser::default();
+            return Step::Reject { consumed: input.len(), reply: "", close: true };
+        }
+        if cursor.at > REREAD_BYTES {
+            let spans = spans.get(before..).unwrap_or_default().to_vec();
+            self.partial = Some(Box::new(Partial { cursor, spans }));
+        }
+        spans.truncate(before);
+        self.need_bytes = input.len() + 1;
+        Step::Incomplete
+    }
+}
+
+/// Appends the words from `cursor` on to `spans`, up to the end of the line (`true`) or of the
+/// input (`false`).
+fn read_words(input: &[u8], cursor: &mut Cursor, spans: &mut Vec<Span>) -> bool {
+    let mut word = cursor.word;
+    for (at, &byte) in input.iter().enumerate().skip(cursor.at) {
+        if byte > b' ' || (byte != b' ' && byte != b'\n') {
+            continue;
+        }
+        let feed = byte == b'\n';
+        let returned = feed && at > word && input.get(at - 1) == Some(&b'\r');
+        let end = if returned { at - 1 } else { at };
+        if end > word {
+            spans.push(Span { start: word as u32, len: (end - word) as u32 });
+        }
+        word = at + 1;
+        if feed {
+            *cursor = Cursor { at: word, word };
+            return true;
+        }
+    }
+    *cursor = Cursor { at: input.len(), word };
+    false
+}
+
+/// What to answer to a line in which no verb is looked for.
+fn unreadable(line: &[u8]) -> Option<&'static str> {
+    match line {
+        [b'\n'] | [_, b'\n'] | [_, b'\r', b'\n'] => Some(BAD_LINE),
+        [b' ', ..] => Some("ERROR"),
+        _ => None,
+    }
+}
+
+/// The length of a data block: digits and nothing else.
+fn block_length(word: &[u8]) -> Option<usize> {
+    let digits = word.iter().try_fold(0_usize, |value, &byte| {
+        let digit = byte.is_ascii_digit().then(|| usize::from(byte - b'0'))?;
+        value.checked_mul(10)?.checked_add(digit)
+    })?;
+    (digits <= BLOCK_BYTES && !word.is_empty()).then_some(digits)
+}
+
+fn text(input: &[u8], span: Span) -> &[u8] {
+    input.get(span.start as usize..).and_then(|rest| rest.get(..span.len as usize)).unwrap_or(b"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { item_bytes: 1000 };
+
+    /// What the parser makes of `input`, fed `step` bytes at a time: one string per request (`~`
+    /// before quiet ones), reply or close.
+    fn steps(input: &[u8], step: usize) -> Vec<String> {
+        let mut parser = Parser::default();
+        let mut found = Vec::new();
+        let mut buffer = Vec::new();
+        for piece in input.chunks(step) {
+            buffer.extend_from_slice(piece);
+            loop {
+                let mut spans = Vec::new();
+                let step = parser.parse(&buffer, &LIMITS, &mut spans);
+                let words =
+                    spans.iter().map(|&span| text(&buffer, span).escape_ascii().to_string());
+                let words = words.collect::<Vec<_>>().join("|");
+                let consumed = match step {
+                    Step::Incomplete => {
+                        assert_eq!(words, "", "a partial request must leave no span");
+                        break;
+                    }
+                    Step::Request { consumed, quiet } => {
+                        found.push(format!("{}{words}", if quiet { "~" } else { "" }));
+                        consumed
+                    }
+                    Step::Reject { consumed, reply, close } => {
+                        let forget = if words.is_empty() { "" } else { " " };
+                        if !(reply.is_empty() && words.is_empty()) {
+                            found.push(format!("!{reply}{forget}{words}"));
+                        }
+                        if close {
+                            found.push("closed".to_owned());
+                            return found;
+                        }
+                        consumed
+                    }
+                };
+                assert!(consumed > 0, "every step but the last takes bytes");
+                buffer.drain(..consumed);
+            }
+        }
+        found
+    }
+
+    fn check(input: &[u8], expected: &[&str]) {
+        for step in [input.len(), 1, 2, 3, 7, 1000] {
+            assert_eq!(steps(input, step), expected, "{step} at a time: {}", input.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn requests_of_plain_words() {
+        check(b"get a bc\r\ngets  d \nversion\r\n", &["get|a|bc", "gets|d", "version"]);
+        check(b"foo noreply\r\nget a noreply\r\n", &["foo|noreply", "get|a|noreply"]);
+        check(b"get a\tb\rc\r\r\n", &["get|a\\tb\\rc\\r"]);
+    }
+
+    #[test]
+    fn storage_requests_carry_their_block() {
+        check(b"set a 1 2 3\r\nabc\r\nget a\r\n", &["set|a|1|2|3|abc", "get|a"]);
+        check(b"cas a 1 2 4 9\n\r\n\n\r\r\n", &["cas|a|1|2|4|9|\\r\\n\\n\\r"]);
+        check(b"append a x y 00 extra words\r\n\r\n", &["append|a|x|y|00|"]);
+        check(b"cas a 1 2 1\r\nx\r\n", &["cas|a|1|2|1|x"]);
+    }
+
+    #[test]
+    fn noreply_is_the_last_word_of_verbs_that_know_it() {
+        check(b"set a 0 0 1 noreply\r\nx\r\n", &["~set|a|0|0|1|x"]);
+        check(b"cas a 0 0 1 7 noreply \r\nx\r\n", &["~cas|a|0|0|1|7|x"]);
+        check(b"set a 0 0 1 noreply x\r\nx\r\n", &["set|a|0|0|1|x"]);
+        check(b"incr a 1 noreply\r\nincr a noreply\r\n", &["~incr|a|1", "~incr|a|noreply"]);
+        check(b"delete a noreply\r\ndelete noreply\r\n", &["~delete|a", "~delete|noreply"]);
+        check(b"flush_all noreply\r\nflush_all 1 noreply\r\n", &["~flush_all", "~flush_all|1"]);
+        check(b"delete a NOREPLY\r\n", &["delete|a|NOREPLY"]);
+    }
+
+    #[test]
+    fn storage_lines_without_a_length_are_refused_alone() {
+        for line in ["set", "set noreply", "set a 0 0", "set a 0 0 noreply", "set a 0 0 x noreply"]
+        {
+            check(format!("{line}\r\nget a\r\n").as_bytes(), &[&format!("!{BAD_LINE}"), "get|a"]);
+        }
+        for length in ["-1", "+1", "1x", "2147483646", "18446744073709551617"] {
+            let input = format!("set a 0 0 {length}\r\nget a\r\n");
+            check(input.as_bytes(), &[&format!("!{BAD_LINE}"), "get|a"]);
+        }
+    }
+
+    #[test]
+    fn a_block_that_does_not_end_in_a_line_break_is_dropped_with_two_more_bytes() {
+        let bad = format!("!{BAD_BLOCK}");
+        check(b"set a 0 0 3\r\nabcdefghi\r\nget a\r\n", &[&bad, "fghi", "get|a"]);
+        check(b"set a 0 0 1\r\nx\nget a\r\n", &[&bad, "et|a"]);
+        check(b"set a 0 0 1 noreply\r\nxyzget a\r\n", &["get|a"]);
+    }
+
+    #[test]
+    fn a_block_beyond_the_limit_is_swallowed() {
+        let block = "x".repeat(1001);
+        for (line, expected) in [
+            ("set a 0 0 1001", format!("!{TOO_LARGE} set|a")),
+            ("set a 0 0 1001 noreply", "! set|a".to_owned()),
+            ("add a 0 0 1001", format!("!{TOO_LARGE}")),
+        ] {
+            let input = format!("{line}\r\n{block}zzget a\r\n");
+            check(input.as_bytes(), &[&expected, "get|a"]);
+        }
+        check(format!("add a 0 0 1001 noreply\r\n{block}\r\nget a\r\n").as_bytes(), &["get|a"]);
+        let mut parser = Parser::default();
+        let huge = parser.parse(b"set a 0 0 2147483645\r\nab", &LIMITS, &mut Vec::new());
+        assert_eq!(huge, Step::Reject { consumed: 24, reply: TOO_LARGE, close: false });
+        assert_eq!(parser.parse(b"", &LIMITS, &mut Vec::new()), Step::Incomplete);
+        assert_eq!(parser.swallow_bytes, 2_147_483_645);
+    }
+
+    #[test]
+    fn lines_without_a_verb() {
+        let bad = format!("!{BAD_LINE}");
+        check(b"\r\n\na\r\n \r\n\r\r\n", &[bad.as_str(); 5]);
+        check(b"  \r\n get a\r\n", &["!ERROR", "!ERROR"]);
+        check(b"a \r\nx\r\r\n", &["a", "x\\r"]);
+    }
+
+    #[test]
+    fn lines_without_an_end() {
+        check(&vec![b'a'; LINE_BYTES], &[]);
+        check(&vec![b'a'; LINE_BYTES + 1], &["closed"]);
+        let keys = format!("get{}\r\n", " key".repeat(LINE_BYTES));
+        check(keys.as_bytes(), &[keys.trim_end().replace(' ', "|").as_str()]);
+    }
+
+    #[test]
+    fn an_idle_parser_is_small() {
+        assert!(size_of::<Parser>() <= 64);
+    }
+}

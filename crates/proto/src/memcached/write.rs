@@ -1,0 +1,82 @@
+//! Replies of the classic text protocol to bytes.
+
+use crate::{Chunk, Output};
+
+/// Appends replies to an [`Output`]; says nothing where the client asked for silence.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut Output,
+    quiet: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer onto the end of `out`, which drops everything but errors if `quiet`.
+    pub fn new(out: &'a mut Output, quiet: bool) -> Self {
+        Writer { out, quiet }
+    }
+
+    /// One line, such as `STORED`; dropped if the client wants no answer.
+    pub fn line(&mut self, text: &str) {
+        if !self.quiet {
+            self.out.push(text.as_bytes());
+            self.out.push(b"\r\n");
+        }
+    }
+
+    /// The result of `incr` or `decr`.
+    pub fn number(&mut self, value: u64) {
+        self.line(itoa::Buffer::new().format(value));
+    }
+
+    /// `VALUE key flags bytes [cas]` and the line break before the data.
+    pub fn value_header(&mut self, key: &[u8], flags: u32, bytes: usize, cas: Option<u64>) {
+        let mut number = itoa::Buffer::new();
+        let buffer = self.out.buffer();
+        buffer.extend_from_slice(b"VALUE ");
+        buffer.extend_from_slice(key);
+        buffer.push(b' ');
+        buffer.extend_from_slice(number.format(flags).as_bytes());
+        buffer.push(b' ');
+        buffer.extend_from_slice(number.format(bytes).as_bytes());
+        if let Some(cas) = cas {
+            buffer.push(b' ');
+            buffer.extend_from_slice(number.format(cas).as_bytes());
+        }
+        buffer.extend_from_slice(b"\r\n");
+    }
+
+    /// The data of a value, whole.
+    pub fn data(&mut self, bytes: &[u8]) {
+        self.out.push(bytes);
+        self.out.push(b"\r\n");
+    }
+
+    /// The data of a value in chunks, which are sent from where they lie.
+    pub fn data_chunks(&mut self, chunks: impl IntoIterator<Item = Chunk>) {
+        for chunk in chunks {
+            self.out.splice(chunk);
+        }
+        self.out.push(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_lines() {
+        let mut out = Output::default();
+        let mut writer = Writer::new(&mut out, false);
+        writer.value_header(b"a", 7, 3, None);
+        writer.data(b"abc");
+        writer.value_header(b"b", u32::MAX, 0, Some(u64::MAX));
+        writer.data_chunks([]);
+        writer.line("END");
+        writer.number(10);
+        Writer::new(&mut out, true).line("STORED");
+        let expected =
+            "VALUE a 7 3\r\nabc\r\nVALUE b 4294967295 0 18446744073709551615\r\n\r\nEND\r\n10\r\n";
+        assert_eq!(out.as_contiguous(), Some(expected.as_bytes()));
+    }
+}
