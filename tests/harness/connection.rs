@@ -1,0 +1,206 @@
+//! One TCP connection whose every byte the test decides.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use crate::reply::Reply;
+use crate::wait::PATIENCE;
+
+/// A connection to a server; what goes wrong on it fails the test.
+pub struct Connection {
+    stream: TcpStream,
+    /// Received and not yet looked at.
+    received: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects to `address`.
+    ///
+    /// # Panics
+    /// When nobody listens there.
+    #[must_use]
+    pub fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address)
+            .unwrap_or_else(|error| panic!("cannot connect to {address}: {error}"));
+        stream.set_read_timeout(Some(PATIENCE)).expect("sets a timeout");
+        stream.set_write_timeout(Some(PATIENCE)).expect("sets a timeout");
+        stream.set_nodelay(true).expect("sets nodelay");
+        Self { stream, received: Vec::new() }
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Panics
+    /// When the server has closed the connection or does not read for long.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.try_send(bytes).expect("the server reads what is sent");
+    }
+
+    /// Sends bytes that the server may refuse by closing the connection.
+    ///
+    /// # Errors
+    /// When it did, or does not read for long.
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+        self.stream.write_all(bytes.as_ref())
+    }
+
+    /// Tells the server that nothing more will come; what it still sends can be received.
+    ///
+    /// # Panics
+    /// When the connection is broken.
+    pub fn finish_sending(&self) {
+        self.stream.shutdown(Shutdown::Write).expect("shuts the sending side down");
+    }
+
+    /// Receives exactly `expected`, no more; fails at the first byte that differs.
+    ///
+    /// # Panics
+    /// When something else is received, or the connection ends.
+    pub fn expect(&mut self, expected: impl AsRef<[u8]>) {
+        self.expect_for("the test", expected.as_ref());
+    }
+
+    fn expect_for(&mut self, request: &str, expected: &[u8]) {
+        while self.received.len() < expected.len() && expected.starts_with(&self.received) {
+            if let Err(problem) = self.receive() {
+                self.fail(request, expected, &problem);
+            }
+        }
+        if !self.received.starts_with(expected) {
+            self.fail(request, expected, "the reply differs");
+        }
+        self.received.drain(..expected.len());
+    }
+
+    fn fail(&self, request: &str, expected: &[u8], problem: &str) -> ! {
+        panic!(
+            "{problem}\n request: {request}\nexpected: {}\nreceived: {}",
+            expected.escape_ascii(),
+            self.received.escape_ascii()
+        );
+    }
+
+    /// Sends bytes and receives exactly `expected`.
+    ///
+    /// # Panics
+    /// When something else is received.
+    pub fn check_raw(&mut self, request: impl AsRef<[u8]>, expected: impl AsRef<[u8]>) {
+        let request = request.as_ref();
+        self.send(request);
+        self.expect_for(&request.escape_ascii().to_string(), expected.as_ref());
+    }
+
+    /// Sends a command given as [`words`] and receives exactly `expected`.
+    ///
+    /// # Panics
+    /// When something else is received.
+    pub fn check(&mut self, command: &str, expected: impl AsRef<[u8]>) {
+        self.send(encode_command(&words(command)));
+        self.expect_for(command, expected.as_ref());
+    }
+
+    /// Sends a command given as [`words`] and returns the reply.
+    ///
+    /// # Panics
+    /// When no RESP reply comes.
+    pub fn run(&mut self, command: &str) -> Reply {
+        self.run_words(&words(command))
+    }
+
+    /// Sends a command whose words may be any bytes and returns the reply.
+    ///
+    /// # Panics
+    /// When no RESP reply comes.
+    pub fn run_words(&mut self, command: &[impl AsRef<[u8]>]) -> Reply {
+        self.send(encode_command(command));
+        self.reply()
+    }
+
+    /// Receives one RESP reply.
+    ///
+    /// # Panics
+    /// When what comes is not one.
+    pub fn reply(&mut self) -> Reply {
+        loop {
+            if let Some((reply, length)) = Reply::parse(&self.received) {
+                self.received.drain(..length);
+                return reply;
+            }
+            self.receive().expect("receives a whole reply");
+        }
+    }
+
+    /// Receives through the next `\r\n`, which is left out.
+    ///
+    /// # Panics
+    /// When the connection ends before.
+    pub fn line(&mut self) -> String {
+        loop {
+            if let Some(length) = self.received.windows(2).position(|pair| pair == b"\r\n") {
+                let line = String::from_utf8_lossy(&self.received[..length]).into_owned();
+                self.received.drain(..length + 2);
+                return line;
+            }
+            self.receive().expect("receives a whole line");
+        }
+    }
+
+    /// Receives everything until the server closes the connection.
+    ///
+    /// # Panics
+    /// When it stays open.
+    pub fn rest(&mut self) -> Vec<u8> {
+        loop {
+            match self.receive() {
+                Ok(()) => {}
+                Err(problem) if problem == CLOSED => return std::mem::take(&mut self.received),
+                Err(problem) => panic!("the server should close the connection: {problem}"),
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Result<(), String> {
+        let mut buffer = [0; 16 * 1024];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => Err(CLOSED.to_owned()),
+            Ok(count) => {
+                self.received.extend_from_slice(&buffer[..count]);
+                Ok(())
+            }
+            // How a close looks when the server had not read all that was sent.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Err(CLOSED.to_owned()),
+            Err(error) => Err(format!("nothing received: {error}")),
+        }
+    }
+}
+
+const CLOSED: &str = "the server closed the connection";
+
+/// Encodes a command as a RESP array of bulk strings.
+#[must_use]
+pub fn encode_command(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        let word = word.as_ref();
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// Splits at spaces; a word in double quotes may contain them, or be empty.
+#[must_use]
+pub fn words(command: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut rest = command.trim_start();
+    while !rest.is_empty() {
+        let (word, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').expect("a quoted word ends"),
+            None => rest.split_once(' ').unwrap_or((rest, "")),
+        };
+        words.push(word);
+        rest = after.trim_start();
+    }
+    words
+}

@@ -1,0 +1,26 @@
+//! What black-box tests share: servers that stop with the test, raw sockets, other people's
+//! clients. It uses none of nagi's crates, so that a fault of theirs cannot hide itself.
+//!
+//! ```no_run
+//! let server = harness::Server::nagi();
+//! let mut client = server.connect_resp();
+//! client.check("SET greeting \"good morning\"", "+OK\r\n");
+//! let mut client = server.connect_memcached();
+//! client.check_raw("get greeting\r\n", "VALUE greeting 0 12\r\ngood morning\r\nEND\r\n");
+//! ```
+//!
+//! A test starts a server of its own (some milliseconds) unless it says why not. `check` sends
+//! words as a RESP array and compares the reply's bytes; `check_raw` sends bytes as they are;
+//! `run` returns a [`Reply`] to look into. A test that fails shows the server's log.
+
+mod connection;
+mod reply;
+mod server;
+mod tools;
+mod wait;
+
+pub use connection::{Connection, encode_command, words};
+pub use reply::Reply;
+pub use server::Server;
+pub use tools::{root, run_tool, tool};
+pub use wait::{PATIENCE, until};

@@ -1,0 +1,263 @@
+//! Starting a server on ports of its own, and stopping it whatever becomes of the test.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::connection::Connection;
+use crate::tools::{root, tool};
+use crate::wait::until;
+
+/// A running server; dropping it stops it.
+pub struct Server {
+    process: Child,
+    /// Holds the log, and whatever the server writes.
+    folder: PathBuf,
+    resp: Option<SocketAddr>,
+    memcached: Option<SocketAddr>,
+}
+
+impl Server {
+    /// Starts nagi as it is in the work tree.
+    ///
+    /// # Panics
+    /// When it does not build or does not start.
+    #[must_use]
+    pub fn nagi() -> Self {
+        Self::nagi_with(&[])
+    }
+
+    /// Starts nagi with further arguments of `nagi serve`.
+    ///
+    /// # Panics
+    /// When it does not build or does not start.
+    #[must_use]
+    pub fn nagi_with(arguments: &[&str]) -> Self {
+        let mut command = Command::new(nagi_binary());
+        command.arg("serve").args(arguments);
+        Self::start_nagi(command).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    /// Starts `command`, a `nagi serve` without ports, and waits until it listens.
+    ///
+    /// # Errors
+    /// Says why it did not, with its log.
+    pub fn start_nagi(mut command: Command) -> Result<Self, String> {
+        let folder = new_folder()?;
+        let ports_file = folder.join("ports");
+        command.args(["--port", "any", "--memcached-port", "any", "--ports-file"]).arg(&ports_file);
+        let mut server = Self::start(command, folder)?;
+        let ports = server.wait("the ports file", || fs::read_to_string(&ports_file).ok())?;
+        server.resp = address_of("resp", &ports);
+        server.memcached = address_of("memcached", &ports);
+        Ok(server)
+    }
+
+    /// Starts the redis-server of `cargo xtask setup`.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn redis() -> Self {
+        Self::start_redis(tool("redis-server")).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    /// Starts `command`, a redis-server or one that takes its options, with nothing saved.
+    ///
+    /// # Errors
+    /// Says why it did not start, with its log.
+    pub fn start_redis(mut command: Command) -> Result<Self, String> {
+        let address = free_address()?;
+        command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--save", "", "--appendonly", "no"]);
+        let mut server = Self::start(command, new_folder()?)?;
+        server.wait("a connection", || TcpStream::connect(address).ok())?;
+        server.resp = Some(address);
+        Ok(server)
+    }
+
+    /// Starts the memcached of `cargo xtask setup`.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn memcached() -> Self {
+        Self::start_memcached(tool("memcached")).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    /// Starts `command`, a memcached.
+    ///
+    /// # Errors
+    /// Says why it did not start, with its log.
+    pub fn start_memcached(mut command: Command) -> Result<Self, String> {
+        let address = free_address()?;
+        command.args(["-l", "127.0.0.1", "-U", "0", "-p", &address.port().to_string()]);
+        if rustix::process::geteuid().is_root() {
+            command.args(["-u", "root"]);
+        }
+        let mut server = Self::start(command, new_folder()?)?;
+        server.wait("a connection", || TcpStream::connect(address).ok())?;
+        server.memcached = Some(address);
+        Ok(server)
+    }
+
+    fn start(mut command: Command, folder: PathBuf) -> Result<Self, String> {
+        let log = File::create(folder.join("log")).map_err(|error| error.to_string())?;
+        let errors = log.try_clone().map_err(|error| error.to_string())?;
+        let process = command
+            .current_dir(&folder)
+            .stdin(std::process::Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .spawn()
+            .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+        Ok(Self { process, folder, resp: None, memcached: None })
+    }
+
+    /// Waits for a condition of a starting server, and not longer than it runs.
+    fn wait<T>(&mut self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, String> {
+        let outcome = until(what, || match look() {
+            Some(found) => Some(Ok(found)),
+            None => self.process.try_wait().ok().flatten().map(Err),
+        });
+        match outcome {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(status)) => Err(format!("the server ended: {status}\n{}", self.log())),
+            Err(problem) => Err(format!("{problem}\n{}", self.log())),
+        }
+    }
+
+    /// Where it speaks RESP.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn resp(&self) -> SocketAddr {
+        self.resp.expect("the server speaks RESP")
+    }
+
+    /// Where it speaks memcached's protocol.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn memcached_address(&self) -> SocketAddr {
+        self.memcached.expect("the server speaks memcached's protocol")
+    }
+
+    /// A new connection that speaks RESP.
+    #[must_use]
+    pub fn connect_resp(&self) -> Connection {
+        Connection::open(self.resp())
+    }
+
+    /// A new connection that speaks memcached's protocol.
+    #[must_use]
+    pub fn connect_memcached(&self) -> Connection {
+        Connection::open(self.memcached_address())
+    }
+
+    /// Its process number.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// What it has printed.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// Whether the process is still there.
+    ///
+    /// # Panics
+    /// When the system cannot say.
+    pub fn is_running(&mut self) -> bool {
+        self.process.try_wait().expect("asks for the process").is_none()
+    }
+
+    /// Sends a signal such as [`Signal::TERM`].
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn signal(&self, signal: Signal) {
+        let process = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
+        kill_process(process.expect("a process number"), signal).expect("the process is there");
+    }
+
+    /// Waits until the process ends by itself.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_for_exit(&mut self) -> ExitStatus {
+        until("the server's end", || self.process.try_wait().expect("asks for the process"))
+            .unwrap_or_else(|problem| panic!("{problem}\n{}", self.log()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already; there is nothing to do about either failing.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if std::thread::panicking() {
+            eprintln!("the server's log:\n{}", self.log());
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Builds nagi once for this test run, in the profile of the tests: a test of yesterday's binary
+/// would say nothing. `NAGI_BINARY` names another one to test.
+fn nagi_binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        if let Some(binary) = std::env::var_os("NAGI_BINARY") {
+            return PathBuf::from(binary);
+        }
+        let test = std::env::current_exe().expect("a test knows its own path");
+        let folder = test.ancestors().nth(2).expect("cargo puts tests into target/PROFILE/deps");
+        let profile = match folder.file_name().and_then(|name| name.to_str()) {
+            Some("debug") | None => "dev",
+            Some(profile) => profile,
+        };
+        let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["build", "--quiet", "--package", "nagi", "--profile", profile])
+            .current_dir(root())
+            .status();
+        assert!(status.is_ok_and(|status| status.success()), "cargo cannot build nagi");
+        folder.join("nagi")
+    })
+}
+
+/// An empty folder for one server.
+fn new_folder() -> Result<PathBuf, String> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("nagi-test-{}-{count}", std::process::id()));
+    fs::create_dir_all(&folder)
+        .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// An address that nobody listens on now, for servers that cannot choose one themselves.
+fn free_address() -> Result<SocketAddr, String> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .map_err(|error| format!("no free port: {error}"))
+}
+
+/// The address in a line of the ports file such as `resp 127.0.0.1:40001`.
+fn address_of(protocol: &str, ports: &str) -> Option<SocketAddr> {
+    ports
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .find(|(name, _)| *name == protocol)
+        .and_then(|(_, address)| address.parse().ok())
+}
