@@ -11,4 +11,4 @@ mod output;
 pub mod resp;
 
 pub use args::{Args, Span};
-pub use output::{Chunk, Output, Piece};
+pub use output::{Chunk, Output};
