@@ -30,6 +30,16 @@ pub struct Command {
     pub run: Handler,
 }
 
+impl Command {
+    /// Whether a request of so many words, the name included, has the right number.
+    #[must_use]
+    #[inline]
+    pub fn accepts(&self, words: usize) -> bool {
+        let least = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { words >= least } else { words == least }
+    }
+}
+
 /// Runs a command. The arity has been checked; a reply is written unless an error is returned.
 pub type Handler = for<'a> fn(&mut Context<'a>, Args<'a>) -> Result<(), Error>;
 
@@ -112,4 +122,24 @@ impl Keys {
     pub const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
     /// Keys and values alternate.
     pub const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
+
+    /// The first key of a request.
+    #[must_use]
+    #[inline]
+    pub fn first_of<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
+        usize::try_from(self.first)
+            .ok()
+            .filter(|first| *first > 0)
+            .and_then(|first| args.get(first))
+    }
+
+    /// The keys of a request, in order.
+    pub fn of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        let first = usize::try_from(self.first).unwrap_or(0);
+        let last = usize::try_from(self.last)
+            .unwrap_or_else(|_| args.len().saturating_sub(usize::from(self.last.unsigned_abs())));
+        let count = if first == 0 { 0 } else { (last + 1).saturating_sub(first) };
+        let step = usize::try_from(self.step).unwrap_or(1).max(1);
+        args.from(first).take(count).step_by(step)
+    }
 }

@@ -1,10 +1,11 @@
 //! What a handler is given.
 
-use crate::{Client, Error, Server};
+use crate::{Client, Error, Server, Tally};
 use nagi_proto::resp::Writer;
 use nagi_store::{Database, Key};
 
-/// Everything that a handler may use, for the length of one request.
+/// Everything that a handler may use, for the length of one request: `db` is made anew for each,
+/// from `client.database`, which SELECT changes.
 pub struct Context<'a> {
     /// The client's database, at the time of the batch.
     pub db: Database<'a>,
@@ -12,11 +13,13 @@ pub struct Context<'a> {
     pub client: &'a mut Client,
     /// The process around it.
     pub server: &'a dyn Server,
+    /// What this worker counts.
+    pub tally: &'a Tally,
     /// Where the reply goes.
     pub reply: Writer<'a>,
     /// The request's first key, hashed when the batch was prefetched.
     pub prefetched: Option<Key<'a>>,
-    /// Set by a handler whose work goes on over several ticks.
+    /// Set where the work goes on over several ticks.
     pub job: Option<Job>,
 }
 
@@ -41,5 +44,16 @@ impl<'a> Context<'a> {
             Some(key) if std::ptr::eq(key.bytes(), bytes) => key,
             _ => self.db.key(bytes),
         }
+    }
+
+    /// Does a slice of a job now, and leaves it in `self.job` if there is more to do.
+    ///
+    /// # Errors
+    /// Those of the job, which is over then.
+    pub fn start(&mut self, mut job: Job) -> Result<(), Error> {
+        if job(self)? == Flow::More {
+            self.job = Some(job);
+        }
+        Ok(())
     }
 }

@@ -4,16 +4,22 @@
 //! protocol its client speaks: memcached's verbs have rows and handlers of their own over the same
 //! calls. What a handler needs of the process around it stands in the trait [`Server`].
 
-mod client;
 mod command;
+pub mod config;
 mod context;
+pub mod dispatch;
 mod error;
+pub mod memcached;
 mod server;
+mod session;
+mod statistics;
 mod string;
 pub mod table;
 
-pub use client::{Client, ClientInfo, ClientNames};
 pub use command::{Category, Command, Flags, Group, Handler, Keys};
+pub use config::Config;
 pub use context::{Context, Flow, Job};
 pub use error::Error;
-pub use server::Server;
+pub use server::{Process, Server};
+pub use session::{Client, ClientInfo, ClientNames};
+pub use statistics::{CommandTotals, Statistics, Tally, Totals};

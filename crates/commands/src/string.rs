@@ -4,6 +4,9 @@ use crate::{Category, Command, Context, Error, Flags, Group, Keys};
 use nagi_proto::Args;
 use nagi_store::{EntryView, Value};
 
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&GET];
+
 fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let key = cx.key(args.at(1));
     let Context { db, reply, .. } = cx;

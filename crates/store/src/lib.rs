@@ -19,7 +19,7 @@ mod store;
 pub mod types;
 
 pub use clock::Clock;
-pub use counters::{Counters, Totals};
+pub use counters::{Counter, Counters, Totals};
 pub use database::Database;
 pub use entry::{EntryView, Kind, Value};
 pub use key::Key;

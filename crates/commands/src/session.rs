@@ -17,6 +17,14 @@ pub struct Client {
     pub info: Arc<ClientInfo>,
 }
 
+impl Client {
+    /// A client that has just connected.
+    #[must_use]
+    pub fn new(info: Arc<ClientInfo>) -> Self {
+        Client { database: 0, version: Version::Two, closing: false, info }
+    }
+}
+
 /// What is known of a connection across workers. Its worker writes, anyone reads.
 #[derive(Debug, Default)]
 pub struct ClientInfo {
@@ -34,13 +42,13 @@ pub struct ClientInfo {
     pub active_at_ms: AtomicU64,
     /// Its database.
     pub database: AtomicUsize,
-    /// 2 or 3.
+    /// 2 or 3; 0 if it speaks memcached's protocol.
     pub resp: AtomicU32,
     /// Bytes received and not yet executed.
     pub query_bytes: AtomicUsize,
     /// Bytes of replies not yet sent.
     pub output_bytes: AtomicUsize,
-    /// Index of the last command's row in [`crate::table::ALL`], plus one; 0 for none.
+    /// The number of the last command that ran, for [`crate::table::label`]; 0 for none.
     pub last_command: AtomicU32,
     /// What it said of itself.
     pub names: Mutex<ClientNames>,

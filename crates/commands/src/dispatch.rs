@@ -1,0 +1,94 @@
+//! From a request's words to its handler and back: lookup, arity, errors, counting.
+
+use crate::table::{self, Entry};
+use crate::{Context, Error};
+use nagi_proto::Args;
+use std::sync::atomic::Ordering;
+
+/// Most bytes of a request that an error reply repeats.
+const QUOTED_BYTES: usize = 128;
+
+/// Finds the row that a request is for, of a subcommand where it names one, and checks that the
+/// number of its arguments is right. `args` holds a name at least.
+///
+/// # Errors
+/// The reply to a request that names no command, or has too few or too many arguments.
+#[inline]
+pub fn resolve(args: Args<'_>) -> Result<&'static Entry, Error> {
+    let name = args.at(0);
+    let entry = table::find(name).ok_or_else(|| unknown_command(args))?;
+    let entry = match args.get(1) {
+        Some(word) if !entry.command.subcommands.is_empty() => {
+            entry.subcommand(word).ok_or_else(|| unknown_subcommand(name, word))?
+        }
+        _ => entry,
+    };
+    if entry.command.accepts(args.len()) { Ok(entry) } else { Err(wrong_arity(entry)) }
+}
+
+/// Runs what [`resolve`] found and writes the reply. If `cx.job` is set afterwards, the reply
+/// comes from that job: the caller hands it to [`resume`] until it is done, before the client's
+/// next request.
+#[inline]
+pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
+    cx.tally.count_call(entry.index);
+    let number = u32::try_from(entry.index + 1).unwrap_or(0);
+    cx.client.info.last_command.store(number, Ordering::Relaxed);
+    if let Err(error) = (entry.command.run)(cx, args) {
+        cx.tally.count_failure(entry.index);
+        refuse(cx, &error);
+    }
+}
+
+/// Runs a request from lookup to reply; see [`run`] for `cx.job`.
+#[inline]
+pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
+    match resolve(args) {
+        Ok(entry) => run(entry, cx, args),
+        Err(error) => refuse(cx, &error),
+    }
+}
+
+/// Goes on with a job for one slice. If `cx.job` is set afterwards, there is more to do.
+pub fn resume(cx: &mut Context<'_>, job: crate::Job) {
+    if let Err(error) = cx.start(job) {
+        refuse(cx, &error);
+    }
+}
+
+/// Answers with an error, and counts it.
+#[cold]
+pub fn refuse(cx: &mut Context<'_>, error: &Error) {
+    cx.tally.count_error(&error.0);
+    cx.reply.error(&error.0);
+}
+
+#[cold]
+fn unknown_command(args: Args<'_>) -> Error {
+    let mut quoted = String::new();
+    for argument in args.from(1) {
+        if quoted.len() >= QUOTED_BYTES {
+            break;
+        }
+        let shown = shorten(argument, QUOTED_BYTES - quoted.len());
+        quoted.push_str(&format!("'{shown}' "));
+    }
+    let name = shorten(args.at(0), QUOTED_BYTES);
+    Error::new(format!("ERR unknown command '{name}', with args beginning with: {quoted}"))
+}
+
+#[cold]
+fn unknown_subcommand(name: &[u8], word: &[u8]) -> Error {
+    let word = shorten(word, QUOTED_BYTES);
+    let name = shorten(name, QUOTED_BYTES).to_ascii_uppercase();
+    Error::new(format!("ERR unknown subcommand '{word}'. Try {name} HELP."))
+}
+
+#[cold]
+fn wrong_arity(entry: &Entry) -> Error {
+    Error::new(format!("ERR wrong number of arguments for '{}' command", entry.full_name))
+}
+
+fn shorten(bytes: &[u8], most: usize) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(bytes.get(..most).unwrap_or(bytes))
+}

@@ -1,0 +1,120 @@
+//! memcached's verbs, over the same store as the commands of Redis; they see database 0.
+
+mod statistics;
+mod verbs;
+
+use crate::table;
+use crate::{Client, Keys, Server};
+use nagi_proto::Args;
+use nagi_proto::memcached::Writer;
+use nagi_store::{Database, Key};
+pub use statistics::{Tally, Totals};
+use std::sync::atomic::Ordering;
+
+/// Everything that a verb's handler may use, for the length of one request.
+pub struct Context<'a> {
+    /// Database 0, at the time of the batch.
+    pub db: Database<'a>,
+    /// The client that sent the request.
+    pub client: &'a mut Client,
+    /// The process around it.
+    pub server: &'a dyn Server,
+    /// What this worker counts.
+    pub tally: &'a crate::Tally,
+    /// Where the reply goes.
+    pub reply: Writer<'a>,
+    /// The request's first key, hashed when the batch was prefetched.
+    pub prefetched: Option<Key<'a>>,
+}
+
+impl<'a> Context<'a> {
+    /// Hashes a key, unless the batch has done so already.
+    #[inline]
+    pub fn key(&self, bytes: &'a [u8]) -> Key<'a> {
+        match self.prefetched {
+            Some(key) if std::ptr::eq(key.bytes(), bytes) => key,
+            _ => self.db.key(bytes),
+        }
+    }
+}
+
+/// A verb's row.
+#[derive(Debug)]
+pub struct Verb {
+    /// Its name, in the only case that memcached knows.
+    pub name: &'static str,
+    /// Fewest words of a request, the verb and a data block included.
+    pub words: usize,
+    /// Which of them are keys.
+    pub keys: Keys,
+    /// What it does, in one sentence without a full stop.
+    pub summary: &'static str,
+    /// Its handler.
+    pub run: Handler,
+}
+
+/// Runs a verb. The number of words and the length of the keys have been checked.
+pub type Handler = for<'a> fn(&mut Context<'a>, Args<'a>) -> Result<(), Error>;
+
+/// The line that answers a request which cannot be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Error(pub &'static str);
+
+impl Error {
+    const UNKNOWN: Error = Error("ERROR");
+    const BAD_LINE: Error = Error("CLIENT_ERROR bad command line format");
+}
+
+/// Longest key in bytes.
+const KEY_BYTES: usize = 250;
+
+/// Every verb.
+pub static VERBS: &[&Verb] = &[&verbs::GET];
+
+/// Finds the row that a request is for, and checks its words and keys.
+///
+/// # Errors
+/// The reply to a request that names no verb, has too few words or too long a key.
+#[inline]
+pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
+    let name = args.get(0).ok_or(Error::UNKNOWN)?;
+    let verb = VERBS.iter().find(|verb| verb.name.as_bytes() == name).ok_or(Error::UNKNOWN)?;
+    if args.len() < verb.words {
+        return Err(Error::UNKNOWN);
+    }
+    if verb.keys.of(args).any(|key| key.len() > KEY_BYTES) {
+        return Err(Error::BAD_LINE);
+    }
+    Ok(verb)
+}
+
+/// Runs what [`resolve`] found and writes the reply.
+#[inline]
+pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
+    let place = VERBS.iter().position(|row| std::ptr::eq(*row, verb)).unwrap_or(0);
+    let number = u32::try_from(table::entries().len() + place + 1).unwrap_or(0);
+    cx.client.info.last_command.store(number, Ordering::Relaxed);
+    if let Err(error) = (verb.run)(cx, args) {
+        refuse(cx, error);
+    }
+}
+
+/// Runs a request from lookup to reply.
+#[inline]
+pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
+    match resolve(args) {
+        Ok(verb) => run(verb, cx, args),
+        Err(error) => refuse(cx, error),
+    }
+}
+
+/// Answers with an error.
+#[cold]
+pub fn refuse(cx: &mut Context<'_>, error: Error) {
+    cx.reply.line(error.0);
+}
+
+/// The name of the verb with this place in [`VERBS`].
+pub(crate) fn label(place: usize) -> &'static str {
+    VERBS.get(place).map_or("NULL", |verb| verb.name)
+}
