@@ -1,3 +1,32 @@
-//! The nagi command.
+//! The nagi command: arguments, and nothing else.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use nagi_load::bench;
+
+/// An in-memory cache server that speaks Redis' and memcached's protocols.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Bench(Box<bench::Options>),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Bench(options) => bench::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("nagi: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Where a server listens, resolved once so that a thousand connections do not ask a name server
+//! a thousand times.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Error;
+
+/// How long a TCP connection may take to be established.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A server's address.
+#[derive(Clone, Debug)]
+pub enum Address {
+    /// A host and port, with what they resolved to; tried in order.
+    Tcp {
+        /// As the user wrote it.
+        name: String,
+        /// What it stands for.
+        resolved: Vec<SocketAddr>,
+    },
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// Looks up `host`.
+    ///
+    /// # Errors
+    /// The host has no address.
+    pub fn tcp(host: &str, port: u16) -> Result<Self, Error> {
+        let name =
+            if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        match (host, port).to_socket_addrs().map(Vec::from_iter) {
+            Ok(resolved) if !resolved.is_empty() => Ok(Address::Tcp { name, resolved }),
+            Ok(_) => Err(Error::Connect {
+                address: name,
+                source: io::Error::new(io::ErrorKind::NotFound, "the host has no address"),
+            }),
+            Err(source) => Err(Error::Connect { address: name, source }),
+        }
+    }
+
+    /// Opens a blocking connection, with Nagle's delay off.
+    ///
+    /// # Errors
+    /// The last address that was tried did not answer.
+    pub fn connect(&self) -> Result<OwnedFd, Error> {
+        self.open().map_err(|source| Error::Connect { address: self.to_string(), source })
+    }
+
+    fn open(&self) -> io::Result<OwnedFd> {
+        match self {
+            Address::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
+            Address::Tcp { resolved, .. } => {
+                let mut failure = io::Error::from(io::ErrorKind::NotFound);
+                for address in resolved {
+                    match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
+                        Ok(stream) => {
+                            stream.set_nodelay(true)?;
+                            return Ok(stream.into());
+                        }
+                        Err(error) => failure = error,
+                    }
+                }
+                Err(failure)
+            }
+        }
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Address::Tcp { name: address.to_string(), resolved: vec![address] }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp { name, .. } => out.write_str(name),
+            Address::Unix(path) => path.display().fmt(out),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What can go wrong between a client and a server.
+
+use std::fmt;
+use std::io;
+
+/// Why a connection cannot be made or go on.
+#[derive(Debug)]
+pub enum Error {
+    /// No connection to the address.
+    Connect {
+        /// As the user wrote it.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Sending or receiving failed.
+    Io(io::Error),
+    /// The server closed the connection.
+    Closed,
+    /// Bytes that are no reply.
+    Protocol(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Connect { address, source } => {
+                write!(out, "cannot connect to {address}: {source}")
+            }
+            Error::Io(source) => write!(out, "connection failed: {source}"),
+            Error::Closed => out.write_str("connection closed by the server"),
+            Error::Protocol(text) => write!(out, "not a reply: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Connect { source, .. } | Error::Io(source) => Some(source),
+            Error::Closed | Error::Protocol(_) => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(source: io::Error) -> Self {
+        Error::Io(source)
+    }
+}

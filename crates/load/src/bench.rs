@@ -1,0 +1,255 @@
+//! `nagi bench`: fills, warms up, measures, reports.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
+use std::thread;
+
+use nagi_client::Address;
+
+pub use crate::keys::Distribution;
+pub use crate::options::{Options, Protocol, Ratio};
+
+use crate::clock::{SECOND, now_ns};
+use crate::keys::Keys;
+use crate::pace::{Share, Timetable};
+use crate::random::Random;
+use crate::report::Report;
+use crate::requests::{Requests, Shape};
+use crate::run::{Plan, Work};
+use crate::tally::Errors;
+use crate::timeline::{Phase, Timeline};
+use crate::worker::Worker;
+
+/// Time measured for if nothing else is said.
+const DEFAULT_SECONDS: f64 = 10.0;
+
+/// Bytes that filling keeps in flight on one connection, and requests at most.
+const FILL_BYTES: usize = 256 * 1024;
+const FILL_DEPTH: usize = 64;
+
+/// Time for the threads to start before the first request is due.
+const HEAD_START_NS: u64 = 2_000_000;
+
+/// Why there is no report, or why it is not to be trusted.
+#[derive(Debug)]
+pub enum Error {
+    /// Options that contradict each other.
+    Options(String),
+    /// Not one connection could be made.
+    Unreachable(String),
+    /// So many requests or connections failed; the report was written.
+    Failures(u64),
+    /// A file, thread or event loop.
+    Io(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Options(text) | Error::Unreachable(text) => out.write_str(text),
+            Error::Failures(1) => out.write_str("1 error (see the report)"),
+            Error::Failures(count) => write!(out, "{count} errors (see the report)"),
+            Error::Io(source) => source.fmt(out),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(source: io::Error) -> Self {
+        Error::Io(source)
+    }
+}
+
+/// Runs the benchmark and writes its report.
+///
+/// # Errors
+/// The server cannot be reached, or requests failed and `ignore_errors` is not set; in the latter
+/// case the report has been written.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let report = measure(options)?;
+    write_report(options, &report)?;
+    match report.errors {
+        0 => Ok(()),
+        _ if options.ignore_errors => Ok(()),
+        errors => Err(Error::Failures(errors)),
+    }
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// The server cannot be reached or the options contradict each other; failed requests are part of
+/// the report.
+pub fn measure(options: &Options) -> Result<Report, Error> {
+    let options = resolve(options.clone())?;
+    let seed = options.seed.unwrap_or_default();
+    let requests = Requests::new(&Shape {
+        protocol: options.protocol.into(),
+        keys: options.keys,
+        key_bytes: options.key_bytes,
+        value_bytes: options.value_bytes,
+        seed,
+    })
+    .map_err(Error::Options)?;
+    let longest = requests.longest();
+    let address = address(&options)?;
+    let (mut workers, mut errors) = connect(&options, &address, &Arc::new(requests), seed)?;
+    let shown = !options.quiet && (options.timeline || io::stderr().is_terminal());
+    let mut timeline = Timeline::new(shown).map_err(io::Error::other)?;
+
+    if options.fill {
+        let start_ns = now_ns();
+        timeline.begin(Phase::Fill { keys: options.keys }, start_ns, u64::MAX);
+        let plan = fill_plan(&options, start_ns, longest);
+        carry_out(&plan, &mut workers, &mut timeline)?;
+    }
+    let plan = measure_plan(&options);
+    timeline.begin(Phase::Measure, plan.measure_ns, plan.end_ns);
+    carry_out(&plan, &mut workers, &mut timeline)?;
+    errors.add(timeline.errors());
+    Ok(Report::new(&options, &address, &plan, &timeline, &errors))
+}
+
+/// Puts what the options leave open.
+fn resolve(mut options: Options) -> Result<Options, Error> {
+    options.threads = options.threads.min(options.connections);
+    options.seed.get_or_insert_with(|| Random::new(now_ns()).next() >> 32);
+    if options.unix.is_none() {
+        options.port.get_or_insert(options.protocol.default_port());
+    }
+    if options.requests.is_none() {
+        options.seconds.get_or_insert(DEFAULT_SECONDS);
+    }
+    if options.seconds == Some(0.0) {
+        return Err(Error::Options("--seconds is 0: nothing to measure".to_owned()));
+    }
+    Ok(options)
+}
+
+fn address(options: &Options) -> Result<Address, Error> {
+    match &options.unix {
+        Some(path) => Ok(Address::Unix(path.clone())),
+        None => Address::tcp(&options.host, options.port.unwrap_or_default())
+            .map_err(|error| Error::Unreachable(error.to_string())),
+    }
+}
+
+/// Opens all connections, every thread its own.
+fn connect(
+    options: &Options,
+    address: &Address,
+    requests: &Arc<Requests>,
+    seed: u64,
+) -> Result<(Vec<Worker>, Errors), Error> {
+    let (connections, threads) = (u64::from(options.connections), u64::from(options.threads));
+    let mut seeds = Random::new(seed);
+    let mut workers = Vec::new();
+    for first in 0..threads {
+        let share = Share { first, stride: threads, len: (connections - first).div_ceil(threads) };
+        let keys = Keys::new(
+            options.key_distribution,
+            options.keys,
+            (u128::from(options.keys) * u128::from(first) / u128::from(threads)) as u64,
+        );
+        let random = Random::new(seeds.next());
+        workers.push(Worker::new(share, Arc::clone(requests), keys, random)?);
+    }
+    on_each(&mut workers, |worker| worker.connect(address, options.protocol.into()))?;
+    let mut errors = Errors::default();
+    for worker in &workers {
+        errors.add(worker.failures());
+    }
+    if workers.iter().all(|worker| worker.open_connections() == 0) {
+        let reasons: Vec<_> = errors.by_text().keys().cloned().collect();
+        return Err(Error::Unreachable(reasons.join("; ")));
+    }
+    Ok((workers, errors))
+}
+
+/// Runs `work` for each worker on a thread of its own.
+fn on_each(
+    workers: &mut [Worker],
+    work: impl Fn(&mut Worker) -> io::Result<()> + Sync,
+) -> io::Result<()> {
+    let work = &work;
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            workers.iter_mut().map(|worker| scope.spawn(move || work(worker))).collect();
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a load thread panicked")))
+        })
+    })
+}
+
+fn carry_out(plan: &Plan, workers: &mut [Worker], timeline: &mut Timeline) -> io::Result<()> {
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        let threads = workers.len();
+        let load = scope.spawn(move || on_each(workers, |worker| worker.run(plan, &sender)));
+        timeline.follow(&receiver, threads);
+        load.join().unwrap_or_else(|_| Err(io::Error::other("a load thread panicked")))
+    })
+}
+
+fn fill_plan(options: &Options, start_ns: u64, longest: usize) -> Plan {
+    Plan {
+        work: Work::Fill { keys: options.keys },
+        depth: (FILL_BYTES / longest.max(1)).clamp(1, FILL_DEPTH),
+        measure_ns: start_ns,
+        end_ns: u64::MAX,
+        budget: None,
+        timetable: None,
+        patience_ns: nanoseconds(options.reply_timeout_seconds),
+    }
+}
+
+fn measure_plan(options: &Options) -> Plan {
+    let start_ns = now_ns() + HEAD_START_NS;
+    let measure_ns = start_ns + nanoseconds(options.warmup_seconds);
+    let end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_ns + nanoseconds(seconds));
+    let timetable = options.rate.map(|rate| {
+        let gap_ns = SECOND as f64 / rate;
+        let begun_by = |at_ns: u64| ((at_ns - start_ns) as f64 / gap_ns).ceil() as u64;
+        let by_count = options.requests.map(|requests| begun_by(measure_ns) + requests);
+        let requests = begun_by(end_ns).min(by_count.unwrap_or(u64::MAX));
+        Timetable { start_ns, gap_ns, connections: options.connections.into(), requests }
+    });
+    Plan {
+        work: Work::Mix { gets: options.ratio.gets, sets: options.ratio.sets },
+        depth: options.pipeline as usize,
+        measure_ns,
+        end_ns,
+        budget: options.requests.map(|requests| Arc::new(AtomicU64::new(requests))),
+        timetable,
+        patience_ns: nanoseconds(options.reply_timeout_seconds),
+    }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * SECOND as f64) as u64
+}
+
+fn write_report(options: &Options, report: &Report) -> io::Result<()> {
+    let json_only = options.json.as_deref() == Some(Path::new("-"));
+    if let Some(path) = &options.json {
+        let json = report.to_json()?;
+        if json_only {
+            io::stdout().lock().write_all(json.as_bytes())?;
+        } else {
+            std::fs::write(path, json).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+            })?;
+        }
+    }
+    let silent = json_only || (options.quiet && options.json.is_some());
+    if !silent {
+        io::stdout().lock().write_all(report.to_string().as_bytes())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Time as nanoseconds, and a timer that an event loop can wait for.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+
+/// Nanoseconds in a second.
+pub(crate) const SECOND: u64 = 1_000_000_000;
+
+/// Nanoseconds of the monotonic clock.
+pub(crate) fn now_ns() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// Nanoseconds of processor time, user and system, that this thread has used.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    nanoseconds(ClockId::ThreadCPUTime)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * SECOND + time.tv_nsec as u64
+}
+
+/// Becomes readable at a time of the monotonic clock, to the nanosecond; `epoll_wait`'s own
+/// timeout would round to milliseconds and cost something at every wait.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    fd: OwnedFd,
+    armed_ns: u64,
+}
+
+impl Timer {
+    pub(crate) fn new() -> io::Result<Self> {
+        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
+        Ok(Timer { fd, armed_ns: 0 })
+    }
+
+    /// Sets the time of the next wake-up.
+    pub(crate) fn arm(&mut self, at_ns: u64) -> io::Result<()> {
+        if at_ns == self.armed_ns {
+            return Ok(());
+        }
+        self.armed_ns = at_ns;
+        let once = Itimerspec {
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: Timespec {
+                tv_sec: (at_ns / SECOND) as i64,
+                tv_nsec: (at_ns % SECOND) as i64,
+            },
+        };
+        timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &once)?;
+        Ok(())
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,211 @@
+//! Which key a request asks for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::random::Random;
+
+/// How requests spread over the keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// Every key as often as any other.
+    Uniform,
+    /// The k-th key in proportion to k to the power of minus the exponent.
+    Zipf(f64),
+    /// One after the other, each thread through the whole range from its own start.
+    Sequential,
+}
+
+impl FromStr for Distribution {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "uniform" => Ok(Distribution::Uniform),
+            None if text == "sequential" => Ok(Distribution::Sequential),
+            None if text == "zipf" => Ok(Distribution::Zipf(0.99)),
+            Some(("zipf", exponent)) => exponent
+                .parse()
+                .ok()
+                .filter(|exponent: &f64| *exponent > 0.0 && *exponent <= 10.0)
+                .map(Distribution::Zipf)
+                .ok_or_else(|| format!("the exponent {exponent} is not in (0, 10]")),
+            _ => Err("expected uniform, zipf:EXPONENT or sequential".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Distribution::Uniform => out.write_str("uniform"),
+            Distribution::Zipf(exponent) => write!(out, "zipf:{exponent}"),
+            Distribution::Sequential => out.write_str("sequential"),
+        }
+    }
+}
+
+/// Draws key numbers from 0 up.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    count: u64,
+    draw: Draw,
+}
+
+#[derive(Clone, Debug)]
+enum Draw {
+    Uniform,
+    Zipf(Zipf),
+    Sequential { next: u64 },
+}
+
+impl Keys {
+    /// Draws below `count`, which is not 0; a sequence begins at `first`.
+    pub(crate) fn new(distribution: Distribution, count: u64, first: u64) -> Self {
+        let draw = match distribution {
+            Distribution::Uniform => Draw::Uniform,
+            Distribution::Zipf(exponent) => Draw::Zipf(Zipf::new(count, exponent)),
+            Distribution::Sequential => Draw::Sequential { next: first % count },
+        };
+        Keys { count, draw }
+    }
+
+    pub(crate) fn next(&mut self, random: &mut Random) -> u64 {
+        match &mut self.draw {
+            Draw::Uniform => random.below(self.count),
+            Draw::Zipf(zipf) => zipf.rank(random) - 1,
+            Draw::Sequential { next } => {
+                let key = *next;
+                *next = if key + 1 == self.count { 0 } else { key + 1 };
+                key
+            }
+        }
+    }
+}
+
+/// Zipf's law without a table: rejection-inversion, after Hörmann and Derflinger, "Rejection-
+/// inversion to generate variates from monotone discrete distributions" (1996), which is exact.
+#[derive(Clone, Debug)]
+struct Zipf {
+    exponent: f64,
+    count: u64,
+    /// The integral of the density from 1 to 3/2, less the first rank's weight.
+    low: f64,
+    /// The integral up to the last rank and a half.
+    high: f64,
+    /// How far above a rank a point is accepted unseen.
+    margin: f64,
+}
+
+impl Zipf {
+    fn new(count: u64, exponent: f64) -> Self {
+        let mut zipf = Zipf { exponent, count, low: 0.0, high: 0.0, margin: 0.0 };
+        zipf.low = zipf.integral(1.5) - 1.0;
+        zipf.high = zipf.integral(count as f64 + 0.5);
+        zipf.margin = 2.0 - zipf.inverse_integral(zipf.integral(2.5) - zipf.weight(2.0));
+        zipf
+    }
+
+    /// A rank in 1 to `count`.
+    fn rank(&self, random: &mut Random) -> u64 {
+        loop {
+            let area = self.high + random.unit() * (self.low - self.high);
+            let point = self.inverse_integral(area);
+            let rank = ((point + 0.5) as u64).clamp(1, self.count);
+            let nearest = rank as f64;
+            if nearest - point <= self.margin
+                || area >= self.integral(nearest + 0.5) - self.weight(nearest)
+            {
+                return rank;
+            }
+        }
+    }
+
+    fn weight(&self, rank: f64) -> f64 {
+        (-self.exponent * rank.ln()).exp()
+    }
+
+    /// The integral of `weight` from 1, in a form that holds where the exponent is nearly 1.
+    fn integral(&self, to: f64) -> f64 {
+        let log = to.ln();
+        let scaled = (1.0 - self.exponent) * log;
+        if scaled.abs() < 1e-8 {
+            log * (1.0 + scaled / 2.0)
+        } else {
+            log * scaled.exp_m1() / scaled
+        }
+    }
+
+    fn inverse_integral(&self, area: f64) -> f64 {
+        let scaled = ((1.0 - self.exponent) * area).max(-1.0);
+        let log =
+            if scaled.abs() < 1e-8 { 1.0 - scaled / 2.0 } else { scaled.ln_1p() / scaled } * area;
+        log.exp()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(distribution: Distribution, keys: u64, draws: u64) -> Vec<u64> {
+        let mut random = Random::new(99);
+        let mut source = Keys::new(distribution, keys, 0);
+        let mut seen = vec![0; keys as usize];
+        for _ in 0..draws {
+            seen[source.next(&mut random) as usize] += 1;
+        }
+        seen
+    }
+
+    /// Pearson's statistic, and the value that it exceeds in about one of a million fair draws
+    /// (Wilson and Hilferty's approximation).
+    fn chi_squared(seen: &[u64], weights: &[f64]) -> (f64, f64) {
+        let draws: u64 = seen.iter().sum();
+        let total: f64 = weights.iter().sum();
+        let statistic = seen
+            .iter()
+            .zip(weights)
+            .map(|(&seen, weight)| {
+                let expected = draws as f64 * weight / total;
+                (seen as f64 - expected).powi(2) / expected
+            })
+            .sum();
+        let freedom = seen.len() as f64 - 1.0;
+        let spread = 2.0 / (9.0 * freedom);
+        (statistic, freedom * (1.0 - spread + 4.75 * spread.sqrt()).powi(3))
+    }
+
+    #[test]
+    fn zipf_follows_its_closed_form() {
+        for exponent in [0.5, 0.99, 1.0, 1.2, 3.0] {
+            let keys = if exponent > 2.0 { 20 } else { 1000 };
+            let seen = draw(Distribution::Zipf(exponent), keys, 1_000_000);
+            let weights: Vec<f64> = (1..=keys).map(|rank| (rank as f64).powf(-exponent)).collect();
+            let (statistic, bound) = chi_squared(&seen, &weights);
+            assert!(statistic < bound, "exponent {exponent}: {statistic} >= {bound}");
+        }
+    }
+
+    #[test]
+    fn uniform_is_flat() {
+        let (statistic, bound) =
+            chi_squared(&draw(Distribution::Uniform, 1000, 1_000_000), &[1.0; 1000]);
+        assert!(statistic < bound, "{statistic} >= {bound}");
+    }
+
+    #[test]
+    fn sequential_visits_each_key_once_a_round() {
+        assert_eq!(draw(Distribution::Sequential, 7, 21), [3; 7]);
+    }
+
+    #[test]
+    fn distributions_read_back_as_written() {
+        for text in ["uniform", "zipf:0.99", "sequential"] {
+            assert_eq!(text.parse::<Distribution>().unwrap().to_string(), text);
+        }
+        for text in ["", "zipf:", "zipf:0", "zipf:nan", "normal"] {
+            assert!(text.parse::<Distribution>().is_err(), "{text}");
+        }
+    }
+}

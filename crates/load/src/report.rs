@@ -1,0 +1,303 @@
+//! What a run found, as text for people and as JSON for programs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+
+use nagi_client::Address;
+use serde::Serialize;
+
+use crate::clock::SECOND;
+use crate::options::{Options, Protocol};
+use crate::run::Plan;
+use crate::tally::{Errors, Latencies};
+use crate::text::{bytes_per_second, grouped, microseconds};
+use crate::timeline::{Second, Timeline};
+
+/// Columns of the longest bar.
+const BAR_COLUMNS: f64 = 40.0;
+
+/// What a run found. Times are in microseconds, to the nanosecond; histograms keep three digits.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was spoken.
+    pub protocol: Protocol,
+    /// To whom.
+    pub address: String,
+    /// Connections, over all threads.
+    pub connections: u32,
+    /// Threads.
+    pub threads: u32,
+    /// Requests in flight on each connection.
+    pub pipeline: u32,
+    /// Requests per second asked for; none in a closed loop.
+    pub rate: Option<f64>,
+    /// What every random number came from.
+    pub seed: u64,
+    /// Requests answered while measuring.
+    pub requests: u64,
+    /// From the start of measuring to the last reply.
+    pub seconds: f64,
+    /// `requests` / `seconds`.
+    pub requests_per_second: f64,
+    /// Bytes of requests per second.
+    pub sent_bytes_per_second: f64,
+    /// Bytes of replies per second.
+    pub received_bytes_per_second: f64,
+    /// Reads that found a value.
+    pub hits: u64,
+    /// Reads that found none.
+    pub misses: u64,
+    /// Failed requests and connections, those of filling and warming up included.
+    pub errors: u64,
+    /// The same by their text.
+    pub errors_by_text: BTreeMap<String, u64>,
+    /// From sending a request (paced: from when it was due) to its reply.
+    pub latency_us: Latency,
+    /// How late the client itself was in sending paced requests.
+    pub send_delay_us: Option<Latency>,
+    /// Processor time of the client, user and system, per request.
+    pub client_cpu_us_per_request: f64,
+    /// Processor time of the client over what its threads could have had; near 1 the client is
+    /// the bottleneck.
+    pub client_busy: f64,
+    /// Each second.
+    pub timeline: Vec<Second>,
+    /// Everything that was asked for.
+    pub options: Options,
+}
+
+/// A distribution of times, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// The shortest.
+    pub min: f64,
+    /// The mean.
+    pub mean: f64,
+    /// Half are not above it.
+    pub p50: f64,
+    /// 90 % are not above it.
+    pub p90: f64,
+    /// 99 % are not above it.
+    pub p99: f64,
+    /// 99.9 % are not above it.
+    pub p99_9: f64,
+    /// 99.99 % are not above it.
+    pub p99_99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Latency {
+    fn new(latencies: &Latencies) -> Self {
+        let us = |quantile| latencies.value_at_quantile(quantile) as f64 / 1e3;
+        Latency {
+            min: latencies.min() as f64 / 1e3,
+            mean: latencies.mean().round() / 1e3,
+            p50: us(0.5),
+            p90: us(0.9),
+            p99: us(0.99),
+            p99_9: us(0.999),
+            p99_99: us(0.9999),
+            max: latencies.max() as f64 / 1e3,
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(
+        options: &Options,
+        address: &Address,
+        plan: &Plan,
+        timeline: &Timeline,
+        errors: &Errors,
+    ) -> Self {
+        let total = timeline.total();
+        let seconds = timeline.measured_ns() as f64 / SECOND as f64;
+        let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        Report {
+            protocol: options.protocol,
+            address: address.to_string(),
+            connections: options.connections,
+            threads: options.threads,
+            pipeline: options.pipeline,
+            rate: options.rate,
+            seed: options.seed.unwrap_or_default(),
+            requests: total.requests,
+            seconds,
+            requests_per_second: per_second(total.requests),
+            sent_bytes_per_second: per_second(total.sent_bytes),
+            received_bytes_per_second: per_second(total.received_bytes),
+            hits: total.hits,
+            misses: total.misses,
+            errors: errors.total(),
+            errors_by_text: errors.by_text().clone(),
+            latency_us: Latency::new(&total.latencies),
+            send_delay_us: plan.timetable.map(|_| Latency::new(&total.delays)),
+            client_cpu_us_per_request: total.cpu_ns as f64 / 1e3 / total.requests.max(1) as f64,
+            client_busy: per_second(total.cpu_ns) / 1e9 / f64::from(options.threads),
+            timeline: timeline.seconds().to_vec(),
+            options: options.clone(),
+        }
+    }
+
+    /// The report as JSON, with a line break at its end.
+    ///
+    /// # Errors
+    /// Never in practice: every field has a JSON form.
+    pub fn to_json(&self) -> io::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    fn hit_percent(&self) -> f64 {
+        self.hits as f64 * 100.0 / (self.hits + self.misses).max(1) as f64
+    }
+
+    fn write_head(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = &self.options;
+        let protocol = if self.protocol == Protocol::Resp { "RESP" } else { "memcached text" };
+        let pace = match self.rate {
+            Some(rate) => format!("paced at {}/s", grouped(rate as u64)),
+            None => "closed loop".to_owned(),
+        };
+        writeln!(out, "\n{} over {protocol}, {pace}", self.address)?;
+        writeln!(
+            out,
+            "{} connections x {} in flight, {} thread{}; GET:SET {} over {} {} keys of {} B, \
+             values of {} B; seed {}\n",
+            grouped(self.connections.into()),
+            self.pipeline,
+            self.threads,
+            if self.threads == 1 { "" } else { "s" },
+            options.ratio,
+            grouped(options.keys),
+            options.key_distribution,
+            options.key_bytes,
+            options.value_bytes,
+            self.seed,
+        )
+    }
+
+    fn write_counts(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            out,
+            "  requests    {:>12}/s   {} in {:.3} s",
+            grouped(self.requests_per_second.round() as u64),
+            grouped(self.requests),
+            self.seconds
+        )?;
+        writeln!(
+            out,
+            "  bytes       {:>14} sent   {} received",
+            bytes_per_second(self.sent_bytes_per_second),
+            bytes_per_second(self.received_bytes_per_second)
+        )?;
+        if self.hits + self.misses > 0 {
+            let (hits, misses) = (grouped(self.hits), grouped(self.misses));
+            let percent = self.hit_percent();
+            writeln!(out, "  hits        {percent:>12.1} %   {hits} hits, {misses} misses")?;
+        }
+        writeln!(
+            out,
+            "  client      {:>11.2} us   of processor time per request, busy {:.0} %",
+            self.client_cpu_us_per_request,
+            self.client_busy * 100.0
+        )?;
+        writeln!(out, "  errors      {:>14}", grouped(self.errors))?;
+        for (text, times) in &self.errors_by_text {
+            writeln!(out, "              {:>14}   {text}", grouped(*times))?;
+        }
+        Ok(())
+    }
+
+    fn write_latencies(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let latency = &self.latency_us;
+        let scale = Scale::new(latency.min, latency.max);
+        writeln!(out, "\n  latency in us {:>12}  {scale}", "")?;
+        for (name, us) in [
+            ("min", latency.min),
+            ("p50", latency.p50),
+            ("p90", latency.p90),
+            ("p99", latency.p99),
+            ("p99.9", latency.p99_9),
+            ("p99.99", latency.p99_99),
+            ("max", latency.max),
+        ] {
+            let time = microseconds((us * 1e3) as u64);
+            writeln!(out, "  {name:<12} {time:>13}  {}", scale.bar(us))?;
+        }
+        if let Some(delay) = &self.send_delay_us {
+            let [p99, max] = [delay.p99, delay.max].map(|us| microseconds((us * 1e3) as u64));
+            writeln!(out, "\n  of which the client sent late: p99 {p99}, max {max}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_head(out)?;
+        self.write_counts(out)?;
+        if self.latency_us.max > 0.0 {
+            self.write_latencies(out)?;
+        }
+        if self.client_busy > 0.95 && self.rate.is_none() {
+            writeln!(
+                out,
+                "\n  The client's threads had no time to spare: the latencies hold time spent \
+                 in the client.\n  More --threads show more of the server."
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// A logarithmic scale from one power of ten to another.
+struct Scale {
+    from: f64,
+    to: f64,
+}
+
+impl Scale {
+    /// The powers of ten around `min` and `max`.
+    fn new(min: f64, max: f64) -> Self {
+        let from = min.max(0.01).log10().floor();
+        Scale { from, to: max.max(0.01).log10().ceil().max(from + 1.0) }
+    }
+
+    fn bar(&self, value: f64) -> String {
+        let share = (value.max(0.01).log10() - self.from) / (self.to - self.from);
+        let eighths = (share.clamp(0.0, 1.0) * BAR_COLUMNS * 8.0).round().max(1.0) as usize;
+        let mut bar = "█".repeat(eighths / 8);
+        bar.extend(["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"].get(eighths % 8).copied());
+        bar
+    }
+}
+
+impl fmt::Display for Scale {
+    /// The powers of ten, each where its bar would end.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = String::new();
+        let mut power = self.from;
+        while power <= self.to {
+            let column = ((power - self.from) / (self.to - self.from) * BAR_COLUMNS) as usize;
+            if column >= line.len() {
+                line.push_str(&" ".repeat(column - line.len()));
+                line.push_str(&format!("|{}", tick(power)));
+            }
+            power += 1.0;
+        }
+        out.write_str(&line)
+    }
+}
+
+/// A power of ten of microseconds, in few characters.
+fn tick(power: f64) -> String {
+    let ns = 10_f64.powf(power + 3.0).round();
+    match ns {
+        ..1e3 => format!("{ns} ns"),
+        ..1e6 => format!("{} us", ns / 1e3),
+        ..1e9 => format!("{} ms", ns / 1e6),
+        _ => format!("{} s", ns / 1e9),
+    }
+}

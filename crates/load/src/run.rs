@@ -1,0 +1,395 @@
+//! One phase of a run on one thread: what is sent when, and what is recorded of it.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+
+use nagi_client::{Connection, Error, Outcome};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, Event, EventFlags};
+use rustix::io::Errno;
+
+use crate::clock::{SECOND, now_ns, thread_cpu_ns};
+use crate::pace::{Pacer, Share, Timetable};
+use crate::tally::{Errors, Tally};
+use crate::worker::{TIMER, Worker};
+
+/// Events taken at once.
+const EVENTS: usize = 256;
+
+/// What a phase of a run asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) work: Work,
+    /// Requests in flight on one connection.
+    pub(crate) depth: usize,
+    /// When measuring begins; what was begun before is not recorded.
+    pub(crate) measure_ns: u64,
+    /// When the last request may be begun.
+    pub(crate) end_ns: u64,
+    /// Requests that all threads together may still begin once measuring, if they are limited.
+    pub(crate) budget: Option<Arc<AtomicU64>>,
+    /// When paced requests are due.
+    pub(crate) timetable: Option<Timetable>,
+    /// How long to wait for replies once no more requests are begun.
+    pub(crate) patience_ns: u64,
+}
+
+/// Which requests a phase is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Each key is written once.
+    Fill { keys: u64 },
+    /// Reads and writes, in these proportions.
+    Mix { gets: u32, sets: u32 },
+}
+
+/// What a thread did up to one boundary of the common seconds.
+#[derive(Debug)]
+pub(crate) struct Interval {
+    /// The boundary; the same for all threads.
+    pub(crate) end_ns: u64,
+    /// When the last reply so far came, or when the thread stopped.
+    pub(crate) reached_ns: u64,
+    pub(crate) tally: Tally,
+    /// Whether the thread has nothing more to do.
+    pub(crate) last: bool,
+}
+
+/// A phase on its way.
+pub(crate) struct Run<'a> {
+    worker: &'a mut Worker,
+    plan: &'a Plan,
+    reports: &'a Sender<Interval>,
+    pacer: Option<Pacer>,
+    /// Keys still to be filled.
+    fill: Range<u64>,
+    tally: Tally,
+    /// Connections that are open.
+    live: usize,
+    /// Requests due and not answered, over all open connections.
+    owed: u64,
+    next_tick_ns: u64,
+    last_reply_ns: u64,
+    /// The thread's processor time at the last tick.
+    cpu_ns: u64,
+    /// Connections that a request has come due on.
+    ready: Vec<usize>,
+}
+
+impl<'a> Run<'a> {
+    /// Prepares `plan` on the worker's connections.
+    pub(crate) fn new(
+        worker: &'a mut Worker,
+        plan: &'a Plan,
+        reports: &'a Sender<Interval>,
+    ) -> io::Result<Self> {
+        for lane in &mut worker.lanes {
+            (lane.due, lane.sent, lane.answered) = (0, 0, 0);
+        }
+        let fill = match plan.work {
+            Work::Fill { keys } => share_of_keys(keys, worker.share),
+            Work::Mix { .. } => 0..0,
+        };
+        let start_ns = now_ns();
+        Ok(Run {
+            pacer: plan.timetable.map(|timetable| Pacer::new(timetable, worker.share)),
+            next_tick_ns: next_tick_ns(start_ns, plan.measure_ns),
+            live: worker.open_connections(),
+            worker,
+            plan,
+            reports,
+            fill,
+            tally: Tally::new().map_err(io::Error::other)?,
+            owed: 0,
+            last_reply_ns: start_ns,
+            cpu_ns: thread_cpu_ns(),
+            ready: Vec::new(),
+        })
+    }
+
+    /// Works until the plan is carried out or no connection is left.
+    ///
+    /// # Errors
+    /// The event loop itself fails.
+    pub(crate) fn drive(mut self) -> io::Result<()> {
+        let mut now = now_ns();
+        if self.pacer.is_none() {
+            for index in 0..self.worker.lanes.len() {
+                self.send(index, now);
+                now = now_ns();
+            }
+        }
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        while !self.is_finished(now) {
+            let due_ns = self.pacer.as_ref().and_then(Pacer::next_due_ns).unwrap_or(u64::MAX);
+            self.worker.timer.arm(self.next_tick_ns.min(due_ns))?;
+            events.clear();
+            match epoll::wait(&self.worker.epoll, spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            for event in &events {
+                if event.data.u64() != TIMER {
+                    self.serve(event.data.u64() as usize, event.flags)?;
+                }
+            }
+            now = now_ns();
+            self.tick(now)?;
+            self.take_due(now);
+        }
+        self.give_up(now);
+        self.report(self.next_tick_ns, true)
+    }
+
+    fn is_finished(&self, now: u64) -> bool {
+        let waited_ns = match self.plan.end_ns {
+            u64::MAX => now.saturating_sub(self.last_reply_ns),
+            end_ns => now.saturating_sub(end_ns),
+        };
+        let more_to_come = self.pacer.as_ref().is_some_and(|pacer| pacer.next_due_ns().is_some());
+        self.live == 0 || (!more_to_come && (self.owed == 0 || waited_ns > self.plan.patience_ns))
+    }
+
+    /// Takes what arrived on connection `index` and sends what may follow.
+    fn serve(&mut self, index: usize, flags: EventFlags) -> io::Result<()> {
+        let worker = &mut *self.worker;
+        let Some(lane) = worker.lanes.get_mut(index) else { return Ok(()) };
+        let Some(connection) = &mut lane.connection else { return Ok(()) };
+        let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        let mut arrival = Arrival::default();
+        let mut result =
+            arrival.take(connection, &mut worker.scratch, hung_up, &mut self.tally.errors);
+        let now = now_ns();
+        if arrival.replies > 0 {
+            self.record(index, &arrival, now)?;
+        }
+        if result.is_ok() && flags.contains(EventFlags::OUT) {
+            result = self.worker.flush(index);
+        }
+        match result {
+            Ok(()) => self.send(index, now),
+            Err(error) => self.lose(index, &error),
+        }
+        Ok(())
+    }
+
+    /// Notes how long the oldest requests on connection `index` took.
+    fn record(&mut self, index: usize, arrival: &Arrival, now: u64) -> io::Result<()> {
+        self.tick(now)?;
+        self.last_reply_ns = now;
+        self.owed = self.owed.saturating_sub(arrival.replies);
+        let Some(lane) = self.worker.lanes.get_mut(index) else { return Ok(()) };
+        let ordinals = lane.answered..lane.answered + arrival.replies;
+        lane.answered = ordinals.end;
+        let begun_ns = match &self.plan.timetable {
+            None => lane.sent_ns,
+            Some(timetable) => {
+                timetable.intended_ns(self.worker.share.number(index as u64), ordinals.start)
+            }
+        };
+        if begun_ns < self.plan.measure_ns && now >= self.plan.measure_ns {
+            return Ok(());
+        }
+        self.tally.requests += arrival.replies;
+        self.tally.hits += arrival.hits;
+        self.tally.misses += arrival.misses;
+        self.tally.received_bytes += arrival.bytes;
+        self.record_latencies(index, ordinals, now);
+        Ok(())
+    }
+
+    /// Records that the requests `ordinals` of connection `index` ended at `now`.
+    fn record_latencies(&mut self, index: usize, ordinals: Range<u64>, now: u64) {
+        let Some(lane) = self.worker.lanes.get(index) else { return };
+        let latencies = &mut self.tally.latencies;
+        match &self.plan.timetable {
+            None => latencies.saturating_record_n(
+                now.saturating_sub(lane.sent_ns),
+                ordinals.end - ordinals.start,
+            ),
+            Some(timetable) => {
+                let number = self.worker.share.number(index as u64);
+                for ordinal in ordinals {
+                    let intended_ns = timetable.intended_ns(number, ordinal);
+                    latencies.saturating_record(now.saturating_sub(intended_ns));
+                }
+            }
+        }
+    }
+
+    /// Sends what connection `index` may send now, at once.
+    fn send(&mut self, index: usize, now: u64) {
+        let count = self.claim(index, now);
+        if count == 0 {
+            return;
+        }
+        let worker = &mut *self.worker;
+        worker.batch.clear();
+        match self.plan.work {
+            Work::Fill { .. } => {
+                for key in self.fill.by_ref().take(count as usize) {
+                    worker.requests.set(key, &mut worker.batch);
+                }
+            }
+            Work::Mix { gets, sets } => worker.encode(count, gets, sets),
+        }
+        self.tally.sent_bytes += worker.batch.len() as u64;
+        let Some(lane) = worker.lanes.get_mut(index) else { return };
+        let Some(connection) = &mut lane.connection else { return };
+        lane.sent_ns = now;
+        lane.sent += count;
+        let sent = connection.send(&worker.batch, count as usize);
+        if let Err(error) = sent.and_then(|()| worker.await_room(index)) {
+            self.lose(index, &error);
+        }
+    }
+
+    /// How many requests connection `index` is to send now.
+    fn claim(&mut self, index: usize, now: u64) -> u64 {
+        let Some(lane) = self.worker.lanes.get_mut(index) else { return 0 };
+        let depth = self.plan.depth as u64;
+        if self.pacer.is_some() {
+            return (lane.due - lane.sent).min(depth - (lane.sent - lane.answered));
+        }
+        if lane.sent > lane.answered || lane.connection.is_none() || now >= self.plan.end_ns {
+            return 0;
+        }
+        let count = match (&self.plan.work, &self.plan.budget) {
+            (Work::Fill { .. }, _) => depth.min(self.fill.end - self.fill.start),
+            (_, Some(budget)) if now >= self.plan.measure_ns => draw(budget, depth),
+            _ => depth,
+        };
+        lane.due += count;
+        self.owed += count;
+        count
+    }
+
+    /// Sends the paced requests that have come due.
+    fn take_due(&mut self, now: u64) {
+        let Some(pacer) = &mut self.pacer else { return };
+        while let Some((index, due_ns)) = pacer.take_due(now) {
+            let Some(lane) = self.worker.lanes.get_mut(index) else { continue };
+            if lane.connection.is_none() {
+                continue;
+            }
+            let could_send =
+                lane.due == lane.sent && lane.sent - lane.answered < self.plan.depth as u64;
+            if could_send && due_ns >= self.plan.measure_ns {
+                self.tally.delays.saturating_record(now - due_ns);
+            }
+            lane.due += 1;
+            self.owed += 1;
+            self.ready.push(index);
+        }
+        let mut ready = std::mem::take(&mut self.ready);
+        for index in ready.drain(..) {
+            self.send(index, now);
+        }
+        self.ready = ready;
+    }
+
+    /// Drops connection `index`; each of its requests without a reply counts as failed.
+    fn lose(&mut self, index: usize, error: &Error) {
+        let Some(lane) = self.worker.lanes.get_mut(index) else { return };
+        let unanswered = lane.due - lane.answered;
+        lane.connection = None;
+        lane.answered = lane.due;
+        lane.sent = lane.due;
+        self.owed -= unanswered;
+        self.live -= 1;
+        self.tally.errors.count(&error.to_string(), unanswered.max(1));
+    }
+
+    /// Counts the requests that no reply came to, with the time that they have waited so far.
+    fn give_up(&mut self, now: u64) {
+        for index in 0..self.worker.lanes.len() {
+            let Some(lane) = self.worker.lanes.get(index) else { continue };
+            let ordinals = lane.answered..lane.due;
+            if !ordinals.is_empty() {
+                self.tally.errors.count("no reply", ordinals.end - ordinals.start);
+                self.record_latencies(index, ordinals, now);
+            }
+        }
+    }
+
+    /// Reports the seconds that are over.
+    fn tick(&mut self, now: u64) -> io::Result<()> {
+        while now >= self.next_tick_ns {
+            let end_ns = self.next_tick_ns;
+            self.report(end_ns, false)?;
+            self.next_tick_ns = next_tick_ns(end_ns, self.plan.measure_ns);
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, end_ns: u64, last: bool) -> io::Result<()> {
+        let mut tally = std::mem::replace(&mut self.tally, Tally::new().map_err(io::Error::other)?);
+        let cpu_ns = thread_cpu_ns();
+        tally.cpu_ns = cpu_ns - self.cpu_ns;
+        self.cpu_ns = cpu_ns;
+        let interval = Interval { end_ns, reached_ns: self.last_reply_ns, tally, last };
+        self.reports.send(interval).map_err(io::Error::other)
+    }
+}
+
+/// What came on one connection at one wake-up.
+#[derive(Debug, Default)]
+struct Arrival {
+    replies: u64,
+    hits: u64,
+    misses: u64,
+    bytes: u64,
+}
+
+impl Arrival {
+    /// Receives until the socket is drained, which only a short receive shows; after a hang-up
+    /// the end itself has to be read.
+    fn take(
+        &mut self,
+        connection: &mut Connection,
+        scratch: &mut [u8],
+        hung_up: bool,
+        errors: &mut Errors,
+    ) -> Result<(), Error> {
+        loop {
+            let bytes = connection.receive(scratch, |outcome| {
+                self.replies += 1;
+                match outcome {
+                    Outcome::Done => {}
+                    Outcome::Hit => self.hits += 1,
+                    Outcome::Miss => self.misses += 1,
+                    Outcome::Error(text) => errors.count(&String::from_utf8_lossy(text), 1),
+                }
+            })?;
+            self.bytes += bytes as u64;
+            if bytes == 0 || (bytes < scratch.len() && !hung_up) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Takes up to `wanted` from `budget`.
+fn draw(budget: &AtomicU64, wanted: u64) -> u64 {
+    let taken = budget
+        .try_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(wanted)));
+    taken.unwrap_or_default().min(wanted)
+}
+
+/// The keys that the thread of `share` fills.
+fn share_of_keys(keys: u64, share: Share) -> Range<u64> {
+    let bound = |part: u64| (u128::from(keys) * u128::from(part) / u128::from(share.stride)) as u64;
+    bound(share.first)..bound(share.first + 1)
+}
+
+/// The first time after `now_ns` that lies whole seconds from `measure_ns`.
+fn next_tick_ns(now_ns: u64, measure_ns: u64) -> u64 {
+    if now_ns < measure_ns {
+        measure_ns - (measure_ns - now_ns - 1) / SECOND * SECOND
+    } else {
+        measure_ns + ((now_ns - measure_ns) / SECOND + 1) * SECOND
+    }
+}

@@ -1,0 +1,126 @@
+//! What a thread counts while it works, handed over once a second so that the report needs no
+//! lock and the timeline no second histogram.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::{CreationError, Histogram};
+
+use crate::clock::SECOND;
+
+/// Longest latency told apart, in nanoseconds: an hour.
+const LONGEST_NS: u64 = 3_600 * SECOND;
+
+/// Error texts that are told apart; what comes after them shares one entry.
+const ERROR_TEXTS: usize = 50;
+
+/// Bytes of an error's text that are kept.
+const ERROR_BYTES: usize = 200;
+
+/// A histogram of nanoseconds, to three significant digits.
+pub(crate) type Latencies = Histogram<u64>;
+
+/// Counts of one second, or sums of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// Answered requests that latencies are known of.
+    pub(crate) requests: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_bytes: u64,
+    /// Processor time of the client.
+    pub(crate) cpu_ns: u64,
+    pub(crate) latencies: Latencies,
+    /// How late paced requests were sent through the client's own fault.
+    pub(crate) delays: Latencies,
+    pub(crate) errors: Errors,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Result<Self, CreationError> {
+        Ok(Tally {
+            requests: 0,
+            hits: 0,
+            misses: 0,
+            sent_bytes: 0,
+            received_bytes: 0,
+            cpu_ns: 0,
+            latencies: Latencies::new_with_bounds(1, LONGEST_NS, 3)?,
+            delays: Latencies::new_with_bounds(1, LONGEST_NS, 3)?,
+            errors: Errors::default(),
+        })
+    }
+
+    /// Adds what `other` counted.
+    pub(crate) fn add(&mut self, other: &Tally) {
+        self.requests += other.requests;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        self.cpu_ns += other.cpu_ns;
+        // Histograms of equal bounds always add up.
+        let _ = self.latencies.add(&other.latencies);
+        let _ = self.delays.add(&other.delays);
+        self.errors.add(&other.errors);
+    }
+}
+
+/// Failures by their text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Errors {
+    by_text: BTreeMap<String, u64>,
+}
+
+impl Errors {
+    /// Counts `times` failures named `text`.
+    pub(crate) fn count(&mut self, text: &str, times: u64) {
+        let text = text.get(..text.floor_char_boundary(ERROR_BYTES)).unwrap_or(text);
+        if let Some(seen) = self.by_text.get_mut(text) {
+            *seen += times;
+        } else if times > 0 {
+            let name = if self.by_text.len() < ERROR_TEXTS { text } else { "other errors" };
+            *self.by_text.entry(name.to_owned()).or_default() += times;
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Errors) {
+        for (text, times) in &other.by_text {
+            self.count(text, *times);
+        }
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.by_text.values().sum()
+    }
+
+    pub(crate) fn by_text(&self) -> &BTreeMap<String, u64> {
+        &self.by_text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_beyond_the_limit_share_one_entry() {
+        let mut errors = Errors::default();
+        for number in 0..1000 {
+            errors.count(&format!("ERR {number}"), 1);
+        }
+        assert_eq!(errors.total(), 1000);
+        assert_eq!(errors.by_text().len(), ERROR_TEXTS + 1);
+        assert_eq!(errors.by_text()["other errors"], 1000 - ERROR_TEXTS as u64);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let mut errors = Errors::default();
+        errors.count(&"é".repeat(ERROR_BYTES), 1);
+        assert_eq!(errors.by_text().keys().next().unwrap().len(), ERROR_BYTES);
+        errors.count(&"é".repeat(ERROR_BYTES * 2), 2);
+        assert_eq!(errors.total(), 3);
+        assert_eq!(errors.by_text().len(), 1);
+    }
+}

@@ -1,0 +1,62 @@
+//! Numbers as people read them.
+
+/// 1234567 as `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Nanoseconds as microseconds, to four digits or so: `85.31`, `853.1`, `8,531`.
+pub(crate) fn microseconds(ns: u64) -> String {
+    let us = ns as f64 / 1000.0;
+    match us {
+        ..100.0 => format!("{us:.2}"),
+        ..1000.0 => format!("{us:.1}"),
+        _ => grouped(us.round() as u64),
+    }
+}
+
+/// Bytes per second in the unit that suits them.
+pub(crate) fn bytes_per_second(bytes: f64) -> String {
+    match bytes {
+        ..1e6 => format!("{:.1} kB/s", bytes / 1e3),
+        ..1e9 => format!("{:.1} MB/s", bytes / 1e6),
+        _ => format!("{:.2} GB/s", bytes / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_three() {
+        assert_eq!(
+            [0, 999, 1000, 123_456, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "123,456", "1,234,567"]
+        );
+    }
+
+    #[test]
+    fn microseconds_keep_about_four_digits() {
+        assert_eq!(
+            [9, 85_314, 853_140, 8_531_400].map(microseconds),
+            ["0.01", "85.31", "853.1", "8,531"]
+        );
+    }
+
+    #[test]
+    fn bytes_have_a_unit() {
+        assert_eq!(
+            [1500.0, 2.5e6, 3.21e9].map(bytes_per_second),
+            ["1.5 kB/s", "2.5 MB/s", "3.21 GB/s"]
+        );
+    }
+}
