@@ -1,6 +1,7 @@
 //! Load on a cache server, and an honest account of how it bore it.
 //!
-//! [`bench`] is `nagi bench`.
+//! [`bench`] is `nagi bench`; [`responder`] is the server that shows what the kernel and the load
+//! itself cost.
 
 pub mod bench;
 mod clock;
@@ -10,6 +11,7 @@ mod pace;
 mod random;
 mod report;
 mod requests;
+pub mod responder;
 mod run;
 mod tally;
 mod text;
