@@ -236,25 +236,50 @@ impl Parser {
 /// Appends the words from `cursor` on to `spans`, up to the end of the line (`true`) or of the
 /// input (`false`).
 fn read_words(input: &[u8], cursor: &mut Cursor, spans: &mut Vec<Span>) -> bool {
-    let mut word = cursor.word;
-    for (at, &byte) in input.iter().enumerate().skip(cursor.at) {
-        if byte > b' ' || (byte != b' ' && byte != b'\n') {
-            continue;
-        }
-        let feed = byte == b'\n';
-        let returned = feed && at > word && input.get(at - 1) == Some(&b'\r');
-        let end = if returned { at - 1 } else { at };
+    let Cursor { mut at, mut word } = *cursor;
+    loop {
+        at = find_control(input, at);
+        let end = match input.get(at) {
+            Some(b' ') => at,
+            Some(b'\n') if at > word && input.get(at - 1) == Some(&b'\r') => at - 1,
+            Some(b'\n') => at,
+            Some(_) => {
+                at += 1;
+                continue;
+            }
+            None => break,
+        };
         if end > word {
             spans.push(Span { start: word as u32, len: (end - word) as u32 });
         }
         word = at + 1;
-        if feed {
+        if input.get(at) == Some(&b'\n') {
             *cursor = Cursor { at: word, word };
             return true;
         }
+        at = word;
     }
-    *cursor = Cursor { at: input.len(), word };
+    *cursor = Cursor { at, word };
     false
+}
+
+/// Where the next blank or control character is, or the end of `input`.
+fn find_control(input: &[u8], from: usize) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let rest = input.get(from..).unwrap_or_default();
+    let mut at = from;
+    // Eight bytes at a time: subtracting 0x21 borrows into the top bit of each byte up to 0x20.
+    // A borrow also reaches the byte behind such a one, but only the first is looked for.
+    let (words, tail) = rest.as_chunks();
+    for word in words {
+        let word = u64::from_le_bytes(*word);
+        let found = word.wrapping_sub(ONES * 0x21) & !word & (ONES * 0x80);
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at + tail.iter().position(|&byte| byte <= b' ').unwrap_or(tail.len())
 }
 
 /// What to answer to a line in which no verb is looked for.

@@ -1,24 +1,32 @@
 //! The decimal numbers in RESP headers.
 
-/// The number at `at` and the offset behind its line, if it is of the usual kind: one to nine
-/// digits, no sign, no needless zero, its line break there in full.
+/// The value of the header at the start of `rest` and the length of its line, if it is of the
+/// usual kind: `kind`, one to nine digits without a needless zero, a line break that is all there.
 ///
 /// `None` says only that a closer look is needed.
 #[inline]
-pub(super) fn short(input: &[u8], at: usize) -> Option<(u32, usize)> {
-    let line = input.get(at..)?;
-    let mut value = 0;
-    for (digits, &byte) in line.iter().take(10).enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            let padded = digits > 1 && line.first() == Some(&b'0');
-            let complete = byte == b'\r' && digits + 2 <= line.len();
-            return (digits > 0 && complete && !padded).then_some((value, at + digits + 2));
-        }
-        // Only the tenth digit can overflow, and its value is not used.
-        value = u32::wrapping_add(u32::wrapping_mul(value, 10), u32::from(digit));
+pub(super) fn short(kind: u8, rest: &[u8]) -> Option<(u32, usize)> {
+    let (_, digits) = rest.split_first().filter(|&(&first, _)| first == kind)?;
+    // Nearly every header has one or two digits: no loop for those.
+    match *digits {
+        [a @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a), 4)),
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..] => Some((digit(a) * 10 + digit(b), 5)),
+        [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9', ..] => longer(digits),
+        _ => None,
     }
-    None
+}
+
+/// [`short`] for three digits and more.
+#[inline(never)]
+fn longer(line: &[u8]) -> Option<(u32, usize)> {
+    let digits = line.iter().take(9).take_while(|byte| byte.is_ascii_digit());
+    let (value, len) =
+        digits.fold((0, 0), |(value, len), &byte| (value * 10 + digit(byte), len + 1));
+    (line.get(len) == Some(&b'\r') && line.len() >= len + 2).then_some((value, 1 + len + 2))
+}
+
+fn digit(byte: u8) -> u32 {
+    u32::from(byte - b'0')
 }
 
 /// A number as Redis accepts one: an optional minus, no plus, no needless zero, within 64 bits.
@@ -43,12 +51,19 @@ mod tests {
 
     #[test]
     fn short_numbers_end_in_a_whole_line_break() {
-        assert_eq!(short(b"$0\r\n", 1), Some((0, 4)));
-        assert_eq!(short(b"$536870912\r\nx", 1), Some((536_870_912, 12)));
+        for digits in ["0", "9", "10", "99", "100", "16384", "536870912", "999999999"] {
+            let line = format!("${digits}\r\nx");
+            assert_eq!(
+                short(b'$', line.as_bytes()),
+                Some((digits.parse().unwrap(), line.len() - 1))
+            );
+            assert_eq!(short(b'*', line.as_bytes()), None);
+            assert_eq!(short(b'$', &line.as_bytes()[..line.len() - 2]), None);
+        }
         for other in
             ["$", "$1", "$1\r", "$\r\n", "$01\r\n", "$-1\r\n", "$1234567890\r\n", "$1 \r\n"]
         {
-            assert_eq!(short(other.as_bytes(), 1), None, "{other:?}");
+            assert_eq!(short(b'$', other.as_bytes()), None, "{other:?}");
         }
     }
 

@@ -20,6 +20,13 @@ pub struct Limits {
     pub authenticated: bool,
 }
 
+impl Limits {
+    /// The longest argument that needs no closer look.
+    fn plain_bytes(&self) -> usize {
+        if self.authenticated { self.bulk_bytes } else { self.bulk_bytes.min(LOGIN_BULK_BYTES) }
+    }
+}
+
 /// Input that ends its connection; the text follows `-ERR Protocol error: `.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtocolError(pub String);
@@ -34,7 +41,8 @@ impl ProtocolError {
 /// not arrived in full, so that a long one is not read from its start at every receive.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// Input shorter than this has nothing to add.
+    /// Input shorter than this has nothing to add. Zero between requests, and then the rest is
+    /// empty as well.
     need_bytes: usize,
     /// The line whose end is awaited.
     awaited: Line,
@@ -65,7 +73,7 @@ struct Cursor {
     left: u32,
 }
 
-/// A number's value and the offset behind its line.
+/// A header's number and the length of its line.
 type Header = (u32, usize);
 
 impl Parser {
@@ -87,12 +95,42 @@ impl Parser {
         limits: &Limits,
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
+        if self.need_bytes == 0 {
+            self.read(input, limits, spans)
+        } else {
+            self.retry(input, limits, spans)
+        }
+    }
+
+    /// Reads a request of which a part is known already.
+    #[inline(never)]
+    fn retry(
+        &mut self,
+        input: &mut [u8],
+        limits: &Limits,
+        spans: &mut Vec<Span>,
+    ) -> Result<Option<usize>, ProtocolError> {
         if input.len() < self.need_bytes {
             return Ok(None);
         }
-        if self.partial.is_some() {
-            return self.resume(input, limits, spans);
+        let found = match self.partial.take() {
+            Some(partial) => self.resume(partial, input, limits, spans)?,
+            None => self.read(input, limits, spans)?,
+        };
+        if found.is_some() {
+            *self = Parser::default();
         }
+        Ok(found)
+    }
+
+    /// Reads a request from its start.
+    #[inline]
+    fn read(
+        &mut self,
+        input: &mut [u8],
+        limits: &Limits,
+        spans: &mut Vec<Span>,
+    ) -> Result<Option<usize>, ProtocolError> {
         match input.first() {
             Some(b'*') => self.multibulk(input, limits, spans),
             Some(_) => self.inline(input, spans),
@@ -100,25 +138,23 @@ impl Parser {
         }
     }
 
-    /// Forgets the request that has just been found.
-    fn settle(&mut self) {
-        self.need_bytes = 0;
-        self.awaited = Line::default();
-    }
-
+    #[inline]
     fn multibulk(
         &mut self,
         input: &[u8],
         limits: &Limits,
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
-        let Some((count, at)) = self.count(input, limits)? else {
-            return Ok(None);
+        let (count, at) = match number::short(b'*', input) {
+            Some(header) if header.0 <= LOGIN_ARGUMENTS || limits.authenticated => header,
+            _ => match self.count(input, limits)? {
+                Some(header) => header,
+                None => return Ok(None),
+            },
         };
         let before = spans.len();
-        let mut cursor = Cursor { at, left: count };
-        if self.arguments(input, limits, &mut cursor, spans)? {
-            self.settle();
+        let cursor = self.arguments(input, limits, Cursor { at, left: count }, spans)?;
+        if cursor.left == 0 {
             return Ok(Some(cursor.at));
         }
         if cursor.at > REREAD_BYTES {
@@ -129,18 +165,15 @@ impl Parser {
         Ok(None)
     }
 
-    #[cold]
     fn resume(
         &mut self,
+        mut partial: Box<Partial>,
         input: &[u8],
         limits: &Limits,
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
-        let Some(mut partial) = self.partial.take() else {
-            return Ok(None);
-        };
-        if self.arguments(input, limits, &mut partial.cursor, &mut partial.spans)? {
-            self.settle();
+        partial.cursor = self.arguments(input, limits, partial.cursor, &mut partial.spans)?;
+        if partial.cursor.left == 0 {
             spans.append(&mut partial.spans);
             return Ok(Some(partial.cursor.at));
         }
@@ -148,88 +181,84 @@ impl Parser {
         Ok(None)
     }
 
-    /// Reads arguments until there are no more (`true`) or the input ends (`false`).
+    /// Reads arguments from `cursor` on until there are no more or the input ends.
+    #[inline(always)]
     fn arguments(
         &mut self,
         input: &[u8],
         limits: &Limits,
-        cursor: &mut Cursor,
+        mut cursor: Cursor,
         spans: &mut Vec<Span>,
-    ) -> Result<bool, ProtocolError> {
+    ) -> Result<Cursor, ProtocolError> {
+        let plain_bytes = limits.plain_bytes();
         while cursor.left > 0 {
-            let Some((len, start)) = self.length(input, cursor.at, limits)? else {
-                return Ok(false);
+            let rest = input.get(cursor.at..).unwrap_or_default();
+            let (len, header_bytes) = match number::short(b'$', rest) {
+                Some(header) if header.0 as usize <= plain_bytes => header,
+                _ => match self.length(input, cursor.at, limits)? {
+                    Some(header) => header,
+                    None => return Ok(cursor),
+                },
             };
+            let start = cursor.at + header_bytes;
             let end = start + len as usize + 2;
-            let Ok(start) = u32::try_from(end).map(|end| end - len - 2) else {
+            if end > u32::MAX as usize {
                 return Err(ProtocolError::new("invalid bulk length"));
-            };
-            if input.len() < end {
-                self.need_bytes = end;
-                return Ok(false);
             }
-            spans.push(Span { start, len });
+            if end > input.len() {
+                self.need_bytes = end;
+                return Ok(cursor);
+            }
+            spans.push(Span { start: start as u32, len });
             cursor.at = end;
             cursor.left -= 1;
         }
-        Ok(true)
+        Ok(cursor)
     }
 
     /// How many arguments the multibulk at the start of `input` has.
+    #[cold]
+    #[inline(never)]
     fn count(&mut self, input: &[u8], limits: &Limits) -> Result<Option<Header>, ProtocolError> {
-        let (count, next) = match number::short(input, 1) {
-            Some(header) => header,
-            None => {
-                let Some((line, next)) = self.line(input, 0, "too big mbulk count string")? else {
-                    return Ok(None);
-                };
-                let count = number::signed(line.get(1..).unwrap_or_default())
-                    .filter(|&count| count <= i64::from(i32::MAX))
-                    .ok_or_else(|| ProtocolError::new("invalid multibulk length"))?;
-                (u32::try_from(count).unwrap_or(0), next)
-            }
+        let Some((line, line_bytes)) = self.line(input, 0, "too big mbulk count string")? else {
+            return Ok(None);
         };
+        let count = number::signed(line.get(1..).unwrap_or_default())
+            .filter(|&count| count <= i64::from(i32::MAX))
+            .ok_or_else(|| ProtocolError::new("invalid multibulk length"))?;
+        let count = u32::try_from(count).unwrap_or(0);
         if count > LOGIN_ARGUMENTS && !limits.authenticated {
             return Err(ProtocolError::new("unauthenticated multibulk length"));
         }
-        Ok(Some((count, next)))
+        Ok(Some((count, line_bytes)))
     }
 
     /// How long the argument is whose header is at `at`.
+    #[cold]
+    #[inline(never)]
     fn length(
         &mut self,
         input: &[u8],
         at: usize,
         limits: &Limits,
     ) -> Result<Option<Header>, ProtocolError> {
-        let plain = input.get(at) == Some(&b'$');
-        let (len, next) = match number::short(input, at + 1).filter(|_| plain) {
-            Some(header) => header,
-            None => {
-                let Some((line, next)) = self.line(input, at, "too big bulk count string")? else {
-                    return Ok(None);
-                };
-                let digits = match input.get(at) {
-                    Some(b'$') => line.get(1..).unwrap_or_default(),
-                    other => return Err(not_a_bulk(other)),
-                };
-                let len = number::signed(digits)
-                    .and_then(|len| u32::try_from(len).ok())
-                    .ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
-                (len, next)
-            }
+        let Some((line, line_bytes)) = self.line(input, at, "too big bulk count string")? else {
+            return Ok(None);
         };
-        if len as usize > limits.bulk_bytes {
-            return Err(ProtocolError::new("invalid bulk length"));
+        if input.get(at) != Some(&b'$') {
+            return Err(not_a_bulk(input.get(at)));
         }
-        if len as usize > LOGIN_BULK_BYTES && !limits.authenticated {
+        let len = number::signed(line.get(1..).unwrap_or_default())
+            .and_then(|len| u32::try_from(len).ok())
+            .filter(|&len| len as usize <= limits.bulk_bytes)
+            .ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
+        if len as usize > limits.plain_bytes() {
             return Err(ProtocolError::new("unauthenticated bulk length"));
         }
-        Ok(Some((len, next)))
+        Ok(Some((len, line_bytes)))
     }
 
-    /// The header at `at` without its line break, and the offset behind that.
-    #[cold]
+    /// The header at `at` without its line break, and its length with it.
     fn line<'a>(
         &mut self,
         input: &'a [u8],
@@ -239,13 +268,12 @@ impl Parser {
         let Some(len) = self.find(b'\r', input, at, too_long)? else {
             return Ok(None);
         };
-        let line = input.get(at..at + len).unwrap_or_default();
         let next = at + len + 2;
         if input.len() < next {
             self.need_bytes = next;
             return Ok(None);
         }
-        Ok(Some((line, next)))
+        Ok(Some((input.get(at..at + len).unwrap_or_default(), len + 2)))
     }
 
     fn inline(
@@ -256,7 +284,6 @@ impl Parser {
         let Some(len) = self.find(b'\n', input, 0, "too big inline request")? else {
             return Ok(None);
         };
-        self.settle();
         let line = input.get_mut(..len).unwrap_or_default();
         inline::split(line, spans)
             .map_err(|_| ProtocolError::new("unbalanced quotes in request"))?;
