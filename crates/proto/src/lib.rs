@@ -6,9 +6,12 @@
 //! buffers have grown.
 
 mod args;
+mod line;
+mod malformed;
 pub mod memcached;
 mod output;
 pub mod resp;
 
 pub use args::{Args, Span};
+pub use malformed::MalformedReply;
 pub use output::{Chunk, Output};

@@ -3,7 +3,9 @@
 mod inline;
 mod number;
 mod parse;
+mod reply;
 mod write;
 
 pub use parse::{Limits, Parser, ProtocolError};
+pub use reply::{Reply, ReplyParser};
 pub use write::{Version, Writer};

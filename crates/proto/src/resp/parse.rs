@@ -1,7 +1,11 @@
 //! Bytes to requests: multibulk, and inline commands as typed into telnet.
 
+use std::error::Error;
+use std::fmt;
+
 use super::{inline, number};
 use crate::Span;
+use crate::line::LineEnd;
 
 /// Longest line without its end: an inline command, or the header of a multibulk or bulk.
 const LINE_BYTES: usize = 64 * 1024;
@@ -31,6 +35,14 @@ impl Limits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtocolError(pub String);
 
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Protocol error: {}", self.0)
+    }
+}
+
+impl Error for ProtocolError {}
+
 impl ProtocolError {
     fn new(text: &str) -> Self {
         ProtocolError(text.to_owned())
@@ -44,19 +56,9 @@ pub struct Parser {
     /// Input shorter than this has nothing to add. Zero between requests, and then the rest is
     /// empty as well.
     need_bytes: usize,
-    /// The line whose end is awaited.
-    awaited: Line,
+    line_end: LineEnd,
     /// A long multibulk of which a part has arrived.
     partial: Option<Box<Partial>>,
-}
-
-/// A line that has no end yet.
-#[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    /// Offset of its first byte.
-    at: usize,
-    /// Its end is not before this offset.
-    scanned: usize,
 }
 
 #[derive(Debug)]
@@ -298,18 +300,15 @@ impl Parser {
         at: usize,
         too_long: &str,
     ) -> Result<Option<usize>, ProtocolError> {
-        let from = if self.awaited.at == at { at.max(self.awaited.scanned) } else { at };
-        let until = input.len().min(at + LINE_BYTES + 1);
-        let unseen = input.get(from..until).unwrap_or_default();
-        if let Some(offset) = unseen.iter().position(|&byte| byte == end) {
-            return Ok(Some(from + offset - at));
-        }
-        if until - at > LINE_BYTES {
+        let longest = input.len().min(at + LINE_BYTES + 1);
+        let found = self.line_end.find(end, input.get(..longest).unwrap_or_default(), at);
+        if found.is_none() && longest - at > LINE_BYTES {
             return Err(ProtocolError::new(too_long));
         }
-        self.awaited = Line { at, scanned: input.len() };
-        self.need_bytes = input.len() + 1;
-        Ok(None)
+        if found.is_none() {
+            self.need_bytes = input.len() + 1;
+        }
+        Ok(found.map(|offset| offset - at))
     }
 }
 

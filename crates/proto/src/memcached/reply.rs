@@ -1,0 +1,119 @@
+//! Replies of the classic text protocol as clients see them: where each ends.
+
+use crate::MalformedReply;
+use crate::line::LineEnd;
+
+/// Finds replies in the bytes that a server sends. Allocates nothing, and goes on where it
+/// stopped when a reply arrives in pieces.
+///
+/// A reply is one line, unless it starts as one to `get` (`VALUE`) or `stats` (`STAT`): then it
+/// goes on to the first line of another kind, which is `END` or an error.
+#[derive(Debug, Default)]
+pub struct ReplyParser {
+    /// Offset of the next line.
+    at: usize,
+    /// Input shorter than this has nothing to add.
+    need_bytes: usize,
+    line_end: LineEnd,
+}
+
+impl ReplyParser {
+    /// The length of the reply at the start of `input`, or `None` until all of it has arrived;
+    /// the caller then calls again with the same bytes and more behind them.
+    ///
+    /// # Errors
+    /// A value without its length or the line break behind it.
+    pub fn next(&mut self, input: &[u8]) -> Result<Option<usize>, MalformedReply> {
+        if input.len() < self.need_bytes {
+            return Ok(None);
+        }
+        loop {
+            let Some(end) = self.line_end.find(b'\n', input, self.at) else {
+                self.need_bytes = input.len() + 1;
+                return Ok(None);
+            };
+            let line = input.get(self.at..end).unwrap_or_default();
+            let next = if line.starts_with(b"VALUE ") {
+                let next = value_end(input, line, end + 1).ok_or(MalformedReply { at: self.at })?;
+                if input.len() < next {
+                    self.need_bytes = next;
+                    return Ok(None);
+                }
+                next
+            } else if line.starts_with(b"STAT ") {
+                end + 1
+            } else {
+                *self = ReplyParser::default();
+                return Ok(Some(end + 1));
+            };
+            self.at = next;
+        }
+    }
+}
+
+/// Offset behind the value that `line` announces and that starts at `start`. What has arrived of
+/// the line break behind it is checked.
+fn value_end(input: &[u8], line: &[u8], start: usize) -> Option<usize> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let digits = line.split(|&byte| byte == b' ').nth(3)?;
+    let len: u32 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    let end = start + len as usize;
+    let line_break = input.get(end..).unwrap_or_default();
+    let arrived = line_break.len().min(2);
+    (line_break.get(..arrived) == b"\r\n".get(..arrived)).then_some(end + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lengths of the replies in `input`, fed `step` bytes at a time.
+    fn lengths(input: &[u8], step: usize) -> Result<Vec<usize>, MalformedReply> {
+        let mut parser = ReplyParser::default();
+        let mut found = Vec::new();
+        let mut buffer = Vec::new();
+        for piece in input.chunks(step) {
+            buffer.extend_from_slice(piece);
+            while let Some(len) = parser.next(&buffer)? {
+                found.push(len);
+                buffer.drain(..len);
+            }
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn replies_of_one_line_and_of_many() {
+        let replies = [
+            "STORED\r\n",
+            "END\r\n",
+            "12\r\n",
+            "VALUE a 0 5\r\nEND\r\n\r\nVALUE b 7 0 99\r\n\r\nEND\r\n",
+            "VALUE a 0 1\r\nx\r\nSERVER_ERROR out of memory\r\n",
+            "STAT pid 1\r\nSTAT version VALUE\r\nEND\r\n",
+            "\r\n",
+            "VALUES\r\n",
+        ];
+        let expected: Vec<usize> = replies.iter().map(|reply| reply.len()).collect();
+        let input = replies.concat();
+        for step in [input.len(), 1, 2, 3, 7] {
+            assert_eq!(lengths(input.as_bytes(), step), Ok(expected.clone()), "{step} at a time");
+        }
+    }
+
+    #[test]
+    fn values_that_do_not_add_up_are_malformed() {
+        for (input, at) in [
+            ("VALUE a 0\r\n", 0),
+            ("VALUE a 0 -1\r\n", 0),
+            ("VALUE a 0 x\r\n", 0),
+            ("VALUE a 0 1\r\nxy\r\n", 0),
+            ("VALUE a 0 1\r\nx\r\nVALUE a 0 1\r\nx\n\n", 16),
+        ] {
+            for step in [input.len(), 1] {
+                let error = lengths(input.as_bytes(), step).unwrap_err();
+                assert_eq!(error, MalformedReply { at }, "{input:?}");
+            }
+        }
+    }
+}
