@@ -14,13 +14,15 @@
 //! `run` returns a [`Reply`] to look into. A test that fails shows the server's log.
 
 mod connection;
+mod random;
 mod reply;
 mod server;
 mod tools;
 mod wait;
 
 pub use connection::{Connection, encode_command, words};
+pub use random::Random;
 pub use reply::Reply;
-pub use server::Server;
-pub use tools::{root, run_tool, tool};
+pub use server::{Server, allow_open_files, nagi_binary};
+pub use tools::{root, run_tool, run_tool_with_input, tool};
 pub use wait::{PATIENCE, until};

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::connection::Connection;
 use crate::tools::{root, tool};
@@ -75,8 +75,19 @@ impl Server {
         let address = free_address()?;
         command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no"]);
-        let mut server = Self::start(command, new_folder()?)?;
-        server.wait("a connection", || TcpStream::connect(address).ok())?;
+        let mut server = Self::start_on(address, command)?;
+        server.resp = Some(address);
+        Ok(server)
+    }
+
+    /// Starts `command`, the responder of `nagi bench-responder`.
+    ///
+    /// # Errors
+    /// Says why it did not start, with its log.
+    pub fn start_responder(mut command: Command) -> Result<Self, String> {
+        let address = free_address()?;
+        command.args(["--port", &address.port().to_string()]);
+        let mut server = Self::start_on(address, command)?;
         server.resp = Some(address);
         Ok(server)
     }
@@ -100,9 +111,15 @@ impl Server {
         if rustix::process::geteuid().is_root() {
             command.args(["-u", "root"]);
         }
+        let mut server = Self::start_on(address, command)?;
+        server.memcached = Some(address);
+        Ok(server)
+    }
+
+    /// Starts a server that was told to listen on `address`, and waits until it does.
+    fn start_on(address: SocketAddr, command: Command) -> Result<Self, String> {
         let mut server = Self::start(command, new_folder()?)?;
         server.wait("a connection", || TcpStream::connect(address).ok())?;
-        server.memcached = Some(address);
         Ok(server)
     }
 
@@ -215,7 +232,11 @@ impl Drop for Server {
 
 /// Builds nagi once for this test run, in the profile of the tests: a test of yesterday's binary
 /// would say nothing. `NAGI_BINARY` names another one to test.
-fn nagi_binary() -> &'static Path {
+///
+/// # Panics
+/// When it does not build.
+#[must_use]
+pub fn nagi_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         if let Some(binary) = std::env::var_os("NAGI_BINARY") {
@@ -234,6 +255,18 @@ fn nagi_binary() -> &'static Path {
         assert!(status.is_ok_and(|status| status.success()), "cargo cannot build nagi");
         folder.join("nagi")
     })
+}
+
+/// Lets this process and the servers that it starts hold `count` files and sockets open.
+///
+/// # Panics
+/// When the system's hard limit is lower.
+pub fn allow_open_files(count: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < count) {
+        let raised = Rlimit { current: Some(count), ..limit };
+        setrlimit(Resource::Nofile, raised).expect("the hard limit of open files is high enough");
+    }
 }
 
 /// An empty folder for one server.

@@ -1,7 +1,9 @@
 //! Other people's programs, from `cargo xtask setup`.
 
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
 
 /// The repository.
 #[must_use]
@@ -21,10 +23,28 @@ pub fn tool(name: &str) -> Command {
 /// # Panics
 /// When the tool is missing or fails.
 pub fn run_tool(name: &str, arguments: &[&str]) -> String {
-    let output = tool(name)
+    run_tool_with_input(name, arguments, &[])
+}
+
+/// The same, with `input` for the tool to read.
+///
+/// # Panics
+/// When the tool is missing or fails.
+#[must_use]
+pub fn run_tool_with_input(name: &str, arguments: &[&str], input: &[u8]) -> String {
+    let mut child = tool(name)
         .args(arguments)
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap_or_else(|error| panic!("cannot start {name} ({error}): run `cargo xtask setup`"));
+    let mut stdin = child.stdin.take().expect("it has an input");
+    let output = thread::scope(|scope| {
+        // A tool may end without reading everything; what it says then tells why.
+        scope.spawn(move || stdin.write_all(input));
+        child.wait_with_output().expect("waits for the tool")
+    });
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),

@@ -1,5 +1,6 @@
 //! Everything that a contributor runs, one sub-command a need, one file a sub-command.
 
+mod bench;
 mod process;
 mod setup;
 mod test;
@@ -32,6 +33,8 @@ enum Task {
     Ci,
     /// Check the rules of the house that neither rustfmt nor clippy knows
     Tidy,
+    /// Measure nagi beside Valkey, Redis and memcached
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Task::Test { steps } => test::run(&steps),
         Task::Ci => test::run(&[]),
         Task::Tidy => tidy::run(),
+        Task::Bench(arguments) => bench::run(arguments),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };
     eprintln!("\nerror: {error}");

@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::{process, setup, tidy, workspace};
+use crate::workspace::{self, cargo};
+use crate::{process, setup, tidy};
+use harness::Server;
 
 /// One check, which `cargo xtask test NAME` runs alone.
 struct Step {
@@ -15,13 +17,14 @@ struct Step {
     run: fn() -> Result<Count>,
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step { name: "setup", what: "what the tests need is in .setup/", run: set_up },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "tidy", what: "the rules of the house", run: check_tidiness },
     Step { name: "clippy", what: "clippy, warnings denied", run: clippy },
     Step { name: "unit", what: "unit and property tests", run: unit },
     Step { name: "black-box", what: "the server through its sockets", run: black_box },
+    Step { name: "python", what: "the server through clients written in Python", run: python },
 ];
 
 /// The names that [`run`] takes.
@@ -61,13 +64,6 @@ pub(crate) fn run(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn cargo(arguments: &[&str]) -> Command {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(arguments).current_dir(workspace::root());
-    command
-}
-
 fn set_up() -> Result<Count> {
     setup::run().map(|()| Count::default())
 }
@@ -95,6 +91,20 @@ fn unit() -> Result<Count> {
 
 fn black_box() -> Result<Count> {
     count(&mut cargo(&["test", "--package", "nagi-tests"]))
+}
+
+fn python() -> Result<Count> {
+    let mut command = Command::new(workspace::build_nagi("dev")?);
+    command.arg("serve");
+    let server = Server::start_nagi(command).map_err(|problem| anyhow!(problem))?;
+    let mut tests = Command::new(workspace::setup_folder().join("bin/python"));
+    tests
+        .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "tests/python"])
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("NAGI_RESP", server.resp().to_string())
+        .env("NAGI_MEMCACHED", server.memcached_address().to_string())
+        .current_dir(workspace::root());
+    count(&mut tests).with_context(|| format!("the server said: {}", server.log()))
 }
 
 fn require_component(subcommand: &str, component: &str) -> Result<()> {

@@ -1,6 +1,11 @@
-//! Where things are in the repository.
+//! The repository: where things are in it, and what cargo makes of it.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::process;
 
 /// The folder that holds the workspace's `Cargo.toml`.
 pub(crate) fn root() -> &'static Path {
@@ -11,4 +16,23 @@ pub(crate) fn root() -> &'static Path {
 /// What `cargo xtask setup` brings; ignored by git.
 pub(crate) fn setup_folder() -> PathBuf {
     root().join(".setup")
+}
+
+/// The cargo that runs us, at the root.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Builds nagi and returns the path of its binary.
+pub(crate) fn build_nagi(profile: &str) -> Result<PathBuf> {
+    let arguments = ["--package", "nagi", "--profile", profile, "--message-format", "json"];
+    let mut command = cargo(&["build"]);
+    let messages = process::output(command.args(arguments).stderr(Stdio::inherit()))?;
+    let executable = messages.lines().rev().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message.get("executable")?.as_str()?))
+    });
+    executable.context("cargo does not say where it put nagi")
 }

@@ -2,10 +2,9 @@
 
 use super::Refusal;
 use crate::database::Database;
-use crate::entry::EntryView;
+use crate::entry::{Attributes, EntryView, NewValue};
 use crate::key::Key;
 use crate::slot::Slot;
-use crate::value::{Attributes, NewValue};
 
 /// When a write may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

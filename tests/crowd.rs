@@ -1,0 +1,43 @@
+//! Many clients at the same time.
+
+use harness::{Connection, Server, allow_open_files};
+
+const CLIENTS: usize = 1000;
+
+#[test]
+fn a_thousand_clients_are_served_at_once() {
+    allow_open_files(4096);
+    let server = Server::nagi();
+    let mut clients: Vec<Connection> = (0..CLIENTS).map(|_| server.connect_resp()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(harness::encode_command(&["SET", &format!("key:{number}"), "value"]));
+    }
+    for client in &mut clients {
+        client.expect("+OK\r\n");
+    }
+    for (number, client) in clients.iter_mut().enumerate().rev() {
+        client.check(&format!("GET key:{number}"), "$5\r\nvalue\r\n");
+    }
+    clients[0].check("DBSIZE", format!(":{CLIENTS}\r\n"));
+    let listed = clients[0].run("CLIENT LIST").text().lines().count();
+    assert_eq!(listed, CLIENTS);
+}
+
+#[test]
+fn clients_of_both_protocols_come_and_go() {
+    let server = Server::nagi();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let server = &server;
+            scope.spawn(move || {
+                for round in 0..250 {
+                    let key = format!("{thread}:{round}");
+                    server.connect_resp().check(&format!("SET {key} 1"), "+OK\r\n");
+                    let reply = format!("VALUE {key} 0 1\r\n1\r\nEND\r\n");
+                    server.connect_memcached().check_raw(format!("get {key}\r\n"), reply);
+                }
+            });
+        }
+    });
+    server.connect_resp().check("DBSIZE", ":1000\r\n");
+}

@@ -1,0 +1,31 @@
+"""The addresses of the server under test, which `cargo xtask test python` starts."""
+
+import os
+
+import pytest
+
+
+def address(variable):
+    text = os.environ.get(variable)
+    if text is None:
+        pytest.exit(f"{variable} is not set: run `cargo xtask test python`", returncode=2)
+    host, port = text.rsplit(":", 1)
+    return host, int(port)
+
+
+@pytest.fixture
+def resp():
+    """Where it speaks RESP, as (host, port)."""
+    return address("NAGI_RESP")
+
+
+@pytest.fixture
+def memcached():
+    """Where it speaks memcached's protocol, as (host, port)."""
+    return address("NAGI_MEMCACHED")
+
+
+@pytest.fixture
+def key(request):
+    """A key that no other test uses."""
+    return request.node.name.replace("[", ":").replace("]", "")

@@ -1,0 +1,185 @@
+//! The servers that are compared, and how each is started.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, anyhow};
+use harness::Server;
+
+use super::sid;
+use crate::process;
+
+/// What a server speaks, by the name that `nagi bench --protocol` has for it.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Protocol {
+    Resp,
+    Memcached,
+}
+
+impl Protocol {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Resp => "resp",
+            Self::Memcached => "memcached",
+        }
+    }
+}
+
+/// How many cores a server may use, and where the load runs.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Placement {
+    /// One worker on the first core, the load on the second.
+    Pinned,
+    /// As the server comes, the load wherever the kernel puts it.
+    Free,
+}
+
+impl Placement {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pinned => "one worker, pinned",
+            Self::Free => "default workers",
+        }
+    }
+
+    /// A command that runs `program` where a server belongs.
+    fn server(self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        self.on_core("0", program)
+    }
+
+    /// A command that runs `program` where the load belongs.
+    pub(super) fn load(self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        self.on_core("1", program)
+    }
+
+    fn on_core(self, core: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        match self {
+            Self::Free => Command::new(program),
+            Self::Pinned => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", core]).arg(program);
+                command
+            }
+        }
+    }
+}
+
+/// Which server it is.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Nagi,
+    Redis,
+    Memcached,
+    /// Answers without looking: what no server can beat.
+    Responder,
+}
+
+/// One server of the comparison.
+pub(super) struct Contestant {
+    pub(super) name: &'static str,
+    /// As it says itself.
+    pub(super) version: String,
+    kind: Kind,
+    program: PathBuf,
+    /// The root that it is started in, if not ours.
+    root: Option<PathBuf>,
+}
+
+impl Contestant {
+    /// nagi and the responder, then every peer that this machine has; the missing are named.
+    pub(super) fn all(nagi: &Path) -> Result<Vec<Self>> {
+        let ours = |name, kind| Self {
+            name,
+            version: String::new(),
+            kind,
+            program: nagi.to_owned(),
+            root: None,
+        };
+        let mut all = vec![ours("nagi", Kind::Nagi)];
+        let root = sid::prepare()?;
+        for (name, program, kind) in [
+            ("Valkey", "valkey-server", Kind::Redis),
+            ("Redis", "redis-server", Kind::Redis),
+            ("memcached", "memcached", Kind::Memcached),
+        ] {
+            let root = root.clone().filter(|root| root.join("usr/bin").join(program).exists());
+            if root.is_some() || process::in_path(program) {
+                let version = String::new();
+                all.push(Self { name, version, kind, program: program.into(), root });
+            } else {
+                println!("bench: {name} is missing: neither .peers/sid nor PATH has {program}");
+            }
+        }
+        all.push(ours("responder", Kind::Responder));
+        for contestant in &mut all {
+            contestant.version = contestant.ask_version();
+        }
+        Ok(all)
+    }
+
+    /// nagi's binary, which is also the load generator.
+    pub(super) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    pub(super) fn is_nagi(&self) -> bool {
+        self.kind == Kind::Nagi
+    }
+
+    /// Whether it is a server that nagi is compared with.
+    pub(super) fn is_peer(&self) -> bool {
+        matches!(self.kind, Kind::Redis | Kind::Memcached)
+    }
+
+    pub(super) fn speaks(&self, protocol: Protocol) -> bool {
+        match self.kind {
+            Kind::Nagi => true,
+            Kind::Redis | Kind::Responder => protocol == Protocol::Resp,
+            Kind::Memcached => protocol == Protocol::Memcached,
+        }
+    }
+
+    /// Starts it empty, with room for everything that is measured.
+    pub(super) fn start(&self, placement: Placement) -> Result<Server> {
+        let mut command = self.command(|program| placement.server(program));
+        let pinned = placement == Placement::Pinned;
+        let started = match self.kind {
+            Kind::Nagi => {
+                command.arg("serve").args(if pinned { &["--workers", "1"][..] } else { &[] });
+                Server::start_nagi(command)
+            }
+            Kind::Redis => Server::start_redis(command),
+            Kind::Memcached => {
+                command.args(["-m", "4096", "-c", "4096", "-t", if pinned { "1" } else { "2" }]);
+                Server::start_memcached(command)
+            }
+            Kind::Responder => {
+                command.arg("bench-responder");
+                Server::start_responder(command)
+            }
+        };
+        started.map_err(|problem| anyhow!("{}: {problem}", self.name))
+    }
+
+    fn command(&self, run: impl Fn(&std::ffi::OsStr) -> Command) -> Command {
+        match &self.root {
+            None => run(self.program.as_os_str()),
+            Some(root) => {
+                let mut command = run("chroot".as_ref());
+                command.arg(root).arg(&self.program);
+                command
+            }
+        }
+    }
+
+    /// The number in what `--version` prints, such as `Redis server v=8.0.6 sha=...`.
+    fn ask_version(&self) -> String {
+        let mut command = self.command(|program| Command::new(program));
+        let text = process::output(command.arg("--version")).unwrap_or_default();
+        let word = text.split_whitespace().find(|word| {
+            let number = word.strip_prefix("v=").unwrap_or(word);
+            number.starts_with(|first: char| first.is_ascii_digit())
+        });
+        word.map(|word| word.trim_start_matches("v=")).unwrap_or("unknown").to_owned()
+    }
+}

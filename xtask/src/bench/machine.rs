@@ -1,0 +1,48 @@
+//! On what the figures were measured.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::{process, workspace};
+
+/// The machine, the code and the command, for a reader who wants to repeat the run.
+pub(super) fn describe() -> Value {
+    json!({
+        "date": date(),
+        "command": command(),
+        "revision": revision(),
+        "cpu": field("/proc/cpuinfo", "model name"),
+        "cores": std::thread::available_parallelism().map_or(0, usize::from),
+        "memory": field("/proc/meminfo", "MemTotal"),
+        "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
+    })
+}
+
+/// Today, as 2026-11-21.
+pub(super) fn date() -> String {
+    trimmed(Command::new("date").args(["-u", "+%F"]))
+}
+
+fn command() -> String {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    format!("cargo xtask {}", arguments.join(" "))
+}
+
+/// The commit, with a mark if the work tree differs from it.
+fn revision() -> String {
+    let arguments = ["describe", "--always", "--dirty", "--exclude", "*"];
+    trimmed(Command::new("git").args(arguments).current_dir(workspace::root()))
+}
+
+fn trimmed(command: &mut Command) -> String {
+    process::output(command).unwrap_or_default().trim().to_owned()
+}
+
+/// The value of the first line `name: value` of a file.
+fn field(path: &str, name: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    line.split_once(':').map_or("", |(_, value)| value).trim().to_owned()
+}

@@ -1,0 +1,115 @@
+//! Memory that a key costs beyond its own bytes and its value's.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::Arguments;
+use super::contestants::{Contestant, Placement, Protocol};
+use super::fill::{KEY_BYTES, Shape, fill};
+use super::report::{Report, Table, ratio};
+use super::usage::resident_bytes;
+
+/// How many keys there are when memory is read: tables that double look good at some of these
+/// counts and bad at others.
+const MILLIONS: [f64; 6] = [1.0, 1.2, 1.4, 1.7, 2.0, 2.4];
+
+const SHAPES: [Shape; 4] = [
+    Shape { value_bytes: 8, ttl_seconds: None },
+    Shape { value_bytes: 32, ttl_seconds: None },
+    Shape { value_bytes: 100, ttl_seconds: None },
+    Shape { value_bytes: 32, ttl_seconds: Some(1_000_000) },
+];
+
+/// What one server needs for keys of one shape.
+struct Series {
+    shape: Shape,
+    server: &'static str,
+    is_nagi: bool,
+    is_peer: bool,
+    empty_bytes: f64,
+    /// For each of [`MILLIONS`].
+    overhead_bytes_per_key: Vec<f64>,
+}
+
+/// Fills every server with keys of every shape.
+pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
+    let scale = if arguments.quick { 0.1 } else { 1.0 };
+    let mut all = Vec::new();
+    for shape in SHAPES {
+        for contestant in contestants.iter().filter(|it| it.is_nagi() || it.is_peer()) {
+            all.push(fill_in_steps(contestant, shape, scale)?);
+        }
+        println!("bench: {} is done", name(shape));
+    }
+    Ok(Report {
+        name: "memory",
+        table: table(&all, scale),
+        results: all.iter().map(Series::as_json).collect(),
+    })
+}
+
+fn fill_in_steps(contestant: &Contestant, shape: Shape, scale: f64) -> Result<Series> {
+    let speaks_resp = contestant.speaks(Protocol::Resp);
+    let protocol = if speaks_resp { Protocol::Resp } else { Protocol::Memcached };
+    let server = contestant.start(Placement::Free)?;
+    let empty_bytes = resident_bytes(server.process_id())?;
+    let mut filled = 0;
+    let mut overhead_bytes_per_key = Vec::new();
+    for millions in MILLIONS {
+        let keys = (millions * 1e6 * scale) as u64;
+        fill(&server, protocol, filled..keys, shape)?;
+        filled = keys;
+        let used = resident_bytes(server.process_id())? - empty_bytes;
+        overhead_bytes_per_key.push(used / keys as f64 - (KEY_BYTES + shape.value_bytes) as f64);
+    }
+    Ok(Series {
+        shape,
+        server: contestant.name,
+        is_nagi: contestant.is_nagi(),
+        is_peer: contestant.is_peer(),
+        empty_bytes,
+        overhead_bytes_per_key,
+    })
+}
+
+impl Series {
+    fn as_json(&self) -> Value {
+        json!({
+            "workload": name(self.shape),
+            "server": self.server,
+            "empty_bytes": self.empty_bytes,
+            "millions_of_keys": MILLIONS,
+            "overhead_bytes_per_key": self.overhead_bytes_per_key,
+        })
+    }
+
+    fn worst(&self) -> f64 {
+        self.overhead_bytes_per_key.iter().copied().fold(f64::NAN, f64::max)
+    }
+}
+
+fn name(shape: Shape) -> String {
+    let ttl = if shape.ttl_seconds.is_some() { " with a TTL" } else { "" };
+    format!("{} B values{ttl}", shape.value_bytes)
+}
+
+fn table(all: &[Series], scale: f64) -> String {
+    let counts = MILLIONS.map(|millions| format!("{:.2} M", millions * scale));
+    let mut header = vec!["workload", "server", "empty MB"];
+    header.extend(counts.iter().map(String::as_str));
+    header.extend(["worst", "worst to best peer"]);
+    let mut table = Table::new(&header);
+    for series in all {
+        let mut cells = vec![name(series.shape), series.server.to_owned()];
+        cells.push(format!("{:.1}", series.empty_bytes / 1e6));
+        cells.extend(series.overhead_bytes_per_key.iter().map(|bytes| format!("{bytes:.1}")));
+        cells.push(format!("{:.1}", series.worst()));
+        let rivals = all.iter().filter(|rival| {
+            series.is_nagi && rival.is_peer && name(rival.shape) == name(series.shape)
+        });
+        let best = rivals.map(Series::worst).reduce(f64::min);
+        cells.push(best.map_or(String::new(), |best| ratio(series.worst(), best)));
+        table.row(cells);
+    }
+    table.to_string()
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask bench`: nagi beside Valkey, Redis and memcached, on this machine, in one run.
+//!
+//! Repetitions are interleaved, so that a slow minute of the machine is everyone's, and medians
+//! are taken. `docs/benchmarks.md` says how to read the figures.
+
+mod contestants;
+mod figures;
+mod fill;
+mod machine;
+mod memory;
+mod report;
+mod sid;
+mod throughput;
+mod usage;
+
+use anyhow::Result;
+
+use crate::workspace;
+use contestants::Contestant;
+
+/// What to measure, and how long.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// One short repetition, printed and not written down: to see that it works
+    #[arg(long)]
+    quick: bool,
+    /// Measure memory per key instead of requests
+    #[arg(long)]
+    memory: bool,
+    /// Repetitions of each measurement
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    repetitions: u32,
+    /// Time that one workload is measured for
+    #[arg(long, default_value_t = 1.5, value_name = "S")]
+    seconds: f64,
+    /// Keys that requests ask for
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    keys: u64,
+    /// Leave out workloads whose name does not contain this
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    only: String,
+    /// Profile that nagi is built with
+    #[arg(long, default_value = "release", value_name = "NAME")]
+    profile: String,
+}
+
+/// Measures, prints a table, and writes it to bench/results/ and docs/benchmarks.md.
+pub(crate) fn run(arguments: Arguments) -> Result<()> {
+    let arguments = if arguments.quick { arguments.shortened() } else { arguments };
+    println!("bench: builds nagi in profile {}", arguments.profile);
+    let contestants = Contestant::all(&workspace::build_nagi(&arguments.profile)?)?;
+    let names = contestants.iter().map(|it| format!("{} {}", it.name, it.version));
+    println!("bench: {}", names.collect::<Vec<_>>().join(", "));
+    let report = if arguments.memory {
+        memory::measure(&contestants, &arguments)?
+    } else {
+        throughput::measure(&contestants, &arguments)?
+    };
+    println!("\n{}", report.table);
+    if arguments.quick || !arguments.only.is_empty() {
+        println!("\nbench: not a whole run, so nothing is written down");
+        return Ok(());
+    }
+    report.write(&contestants)
+}
+
+impl Arguments {
+    fn shortened(self) -> Self {
+        Self { repetitions: 1, seconds: 0.5, keys: self.keys.min(100_000), ..self }
+    }
+}

@@ -1,0 +1,150 @@
+//! Writing figures down: JSON for programs, Markdown for people.
+
+use std::fmt;
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::contestants::Contestant;
+use super::machine;
+use crate::workspace;
+
+const DOCUMENT: &str = "docs/benchmarks.md";
+
+/// What a run has to say.
+pub(super) struct Report {
+    /// `throughput` or `memory`: the name of its file and of its place in the document.
+    pub(super) name: &'static str,
+    /// Markdown.
+    pub(super) table: String,
+    pub(super) results: Vec<Value>,
+}
+
+impl Report {
+    /// Writes bench/results/DATE-NAME.json and the table in docs/benchmarks.md.
+    pub(super) fn write(&self, contestants: &[Contestant]) -> Result<()> {
+        let machine = machine::describe();
+        let versions: serde_json::Map<String, Value> = contestants
+            .iter()
+            .map(|it| (it.name.to_owned(), Value::from(it.version.clone())))
+            .collect();
+        let folder = workspace::root().join("bench/results");
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(format!("{}-{}.json", machine::date(), self.name));
+        let all = json!({ "machine": machine, "versions": versions, "results": self.results });
+        fs::write(&path, format!("{all:#}\n"))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+
+        let document = workspace::root().join(DOCUMENT);
+        let text = fs::read_to_string(&document)
+            .with_context(|| format!("cannot read {}", document.display()))?;
+        let section = format!("{}\n{}", about(&machine, &versions), self.table);
+        fs::write(&document, replace_between_markers(&text, self.name, &section)?)?;
+        println!("bench: wrote {} and {DOCUMENT}", path.display());
+        Ok(())
+    }
+}
+
+/// One paragraph: what was measured where.
+fn about(machine: &Value, versions: &serde_json::Map<String, Value>) -> String {
+    let fact = |name: &str| match machine.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    };
+    let versions: Vec<String> = versions
+        .iter()
+        .filter_map(|(name, version)| Some(format!("{name} {}", version.as_str()?)))
+        .collect();
+    format!(
+        "`{}` on {}, revision {}: {} with {} cores, {} of memory, Linux {}. {}.\n",
+        fact("command"),
+        fact("date"),
+        fact("revision"),
+        fact("cpu"),
+        fact("cores"),
+        fact("memory"),
+        fact("kernel"),
+        versions.join(", ")
+    )
+}
+
+/// Puts `section` between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
+fn replace_between_markers(text: &str, name: &str, section: &str) -> Result<String> {
+    let begin = format!("<!-- {name}:begin -->");
+    let end = format!("<!-- {name}:end -->");
+    let parts = text.split_once(&begin).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(&end)?;
+        Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", section.trim()))
+    });
+    parts.with_context(|| format!("{DOCUMENT} has no {begin} and {end}"))
+}
+
+/// How many times `value` is `base`.
+pub(super) fn ratio(value: f64, base: f64) -> String {
+    format!("{:.2}", value / base)
+}
+
+/// A Markdown table whose columns line up.
+pub(super) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(super) fn new(header: &[&str]) -> Self {
+        Self { rows: vec![header.iter().map(|&cell| cell.to_owned()).collect()] }
+    }
+
+    pub(super) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        (0..columns).map(width).collect()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.widths();
+        for (index, row) in self.rows.iter().enumerate() {
+            for (cell, width) in row.iter().zip(&widths) {
+                write!(formatter, "| {cell:width$} ")?;
+            }
+            writeln!(formatter, "|")?;
+            if index == 0 {
+                for width in &widths {
+                    write!(formatter, "|{}", "-".repeat(width + 2))?;
+                }
+                writeln!(formatter, "|")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Table, replace_between_markers};
+
+    #[test]
+    fn a_section_is_replaced_and_the_rest_stays() {
+        let text = "# A\n<!-- m:begin -->\nold\n<!-- m:end -->\nrest\n";
+        let replaced = replace_between_markers(text, "m", "new\n").unwrap();
+        assert_eq!(replaced, "# A\n<!-- m:begin -->\n\nnew\n\n<!-- m:end -->\nrest\n");
+        assert!(replace_between_markers(text, "other", "new").is_err());
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(&["a", "µs"]);
+        table.row(vec!["long".into(), "1".into()]);
+        assert_eq!(table.to_string(), "| a    | µs |\n|------|----|\n| long | 1  |\n");
+    }
+}

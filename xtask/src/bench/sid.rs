@@ -1,0 +1,47 @@
+//! The newest peers that Debian has, in a root of their own under `.peers/sid`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{process, workspace};
+
+/// Makes `.peers/sid` if it is not there, and returns it; `None` where that cannot be done.
+pub(super) fn prepare() -> Result<Option<PathBuf>> {
+    let root = workspace::root().join(".peers/sid");
+    if root.join("usr/bin/valkey-server").exists() {
+        return Ok(Some(root));
+    }
+    if !is_root() || !process::in_path("apt-get") {
+        println!("bench: .peers/sid needs root and Debian's tools; using what PATH has");
+        return Ok(None);
+    }
+    println!("bench: brings Valkey, Redis and memcached of Debian sid into .peers/sid");
+    if !process::in_path("debootstrap") {
+        println!("bench: installs the package debootstrap");
+        process::output(Command::new("apt-get").arg("update"))?;
+        let arguments = ["install", "--yes", "--no-install-recommends", "debootstrap"];
+        process::output(Command::new("apt-get").args(arguments))?;
+    }
+    let mirror = mirror().context("apt names no mirror of Debian: run `apt-get update`")?;
+    let mut command = Command::new("debootstrap");
+    command
+        .args(["--variant=minbase", "--include=valkey-server,redis-server,memcached", "sid"])
+        .arg(&root)
+        .arg(mirror);
+    process::output(&mut command).context("debootstrap failed: remove .peers/ and try again")?;
+    Ok(Some(root))
+}
+
+fn is_root() -> bool {
+    process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+}
+
+/// The mirror that this machine gets Debian from.
+fn mirror() -> Option<String> {
+    let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
+    let addresses = process::output(Command::new("apt-get").args(arguments)).ok()?;
+    let mirror = addresses.lines().find(|address| !address.contains("security"))?;
+    Some(mirror.to_owned())
+}

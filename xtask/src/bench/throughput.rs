@@ -1,0 +1,255 @@
+//! Requests a second, latencies, and the server's CPU time for one request.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use harness::Server;
+use serde_json::{Value, json};
+
+use super::Arguments;
+use super::contestants::{Contestant, Placement, Protocol};
+use super::figures::{Figures, as_json, medians};
+use super::fill::{KEY_BYTES, Shape, fill};
+use super::report::{Report, Table, ratio};
+use super::usage::{CpuTime, resident_bytes};
+use crate::process;
+
+const CONNECTIONS: u32 = 50;
+const VALUE_BYTES: usize = 32;
+const PLACEMENTS: [Placement; 2] = [Placement::Pinned, Placement::Free];
+
+/// One kind of request, at one depth.
+struct Workload {
+    protocol: Protocol,
+    /// As `nagi bench --ratio` has it.
+    ratio: &'static str,
+    pipeline: u32,
+}
+
+impl Workload {
+    fn all() -> Vec<Self> {
+        let of = |protocol, pipelines: &[u32]| {
+            let both =
+                |&pipeline: &u32| ["1:0", "0:1"].map(|ratio| Self { protocol, ratio, pipeline });
+            pipelines.iter().flat_map(both).collect::<Vec<_>>()
+        };
+        let mut all = of(Protocol::Resp, &[1, 16, 64]);
+        all.extend(of(Protocol::Memcached, &[1, 16]));
+        all
+    }
+
+    fn name(&self) -> String {
+        let command = if self.ratio == "1:0" { "GET" } else { "SET" };
+        format!("{} {command} pipeline {}", self.protocol.name(), self.pipeline)
+    }
+}
+
+/// Every repetition of one workload on one server.
+struct Series {
+    placement: Placement,
+    workload: String,
+    server: &'static str,
+    is_nagi: bool,
+    is_peer: bool,
+    repetitions: Vec<Figures>,
+}
+
+/// Measures every workload on every server that speaks its protocol.
+pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
+    let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
+    let mut all = Vec::new();
+    for repetition in 1..=arguments.repetitions {
+        let start = Instant::now();
+        for placement in PLACEMENTS {
+            for contestant in contestants {
+                for protocol in [Protocol::Resp, Protocol::Memcached] {
+                    if contestant.speaks(protocol) {
+                        let load = Load { program: nagi.program(), placement, protocol, arguments };
+                        load.measure(contestant, &mut all)?;
+                    }
+                }
+            }
+        }
+        let (of, seconds) = (arguments.repetitions, start.elapsed().as_secs());
+        println!("bench: repetition {repetition} of {of} took {seconds} s");
+    }
+    Ok(Report {
+        name: "throughput",
+        table: table(&all),
+        results: all.iter().map(Series::as_json).collect(),
+    })
+}
+
+/// What drives one server.
+struct Load<'a> {
+    program: &'a Path,
+    placement: Placement,
+    protocol: Protocol,
+    arguments: &'a Arguments,
+}
+
+impl Load<'_> {
+    /// Starts `contestant`, fills it, and adds a repetition of each workload to `all`.
+    fn measure(&self, contestant: &Contestant, all: &mut Vec<Series>) -> Result<()> {
+        let is_wanted = |it: &Workload| {
+            it.protocol == self.protocol && it.name().contains(&self.arguments.only)
+        };
+        let workloads: Vec<Workload> = Workload::all().into_iter().filter(is_wanted).collect();
+        if workloads.is_empty() {
+            return Ok(());
+        }
+        let server = contestant.start(self.placement)?;
+        let empty_bytes = resident_bytes(server.process_id())?;
+        let shape = Shape { value_bytes: VALUE_BYTES, ttl_seconds: None };
+        let keys = self.arguments.keys;
+        fill(&server, self.protocol, 0..keys, shape)?;
+        let content = keys as f64 * (KEY_BYTES + VALUE_BYTES) as f64;
+        let overhead_bytes = resident_bytes(server.process_id())? - empty_bytes - content;
+        for workload in workloads {
+            let mut figures = self
+                .run(&server, &workload)
+                .with_context(|| format!("{} on {}", workload.name(), contestant.name))?;
+            figures.insert("overhead_bytes_per_key", overhead_bytes / keys as f64);
+            self.add(contestant, &workload, figures, all);
+        }
+        Ok(())
+    }
+
+    fn add(
+        &self,
+        contestant: &Contestant,
+        workload: &Workload,
+        figures: Figures,
+        all: &mut Vec<Series>,
+    ) {
+        let name = workload.name();
+        let same = |series: &&mut Series| {
+            series.placement == self.placement
+                && series.server == contestant.name
+                && series.workload == name
+        };
+        match all.iter_mut().find(same) {
+            Some(series) => series.repetitions.push(figures),
+            None => all.push(Series {
+                placement: self.placement,
+                workload: name,
+                server: contestant.name,
+                is_nagi: contestant.is_nagi(),
+                is_peer: contestant.is_peer(),
+                repetitions: vec![figures],
+            }),
+        }
+    }
+
+    /// Runs one workload, with the server's CPU time read just before and after: what lies
+    /// outside the measured time is the acceptance of 50 connections.
+    fn run(&self, server: &Server, workload: &Workload) -> Result<Figures> {
+        let address = match self.protocol {
+            Protocol::Resp => server.resp(),
+            Protocol::Memcached => server.memcached_address(),
+        };
+        let mut command = self.placement.load(self.program);
+        command
+            .args(["bench", "--quiet", "--json", "-", "--protocol", self.protocol.name()])
+            .args(["--port", &address.port().to_string()])
+            .args(["--connections", &CONNECTIONS.to_string()])
+            .args(["--pipeline", &workload.pipeline.to_string(), "--ratio", workload.ratio])
+            .args(["--keys", &self.arguments.keys.to_string()])
+            .args(["--key-bytes", &KEY_BYTES.to_string()])
+            .args(["--value-bytes", &VALUE_BYTES.to_string()])
+            .args(["--seconds", &self.arguments.seconds.to_string()]);
+        let before = CpuTime::of(server.process_id())?;
+        let report = process::output(&mut command)?;
+        let after = CpuTime::of(server.process_id())?;
+        let report: Value = serde_json::from_str(&report).context("nagi bench prints JSON")?;
+
+        let figure = |pointer: &str| {
+            let value = report.pointer(pointer).and_then(Value::as_f64);
+            value.with_context(|| format!("nagi bench reports no {pointer}"))
+        };
+        if figure("/errors")? > 0.0 {
+            bail!("requests failed: {report}");
+        }
+        let requests = figure("/requests")?;
+        let per_request_us = |seconds: f64| seconds * 1e6 / requests;
+        Ok(Figures::from([
+            ("requests_per_second", figure("/requests_per_second")?),
+            ("p50_us", figure("/latency_us/p50")?),
+            ("p99_us", figure("/latency_us/p99")?),
+            ("p99_9_us", figure("/latency_us/p99_9")?),
+            ("max_us", figure("/latency_us/max")?),
+            ("user_us", per_request_us(after.user - before.user)),
+            ("system_us", per_request_us(after.system - before.system)),
+            ("cpu_us", per_request_us(after.user + after.system - before.user - before.system)),
+        ]))
+    }
+}
+
+impl Series {
+    fn as_json(&self) -> Value {
+        json!({
+            "placement": self.placement.name(),
+            "workload": self.workload,
+            "server": self.server,
+            "figures": as_json(&self.repetitions),
+        })
+    }
+
+    fn median(&self, name: &str) -> f64 {
+        medians(&self.repetitions).get(name).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// One table a placement: all figures of all servers, nagi's against the best peer's last.
+fn table(all: &[Series]) -> String {
+    let mut text = String::new();
+    for placement in PLACEMENTS {
+        let mut table = Table::new(&[
+            "workload",
+            "server",
+            "requests/s",
+            "p50 µs",
+            "p99 µs",
+            "p99.9 µs",
+            "max µs",
+            "CPU µs/request",
+            "user + system",
+            "requests/s to best peer",
+            "CPU to best peer",
+        ]);
+        for series in all.iter().filter(|series| series.placement == placement) {
+            let mut cells = vec![series.workload.clone(), series.server.to_owned()];
+            cells.push(format!("{:.0}", series.median("requests_per_second")));
+            cells.extend(
+                ["p50_us", "p99_us", "p99_9_us", "max_us"]
+                    .map(|name| format!("{:.0}", series.median(name))),
+            );
+            cells.push(format!("{:.2}", series.median("cpu_us")));
+            let (user, system) = (series.median("user_us"), series.median("system_us"));
+            cells.push(format!("{user:.2} + {system:.2}"));
+            cells.push(against_best_peer(all, series, "requests_per_second", f64::max));
+            cells.push(against_best_peer(all, series, "cpu_us", f64::min));
+            table.row(cells);
+        }
+        text.push_str(&format!("### {}\n\n{table}\n", placement.name()));
+    }
+    text
+}
+
+/// nagi's median over that of whichever peer is best at it; empty for other servers.
+fn against_best_peer(
+    all: &[Series],
+    of: &Series,
+    figure: &str,
+    better: fn(f64, f64) -> f64,
+) -> String {
+    if !of.is_nagi {
+        return String::new();
+    }
+    let rivals = all.iter().filter(|series| {
+        series.is_peer && series.placement == of.placement && series.workload == of.workload
+    });
+    let best = rivals.map(|series| series.median(figure)).reduce(better);
+    best.map_or(String::new(), |best| ratio(of.median(figure), best))
+}
