@@ -17,10 +17,11 @@ use crate::clock::{SECOND, now_ns};
 use crate::keys::Keys;
 use crate::pace::{Share, Timetable};
 use crate::random::Random;
-use crate::report::Report;
+pub use crate::report::{Latency, Report};
 use crate::requests::{Requests, Shape};
 use crate::run::{Plan, Work};
 use crate::tally::Errors;
+pub use crate::timeline::Second;
 use crate::timeline::{Phase, Timeline};
 use crate::worker::Worker;
 
@@ -31,7 +32,7 @@ const DEFAULT_SECONDS: f64 = 10.0;
 const FILL_BYTES: usize = 256 * 1024;
 const FILL_DEPTH: usize = 64;
 
-/// Time for the threads to start before the first request is due.
+/// Time for the threads to start before the first paced request is due.
 const HEAD_START_NS: u64 = 2_000_000;
 
 /// Why there is no report, or why it is not to be trusted.
@@ -210,7 +211,7 @@ fn fill_plan(options: &Options, start_ns: u64, longest: usize) -> Plan {
 }
 
 fn measure_plan(options: &Options) -> Plan {
-    let start_ns = now_ns() + HEAD_START_NS;
+    let start_ns = now_ns() + if options.rate.is_some() { HEAD_START_NS } else { 0 };
     let measure_ns = start_ns + nanoseconds(options.warmup_seconds);
     let end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_ns + nanoseconds(seconds));
     let timetable = options.rate.map(|rate| {

@@ -1,0 +1,221 @@
+//! `nagi bench` against servers whose every answer is known.
+#![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
+
+mod scripted;
+
+use std::collections::HashSet;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use clap::Parser;
+use nagi_load::bench::{self, Error, Options, Report};
+use nagi_load::responder::Responder;
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn options(arguments: &str) -> Options {
+    let words = arguments.split_whitespace();
+    Arguments::try_parse_from(["bench", "--quiet"].into_iter().chain(words)).unwrap().options
+}
+
+fn measure(address: SocketAddr, arguments: &str) -> Report {
+    bench::measure(&options(&format!("--port {} {arguments}", address.port()))).unwrap()
+}
+
+#[test]
+fn every_request_is_sent_and_answered_once() {
+    for (arguments, reads) in [
+        ("--requests 1000 --connections 1", None),
+        ("--requests 10007 --connections 7 --threads 3 --ratio 1:0", Some(10_007)),
+        ("--requests 10007 --pipeline 16 --threads 2 --ratio 0:1", Some(0)),
+        ("--requests 5000 --connections 2 --pipeline 3000 --value-bytes 2000", None),
+        ("--requests 10007 --protocol memcached --pipeline 16 --ratio 1:0", Some(10_007)),
+        ("--requests 5000 --protocol memcached --key-distribution zipf:1.1", None),
+        ("--requests 3000 --rate 20000 --threads 2 --pipeline 4", None),
+    ] {
+        let responder = Responder::start(0, 2).unwrap();
+        let report = measure(responder.address(), arguments);
+        let asked: u64 = arguments.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert_eq!(report.requests, asked, "{arguments}");
+        assert_eq!(responder.requests(), asked, "{arguments}");
+        assert_eq!((report.errors, report.hits), (0, 0), "{arguments}");
+        assert!(reads.is_none_or(|reads| report.misses == reads), "{arguments}: {report}");
+        let listed: u64 = report.timeline.iter().map(|second| second.requests).sum();
+        assert_eq!(listed, asked, "{arguments}");
+    }
+}
+
+#[test]
+fn a_run_takes_the_time_that_was_asked_for() {
+    let responder = Responder::start(0, 1).unwrap();
+    for arguments in ["--seconds 0.5", "--seconds 0.5 --warmup-seconds 0.3 --rate 1000"] {
+        let report = measure(responder.address(), arguments);
+        assert!((0.45..1.0).contains(&report.seconds), "{arguments}: {}", report.seconds);
+    }
+}
+
+#[test]
+fn warming_up_is_not_measured() {
+    let responder = Responder::start(0, 1).unwrap();
+    let report = measure(responder.address(), "--warmup-seconds 0.2 --requests 500");
+    assert_eq!(report.requests, 500);
+    assert!(responder.requests() > 500, "nothing was sent before");
+    let paced = measure(responder.address(), "--warmup-seconds 0.2 --seconds 0.4 --rate 1000");
+    assert_eq!(paced.requests, 400);
+}
+
+/// A server that answers at once, except that after so many requests nobody is answered for
+/// [`STALL`].
+fn stalling_server(after: u32) -> SocketAddr {
+    let seen = Mutex::new(0);
+    scripted::serve(move |_| {
+        let mut seen = seen.lock().unwrap();
+        *seen += 1;
+        if *seen == after {
+            thread::sleep(STALL);
+        }
+        b"+OK\r\n".to_vec()
+    })
+}
+
+const STALL: Duration = Duration::from_millis(600);
+
+#[test]
+fn a_paced_run_shows_a_stall_in_all_that_it_held_up() {
+    let report = measure(stalling_server(500), "--rate 2000 --seconds 1.5 --connections 8");
+    assert_eq!(report.requests, 3000, "a stall makes requests late, never fewer");
+    let stall_us = STALL.as_secs_f64() * 1e6;
+    // 1200 of the 3000 requests were due within the stall, and wait for its end.
+    assert!(report.latency_us.max >= stall_us * 0.99, "{report}");
+    assert!(report.latency_us.p90 > stall_us / 3.0, "{report}");
+}
+
+/// Coordinated omission: a closed loop stops asking while the server stalls, so the stall is
+/// felt by one request of each connection. What --help says of it holds.
+#[test]
+fn a_closed_loop_hides_a_stall_from_its_percentiles() {
+    let report = measure(stalling_server(500), "--requests 20000 --connections 8");
+    let stall_us = STALL.as_secs_f64() * 1e6;
+    assert!(report.latency_us.max >= stall_us * 0.99, "{report}");
+    assert!(report.latency_us.p99 < stall_us / 6.0, "{report}");
+}
+
+#[test]
+fn a_stall_at_the_end_is_waited_for() {
+    let report = measure(stalling_server(1500), "--rate 2000 --seconds 0.75 --connections 8");
+    assert_eq!(report.requests, 1500);
+    assert!(report.latency_us.max >= STALL.as_secs_f64() * 1e6 * 0.99, "{report}");
+    assert!(report.seconds > 1.2, "{report}");
+}
+
+#[test]
+fn what_never_answers_is_an_error() {
+    let silent = scripted::serve(|arguments| {
+        if arguments.first().is_some_and(|name| name == b"SET") {
+            thread::sleep(Duration::from_secs(2));
+        }
+        b"+OK\r\n".to_vec()
+    });
+    let limits = "--seconds 0.2 --reply-timeout-seconds 0.1 --ratio 0:1 --connections 3";
+    for pace in ["", "--rate 50"] {
+        let report = measure(silent, &format!("{limits} {pace}"));
+        let expected = if pace.is_empty() { 3 } else { 10 };
+        assert_eq!(report.errors_by_text.get("no reply"), Some(&expected), "{report}");
+        assert!(report.latency_us.max > 200_000.0, "{report}");
+        assert!(report.seconds < 1.8, "{report}");
+    }
+}
+
+#[test]
+fn errors_are_told_apart_by_their_text() {
+    let address = scripted::serve(|arguments| {
+        if arguments.first().is_some_and(|name| name == b"GET") {
+            b"$3\r\nyes\r\n".to_vec()
+        } else {
+            b"-OOM command not allowed\r\n".to_vec()
+        }
+    });
+    let report = measure(address, "--requests 1000 --ratio 1:1");
+    let errors = report.errors_by_text.get("OOM command not allowed").copied().unwrap_or_default();
+    assert_eq!((report.hits + errors, report.errors), (1000, errors));
+    assert!((350..650).contains(&errors), "{report}");
+
+    let to = format!("--port {} --requests 100 --json /dev/null", address.port());
+    let result = bench::run(&options(&to));
+    assert!(matches!(result, Err(Error::Failures(failures)) if failures > 0), "{result:?}");
+    bench::run(&options(&format!("{to} --ignore-errors"))).unwrap();
+}
+
+#[test]
+fn a_closed_connection_is_an_error_and_the_others_go_on() {
+    let seen = Mutex::new(0);
+    let address = scripted::serve(move |_| {
+        let mut seen = seen.lock().unwrap();
+        *seen += 1;
+        if *seen == 100 { Vec::new() } else { b"+OK\r\n".to_vec() }
+    });
+    let report = measure(address, "--requests 1000 --connections 4");
+    assert_eq!((report.requests, report.errors), (999, 1));
+    assert_eq!(report.errors_by_text.get("connection closed by the server"), Some(&1));
+}
+
+#[test]
+fn refused_connections_are_named() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = bench::measure(&options(&format!("--port {}", closed.port()))).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Unreachable(_)), "{text}");
+    assert!(text.contains(&closed.to_string()) && text.contains("refused"), "{text}");
+}
+
+#[test]
+fn filling_writes_each_key_once() {
+    let written: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+    let log = Arc::clone(&written);
+    let address = scripted::serve(move |arguments| match arguments {
+        [name, key, _] if name == b"SET" => {
+            log.lock().unwrap().push(key.clone());
+            b"+OK\r\n".to_vec()
+        }
+        _ => b"$-1\r\n".to_vec(),
+    });
+    let report = measure(
+        address,
+        "--fill --keys 1003 --key-bytes 12 --threads 2 --connections 5 --ratio 1:0 --requests 10",
+    );
+    assert_eq!(report.requests, 10);
+    let written = written.lock().unwrap();
+    assert_eq!(written.len(), 1003);
+    let distinct: HashSet<&Vec<u8>> = written.iter().collect();
+    assert_eq!(distinct.len(), 1003);
+    assert!(distinct.contains(&b"key:00000000".to_vec()), "the first key");
+    assert!(distinct.contains(&b"key:00001002".to_vec()), "the last key");
+}
+
+#[test]
+fn values_larger_than_any_buffer_are_hits() {
+    let value = vec![b'\n'; 300_000];
+    let reply = [b"$300000\r\n", value.as_slice(), b"\r\n"].concat();
+    let address = scripted::serve(move |_| reply.clone());
+    let report = measure(address, "--requests 100 --connections 2 --pipeline 3 --ratio 1:0");
+    assert_eq!((report.hits, report.errors), (100, 0));
+}
+
+#[test]
+fn unix_sockets_are_served_too() {
+    let folder = std::env::temp_dir().join(format!("nagi-load-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("socket");
+    scripted::serve_unix(&path, |_| b"+OK\r\n".to_vec());
+    let arguments = format!("--unix {} --requests 1000 --pipeline 4", path.display());
+    let report = bench::measure(&options(&arguments)).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!((report.requests, report.errors), (1000, 0));
+    assert_eq!(report.address, path.display().to_string());
+}
