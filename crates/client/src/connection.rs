@@ -1,25 +1,31 @@
 //! One non-blocking connection with many requests in flight.
 //!
 //! The caller encodes requests and owns the event loop; this keeps what did not fit into the
-//! socket, and tells replies apart in what comes back. A connection at rest owns no buffer.
+//! socket, and tells replies apart in what comes back.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::buffer::spare_capacity;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::outcome::Scanner;
+use crate::outcome::Parser;
 use crate::{Address, Error, Outcome, Protocol};
+
+/// What a buffer may hold in memory, in bytes, while it has no use for it.
+const IDLE_BYTES: usize = 256 * 1024;
 
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
-    protocol: Protocol,
-    scanner: Scanner,
-    /// The start of a line whose end has not arrived.
+    parser: Parser,
+    /// The start of a reply whose end has not arrived.
     partial: Vec<u8>,
+    /// Requests that the socket had no room for, the first `flushed` bytes of which it has taken
+    /// since.
     unsent: Vec<u8>,
+    flushed: usize,
     in_flight: usize,
 }
 
@@ -30,13 +36,13 @@ impl Connection {
     /// Nobody listens there, or the socket cannot be made non-blocking.
     pub fn open(address: &Address, protocol: Protocol) -> Result<Self, Error> {
         let socket = address.connect()?;
-        rustix::io::ioctl_fionbio(&socket, true).map_err(|errno| Error::Io(errno.into()))?;
+        rustix::io::ioctl_fionbio(&socket, true).map_err(Error::from)?;
         Ok(Connection {
             socket,
-            protocol,
-            scanner: Scanner::default(),
+            parser: Parser::new(protocol),
             partial: Vec::new(),
             unsent: Vec::new(),
+            flushed: 0,
             in_flight: 0,
         })
     }
@@ -63,7 +69,7 @@ impl Connection {
             self.unsent.extend_from_slice(bytes);
             return self.flush();
         }
-        let sent = self.send_once(bytes)?;
+        let sent = send_once(&self.socket, bytes)?;
         self.unsent.extend_from_slice(bytes.get(sent..).unwrap_or_default());
         Ok(())
     }
@@ -73,23 +79,19 @@ impl Connection {
     /// # Errors
     /// The connection is broken.
     pub fn flush(&mut self) -> Result<(), Error> {
-        let sent = self.send_once(&self.unsent)?;
-        self.unsent.drain(..sent);
+        self.flushed +=
+            send_once(&self.socket, self.unsent.get(self.flushed..).unwrap_or_default())?;
+        if self.flushed == self.unsent.len() {
+            self.flushed = 0;
+            self.unsent.clear();
+            self.unsent.shrink_to(IDLE_BYTES);
+        }
         Ok(())
     }
 
-    fn send_once(&self, bytes: &[u8]) -> Result<usize, Error> {
-        loop {
-            match rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL) {
-                Ok(sent) => return Ok(sent),
-                Err(Errno::AGAIN) => return Ok(0),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(Error::Io(errno.into())),
-            }
-        }
-    }
-
-    /// Receives once into `scratch` and hands each reply that is complete to `on_reply`.
+    /// Receives once and hands each reply that is complete to `on_reply`. `scratch` is what all
+    /// connections of a thread receive into, so that only those with an incomplete reply hold
+    /// memory.
     ///
     /// Returns how many bytes came; fewer than `scratch` holds mean that the socket is drained.
     ///
@@ -101,45 +103,64 @@ impl Connection {
         scratch: &mut [u8],
         on_reply: impl FnMut(Outcome<'_>),
     ) -> Result<usize, Error> {
-        let bytes = loop {
-            match rustix::net::recv(&self.socket, &mut *scratch, RecvFlags::empty()) {
-                Ok((0, _)) => return Err(Error::Closed),
-                Ok((received, _)) => break received,
-                Err(Errno::AGAIN) => return Ok(0),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(Error::Io(errno.into())),
-            }
-        };
-        let input = scratch.get(..bytes).unwrap_or_default();
         if self.partial.is_empty() {
-            let left = self.take_replies(input, on_reply)?;
-            self.partial.extend_from_slice(left);
-        } else {
-            let mut joined = std::mem::take(&mut self.partial);
-            joined.extend_from_slice(input);
-            let left = self.take_replies(&joined, on_reply)?.len();
-            joined.drain(..joined.len() - left);
-            self.partial = joined;
+            let bytes =
+                received(retry_on_intr(|| recv(&self.socket, &mut *scratch, RecvFlags::empty())))?;
+            let input = scratch.get(..bytes).unwrap_or_default();
+            let done = self.take_replies(input, on_reply)?;
+            self.partial.extend_from_slice(input.get(done..).unwrap_or_default());
+            return Ok(bytes);
         }
+        let mut partial = std::mem::take(&mut self.partial);
+        partial.reserve(scratch.len());
+        let bytes = received(retry_on_intr(|| {
+            recv(&self.socket, spare_capacity(&mut partial), RecvFlags::empty())
+        }))?;
+        let done = self.take_replies(&partial, on_reply)?;
+        partial.drain(..done);
+        if partial.is_empty() {
+            partial.shrink_to(IDLE_BYTES);
+        }
+        self.partial = partial;
         Ok(bytes)
     }
 
-    fn take_replies<'a>(
+    /// Hands over the replies in `input`; returns where the first incomplete one starts.
+    fn take_replies(
         &mut self,
-        mut input: &'a [u8],
+        input: &[u8],
         mut on_reply: impl FnMut(Outcome<'_>),
-    ) -> Result<&'a [u8], Error> {
-        while !input.is_empty() {
-            let (consumed, outcome) = self.scanner.scan(self.protocol, input)?;
-            if consumed == 0 {
-                break;
+    ) -> Result<usize, Error> {
+        let mut at = 0;
+        while let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) {
+            let next = self.parser.next(rest);
+            let Some((len, outcome)) = next.map_err(|_| Error::malformed(rest))? else { break };
+            at += len;
+            if let Some(outcome) = outcome {
+                self.in_flight = self.in_flight.checked_sub(1).ok_or_else(|| unasked(outcome))?;
+                on_reply(outcome);
             }
-            input = input.get(consumed..).unwrap_or_default();
-            let Some(outcome) = outcome else { continue };
-            self.in_flight = self.in_flight.checked_sub(1).ok_or_else(|| unasked(outcome))?;
-            on_reply(outcome);
         }
-        Ok(input)
+        Ok(at)
+    }
+}
+
+/// Sends once; a full socket takes nothing.
+fn send_once(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Error> {
+    match retry_on_intr(|| send(socket, bytes, SendFlags::NOSIGNAL)) {
+        Ok(sent) => Ok(sent),
+        Err(Errno::AGAIN) => Ok(0),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// How many bytes came; none while the socket is empty.
+fn received(result: rustix::io::Result<(usize, usize)>) -> Result<usize, Error> {
+    match result {
+        Ok((0, _)) => Err(Error::Closed),
+        Ok((bytes, _)) => Ok(bytes),
+        Err(Errno::AGAIN) => Ok(0),
+        Err(errno) => Err(errno.into()),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use rustix::io::Errno;
+
 /// Why a connection cannot be made or go on.
 #[derive(Debug)]
 pub enum Error {
@@ -19,6 +21,13 @@ pub enum Error {
     Closed,
     /// Bytes that are no reply.
     Protocol(String),
+}
+
+impl Error {
+    /// `input` starts with something that is no reply.
+    pub(crate) fn malformed(input: &[u8]) -> Self {
+        Error::Protocol(input.get(..64).unwrap_or(input).escape_ascii().to_string())
+    }
 }
 
 impl fmt::Display for Error {
@@ -46,5 +55,11 @@ impl std::error::Error for Error {
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Self {
         Error::Io(source)
+    }
+}
+
+impl From<Errno> for Error {
+    fn from(errno: Errno) -> Self {
+        Error::Io(errno.into())
     }
 }

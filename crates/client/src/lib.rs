@@ -1,12 +1,17 @@
-//! Talking to a cache server: a connection that many requests are in flight on, which the load
-//! tool drives by the hundred, and a client that waits for each reply, which tests read well with.
+//! Talking to a cache server.
+//!
+//! A [`Connection`] has many requests in flight and is driven by its owner's event loop, as the
+//! load tool does by the hundred; a [`Client`] waits for each reply.
 
 mod address;
+mod client;
 mod connection;
 mod error;
 mod outcome;
 
 pub use address::Address;
+pub use client::{Client, encode_command};
 pub use connection::Connection;
 pub use error::Error;
+pub use nagi_proto::resp::Reply;
 pub use outcome::{Outcome, Protocol};

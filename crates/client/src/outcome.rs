@@ -1,12 +1,6 @@
-//! What became of a request, read off its reply without keeping the reply.
-//!
-//! A load tool wants to know that an answer came, whether it was a hit and the text of an error;
-//! the value itself is skipped as it arrives, so that replies of any size need no buffer.
+//! Where replies end and what they amount to, in either protocol.
 
-use crate::Error;
-
-/// Longest line that may open a reply, in bytes.
-const LINE_LIMIT: usize = 64 * 1024;
+use nagi_proto::{MalformedReply, memcached, resp};
 
 /// Which protocol a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,112 +24,112 @@ pub enum Outcome<'a> {
     Error(&'a [u8]),
 }
 
-/// Where a connection's input stands within a reply.
-#[derive(Debug, Default)]
-pub(crate) struct Scanner {
-    /// Bytes of a value still to be skipped, its line break included.
-    skip: usize,
-    /// Elements still to come of the reply that has begun.
-    elements: u64,
-    /// Whether the reply that has begun holds a value.
-    hit: bool,
+/// Finds the replies of either protocol.
+#[derive(Debug)]
+pub(crate) enum Parser {
+    Resp(resp::ReplyParser),
+    Memcached(memcached::ReplyParser),
 }
 
-impl Scanner {
-    /// Looks at the start of `input`. Returns how many bytes are done with, and what the reply
-    /// amounts to if it ends there; no byte done and no outcome means that more must arrive.
-    pub(crate) fn scan<'a>(
+impl Parser {
+    pub(crate) fn new(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Resp => Parser::Resp(resp::ReplyParser::default()),
+            Protocol::Memcached => Parser::Memcached(memcached::ReplyParser::default()),
+        }
+    }
+
+    /// The length of the reply at the start of `input`, once it is all there, and what it amounts
+    /// to; `None` for what answers no request.
+    #[inline]
+    pub(crate) fn next<'a>(
         &mut self,
-        protocol: Protocol,
         input: &'a [u8],
-    ) -> Result<(usize, Option<Outcome<'a>>), Error> {
-        if self.skip > 0 {
-            let skipped = self.skip.min(input.len());
-            self.skip -= skipped;
-            let ended = self.skip == 0 && protocol == Protocol::Resp && self.elements == 0;
-            return Ok((skipped, ended.then_some(Outcome::Hit)));
-        }
-        let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
-            if input.len() > LINE_LIMIT {
-                return Err(Error::Protocol(excerpt(input)));
-            }
-            return Ok((0, None));
+    ) -> Result<Option<(usize, Option<Outcome<'a>>)>, MalformedReply> {
+        let len = match self {
+            Parser::Resp(parser) => parser.next(input)?,
+            Parser::Memcached(parser) => parser.next(input)?,
         };
-        let line = input.get(..end).unwrap_or_default();
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let outcome = match protocol {
-            Protocol::Resp => self.resp_line(line)?,
-            Protocol::Memcached => self.memcached_line(line)?,
+        let Some(len) = len else { return Ok(None) };
+        let reply = input.get(..len).unwrap_or_default();
+        let outcome = match self {
+            Parser::Resp(_) => resp_outcome(reply),
+            Parser::Memcached(_) => Some(memcached_outcome(reply)),
         };
-        Ok((end + 1, outcome))
-    }
-
-    fn resp_line<'a>(&mut self, line: &'a [u8]) -> Result<Option<Outcome<'a>>, Error> {
-        let nested = self.elements > 0;
-        self.elements = self.elements.saturating_sub(1);
-        let outcome = match line {
-            [b'$', b'-', ..] | [b'*', b'-', ..] | [b'_', ..] => Outcome::Miss,
-            [b'$' | b'=' | b'!', size @ ..] => {
-                self.skip = number(line, size)? + 2;
-                return Ok(None);
-            }
-            [b'*' | b'~' | b'>' | b'%' | b'|', count @ ..] => {
-                let count = number(line, count)? as u64;
-                self.elements += match line.first() {
-                    Some(b'%') => 2 * count,
-                    // Attributes precede the reply that they describe.
-                    Some(b'|') => 2 * count + 1,
-                    _ => count,
-                };
-                Outcome::Hit
-            }
-            [b'-', text @ ..] => Outcome::Error(text),
-            [b'+' | b':' | b',' | b'#' | b'(', ..] => Outcome::Done,
-            _ => return Err(Error::Protocol(excerpt(line))),
-        };
-        if self.elements > 0 {
-            return Ok(None);
-        }
-        Ok(Some(if nested { Outcome::Hit } else { outcome }))
-    }
-
-    fn memcached_line<'a>(&mut self, line: &'a [u8]) -> Result<Option<Outcome<'a>>, Error> {
-        if line.starts_with(b"VALUE ") {
-            let size = line.split(|&byte| byte == b' ').nth(3).unwrap_or_default();
-            self.skip = number(line, size)? + 2;
-            self.hit = true;
-            return Ok(None);
-        }
-        if line.starts_with(b"STAT ") {
-            return Ok(None);
-        }
-        let failed = line == b"ERROR"
-            || line.starts_with(b"SERVER_ERROR ")
-            || line.starts_with(b"CLIENT_ERROR ");
-        let hit = std::mem::take(&mut self.hit);
-        Ok(Some(match line {
-            text if failed => Outcome::Error(text),
-            b"END" if hit => Outcome::Hit,
-            b"END" | b"NOT_FOUND" => Outcome::Miss,
-            _ => Outcome::Done,
-        }))
+        Ok(Some((len, outcome)))
     }
 }
 
-fn number(line: &[u8], digits: &[u8]) -> Result<usize, Error> {
-    if digits.is_empty() {
-        return Err(Error::Protocol(excerpt(line)));
-    }
-    digits.iter().try_fold(0_usize, |value, &digit| {
-        digit
-            .is_ascii_digit()
-            .then(|| value.checked_mul(10)?.checked_add(usize::from(digit - b'0')))
-            .flatten()
-            .filter(|&value| value < usize::MAX / 4)
-            .ok_or_else(|| Error::Protocol(excerpt(line)))
+fn resp_outcome(reply: &[u8]) -> Option<Outcome<'_>> {
+    Some(match reply {
+        [b'$' | b'*', b'-', ..] | [b'_', ..] => Outcome::Miss,
+        [b'$' | b'*' | b'~' | b'%' | b'=', ..] => Outcome::Hit,
+        [b'-', text @ ..] => Outcome::Error(text.trim_ascii_end()),
+        [b'!', text @ ..] => {
+            let header = text.iter().position(|&byte| byte == b'\n').unwrap_or_default();
+            Outcome::Error(text.get(header..).unwrap_or_default().trim_ascii())
+        }
+        [b'>', ..] => return None,
+        _ => Outcome::Done,
     })
 }
 
-fn excerpt(bytes: &[u8]) -> String {
-    bytes.get(..64).unwrap_or(bytes).escape_ascii().to_string()
+fn memcached_outcome(reply: &[u8]) -> Outcome<'_> {
+    let line = reply.trim_ascii_end();
+    let failed = line == b"ERROR"
+        || line.starts_with(b"SERVER_ERROR ")
+        || line.starts_with(b"CLIENT_ERROR ");
+    match line {
+        text if failed => Outcome::Error(text),
+        b"END" | b"NOT_FOUND" => Outcome::Miss,
+        _ if line.starts_with(b"VALUE ") => Outcome::Hit,
+        _ => Outcome::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the first reply in `input` amounts to.
+    fn outcome(protocol: Protocol, input: &str) -> Option<Outcome<'_>> {
+        let (len, outcome) = Parser::new(protocol).next(input.as_bytes()).unwrap().unwrap();
+        assert_eq!(len, input.len());
+        outcome
+    }
+
+    #[test]
+    fn resp_outcomes() {
+        for (reply, expected) in [
+            ("+OK\r\n", Some(Outcome::Done)),
+            (":1\r\n", Some(Outcome::Done)),
+            ("$0\r\n\r\n", Some(Outcome::Hit)),
+            ("$3\r\n-ER\r\n", Some(Outcome::Hit)),
+            ("*1\r\n$-1\r\n", Some(Outcome::Hit)),
+            ("$-1\r\n", Some(Outcome::Miss)),
+            ("*-1\r\n", Some(Outcome::Miss)),
+            ("_\r\n", Some(Outcome::Miss)),
+            ("-ERR a b\r\n", Some(Outcome::Error(b"ERR a b"))),
+            ("!5\r\nERR a\r\n", Some(Outcome::Error(b"ERR a"))),
+            (">1\r\n+news\r\n", None),
+        ] {
+            assert_eq!(outcome(Protocol::Resp, reply), expected, "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn memcached_outcomes() {
+        for (reply, expected) in [
+            ("STORED\r\n", Outcome::Done),
+            ("NOT_STORED\r\n", Outcome::Done),
+            ("VALUE a 0 3\r\nEND\r\nEND\r\n", Outcome::Hit),
+            ("END\r\n", Outcome::Miss),
+            ("NOT_FOUND\r\n", Outcome::Miss),
+            ("ERROR\r\n", Outcome::Error(b"ERROR")),
+            ("SERVER_ERROR out of memory\r\n", Outcome::Error(b"SERVER_ERROR out of memory")),
+            ("CLIENT_ERROR bad\r\n", Outcome::Error(b"CLIENT_ERROR bad")),
+        ] {
+            assert_eq!(outcome(Protocol::Memcached, reply), Some(expected), "{reply:?}");
+        }
+    }
 }

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::thread;
 
 /// What is answered to a request, given its arguments; nothing closes the connection.
-pub trait Script: Fn(&[Vec<u8>]) -> Vec<u8> + Send + Sync + 'static {}
+pub(crate) trait Script: Fn(&[Vec<u8>]) -> Vec<u8> + Send + Sync + 'static {}
 impl<F: Fn(&[Vec<u8>]) -> Vec<u8> + Send + Sync + 'static> Script for F {}
 
 /// Serves `script` on a port of its own, until the process ends.
-pub fn serve(script: impl Script) -> SocketAddr {
+pub(crate) fn serve(script: impl Script) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let script = Arc::new(script);
@@ -27,7 +27,7 @@ pub fn serve(script: impl Script) -> SocketAddr {
 }
 
 /// Serves `script` on a Unix socket.
-pub fn serve_unix(path: &Path, script: impl Script) {
+pub(crate) fn serve_unix(path: &Path, script: impl Script) {
     let listener = UnixListener::bind(path).unwrap();
     let script = Arc::new(script);
     thread::spawn(move || {

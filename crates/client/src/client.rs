@@ -1,0 +1,116 @@
+//! A client that sends one command and waits for its reply.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use nagi_proto::resp::{Reply, ReplyParser};
+use rustix::buffer::spare_capacity;
+use rustix::io::retry_on_intr;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use crate::{Address, Error};
+
+/// Bytes received at once.
+const RECEIVE_BYTES: usize = 16 * 1024;
+
+/// A blocking RESP client.
+#[derive(Debug)]
+pub struct Client {
+    socket: OwnedFd,
+    parser: ReplyParser,
+    /// Received and not looked at.
+    input: Vec<u8>,
+    request: Vec<u8>,
+}
+
+impl Client {
+    /// Connects to a server.
+    ///
+    /// # Errors
+    /// Nobody listens there.
+    pub fn connect(address: &Address) -> Result<Self, Error> {
+        Ok(Client {
+            socket: address.connect()?,
+            parser: ReplyParser::default(),
+            input: Vec::new(),
+            request: Vec::new(),
+        })
+    }
+
+    /// Lets sends and receives fail after `timeout` without progress; `None` waits for ever.
+    ///
+    /// # Errors
+    /// A timeout of zero.
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        set_socket_timeout(&self.socket, Timeout::Recv, timeout)?;
+        Ok(set_socket_timeout(&self.socket, Timeout::Send, timeout)?)
+    }
+
+    /// Sends one command, its name first, and waits for the reply. The server's errors are
+    /// replies like any other.
+    ///
+    /// # Errors
+    /// The connection is broken, or the server sends what is no reply.
+    pub fn command(&mut self, arguments: &[&[u8]]) -> Result<Reply, Error> {
+        let mut request = std::mem::take(&mut self.request);
+        request.clear();
+        encode_command(arguments, &mut request);
+        let sent = self.send(&request);
+        self.request = request;
+        sent?;
+        self.receive()
+    }
+
+    /// Sends bytes as they are, such as several commands at once.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn send(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let sent = retry_on_intr(|| send(&self.socket, bytes, SendFlags::NOSIGNAL))?;
+            bytes = bytes.get(sent..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Waits for the next reply.
+    ///
+    /// # Errors
+    /// The connection is broken, or the server sends what is no reply.
+    pub fn receive(&mut self) -> Result<Reply, Error> {
+        loop {
+            let found = self.parser.next(&self.input);
+            if let Some(len) = found.map_err(|_| Error::malformed(&self.input))? {
+                let decoded = Reply::decode(self.input.get(..len).unwrap_or_default());
+                let malformed = || Error::malformed(&self.input);
+                let (reply, _) = decoded.ok().flatten().ok_or_else(malformed)?;
+                self.input.drain(..len);
+                return Ok(reply);
+            }
+            self.input.reserve(RECEIVE_BYTES);
+            let (_, bytes) = retry_on_intr(|| {
+                recv(&self.socket, spare_capacity(&mut self.input), RecvFlags::empty())
+            })?;
+            if bytes == 0 {
+                return Err(Error::Closed);
+            }
+        }
+    }
+}
+
+/// Appends a command as RESP's array of bulk strings.
+pub fn encode_command(arguments: &[&[u8]], out: &mut Vec<u8>) {
+    let mut number = itoa::Buffer::new();
+    let mut header = |kind: u8, count: usize, out: &mut Vec<u8>| {
+        out.push(kind);
+        out.extend_from_slice(number.format(count).as_bytes());
+        out.extend_from_slice(b"\r\n");
+    };
+    header(b'*', arguments.len(), out);
+    for argument in arguments {
+        header(b'$', argument.len(), out);
+        out.extend_from_slice(argument);
+        out.extend_from_slice(b"\r\n");
+    }
+}
