@@ -9,6 +9,8 @@ use nagi_proto::Args;
 pub struct Command {
     /// Its name in capitals; of a subcommand, the second word alone.
     pub name: &'static str,
+    /// Its arguments as documentation shows them, `[ ]` around what may be left out.
+    pub syntax: &'static str,
     /// Number of arguments, the name (of a subcommand, both words) included; negative for "at
     /// least".
     pub arity: i8,
@@ -38,13 +40,25 @@ impl Command {
         let least = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { words >= least } else { words == least }
     }
+
+    /// Its ACL categories, those that follow from its flags included.
+    #[must_use]
+    pub fn all_categories(&self) -> Category {
+        let mut all = self.categories;
+        all.set(Category::WRITE, self.flags.contains(Flags::WRITE));
+        all.set(Category::READ, self.flags.contains(Flags::READONLY));
+        if self.flags.contains(Flags::ADMIN) {
+            all |= Category::ADMIN | Category::DANGEROUS;
+        }
+        all | if self.flags.contains(Flags::FAST) { Category::FAST } else { Category::SLOW }
+    }
 }
 
 /// Runs a command. The arity has been checked; a reply is written unless an error is returned.
 pub type Handler = for<'a> fn(&mut Context<'a>, Args<'a>) -> Result<(), Error>;
 
 bitflags::bitflags! {
-    /// How a command behaves, in the words of Redis' COMMAND.
+    /// How a command behaves, in the words of Redis' COMMAND, in its order.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Flags: u32 {
         /// Changes the keyspace.
@@ -55,51 +69,95 @@ bitflags::bitflags! {
         const DENYOOM = 1 << 2;
         /// For administrators.
         const ADMIN = 1 << 3;
-        /// Publishes, subscribes or unsubscribes.
-        const PUBSUB = 1 << 4;
         /// Not allowed from scripts.
-        const NOSCRIPT = 1 << 5;
-        /// May wait for another client.
-        const BLOCKING = 1 << 6;
+        const NOSCRIPT = 1 << 4;
         /// Answered while the dataset is loading.
-        const LOADING = 1 << 7;
+        const LOADING = 1 << 5;
         /// Answered by a replica that has lost its primary.
-        const STALE = 1 << 8;
-        /// Not shown to MONITOR.
-        const SKIP_MONITOR = 1 << 9;
+        const STALE = 1 << 6;
         /// Takes constant or logarithmic time.
-        const FAST = 1 << 10;
+        const FAST = 1 << 7;
         /// Answered before the client has authenticated.
-        const NO_AUTH = 1 << 11;
+        const NO_AUTH = 1 << 8;
+        /// Not allowed within a transaction.
+        const NO_MULTI = 1 << 9;
+        /// Answered while a script runs too long.
+        const ALLOW_BUSY = 1 << 10;
     }
 }
 
 bitflags::bitflags! {
-    /// ACL categories.
+    /// ACL categories, in the order of Redis.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Category: u32 {
         /// Keys of any type.
         const KEYSPACE = 1 << 0;
+        /// Follows from [`Flags::READONLY`].
+        const READ = 1 << 1;
+        /// Follows from [`Flags::WRITE`].
+        const WRITE = 1 << 2;
         /// Strings.
-        const STRING = 1 << 1;
-        /// Connections and clients.
-        const CONNECTION = 1 << 2;
+        const STRING = 1 << 3;
+        /// Follows from [`Flags::ADMIN`].
+        const ADMIN = 1 << 4;
+        /// Follows from [`Flags::FAST`].
+        const FAST = 1 << 5;
+        /// Follows from the absence of [`Flags::FAST`].
+        const SLOW = 1 << 6;
         /// What can hurt when used carelessly.
-        const DANGEROUS = 1 << 3;
+        const DANGEROUS = 1 << 7;
+        /// Connections and clients.
+        const CONNECTION = 1 << 8;
     }
 }
 
 /// The family that a command is documented under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Keys of any type.
-    Generic,
-    /// Strings.
-    String,
     /// Connections and clients.
     Connection,
+    /// Keys of any type.
+    Generic,
     /// The server.
     Server,
+    /// Strings.
+    String,
+}
+
+impl Group {
+    /// Its name in COMMAND DOCS.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Connection => "connection",
+            Group::Generic => "generic",
+            Group::Server => "server",
+            Group::String => "string",
+        }
+    }
+}
+
+bitflags::bitflags! {
+    /// What is done with keys, in the words of Redis' key specifications.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Access: u8 {
+        /// Reads and writes the value.
+        const RW = 1 << 0;
+        /// Reads the value.
+        const RO = 1 << 1;
+        /// Overwrites the value.
+        const OW = 1 << 2;
+        /// Removes the value.
+        const RM = 1 << 3;
+        /// Returns, copies or uses what is stored.
+        const ACCESS = 1 << 4;
+        /// Changes what is there.
+        const UPDATE = 1 << 5;
+        /// Adds to what is there.
+        const INSERT = 1 << 6;
+        /// Removes what is there.
+        const DELETE = 1 << 7;
+    }
 }
 
 /// Which arguments are keys: from `first` to `last` (negative: counted from the end) in steps.
@@ -111,17 +169,31 @@ pub struct Keys {
     pub last: i8,
     /// Distance from one key to the next.
     pub step: i8,
+    /// What is done with them.
+    pub access: Access,
 }
 
 impl Keys {
     /// No keys.
-    pub const NONE: Keys = Keys { first: 0, last: 0, step: 0 };
+    pub const NONE: Keys = Keys { first: 0, last: 0, step: 0, access: Access::empty() };
+
     /// The first argument is the only key.
-    pub const ONE: Keys = Keys { first: 1, last: 1, step: 1 };
+    #[must_use]
+    pub const fn one(access: Access) -> Keys {
+        Keys { first: 1, last: 1, step: 1, access }
+    }
+
     /// Every argument is a key.
-    pub const ALL: Keys = Keys { first: 1, last: -1, step: 1 };
+    #[must_use]
+    pub const fn all(access: Access) -> Keys {
+        Keys { first: 1, last: -1, step: 1, access }
+    }
+
     /// Keys and values alternate.
-    pub const PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
+    #[must_use]
+    pub const fn pairs(access: Access) -> Keys {
+        Keys { first: 1, last: -1, step: 2, access }
+    }
 
     /// The first key of a request.
     #[must_use]

@@ -3,6 +3,7 @@
 use crate::{Client, Error, Server, Tally};
 use nagi_proto::resp::Writer;
 use nagi_store::{Database, Key};
+use std::time::{Duration, Instant};
 
 /// Everything that a handler may use, for the length of one request: `db` is made anew for each,
 /// from `client.database`, which SELECT changes.
@@ -26,6 +27,26 @@ pub struct Context<'a> {
 /// Work that goes on over many ticks, a slice of at most a millisecond at each call; the client's
 /// next request waits until it is done, other clients do not.
 pub type Job = Box<dyn FnMut(&mut Context<'_>) -> Result<Flow, Error> + Send>;
+
+/// The time that one call of a [`Job`] may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slice(Instant);
+
+impl Slice {
+    /// Less than the millisecond that a job may take, since what runs between two looks at the
+    /// clock takes time as well.
+    const LENGTH: Duration = Duration::from_micros(500);
+
+    /// One that begins now.
+    pub(crate) fn begin() -> Self {
+        Slice(Instant::now())
+    }
+
+    /// Whether it is time to let others go on.
+    pub(crate) fn is_over(self) -> bool {
+        self.0.elapsed() > Self::LENGTH
+    }
+}
 
 /// Whether a [`Job`] is to be called again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

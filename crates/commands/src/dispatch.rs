@@ -23,7 +23,11 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Entry, Error> {
         }
         _ => entry,
     };
-    if entry.command.accepts(args.len()) { Ok(entry) } else { Err(wrong_arity(entry)) }
+    if entry.command.accepts(args.len()) {
+        Ok(entry)
+    } else {
+        Err(Error::wrong_arity(&entry.full_name))
+    }
 }
 
 /// Runs what [`resolve`] found and writes the reply. If `cx.job` is set afterwards, the reply
@@ -84,11 +88,46 @@ fn unknown_subcommand(name: &[u8], word: &[u8]) -> Error {
     Error::new(format!("ERR unknown subcommand '{word}'. Try {name} HELP."))
 }
 
-#[cold]
-fn wrong_arity(entry: &Entry) -> Error {
-    Error::new(format!("ERR wrong number of arguments for '{}' command", entry.full_name))
-}
-
 fn shorten(bytes: &[u8], most: usize) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes.get(..most).unwrap_or(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, converse};
+
+    #[test]
+    fn requests_that_are_none() {
+        let long = ["1".repeat(106), "2".repeat(44)];
+        converse(&format!(
+            "FOO => -ERR unknown command 'FOO', with args beginning with: |
+             foo bar 'b az' => -ERR unknown command 'foo', with args beginning with: 'bar' 'b az' |
+             foo {} {} 3 => -ERR unknown command 'foo', with args beginning with: '{}' '{}' |
+             CONFIG => -ERR wrong number of arguments for 'config' command|
+             config foo bar => -ERR unknown subcommand 'foo'. Try CONFIG HELP.|
+             CONFIG GET => -ERR wrong number of arguments for 'config\u{7c}get' command|",
+            long[0],
+            long[1],
+            long[0],
+            "2".repeat(19),
+        ));
+    }
+
+    #[test]
+    fn calls_and_errors_are_counted() {
+        let mut bench = Bench::new();
+        for request in ["GET a", "GET b", "SET a", "INCR a", "APPEND a x", "INCR a", "FOO"] {
+            bench.resp(format!("{request}\r\n").as_bytes());
+        }
+        let totals = bench.process.statistics.totals();
+        let of = |name: &[u8]| totals.commands[crate::table::find(name).unwrap().index];
+        assert_eq!((of(b"get").calls, of(b"get").failed), (2, 0));
+        assert_eq!((of(b"set").calls, of(b"set").failed), (0, 0));
+        assert_eq!((of(b"incr").calls, of(b"incr").failed), (2, 1));
+        assert_eq!(totals.errors["ERR"], 3);
+        bench.resp(b"CONFIG RESETSTAT\r\n");
+        let totals = bench.process.statistics.totals();
+        assert!(totals.errors.is_empty());
+        assert!(totals.commands.iter().map(|command| command.calls).sum::<u64>() <= 1);
+    }
 }

@@ -18,6 +18,13 @@ impl Error {
     pub const TOO_LONG: Error =
         Error::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
+    /// Too few or too many arguments for the command or subcommand (`config|get`) of this name.
+    #[must_use]
+    #[cold]
+    pub fn wrong_arity(full_name: &str) -> Self {
+        Error::new(format!("ERR wrong number of arguments for '{full_name}' command"))
+    }
+
     /// An error with a text known in advance.
     #[must_use]
     pub const fn fixed(text: &'static str) -> Self {

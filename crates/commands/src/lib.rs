@@ -4,22 +4,41 @@
 //! protocol its client speaks: memcached's verbs have rows and handlers of their own over the same
 //! calls. What a handler needs of the process around it stands in the trait [`Server`].
 
+mod arguments;
+mod client;
 mod command;
 pub mod config;
+mod connection;
 mod context;
 pub mod dispatch;
 mod error;
+mod glob;
+mod help;
+mod info;
+mod introspection;
+mod key;
+mod keyspace;
 pub mod memcached;
+mod process;
 mod server;
 mod session;
 mod statistics;
 mod string;
 pub mod table;
+#[cfg(test)]
+mod testing;
+mod usage;
 
-pub use command::{Category, Command, Flags, Group, Handler, Keys};
+pub use command::{Access, Category, Command, Flags, Group, Handler, Keys};
 pub use config::Config;
 pub use context::{Context, Flow, Job};
 pub use error::Error;
-pub use server::{Process, Server};
+pub use process::{Process, Server};
 pub use session::{Client, ClientInfo, ClientNames};
 pub use statistics::{CommandTotals, Statistics, Tally, Totals};
+
+/// The version of Redis whose commands, replies and error texts these are.
+pub const REDIS_VERSION: &str = "7.2.4";
+
+/// nagi's own version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,44 +1,114 @@
-//! What handlers ask of the process that they run in. The server crate implements it; tests use
-//! a stand-in.
+//! The server: INFO, TIME, SHUTDOWN.
 
-use crate::{ClientInfo, Config, Statistics};
-use std::sync::Arc;
+use crate::arguments::{Rest, is};
+use crate::info::{SECTIONS, Section};
+use crate::{Category, Command, Context, Error, Flags, Group, Keys};
+use nagi_proto::Args;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The process around the commands.
-pub trait Server: Sync {
-    /// Every connection of the process, in no particular order.
-    fn clients(&self) -> Vec<Arc<ClientInfo>>;
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&INFO, &SHUTDOWN, &TIME];
 
-    /// Asks the process to stop, as SIGTERM does.
-    fn shut_down(&self);
-
-    /// The settings; workers read them, CONFIG SET changes them.
-    fn config(&self) -> &Config;
-
-    /// What the workers have counted.
-    fn statistics(&self) -> &Statistics;
-
-    /// What does not change while the process lives.
-    fn process(&self) -> &Process;
-
-    /// Empties database 0 at the time `at_ms`, in milliseconds since 1970 (memcached's
-    /// `flush_all` with a delay). A later call replaces the time of an earlier one.
-    fn flush_at(&self, at_ms: u64);
+fn info<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let asked_for = |section: &Section| {
+        args.from(1).any(|word| {
+            is(word, section.name)
+                || is(word, "all")
+                || is(word, "everything")
+                || is(word, "default") && section.by_default
+        })
+    };
+    let mut text = String::new();
+    for section in SECTIONS {
+        let shown = if args.len() == 1 { section.by_default } else { asked_for(section) };
+        if shown {
+            if !text.is_empty() {
+                text.push_str("\r\n");
+            }
+            section.write(cx, &mut text);
+        }
+    }
+    cx.reply.text(&text);
+    Ok(())
 }
 
-/// What does not change while the process lives.
-#[derive(Clone, Debug)]
-pub struct Process {
-    /// 40 random hexadecimal digits.
-    pub run_id: String,
-    /// When it started, in milliseconds since 1970.
-    pub started_at_ms: u64,
-    /// The port that RESP is spoken on; 0 for none.
-    pub resp_port: u16,
-    /// The port that memcached's protocol is spoken on; 0 for none.
-    pub memcached_port: u16,
-    /// How many workers it has.
-    pub workers: usize,
-    /// What its workers wait with: `epoll`.
-    pub io: &'static str,
+pub(crate) static INFO: Command = Command {
+    name: "INFO",
+    syntax: "[section ...]",
+    arity: -1,
+    flags: Flags::LOADING.union(Flags::STALE),
+    keys: Keys::NONE,
+    categories: Category::DANGEROUS,
+    group: Group::Server,
+    since: "1.0.0",
+    summary: "Returns what is known of the server, section by section",
+    subcommands: &[],
+    run: info,
+};
+
+fn time<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    cx.reply.array(2);
+    cx.reply.bulk(now.as_secs().to_string().as_bytes());
+    cx.reply.bulk(now.subsec_micros().to_string().as_bytes());
+    Ok(())
 }
+
+pub(crate) static TIME: Command = Command {
+    name: "TIME",
+    syntax: "",
+    arity: 1,
+    flags: Flags::LOADING.union(Flags::STALE).union(Flags::FAST),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "2.6.0",
+    summary: "Returns the time, in seconds since 1970 and the microseconds of the current one",
+    subcommands: &[],
+    run: time,
+};
+
+fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let (mut save, mut abort) = (None, false);
+    for option in Rest::from(args, 1) {
+        if is(option, "SAVE") && save != Some(false) {
+            save = Some(true);
+        } else if is(option, "NOSAVE") && save != Some(true) {
+            save = Some(false);
+        } else if is(option, "ABORT") {
+            abort = true;
+        } else if !is(option, "NOW") && !is(option, "FORCE") {
+            return Err(Error::SYNTAX);
+        }
+    }
+    if abort {
+        let alone = args.len() == 2;
+        let text = if alone { "ERR No shutdown in progress." } else { "ERR syntax error" };
+        return Err(Error::fixed(text));
+    }
+    if save == Some(true) {
+        return Err(Error::fixed("ERR this server cannot save its data; use SHUTDOWN NOSAVE"));
+    }
+    cx.client.closing = true;
+    cx.server.shut_down();
+    Ok(())
+}
+
+pub(crate) static SHUTDOWN: Command = Command {
+    name: "SHUTDOWN",
+    syntax: "[NOSAVE] [NOW] [FORCE]",
+    arity: -1,
+    flags: Flags::ADMIN
+        .union(Flags::NOSCRIPT)
+        .union(Flags::LOADING)
+        .union(Flags::STALE)
+        .union(Flags::NO_MULTI)
+        .union(Flags::ALLOW_BUSY),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "1.0.0",
+    summary: "Stops the server, as SIGTERM does; the data is lost",
+    subcommands: &[],
+    run: shutdown,
+};

@@ -1,8 +1,8 @@
 //! A client as handlers see it, and as other clients see it in CLIENT LIST.
 
 use nagi_proto::resp::Version;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The state of one connection that commands read and change. Owned by its worker.
 #[derive(Debug)]
@@ -22,6 +22,18 @@ impl Client {
     #[must_use]
     pub fn new(info: Arc<ClientInfo>) -> Self {
         Client { database: 0, version: Version::Two, closing: false, info }
+    }
+
+    /// Chooses the database of further requests, which must exist.
+    pub(crate) fn select(&mut self, index: usize) {
+        self.database = index;
+        self.info.database.store(index, Ordering::Relaxed);
+    }
+
+    /// Chooses the version of replies to further requests.
+    pub(crate) fn speak(&mut self, version: Version) {
+        self.version = version;
+        self.info.resp.store(version.number(), Ordering::Relaxed);
     }
 }
 
@@ -52,6 +64,18 @@ pub struct ClientInfo {
     pub last_command: AtomicU32,
     /// What it said of itself.
     pub names: Mutex<ClientNames>,
+}
+
+impl ClientInfo {
+    /// What the client said of itself.
+    pub(crate) fn names(&self) -> MutexGuard<'_, ClientNames> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the client a name; an empty one takes it away.
+    pub(crate) fn rename(&self, name: String) {
+        self.names().name = name;
+    }
 }
 
 /// What a client says of itself with CLIENT SETNAME and SETINFO.

@@ -1,11 +1,22 @@
 //! All rows together, found by name in any case.
 
-use crate::{Command, memcached, string};
+use crate::{
+    Command, client, config, connection, introspection, key, keyspace, memcached, server, string,
+};
 use std::ops::Range;
 use std::sync::LazyLock;
 
 /// The rows, family by family.
-const FAMILIES: &[&[&Command]] = &[string::ALL];
+const FAMILIES: &[&[&Command]] = &[
+    client::ALL,
+    config::ALL,
+    connection::ALL,
+    introspection::ALL,
+    key::ALL,
+    keyspace::ALL,
+    server::ALL,
+    string::ALL,
+];
 
 /// A command's row and its number.
 #[derive(Debug)]

@@ -37,6 +37,12 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
+    /// The arguments without the first `count`, as a request of its own.
+    #[must_use]
+    pub fn skip(&self, count: usize) -> Args<'a> {
+        Args { request: self.request, spans: self.spans.get(count..).unwrap_or_default() }
+    }
+
     /// The argument at `index`, the name being 0.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {

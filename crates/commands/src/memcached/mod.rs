@@ -91,6 +91,7 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
 /// Runs what [`resolve`] found and writes the reply.
 #[inline]
 pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
+    cx.tally.verbs.calls.add(1);
     let place = VERBS.iter().position(|row| std::ptr::eq(*row, verb)).unwrap_or(0);
     let number = u32::try_from(table::entries().len() + place + 1).unwrap_or(0);
     cx.client.info.last_command.store(number, Ordering::Relaxed);

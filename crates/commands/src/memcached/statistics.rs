@@ -29,6 +29,8 @@ macro_rules! tallies {
 }
 
 tallies! {
+    /// Requests.
+    calls,
     /// Keys that `get` and its kin found.
     get_hits,
     /// Keys that `get` and its kin did not find.

@@ -1,7 +1,7 @@
 //! Values out of the store.
 
 use super::{Context, Error, Verb};
-use crate::Keys;
+use crate::{Access, Keys};
 use nagi_proto::Args;
 use nagi_store::{EntryView, Value};
 
@@ -35,7 +35,7 @@ fn value(reply: &mut nagi_proto::memcached::Writer<'_>, entry: EntryView<'_>, ca
 pub(crate) static GET: Verb = Verb {
     name: "get",
     words: 2,
-    keys: Keys::ALL,
+    keys: Keys::all(Access::RO.union(Access::ACCESS)),
     summary: "Returns the values of keys",
     run: get,
 };

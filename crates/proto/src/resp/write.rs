@@ -12,6 +12,17 @@ pub enum Version {
     Three,
 }
 
+impl Version {
+    /// 2 or 3.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        match self {
+            Version::Two => 2,
+            Version::Three => 3,
+        }
+    }
+}
+
 /// Appends replies to an [`Output`] in the connection's version.
 #[derive(Debug)]
 pub struct Writer<'a> {
@@ -125,6 +136,11 @@ impl<'a> Writer<'a> {
     /// Replies encoded elsewhere by a writer of the same version.
     pub fn encoded(&mut self, bytes: &[u8]) {
         self.out.push(bytes);
+    }
+
+    /// The same, sent from where they lie.
+    pub fn encoded_chunk(&mut self, chunk: Chunk) {
+        self.out.splice(chunk);
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {

@@ -1,6 +1,9 @@
 //! The settings: one literal row each, from which the command line, CONFIG and the documentation
 //! derive, and where their values are kept.
 
+mod commands;
+
+pub(crate) use commands::ALL;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,0 +1,109 @@
+//! Reading arguments: option words, numbers and times.
+
+use crate::Error;
+use nagi_proto::Args;
+use nagi_store::parse_i64;
+use nagi_store::types::string::Expiry;
+
+/// Whether an argument is this option, in any case.
+#[inline]
+pub(crate) fn is(argument: &[u8], option: &str) -> bool {
+    argument.eq_ignore_ascii_case(option.as_bytes())
+}
+
+/// Reads a signed integer.
+#[inline]
+pub(crate) fn integer(argument: &[u8]) -> Result<i64, Error> {
+    parse_i64(argument).ok_or(Error::NOT_AN_INTEGER)
+}
+
+/// The arguments from some place on, taken one by one.
+pub(crate) struct Rest<'a> {
+    args: Args<'a>,
+    next: usize,
+}
+
+impl<'a> Rest<'a> {
+    /// Those from `index` on.
+    pub(crate) fn from(args: Args<'a>, index: usize) -> Self {
+        Rest { args, next: index }
+    }
+
+    /// The value of the option that was taken last.
+    pub(crate) fn value(&mut self) -> Result<&'a [u8], Error> {
+        self.next().ok_or(Error::SYNTAX)
+    }
+}
+
+impl<'a> Iterator for Rest<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let argument = self.args.get(self.next)?;
+        self.next += 1;
+        Some(argument)
+    }
+}
+
+/// How an argument gives a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Time {
+    /// Seconds from now.
+    Seconds,
+    /// Milliseconds from now.
+    Milliseconds,
+    /// Seconds since 1970.
+    UnixSeconds,
+    /// Milliseconds since 1970.
+    UnixMilliseconds,
+}
+
+impl Time {
+    /// The option of SET and GETEX by which a value gives a time.
+    pub(crate) fn of_option(option: &[u8]) -> Option<Time> {
+        let times = [
+            ("EX", Time::Seconds),
+            ("PX", Time::Milliseconds),
+            ("EXAT", Time::UnixSeconds),
+            ("PXAT", Time::UnixMilliseconds),
+        ];
+        times.into_iter().find_map(|(name, time)| is(option, name).then_some(time))
+    }
+
+    /// The moment that an argument means, in milliseconds since 1970; what lies before is 0.
+    ///
+    /// # Errors
+    /// No integer, or a moment beyond 64 bits; `command` is named in the text.
+    pub(crate) fn moment(self, argument: &[u8], now_ms: u64, command: &str) -> Result<u64, Error> {
+        let value = integer(argument)?;
+        let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+        let at_ms = match self {
+            Time::Seconds => value.checked_mul(1000).and_then(|ms| ms.checked_add(now_ms)),
+            Time::Milliseconds => value.checked_add(now_ms),
+            Time::UnixSeconds => value.checked_mul(1000),
+            Time::UnixMilliseconds => Some(value),
+        };
+        let at_ms = at_ms.ok_or_else(|| invalid_expire_time(command))?;
+        Ok(u64::try_from(at_ms).unwrap_or(0))
+    }
+
+    /// The expiry that an argument means to a command that sets one together with a value, and
+    /// therefore takes nothing but positive numbers.
+    pub(crate) fn expiry(
+        self,
+        argument: &[u8],
+        now_ms: u64,
+        command: &str,
+    ) -> Result<Expiry, Error> {
+        if integer(argument)? <= 0 {
+            return Err(invalid_expire_time(command));
+        }
+        self.moment(argument, now_ms, command).map(Expiry::AtMs)
+    }
+}
+
+#[cold]
+fn invalid_expire_time(command: &str) -> Error {
+    Error::new(format!("ERR invalid expire time in '{command}' command"))
+}

@@ -1,0 +1,289 @@
+//! Connections: greeting, login, choice of a database, farewell.
+
+use crate::arguments::{Rest, integer, is};
+use crate::{Category, Command, Context, Error, Flags, Group, Keys, REDIS_VERSION, client};
+use nagi_proto::Args;
+use nagi_proto::resp::Version;
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&AUTH, &ECHO, &HELLO, &PING, &QUIT, &RESET, &SELECT];
+
+/// What may be sent in any state of the connection or of the server.
+const ALWAYS: Flags = Flags::NOSCRIPT
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::FAST)
+    .union(Flags::NO_AUTH)
+    .union(Flags::ALLOW_BUSY);
+
+fn ping<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    match args.len() {
+        1 => cx.reply.simple("PONG"),
+        2 => cx.reply.bulk(args.at(1)),
+        _ => return Err(Error::wrong_arity("ping")),
+    }
+    Ok(())
+}
+
+pub(crate) static PING: Command = Command {
+    name: "PING",
+    syntax: "[message]",
+    arity: -1,
+    flags: Flags::FAST,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "1.0.0",
+    summary: "Answers PONG, or the message",
+    subcommands: &[],
+    run: ping,
+};
+
+fn echo<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    cx.reply.bulk(args.at(1));
+    Ok(())
+}
+
+pub(crate) static ECHO: Command = Command {
+    name: "ECHO",
+    syntax: "message",
+    arity: 2,
+    flags: Flags::LOADING.union(Flags::STALE).union(Flags::FAST),
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "1.0.0",
+    summary: "Answers the message",
+    subcommands: &[],
+    run: echo,
+};
+
+fn select<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let index = usize::try_from(integer(args.at(1))?).ok();
+    let index = index.filter(|index| *index < cx.db.store().databases());
+    cx.client.select(index.ok_or(Error::fixed("ERR DB index is out of range"))?);
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(crate) static SELECT: Command = Command {
+    name: "SELECT",
+    syntax: "index",
+    arity: 2,
+    flags: Flags::LOADING.union(Flags::STALE).union(Flags::FAST),
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "1.0.0",
+    summary: "Chooses the database that the connection's further commands work on",
+    subcommands: &[],
+    run: select,
+};
+
+fn quit<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.client.closing = true;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(crate) static QUIT: Command = Command {
+    name: "QUIT",
+    syntax: "",
+    arity: -1,
+    flags: ALWAYS,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "1.0.0",
+    summary: "Closes the connection once everything before has been answered",
+    subcommands: &[],
+    run: quit,
+};
+
+fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.client.select(0);
+    cx.client.speak(Version::Two);
+    cx.client.info.rename(String::new());
+    cx.reply.set_version(Version::Two);
+    cx.reply.simple("RESET");
+    Ok(())
+}
+
+pub(crate) static RESET: Command = Command {
+    name: "RESET",
+    syntax: "",
+    arity: 1,
+    flags: ALWAYS,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "6.2.0",
+    summary: "Brings the connection back to the state of a new one",
+    subcommands: &[],
+    run: reset,
+};
+
+fn auth<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    match args.len() {
+        2 => {
+            return Err(Error::fixed(
+                "ERR AUTH <password> called without any password configured for the default \
+                 user. Are you sure your configuration is correct?",
+            ));
+        }
+        3 => log_in(args.at(1))?,
+        _ => return Err(Error::SYNTAX),
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(crate) static AUTH: Command = Command {
+    name: "AUTH",
+    syntax: "[username] password",
+    arity: -2,
+    flags: ALWAYS,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "1.0.0",
+    summary: "Logs a user in; the one that there is, default, takes any password",
+    subcommands: &[],
+    run: auth,
+};
+
+/// Whether there is such a user. The only one is called `default` and has no password, which in
+/// Redis means that any will do.
+fn log_in(user: &[u8]) -> Result<(), Error> {
+    if user == b"default" {
+        return Ok(());
+    }
+    Err(Error::fixed("WRONGPASS invalid username-password pair or user is disabled."))
+}
+
+fn hello<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let mut rest = Rest::from(args, 1);
+    let version = match rest.next().map(integer) {
+        None => cx.client.version,
+        Some(Ok(2)) => Version::Two,
+        Some(Ok(3)) => Version::Three,
+        Some(Ok(_)) => return Err(Error::fixed("NOPROTO unsupported protocol version")),
+        Some(Err(_)) => {
+            return Err(Error::fixed("ERR Protocol version is not an integer or out of range"));
+        }
+    };
+    let (mut user, mut name) = (None, None);
+    while let Some(option) = rest.next() {
+        match rest.next() {
+            Some(word) if is(option, "AUTH") && rest.next().is_some() => user = Some(word),
+            Some(word) if is(option, "SETNAME") => name = Some(client::name(word)?),
+            _ => {
+                let option = String::from_utf8_lossy(option);
+                return Err(Error::new(format!("ERR Syntax error in HELLO option '{option}'")));
+            }
+        }
+    }
+    user.map_or(Ok(()), log_in)?;
+    if let Some(name) = name {
+        cx.client.info.rename(name);
+    }
+    cx.client.speak(version);
+    cx.reply.set_version(version);
+    describe(cx);
+    Ok(())
+}
+
+/// Tells a client what it has connected to. It is called redis because clients that look at the
+/// name want to know whose commands it understands.
+fn describe(cx: &mut Context<'_>) {
+    let Context { reply, client, .. } = cx;
+    reply.map(7);
+    reply.bulk(b"server");
+    reply.bulk(b"redis");
+    reply.bulk(b"version");
+    reply.bulk(REDIS_VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.integer(client.version.number().into());
+    reply.bulk(b"id");
+    reply.integer(i64::try_from(client.info.id).unwrap_or(i64::MAX));
+    reply.bulk(b"mode");
+    reply.bulk(b"standalone");
+    reply.bulk(b"role");
+    reply.bulk(b"master");
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+pub(crate) static HELLO: Command = Command {
+    name: "HELLO",
+    syntax: "[protover [AUTH username password] [SETNAME clientname]]",
+    arity: -1,
+    flags: ALWAYS,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "6.0.0",
+    summary: "Chooses RESP2 or RESP3 and tells about the server",
+    subcommands: &[],
+    run: hello,
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, converse};
+
+    #[test]
+    fn greetings() {
+        converse(
+            "PING => +PONG|
+             ping a => $1|a|
+             PING a b => -ERR wrong number of arguments for 'ping' command|
+             ECHO a => $1|a|
+             ECHO => -ERR wrong number of arguments for 'echo' command|
+             SELECT 15 => +OK|
+             SELECT 16 => -ERR DB index is out of range|
+             SELECT -1 => -ERR DB index is out of range|
+             SELECT x => -ERR value is not an integer or out of range|
+             AUTH a => -ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?|
+             AUTH default a => +OK|
+             AUTH other a => -WRONGPASS invalid username-password pair or user is disabled.|
+             AUTH a b c => -ERR syntax error|",
+        );
+    }
+
+    #[test]
+    fn versions() {
+        let two = "*14|$6|server|$5|redis|$7|version|$5|7.2.4|$5|proto|:2|$2|id|:1|$4|mode|$10|\
+                   standalone|$4|role|$6|master|$7|modules|*0|";
+        let three = two.replace("*14", "%7").replace("proto|:2", "proto|:3");
+        let mut bench = Bench::new();
+        bench.expect("HELLO", two);
+        bench.expect("HELLO 3", &three);
+        bench.expect("HELLO", &three);
+        bench.expect("HELLO 3 AUTH default x SETNAME me", &three);
+        bench.expect("CLIENT GETNAME", "$2|me|");
+        for (request, reply) in [
+            ("HELLO x", "-ERR Protocol version is not an integer or out of range|"),
+            ("HELLO 1", "-NOPROTO unsupported protocol version|"),
+            ("HELLO 4", "-NOPROTO unsupported protocol version|"),
+            ("HELLO 2 FOO", "-ERR Syntax error in HELLO option 'FOO'|"),
+            ("HELLO 2 AUTH a", "-ERR Syntax error in HELLO option 'AUTH'|"),
+            ("HELLO 2 SETNAME", "-ERR Syntax error in HELLO option 'SETNAME'|"),
+            ("HELLO 2 AUTH a b FOO", "-ERR Syntax error in HELLO option 'FOO'|"),
+            ("HELLO 2 AUTH a b", "-WRONGPASS invalid username-password pair or user is disabled.|"),
+            (
+                "HELLO 2 SETNAME 'a b'",
+                "-ERR Client names cannot contain spaces, newlines or special characters.|",
+            ),
+            ("GET none", "_|"),
+            ("RESET", "+RESET|"),
+            ("GET none", "$-1|"),
+            ("CLIENT GETNAME", "$-1|"),
+        ] {
+            bench.expect(request, reply);
+        }
+        assert!(!bench.client.closing);
+        bench.expect("QUIT now", "+OK|");
+        assert!(bench.client.closing);
+    }
+}

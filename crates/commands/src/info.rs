@@ -1,0 +1,167 @@
+//! The sections of INFO. Each field is one that Redis has under the same name and that is true
+//! here; what nagi cannot say truthfully is left out.
+
+use crate::usage::{self, Usage};
+use crate::{Context, REDIS_VERSION, VERSION, table};
+use nagi_store::Counters;
+use std::fmt::Display;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A section's row.
+pub(crate) struct Section {
+    /// The name by which it is asked for.
+    pub(crate) name: &'static str,
+    /// The name in its headline.
+    title: &'static str,
+    /// Whether it is part of INFO without arguments.
+    pub(crate) by_default: bool,
+    fields: fn(&Context<'_>, &mut Fields<'_>),
+}
+
+/// Every section, in the order in which they are shown.
+pub(crate) static SECTIONS: &[Section] = &[
+    Section { name: "server", title: "Server", by_default: true, fields: server },
+    Section { name: "clients", title: "Clients", by_default: true, fields: clients },
+    Section { name: "memory", title: "Memory", by_default: true, fields: memory },
+    Section { name: "stats", title: "Stats", by_default: true, fields: stats },
+    Section { name: "replication", title: "Replication", by_default: true, fields: replication },
+    Section { name: "cpu", title: "CPU", by_default: true, fields: cpu },
+    Section { name: "commandstats", title: "Commandstats", by_default: false, fields: commands },
+    Section { name: "errorstats", title: "Errorstats", by_default: true, fields: errors },
+    Section { name: "cluster", title: "Cluster", by_default: true, fields: cluster },
+    Section { name: "keyspace", title: "Keyspace", by_default: true, fields: keyspace },
+];
+
+impl Section {
+    /// Appends the section.
+    pub(crate) fn write(&self, cx: &Context<'_>, text: &mut String) {
+        text.push_str(&format!("# {}\r\n", self.title));
+        (self.fields)(cx, &mut Fields(text));
+    }
+}
+
+/// The fields of a section, written line by line.
+struct Fields<'a>(&'a mut String);
+
+impl Fields<'_> {
+    fn add(&mut self, name: &str, value: impl Display) {
+        self.0.push_str(&format!("{name}:{value}\r\n"));
+    }
+
+    /// A number of bytes, and the same for people to read.
+    fn add_bytes(&mut self, name: &str, bytes: u64) {
+        self.add(name, bytes);
+        self.add(&format!("{name}_human"), human(bytes));
+    }
+}
+
+fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    let process = cx.server.process();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let uptime_s = cx.db.now_ms().saturating_sub(process.started_at_ms) / 1000;
+    let executable = std::env::current_exe().unwrap_or_default();
+    fields.add("redis_version", REDIS_VERSION);
+    fields.add("nagi_version", VERSION);
+    fields.add("redis_mode", "standalone");
+    fields.add("os", usage::operating_system());
+    fields.add("arch_bits", usize::BITS);
+    fields.add("multiplexing_api", process.io);
+    fields.add("process_id", std::process::id());
+    fields.add("run_id", &process.run_id);
+    fields.add("tcp_port", process.resp_port);
+    fields.add("memcached_port", process.memcached_port);
+    fields.add("workers", process.workers);
+    fields.add("server_time_usec", now.as_micros());
+    fields.add("uptime_in_seconds", uptime_s);
+    fields.add("uptime_in_days", uptime_s / 86_400);
+    fields.add("executable", executable.display());
+    fields.add("config_file", "");
+}
+
+fn clients(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    fields.add("connected_clients", cx.server.clients().len());
+    fields.add("maxclients", cx.server.config().maxclients.get());
+    fields.add("blocked_clients", 0);
+}
+
+fn memory(_: &Context<'_>, fields: &mut Fields<'_>) {
+    if let Some(usage) = Usage::read() {
+        fields.add_bytes("used_memory_rss", usage.resident_bytes);
+    }
+    fields.add_bytes("total_system_memory", usage::system_memory_bytes());
+}
+
+fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    let totals = cx.server.statistics().totals();
+    let store = cx.db.store().totals();
+    let calls: u64 = totals.commands.iter().map(|command| command.calls).sum();
+    fields.add("total_connections_received", totals.connections);
+    fields.add("total_commands_processed", calls + totals.verbs.calls);
+    fields.add("total_net_input_bytes", totals.input_bytes);
+    fields.add("total_net_output_bytes", totals.output_bytes);
+    fields.add("rejected_connections", totals.refused_connections);
+    fields.add("expired_keys", store.expired);
+    fields.add("evicted_keys", store.evicted);
+    fields.add("keyspace_hits", store.hits);
+    fields.add("keyspace_misses", store.misses);
+    fields.add("total_error_replies", totals.errors.values().sum::<u64>());
+}
+
+fn replication(_: &Context<'_>, fields: &mut Fields<'_>) {
+    fields.add("role", "master");
+    fields.add("connected_slaves", 0);
+}
+
+fn cpu(_: &Context<'_>, fields: &mut Fields<'_>) {
+    if let Some(usage) = Usage::read() {
+        fields.add("used_cpu_sys", format_args!("{:.6}", usage.system.as_secs_f64()));
+        fields.add("used_cpu_user", format_args!("{:.6}", usage.user.as_secs_f64()));
+    }
+}
+
+fn commands(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    let totals = cx.server.statistics().totals();
+    for (entry, counted) in table::entries().iter().zip(&totals.commands) {
+        if counted.calls > 0 {
+            let value = format_args!("calls={},failed_calls={}", counted.calls, counted.failed);
+            fields.add(&format!("cmdstat_{}", entry.full_name), value);
+        }
+    }
+}
+
+fn errors(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    for (code, count) in &cx.server.statistics().totals().errors {
+        fields.add(&format!("errorstat_{code}"), format_args!("count={count}"));
+    }
+}
+
+fn cluster(_: &Context<'_>, fields: &mut Fields<'_>) {
+    fields.add("cluster_enabled", 0);
+}
+
+fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    // Counting keys looks none of them up.
+    let unused = Counters::default();
+    for index in 0..cx.db.store().databases() {
+        let db = cx.db.store().database(index, &unused, cx.db.now_ms());
+        let (keys, expires) = (db.size(), db.volatile_size());
+        if keys > 0 {
+            fields.add(&format!("db{index}"), format_args!("keys={keys},expires={expires}"));
+        }
+    }
+}
+
+/// A number of bytes as Redis writes it for people: `1.50M`.
+fn human(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    for unit in ["K", "M", "G", "T"] {
+        if value < 1024.0 {
+            return format!("{value:.2}{unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.2}P")
+}

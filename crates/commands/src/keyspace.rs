@@ -1,0 +1,303 @@
+//! Databases as a whole: walks over their keys, their size, and emptying them.
+
+use crate::arguments::{Rest, integer, is};
+use crate::context::Slice;
+use crate::glob::Pattern;
+use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys};
+use nagi_proto::resp::{Version, Writer};
+use nagi_proto::{Args, Chunk, Output};
+use nagi_store::types::key::Cursor;
+use nagi_store::{EntryView, Scope};
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&DBSIZE, &FLUSHALL, &FLUSHDB, &KEYS, &SCAN];
+
+fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let cursor = nagi_store::parse_u64(args.at(1)).ok_or(Error::fixed("ERR invalid cursor"))?;
+    let mut filter = Filter::default();
+    let mut count = 10;
+    let mut rest = Rest::from(args, 2);
+    while let Some(option) = rest.next() {
+        if is(option, "COUNT") {
+            let number = integer(rest.value()?)?;
+            count = usize::try_from(number).ok().filter(|count| *count > 0).ok_or(Error::SYNTAX)?;
+        } else if is(option, "MATCH") {
+            filter.pattern = Some(rest.value()?.into());
+        } else if is(option, "TYPE") {
+            filter.kind = Some(rest.value()?.into());
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    let mut walk = Walk { cursor, left: count, filter, found: Found::default() };
+    cx.start(Box::new(move |cx| {
+        Ok(walk.slice(cx, |cx, walk| {
+            cx.reply.array(2);
+            cx.reply.bulk(walk.cursor.to_string().as_bytes());
+            walk.found.write(&mut cx.reply);
+        }))
+    }))
+}
+
+pub(crate) static SCAN: Command = Command {
+    name: "SCAN",
+    syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+    arity: -2,
+    flags: Flags::READONLY,
+    keys: Keys::NONE,
+    categories: Category::KEYSPACE,
+    group: Group::Generic,
+    since: "2.8.0",
+    summary: "Returns some of the keys, and a cursor for the next call that is 0 at the end",
+    subcommands: &[],
+    run: scan,
+};
+
+fn keys<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let filter = Filter { pattern: Some(args.at(1).into()), kind: None };
+    let mut walk = Walk { cursor: 0, left: usize::MAX, filter, found: Found::default() };
+    cx.start(Box::new(move |cx| Ok(walk.slice(cx, |cx, walk| walk.found.write(&mut cx.reply)))))
+}
+
+pub(crate) static KEYS: Command = Command {
+    name: "KEYS",
+    syntax: "pattern",
+    arity: 2,
+    flags: Flags::READONLY,
+    keys: Keys::NONE,
+    categories: Category::KEYSPACE.union(Category::DANGEROUS),
+    group: Group::Generic,
+    since: "1.0.0",
+    summary: "Returns all keys that match a pattern; only its own caller waits for it",
+    subcommands: &[],
+    run: keys,
+};
+
+/// Entries between two looks at the clock.
+const STRIDE: usize = 64;
+
+/// A walk over the keys of a database, slice by slice.
+struct Walk {
+    cursor: Cursor,
+    /// How many entries are still to be looked at.
+    left: usize,
+    filter: Filter,
+    found: Found,
+}
+
+impl Walk {
+    /// Goes on for one slice and calls `finish` if that was the last.
+    fn slice(
+        &mut self,
+        cx: &mut Context<'_>,
+        finish: impl FnOnce(&mut Context<'_>, &mut Self),
+    ) -> Flow {
+        let slice = Slice::begin();
+        while self.left > 0 {
+            let stride = self.left.min(STRIDE);
+            let Walk { filter, found, .. } = self;
+            self.cursor = cx.db.scan(self.cursor, stride, |entry| {
+                if filter.accepts(&entry) {
+                    found.push(entry.key());
+                }
+            });
+            self.left -= stride;
+            if self.cursor == 0 {
+                break;
+            }
+            if self.left > 0 && slice.is_over() {
+                return Flow::More;
+            }
+        }
+        finish(cx, self);
+        Flow::Done
+    }
+}
+
+/// Which entries a walk is after.
+#[derive(Default)]
+struct Filter {
+    pattern: Option<Box<[u8]>>,
+    kind: Option<Box<[u8]>>,
+}
+
+impl Filter {
+    fn accepts(&self, entry: &EntryView<'_>) -> bool {
+        let pattern = self.pattern.as_ref();
+        self.kind.as_ref().is_none_or(|kind| is(kind, entry.kind().name()))
+            && pattern.is_none_or(|pattern| Pattern::new(pattern).matches(entry.key()))
+    }
+}
+
+/// Keys in the form in which they are sent, in chunks so that many of them are never copied at
+/// once.
+#[derive(Default)]
+struct Found {
+    count: usize,
+    full: Vec<Chunk>,
+    rest: Output,
+}
+
+impl Found {
+    fn push(&mut self, key: &[u8]) {
+        const CHUNK_BYTES: usize = 64 << 10;
+        // A bulk string is the same in both versions.
+        Writer::new(&mut self.rest, Version::Two).bulk(key);
+        self.count += 1;
+        if self.rest.len() >= CHUNK_BYTES {
+            self.full.push(self.rest.as_contiguous().unwrap_or_default().into());
+            self.rest.clear(CHUNK_BYTES);
+        }
+    }
+
+    fn write(&mut self, reply: &mut Writer<'_>) {
+        reply.array(self.count);
+        for chunk in self.full.drain(..) {
+            reply.encoded_chunk(chunk);
+        }
+        reply.encoded(self.rest.as_contiguous().unwrap_or_default());
+    }
+}
+
+fn dbsize<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.reply.integer(cx.db.size() as i64);
+    Ok(())
+}
+
+pub(crate) static DBSIZE: Command = Command {
+    name: "DBSIZE",
+    syntax: "",
+    arity: 1,
+    flags: Flags::READONLY.union(Flags::FAST),
+    keys: Keys::NONE,
+    categories: Category::KEYSPACE,
+    group: Group::Server,
+    since: "1.0.0",
+    summary: "Returns how many keys the database holds",
+    subcommands: &[],
+    run: dbsize,
+};
+
+fn flushdb<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    flush(cx, args, Scope::Database(cx.db.index()))
+}
+
+pub(crate) static FLUSHDB: Command = Command {
+    name: "FLUSHDB",
+    syntax: "[ASYNC | SYNC]",
+    arity: -1,
+    flags: Flags::WRITE,
+    keys: Keys::NONE,
+    categories: Category::KEYSPACE.union(Category::DANGEROUS),
+    group: Group::Server,
+    since: "1.0.0",
+    summary: "Empties the database at once; its memory is freed elsewhere, whatever the option",
+    subcommands: &[],
+    run: flushdb,
+};
+
+fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    flush(cx, args, Scope::All)
+}
+
+pub(crate) static FLUSHALL: Command = Command {
+    name: "FLUSHALL",
+    syntax: "[ASYNC | SYNC]",
+    arity: -1,
+    flags: Flags::WRITE,
+    keys: Keys::NONE,
+    categories: Category::KEYSPACE.union(Category::DANGEROUS),
+    group: Group::Server,
+    since: "1.0.0",
+    summary: "Empties all databases at once; their memory is freed elsewhere, whatever the option",
+    subcommands: &[],
+    run: flushall,
+};
+
+fn flush<'a>(cx: &mut Context<'a>, args: Args<'a>, scope: Scope) -> Result<(), Error> {
+    let option = args.get(1);
+    let known = option.is_none_or(|option| is(option, "ASYNC") || is(option, "SYNC"));
+    if !known || args.len() > 2 {
+        return Err(Error::SYNTAX);
+    }
+    cx.db.store().flush(scope);
+    cx.reply.ok();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, converse};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn walks() {
+        converse(
+            "SCAN 0 => *2|$1|0|*0|
+             KEYS * => *0|
+             SET a 1 => +OK|
+             SCAN 0 => *2|$1|0|*1|$1|a|
+             SCAN 0 MATCH b* => *2|$1|0|*0|
+             SCAN 0 match ? type STRING count 100 => *2|$1|0|*1|$1|a|
+             SCAN 0 TYPE hash => *2|$1|0|*0|
+             KEYS ? => *1|$1|a|
+             KEYS b => *0|
+             SCAN x => -ERR invalid cursor|
+             SCAN 99999999999999999999999 => -ERR invalid cursor|
+             SCAN 0 COUNT 0 => -ERR syntax error|
+             SCAN 0 COUNT -1 => -ERR syntax error|
+             SCAN 0 COUNT x => -ERR value is not an integer or out of range|
+             SCAN 0 MATCH => -ERR syntax error|
+             SCAN 0 FOO 1 => -ERR syntax error|",
+        );
+    }
+
+    #[test]
+    fn a_walk_in_many_calls_or_slices_shows_every_key() {
+        let mut bench = Bench::new();
+        let names: BTreeSet<_> = (0..20_000).map(|number| format!("key:{number}")).collect();
+        for name in &names {
+            bench.resp(format!("SET {name} v\r\n").as_bytes());
+        }
+        let keys_of = |reply: &[u8]| {
+            let text = String::from_utf8(reply.to_vec()).unwrap();
+            text.split("\r\n").filter(|line| line.starts_with("key:")).map(str::to_owned).collect()
+        };
+        let all: BTreeSet<String> = keys_of(&bench.resp(b"KEYS key:*\r\n"));
+        assert_eq!(all, names);
+        let all: BTreeSet<String> = keys_of(&bench.resp(b"SCAN 0 COUNT 1000000\r\n"));
+        assert_eq!(all, names);
+
+        let (mut all, mut cursor) = (BTreeSet::new(), "0".to_owned());
+        loop {
+            let reply = bench.resp(format!("SCAN {cursor} COUNT 300\r\n").as_bytes());
+            all.extend::<BTreeSet<String>>(keys_of(&reply));
+            cursor = String::from_utf8(reply).unwrap().split("\r\n").nth(2).unwrap().to_owned();
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(all, names);
+    }
+
+    #[test]
+    fn emptying() {
+        converse(
+            "SET a 1 => +OK|
+             SELECT 1 => +OK|
+             MSET b 2 c 3 => +OK|
+             DBSIZE => :2|
+             FLUSHDB FOO => -ERR syntax error|
+             FLUSHALL SYNC ASYNC => -ERR syntax error|
+             FLUSHDB sync => +OK|
+             DBSIZE => :0|
+             SET b 2 => +OK|
+             SELECT 0 => +OK|
+             DBSIZE => :1|
+             FLUSHALL ASYNC => +OK|
+             DBSIZE => :0|
+             SELECT 1 => +OK|
+             DBSIZE => :0|",
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! What handlers ask of the process that they run in. The server crate implements it; tests use
+//! a stand-in.
+
+use crate::{ClientInfo, Config, Statistics};
+use std::sync::Arc;
+
+/// The process around the commands.
+pub trait Server: Sync {
+    /// Every connection of the process, in no particular order.
+    fn clients(&self) -> Vec<Arc<ClientInfo>>;
+
+    /// Asks the process to stop, as SIGTERM does.
+    fn shut_down(&self);
+
+    /// The settings; workers read them, CONFIG SET changes them.
+    fn config(&self) -> &Config;
+
+    /// What the workers have counted.
+    fn statistics(&self) -> &Statistics;
+
+    /// What does not change while the process lives.
+    fn process(&self) -> &Process;
+
+    /// Empties database 0 at the time `at_ms`, in milliseconds since 1970 (memcached's
+    /// `flush_all` with a delay). A later call replaces the time of an earlier one.
+    fn flush_at(&self, at_ms: u64);
+}
+
+/// What does not change while the process lives.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// 40 random hexadecimal digits.
+    pub run_id: String,
+    /// When it started, in milliseconds since 1970.
+    pub started_at_ms: u64,
+    /// The port that RESP is spoken on; 0 for none.
+    pub resp_port: u16,
+    /// The port that memcached's protocol is spoken on; 0 for none.
+    pub memcached_port: u16,
+    /// How many workers it has.
+    pub workers: usize,
+    /// What its workers wait with: `epoll`.
+    pub io: &'static str,
+}

@@ -1,0 +1,58 @@
+//! What the process uses of the machine, as the kernel counts it.
+
+use std::time::Duration;
+
+/// What the process has used.
+pub(crate) struct Usage {
+    /// CPU time outside the kernel.
+    pub(crate) user: Duration,
+    /// CPU time within the kernel.
+    pub(crate) system: Duration,
+    /// Memory that is not swapped out.
+    pub(crate) resident_bytes: u64,
+}
+
+impl Usage {
+    /// Asks the kernel: proc(5), `/proc/pid/stat`.
+    pub(crate) fn read() -> Option<Usage> {
+        Usage::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
+    }
+
+    fn parse(stat: &str) -> Option<Usage> {
+        // The second field is a file's name in parentheses, which may hold anything; the fields
+        // behind it are counted from the third on.
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let field = |number: usize| rest.split(' ').nth(number - 3)?.parse::<u64>().ok();
+        let ticks = rustix::param::clock_ticks_per_second();
+        let duration = |number| Some(Duration::from_millis(field(number)? * 1000 / ticks));
+        let resident_bytes = field(24)? * rustix::param::page_size() as u64;
+        Some(Usage { user: duration(14)?, system: duration(15)?, resident_bytes })
+    }
+}
+
+/// Bytes of memory that the machine has.
+pub(crate) fn system_memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram as u64 * u64::from(info.mem_unit)
+}
+
+/// The kernel's name, version and architecture.
+pub(crate) fn operating_system() -> String {
+    let name = rustix::system::uname();
+    let parts = [name.sysname(), name.release(), name.machine()];
+    parts.map(|part| part.to_string_lossy().into_owned()).join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_counted_behind_the_name() {
+        let stat = "7 (a) b (c) S 1 1 1 0 -1 4 11 12 13 14 250 50 0 0 20 0 3 0 99 4096 10 18446";
+        let usage = Usage::parse(stat).unwrap();
+        assert_eq!(usage.resident_bytes, 10 * rustix::param::page_size() as u64);
+        assert_eq!(usage.user, 5 * usage.system);
+        assert!(Usage::read().unwrap().resident_bytes > 0);
+    }
+}
