@@ -1,20 +1,32 @@
 //! The nagi command: arguments, and nothing else.
 
+mod screen;
+mod serve;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use nagi_load::{bench, responder};
 
+/// Given back to the system promptly, without locks between workers, and without the checks of
+/// its `secure` feature, which cost a tenth of every allocation.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// An in-memory cache server that speaks Redis' and memcached's protocols.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version, args_conflicts_with_subcommands = true)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::Options,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Serves until it is told to stop; this is also what nagi does if no command is given.
+    Serve(serve::Options),
     Bench(Box<bench::Options>),
     /// Answers every request without doing anything: the floor that benchmarks stand on.
     #[command(hide = true)]
@@ -22,9 +34,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Bench(options) => bench::run(&options),
-        Command::BenchResponder(options) => responder::run(&options).map_err(bench::Error::from),
+    let arguments = Arguments::parse();
+    let result = match arguments.command.unwrap_or(Command::Serve(arguments.serve)) {
+        Command::Serve(options) => serve::run(options).map_err(|error| error.to_string()),
+        Command::Bench(options) => bench::run(&options).map_err(|error| error.to_string()),
+        Command::BenchResponder(options) => {
+            responder::run(&options).map_err(|error| error.to_string())
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,1 +1,30 @@
-//! Placeholder.
+//! Threads and sockets around the commands.
+//!
+//! A [`worker`] is a thread with an event loop that owns its connections for as long as they live;
+//! a command runs on the worker whose connection sent it. A [`session`] is a conversation without
+//! its socket; a [`driver`] moves the bytes.
+
+mod address;
+mod driver;
+mod epoll;
+mod input;
+mod listener;
+mod open;
+mod outgoing;
+mod registry;
+mod resp;
+mod server;
+mod session;
+mod setup;
+mod signals;
+mod text;
+mod waker;
+mod worker;
+
+pub use listener::{Address, Endpoint};
+pub use nagi_commands::config;
+pub use open::OpenError;
+pub use server::{Options, Running, StartError, Stopper, start};
+pub use session::Protocol;
+pub use setup::{log_to_stderr, raise_descriptor_limit};
+pub use signals::stop_on_signals;

@@ -1,0 +1,41 @@
+//! The start screen: where to connect, what it is set to, how to stop it.
+
+use nagi_server::{Protocol, Running};
+use std::io::{IsTerminal, Write as _, stdout};
+
+/// Shows it, in bold and dim where a terminal can.
+pub(crate) fn show(server: &Running) {
+    let styled = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    // A server does not stop because nobody can read its greeting.
+    let _ = stdout().write_all(text(server, styled).as_bytes());
+}
+
+fn text(server: &Running, styled: bool) -> String {
+    let (bold, dim, plain) = if styled { ("\x1b[1m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+    let version = env!("CARGO_PKG_VERSION");
+    let process = server.process();
+    let workers = match process.workers {
+        1 => "1 thread".to_owned(),
+        workers => format!("{workers} threads"),
+    };
+    let rows = [
+        ("redis", addresses(server, Protocol::Resp)),
+        ("memcached", addresses(server, Protocol::Memcached)),
+        ("workers", format!("{workers} ({})", process.io)),
+        ("memory", "no limit (noeviction)".to_owned()),
+        ("process", std::process::id().to_string()),
+    ];
+    let mut text = format!("\n  {bold}nagi{plain} {version}\n\n");
+    for (name, value) in rows {
+        text.push_str(&format!("  {dim}{name:<11}{plain}{value}\n"));
+    }
+    text.push_str(&format!("\n  {dim}Ctrl-C stops it; a second one ends it at once.{plain}\n\n"));
+    text
+}
+
+/// Where a protocol is spoken.
+fn addresses(server: &Running, protocol: Protocol) -> String {
+    let endpoints = server.endpoints().filter(|endpoint| endpoint.protocol == protocol);
+    let addresses: Vec<String> = endpoints.map(|endpoint| endpoint.address.to_string()).collect();
+    if addresses.is_empty() { "off".to_owned() } else { addresses.join("  ") }
+}

@@ -1,0 +1,83 @@
+//! What a worker asks of the kernel, so that epoll and io_uring can stand behind one trait.
+//!
+//! The shape is that of completions, since readiness can play that part and not the other way
+//! round: a driver receives into memory of its own and hands the bytes to a [`Sink`], for the
+//! length of one call; it takes whole outputs to send and keeps what the socket has no room for.
+//! Nothing above it ever sees a half-done read or write.
+
+use nagi_proto::Output;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Names a connection of one worker. Indices are used again, tokens are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    /// Dense and small.
+    pub(crate) index: u32,
+    /// Tells apart the connections that had the same index one after the other.
+    pub(crate) generation: u32,
+}
+
+impl Token {
+    /// As the kernel carries it.
+    pub(crate) fn to_u64(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// From what the kernel carried.
+    pub(crate) fn from_u64(data: u64) -> Self {
+        Token { index: data as u32, generation: (data >> 32) as u32 }
+    }
+}
+
+/// Moves bytes between a worker's sockets and its [`Sink`].
+pub(crate) trait Driver: Sized {
+    /// Waits for something to happen, at most for `timeout`, and tells `sink` of it. Returns how
+    /// many things happened.
+    fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize>;
+
+    /// Takes a non-blocking socket over and starts to receive from it.
+    fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token>;
+
+    /// Takes everything in `output`, which is empty afterwards, and sends it in the course of
+    /// this turn and later ones.
+    fn send(&mut self, token: Token, output: &mut Output);
+
+    /// Bytes that were handed to [`Driver::send`] and that the kernel has not taken yet.
+    fn unsent_bytes(&self, token: Token) -> usize;
+
+    /// Whether bytes are to be received from now on. What the driver has in its hands already
+    /// may still be delivered after they are no longer wanted.
+    fn receive(&mut self, token: Token, wanted: bool);
+
+    /// Receives nothing more, sends what is left and closes. The sink hears no more of it.
+    fn close(&mut self, token: Token);
+
+    /// Gives up the listening sockets.
+    fn stop_listening(&mut self);
+
+    /// How many connections there are, those included that only have something left to send.
+    fn connections(&self) -> usize;
+}
+
+/// Hears from a [`Driver`] what has happened.
+pub(crate) trait Sink<D> {
+    /// A client has connected to listener `listener`.
+    fn accepted(&mut self, driver: &mut D, listener: usize, socket: OwnedFd);
+
+    /// Bytes have arrived. They are the sink's to change, and gone when it returns.
+    fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]);
+
+    /// All that was queued has been sent, after some of it had to wait.
+    fn drained(&mut self, driver: &mut D, token: Token);
+
+    /// The peer will send nothing more; it may still read.
+    fn ended(&mut self, driver: &mut D, token: Token);
+
+    /// The connection broke; the driver has let go of it.
+    fn lost(&mut self, token: Token);
+
+    /// Somebody has called [`crate::waker::Waker::wake`].
+    fn woken(&mut self, driver: &mut D);
+}

@@ -1,0 +1,397 @@
+//! Waits with epoll.
+//!
+//! Sockets are watched edge-triggered: what is ready is told once, so that the kernel does not look
+//! at every socket again when the worker comes back, nothing has to be read until it fails, and a
+//! connection that is not wanted at the moment costs nothing. In exchange a [`Link`] remembers
+//! that there may be more in the kernel, and `again` which links to come back to.
+
+use crate::driver::{Driver, Sink, Token};
+use crate::listener::Listener;
+use crate::outgoing::{Outgoing, Sent, send};
+use crate::waker::Waker;
+use nagi_proto::Output;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SocketFlags};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes that one receive takes at most.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// Events that one wait takes at most.
+const EVENTS: usize = 256;
+/// Connections that are accepted at one event.
+const ACCEPTS: usize = 32;
+/// How long nobody is accepted when descriptors have run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Memory that an emptied output keeps.
+const KEPT_OUTPUT_BYTES: usize = 256 * 1024;
+/// How often unread bytes are looked for before a socket is closed, 4 KB at a time: the kernel
+/// would take back replies that are on their way if it found any.
+const DISCARDS: usize = 16;
+
+/// What an event carries in place of a connection's generation if it concerns a listener.
+const LISTENER: u32 = u32::MAX;
+/// What an event carries if it concerns the waker.
+const WAKER: Token = Token { index: 0, generation: u32::MAX - 1 };
+
+/// The driver that waits with epoll.
+pub(crate) struct Epoll {
+    epoll: OwnedFd,
+    listeners: Arc<[Listener]>,
+    listening: Listening,
+    links: Vec<Option<Link>>,
+    /// Free places in `links`.
+    vacant: Vec<u32>,
+    generation: u32,
+    events: Vec<epoll::Event>,
+    buffer: Box<[u8]>,
+    /// Links to come back to in the next turn.
+    again: Vec<Token>,
+}
+
+#[derive(Clone, Copy)]
+enum Listening {
+    Yes,
+    After(Instant),
+    No,
+}
+
+/// A connection's socket.
+struct Link {
+    socket: OwnedFd,
+    token: Token,
+    unsent: Outgoing,
+    /// Whether there may be bytes, or their end, in the kernel.
+    readable: bool,
+    /// Whether the end is behind the bytes that are in the kernel.
+    ending: bool,
+    /// Whether bytes are wanted.
+    wanted: bool,
+    /// Whether the kernel tells when there is room to send.
+    watches_room: bool,
+    /// Whether it is in `again`.
+    queued: bool,
+    /// Whether it is to be closed when everything has been sent.
+    closing: bool,
+    /// Whether sending has failed.
+    broken: bool,
+}
+
+impl Epoll {
+    /// A driver that accepts from `listeners` and can be woken by `waker`.
+    pub(crate) fn new(listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&epoll, waker, epoll::EventData::new_u64(WAKER.to_u64()), flags)?;
+        let mut driver = Epoll {
+            epoll,
+            listeners,
+            listening: Listening::No,
+            links: Vec::new(),
+            vacant: Vec::new(),
+            generation: 0,
+            events: Vec::with_capacity(EVENTS),
+            buffer: vec![0; RECEIVE_BYTES].into(),
+            again: Vec::new(),
+        };
+        driver.listen()?;
+        Ok(driver)
+    }
+
+    /// Watches the listening sockets; of the workers that wait, the kernel wakes one.
+    fn listen(&mut self) -> io::Result<()> {
+        for (index, listener) in (0_u32..).zip(self.listeners.iter()) {
+            let data = epoll::EventData::new_u64(Token { index, generation: LISTENER }.to_u64());
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+            epoll::add(&self.epoll, listener.as_fd(), data, flags)?;
+        }
+        self.listening = Listening::Yes;
+        Ok(())
+    }
+
+    fn stop_watching_listeners(&mut self) {
+        for listener in self.listeners.iter() {
+            // One that is not watched is what is wanted.
+            let _ = epoll::delete(&self.epoll, listener.as_fd());
+        }
+    }
+
+    #[inline]
+    fn link(&mut self, token: Token) -> Option<&mut Link> {
+        let link = self.links.get_mut(token.index as usize)?.as_mut()?;
+        (link.token == token).then_some(link)
+    }
+
+    /// Lets go of a link and closes its socket.
+    fn free(&mut self, token: Token) {
+        if self.link(token).is_none() {
+            return;
+        }
+        if let Some(place) = self.links.get_mut(token.index as usize) {
+            *place = None;
+            self.vacant.push(token.index);
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let mut timeout = if self.again.is_empty() { timeout } else { Some(Duration::ZERO) };
+        if let Listening::After(at) = self.listening {
+            let pause = at.saturating_duration_since(Instant::now());
+            timeout = Some(timeout.map_or(pause, |timeout| timeout.min(pause)));
+        }
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
+        self.events.clear();
+        let room = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match self.listening {
+            Listening::After(at) if at <= Instant::now() => self.listen(),
+            _ => Ok(()),
+        }
+    }
+
+    fn accept(&mut self, index: usize, sink: &mut impl Sink<Self>) {
+        for _ in 0..ACCEPTS {
+            let Some(listener) = self.listeners.get(index) else { return };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match rustix::net::accept_with(listener, flags) {
+                Ok(socket) => sink.accepted(self, index, socket),
+                Err(Errno::AGAIN) => return,
+                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                    tracing::warn!(%error, "accepting is paused for 100 ms");
+                    self.stop_watching_listeners();
+                    self.listening = Listening::After(Instant::now() + ACCEPT_PAUSE);
+                    return;
+                }
+                // That client has gone before it was accepted.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Goes on with a link that the kernel has something to say about.
+    fn ready(&mut self, token: Token, flags: epoll::EventFlags, sink: &mut impl Sink<Self>) {
+        use epoll::EventFlags;
+        let Some(link) = self.link(token) else { return };
+        link.ending |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        link.readable |= link.ending || flags.contains(EventFlags::IN);
+        if flags.contains(EventFlags::OUT) && !link.unsent.is_empty() {
+            self.send_on(token, sink);
+        }
+        self.receive_on(token, sink);
+    }
+
+    /// Receives once, if bytes are wanted and there may be any.
+    #[inline]
+    fn receive_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if let Some(link) = self.link(token).filter(|link| link.wanted && link.readable) {
+            match rustix::net::recv(&link.socket, &mut *buffer, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => {
+                    link.wanted = false;
+                    link.readable = false;
+                    sink.ended(self, token);
+                }
+                Ok((_, len)) => {
+                    link.readable = link.ending || len == buffer.len();
+                    sink.received(self, token, buffer.get_mut(..len).unwrap_or_default());
+                    self.come_back_to_read(token);
+                }
+                Err(Errno::AGAIN) => link.readable = false,
+                Err(Errno::INTR) => self.come_back_to_read(token),
+                Err(_) => {
+                    self.free(token);
+                    sink.lost(token);
+                }
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    #[inline]
+    fn come_back_to_read(&mut self, token: Token) {
+        if self.link(token).is_some_and(|link| link.readable && link.wanted) {
+            self.come_back(token);
+        }
+    }
+
+    /// Sees to it that a link has its turn next time, without a word from the kernel.
+    fn come_back(&mut self, token: Token) {
+        if let Some(link) = self.link(token).filter(|link| !link.queued) {
+            link.queued = true;
+            self.again.push(token);
+        }
+    }
+
+    /// Sends what has been waiting.
+    fn send_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.link(token) else { return };
+        match link.unsent.send(&link.socket) {
+            Ok(Sent::All) if link.closing => self.hang_up(token),
+            Ok(Sent::All) => sink.drained(self, token),
+            Ok(sent) => self.send_later(token, sent),
+            Err(_) => self.broke(token),
+        }
+    }
+
+    /// Sees to it that sending goes on when it can.
+    fn send_later(&mut self, token: Token, sent: Sent) {
+        use epoll::EventFlags;
+        if sent == Sent::Part {
+            return self.come_back(token);
+        }
+        let Some(link) = self.link(token) else { return };
+        if link.watches_room {
+            return;
+        }
+        link.watches_room = true;
+        let data = epoll::EventData::new_u64(token.to_u64());
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        let Some(Some(link)) = self.links.get(token.index as usize) else { return };
+        if epoll::modify(&self.epoll, &link.socket, data, flags).is_err() {
+            self.broke(token);
+        }
+    }
+
+    /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
+    fn broke(&mut self, token: Token) {
+        let Some(link) = self.link(token) else { return };
+        link.unsent.clear();
+        link.broken = true;
+        if link.closing { self.free(token) } else { self.come_back(token) }
+    }
+
+    /// Closes a link that has nothing left to send.
+    fn hang_up(&mut self, token: Token) {
+        let Some(link) = self.link(token) else { return };
+        let mut unread = [0; 4096];
+        for _ in 0..DISCARDS {
+            match rustix::net::recv(&link.socket, &mut unread, RecvFlags::DONTWAIT) {
+                Ok((_, len)) if len == unread.len() => {}
+                _ => break,
+            }
+        }
+        self.free(token);
+    }
+}
+
+impl Driver for Epoll {
+    fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
+        self.wait(timeout)?;
+        let again = std::mem::take(&mut self.again);
+        let mut events = std::mem::take(&mut self.events);
+        let happened = events.len() + again.len();
+        for event in events.drain(..) {
+            match Token::from_u64(event.data.u64()) {
+                WAKER => sink.woken(self),
+                Token { index, generation: LISTENER } => self.accept(index as usize, sink),
+                token => self.ready(token, event.flags, sink),
+            }
+        }
+        self.events = events;
+        for token in again {
+            let Some(link) = self.link(token) else { continue };
+            link.queued = false;
+            if link.broken {
+                self.free(token);
+                sink.lost(token);
+                continue;
+            }
+            if !link.unsent.is_empty() {
+                self.send_on(token, sink);
+            }
+            self.receive_on(token, sink);
+        }
+        Ok(happened)
+    }
+
+    fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        use epoll::EventFlags;
+        self.generation = (self.generation + 1) % WAKER.generation;
+        let index = match self.vacant.last() {
+            Some(index) => *index,
+            None => u32::try_from(self.links.len()).unwrap_or(u32::MAX),
+        };
+        let token = Token { index, generation: self.generation };
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token.to_u64()), flags)?;
+        let link = Link {
+            socket,
+            token,
+            unsent: Outgoing::default(),
+            readable: false,
+            ending: false,
+            wanted: true,
+            watches_room: false,
+            queued: false,
+            closing: false,
+            broken: false,
+        };
+        self.vacant.pop();
+        match self.links.get_mut(index as usize) {
+            Some(place) => *place = Some(link),
+            None => self.links.push(Some(link)),
+        }
+        Ok(token)
+    }
+
+    fn send(&mut self, token: Token, output: &mut Output) {
+        let Some(link) = self.link(token).filter(|link| !link.broken) else {
+            return output.clear(KEPT_OUTPUT_BYTES);
+        };
+        if !link.unsent.is_empty() {
+            return link.unsent.push(output);
+        }
+        match send(&link.socket, output) {
+            Ok(Sent::All) => output.clear(KEPT_OUTPUT_BYTES),
+            Ok(sent) => {
+                link.unsent.push(output);
+                self.send_later(token, sent);
+            }
+            Err(_) => {
+                output.clear(KEPT_OUTPUT_BYTES);
+                self.broke(token);
+            }
+        }
+    }
+
+    fn unsent_bytes(&self, token: Token) -> usize {
+        match self.links.get(token.index as usize) {
+            Some(Some(link)) if link.token == token => link.unsent.bytes(),
+            _ => 0,
+        }
+    }
+
+    fn receive(&mut self, token: Token, wanted: bool) {
+        if let Some(link) = self.link(token) {
+            link.wanted = wanted;
+            self.come_back_to_read(token);
+        }
+    }
+
+    fn close(&mut self, token: Token) {
+        let Some(link) = self.link(token) else { return };
+        link.wanted = false;
+        link.closing = true;
+        if link.unsent.is_empty() {
+            self.hang_up(token);
+        }
+    }
+
+    fn stop_listening(&mut self) {
+        self.stop_watching_listeners();
+        self.listening = Listening::No;
+    }
+
+    fn connections(&self) -> usize {
+        self.links.len() - self.vacant.len()
+    }
+}

@@ -1,0 +1,137 @@
+//! Listening sockets: one per address, which all workers watch.
+//!
+//! Not one per worker with SO_REUSEPORT: that lets a second server share the port without a word,
+//! and leaves the connections in a stalled worker's queue to wait for it.
+
+use crate::session::Protocol;
+use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
+use std::fmt;
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where a listener is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => address.fmt(f),
+            Address::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// An address that clients can connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// What is spoken there.
+    pub protocol: Protocol,
+    /// Where it is; a port that was left to the kernel is the one that it chose.
+    pub address: Address,
+}
+
+impl Endpoint {
+    /// Its port, unless it is a path.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        match &self.address {
+            Address::Tcp(address) => Some(address.port()),
+            Address::Unix(_) => None,
+        }
+    }
+}
+
+/// What all TCP listeners have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backlog {
+    /// How many connections may wait to be accepted.
+    pub(crate) connections: i32,
+    /// Silence after which the kernel probes a connection; zero for never.
+    pub(crate) keepalive: Duration,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: Socket,
+    endpoint: Endpoint,
+}
+
+impl Listener {
+    /// Listens on a TCP address. Its connections inherit the options that are set here, so that
+    /// none has to be set for each of them.
+    pub(crate) fn tcp(
+        protocol: Protocol,
+        address: SocketAddr,
+        backlog: Backlog,
+    ) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.set_tcp_nodelay(true)?;
+        if !backlog.keepalive.is_zero() {
+            let third = (backlog.keepalive / 3).max(Duration::from_secs(1));
+            let keepalive = TcpKeepalive::new()
+                .with_time(backlog.keepalive)
+                .with_interval(third)
+                .with_retries(3);
+            socket.set_tcp_keepalive(&keepalive)?;
+        }
+        socket.bind(&address.into())?;
+        socket.listen(backlog.connections)?;
+        let bound = socket.local_addr()?.as_socket().unwrap_or(address);
+        Ok(Listener { socket, endpoint: Endpoint { protocol, address: Address::Tcp(bound) } })
+    }
+
+    /// Listens on a path, in place of a socket that a server which is gone has left there.
+    pub(crate) fn unix(protocol: Protocol, path: &Path, backlog: Backlog) -> io::Result<Self> {
+        let address = SockAddr::unix(path)?;
+        let abandoned = Socket::new(Domain::UNIX, Type::STREAM, None)?
+            .connect(&address)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        if abandoned {
+            std::fs::remove_file(path)?;
+        }
+        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+        socket.bind(&address)?;
+        socket.listen(backlog.connections)?;
+        let address = Address::Unix(path.to_owned());
+        Ok(Listener { socket, endpoint: Endpoint { protocol, address } })
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Refuses whoever connects from now on.
+    pub(crate) fn stop(&self) {
+        // One that does not listen is what is wanted.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Address::Unix(path) = &self.endpoint.address {
+            // What cannot be removed is found abandoned by the next server.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

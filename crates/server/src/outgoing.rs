@@ -1,0 +1,112 @@
+//! Replies that the socket had no room for.
+
+use arrayvec::ArrayVec;
+use nagi_proto::Output;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::AsFd;
+
+/// Most slices of one send. Chunks of large values have 64 KB each, so that a send holds its
+/// worker for some 100 microseconds at most.
+const SLICES: usize = 8;
+/// An output shorter than this takes later ones in, rather than a place in the queue for each.
+const JOIN_BYTES: usize = 64 * 1024;
+
+/// What became of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Everything has gone out.
+    All,
+    /// The socket is full; it will say when it has room.
+    Blocked,
+    /// Enough for one turn, though the socket might have room for more.
+    Part,
+}
+
+/// Sends what it can of `output`, and forgets what was sent.
+///
+/// # Errors
+/// The connection is broken.
+#[inline]
+pub(crate) fn send(socket: impl AsFd, output: &mut Output) -> Result<Sent, Errno> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let asked;
+    let result = if let Some(bytes) = output.as_contiguous() {
+        asked = bytes.len();
+        rustix::net::send(socket, bytes, flags)
+    } else {
+        let slices: ArrayVec<IoSlice<'_>, SLICES> = output
+            .slices()
+            .filter(|slice| !slice.is_empty())
+            .take(SLICES)
+            .map(IoSlice::new)
+            .collect();
+        asked = slices.iter().map(|slice| slice.len()).sum();
+        rustix::net::sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)
+    };
+    match result {
+        Ok(taken) if taken < asked => {
+            output.advance(taken);
+            Ok(Sent::Blocked)
+        }
+        Ok(taken) => {
+            output.advance(taken);
+            Ok(if output.is_empty() { Sent::All } else { Sent::Part })
+        }
+        Err(Errno::AGAIN) => Ok(Sent::Blocked),
+        Err(Errno::INTR) => Ok(Sent::Part),
+        Err(error) => Err(error),
+    }
+}
+
+/// Outputs in the order in which they are to be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    queue: VecDeque<Output>,
+    bytes: usize,
+}
+
+impl Outgoing {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes what is in `output`, which is empty afterwards.
+    pub(crate) fn push(&mut self, output: &mut Output) {
+        self.bytes += output.len();
+        if let (Some(last), Some(bytes)) = (self.queue.back_mut(), output.as_contiguous())
+            && last.len() < JOIN_BYTES
+        {
+            last.push(bytes);
+            output.clear(JOIN_BYTES);
+        } else {
+            self.queue.push_back(std::mem::take(output));
+        }
+    }
+
+    /// Sends as much as one turn may.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn send(&mut self, socket: impl AsFd) -> Result<Sent, Errno> {
+        let Some(front) = self.queue.front_mut() else { return Ok(Sent::All) };
+        let before = front.len();
+        let sent = send(socket, front)?;
+        self.bytes -= before - front.len();
+        if front.is_empty() {
+            self.queue.pop_front();
+        }
+        Ok(if sent == Sent::All && !self.queue.is_empty() { Sent::Part } else { sent })
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Outgoing::default();
+    }
+}

@@ -1,0 +1,99 @@
+//! Who is connected, across workers.
+
+use nagi_commands::ClientInfo;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Every connection of the process.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    last_id: AtomicU64,
+    clients: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
+    /// How many connections each worker has or has been promised.
+    loads: Mutex<Box<[usize]>>,
+    /// Their sum.
+    connections: AtomicUsize,
+}
+
+impl Registry {
+    pub(crate) fn new(workers: usize) -> Self {
+        Registry {
+            last_id: AtomicU64::new(0),
+            clients: Mutex::default(),
+            loads: Mutex::new(vec![0; workers].into()),
+            connections: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many connections there are.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Promises a connection to the worker with the fewest: to `own`, who asks, if it is one of
+    /// them. `None` if there are `most` already.
+    pub(crate) fn assign(&self, own: usize, most: usize) -> Option<usize> {
+        let mut loads = lock(&self.loads);
+        if self.connections() >= most {
+            return None;
+        }
+        let least = (0..loads.len()).min_by_key(|&worker| (loads.get(worker), worker != own))?;
+        *loads.get_mut(least)? += 1;
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Some(least)
+    }
+
+    /// Takes a promise or a connection of `worker` back.
+    pub(crate) fn release(&self, worker: usize) {
+        if let Some(load) = lock(&self.loads).get_mut(worker) {
+            *load = load.saturating_sub(1);
+            self.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A number that no other connection has.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Makes a connection visible.
+    pub(crate) fn add(&self, info: &Arc<ClientInfo>) {
+        lock(&self.clients).insert(info.id, Arc::clone(info));
+    }
+
+    /// Makes a connection invisible again.
+    pub(crate) fn remove(&self, id: u64) {
+        lock(&self.clients).remove(&id);
+    }
+
+    /// All connections, the oldest first.
+    pub(crate) fn clients(&self) -> Vec<Arc<ClientInfo>> {
+        lock(&self.clients).values().cloned().collect()
+    }
+}
+
+/// Nothing that is done under these locks can leave them half-done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_spread_evenly() {
+        let registry = Registry::new(3);
+        let mut loads = [0; 3];
+        for _ in 0..30 {
+            loads[registry.assign(1, 31).unwrap()] += 1;
+        }
+        assert_eq!(loads, [10, 10, 10]);
+        assert_eq!(registry.assign(2, 31), Some(2), "the one who asks is preferred");
+        assert_eq!(registry.assign(2, 31), None, "there is a bound");
+        registry.release(0);
+        assert_eq!(registry.assign(2, 31), Some(0));
+        assert_eq!(registry.connections(), 31);
+    }
+}

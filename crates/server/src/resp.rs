@@ -1,0 +1,115 @@
+//! A batch of RESP requests, in passes of their own: parse, resolve and hash, execute in order. So
+//! the memory that a batch needs is asked for before its first request waits for any.
+
+use crate::session::{BATCH, Batch, Next, Surroundings};
+use arrayvec::ArrayVec;
+use nagi_commands::table::Entry;
+use nagi_commands::{Client, Error, dispatch};
+use nagi_proto::resp::{Limits, Parser, ProtocolError};
+use nagi_proto::{Args, Output};
+use nagi_store::Key;
+
+/// Where a request lies: the offsets of its first byte and behind its last one, and where its
+/// arguments stop in the batch's spans.
+#[derive(Clone, Copy)]
+struct Place {
+    start: usize,
+    end: usize,
+    spans_end: usize,
+}
+
+/// A request on its way to its handler.
+struct Request<'a> {
+    args: Args<'a>,
+    end: usize,
+    entry: Result<&'static Entry, Error>,
+    key: Option<Key<'a>>,
+}
+
+/// Executes one batch from the start of `input` on.
+pub(crate) fn batch(
+    parser: &mut Parser,
+    input: &mut [u8],
+    client: &mut Client,
+    around: &mut Surroundings<'_>,
+    out: &mut Output,
+) -> Batch {
+    let mut places = ArrayVec::new();
+    let (consumed, parsed) = parse(parser, input, around, &mut places);
+    let around = &*around;
+    let mut requests = ArrayVec::new();
+    resolve(input, &places, around, &mut requests);
+    let count = requests.len();
+    for Request { args, end, entry, key } in requests {
+        let mut cx = around.context(client, out, key);
+        match entry {
+            Ok(entry) => dispatch::run(entry, &mut cx, args),
+            Err(error) => dispatch::refuse(&mut cx, &error),
+        }
+        let job = cx.job;
+        if client.closing {
+            return Batch { consumed: input.len(), requests: count, next: Next::Closing };
+        }
+        if let Some(job) = job {
+            // What was parsed behind this request is parsed again when its turn comes.
+            *parser = Parser::default();
+            return Batch { consumed: end, requests: count, next: Next::Job(job) };
+        }
+    }
+    let next = match parsed {
+        Ok(next) => next,
+        Err(ProtocolError(text)) => {
+            let error = Error::new(format!("ERR Protocol error: {text}"));
+            dispatch::refuse(&mut around.context(client, out, None), &error);
+            Next::Closing
+        }
+    };
+    Batch { consumed, requests: count, next }
+}
+
+/// The first pass. Returns how many bytes the requests take, and what follows them.
+fn parse(
+    parser: &mut Parser,
+    input: &mut [u8],
+    around: &mut Surroundings<'_>,
+    places: &mut ArrayVec<Place, BATCH>,
+) -> (usize, Result<Next, ProtocolError>) {
+    let config = around.server.config();
+    let limits = Limits { bulk_bytes: config.proto_max_bulk_len.bytes(), authenticated: true };
+    let mut at = 0;
+    while !places.is_full() {
+        let spans_before = around.spans.len();
+        let rest = input.get_mut(at..).unwrap_or_default();
+        match parser.parse(rest, &limits, around.spans) {
+            Ok(Some(taken)) => {
+                let (start, spans_end) = (at, around.spans.len());
+                at += taken;
+                if spans_end > spans_before {
+                    places.push(Place { start, end: at, spans_end });
+                }
+            }
+            Ok(None) => return (at, Ok(Next::Bytes)),
+            Err(error) => return (at, Err(error)),
+        }
+    }
+    (at, Ok(Next::Batch))
+}
+
+/// The second pass.
+fn resolve<'a>(
+    input: &'a [u8],
+    places: &[Place],
+    around: &'a Surroundings<'_>,
+    requests: &mut ArrayVec<Request<'a>, BATCH>,
+) {
+    let mut spans_start = 0;
+    for &Place { start, end, spans_end } in places {
+        let spans = around.spans.get(spans_start..spans_end).unwrap_or_default();
+        spans_start = spans_end;
+        let args = Args::new(input.get(start..end).unwrap_or_default(), spans);
+        let entry = dispatch::resolve(args);
+        let first = entry.as_ref().ok().and_then(|entry| entry.command.keys.first_of(args));
+        let key = first.map(|bytes| around.store.key(bytes));
+        requests.push(Request { args, end, entry, key });
+    }
+}

@@ -1,0 +1,379 @@
+//! Starting and stopping; what the workers share; what commands ask of the process.
+
+use crate::epoll::Epoll;
+use crate::listener::{Endpoint, Listener};
+use crate::open::{self, OpenError};
+use crate::registry::Registry;
+use crate::session::Protocol;
+use crate::waker::Waker;
+use crate::worker;
+use nagi_commands::{ClientInfo, Config, Process, Server, Statistics};
+use nagi_store::{Clock, Store};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::Duration;
+use std::{fmt, io};
+
+/// Replies that a client leaves unread before it is read from no more, in bytes. Clients that send
+/// a whole pipeline before they read the first reply are the reason for so much: with Redis, which
+/// knows no bound, they work.
+const UNSENT_LIMIT_BYTES: usize = 64 << 20;
+/// `flush_at_ms` when nothing is to be flushed.
+const NEVER: u64 = u64::MAX;
+/// How often is looked for what is due.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// How a server is to be started.
+#[derive(Debug)]
+pub struct Options {
+    /// The settings.
+    pub config: Config,
+    /// Whether `port` is left to the kernel.
+    pub any_port: bool,
+    /// Whether `memcached-port` is left to the kernel.
+    pub any_memcached_port: bool,
+    /// A path in the file system to listen on as well, for Redis clients.
+    pub unix_socket: Option<PathBuf>,
+    /// Replies that a client may leave unread before it is read from no more, in bytes.
+    pub unsent_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            config: Config::default(),
+            any_port: false,
+            any_memcached_port: false,
+            unix_socket: None,
+            unsent_limit: UNSENT_LIMIT_BYTES,
+        }
+    }
+}
+
+/// A server that is running.
+#[derive(Debug)]
+pub struct Running {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What is to be done by a worker that somebody else has heard of.
+pub(crate) enum Mail {
+    /// It has been assigned a connection that another worker has accepted.
+    Arrival { socket: OwnedFd, protocol: Protocol },
+    /// Some connections may have been silent for too long.
+    CloseIdle,
+    /// Database 0 is to be emptied.
+    Flush,
+}
+
+/// A worker's letter box.
+struct Post {
+    mail: Mutex<Vec<Mail>>,
+    waker: Waker,
+}
+
+/// What all workers share.
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) registry: Registry,
+    pub(crate) listeners: Arc<[Listener]>,
+    pub(crate) unsent_limit: usize,
+    config: Config,
+    statistics: Statistics,
+    process: Process,
+    posts: Box<[Post]>,
+    stopping: AtomicBool,
+    flush_at_ms: AtomicU64,
+    housekeeper: OnceLock<Thread>,
+}
+
+/// Why a server could not be started.
+#[derive(Debug)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    Open(OpenError),
+    /// The kernel refuses something else.
+    Io(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Open(error) => error.fmt(f),
+            StartError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<OpenError> for StartError {
+    fn from(error: OpenError) -> Self {
+        StartError::Open(error)
+    }
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        StartError::Io(error)
+    }
+}
+
+/// Starts a server: when this returns, it accepts connections.
+///
+/// # Errors
+/// What it could not get from the kernel; nothing is left running then.
+pub fn start(options: Options) -> Result<Running, StartError> {
+    let listeners = open::all(&options)?;
+    let shared = Arc::new(Shared::new(options, listeners)?);
+    let mut running = Running { shared, threads: Vec::new() };
+    match running.spawn_all() {
+        Ok(()) => Ok(running),
+        Err(error) => {
+            running.stop();
+            running.join();
+            Err(error.into())
+        }
+    }
+}
+
+impl Running {
+    fn spawn_all(&mut self) -> io::Result<()> {
+        let (report, reports) = mpsc::channel();
+        for index in 0..self.shared.posts.len() {
+            let shared = Arc::clone(&self.shared);
+            let report = report.clone();
+            self.spawn(format!("worker-{index}"), move || {
+                // A driver is made by the thread that it works for: a ring belongs to its thread.
+                let driver = shared.driver(index);
+                let (driver, made) = match driver {
+                    Ok(driver) => (Some(driver), Ok(())),
+                    Err(error) => (None, Err(error)),
+                };
+                // Whoever waits for it waits for all of them.
+                let _ = report.send(made);
+                drop(report);
+                if let Some(mut driver) = driver {
+                    worker::run(index, &shared, &mut driver);
+                }
+            })?;
+        }
+        drop(report);
+        reports.iter().collect::<io::Result<()>>()?;
+        let shared = Arc::clone(&self.shared);
+        let housekeeper = self.spawn("housekeeper".to_owned(), move || shared.keep_house())?;
+        // Nobody else sets it.
+        let _ = self.shared.housekeeper.set(housekeeper);
+        Ok(())
+    }
+
+    fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
+        let handle = thread::Builder::new().name(name).spawn(work)?;
+        let thread = handle.thread().clone();
+        self.threads.push(handle);
+        Ok(thread)
+    }
+
+    /// Where clients can connect.
+    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.shared.listeners.iter().map(Listener::endpoint)
+    }
+
+    /// What does not change while it runs.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.shared.process
+    }
+
+    /// Asks it to stop: what clients have sent is executed and answered, nothing more is taken.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Something that can ask it to stop from another thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
+    }
+
+    /// Waits until it has stopped.
+    pub fn join(self) {
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread has panicked");
+            }
+        }
+    }
+}
+
+/// Can ask a server to stop.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// See [`Running::stop`].
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Shared {
+    fn new(options: Options, listeners: Vec<Listener>) -> io::Result<Self> {
+        let config = options.config;
+        let workers = match usize::try_from(config.workers.get()) {
+            Ok(0) | Err(_) => thread::available_parallelism().map_or(1, usize::from),
+            Ok(workers) => workers,
+        };
+        let (seed, run_id) = (random()?, random::<20>()?);
+        let store = Store::new(&nagi_store::Options {
+            databases: usize::try_from(config.databases.get()).unwrap_or(1),
+            seed: u128::from_ne_bytes(seed),
+            clock: Clock::System,
+            workers,
+            ..nagi_store::Options::default()
+        });
+        let port_of = |protocol| {
+            let endpoints = listeners.iter().map(Listener::endpoint);
+            endpoints.filter(|endpoint| endpoint.protocol == protocol).find_map(Endpoint::port)
+        };
+        let process = Process {
+            run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            started_at_ms: store.now_ms(),
+            resp_port: port_of(Protocol::Resp).unwrap_or(0),
+            memcached_port: port_of(Protocol::Memcached).unwrap_or(0),
+            workers,
+            io: "epoll",
+        };
+        let post = |_| Ok(Post { mail: Mutex::default(), waker: Waker::new()? });
+        Ok(Shared {
+            store,
+            registry: Registry::new(workers),
+            listeners: listeners.into(),
+            unsent_limit: options.unsent_limit,
+            config,
+            statistics: Statistics::new(workers),
+            process,
+            posts: (0..workers).map(post).collect::<io::Result<_>>()?,
+            stopping: AtomicBool::new(false),
+            flush_at_ms: AtomicU64::new(NEVER),
+            housekeeper: OnceLock::new(),
+        })
+    }
+
+    fn driver(&self, worker: usize) -> io::Result<Epoll> {
+        let post = self.posts.get(worker).ok_or(io::ErrorKind::NotFound)?;
+        Epoll::new(Arc::clone(&self.listeners), &post.waker)
+    }
+
+    /// Leaves something for a worker to do.
+    pub(crate) fn post(&self, worker: usize, mail: Mail) {
+        let Some(post) = self.posts.get(worker) else { return };
+        post.mail.lock().unwrap_or_else(PoisonError::into_inner).push(mail);
+        post.waker.wake();
+    }
+
+    /// What was left for a worker to do.
+    pub(crate) fn collect(&self, worker: usize) -> Vec<Mail> {
+        let Some(post) = self.posts.get(worker) else { return Vec::new() };
+        std::mem::take(&mut *post.mail.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        for listener in self.listeners.iter() {
+            listener.stop();
+        }
+        for post in &self.posts {
+            post.waker.wake();
+        }
+        if let Some(housekeeper) = self.housekeeper.get() {
+            housekeeper.unpark();
+        }
+    }
+
+    /// Sees to it that what is due at a time gets done. It touches no keys: workers do.
+    fn keep_house(&self) {
+        while !self.is_stopping() {
+            let flush_at_ms = self.flush_at_ms.load(Ordering::Relaxed);
+            let now_ms = self.store.now_ms();
+            if flush_at_ms <= now_ms
+                && self
+                    .flush_at_ms
+                    .compare_exchange(flush_at_ms, NEVER, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+            {
+                self.post(0, Mail::Flush);
+            }
+            if self.config.timeout_s.get() > 0 {
+                (0..self.posts.len()).for_each(|worker| self.post(worker, Mail::CloseIdle));
+            }
+            let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms).max(1));
+            thread::park_timeout(until_flush.min(HOUSEKEEPING));
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+impl Server for Shared {
+    fn clients(&self) -> Vec<Arc<ClientInfo>> {
+        self.registry.clients()
+    }
+
+    fn shut_down(&self) {
+        self.stop();
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    fn process(&self) -> &Process {
+        &self.process
+    }
+
+    fn flush_at(&self, at_ms: u64) {
+        self.flush_at_ms.store(at_ms, Ordering::Relaxed);
+        if let Some(housekeeper) = self.housekeeper.get() {
+            housekeeper.unpark();
+        }
+    }
+}
+
+/// Tells a client that there are too many, in its protocol's words. It is told once, and without
+/// waiting for room.
+pub(crate) fn refuse(socket: &OwnedFd, protocol: Protocol) {
+    let words: &[u8] = match protocol {
+        Protocol::Resp => b"-ERR max number of clients reached\r\n",
+        Protocol::Memcached => b"ERROR Too many open connections\r\n",
+    };
+    let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
+    // Its loss costs the client the reason, no more.
+    let _ = rustix::net::send(socket, words, flags);
+}
+
+/// Random bytes from the kernel.
+fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
+    let mut bytes = [0; LEN];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bytes)
+}

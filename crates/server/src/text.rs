@@ -1,0 +1,151 @@
+//! A batch of requests in memcached's text protocol, in the passes of a RESP batch.
+
+use crate::session::{BATCH, Batch, Next, Surroundings};
+use arrayvec::ArrayVec;
+use nagi_commands::Client;
+use nagi_commands::memcached::{self, Context, Error, Verb};
+use nagi_proto::memcached::{Limits, Parser, Step, Writer};
+use nagi_proto::{Args, Output};
+use nagi_store::Key;
+
+/// What the parser found, and where its arguments stop in the batch's spans.
+#[derive(Clone, Copy)]
+struct Place {
+    start: usize,
+    end: usize,
+    spans_end: usize,
+    found: Found,
+}
+
+#[derive(Clone, Copy)]
+enum Found {
+    Request {
+        quiet: bool,
+    },
+    /// Nothing to run, but a line to answer with.
+    Reject {
+        reply: &'static str,
+        close: bool,
+    },
+}
+
+/// A request on its way to its handler.
+struct Request<'a> {
+    args: Args<'a>,
+    key: Option<Key<'a>>,
+    work: Work,
+}
+
+/// What is to be done for a request.
+enum Work {
+    Run { verb: &'static Verb, quiet: bool },
+    Refuse { error: Error, quiet: bool },
+    Reject { reply: &'static str, close: bool },
+}
+
+/// Executes one batch from the start of `input` on.
+pub(crate) fn batch(
+    parser: &mut Parser,
+    input: &mut [u8],
+    client: &mut Client,
+    around: &mut Surroundings<'_>,
+    out: &mut Output,
+) -> Batch {
+    let mut places = ArrayVec::new();
+    let (consumed, next) = parse(parser, input, around, &mut places);
+    let around = &*around;
+    let mut requests = ArrayVec::new();
+    resolve(input, &places, around, &mut requests);
+    let count = requests.len();
+    for request in requests {
+        run(request, client, around, out);
+        if client.closing {
+            return Batch { consumed: input.len(), requests: count, next: Next::Closing };
+        }
+    }
+    Batch { consumed, requests: count, next }
+}
+
+/// The first pass. Returns how many bytes the requests take, and what follows them.
+fn parse(
+    parser: &mut Parser,
+    input: &[u8],
+    around: &mut Surroundings<'_>,
+    places: &mut ArrayVec<Place, BATCH>,
+) -> (usize, Next) {
+    let limits = Limits { item_bytes: around.server.config().memcached_item_limit.bytes() };
+    let mut at = 0;
+    while !places.is_full() {
+        let rest = input.get(at..).unwrap_or_default();
+        let (taken, found) = match parser.parse(rest, &limits, around.spans) {
+            Step::Incomplete => return (at, Next::Bytes),
+            Step::Request { consumed, quiet } => (consumed, Found::Request { quiet }),
+            Step::Reject { consumed, reply, close } => (consumed, Found::Reject { reply, close }),
+        };
+        let start = at;
+        at += taken;
+        places.push(Place { start, end: at, spans_end: around.spans.len(), found });
+    }
+    (at, Next::Batch)
+}
+
+/// The second pass.
+fn resolve<'a>(
+    input: &'a [u8],
+    places: &[Place],
+    around: &'a Surroundings<'_>,
+    requests: &mut ArrayVec<Request<'a>, BATCH>,
+) {
+    let mut spans_start = 0;
+    for &Place { start, end, spans_end, found } in places {
+        let spans = around.spans.get(spans_start..spans_end).unwrap_or_default();
+        spans_start = spans_end;
+        let args = Args::new(input.get(start..end).unwrap_or_default(), spans);
+        let work = match found {
+            Found::Reject { reply, close } => Work::Reject { reply, close },
+            Found::Request { quiet } => match memcached::resolve(args) {
+                Ok(verb) => Work::Run { verb, quiet },
+                Err(error) => Work::Refuse { error, quiet },
+            },
+        };
+        let first = match &work {
+            Work::Run { verb, .. } => verb.keys.first_of(args),
+            // The parser leaves the key of a `set` that is too long, and nothing else.
+            Work::Reject { .. } => args.get(1),
+            Work::Refuse { .. } => None,
+        };
+        let key = first.map(|bytes| around.store.key(bytes));
+        requests.push(Request { args, key, work });
+    }
+}
+
+/// The third pass, for one request.
+fn run(request: Request<'_>, client: &mut Client, around: &Surroundings<'_>, out: &mut Output) {
+    let db = around.store.database(0, around.counters, around.now_ms);
+    let quiet = match request.work {
+        Work::Run { quiet, .. } | Work::Refuse { quiet, .. } => quiet,
+        Work::Reject { .. } => false,
+    };
+    let mut cx = Context {
+        db,
+        client,
+        server: around.server,
+        tally: around.tally,
+        reply: Writer::new(out, quiet),
+        prefetched: request.key,
+    };
+    match request.work {
+        Work::Run { verb, .. } => memcached::run(verb, &mut cx, request.args),
+        Work::Refuse { error, .. } => memcached::refuse(&mut cx, error),
+        Work::Reject { reply, close } => {
+            // What the client wanted to replace is no longer what it wants to be there.
+            if let Some(key) = request.key {
+                db.delete(key);
+            }
+            if !reply.is_empty() {
+                cx.reply.line(reply);
+            }
+            cx.client.closing |= close;
+        }
+    }
+}

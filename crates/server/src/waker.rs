@@ -1,0 +1,30 @@
+//! Wakes a worker that waits for its sockets.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// An eventfd. It is watched edge-triggered, so that nobody ever has to read it.
+#[derive(Debug)]
+pub(crate) struct Waker {
+    descriptor: OwnedFd,
+}
+
+impl Waker {
+    pub(crate) fn new() -> io::Result<Self> {
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Waker { descriptor })
+    }
+
+    /// Makes the worker's present or next wait return.
+    pub(crate) fn wake(&self) {
+        // It can only fail when the counter is at its end, and then the worker is awake.
+        let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}

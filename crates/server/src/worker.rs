@@ -1,0 +1,290 @@
+//! A worker: one thread, an event loop, and the sessions that it owns for as long as they live.
+
+use crate::driver::{Driver, Sink, Token};
+use crate::server::{Mail, Shared};
+use crate::session::{Protocol, Session, Standing, Surroundings};
+use crate::{address, server};
+use nagi_commands::{ClientInfo, Server as _, Tally};
+use nagi_proto::{Output, Span};
+use nagi_store::{Counters, Scope};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a stopping worker goes on with what clients have sent, and then waits for them to take
+/// their replies.
+const LAST_TURNS: Duration = Duration::from_secs(1);
+const LAST_SENDS: Duration = Duration::from_secs(5);
+
+/// Runs worker `index` until the server stops.
+pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) {
+    let mut sessions = Sessions::new(index, Arc::clone(shared));
+    while !shared.is_stopping() {
+        if let Err(error) = sessions.tick(driver, None) {
+            tracing::error!(worker = index, %error, "a worker cannot wait for its sockets");
+            shared.stop();
+        }
+    }
+    sessions.wind_down(driver);
+}
+
+/// The sessions of one worker, and what they share.
+struct Sessions {
+    worker: usize,
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    tally: Arc<Tally>,
+    seats: Vec<Option<Seat>>,
+    /// Sessions that have work left from the last tick.
+    turns: Vec<Token>,
+    /// What a session replies, until it is handed to the driver.
+    output: Output,
+    spans: Vec<Span>,
+}
+
+struct Seat {
+    token: Token,
+    session: Session,
+    waits: Waits,
+    /// Whether the client will send nothing more.
+    ended: bool,
+}
+
+/// What must happen before a session is fed again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// For bytes to arrive.
+    Bytes,
+    /// For the next tick.
+    Turn,
+    /// For the client to take the replies that it has been given.
+    Room,
+}
+
+impl Sessions {
+    fn new(worker: usize, shared: Arc<Shared>) -> Self {
+        Sessions {
+            worker,
+            counters: shared.store.counters(worker),
+            tally: shared.statistics().worker(worker),
+            shared,
+            seats: Vec::new(),
+            turns: Vec::new(),
+            output: Output::default(),
+            spans: Vec::new(),
+        }
+    }
+
+    /// Hears what has happened, and gives those their turn that were not done the last time.
+    fn tick<D: Driver>(
+        &mut self,
+        driver: &mut D,
+        timeout: Option<Duration>,
+    ) -> std::io::Result<usize> {
+        let timeout = if self.turns.is_empty() { timeout } else { Some(Duration::ZERO) };
+        let mut turns = std::mem::take(&mut self.turns);
+        let happened = driver.turn(timeout, self)? + turns.len();
+        for token in turns.drain(..) {
+            self.feed(driver, token, &mut []);
+        }
+        if self.turns.is_empty() {
+            self.turns = turns;
+        }
+        Ok(happened)
+    }
+
+    /// Executes what has been received, sends the replies and closes everything.
+    fn wind_down(&mut self, driver: &mut impl Driver) {
+        driver.stop_listening();
+        let started = Instant::now();
+        while started.elapsed() < LAST_TURNS
+            && self.tick(driver, Some(Duration::ZERO)).is_ok_and(|happened| happened > 0)
+        {}
+        for index in 0..self.seats.len() {
+            if let Some(Some(seat)) = self.seats.get(index) {
+                let token = seat.token;
+                self.leave(token);
+                driver.close(token);
+            }
+        }
+        while let Some(left) = LAST_SENDS.checked_sub(started.elapsed())
+            && driver.connections() > 0
+            && self.tick(driver, Some(left)).is_ok()
+        {}
+    }
+
+    /// Takes a connection that this worker has been assigned.
+    fn seat(&mut self, driver: &mut impl Driver, socket: OwnedFd, protocol: Protocol) {
+        let now_ms = self.shared.store.now_ms();
+        let info = Arc::new(ClientInfo {
+            id: self.shared.registry.next_id(),
+            address: address::peer(&socket),
+            local_address: address::local(&socket),
+            descriptor: socket.as_raw_fd(),
+            connected_at_ms: now_ms,
+            active_at_ms: now_ms.into(),
+            resp: if protocol == Protocol::Resp { 2 } else { 0 }.into(),
+            ..ClientInfo::default()
+        });
+        let token = match driver.adopt(socket) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be watched");
+                return self.shared.registry.release(self.worker);
+            }
+        };
+        self.tally.connections.add(1);
+        self.shared.registry.add(&info);
+        let session = Session::new(info, protocol);
+        let seat = Some(Seat { token, session, waits: Waits::Bytes, ended: false });
+        let index = token.index as usize;
+        if self.seats.len() <= index {
+            self.seats.resize_with(index + 1, || None);
+        }
+        if let Some(place) = self.seats.get_mut(index) {
+            *place = seat;
+        }
+    }
+
+    #[inline]
+    fn seat_of(&mut self, token: Token) -> Option<&mut Seat> {
+        self.seats.get_mut(token.index as usize)?.as_mut().filter(|seat| seat.token == token)
+    }
+
+    /// Forgets a session.
+    fn leave(&mut self, token: Token) {
+        if let Some(place) = self.seats.get_mut(token.index as usize)
+            && let Some(seat) = place.take_if(|seat| seat.token == token)
+        {
+            self.shared.registry.remove(seat.session.info().id);
+            self.shared.registry.release(self.worker);
+        }
+    }
+
+    /// Has a session execute a slice of what it has been sent, and sends its replies.
+    fn feed<D: Driver>(&mut self, driver: &mut D, token: Token, received: &mut [u8]) {
+        let Some(Some(seat)) = self.seats.get_mut(token.index as usize) else { return };
+        if seat.token != token {
+            return;
+        }
+        let mut around = Surroundings {
+            store: &self.shared.store,
+            server: &*self.shared,
+            counters: &self.counters,
+            tally: &self.tally,
+            now_ms: self.shared.store.now_ms(),
+            spans: &mut self.spans,
+        };
+        let standing = seat.session.feed(received, &mut around, &mut self.output);
+        if !self.output.is_empty() {
+            self.tally.output_bytes.add(self.output.len() as u64);
+            driver.send(token, &mut self.output);
+        }
+        self.settle(driver, token, standing);
+    }
+
+    /// Sees to what a session needs next.
+    fn settle(&mut self, driver: &mut impl Driver, token: Token, standing: Standing) {
+        let unsent = driver.unsent_bytes(token);
+        let most = self.shared.unsent_limit;
+        let Some(seat) = self.seat_of(token) else { return };
+        let shown = &seat.session.info().output_bytes;
+        if shown.load(Ordering::Relaxed) != unsent {
+            shown.store(unsent, Ordering::Relaxed);
+        }
+        let waits = match standing {
+            Standing::Closing => None,
+            _ if unsent > most => Some(Waits::Room),
+            Standing::Turn => Some(Waits::Turn),
+            Standing::Bytes if seat.ended => None,
+            Standing::Bytes => Some(Waits::Bytes),
+        };
+        let Some(waits) = waits else {
+            self.leave(token);
+            return driver.close(token);
+        };
+        if waits != seat.waits {
+            seat.waits = waits;
+            driver.receive(token, waits == Waits::Bytes);
+        }
+        if waits == Waits::Turn {
+            self.turns.push(token);
+        }
+    }
+
+    /// Closes the connections that have been silent for too long.
+    fn close_idle(&mut self, driver: &mut impl Driver) {
+        let timeout_ms = self.shared.config().timeout_s.get().saturating_mul(1000);
+        let now_ms = self.shared.store.now_ms();
+        let is_idle = |seat: &Seat| {
+            let active_at_ms = seat.session.info().active_at_ms.load(Ordering::Relaxed);
+            seat.waits == Waits::Bytes && now_ms.saturating_sub(active_at_ms) > timeout_ms
+        };
+        let idle: Vec<Token> = self
+            .seats
+            .iter()
+            .flatten()
+            .filter(|seat| is_idle(seat))
+            .map(|seat| seat.token)
+            .collect();
+        for token in idle {
+            self.leave(token);
+            driver.close(token);
+        }
+    }
+}
+
+impl<D: Driver> Sink<D> for Sessions {
+    fn accepted(&mut self, driver: &mut D, listener: usize, socket: OwnedFd) {
+        let Some(listener) = self.shared.listeners.get(listener) else { return };
+        let protocol = listener.endpoint().protocol;
+        let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
+        match self.shared.registry.assign(self.worker, most) {
+            Some(worker) if worker == self.worker => self.seat(driver, socket, protocol),
+            Some(worker) => self.shared.post(worker, Mail::Arrival { socket, protocol }),
+            None => {
+                self.tally.refused_connections.add(1);
+                server::refuse(&socket, protocol);
+            }
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]) {
+        self.tally.input_bytes.add(bytes.len() as u64);
+        self.feed(driver, token, bytes);
+    }
+
+    fn drained(&mut self, driver: &mut D, token: Token) {
+        let Some(seat) = self.seat_of(token) else { return };
+        if seat.waits == Waits::Room {
+            self.feed(driver, token, &mut []);
+        } else {
+            seat.session.info().output_bytes.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn ended(&mut self, driver: &mut D, token: Token) {
+        let Some(seat) = self.seat_of(token) else { return };
+        seat.ended = true;
+        if seat.waits == Waits::Bytes {
+            self.leave(token);
+            driver.close(token);
+        }
+    }
+
+    fn lost(&mut self, token: Token) {
+        self.leave(token);
+    }
+
+    fn woken(&mut self, driver: &mut D) {
+        for mail in self.shared.collect(self.worker) {
+            match mail {
+                Mail::Arrival { socket, protocol } => self.seat(driver, socket, protocol),
+                Mail::CloseIdle => self.close_idle(driver),
+                Mail::Flush => self.shared.store.flush(Scope::Database(0)),
+            }
+        }
+    }
+}
