@@ -138,6 +138,9 @@ impl Parser {
         }
         self.need_bytes = 0;
         let line_bytes = cursor.at;
+        if line_bytes > LINE_BYTES && line_bytes > longest_line(input) + 1 {
+            return self.give_up(input, before, spans);
+        }
         if let Some(reply) = unreadable(input.get(..line_bytes).unwrap_or_default()) {
             spans.truncate(before);
             return Step::Reject { consumed: line_bytes, reply, close: false };
@@ -206,7 +209,7 @@ impl Parser {
         Step::Reject { consumed, reply: "", close: false }
     }
 
-    /// Remembers a line that has no end yet, or gives up on it.
+    /// Remembers a line that has no end yet.
     #[cold]
     fn wait_for_line(
         &mut self,
@@ -215,13 +218,8 @@ impl Parser {
         before: usize,
         spans: &mut Vec<Span>,
     ) -> Step {
-        let many_keys = [&b"get "[..], b"gets ", b"gat ", b"gats "];
-        let many_keys = many_keys.iter().any(|verb| input.starts_with(verb));
-        let most = if many_keys { GET_LINE_BYTES } else { LINE_BYTES };
-        if input.len() > most {
-            spans.truncate(before);
-            *self = Parser::default();
-            return Step::Reject { consumed: input.len(), reply: "", close: true };
+        if input.len() > longest_line(input) {
+            return self.give_up(input, before, spans);
         }
         if cursor.at > REREAD_BYTES {
             let spans = spans.get(before..).unwrap_or_default().to_vec();
@@ -231,6 +229,20 @@ impl Parser {
         self.need_bytes = input.len() + 1;
         Step::Incomplete
     }
+
+    /// Ends a connection that sends an endless line.
+    fn give_up(&mut self, input: &[u8], before: usize, spans: &mut Vec<Span>) -> Step {
+        spans.truncate(before);
+        *self = Parser::default();
+        Step::Reject { consumed: input.len(), reply: "", close: true }
+    }
+}
+
+/// How long the line at the start of `input` may be, without its end.
+fn longest_line(input: &[u8]) -> usize {
+    let many_keys = [&b"get "[..], b"gets ", b"gat ", b"gats "];
+    let many_keys = many_keys.iter().any(|verb| input.starts_with(verb));
+    if many_keys { GET_LINE_BYTES } else { LINE_BYTES }
 }
 
 /// Appends the words from `cursor` on to `spans`, up to the end of the line (`true`) or of the
@@ -435,6 +447,9 @@ mod tests {
     fn lines_without_an_end() {
         check(&vec![b'a'; LINE_BYTES], &[]);
         check(&vec![b'a'; LINE_BYTES + 1], &["closed"]);
+        check(&[&vec![b'a'; LINE_BYTES + 1][..], b"\n"].concat(), &["closed"]);
+        let longest = "a".repeat(LINE_BYTES);
+        check(format!("{longest}\nversion\n").as_bytes(), &[&longest, "version"]);
         let keys = format!("get{}\r\n", " key".repeat(LINE_BYTES));
         check(keys.as_bytes(), &[keys.trim_end().replace(' ', "|").as_str()]);
     }

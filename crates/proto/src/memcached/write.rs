@@ -10,7 +10,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer onto the end of `out`, which drops everything but errors if `quiet`.
+    /// A writer onto the end of `out`, which drops every line if `quiet`.
     pub fn new(out: &'a mut Output, quiet: bool) -> Self {
         Writer { out, quiet }
     }
