@@ -128,19 +128,18 @@ impl Parser {
             return Step::Incomplete;
         }
         let before = spans.len();
-        let mut cursor = Cursor::default();
-        if let Some(partial) = self.partial.take() {
-            cursor = partial.cursor;
-            spans.extend_from_slice(&partial.spans);
-        }
-        if !read_words(input, &mut cursor, spans) {
-            return self.wait_for_line(input, cursor, before, spans);
+        let Some(line_bytes) = self.line(input, spans) else {
+            if input.len() > longest_line(input) {
+                return self.give_up(input);
+            }
+            self.need_bytes = input.len() + 1;
+            return Step::Incomplete;
+        };
+        if line_bytes > LINE_BYTES && line_bytes > longest_line(input) + 1 {
+            spans.truncate(before);
+            return self.give_up(input);
         }
         self.need_bytes = 0;
-        let line_bytes = cursor.at;
-        if line_bytes > LINE_BYTES && line_bytes > longest_line(input) + 1 {
-            return self.give_up(input, before, spans);
-        }
         if let Some(reply) = unreadable(input.get(..line_bytes).unwrap_or_default()) {
             spans.truncate(before);
             return Step::Reject { consumed: line_bytes, reply, close: false };
@@ -209,30 +208,41 @@ impl Parser {
         Step::Reject { consumed, reply: "", close: false }
     }
 
-    /// Remembers a line that has no end yet.
-    #[cold]
-    fn wait_for_line(
-        &mut self,
-        input: &[u8],
-        cursor: Cursor,
-        before: usize,
-        spans: &mut Vec<Span>,
-    ) -> Step {
-        if input.len() > longest_line(input) {
-            return self.give_up(input, before, spans);
+    /// Appends the words of the line to `spans` and returns its length, or remembers a line that
+    /// has no end yet.
+    #[inline]
+    fn line(&mut self, input: &[u8], spans: &mut Vec<Span>) -> Option<usize> {
+        if self.partial.is_some() {
+            return self.resume_line(input, spans);
+        }
+        let before = spans.len();
+        let mut cursor = Cursor::default();
+        if read_words(input, &mut cursor, spans) {
+            return Some(cursor.at);
         }
         if cursor.at > REREAD_BYTES {
             let spans = spans.get(before..).unwrap_or_default().to_vec();
             self.partial = Some(Box::new(Partial { cursor, spans }));
         }
         spans.truncate(before);
-        self.need_bytes = input.len() + 1;
-        Step::Incomplete
+        None
+    }
+
+    #[cold]
+    fn resume_line(&mut self, input: &[u8], spans: &mut Vec<Span>) -> Option<usize> {
+        let partial = self.partial.as_mut()?;
+        if !read_words(input, &mut partial.cursor, &mut partial.spans) {
+            return None;
+        }
+        let line_bytes = partial.cursor.at;
+        spans.append(&mut partial.spans);
+        self.partial = None;
+        Some(line_bytes)
     }
 
     /// Ends a connection that sends an endless line.
-    fn give_up(&mut self, input: &[u8], before: usize, spans: &mut Vec<Span>) -> Step {
-        spans.truncate(before);
+    #[cold]
+    fn give_up(&mut self, input: &[u8]) -> Step {
         *self = Parser::default();
         Step::Reject { consumed: input.len(), reply: "", close: true }
     }
@@ -452,6 +462,15 @@ mod tests {
         check(format!("{longest}\nversion\n").as_bytes(), &[&longest, "version"]);
         let keys = format!("get{}\r\n", " key".repeat(LINE_BYTES));
         check(keys.as_bytes(), &[keys.trim_end().replace(' ', "|").as_str()]);
+    }
+
+    #[test]
+    fn what_is_understood_of_a_long_line_is_kept() {
+        let mut parser = Parser::default();
+        let input = [&b"get"[..], &b" key".repeat(200), b" k"].concat();
+        assert_eq!(parser.parse(&input, &LIMITS, &mut Vec::new()), Step::Incomplete);
+        let at = parser.partial.as_ref().map(|partial| (partial.cursor.at, partial.spans.len()));
+        assert_eq!(at, Some((input.len(), 201)));
     }
 
     #[test]

@@ -34,10 +34,14 @@ impl ReplyParser {
             };
             let line = input.get(self.at..end).unwrap_or_default();
             let next = if line.starts_with(b"VALUE ") {
-                let next = value_end(input, line, end + 1).ok_or(MalformedReply { at: self.at })?;
+                let malformed = MalformedReply { at: self.at };
+                let next = end + 1 + value_bytes(line).ok_or(malformed)? + 2;
                 if input.len() < next {
                     self.need_bytes = next;
                     return Ok(None);
+                }
+                if input.get(next - 2..next) != Some(b"\r\n") {
+                    return Err(malformed);
                 }
                 next
             } else if line.starts_with(b"STAT ") {
@@ -51,16 +55,12 @@ impl ReplyParser {
     }
 }
 
-/// Offset behind the value that `line` announces and that starts at `start`. What has arrived of
-/// the line break behind it is checked.
-fn value_end(input: &[u8], line: &[u8], start: usize) -> Option<usize> {
+/// The length that a `VALUE` line announces.
+fn value_bytes(line: &[u8]) -> Option<usize> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let digits = line.split(|&byte| byte == b' ').nth(3)?;
     let len: u32 = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    let end = start + len as usize;
-    let line_break = input.get(end..).unwrap_or_default();
-    let arrived = line_break.len().min(2);
-    (line_break.get(..arrived) == b"\r\n".get(..arrived)).then_some(end + 2)
+    Some(len as usize)
 }
 
 #[cfg(test)]

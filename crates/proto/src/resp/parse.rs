@@ -413,6 +413,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_understood_of_a_long_request_is_kept() {
+        let mut parser = Parser::default();
+        let mut input = b"*200\r\n".to_vec();
+        input.extend(b"$1\r\na\r\n".repeat(199));
+        assert_eq!(parser.parse(&mut input, &LIMITS, &mut Vec::new()), Ok(None));
+        let at = parser.partial.as_ref().map(|partial| (partial.cursor.at, partial.spans.len()));
+        assert_eq!(at, Some((input.len(), 199)));
+        input.extend(b"$100000\r\n");
+        assert_eq!(parser.parse(&mut input, &LIMITS, &mut Vec::new()), Ok(None));
+        assert_eq!(parser.need_bytes, input.len() + 100_002);
+    }
+
+    #[test]
     fn protocol_errors_have_the_texts_of_redis() {
         check_error(b"*1x\r\n", &LIMITS, "invalid multibulk length");
         check_error(b"*\r\n", &LIMITS, "invalid multibulk length");
@@ -435,6 +448,9 @@ mod tests {
         check_error(&junk, &LIMITS, "too big inline request");
         check_error(&[b"*", &junk[..]].concat(), &LIMITS, "too big mbulk count string");
         check_error(&[b"*1\r\n$", &junk[..]].concat(), &LIMITS, "too big bulk count string");
+        check_error(&[&junk[..], b"\n"].concat(), &LIMITS, "too big inline request");
+        let longest = "1".repeat(LINE_BYTES);
+        check(format!("{longest}\n").as_bytes(), &[&[&longest]]);
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! Parsers fed in pieces, with what must hold at every call checked on the way. Shared by the
+//! property tests and, through `#[path]`, the fuzz targets.
+
+use nagi_proto::{MalformedReply, Span, memcached, resp};
+
+/// What a parser made of some bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A request's arguments.
+    Request(Vec<Vec<u8>>),
+    /// The same, from a client that wants no answer.
+    Quiet(Vec<Vec<u8>>),
+    /// A request that was refused, with the arguments that came along.
+    Refused(&'static str, Vec<Vec<u8>>),
+    /// The end of the connection, with what is said on the way out.
+    Closed(String),
+}
+
+/// The pieces of `input` between `cuts`, which are taken modulo its length.
+pub(crate) fn cut<'a>(input: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
+    let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (input.len() + 1)).collect();
+    cuts.extend([0, input.len()]);
+    cuts.sort_unstable();
+    cuts.windows(2).map(|ends| &input[ends[0]..ends[1]]).collect()
+}
+
+fn arguments(input: &[u8], spans: &[Span], taken: usize) -> Vec<Vec<u8>> {
+    let argument = |span: &Span| {
+        let (start, len) = (span.start as usize, span.len as usize);
+        assert!(start + len <= taken, "an argument lies within its request");
+        input[start..start + len].to_vec()
+    };
+    assert!(spans.len() <= taken, "there are no more arguments than bytes");
+    spans.iter().map(argument).collect()
+}
+
+/// Every request in `pieces` and what is left at the end.
+pub(crate) fn resp_requests(pieces: &[&[u8]], limits: &resp::Limits) -> (Vec<Event>, Vec<u8>) {
+    let mut parser = resp::Parser::default();
+    let (mut events, mut buffer, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            spans.clear();
+            match parser.parse(&mut buffer, limits, &mut spans) {
+                Ok(Some(taken)) => {
+                    assert!(0 < taken && taken <= buffer.len(), "a request takes bytes");
+                    events.push(Event::Request(arguments(&buffer, &spans, taken)));
+                    buffer.drain(..taken);
+                }
+                Ok(None) => {
+                    assert!(spans.is_empty(), "a partial request leaves no span");
+                    break;
+                }
+                Err(error) => {
+                    events.push(Event::Closed(error.0));
+                    return (events, Vec::new());
+                }
+            }
+        }
+    }
+    (events, buffer)
+}
+
+/// Every request in `pieces` and what is left at the end.
+pub(crate) fn memcached_requests(
+    pieces: &[&[u8]],
+    limits: &memcached::Limits,
+) -> (Vec<Event>, Vec<u8>) {
+    let mut parser = memcached::Parser::default();
+    let (mut events, mut buffer, mut spans) = (Vec::new(), Vec::new(), Vec::new());
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            spans.clear();
+            let step = parser.parse(&buffer, limits, &mut spans);
+            let (event, taken) = match step {
+                memcached::Step::Incomplete => break,
+                memcached::Step::Request { consumed, quiet } => {
+                    let arguments = arguments(&buffer, &spans, consumed);
+                    (if quiet { Event::Quiet } else { Event::Request }(arguments), consumed)
+                }
+                memcached::Step::Reject { reply, close: true, .. } => {
+                    events.push(Event::Closed(reply.to_owned()));
+                    return (events, Vec::new());
+                }
+                memcached::Step::Reject { consumed, reply, close: false } => {
+                    (Event::Refused(reply, arguments(&buffer, &spans, consumed)), consumed)
+                }
+            };
+            assert!(0 < taken && taken <= buffer.len(), "a step takes bytes");
+            // A refused block is swallowed as it comes, which says nothing.
+            if event != Event::Refused("", Vec::new()) {
+                events.push(event);
+            }
+            buffer.drain(..taken);
+        }
+        assert!(spans.is_empty(), "a partial request leaves no span");
+    }
+    (events, buffer)
+}
+
+/// The lengths of replies, then how much is left at the end or where the malformed one starts.
+pub(crate) type Found = (Vec<usize>, Result<usize, MalformedReply>);
+
+/// The length of every reply in `pieces` that `next` finds.
+pub(crate) fn replies(
+    pieces: &[&[u8]],
+    mut next: impl FnMut(&[u8]) -> Result<Option<usize>, MalformedReply>,
+) -> Found {
+    let (mut lengths, mut buffer) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            match next(&buffer) {
+                Ok(Some(len)) => {
+                    assert!(0 < len && len <= buffer.len(), "a reply takes bytes");
+                    lengths.push(len);
+                    buffer.drain(..len);
+                }
+                Ok(None) => break,
+                Err(error) => return (lengths, Err(error)),
+            }
+        }
+    }
+    (lengths, Ok(buffer.len()))
+}
