@@ -1,9 +1,11 @@
 //! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
 
 use crate::counters::Counters;
+use crate::door::Door;
 use crate::entry::EntryView;
 use crate::key::Key;
 use crate::latch::Held;
+use crate::reclaim::Garbage;
 use crate::shard::Shard;
 use crate::slot::Slot;
 use crate::store::Store;
@@ -45,23 +47,28 @@ impl<'a> Database<'a> {
 
     /// Runs `work` on a key's place, its latch held.
     pub(crate) fn write<R>(&self, key: Key<'_>, work: impl FnOnce(&mut Slot<'_>) -> R) -> R {
-        let mut garbage = Vec::new();
+        let mut garbage = Garbage::default();
         let mut held = self.store.latch_of(key).lock();
-        let (mut slot, expired) = Slot::open(&mut held, self.index, key, self.now_ms, &mut garbage);
+        let door = self.store.word.read();
+        let (mut slot, expired) =
+            Slot::open(&mut held, self.index, door, key, self.now_ms, &mut garbage);
         self.counters.expired.add(u64::from(expired));
         let result = work(&mut slot);
         drop(held);
-        drop(garbage);
+        self.store.reclaimer.free(garbage);
         result
     }
 
     /// Shows `look` what stands under a key, its latch held; counts a hit or a miss.
     pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
-        self.write(key, |slot| {
-            let entry = slot.entry();
-            self.count_lookup(entry.is_some());
-            look(entry)
-        })
+        let held = self.store.latch_of(key).lock();
+        let entry = held
+            .table(self.index)
+            .and_then(|table| table.entry(table.find(key)?))
+            .filter(|entry| entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms));
+        self.count_lookup(entry.is_some());
+        // SAFETY: the latch is held while `look` runs.
+        look(entry.map(|entry| unsafe { EntryView::new(entry) }))
     }
 
     /// Runs `work` with the latches of all `keys` held, taken in ascending order; it may open the
@@ -74,15 +81,16 @@ impl<'a> Database<'a> {
         let mut shards: Vec<usize> = keys.iter().map(|key| self.store.shard_of(*key)).collect();
         shards.sort_unstable();
         shards.dedup();
-        let held = shards
+        let held: Vec<_> = shards
             .iter()
             .filter_map(|shard| Some((*shard, self.store.shards.get(*shard)?.lock())))
             .collect();
-        let mut slots = Slots { database: *self, held, garbage: Vec::new() };
+        let door = self.store.word.read();
+        let mut slots = Slots { database: *self, held, door, garbage: Garbage::default() };
         let result = work(&mut slots);
         let Slots { held, garbage, .. } = slots;
         drop(held);
-        drop(garbage);
+        self.store.reclaimer.free(garbage);
         result
     }
 
@@ -95,7 +103,8 @@ impl<'a> Database<'a> {
 pub(crate) struct Slots<'a> {
     database: Database<'a>,
     held: Vec<(usize, Held<'a, Shard>)>,
-    garbage: Vec<crate::entry::Record>,
+    door: Door,
+    garbage: Garbage,
 }
 
 impl Slots<'_> {
@@ -107,7 +116,7 @@ impl Slots<'_> {
         #[expect(clippy::expect_used, reason = "a key that was not locked is a bug of the caller")]
         let (_, held) = place.ok().and_then(|at| self.held.get_mut(at)).expect("a locked shard");
         let (mut slot, expired) =
-            Slot::open(held, database.index, key, database.now_ms, &mut self.garbage);
+            Slot::open(held, database.index, self.door, key, database.now_ms, &mut self.garbage);
         database.counters.expired.add(u64::from(expired));
         work(&mut slot)
     }

@@ -1,132 +1,371 @@
-//! What is stored under a key: its value and, where it has them, expiry, memcached flags and CAS.
+//! One allocation per key: a header of eight bytes, what this entry has, its key, its value.
+//!
+//! ```text
+//!   63        48 47     40 39          16 15 14 13        8 7        0
+//!  +------------+---------+--------------+-----+-----------+----------+
+//!  | value len  | key len | access clock |epoch|   flags   | encoding |  header
+//!  +------------+---------+--------------+-----+-----------+----------+
+//!  | value len (32)       | key len (32)                              |  if LONG
+//!  +----------------------+-------------------------------------------+
+//!  | expiry, ms since 1970                                            |  if EXPIRY
+//!  +------------------------------------------------------------------+
+//!  | CAS number                                                       |  if CAS
+//!  +------------------+-----------------------------------------------+
+//!  | client flags (32)|  if FLAGS
+//!  +------------------+-----------------+-----------------------------+
+//!  | key              | value           |  bytes | i64 | pointer to a rope
+//!  +------------------+-----------------+
+//! ```
+//!
+//! An entry is read and written only under its shard's latch, so it may be moved at any time that
+//! the latch is held.
 
-use crate::rope::{CHUNK_BYTES, Rope};
+use crate::rope::Rope;
+use crate::value::{Attributes, Encoding, Kind, NewValue, Value};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
 
-/// The type of a value, by the name that TYPE gives it.
+const EXPIRY: u64 = 1 << 8;
+const CAS: u64 = 1 << 9;
+const FLAGS: u64 = 1 << 10;
+const LONG: u64 = 1 << 11;
+const ON_HEAP: u64 = 1 << 12;
+const EPOCH_SHIFT: u32 = 14;
+const EPOCH: u64 = 0b11 << EPOCH_SHIFT;
+const ACCESS_SHIFT: u32 = 16;
+const ACCESS: u64 = 0xff_ffff << ACCESS_SHIFT;
+const KEY_LEN_SHIFT: u32 = 40;
+const VALUE_LEN_SHIFT: u32 = 48;
+const HEADER_BYTES: usize = 8;
+
+/// The first byte of a block that holds no entry; no [`Encoding`] has this number.
+pub(crate) const FREE: u8 = 0xff;
+
+/// Bytes that the value of an integer or the pointer to a rope takes.
+const WORD_BYTES: usize = 8;
+
+/// An entry's place in memory. Copying it copies no entry: whoever unlinks one frees it, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A string, of whatever encoding.
-    String,
-}
+pub(crate) struct Entry(NonNull<u8>);
 
-impl Kind {
-    /// Redis' name for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::String => "string",
-        }
-    }
-}
-
-/// A value as a reader sees it, for as long as the latch is held.
+/// What an entry's size depends on.
 #[derive(Clone, Copy, Debug)]
-pub enum Value<'a> {
-    /// A string in one piece.
-    Bytes(&'a [u8]),
-    /// A string that is the canonical spelling of an integer.
-    Int(i64),
-    /// A long string.
-    Rope(&'a Rope),
+pub(crate) struct Shape {
+    header: u64,
+    key_len: usize,
+    value_len: usize,
 }
 
-impl Value<'_> {
-    /// Length of the string in bytes.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        match self {
-            Value::Bytes(bytes) => bytes.len(),
-            Value::Int(value) => itoa::Buffer::new().format(*value).len(),
-            Value::Rope(rope) => rope.len(),
+impl Shape {
+    /// The shape of an entry of this key, value and attributes.
+    pub(crate) fn new(key: &[u8], value: &NewValue<'_>, attributes: &Attributes) -> Self {
+        let value_len = match value {
+            NewValue::Bytes(bytes) => bytes.len(),
+            NewValue::Int(_) | NewValue::Rope(_) => WORD_BYTES,
+        };
+        let mut header = value.encoding() as u64;
+        let mut flag = |present: bool, flag: u64| header |= if present { flag } else { 0 };
+        flag(attributes.expire_at_ms.is_some(), EXPIRY);
+        flag(attributes.cas.is_some(), CAS);
+        flag(attributes.flags != 0, FLAGS);
+        let long = key.len() > 0xff || value_len > 0xffff;
+        flag(long, LONG);
+        if !long {
+            header |= (key.len() as u64) << KEY_LEN_SHIFT | (value_len as u64) << VALUE_LEN_SHIFT;
         }
+        Shape { header, key_len: key.len(), value_len }
     }
 
-    /// Whether the string is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Size in bytes, unrounded.
+    pub(crate) fn bytes(&self) -> usize {
+        key_offset(self.header) + self.key_len + self.value_len
     }
+}
 
-    /// Hands the string to `take` in one piece, assembling it first if it lies in several.
-    pub fn with_bytes<R>(&self, take: impl FnOnce(&[u8]) -> R) -> R {
-        match self {
-            Value::Bytes(bytes) => take(bytes),
-            Value::Int(value) => take(itoa::Buffer::new().format(*value).as_bytes()),
-            Value::Rope(rope) => {
-                let mut bytes = Vec::with_capacity(rope.len());
-                rope.copy_range(0..rope.len(), &mut bytes);
-                take(&bytes)
+fn key_offset(header: u64) -> usize {
+    let words = u64::count_ones(header & (LONG | EXPIRY | CAS)) as usize;
+    HEADER_BYTES + words * WORD_BYTES + if header & FLAGS == 0 { 0 } else { 4 }
+}
+
+const fn expiry_offset(header: u64) -> usize {
+    HEADER_BYTES + if header & LONG == 0 { 0 } else { WORD_BYTES }
+}
+
+const fn cas_offset(header: u64) -> usize {
+    expiry_offset(header) + if header & EXPIRY == 0 { 0 } else { WORD_BYTES }
+}
+
+const fn flags_offset(header: u64) -> usize {
+    cas_offset(header) + if header & CAS == 0 { 0 } else { WORD_BYTES }
+}
+
+impl Entry {
+    /// Writes a new entry of `shape` into `memory`; a rope moves into it.
+    ///
+    /// # Safety
+    /// `memory` is aligned to 8, has room for `shape.bytes()`, and is the caller's to write. The
+    /// shape was made from this key, value and attributes.
+    pub(crate) unsafe fn write(
+        memory: NonNull<u8>,
+        on_heap: bool,
+        shape: &Shape,
+        key: &[u8],
+        value: NewValue<'_>,
+        attributes: &Attributes,
+    ) -> Entry {
+        let header = shape.header | if on_heap { ON_HEAP } else { 0 };
+        let entry = Entry(memory);
+        // SAFETY: every offset lies within the shape's bytes, and the caller gave us those.
+        unsafe {
+            entry.set_header(header);
+            if header & LONG != 0 {
+                entry.put::<u32>(HEADER_BYTES, shape.key_len as u32);
+                entry.put::<u32>(HEADER_BYTES + 4, shape.value_len as u32);
+            }
+            if let Some(at_ms) = attributes.expire_at_ms {
+                entry.put::<u64>(expiry_offset(header), at_ms);
+            }
+            if let Some(cas) = attributes.cas {
+                entry.put::<u64>(cas_offset(header), cas);
+            }
+            if header & FLAGS != 0 {
+                entry.put::<u32>(flags_offset(header), attributes.flags);
+            }
+            let at = key_offset(header);
+            entry.copy_in(at, key);
+            let at = at + key.len();
+            match value {
+                NewValue::Bytes(bytes) => entry.copy_in(at, bytes),
+                NewValue::Int(value) => entry.put::<i64>(at, value),
+                NewValue::Rope(rope) => entry.put::<*mut Rope>(at, Box::into_raw(Box::new(rope))),
             }
         }
+        entry
     }
-}
 
-/// A value on its way into the store.
-#[derive(Debug)]
-pub(crate) enum NewValue<'a> {
-    Bytes(&'a [u8]),
-    Int(i64),
-    Rope(Rope),
-}
+    /// An entry from the pointer that [`Entry::pointer`] gave.
+    pub(crate) fn from_pointer(pointer: NonNull<u8>) -> Self {
+        Entry(pointer)
+    }
 
-impl<'a> NewValue<'a> {
-    /// Chooses the form for a string; what is long is copied here, before any latch is taken.
-    pub(crate) fn from_bytes(bytes: &'a [u8]) -> Self {
-        if bytes.len() > CHUNK_BYTES {
-            NewValue::Rope(Rope::from_bytes(bytes))
-        } else {
-            NewValue::Bytes(bytes)
+    pub(crate) fn pointer(self) -> NonNull<u8> {
+        self.0
+    }
+
+    /// Size in bytes, unrounded.
+    pub(crate) fn bytes(self) -> usize {
+        let header = self.header();
+        key_offset(header) + self.key_len() + self.value_len()
+    }
+
+    /// Whether its memory came from the general allocator.
+    pub(crate) fn on_heap(self) -> bool {
+        self.header() & ON_HEAP != 0
+    }
+
+    /// Notes where its memory came from, after it was moved.
+    pub(crate) fn set_on_heap(self, on_heap: bool) {
+        self.set_header(self.header() & !ON_HEAP | if on_heap { ON_HEAP } else { 0 });
+    }
+
+    /// The two bits of the epoch in which it was last changed.
+    pub(crate) fn epoch(self) -> u8 {
+        ((self.header() & EPOCH) >> EPOCH_SHIFT) as u8
+    }
+
+    pub(crate) fn set_epoch(self, epoch: u8) {
+        let bits = u64::from(epoch) << EPOCH_SHIFT & EPOCH;
+        self.set_header(self.header() & !EPOCH | bits);
+    }
+
+    /// The 24 bits in which eviction notes accesses.
+    pub(crate) fn access(self) -> u32 {
+        ((self.header() & ACCESS) >> ACCESS_SHIFT) as u32
+    }
+
+    pub(crate) fn set_access(self, access: u32) {
+        let bits = u64::from(access) << ACCESS_SHIFT & ACCESS;
+        self.set_header(self.header() & !ACCESS | bits);
+    }
+
+    /// Moves the expiry of an entry that has one; its shape stays.
+    pub(crate) fn replace_expiry(self, at_ms: u64) {
+        let header = self.header();
+        debug_assert!(header & EXPIRY != 0, "the entry has room for an expiry");
+        // SAFETY: the entry has an expiry, so the offset lies within it.
+        unsafe { self.put::<u64>(expiry_offset(header), at_ms) };
+    }
+
+    /// Changes the value of an entry that is an integer.
+    pub(crate) fn replace_int(self, value: i64) {
+        debug_assert!(self.encoding() == Encoding::Int as u8, "the entry is an integer");
+        // SAFETY: an integer's value takes a word behind the key.
+        unsafe { self.put::<i64>(key_offset(self.header()) + self.key_len(), value) };
+    }
+
+    /// The rope of an entry that has one.
+    ///
+    /// # Safety
+    /// The latch is held exclusively for `'a`, and nothing else borrows the rope.
+    pub(crate) unsafe fn rope_mut<'a>(self) -> Option<&'a mut Rope> {
+        if self.encoding() != Encoding::Rope as u8 {
+            return None;
+        }
+        let at = key_offset(self.header()) + self.key_len();
+        // SAFETY: such an entry holds the pointer of a box that it owns; the caller vouches for
+        // the exclusive borrow.
+        unsafe { Some(&mut *self.peek::<*mut Rope>(at)) }
+    }
+
+    /// Takes the rope out of an entry that is about to be freed or overwritten.
+    ///
+    /// # Safety
+    /// The entry is never read again.
+    pub(crate) unsafe fn take_rope(self) -> Option<Box<Rope>> {
+        if self.encoding() != Encoding::Rope as u8 {
+            return None;
+        }
+        let at = key_offset(self.header()) + self.key_len();
+        // SAFETY: the pointer came from a box and is given up by the caller's promise.
+        unsafe { Some(Box::from_raw(self.peek::<*mut Rope>(at))) }
+    }
+
+    /// The key, for as long as the caller holds the latch.
+    ///
+    /// # Safety
+    /// The entry is neither freed, moved nor overwritten during `'a`.
+    #[inline]
+    pub(crate) unsafe fn key<'a>(self) -> &'a [u8] {
+        // SAFETY: the key lies at this offset; the caller vouches for the lifetime.
+        unsafe {
+            let start = self.0.add(key_offset(self.header()));
+            std::slice::from_raw_parts(start.as_ptr(), self.key_len())
         }
     }
-}
 
-/// What an entry has beside its value.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Attributes {
-    /// When it expires, in milliseconds since 1970.
-    pub(crate) expire_at_ms: Option<u64>,
-    /// memcached's client flags.
-    pub(crate) flags: u32,
-    /// memcached's unique number of this version; absent until a `gets` asks for it.
-    pub(crate) cas: Option<u64>,
+    pub(crate) fn expire_at_ms(self) -> Option<u64> {
+        let header = self.header();
+        // SAFETY: the flag says that the expiry is there.
+        (header & EXPIRY != 0).then(|| unsafe { self.peek(expiry_offset(header)) })
+    }
+
+    fn cas(self) -> Option<u64> {
+        let header = self.header();
+        // SAFETY: the flag says that the number is there.
+        (header & CAS != 0).then(|| unsafe { self.peek(cas_offset(header)) })
+    }
+
+    fn client_flags(self) -> u32 {
+        let header = self.header();
+        // SAFETY: the flag says that the client flags are there.
+        if header & FLAGS == 0 { 0 } else { unsafe { self.peek(flags_offset(header)) } }
+    }
+
+    pub(crate) fn attributes(self) -> Attributes {
+        Attributes {
+            expire_at_ms: self.expire_at_ms(),
+            flags: self.client_flags(),
+            cas: self.cas(),
+        }
+    }
+
+    pub(crate) fn encoding(self) -> u8 {
+        self.header() as u8
+    }
+
+    fn key_len(self) -> usize {
+        let header = self.header();
+        if header & LONG == 0 {
+            return (header >> KEY_LEN_SHIFT & 0xff) as usize;
+        }
+        // SAFETY: a long entry keeps its lengths behind the header.
+        unsafe { self.peek::<u32>(HEADER_BYTES) as usize }
+    }
+
+    fn value_len(self) -> usize {
+        let header = self.header();
+        if header & LONG == 0 {
+            return (header >> VALUE_LEN_SHIFT) as usize;
+        }
+        // SAFETY: a long entry keeps its lengths behind the header.
+        unsafe { self.peek::<u32>(HEADER_BYTES + 4) as usize }
+    }
+
+    #[inline]
+    fn header(self) -> u64 {
+        // SAFETY: an entry is aligned to 8 and begins with its header.
+        unsafe { self.0.cast::<u64>().read() }
+    }
+
+    #[inline]
+    fn set_header(self, header: u64) {
+        // SAFETY: as in `header`; only the latch's holder writes.
+        unsafe { self.0.cast::<u64>().write(header) };
+    }
+
+    /// # Safety
+    /// A `T` was written at this offset.
+    unsafe fn peek<T: Copy>(self, offset: usize) -> T {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.add(offset).cast::<T>().read_unaligned() }
+    }
+
+    /// # Safety
+    /// The entry has room for a `T` at this offset.
+    unsafe fn put<T>(self, offset: usize, value: T) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.add(offset).cast::<T>().write_unaligned(value) };
+    }
+
+    /// # Safety
+    /// The entry has room for `bytes` at this offset, and `bytes` lies outside the entry.
+    unsafe fn copy_in(self, offset: usize, bytes: &[u8]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = self.0.add(offset).as_ptr();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+    }
 }
 
 /// An entry as a reader sees it, for as long as the latch is held.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryView<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) record: &'a Record,
-}
-
-/// An entry as it is kept.
-#[derive(Debug)]
-pub(crate) struct Record {
-    pub(crate) value: Stored,
-    pub(crate) attributes: Attributes,
-}
-
-/// A value as it is kept.
-#[derive(Debug)]
-pub(crate) enum Stored {
-    Bytes(Box<[u8]>),
-    Int(i64),
-    Rope(Rope),
+    entry: Entry,
+    latch: PhantomData<&'a ()>,
 }
 
 impl<'a> EntryView<'a> {
+    /// # Safety
+    /// The entry is neither freed, moved nor changed during `'a`.
+    pub(crate) unsafe fn new(entry: Entry) -> Self {
+        EntryView { entry, latch: PhantomData }
+    }
+
     /// The key.
     #[must_use]
     pub fn key(&self) -> &'a [u8] {
-        self.key
+        // SAFETY: promised when the view was made.
+        unsafe { self.entry.key() }
     }
 
     /// The value.
     #[must_use]
+    #[inline]
     pub fn value(&self) -> Value<'a> {
-        match &self.record.value {
-            Stored::Bytes(bytes) => Value::Bytes(bytes),
-            Stored::Int(value) => Value::Int(*value),
-            Stored::Rope(rope) => Value::Rope(rope),
+        let entry = self.entry;
+        let at = key_offset(entry.header()) + entry.key_len();
+        // SAFETY: the encoding says what lies behind the key; the borrow was promised when the
+        // view was made.
+        unsafe {
+            match entry.encoding() {
+                code if code == Encoding::Bytes as u8 => {
+                    let start = entry.0.add(at).as_ptr();
+                    Value::Bytes(std::slice::from_raw_parts(start, entry.value_len()))
+                }
+                code if code == Encoding::Int as u8 => Value::Int(entry.peek(at)),
+                _ => Value::Rope(&*entry.peek::<*mut Rope>(at)),
+            }
         }
     }
 
@@ -139,18 +378,71 @@ impl<'a> EntryView<'a> {
     /// When it expires, in milliseconds since 1970; `None` for never.
     #[must_use]
     pub fn expire_at_ms(&self) -> Option<u64> {
-        self.record.attributes.expire_at_ms
+        self.entry.expire_at_ms()
     }
 
     /// memcached's client flags.
     #[must_use]
     pub fn flags(&self) -> u32 {
-        self.record.attributes.flags
+        self.entry.client_flags()
     }
 
     /// memcached's unique number of this version, if a `gets` has asked for one.
     #[must_use]
     pub fn cas(&self) -> Option<u64> {
-        self.record.attributes.cas
+        self.entry.cas()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn new_value(choice: u8, bytes: &[u8]) -> NewValue<'_> {
+        match choice % 3 {
+            0 => NewValue::Bytes(bytes),
+            1 => NewValue::Int(bytes.len() as i64 - 7),
+            _ => NewValue::Rope(Rope::from_bytes(bytes)),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            key in proptest::collection::vec(any::<u8>(), 0..300),
+            bytes in proptest::collection::vec(any::<u8>(), 0..300),
+            choice: u8,
+            expire_at_ms: Option<u64>,
+            flags in prop_oneof![Just(0_u32), any::<u32>()],
+            cas: Option<u64>,
+        ) {
+            let attributes = Attributes { expire_at_ms, flags, cas };
+            let shape = Shape::new(&key, &new_value(choice, &bytes), &attributes);
+            let mut memory = vec![0xee_u64; shape.bytes().div_ceil(8)];
+            let start = NonNull::new(memory.as_mut_ptr().cast::<u8>()).unwrap();
+            // SAFETY: the vector is aligned to 8 and large enough.
+            let entry = unsafe {
+                Entry::write(start, true, &shape, &key, new_value(choice, &bytes), &attributes)
+            };
+            entry.set_access(0x12_3456);
+            entry.set_epoch(2);
+            // SAFETY: the entry stays where it is while the view lives.
+            let view = unsafe { EntryView::new(entry) };
+            prop_assert_eq!(view.key(), &key[..]);
+            let text = new_value(choice, &bytes);
+            let text = match &text {
+                NewValue::Bytes(bytes) => bytes.to_vec(),
+                NewValue::Int(value) => value.to_string().into_bytes(),
+                NewValue::Rope(_) => bytes.clone(),
+            };
+            prop_assert_eq!(view.value().with_bytes(<[u8]>::to_vec), text);
+            prop_assert_eq!(view.expire_at_ms(), expire_at_ms);
+            prop_assert_eq!((view.flags(), view.cas()), (flags, cas));
+            prop_assert_eq!((entry.access(), entry.epoch()), (0x12_3456, 2));
+            prop_assert_eq!((entry.bytes(), entry.on_heap()), (shape.bytes(), true));
+            // SAFETY: the entry is not read again.
+            drop(unsafe { entry.take_rope() });
+        }
     }
 }

@@ -23,16 +23,26 @@ impl<'a> Key<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hasher {
     seed: (u64, u64),
+    /// The bits that differ between keys, for tests of what happens when too few do.
+    #[cfg(test)]
+    pub(crate) mask: u64,
 }
 
 impl Hasher {
     pub(crate) fn new(seed: u128) -> Self {
-        Hasher { seed: ((seed >> 64) as u64, seed as u64) }
+        Hasher {
+            seed: ((seed >> 64) as u64, seed as u64),
+            #[cfg(test)]
+            mask: u64::MAX,
+        }
     }
 
     pub(crate) fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
         let mut hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
         hasher.write(bytes);
-        Key { bytes, hash: hasher.finish() }
+        let hash = hasher.finish();
+        #[cfg(test)]
+        let hash = hash & self.mask;
+        Key { bytes, hash }
     }
 }

@@ -8,21 +8,34 @@
 mod clock;
 mod counters;
 mod database;
+mod door;
 mod entry;
+mod expire;
 mod key;
 mod latch;
 mod number;
+mod pages;
+mod placement;
+mod reclaim;
 mod rope;
+mod segment;
 mod shard;
+mod slab;
 mod slot;
 mod store;
+mod table;
+#[cfg(test)]
+mod tests;
 pub mod types;
+mod value;
 
 pub use clock::Clock;
 pub use counters::{Counter, Counters, Totals};
 pub use database::Database;
-pub use entry::{EntryView, Kind, Value};
+pub use entry::EntryView;
+pub use expire::Expirer;
 pub use key::Key;
 pub use number::{parse_i64, parse_u64};
 pub use rope::Rope;
 pub use store::{Options, Scope, Store};
+pub use value::{Kind, Value};

@@ -1,28 +1,44 @@
 //! One part of the keyspace: the tables of every database over one range of hashes.
 
-use crate::entry::Record;
-use std::collections::BTreeMap;
-
-/// The entries of one database in one shard, in hash order.
-pub(crate) type Table = BTreeMap<(u64, Box<[u8]>), Record>;
+use crate::pages::PagePool;
+use crate::table::{Locator, Table};
+use std::sync::Arc;
 
 /// What one latch guards.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shard {
-    /// By database; allocated when first used.
-    pub(crate) tables: Vec<Table>,
+    locator: Locator,
+    pool: Arc<PagePool>,
+    /// By database, as far as the highest that was ever used.
+    tables: Vec<Table>,
     /// The last CAS number given out here. Numbers are unique per key, which is all that a client
     /// can compare.
-    pub(crate) last_cas: u64,
+    last_cas: u64,
 }
 
 impl Shard {
-    /// The table of database `index`, made if it is not there.
-    pub(crate) fn table(&mut self, index: usize) -> &mut Table {
-        if self.tables.len() <= index {
-            self.tables.resize_with(index + 1, Table::new);
+    pub(crate) fn new(locator: Locator, pool: Arc<PagePool>) -> Self {
+        Shard { locator, pool, tables: Vec::new(), last_cas: 0 }
+    }
+
+    /// The table of a database, if anything was ever stored there.
+    #[inline]
+    pub(crate) fn table(&self, database: usize) -> Option<&Table> {
+        self.tables.get(database)
+    }
+
+    /// The table of a database, made if it is not there, and the last CAS number.
+    pub(crate) fn table_mut(&mut self, database: usize) -> (&mut Table, &mut u64) {
+        while self.tables.len() <= database {
+            self.tables.push(Table::new(self.locator, Arc::clone(&self.pool)));
         }
         #[expect(clippy::indexing_slicing, reason = "the table was made just above")]
-        &mut self.tables[index]
+        let table = &mut self.tables[database];
+        (table, &mut self.last_cas)
+    }
+
+    /// Every database's table, in order.
+    pub(crate) fn tables_mut(&mut self) -> &mut [Table] {
+        &mut self.tables
     }
 }

@@ -1,18 +1,24 @@
-//! The door: a key's place in its shard while the latch is held, and the only way to change what
-//! stands there.
+//! A key's place in its shard while the latch is held: what stands there, and the changes that
+//! types are made of. Every one of them passes the door.
 
-use crate::entry::{Attributes, EntryView, NewValue, Record, Stored};
+use crate::door::Door;
+use crate::entry::{Entry, EntryView};
 use crate::key::Key;
+use crate::reclaim::Garbage;
 use crate::shard::Shard;
+use crate::table::{Place, Table};
+use crate::value::{Attributes, Encoding, NewValue};
 
 /// A key's place, occupied or vacant. What has expired has been removed before a slot is handed
 /// out.
 #[derive(Debug)]
 pub(crate) struct Slot<'a> {
-    shard: &'a mut Shard,
-    database: usize,
+    table: &'a mut Table,
+    last_cas: &'a mut u64,
+    door: Door,
     key: Key<'a>,
-    garbage: &'a mut Vec<Record>,
+    place: Option<Place>,
+    garbage: &'a mut Garbage,
 }
 
 impl<'a> Slot<'a> {
@@ -20,82 +26,132 @@ impl<'a> Slot<'a> {
     pub(crate) fn open(
         shard: &'a mut Shard,
         database: usize,
+        door: Door,
         key: Key<'a>,
         now_ms: u64,
-        garbage: &'a mut Vec<Record>,
+        garbage: &'a mut Garbage,
     ) -> (Self, bool) {
-        let mut slot = Slot { shard, database, key, garbage };
-        let due =
-            slot.entry().and_then(|entry| entry.expire_at_ms()).is_some_and(|at| at <= now_ms);
-        if due {
+        let (table, last_cas) = shard.table_mut(database);
+        let place = table.find(key);
+        let mut slot = Slot { table, last_cas, door, key, place, garbage };
+        let expires = slot.occupant().and_then(|(_, entry)| entry.expire_at_ms());
+        let expired = expires.is_some_and(|at_ms| at_ms <= now_ms);
+        if expired {
             slot.remove();
         }
-        (slot, due)
+        (slot, expired)
     }
 
     /// What stands here.
     pub(crate) fn entry(&self) -> Option<EntryView<'_>> {
-        let table = self.shard.tables.get(self.database)?;
-        let (key, record) = table.get_key_value(&(self.key.hash, Box::from(self.key.bytes)))?;
-        Some(EntryView { key: &key.1, record })
+        // SAFETY: changing the entry takes the slot exclusively, which ends this borrow.
+        self.occupant().map(|(_, entry)| unsafe { EntryView::new(entry) })
     }
 
     /// Puts an entry here, in place of whatever stood here.
     pub(crate) fn put(&mut self, value: NewValue<'_>, attributes: Attributes) {
-        let value = match value {
-            NewValue::Bytes(bytes) => Stored::Bytes(bytes.into()),
-            NewValue::Int(value) => Stored::Int(value),
-            NewValue::Rope(rope) => Stored::Rope(rope),
-        };
-        let key = (self.key.hash, self.key.bytes.into());
-        let record = Record { value, attributes };
-        self.garbage.extend(self.shard.table(self.database).insert(key, record));
+        match self.occupant() {
+            None => {
+                self.place = Some(self.table.insert(self.door, self.key, value, &attributes));
+            }
+            Some((mut place, entry)) => {
+                let old = self.door.before_mutate(entry);
+                let (door, key) = (self.door, self.key);
+                let rope = self.table.replace(door, &mut place, old, key, value, &attributes);
+                self.place = Some(place);
+                self.garbage.add(rope);
+            }
+        }
     }
 
     /// Empties the place; whether there was anything.
     pub(crate) fn remove(&mut self) -> bool {
-        let key = (self.key.hash, Box::from(self.key.bytes));
-        let removed = self.shard.table(self.database).remove(&key);
-        let found = removed.is_some();
-        self.garbage.extend(removed);
-        found
+        let Some((place, entry)) = self.occupant() else { return false };
+        let entry = self.door.before_mutate(entry);
+        self.garbage.add(self.table.remove(place, entry));
+        self.place = None;
+        true
     }
 
     /// Changes when the entry expires.
     pub(crate) fn set_expiry(&mut self, expire_at_ms: Option<u64>) {
-        if let Some(record) = self.record() {
-            record.attributes.expire_at_ms = expire_at_ms;
+        let Some((place, entry)) = self.occupant() else { return };
+        let attributes = entry.attributes();
+        match (attributes.expire_at_ms, expire_at_ms) {
+            (None, None) => {}
+            (Some(_), Some(at_ms)) => {
+                let entry = self.door.before_mutate(entry);
+                self.table.move_expiry(place, entry, at_ms);
+            }
+            _ => self.reshape(Attributes { expire_at_ms, ..attributes }),
         }
     }
 
     /// Changes the value and keeps expiry and flags; the version becomes another.
     pub(crate) fn set_value(&mut self, value: NewValue<'_>) {
-        let Some(entry) = self.entry() else { return };
-        let attributes = Attributes { cas: None, ..entry.record.attributes };
-        self.put(value, attributes);
+        let Some((_, entry)) = self.occupant() else { return };
+        let attributes = entry.attributes();
+        match value {
+            NewValue::Int(value)
+                if entry.encoding() == Encoding::Int as u8 && attributes.cas.is_none() =>
+            {
+                self.door.before_mutate(entry).entry().replace_int(value);
+            }
+            value => self.put(value, Attributes { cas: None, ..attributes }),
+        }
     }
 
     /// Appends to a string, whose expiry and flags stay; the version becomes another.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
-        let Some(record) = self.record() else { return };
-        record.attributes.cas = None;
-        if let Stored::Rope(rope) = &mut record.value {
-            return rope.append(bytes);
+        let Some((_, entry)) = self.occupant() else { return };
+        let attributes = entry.attributes();
+        if entry.encoding() == Encoding::Rope as u8 {
+            if attributes.cas.is_some() {
+                self.reshape(Attributes { cas: None, ..attributes });
+            }
+            let Some((_, entry)) = self.occupant() else { return };
+            let entry = self.door.before_mutate(entry).entry();
+            // SAFETY: the slot is borrowed exclusively and nothing else refers to the rope.
+            if let Some(rope) = unsafe { entry.rope_mut() } {
+                rope.append(bytes);
+            }
+        } else if let Some(view) = self.entry() {
+            let whole = view.value().with_bytes(|old| [old, bytes].concat());
+            self.set_value(NewValue::from_bytes(&whole));
         }
-        let Some(entry) = self.entry() else { return };
-        let whole = entry.value().with_bytes(|old| [old, bytes].concat());
-        self.set_value(NewValue::from_bytes(&whole));
     }
 
     /// The number of the entry's version, given to it now if it has none.
     pub(crate) fn ensure_cas(&mut self) -> u64 {
-        self.shard.last_cas += 1;
-        let next = self.shard.last_cas;
-        self.record().map_or(0, |record| *record.attributes.cas.get_or_insert(next))
+        let Some((_, entry)) = self.occupant() else { return 0 };
+        let attributes = entry.attributes();
+        attributes.cas.unwrap_or_else(|| {
+            *self.last_cas += 1;
+            let cas = *self.last_cas;
+            self.reshape(Attributes { cas: Some(cas), ..attributes });
+            cas
+        })
     }
 
-    fn record(&mut self) -> Option<&mut Record> {
-        let key = (self.key.hash, Box::from(self.key.bytes));
-        self.shard.tables.get_mut(self.database)?.get_mut(&key)
+    /// Gives the entry other attributes, which changes its size; the value stays.
+    fn reshape(&mut self, attributes: Attributes) {
+        let Some(view) = self.entry() else { return };
+        match view.value() {
+            // A copy, since the entry may be written anew where it lies.
+            crate::Value::Bytes(bytes) => {
+                let bytes = bytes.to_vec();
+                self.put(NewValue::Bytes(&bytes), attributes);
+            }
+            crate::Value::Int(value) => self.put(NewValue::Int(value), attributes),
+            crate::Value::Rope(rope) => {
+                let rope = rope.clone();
+                self.put(NewValue::Rope(rope), attributes);
+            }
+        }
+    }
+
+    fn occupant(&self) -> Option<(Place, Entry)> {
+        let place = self.place?;
+        Some((place, self.table.entry(place)?))
     }
 }

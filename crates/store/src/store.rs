@@ -3,9 +3,14 @@
 use crate::clock::Clock;
 use crate::counters::{Counters, Totals};
 use crate::database::Database;
+use crate::door;
 use crate::key::{Hasher, Key};
 use crate::latch::Latch;
-use crate::shard::{Shard, Table};
+use crate::pages::PagePool;
+use crate::placement::Placement;
+use crate::reclaim::{Garbage, Reclaimer};
+use crate::shard::Shard;
+use crate::table::Locator;
 use std::sync::Arc;
 
 /// How a store is made.
@@ -42,8 +47,12 @@ pub enum Scope {
 #[derive(Debug)]
 pub struct Store {
     pub(crate) shards: Box<[Latch<Shard>]>,
-    pub(crate) clock: Clock,
+    pub(crate) word: door::Word,
+    pub(crate) reclaimer: Reclaimer,
+    clock: Clock,
     hasher: Hasher,
+    placement: Placement,
+    pool: Arc<PagePool>,
     databases: usize,
     counters: Vec<Arc<Counters>>,
 }
@@ -52,10 +61,24 @@ impl Store {
     /// An empty store.
     #[must_use]
     pub fn new(options: &Options) -> Self {
+        Store::with_hasher(options, Hasher::new(options.seed))
+    }
+
+    pub(crate) fn with_hasher(options: &Options, hasher: Hasher) -> Self {
+        let placement = Placement::new(options.shards);
+        let pool = Arc::new(PagePool::default());
+        let shard = |range: &_| {
+            let locator = Locator { hasher, range: *range };
+            Latch::new(Shard::new(locator, Arc::clone(&pool)))
+        };
         Store {
-            shards: (0..options.shards).map(|_| Latch::new(Shard::default())).collect(),
+            shards: placement.ranges().iter().map(shard).collect(),
+            word: door::Word::default(),
+            reclaimer: Reclaimer::start(),
             clock: options.clock.clone(),
-            hasher: Hasher::new(options.seed),
+            hasher,
+            placement,
+            pool,
             databases: options.databases,
             counters: (0..options.workers).map(|_| Arc::default()).collect(),
         }
@@ -115,26 +138,44 @@ impl Store {
         Database { store: self, counters, index, now_ms }
     }
 
-    /// Empties databases. Their tables are exchanged for empty ones under the latches; what they
-    /// held is freed by a thread of its own, so that nobody waits for it.
+    /// Empties databases. Their tables are exchanged for empty ones with all latches held; the
+    /// reclaimer frees what they held.
     pub fn flush(&self, scope: Scope) {
+        let mut garbage = Garbage::default();
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
-        let mut detached: Vec<Table> = Vec::new();
         for shard in &mut held {
-            match scope {
-                Scope::All => detached.append(&mut shard.tables),
-                Scope::Database(index) => detached.push(std::mem::take(shard.table(index))),
+            for (index, table) in shard.tables_mut().iter_mut().enumerate() {
+                let meant = scope == Scope::All || scope == Scope::Database(index);
+                if meant && table.len() > 0 {
+                    let empty = table.empty_sibling();
+                    garbage.tables.push(std::mem::replace(table, empty));
+                }
             }
         }
         drop(held);
-        std::thread::spawn(move || drop(detached));
+        self.reclaimer.free(garbage);
     }
 
+    /// Asks the processor for the bucket in which `key` will be looked for.
+    #[inline]
+    pub fn prefetch(&self, database: usize, key: Key<'_>) {
+        if let Some(table) = self.latch_of(key).lock().table(database) {
+            table.prefetch_bucket(key.hash);
+        }
+    }
+
+    /// Bytes of the pages that segments and small entries live in.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.pool.used_bytes()
+    }
+
+    #[inline]
     pub(crate) fn shard_of(&self, key: Key<'_>) -> usize {
-        // The shard is given by the hash's leading bits, so that cursor order is hash order.
-        ((u128::from(key.hash) * self.shards.len() as u128) >> 64) as usize
+        self.placement.shard(key.hash)
     }
 
+    #[inline]
     #[expect(clippy::indexing_slicing, reason = "shard_of answers below the number of shards")]
     pub(crate) fn latch_of(&self, key: Key<'_>) -> &Latch<Shard> {
         &self.shards[self.shard_of(key)]

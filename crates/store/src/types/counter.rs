@@ -4,9 +4,9 @@
 
 use super::Refusal;
 use crate::database::Database;
-use crate::entry::{Attributes, NewValue, Value};
 use crate::key::Key;
 use crate::number::{parse_i64, parse_u64};
+use crate::value::{Attributes, NewValue, Value};
 
 /// The direction of memcached's arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,13 @@
 
 use super::string::Expiry;
 use crate::database::Database;
-use crate::entry::{EntryView, Kind};
+use crate::entry::EntryView;
 use crate::key::Key;
-use std::ops::Bound;
+use crate::latch::Latch;
+use crate::placement::POSITION_BITS;
+use crate::shard::Shard;
+use crate::table::Table;
+use crate::value::Kind;
 
 /// Which expiry times EXPIRE may replace, as its options NX, XX, GT and LT say. A key without one
 /// counts as expiring never, that is last.
@@ -22,6 +26,12 @@ pub struct ExpireWhen {
 
 /// A place in a walk over a database. The walk begins and ends at 0.
 pub type Cursor = u64;
+
+/// A cursor is a shard's number followed by a position: 53 bits at most, so that clients that
+/// keep numbers as doubles lose none.
+const FIRST_OF_SHARD: u64 = 1 << POSITION_BITS;
+/// Buckets that a walk visits before it lets go of the latch for others.
+const BUCKETS_PER_HOLD: usize = 16;
 
 impl Database<'_> {
     /// Removes one key; whether it was there.
@@ -82,23 +92,13 @@ impl Database<'_> {
     /// How many keys the database holds, those that have expired unnoticed included.
     #[must_use]
     pub fn size(&self) -> usize {
-        let sizes = self
-            .store
-            .shards
-            .iter()
-            .map(|latch| latch.lock().tables.get(self.index).map_or(0, |table| table.len()));
-        sizes.sum()
+        self.sum(Table::len)
     }
 
     /// How many keys of the database have an expiry.
     #[must_use]
     pub fn volatile_size(&self) -> usize {
-        let volatile = |shard: &crate::shard::Shard| {
-            shard.tables.get(self.index).map_or(0, |table| {
-                table.values().filter(|record| record.attributes.expire_at_ms.is_some()).count()
-            })
-        };
-        self.store.shards.iter().map(|latch| volatile(&latch.lock())).sum()
+        self.sum(Table::volatile_len)
     }
 
     /// Goes on with a walk from `cursor`, showing `look` about `count` entries, and returns where
@@ -112,28 +112,38 @@ impl Database<'_> {
         count: usize,
         mut look: impl FnMut(EntryView<'_>),
     ) -> Cursor {
-        // The cursor is the leading 48 bits of a hash; entries whose hashes share those are shown
-        // together.
-        let mut from = cursor << 16;
         let mut shown = 0;
-        let first = self.store.shard_of(Key { bytes: &[], hash: from });
-        for latch in self.store.shards.iter().skip(first) {
+        let mut position = cursor & (FIRST_OF_SHARD - 1);
+        let mut shard = (cursor >> POSITION_BITS) as usize;
+        while let Some(latch) = self.store.shards.get(shard) {
             let held = latch.lock();
-            let Some(table) = held.tables.get(self.index) else { continue };
-            for ((hash, key), record) in
-                table.range((Bound::Included((from, Box::default())), Bound::Unbounded))
-            {
-                if shown >= count && hash >> 16 != from >> 16 {
-                    return hash >> 16;
+            let mut next = held.table(self.index).map(|_| position);
+            let mut buckets = 0;
+            while let (Some(at), Some(table)) = (next, held.table(self.index)) {
+                if shown >= count {
+                    return (shard as u64) << POSITION_BITS | at;
                 }
-                from = *hash;
-                if record.attributes.expire_at_ms.is_none_or(|at| at > self.now_ms) {
-                    look(EntryView { key, record });
+                if buckets == BUCKETS_PER_HOLD {
+                    break;
                 }
-                shown += 1;
+                next = table.visit_bucket(at, |entry| {
+                    shown += 1;
+                    if entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms) {
+                        // SAFETY: the latch is held while `look` runs.
+                        look(unsafe { EntryView::new(entry) });
+                    }
+                });
+                buckets += 1;
             }
+            shard += usize::from(next.is_none());
+            position = next.unwrap_or(0);
         }
         0
+    }
+
+    fn sum(&self, measure: impl Fn(&Table) -> usize) -> usize {
+        let of_shard = |latch: &Latch<Shard>| latch.lock().table(self.index).map_or(0, &measure);
+        self.store.shards.iter().map(of_shard).sum()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::Refusal;
 use crate::database::Database;
-use crate::entry::{Attributes, EntryView, NewValue};
+use crate::entry::EntryView;
 use crate::key::Key;
 use crate::slot::Slot;
+use crate::value::{Attributes, NewValue};
 
 /// When a write may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

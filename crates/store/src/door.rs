@@ -1,0 +1,106 @@
+//! The door: every change of an entry goes through [`Door::before_mutate`], which alone makes the
+//! guard that changing functions ask for.
+//!
+//! A snapshot is cut by one atomic change of the store's word. Whatever is about to change an
+//! entry compares the entry's epoch with its own: an older entry belongs to the snapshot that is
+//! under way, and must be handed over before it changes. Nothing is saved yet; the epochs are
+//! kept right all the same, and tests watch that no path goes around.
+
+use crate::entry::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where the epoch begins in the word; below it stand `save-active:1 | journal-on:1 | sequence:54`.
+const EPOCH_SHIFT: u32 = 56;
+
+/// The store's word.
+#[derive(Debug, Default)]
+pub(crate) struct Word(AtomicU64);
+
+impl Word {
+    /// Reads the word for one operation: after its last latch was taken, before its first change.
+    #[inline]
+    pub(crate) fn read(&self) -> Door {
+        Door { epoch: (self.0.load(Ordering::Acquire) >> EPOCH_SHIFT) as u8 }
+    }
+
+    /// Begins the next epoch.
+    #[cfg(test)]
+    pub(crate) fn advance_epoch(&self) {
+        self.0.fetch_add(1 << EPOCH_SHIFT, Ordering::AcqRel);
+    }
+}
+
+/// What one operation read from the word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door {
+    epoch: u8,
+}
+
+/// An entry that may be changed, moved away or removed now. Only the door makes one.
+#[derive(Debug)]
+pub(crate) struct Mutable {
+    entry: Entry,
+}
+
+impl Door {
+    /// Must be passed, with the latch held, before anything about an entry changes.
+    #[inline]
+    pub(crate) fn before_mutate(self, entry: Entry) -> Mutable {
+        #[cfg(test)]
+        observer::saw(entry, self.epoch);
+        if entry.epoch() != self.epoch & 0b11 {
+            entry.set_epoch(self.epoch);
+        }
+        Mutable { entry }
+    }
+
+    /// Stamps an entry that is about to be linked for the first time.
+    #[inline]
+    pub(crate) fn admit(self, entry: Entry) {
+        entry.set_epoch(self.epoch);
+    }
+}
+
+impl Mutable {
+    pub(crate) fn entry(&self) -> Entry {
+        self.entry
+    }
+}
+
+/// What passed the door in this thread, for tests.
+#[cfg(test)]
+pub(crate) mod observer {
+    use super::Entry;
+    use crate::entry::EntryView;
+    use std::cell::RefCell;
+
+    /// An entry as it was when it passed the door.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub(crate) struct Passage {
+        pub(crate) key: Vec<u8>,
+        pub(crate) value: Vec<u8>,
+        pub(crate) expire_at_ms: Option<u64>,
+        pub(crate) epoch: u8,
+    }
+
+    thread_local! {
+        static PASSAGES: RefCell<Vec<Passage>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn saw(entry: Entry, epoch: u8) {
+        // SAFETY: the door is passed with the latch held; the view ends here.
+        let view = unsafe { EntryView::new(entry) };
+        let passage = Passage {
+            key: view.key().to_vec(),
+            value: view.value().with_bytes(<[u8]>::to_vec),
+            expire_at_ms: view.expire_at_ms(),
+            epoch,
+        };
+        PASSAGES.with_borrow_mut(|passages| passages.push(passage));
+    }
+
+    /// What this thread has let pass since the last call.
+    pub(crate) fn take() -> Vec<Passage> {
+        PASSAGES.take()
+    }
+}

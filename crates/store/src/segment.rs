@@ -1,0 +1,603 @@
+//! A segment of a table: buckets of eight words, one cache line each.
+//!
+//! ```text
+//!  line   0 .. homes-1           buckets; a key's home is where its position falls
+//!         homes .. lines-2       stash, for what its home and the next bucket cannot take
+//!         lines-1                header
+//!
+//!  word   63        48 47                                3  2  1  0
+//!        +------------+-----------------------------------+--+--+--+
+//!        | fingerprint| entry pointer                     |  |V |D |   V: the entry can expire
+//!        +------------+-----------------------------------+--+--+--+   D: displaced: home is the
+//!                                                                         bucket before
+//! ```
+//!
+//! A full segment has 64 lines, one page. A small table begins with a smaller one. What neither
+//! splitting nor the stash can place (keys of equal hash) goes to the header's overflow list.
+
+use crate::entry::Entry;
+use crate::pages::{PAGE_BYTES, PagePool};
+use crate::placement::POSITION_BITS;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// Words in a bucket.
+pub(crate) const LANES: usize = 8;
+const LINE_BYTES: usize = 64;
+/// The greatest depth that fits the tag of a [`Segment`] reference.
+pub(crate) const MAX_DEPTH: u32 = 59;
+/// Tags below this are small geometries; from here on they are depths of full segments.
+const FULL: usize = 4;
+const TAG_BITS: usize = 0b11_1111;
+
+const DISPLACED: usize = 1 << 0;
+const VOLATILE: usize = 1 << 1;
+const POINTER: usize = (1 << 48) - 8;
+const FINGERPRINT_SHIFT: u32 = 48;
+
+/// How many lines a segment has, and what they are for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    pub(crate) lines: usize,
+    pub(crate) homes: usize,
+}
+
+const GEOMETRIES: [Geometry; 5] = [
+    Geometry { lines: 4, homes: 3 },
+    Geometry { lines: 8, homes: 6 },
+    Geometry { lines: 16, homes: 14 },
+    Geometry { lines: 32, homes: 29 },
+    Geometry { lines: 64, homes: 60 },
+];
+
+/// A pointer to an entry, with bits of its hash. Null is an empty place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Word(*mut u8);
+
+/// A segment: its address, aligned to a line, tagged with its depth or small geometry, so that a
+/// lookup need not read the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment(NonNull<u8>);
+
+/// What a segment knows of itself; occupies its last line.
+#[derive(Debug)]
+pub(crate) struct Header {
+    /// Entries in the buckets, the stash and the overflow list.
+    pub(crate) live: u32,
+    /// Entries that can expire.
+    pub(crate) volatile: u32,
+    /// No entry expires before this time, in milliseconds since 1970.
+    pub(crate) earliest_expiry_ms: u64,
+    /// A set bit is a home some of whose entries are in the stash or the overflow list.
+    stashed_homes: u64,
+    #[expect(clippy::box_collection, reason = "keeps the header within one line")]
+    overflow: Option<Box<Vec<Word>>>,
+}
+
+/// A place within a segment: its word's index, those of the overflow list following the lines'.
+pub(crate) type Index = usize;
+
+impl Word {
+    pub(crate) const EMPTY: Word = Word(std::ptr::null_mut());
+
+    pub(crate) fn new(entry: Entry, fingerprint: u16, volatile: bool) -> Self {
+        let tag =
+            usize::from(fingerprint) << FINGERPRINT_SHIFT | if volatile { VOLATILE } else { 0 };
+        Word(entry.pointer().as_ptr().map_addr(|address| address | tag))
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.entry().is_none()
+    }
+
+    /// The entry, if the place is not empty.
+    #[inline]
+    pub(crate) fn entry(self) -> Option<Entry> {
+        NonNull::new(self.0.map_addr(|address| address & POINTER)).map(Entry::from_pointer)
+    }
+
+    pub(crate) fn fingerprint(self) -> u16 {
+        (self.0.addr() >> FINGERPRINT_SHIFT) as u16
+    }
+
+    pub(crate) fn is_volatile(self) -> bool {
+        self.0.addr() & VOLATILE != 0
+    }
+
+    fn is_displaced(self) -> bool {
+        self.0.addr() & DISPLACED != 0
+    }
+
+    fn displaced(self, displaced: bool) -> Self {
+        let bit = if displaced { DISPLACED } else { 0 };
+        Word(self.0.map_addr(|address| address & !DISPLACED | bit))
+    }
+}
+
+impl Segment {
+    /// An empty segment of the smallest geometry that holds `entries` comfortably, at depth 0.
+    pub(crate) fn small(pool: &PagePool, entries: usize) -> Self {
+        let fits = |geometry: &Geometry| entries <= geometry.homes * LANES * 3 / 4;
+        let tag = GEOMETRIES.iter().position(fits).unwrap_or(FULL).min(FULL);
+        Segment::allocate(pool, tag)
+    }
+
+    /// An empty full segment at a depth.
+    pub(crate) fn full(pool: &PagePool, depth: u32) -> Self {
+        debug_assert!(depth <= MAX_DEPTH);
+        Segment::allocate(pool, FULL + depth as usize)
+    }
+
+    fn allocate(pool: &PagePool, tag: usize) -> Self {
+        let bytes = geometry(tag).lines * LINE_BYTES;
+        let memory = if bytes == PAGE_BYTES {
+            pool.take()
+        } else {
+            let layout = small_layout(bytes);
+            // SAFETY: the layout's size is not zero.
+            NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+        };
+        let segment = Segment(memory.map_addr(|address| address | tag));
+        // SAFETY: the memory is ours, as long as the geometry says, and no one reads it yet.
+        unsafe {
+            memory.write_bytes(0, bytes);
+            segment.header_pointer().write(Header {
+                live: 0,
+                volatile: 0,
+                earliest_expiry_ms: u64::MAX,
+                stashed_homes: 0,
+                overflow: None,
+            });
+        }
+        segment
+    }
+
+    /// Frees the segment, not the entries that it points to.
+    ///
+    /// # Safety
+    /// Nobody refers to it any more.
+    pub(crate) unsafe fn free(self, pool: &PagePool) {
+        let bytes = self.geometry().lines * LINE_BYTES;
+        // SAFETY: the segment was allocated just so, and the caller gives it up.
+        unsafe {
+            self.header_pointer().drop_in_place();
+            if bytes == PAGE_BYTES {
+                pool.give(self.base());
+            } else {
+                dealloc(self.base().as_ptr(), small_layout(bytes));
+            }
+        }
+    }
+
+    /// How many leading bits of a position all its entries share; 0 for a small one.
+    pub(crate) fn depth(self) -> u32 {
+        (self.tag().saturating_sub(FULL)) as u32
+    }
+
+    pub(crate) fn is_full_size(self) -> bool {
+        self.tag() >= FULL
+    }
+
+    pub(crate) fn geometry(self) -> Geometry {
+        geometry(self.tag())
+    }
+
+    /// The bucket in which a position falls.
+    #[inline]
+    pub(crate) fn home(self, position: u64) -> usize {
+        let rest = position << self.depth() & ((1 << POSITION_BITS) - 1);
+        ((rest * self.geometry().homes as u64) >> POSITION_BITS) as usize
+    }
+
+    /// The first position, counted from the segment's own first, that falls behind bucket `home`.
+    pub(crate) fn end_of(self, home: usize) -> u64 {
+        let homes = self.geometry().homes as u64;
+        let end = ((home as u64 + 1) << POSITION_BITS).div_ceil(homes);
+        end.div_ceil(1 << self.depth())
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: a live segment has a header; only the latch's holder reaches segments.
+        unsafe { self.header_pointer().as_ref() }
+    }
+
+    pub(crate) fn header_mut(&mut self) -> &mut Header {
+        // SAFETY: as in `header`, and the latch is held exclusively.
+        unsafe { self.header_pointer().as_mut() }
+    }
+
+    /// Keeps the earliest expiry right for an entry that was put here.
+    pub(crate) fn note_expiry(&mut self, expire_at_ms: Option<u64>) {
+        if let Some(at_ms) = expire_at_ms {
+            let header = self.header_mut();
+            header.earliest_expiry_ms = header.earliest_expiry_ms.min(at_ms);
+        }
+    }
+
+    /// Asks the processor for the lines in which a position's word will be looked for.
+    #[inline]
+    pub(crate) fn prefetch(self, position: u64) {
+        prefetch(self.word_pointer(self.home(position) * LANES).cast());
+    }
+
+    /// Finds the word of that fingerprint, homed at `home`, for which `is_it` holds.
+    #[inline]
+    pub(crate) fn find(
+        self,
+        home: usize,
+        fingerprint: u16,
+        mut is_it: impl FnMut(Entry) -> bool,
+    ) -> Option<Index> {
+        let next = if home + 1 == self.geometry().homes { 0 } else { home + 1 };
+        for bucket in [home, next] {
+            if let Some(index) = self.find_in(bucket, fingerprint, &mut is_it) {
+                return Some(index);
+            }
+        }
+        if self.header().stashed_homes >> home & 1 == 0 {
+            return None;
+        }
+        self.find_stashed(fingerprint, is_it)
+    }
+
+    #[inline]
+    fn find_in(
+        self,
+        bucket: usize,
+        fingerprint: u16,
+        mut is_it: impl FnMut(Entry) -> bool,
+    ) -> Option<Index> {
+        let mut lanes = matching_lanes(self.word_pointer(bucket * LANES), fingerprint);
+        while lanes != 0 {
+            let index = bucket * LANES + lanes.trailing_zeros() as usize;
+            if self.word(index).entry().is_some_and(&mut is_it) {
+                return Some(index);
+            }
+            lanes &= lanes - 1;
+        }
+        None
+    }
+
+    #[cold]
+    fn find_stashed(self, fingerprint: u16, mut is_it: impl FnMut(Entry) -> bool) -> Option<Index> {
+        let Geometry { homes, lines } = self.geometry();
+        let in_stash =
+            (homes..lines - 1).find_map(|bucket| self.find_in(bucket, fingerprint, &mut is_it));
+        in_stash.or_else(|| {
+            let wanted = |word: &Word| {
+                word.fingerprint() == fingerprint && word.entry().is_some_and(&mut is_it)
+            };
+            let place = self.header().overflow.as_ref()?.iter().position(wanted)?;
+            Some(lines * LANES + place)
+        })
+    }
+
+    /// Puts a word homed at `home` into the segment and says where; `None` if there is no room.
+    pub(crate) fn insert(&mut self, home: usize, word: Word) -> Option<Index> {
+        let Geometry { homes, lines } = self.geometry();
+        let next = (home + 1) % homes;
+        let (here, there) = (self.first_empty(home), self.first_empty(next));
+        let place = match (here, there) {
+            (Some(_), Some(there)) if self.occupied(home) > self.occupied(next) => {
+                Some((there, word.displaced(true)))
+            }
+            (Some(here), _) => Some((here, word.displaced(false))),
+            (None, Some(there)) => Some((there, word.displaced(true))),
+            (None, None) => self.make_room(home, word),
+        };
+        let place = place.or_else(|| {
+            let stash = (homes..lines - 1).find_map(|bucket| self.first_empty(bucket))?;
+            self.header_mut().stashed_homes |= 1 << home;
+            Some((stash, word.displaced(false)))
+        });
+        let (index, word) = place?;
+        self.set_word(index, word);
+        self.count_in(word);
+        Some(index)
+    }
+
+    /// Puts a word into the overflow list and says where.
+    pub(crate) fn insert_overflow(&mut self, home: usize, word: Word) -> Index {
+        let words = self.geometry().lines * LANES;
+        self.count_in(word);
+        let header = self.header_mut();
+        header.stashed_homes |= 1 << home;
+        let overflow = header.overflow.get_or_insert_default();
+        overflow.push(word.displaced(false));
+        words + overflow.len() - 1
+    }
+
+    /// Entries in the overflow list.
+    pub(crate) fn overflow_len(&self) -> usize {
+        self.header().overflow.as_ref().map_or(0, |list| list.len())
+    }
+
+    /// Empties a place.
+    pub(crate) fn remove(&mut self, index: Index) {
+        let word = self.word(index);
+        let Geometry { homes, lines } = self.geometry();
+        let header = self.header_mut();
+        header.live -= 1;
+        header.volatile -= u32::from(word.is_volatile());
+        if index < lines * LANES {
+            self.set_word(index, Word::EMPTY);
+        } else if let Some(overflow) = &mut header.overflow {
+            overflow.swap_remove(index - lines * LANES);
+            if overflow.is_empty() {
+                header.overflow = None;
+            }
+        }
+        let stash_is_empty = || (homes..lines - 1).all(|bucket| self.occupied(bucket) == 0);
+        if index >= homes * LANES && self.overflow_len() == 0 && stash_is_empty() {
+            self.header_mut().stashed_homes = 0;
+        }
+    }
+
+    /// Puts another entry of the same key, or the same entry moved, in place of the one there.
+    pub(crate) fn replace(&mut self, index: Index, word: Word) {
+        let old = self.word(index);
+        let words = self.geometry().lines * LANES;
+        if index < words {
+            self.set_word(index, word.displaced(old.is_displaced()));
+        } else if let Some(list) = &mut self.header_mut().overflow
+            && let Some(place) = list.get_mut(index - words)
+        {
+            *place = word;
+        }
+        let header = self.header_mut();
+        header.volatile += u32::from(word.is_volatile());
+        header.volatile -= u32::from(old.is_volatile());
+    }
+
+    /// The word at a place.
+    pub(crate) fn word(&self, index: Index) -> Word {
+        let words = self.geometry().lines * LANES;
+        if index < words {
+            // SAFETY: the index lies within the lines.
+            return unsafe { self.word_pointer(index).read() };
+        }
+        let overflow = self.header().overflow.as_ref();
+        overflow.and_then(|list| list.get(index - words)).copied().unwrap_or(Word::EMPTY)
+    }
+
+    /// Every occupied place.
+    pub(crate) fn occupied_places(&self) -> impl Iterator<Item = (Index, Word)> + '_ {
+        let Geometry { lines, .. } = self.geometry();
+        (0..(lines - 1) * LANES)
+            .chain(lines * LANES..lines * LANES + self.overflow_len())
+            .map(|index| (index, self.word(index)))
+            .filter(|(_, word)| !word.is_empty())
+    }
+
+    /// The places of entries that can expire.
+    pub(crate) fn volatile_places(&self) -> Vec<Index> {
+        let volatile = self.occupied_places().filter(|(_, word)| word.is_volatile());
+        volatile.map(|(index, _)| index).collect()
+    }
+
+    /// Every word homed at `home`. `home_of` computes the home of an entry anew, which only those
+    /// outside their home's neighbourhood need.
+    pub(crate) fn homed_at(
+        &self,
+        home: usize,
+        mut home_of: impl FnMut(Entry) -> usize,
+        mut visit: impl FnMut(Word),
+    ) {
+        let Geometry { homes, lines } = self.geometry();
+        for (bucket, displaced) in [(home, false), ((home + 1) % homes, true)] {
+            let words = (0..LANES).map(|lane| self.word(bucket * LANES + lane));
+            words
+                .filter(|word| !word.is_empty() && word.is_displaced() == displaced)
+                .for_each(&mut visit);
+        }
+        if self.header().stashed_homes >> home & 1 == 1 {
+            let stash = (homes * LANES..(lines - 1) * LANES).map(|index| self.word(index));
+            let overflow = self.header().overflow.iter().flat_map(|list| list.iter().copied());
+            stash
+                .chain(overflow)
+                .filter(|word| word.entry().is_some_and(|entry| home_of(entry) == home))
+                .for_each(visit);
+        }
+    }
+
+    /// Moves a neighbour aside so that a word homed at `home`, whose two buckets are full, fits.
+    fn make_room(&mut self, home: usize, word: Word) -> Option<(Index, Word)> {
+        let homes = self.geometry().homes;
+        let (previous, next) = ((home + homes - 1) % homes, (home + 1) % homes);
+        let moves = [
+            // What is displaced into our bucket goes back to its home.
+            (home, true, previous, false),
+            // What is at home in the next bucket is displaced by one.
+            (next, false, (next + 1) % homes, true),
+        ];
+        for (from, displaced, to, becomes_displaced) in moves {
+            let Some(empty) = self.first_empty(to) else { continue };
+            let movable = (from * LANES..(from + 1) * LANES)
+                .find(|index| self.word(*index).is_displaced() == displaced);
+            let Some(index) = movable else { continue };
+            self.set_word(empty, self.word(index).displaced(becomes_displaced));
+            return Some((index, word.displaced(from != home)));
+        }
+        None
+    }
+
+    fn count_in(&mut self, word: Word) {
+        let header = self.header_mut();
+        header.live += 1;
+        header.volatile += u32::from(word.is_volatile());
+    }
+
+    fn occupied(&self, bucket: usize) -> usize {
+        LANES - (matching_words(self.word_pointer(bucket * LANES))).count_ones() as usize
+    }
+
+    fn first_empty(&self, bucket: usize) -> Option<Index> {
+        let empty = matching_words(self.word_pointer(bucket * LANES));
+        (empty != 0).then(|| bucket * LANES + empty.trailing_zeros() as usize)
+    }
+
+    fn set_word(&mut self, index: Index, word: Word) {
+        debug_assert!(index < (self.geometry().lines - 1) * LANES, "a place in the buckets");
+        // SAFETY: the index lies within the buckets, and the latch is held exclusively.
+        unsafe { self.word_pointer(index).write(word) };
+    }
+
+    fn tag(self) -> usize {
+        self.0.addr().get() & TAG_BITS
+    }
+
+    fn base(self) -> NonNull<u8> {
+        // SAFETY: removing the tag leaves the address of an allocation, which is not null.
+        unsafe { NonNull::new_unchecked(self.0.as_ptr().map_addr(|address| address & !TAG_BITS)) }
+    }
+
+    #[inline]
+    fn word_pointer(self, index: usize) -> NonNull<Word> {
+        // SAFETY: callers pass indices within the segment's lines.
+        unsafe { self.base().cast::<Word>().add(index) }
+    }
+
+    fn header_pointer(self) -> NonNull<Header> {
+        self.word_pointer((self.geometry().lines - 1) * LANES).cast()
+    }
+}
+
+fn geometry(tag: usize) -> Geometry {
+    let full = Geometry { lines: 64, homes: 60 };
+    GEOMETRIES.get(tag.min(FULL)).copied().unwrap_or(full)
+}
+
+fn small_layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, LINE_BYTES).unwrap_or(Layout::new::<[u64; 8]>())
+}
+
+const _: () = assert!(size_of::<Header>() <= LINE_BYTES);
+
+/// Asks the processor for the cache line at `address`, which need not be readable.
+#[inline]
+pub(crate) fn prefetch(address: NonNull<u8>) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch reads nothing and cannot fault.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.as_ptr().cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
+/// The lanes of a bucket whose fingerprint is this one, a bit each; empty lanes match 0.
+#[inline]
+fn matching_lanes(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        simd::matching(bucket, u64::from(fingerprint), FINGERPRINT_SHIFT as i32)
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        scalar_matching(bucket, u64::from(fingerprint), FINGERPRINT_SHIFT)
+    }
+}
+
+/// The empty lanes of a bucket, a bit each.
+#[inline]
+fn matching_words(bucket: NonNull<Word>) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        simd::matching(bucket, 0, 0)
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        scalar_matching(bucket, 0, 0)
+    }
+}
+
+#[cfg(any(test, miri, not(target_arch = "x86_64")))]
+fn scalar_matching(bucket: NonNull<Word>, wanted: u64, shift: u32) -> u32 {
+    // SAFETY: callers pass the first word of a bucket.
+    let words = unsafe { bucket.cast::<[Word; LANES]>().read() };
+    let lanes = words.iter().enumerate();
+    lanes.fold(0, |mask, (lane, word)| {
+        mask | u32::from((word.0.addr() as u64) >> shift == wanted) << lane
+    })
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod simd {
+    use super::{NonNull, Word};
+    use std::arch::x86_64::{
+        __m128i, _mm_and_si128, _mm_castsi128_pd, _mm_cmpeq_epi32, _mm_cvtsi32_si128,
+        _mm_load_si128, _mm_movemask_pd, _mm_set1_epi64x, _mm_shuffle_epi32, _mm_srl_epi64,
+    };
+
+    /// The lanes whose word, shifted right, equals `wanted`, two at a time by SSE2, which every
+    /// x86-64 has.
+    #[inline]
+    pub(super) fn matching(bucket: NonNull<Word>, wanted: u64, shift: i32) -> u32 {
+        // SAFETY: callers pass the first word of a bucket: 64 bytes, aligned to 64. SSE2 is part
+        // of x86-64.
+        unsafe {
+            let line = bucket.cast::<__m128i>();
+            let wanted = _mm_set1_epi64x(wanted as i64);
+            let mut mask = 0;
+            for quarter in 0..4 {
+                let words = _mm_load_si128(line.add(quarter).as_ptr());
+                let shifted = _mm_srl_epi64(words, _mm_cvtsi32_si128(shift));
+                let halves = _mm_cmpeq_epi32(shifted, wanted);
+                let swapped = _mm_shuffle_epi32::<0b10_11_00_01>(halves);
+                let equal = _mm_castsi128_pd(_mm_and_si128(halves, swapped));
+                mask |= (_mm_movemask_pd(equal) as u32) << (2 * quarter);
+            }
+            mask
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[repr(align(64))]
+    struct Bucket([Word; LANES]);
+
+    proptest! {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[test]
+        fn simd_equals_scalar(words: [u64; 8], pick in 0..8_usize, zeros: u8, wanted: u16) {
+            let mut bucket = Bucket(words.map(|word| Word(std::ptr::without_provenance_mut(word as usize))));
+            for lane in 0..LANES {
+                if zeros >> lane & 1 == 1 {
+                    bucket.0[lane] = Word::EMPTY;
+                }
+            }
+            let start = NonNull::from(&bucket.0).cast::<Word>();
+            for fingerprint in [wanted, bucket.0[pick].fingerprint(), 0] {
+                prop_assert_eq!(
+                    simd::matching(start, u64::from(fingerprint), 48),
+                    scalar_matching(start, u64::from(fingerprint), 48)
+                );
+            }
+            prop_assert_eq!(simd::matching(start, 0, 0), scalar_matching(start, 0, 0));
+        }
+    }
+
+    #[test]
+    fn buckets_divide_positions_in_order() {
+        let pool = PagePool::default();
+        for entries in [1, 30, 100, 200, 1000] {
+            let segment = Segment::small(&pool, entries);
+            let mut position = 0;
+            for home in 0..segment.geometry().homes {
+                assert_eq!(segment.home(position), home);
+                let end = segment.end_of(home);
+                assert_eq!(segment.home(end - 1), home);
+                position = end;
+            }
+            assert_eq!(position, 1 << POSITION_BITS);
+            // SAFETY: nothing refers to it.
+            unsafe { segment.free(&pool) };
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! The entries of one database in one shard: an extendible directory of segments.
+//!
+//! ```text
+//!  position (40 bits) = [ directory index: depth bits | bucket within the segment | ... ]
+//!
+//!  directory   00 ----> segment of depth 2
+//!              01 ----> segment of depth 2
+//!              10 --+-> segment of depth 1
+//!              11 --+
+//! ```
+//!
+//! A full segment splits alone, so that growth moves at most one segment's entries however large
+//! the table is; two sparse neighbours merge. Extendible hashing: Fagin et al., ACM TODS 1979;
+//! segments with a stash: Lu et al., "Dash", VLDB 2020.
+
+use crate::door::{Door, Mutable};
+use crate::entry::{Entry, Shape};
+use crate::key::{Hasher, Key};
+use crate::pages::PagePool;
+use crate::placement::{POSITION_BITS, Range, fingerprint};
+use crate::reclaim::Garbage;
+use crate::rope::Rope;
+use crate::segment::{Index, LANES, MAX_DEPTH, Segment, Word};
+use crate::slab::{Block, Slab, rounded_bytes};
+use crate::value::{Attributes, NewValue};
+use std::sync::Arc;
+
+/// Two neighbours merge when they hold no more than this together.
+const MERGE_ENTRIES: u32 = 180;
+/// Segments that one step of a sweep looks at, when nothing in them is due.
+const GLANCES: usize = 64;
+/// Entries that one change may move to let a sparse page go.
+const RELOCATIONS: usize = 4;
+
+/// What positions depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Locator {
+    pub(crate) hasher: Hasher,
+    pub(crate) range: Range,
+}
+
+/// One database's entries in one shard, with the memory that they live in.
+#[derive(Debug)]
+pub(crate) struct Table {
+    directory: Vec<Segment>,
+    /// The directory has 2^depth elements, once there is an entry.
+    depth: u32,
+    /// Segments whose depth is that of the directory.
+    deepest: usize,
+    len: usize,
+    /// No entry expires before this time, in milliseconds since 1970, but for those that a sweep
+    /// under way has still to come to.
+    earliest_expiry_ms: u64,
+    /// Where the sweep for expired entries goes on, while there is one.
+    sweep: Option<u64>,
+    locator: Locator,
+    pool: Arc<PagePool>,
+    slab: Slab,
+}
+
+// SAFETY: a table's segments and entries are reached only through it, under its shard's latch.
+unsafe impl Send for Table {}
+
+/// Where an entry stands. Valid until the table is next inserted into or removed from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    segment: Segment,
+    index: Index,
+}
+
+impl Table {
+    pub(crate) fn new(locator: Locator, pool: Arc<PagePool>) -> Self {
+        let slab = Slab::new(Arc::clone(&pool));
+        Table {
+            directory: Vec::new(),
+            depth: 0,
+            deepest: 0,
+            len: 0,
+            earliest_expiry_ms: u64::MAX,
+            sweep: None,
+            locator,
+            pool,
+            slab,
+        }
+    }
+
+    /// An empty table of the same shard.
+    pub(crate) fn empty_sibling(&self) -> Self {
+        Table::new(self.locator, Arc::clone(&self.pool))
+    }
+
+    /// Entries in all.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Entries that can expire.
+    pub(crate) fn volatile_len(&self) -> usize {
+        self.segments().map(|segment| segment.header().volatile as usize).sum()
+    }
+
+    /// Where the entry of `key` stands.
+    #[inline]
+    pub(crate) fn find(&self, key: Key<'_>) -> Option<Place> {
+        let position = self.locator.range.position(key.hash);
+        let segment = self.segment_at(position)?;
+        // SAFETY: entries stay where they are while the table is borrowed.
+        let same_key = |entry: Entry| unsafe { entry.key() } == key.bytes;
+        let home = segment.home(position);
+        let index = segment.find(home, fingerprint(key.hash), same_key)?;
+        Some(Place { segment, index })
+    }
+
+    /// Asks the processor for the bucket of a key.
+    #[inline]
+    pub(crate) fn prefetch_bucket(&self, hash: u64) {
+        let position = self.locator.range.position(hash);
+        if let Some(segment) = self.segment_at(position) {
+            segment.prefetch(position);
+        }
+    }
+
+    /// The entry at a place.
+    #[inline]
+    pub(crate) fn entry(&self, place: Place) -> Option<Entry> {
+        place.segment.word(place.index).entry()
+    }
+
+    /// Adds an entry for a key that has none.
+    pub(crate) fn insert(
+        &mut self,
+        door: Door,
+        key: Key<'_>,
+        value: NewValue<'_>,
+        attributes: &Attributes,
+    ) -> Place {
+        let shape = Shape::new(key.bytes, &value, attributes);
+        let block = self.slab.take(shape.bytes());
+        // SAFETY: the block is ours, aligned and as large as the shape.
+        let entry = unsafe {
+            Entry::write(block.memory, block.on_heap, &shape, key.bytes, value, attributes)
+        };
+        door.admit(entry);
+        let word = Word::new(entry, fingerprint(key.hash), attributes.expire_at_ms.is_some());
+        let mut place = self.link(self.locator.range.position(key.hash), word);
+        place.segment.note_expiry(attributes.expire_at_ms);
+        self.note_expiry(attributes.expire_at_ms);
+        self.len += 1;
+        place
+    }
+
+    /// Puts another value and attributes in place of an entry's; its rope, if it had one.
+    pub(crate) fn replace(
+        &mut self,
+        door: Door,
+        place: &mut Place,
+        old: Mutable,
+        key: Key<'_>,
+        value: NewValue<'_>,
+        attributes: &Attributes,
+    ) -> Option<Box<Rope>> {
+        let old = old.entry();
+        let (old_bytes, on_heap, access) = (old.bytes(), old.on_heap(), old.access());
+        let shape = Shape::new(key.bytes, &value, attributes);
+        let stays = rounded_bytes(old_bytes) == rounded_bytes(shape.bytes());
+        let old_block = Block { memory: old.pointer(), on_heap };
+        let block = if stays { old_block } else { self.slab.take(shape.bytes()) };
+        // SAFETY: the old entry is overwritten or given back below and not read again; the block
+        // is ours, aligned and as large as the shape.
+        let (rope, entry) = unsafe {
+            let rope = old.take_rope();
+            let memory = block.memory;
+            let new = Entry::write(memory, block.on_heap, &shape, key.bytes, value, attributes);
+            (rope, new)
+        };
+        door.admit(entry);
+        entry.set_access(access);
+        let word = Word::new(entry, fingerprint(key.hash), attributes.expire_at_ms.is_some());
+        place.segment.replace(place.index, word);
+        place.segment.note_expiry(attributes.expire_at_ms);
+        self.note_expiry(attributes.expire_at_ms);
+        if !stays {
+            // SAFETY: the block came from this slab and nothing points to it now.
+            unsafe { self.slab.give(old_block, old_bytes) };
+            self.relocate(old_bytes);
+        }
+        rope
+    }
+
+    /// Moves the expiry of an entry that has one.
+    pub(crate) fn move_expiry(&mut self, mut place: Place, entry: Mutable, at_ms: u64) {
+        entry.entry().replace_expiry(at_ms);
+        place.segment.note_expiry(Some(at_ms));
+        self.note_expiry(Some(at_ms));
+    }
+
+    /// Removes the entry at a place; its rope, if it had one.
+    pub(crate) fn remove(&mut self, mut place: Place, entry: Mutable) -> Option<Box<Rope>> {
+        let entry = entry.entry();
+        // SAFETY: the table is borrowed exclusively and the key is hashed before anything moves.
+        let position = self.position_of(entry);
+        place.segment.remove(place.index);
+        let rope = self.free(entry);
+        self.shrink_at(position);
+        rope
+    }
+
+    /// Visits every entry of the bucket in which `position` falls, and returns the first position
+    /// behind it, or `None` at the table's end.
+    pub(crate) fn visit_bucket(&self, position: u64, mut visit: impl FnMut(Entry)) -> Option<u64> {
+        let segment = self.segment_at(position)?;
+        let home = segment.home(position);
+        let home_of = |entry| segment.home(self.position_of(entry));
+        segment.homed_at(home, home_of, |word| word.entry().into_iter().for_each(&mut visit));
+        let start = position & !(span(segment) - 1);
+        let next = start + segment.end_of(home);
+        (next < 1 << POSITION_BITS).then_some(next)
+    }
+
+    /// Goes on looking for what has expired by `now_ms`, for about one segment's worth of work.
+    /// Returns how many entries it removed, and whether there is more to look at now.
+    pub(crate) fn expire(
+        &mut self,
+        door: Door,
+        now_ms: u64,
+        garbage: &mut Garbage,
+    ) -> (usize, bool) {
+        if self.sweep.is_none() {
+            if self.earliest_expiry_ms > now_ms {
+                return (0, false);
+            }
+            // From here on the earliest is gathered anew, from the segments that the sweep leaves
+            // behind and from whatever is written meanwhile.
+            self.earliest_expiry_ms = u64::MAX;
+            self.sweep = Some(0);
+        }
+        for _ in 0..GLANCES {
+            let Some(position) = self.sweep else { break };
+            let removed = self.expire_segment(door, position, now_ms, garbage);
+            if removed > 0 {
+                return (removed, true);
+            }
+        }
+        (0, self.sweep.is_some())
+    }
+
+    /// Removes what has expired from the segment around `position` and moves the sweep behind it.
+    /// A segment where nothing is due is left at a glance.
+    fn expire_segment(
+        &mut self,
+        door: Door,
+        position: u64,
+        now_ms: u64,
+        garbage: &mut Garbage,
+    ) -> usize {
+        self.sweep = None;
+        let Some(mut segment) = self.segment_at(position) else { return 0 };
+        let next = (position & !(span(segment) - 1)) + span(segment);
+        self.sweep = (next < 1 << POSITION_BITS).then_some(next);
+        let mut removed = 0;
+        if segment.header().earliest_expiry_ms <= now_ms {
+            let mut earliest_ms = u64::MAX;
+            // From the last place to the first, because removing from the overflow list moves
+            // what follows.
+            for index in segment.volatile_places().into_iter().rev() {
+                // Freeing may move other entries, so each word is read when its turn comes.
+                let Some(entry) = segment.word(index).entry() else { continue };
+                let at_ms = entry.expire_at_ms().unwrap_or(u64::MAX);
+                if at_ms <= now_ms {
+                    let entry = door.before_mutate(entry).entry();
+                    segment.remove(index);
+                    garbage.add(self.free(entry));
+                    removed += 1;
+                } else {
+                    earliest_ms = earliest_ms.min(at_ms);
+                }
+            }
+            segment.header_mut().earliest_expiry_ms = earliest_ms;
+        }
+        self.note_expiry(Some(segment.header().earliest_expiry_ms));
+        if removed > 0 {
+            self.shrink_at(position);
+        }
+        removed
+    }
+
+    fn note_expiry(&mut self, at_ms: Option<u64>) {
+        self.earliest_expiry_ms = self.earliest_expiry_ms.min(at_ms.unwrap_or(u64::MAX));
+    }
+
+    #[inline]
+    fn segment_at(&self, position: u64) -> Option<Segment> {
+        self.directory.get((position >> (POSITION_BITS - self.depth)) as usize).copied()
+    }
+
+    /// Every segment once.
+    fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let segment = *self.directory.get(next)?;
+            next += 1 << (self.depth - segment.depth());
+            Some(segment)
+        })
+    }
+
+    fn position_of(&self, entry: Entry) -> u64 {
+        // SAFETY: the key is hashed at once, while the table is borrowed.
+        let key = self.locator.hasher.key(unsafe { entry.key() });
+        self.locator.range.position(key.hash)
+    }
+
+    /// Frees an unlinked entry.
+    fn free(&mut self, entry: Entry) -> Option<Box<Rope>> {
+        let block = Block { memory: entry.pointer(), on_heap: entry.on_heap() };
+        let bytes = entry.bytes();
+        self.len -= 1;
+        // SAFETY: nothing points to the entry any more, and its rope is taken out first.
+        let rope = unsafe {
+            let rope = entry.take_rope();
+            self.slab.give(block, bytes);
+            rope
+        };
+        self.relocate(bytes);
+        rope
+    }
+
+    /// Moves a few entries off a sparse page. What moves is not changed, so no door is passed.
+    fn relocate(&mut self, bytes: usize) {
+        for _ in 0..RELOCATIONS {
+            let Some(from) = self.slab.relocation(bytes) else { return };
+            let entry = Entry::from_pointer(from);
+            let position = self.position_of(entry);
+            let Some(mut segment) = self.segment_at(position) else { return };
+            // SAFETY: the key is hashed at once, while the table is borrowed.
+            let hash = self.locator.hasher.key(unsafe { entry.key() }).hash;
+            let found = segment.find(segment.home(position), fingerprint(hash), |it| it == entry);
+            let Some(index) = found else { return };
+            let entry_bytes = entry.bytes();
+            let block = self.slab.take(entry_bytes);
+            // SAFETY: both blocks are of this entry's class and distinct; the old one is given
+            // back once nothing points to it.
+            let moved = unsafe {
+                block.memory.copy_from_nonoverlapping(from, entry_bytes);
+                let moved = Entry::from_pointer(block.memory);
+                moved.set_on_heap(block.on_heap);
+                moved
+            };
+            let volatile = segment.word(index).is_volatile();
+            segment.replace(index, Word::new(moved, fingerprint(hash), volatile));
+            // SAFETY: as above.
+            unsafe { self.slab.give(Block { memory: from, on_heap: false }, entry_bytes) };
+        }
+    }
+
+    /// Links a word, making room by splitting if need be.
+    fn link(&mut self, position: u64, word: Word) -> Place {
+        if self.directory.is_empty() {
+            self.directory.push(Segment::small(&self.pool, 1));
+            (self.depth, self.deepest) = (0, 1);
+        }
+        let mut split_tried = false;
+        loop {
+            let Some(mut segment) = self.segment_at(position) else {
+                unreachable!("a directory that is not empty covers every position")
+            };
+            let home = segment.home(position);
+            if let Some(index) = segment.insert(home, word) {
+                return Place { segment, index };
+            }
+            // Keys of equal hash cannot be split apart; they are not tried again at every key.
+            let worthwhile = !split_tried && segment.overflow_len().is_multiple_of(64);
+            if !worthwhile || !self.split(position, segment) {
+                return Place { segment, index: segment.insert_overflow(home, word) };
+            }
+            split_tried = true;
+        }
+    }
+
+    /// Gives the entries of a full segment more room; `false` if that cannot be.
+    fn split(&mut self, position: u64, old: Segment) -> bool {
+        if !old.is_full_size() {
+            let larger = Segment::small(&self.pool, old.header().live as usize * 2);
+            self.rebuild(old, larger);
+            return true;
+        }
+        let depth = old.depth() + 1;
+        // Beyond this, entries share so many bits that only equal hashes explain it.
+        let limit = (self.len / 64 + 1).ilog2() + 6;
+        if depth > limit.min(MAX_DEPTH).min(POSITION_BITS - 8) {
+            return false;
+        }
+        let mut halves = [Segment::full(&self.pool, depth), Segment::full(&self.pool, depth)];
+        self.move_entries(
+            old,
+            |entry_position| usize::from(entry_position >> (POSITION_BITS - depth) & 1 == 1),
+            &mut halves,
+        );
+        if depth > self.depth {
+            self.directory = self.directory.iter().flat_map(|segment| [*segment; 2]).collect();
+            (self.depth, self.deepest) = (depth, 0);
+        }
+        if depth == self.depth {
+            self.deepest += 2;
+        }
+        let first = position & !(span(old) - 1);
+        for (segment, start) in halves.into_iter().zip([first, first + span(old) / 2]) {
+            self.enter(segment, start);
+        }
+        // SAFETY: the directory no longer points to it.
+        unsafe { old.free(&self.pool) };
+        true
+    }
+
+    /// Merges the segment around `position` with its neighbour, or makes it smaller, if it has
+    /// become sparse.
+    fn shrink_at(&mut self, position: u64) {
+        let Some(segment) = self.segment_at(position) else { return };
+        let live = segment.header().live;
+        if segment.depth() > 0 {
+            let buddy = self.segment_at(position ^ span(segment));
+            let Some(buddy) = buddy.filter(|buddy| buddy.depth() == segment.depth()) else {
+                return;
+            };
+            if live + buddy.header().live <= MERGE_ENTRIES {
+                self.merge(position, segment, buddy);
+            }
+        } else if live == 0 {
+            self.directory = Vec::new();
+            // SAFETY: the directory no longer points to it.
+            unsafe { segment.free(&self.pool) };
+        } else {
+            let smaller_holds = segment.geometry().homes * LANES / 8;
+            if segment.geometry().lines > 4 && (live as usize) < smaller_holds {
+                let smaller = Segment::small(&self.pool, live as usize * 2);
+                self.rebuild(segment, smaller);
+            }
+        }
+    }
+
+    fn merge(&mut self, position: u64, segment: Segment, buddy: Segment) {
+        let depth = segment.depth();
+        let mut merged = [Segment::full(&self.pool, depth - 1)];
+        for old in [segment, buddy] {
+            self.move_entries(old, |_| 0, &mut merged);
+        }
+        let [merged] = merged;
+        self.enter(merged, position & !(span(merged) - 1));
+        // SAFETY: the directory no longer points to them.
+        unsafe {
+            segment.free(&self.pool);
+            buddy.free(&self.pool);
+        }
+        if depth == self.depth {
+            self.deepest -= 2;
+        }
+        while self.deepest == 0 && self.depth > 0 {
+            self.directory = self.directory.iter().step_by(2).copied().collect();
+            self.depth -= 1;
+            self.deepest = self.segments().filter(|it| it.depth() == self.depth).count();
+        }
+    }
+
+    /// Moves a table of one segment into another of a better size.
+    fn rebuild(&mut self, old: Segment, new: Segment) {
+        let mut target = [new];
+        self.move_entries(old, |_| 0, &mut target);
+        self.directory = target.to_vec();
+        (self.depth, self.deepest) = (0, 1);
+        // SAFETY: the directory no longer points to it.
+        unsafe { old.free(&self.pool) };
+    }
+
+    /// Copies every word of `from` into one of `targets`, which `choose` names by position.
+    fn move_entries(&self, from: Segment, choose: impl Fn(u64) -> usize, targets: &mut [Segment]) {
+        for (_, word) in from.occupied_places() {
+            word.entry().into_iter().for_each(|entry| crate::segment::prefetch(entry.pointer()));
+        }
+        for (_, word) in from.occupied_places() {
+            let Some(entry) = word.entry() else { continue };
+            let position = self.position_of(entry);
+            let Some(target) = targets.get_mut(choose(position)) else { continue };
+            let home = target.home(position);
+            if target.insert(home, word).is_none() {
+                target.insert_overflow(home, word);
+            }
+        }
+        for target in targets {
+            let earliest = from.header().earliest_expiry_ms;
+            target.note_expiry(Some(earliest));
+        }
+    }
+
+    /// Points the directory's share of `segment`, which begins at position `start`, to it.
+    fn enter(&mut self, segment: Segment, start: u64) {
+        let first = (start >> (POSITION_BITS - self.depth)) as usize;
+        let count = 1 << (self.depth - segment.depth());
+        if let Some(share) = self.directory.get_mut(first..first + count) {
+            share.fill(segment);
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let segments: Vec<Segment> = self.segments().collect();
+        for segment in segments {
+            let entries: Vec<Entry> =
+                segment.occupied_places().filter_map(|(_, word)| word.entry()).collect();
+            for entry in entries {
+                let block = Block { memory: entry.pointer(), on_heap: entry.on_heap() };
+                let bytes = entry.bytes();
+                // SAFETY: the table goes, and with it every pointer to the entry.
+                unsafe {
+                    drop(entry.take_rope());
+                    self.slab.give(block, bytes);
+                }
+            }
+            // SAFETY: the directory goes too.
+            unsafe { segment.free(&self.pool) };
+        }
+    }
+}
+
+/// How many positions a segment covers.
+fn span(segment: Segment) -> u64 {
+    1 << (POSITION_BITS - segment.depth())
+}

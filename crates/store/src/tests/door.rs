@@ -1,0 +1,129 @@
+//! Every path that changes an entry passes the door, with the entry as it was and the epoch of
+//! the operation.
+
+use super::Fixture;
+use crate::door::observer::{self, Passage};
+use crate::types::counter::Step;
+use crate::types::key::ExpireWhen;
+use crate::types::string::{Condition, End, Expiry, SetOptions};
+use crate::{Database, Key};
+
+const LONG: usize = 200_000;
+
+/// A path and whether it changes an entry that is there.
+type Path = (&'static str, fn(Database<'_>, Key<'_>));
+
+const PATHS: &[Path] = &[
+    ("set", |db, key| {
+        let _ = db.set(key, b"new", SetOptions::default());
+    }),
+    ("set of equal size", |db, key| {
+        let _ = db.set(key, b"12", SetOptions::default());
+    }),
+    ("set in the past", |db, key| {
+        {
+            let _ = db.set(key, b"x", SetOptions { expiry: Expiry::AtMs(1), ..Default::default() });
+        };
+    }),
+    ("set many", |db, key| {
+        let _ = db.set_many(&[(key, b"new")], false);
+    }),
+    ("append", |db, key| {
+        let _ = db.extend(key, b"+", End::Back, Condition::Always, usize::MAX);
+    }),
+    ("prepend", |db, key| {
+        let _ = db.extend(key, b"+", End::Front, Condition::Always, usize::MAX);
+    }),
+    ("delete", |db, key| {
+        let _ = db.delete(key);
+    }),
+    ("delete many", |db, key| {
+        let _ = db.delete_many(&[key]);
+    }),
+    ("get and delete", |db, key| db.get_and_delete(key, |_| ())),
+    ("get and touch", |db, key| db.get_and_touch(key, Expiry::AtMs(2_000_000), |_| ())),
+    ("expire", |db, key| {
+        let _ = db.expire(key, 2_000_000, ExpireWhen::default());
+    }),
+    ("expire in the past", |db, key| {
+        let _ = db.expire(key, 1, ExpireWhen::default());
+    }),
+    ("give a version", |db, key| db.get_versioned(key, |_| ())),
+];
+
+fn passages(value: &[u8], path: Path) {
+    let fixture = Fixture::new(1);
+    let key = fixture.db(0).key(b"key");
+    fixture.db(0).set(key, value, SetOptions::default());
+    fixture.store.word.advance_epoch();
+    observer::take();
+    (path.1)(fixture.db(0), key);
+    let first = observer::take().into_iter().next();
+    let expected =
+        Passage { key: b"key".to_vec(), value: value.to_vec(), expire_at_ms: None, epoch: 1 };
+    assert_eq!(first, Some(expected), "{} of {} bytes", path.0, value.len());
+}
+
+#[test]
+fn every_mutator_shows_the_door_what_it_changes() {
+    for path in PATHS {
+        for value in [b"10".to_vec(), vec![b'7'; LONG]] {
+            passages(&value, *path);
+        }
+    }
+    let counters: [Path; 3] = [
+        ("increment", |db, key| {
+            let _ = db.increment(key, 1);
+        }),
+        ("step", |db, key| {
+            let _ = db.step(key, Step::Down(1));
+        }),
+        ("increment twice", |db, key| {
+            {
+                let _ = db.increment(key, 1);
+            };
+            {
+                let _ = db.increment(key, 1);
+            };
+        }),
+    ];
+    for path in counters {
+        passages(b"10", path);
+    }
+}
+
+#[test]
+fn persisting_and_expiring_pass_too() {
+    let fixture = Fixture::new(1);
+    let key = fixture.db(0).key(b"key");
+    let volatile = SetOptions { expiry: Expiry::AtMs(1_000_500), ..Default::default() };
+    let last = |expected: Option<u64>| {
+        let seen = observer::take().into_iter().next_back();
+        assert_eq!(seen.map(|passage| passage.expire_at_ms), Some(expected));
+    };
+    fixture.db(0).set(key, b"value", volatile);
+    observer::take();
+    assert!(fixture.db(0).persist(key));
+    last(Some(1_000_500));
+
+    fixture.db(0).set(key, b"value", volatile);
+    fixture.pass_ms(500);
+    observer::take();
+    assert!(!fixture.db(0).delete(key), "it has expired");
+    last(Some(1_000_500));
+}
+
+#[test]
+fn what_is_changed_carries_the_epoch_of_the_change() {
+    let fixture = Fixture::new(1);
+    let db = fixture.db(0);
+    let key = db.key(b"key");
+    for epoch in 1..10_u8 {
+        fixture.store.word.advance_epoch();
+        db.set(key, &vec![b'x'; usize::from(epoch) * 40], SetOptions::default());
+        let shard = fixture.store.shards[0].lock();
+        let table = shard.table(0).unwrap();
+        let entry = table.entry(table.find(key).unwrap()).unwrap();
+        assert_eq!(entry.epoch(), epoch & 0b11);
+    }
+}

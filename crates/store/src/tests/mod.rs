@@ -1,0 +1,47 @@
+//! The store as a whole, against a model and against its promises.
+
+mod door;
+mod expire;
+mod model;
+mod scan;
+
+use crate::{Clock, Counters, Database, Options, Store};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A store with a clock of its own.
+pub(crate) struct Fixture {
+    pub(crate) store: Store,
+    pub(crate) counters: Counters,
+    pub(crate) now_ms: Arc<AtomicU64>,
+}
+
+impl Fixture {
+    pub(crate) fn new(shards: usize) -> Self {
+        Fixture::masked(shards, u64::MAX)
+    }
+
+    /// A store whose hashes differ only in the bits of `mask`.
+    pub(crate) fn masked(shards: usize, mask: u64) -> Self {
+        let now_ms = Arc::new(AtomicU64::new(1_000_000));
+        let clock = Clock::Manual(Arc::clone(&now_ms));
+        let options = Options { shards, clock, ..Options::default() };
+        let mut hasher = crate::key::Hasher::new(7);
+        hasher.mask = mask;
+        let store = Store::with_hasher(&options, hasher);
+        Fixture { store, counters: Counters::default(), now_ms }
+    }
+
+    pub(crate) fn db(&self, index: usize) -> Database<'_> {
+        self.store.database(index, &self.counters, self.now_ms.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn pass_ms(&self, ms: u64) {
+        self.now_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+/// The string under a key.
+pub(crate) fn text(db: Database<'_>, key: &[u8]) -> Option<Vec<u8>> {
+    db.get(db.key(key), |entry| entry.map(|entry| entry.value().with_bytes(<[u8]>::to_vec)))
+}

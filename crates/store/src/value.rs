@@ -1,0 +1,109 @@
+//! Values as they come in, and as readers see them.
+
+use crate::rope::{CHUNK_BYTES, Rope};
+
+/// The type of a value, by the name that TYPE gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A string, of whatever encoding.
+    String,
+}
+
+impl Kind {
+    /// Redis' name for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+        }
+    }
+}
+
+/// How an entry keeps its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Encoding {
+    Bytes = 0,
+    Int = 1,
+    Rope = 2,
+}
+
+/// A value as a reader sees it, for as long as the latch is held.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// A string in one piece.
+    Bytes(&'a [u8]),
+    /// A string that is the canonical spelling of an integer.
+    Int(i64),
+    /// A long string.
+    Rope(&'a Rope),
+}
+
+impl Value<'_> {
+    /// Length of the string in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Value::Bytes(bytes) => bytes.len(),
+            Value::Int(value) => itoa::Buffer::new().format(*value).len(),
+            Value::Rope(rope) => rope.len(),
+        }
+    }
+
+    /// Whether the string is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Hands the string to `take` in one piece, assembling it first if it lies in several.
+    pub fn with_bytes<R>(&self, take: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Value::Bytes(bytes) => take(bytes),
+            Value::Int(value) => take(itoa::Buffer::new().format(*value).as_bytes()),
+            Value::Rope(rope) => {
+                let mut bytes = Vec::with_capacity(rope.len());
+                rope.copy_range(0..rope.len(), &mut bytes);
+                take(&bytes)
+            }
+        }
+    }
+}
+
+/// A value on its way into the store.
+#[derive(Debug)]
+pub(crate) enum NewValue<'a> {
+    Bytes(&'a [u8]),
+    Int(i64),
+    Rope(Rope),
+}
+
+impl<'a> NewValue<'a> {
+    /// Chooses the form for a string; what is long is copied here, before any latch is taken.
+    pub(crate) fn from_bytes(bytes: &'a [u8]) -> Self {
+        if bytes.len() > CHUNK_BYTES {
+            NewValue::Rope(Rope::from_bytes(bytes))
+        } else {
+            NewValue::Bytes(bytes)
+        }
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        match self {
+            NewValue::Bytes(_) => Encoding::Bytes,
+            NewValue::Int(_) => Encoding::Int,
+            NewValue::Rope(_) => Encoding::Rope,
+        }
+    }
+}
+
+/// What an entry has beside its value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Attributes {
+    /// When it expires, in milliseconds since 1970.
+    pub(crate) expire_at_ms: Option<u64>,
+    /// memcached's client flags.
+    pub(crate) flags: u32,
+    /// memcached's unique number of this version; absent until a `gets` asks for it.
+    pub(crate) cas: Option<u64>,
+}
