@@ -22,7 +22,8 @@ pub trait Server: Sync {
     fn process(&self) -> &Process;
 
     /// Empties database 0 at the time `at_ms`, in milliseconds since 1970 (memcached's
-    /// `flush_all` with a delay). A later call replaces the time of an earlier one.
+    /// `flush_all` with a delay); [`u64::MAX`] stands for never. A later call replaces the time of
+    /// an earlier one.
     fn flush_at(&self, at_ms: u64);
 }
 

@@ -154,8 +154,7 @@ impl Bench {
                 Step::Incomplete => panic!("an incomplete request"),
                 Step::Reject { consumed, reply, .. } => {
                     at += consumed;
-                    out.push(reply.as_bytes());
-                    out.push(b"\r\n");
+                    nagi_proto::memcached::Writer::new(&mut out, reply.is_empty()).line(reply);
                 }
                 Step::Request { consumed, quiet } => {
                     let args = Args::new(&request[at..at + consumed], &spans);

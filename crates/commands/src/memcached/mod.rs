@@ -1,10 +1,14 @@
 //! memcached's verbs, over the same store as the commands of Redis; they see database 0.
 
+mod arguments;
+mod control;
+mod retrieval;
 mod statistics;
-mod verbs;
+mod storage;
+#[cfg(test)]
+mod tests;
 
-use crate::table;
-use crate::{Client, Keys, Server};
+use crate::{Client, Keys, Server, table};
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
 use nagi_store::{Database, Key};
@@ -43,6 +47,8 @@ impl<'a> Context<'a> {
 pub struct Verb {
     /// Its name, in the only case that memcached knows.
     pub name: &'static str,
+    /// Its arguments as memcached's documentation shows them.
+    pub syntax: &'static str,
     /// Fewest words of a request, the verb and a data block included.
     pub words: usize,
     /// Which of them are keys.
@@ -63,24 +69,49 @@ pub struct Error(pub &'static str);
 impl Error {
     const UNKNOWN: Error = Error("ERROR");
     const BAD_LINE: Error = Error("CLIENT_ERROR bad command line format");
+    const EXPTIME: Error = Error("CLIENT_ERROR invalid exptime argument");
 }
 
 /// Longest key in bytes.
 const KEY_BYTES: usize = 250;
 
-/// Every verb.
-pub static VERBS: &[&Verb] = &[&verbs::GET];
+/// What `version` answers: the memcached that verbs behave like, which is what clients read off
+/// it, and nagi's own version behind it.
+const VERSION: &str = concat!("1.6.45-nagi/", env!("CARGO_PKG_VERSION"));
+
+/// Every verb, those that are asked for most at the front.
+pub static VERBS: &[&Verb] = &[
+    &retrieval::GET,
+    &storage::SET,
+    &retrieval::GETS,
+    &storage::DELETE,
+    &storage::INCR,
+    &storage::DECR,
+    &storage::ADD,
+    &storage::CAS,
+    &retrieval::TOUCH,
+    &storage::REPLACE,
+    &storage::APPEND,
+    &storage::PREPEND,
+    &retrieval::GAT,
+    &retrieval::GATS,
+    &control::FLUSH_ALL,
+    &control::QUIT,
+    &control::STATS,
+    &control::VERBOSITY,
+    &control::VERSION_ROW,
+];
 
 /// Finds the row that a request is for, and checks its words and keys.
 ///
 /// # Errors
-/// The reply to a request that names no verb, has too few words or too long a key.
+/// The reply to a request that that names no verb, has too few words or too long a key.
 #[inline]
 pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
     let name = args.get(0).ok_or(Error::UNKNOWN)?;
     let verb = VERBS.iter().find(|verb| verb.name.as_bytes() == name).ok_or(Error::UNKNOWN)?;
     if args.len() < verb.words {
-        return Err(Error::UNKNOWN);
+        return Err(Error::BAD_LINE);
     }
     if verb.keys.of(args).any(|key| key.len() > KEY_BYTES) {
         return Err(Error::BAD_LINE);

@@ -3,36 +3,56 @@
 use nagi_store::Counter;
 
 macro_rules! tallies {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+    ($($name:ident: $shown:literal,)+) => {
         /// What one worker counts of memcached's verbs.
         #[derive(Debug, Default)]
         pub struct Tally {
-            $($(#[doc = $doc])+ pub(crate) $name: Counter,)+
+            pub(crate) calls: Counter,
+            $(pub(super) $name: Counter,)+
         }
 
         /// The sum over all workers.
         #[derive(Clone, Copy, Debug, Default)]
         pub struct Totals {
-            $($(#[doc = $doc])+ pub $name: u64,)+
+            pub(crate) calls: u64,
+            $($name: u64,)+
         }
 
         impl Totals {
             pub(crate) fn add(&mut self, tally: &Tally) {
+                self.calls = self.calls.wrapping_add(tally.calls.get());
                 $(self.$name = self.$name.wrapping_add(tally.$name.get());)+
             }
 
             pub(crate) fn subtract(&mut self, baseline: &Totals) {
+                self.calls = self.calls.wrapping_sub(baseline.calls);
                 $(self.$name = self.$name.wrapping_sub(baseline.$name);)+
+            }
+
+            /// The counters that memcached has, by the names that it gives them.
+            pub(super) fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$(($shown, self.$name),)+].into_iter()
             }
         }
     };
 }
 
 tallies! {
-    /// Requests.
-    calls,
-    /// Keys that `get` and its kin found.
-    get_hits,
-    /// Keys that `get` and its kin did not find.
-    get_misses,
+    get_keys: "cmd_get",
+    sets: "cmd_set",
+    flushes: "cmd_flush",
+    touches: "cmd_touch",
+    get_hits: "get_hits",
+    get_misses: "get_misses",
+    delete_misses: "delete_misses",
+    delete_hits: "delete_hits",
+    incr_misses: "incr_misses",
+    incr_hits: "incr_hits",
+    decr_misses: "decr_misses",
+    decr_hits: "decr_hits",
+    cas_misses: "cas_misses",
+    cas_hits: "cas_hits",
+    cas_changed: "cas_badval",
+    touch_hits: "touch_hits",
+    touch_misses: "touch_misses",
 }

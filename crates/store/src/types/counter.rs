@@ -49,7 +49,8 @@ impl Database<'_> {
             let Some(entry) = slot.entry() else { return Ok(None) };
             let old = match entry.value() {
                 Value::Int(value) => u64::try_from(value).ok(),
-                Value::Bytes(text) => parse_u64(text),
+                // memcached itself pads a number that has become shorter with blanks.
+                Value::Bytes(text) => parse_u64(text.trim_ascii()),
                 Value::Rope(_) => None,
             };
             let old = old.ok_or(Refusal::NotANumber)?;

@@ -88,11 +88,23 @@ impl Database<'_> {
         key: Key<'_>,
         look: impl FnOnce(Option<(EntryView<'_>, u64)>) -> R,
     ) -> R {
+        self.get_versioned_and_touch(key, Expiry::Keep, look)
+    }
+
+    /// The same, then changes when the entry expires (memcached's `gats`).
+    pub fn get_versioned_and_touch<R>(
+        &self,
+        key: Key<'_>,
+        expiry: Expiry,
+        look: impl FnOnce(Option<(EntryView<'_>, u64)>) -> R,
+    ) -> R {
         self.write(key, |slot| {
             let cas = slot.ensure_cas();
             let entry = slot.entry();
             self.count_lookup(entry.is_some());
-            look(entry.map(|entry| (entry, cas)))
+            let result = look(entry.map(|entry| (entry, cas)));
+            self.apply_expiry(slot, expiry);
+            result
         })
     }
 

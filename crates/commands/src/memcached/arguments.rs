@@ -1,0 +1,86 @@
+//! Numbers and times as memcached reads them: in C's spelling, which allows a sign in front.
+
+use nagi_store::types::string::Expiry;
+
+/// When something is to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// Not at all.
+    Never,
+    /// At this time, in milliseconds since 1970.
+    At(u64),
+}
+
+/// Reads an unsigned number.
+pub(super) fn number(word: &[u8]) -> Option<u64> {
+    nagi_store::parse_u64(word.strip_prefix(b"+").unwrap_or(word))
+}
+
+/// Reads flags, of which memcached keeps the low 32 bits.
+pub(super) fn flags(word: &[u8]) -> Option<u32> {
+    number(word).map(|number| number as u32)
+}
+
+/// Reads a time: 0 for never, seconds from now up to thirty days, seconds since 1970 beyond.
+///
+/// memcached keeps 32 bits of it, so that a time behind January 2038 means the past there; here it
+/// means what it says.
+pub(super) fn when(word: &[u8], now_ms: u64) -> Option<When> {
+    const THIRTY_DAYS_S: u64 = 60 * 60 * 24 * 30;
+    if let Some(digits) = word.strip_prefix(b"-") {
+        return nagi_store::parse_u64(digits).map(|number| match number {
+            0 => When::Never,
+            _ => When::At(0),
+        });
+    }
+    let seconds = number(word).filter(|seconds| i64::try_from(*seconds).is_ok())?;
+    let ms = seconds.saturating_mul(1000);
+    Some(match seconds {
+        0 => When::Never,
+        1..=THIRTY_DAYS_S => When::At(now_ms.saturating_add(ms)),
+        _ => When::At(ms),
+    })
+}
+
+/// Reads a time as the expiry of a value.
+pub(super) fn expiry(word: &[u8], now_ms: u64) -> Option<Expiry> {
+    when(word, now_ms).map(|when| match when {
+        When::Never => Expiry::Never,
+        When::At(at_ms) => Expiry::AtMs(at_ms),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        for (word, expected) in [
+            ("0", Some(When::Never)),
+            ("-0", Some(When::Never)),
+            ("-1", Some(When::At(0))),
+            ("1", Some(When::At(1_000_001_000))),
+            ("+1", Some(When::At(1_000_001_000))),
+            ("2592000", Some(When::At(3_592_000_000))),
+            ("2592001", Some(When::At(2_592_001_000))),
+            ("4294967296", Some(When::At(4_294_967_296_000))),
+            ("9223372036854775807", Some(When::At(u64::MAX))),
+            ("9223372036854775808", None),
+            ("", None),
+            ("+-1", None),
+            ("1x", None),
+        ] {
+            assert_eq!(when(word.as_bytes(), 1_000_000_000), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn flags_keep_their_low_bits() {
+        assert_eq!(flags(b"4294967295"), Some(u32::MAX));
+        assert_eq!(flags(b"4294967297"), Some(1));
+        assert_eq!(flags(b"18446744073709551616"), None);
+        assert_eq!(flags(b"-1"), None);
+        assert_eq!(flags(b"+1"), Some(1));
+    }
+}

@@ -1,0 +1,154 @@
+//! Values out of the store, and when they expire.
+
+use super::arguments::expiry;
+use super::{Context, Error, Verb};
+use crate::{Access, Keys};
+use nagi_proto::Args;
+use nagi_proto::memcached::Writer;
+use nagi_store::{EntryView, Value};
+
+fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    for bytes in args.from(1) {
+        let key = cx.key(bytes);
+        let Context { db, reply, tally, .. } = cx;
+        tally.verbs.get_keys.add(1);
+        db.get(key, |entry| match entry {
+            None => tally.verbs.get_misses.add(1),
+            Some(entry) => {
+                tally.verbs.get_hits.add(1);
+                value(reply, entry, None);
+            }
+        });
+    }
+    cx.reply.line("END");
+    Ok(())
+}
+
+pub(super) static GET: Verb = Verb {
+    name: "get",
+    syntax: "<key>+",
+    words: 2,
+    keys: Keys::all(Access::RO.union(Access::ACCESS)),
+    summary: "Returns values",
+    run: get,
+};
+
+fn gets<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    for bytes in args.from(1) {
+        let key = cx.key(bytes);
+        let Context { db, reply, tally, .. } = cx;
+        tally.verbs.get_keys.add(1);
+        db.get_versioned(key, |entry| match entry {
+            None => tally.verbs.get_misses.add(1),
+            Some((entry, cas)) => {
+                tally.verbs.get_hits.add(1);
+                value(reply, entry, Some(cas));
+            }
+        });
+    }
+    cx.reply.line("END");
+    Ok(())
+}
+
+pub(super) static GETS: Verb = Verb {
+    name: "gets",
+    syntax: "<key>+",
+    words: 2,
+    keys: Keys::all(Access::RO.union(Access::ACCESS)),
+    summary: "Returns values with the numbers of their versions, for cas",
+    run: gets,
+};
+
+/// The keys of `gat` and `gats` stand behind the time.
+const BEHIND_EXPTIME: Keys =
+    Keys { first: 2, last: -1, step: 1, access: Access::RW.union(Access::ACCESS) };
+
+fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
+    for bytes in args.from(2) {
+        let key = cx.key(bytes);
+        let Context { db, reply, tally, .. } = cx;
+        let found = db.get_and_touch(key, expiry, |entry| {
+            entry.map(|entry| value(reply, entry, None)).is_some()
+        });
+        count_touching_get(tally, found);
+    }
+    cx.reply.line("END");
+    Ok(())
+}
+
+pub(super) static GAT: Verb = Verb {
+    name: "gat",
+    syntax: "<exptime> <key>+",
+    words: 3,
+    keys: BEHIND_EXPTIME,
+    summary: "Returns values and changes when they expire",
+    run: gat,
+};
+
+fn gats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
+    for bytes in args.from(2) {
+        let key = cx.key(bytes);
+        let Context { db, reply, tally, .. } = cx;
+        let found = db.get_versioned_and_touch(key, expiry, |entry| {
+            entry.map(|(entry, cas)| value(reply, entry, Some(cas))).is_some()
+        });
+        count_touching_get(tally, found);
+    }
+    cx.reply.line("END");
+    Ok(())
+}
+
+pub(super) static GATS: Verb = Verb {
+    name: "gats",
+    syntax: "<exptime> <key>+",
+    words: 3,
+    keys: BEHIND_EXPTIME,
+    summary: "Returns values with the numbers of their versions and changes when they expire",
+    run: gats,
+};
+
+fn count_touching_get(tally: &crate::Tally, found: bool) {
+    tally.verbs.get_keys.add(1);
+    tally.verbs.touches.add(1);
+    if found {
+        tally.verbs.get_hits.add(1);
+        tally.verbs.touch_hits.add(1);
+    } else {
+        tally.verbs.get_misses.add(1);
+        tally.verbs.touch_misses.add(1);
+    }
+}
+
+/// Writes a value, with the number of its version where `cas` has one.
+fn value(reply: &mut Writer<'_>, entry: EntryView<'_>, cas: Option<u64>) {
+    let value = entry.value();
+    reply.value_header(entry.key(), entry.flags(), value.len(), cas);
+    match value {
+        Value::Rope(rope) => reply.data_chunks(rope.chunks().cloned()),
+        value => value.with_bytes(|bytes| reply.data(bytes)),
+    }
+}
+
+fn touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let expiry = expiry(args.at(2), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
+    cx.tally.verbs.touches.add(1);
+    if cx.db.get_and_touch(cx.key(args.at(1)), expiry, |entry| entry.is_some()) {
+        cx.tally.verbs.touch_hits.add(1);
+        cx.reply.line("TOUCHED");
+    } else {
+        cx.tally.verbs.touch_misses.add(1);
+        cx.reply.line("NOT_FOUND");
+    }
+    Ok(())
+}
+
+pub(super) static TOUCH: Verb = Verb {
+    name: "touch",
+    syntax: "<key> <exptime> [noreply]",
+    words: 3,
+    keys: Keys::one(Access::RW.union(Access::UPDATE)),
+    summary: "Changes when a key expires",
+    run: touch,
+};

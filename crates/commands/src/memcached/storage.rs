@@ -1,0 +1,206 @@
+//! Values into the store, counters, and removal.
+
+use super::arguments::{expiry, flags, number};
+use super::{Context, Error, Verb};
+use crate::{Access, Keys};
+use nagi_proto::Args;
+use nagi_store::types::counter::Step;
+use nagi_store::types::string::{Condition, End, SetOptions, Swap};
+
+fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    store(cx, args, Condition::Always)
+}
+
+pub(super) static SET: Verb = Verb {
+    name: "set",
+    syntax: "<key> <flags> <exptime> <bytes> [noreply]",
+    words: 6,
+    keys: Keys::one(Access::OW.union(Access::UPDATE)),
+    summary: "Stores a value",
+    run: set,
+};
+
+fn add<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    store(cx, args, Condition::IfAbsent)
+}
+
+pub(super) static ADD: Verb = Verb {
+    name: "add",
+    syntax: "<key> <flags> <exptime> <bytes> [noreply]",
+    words: 6,
+    keys: Keys::one(Access::OW.union(Access::INSERT)),
+    summary: "Stores a value under a key that does not exist",
+    run: add,
+};
+
+fn replace<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    store(cx, args, Condition::IfPresent)
+}
+
+pub(super) static REPLACE: Verb = Verb {
+    name: "replace",
+    syntax: "<key> <flags> <exptime> <bytes> [noreply]",
+    words: 6,
+    keys: Keys::one(Access::OW.union(Access::UPDATE)),
+    summary: "Stores a value under a key that exists",
+    run: replace,
+};
+
+/// Stores a value where the condition allows it.
+fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Result<(), Error> {
+    let options = SetOptions { condition, ..options(cx, args)? };
+    cx.tally.verbs.sets.add(1);
+    let stored = cx.db.set(cx.key(args.at(1)), args.at(5), options);
+    cx.reply.line(if stored { "STORED" } else { "NOT_STORED" });
+    Ok(())
+}
+
+/// The flags and the expiry of a storage request.
+fn options(cx: &Context<'_>, args: Args<'_>) -> Result<SetOptions, Error> {
+    let flags = flags(args.at(2)).ok_or(Error::BAD_LINE)?;
+    let expiry = expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
+    Ok(SetOptions { condition: Condition::Always, expiry, flags })
+}
+
+fn append<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    extend(cx, args, End::Back)
+}
+
+pub(super) static APPEND: Verb = Verb {
+    name: "append",
+    syntax: "<key> <flags> <exptime> <bytes> [noreply]",
+    words: 6,
+    keys: Keys::one(Access::RW.union(Access::INSERT)),
+    summary: "Adds to the end of a value, whose flags and expiry stay",
+    run: append,
+};
+
+fn prepend<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    extend(cx, args, End::Front)
+}
+
+pub(super) static PREPEND: Verb = Verb {
+    name: "prepend",
+    syntax: "<key> <flags> <exptime> <bytes> [noreply]",
+    words: 6,
+    keys: Keys::one(Access::RW.union(Access::INSERT)),
+    summary: "Adds to the front of a value, whose flags and expiry stay",
+    run: prepend,
+};
+
+/// Adds to one end of a value that exists.
+fn extend<'a>(cx: &mut Context<'a>, args: Args<'a>, end: End) -> Result<(), Error> {
+    options(cx, args)?;
+    cx.tally.verbs.sets.add(1);
+    let most = cx.server.config().memcached_item_limit.bytes();
+    let key = cx.key(args.at(1));
+    let extended = cx.db.extend(key, args.at(5), end, Condition::IfPresent, most);
+    // What would become too long is not stored either, and memcached says no more than that.
+    let stored = matches!(extended, Ok(Some(_)));
+    cx.reply.line(if stored { "STORED" } else { "NOT_STORED" });
+    Ok(())
+}
+
+fn cas<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let options = options(cx, args)?;
+    let expected = number(args.at(5)).ok_or(Error::BAD_LINE)?;
+    cx.tally.verbs.sets.add(1);
+    let verbs = &cx.tally.verbs;
+    let key = cx.key(args.at(1));
+    let (counter, line) = match cx.db.compare_and_swap(key, args.at(6), expected, options) {
+        Swap::Stored => (&verbs.cas_hits, "STORED"),
+        Swap::Changed => (&verbs.cas_changed, "EXISTS"),
+        Swap::Missing => (&verbs.cas_misses, "NOT_FOUND"),
+    };
+    counter.add(1);
+    cx.reply.line(line);
+    Ok(())
+}
+
+pub(super) static CAS: Verb = Verb {
+    name: "cas",
+    syntax: "<key> <flags> <exptime> <bytes> <cas unique> [noreply]",
+    words: 7,
+    keys: Keys::one(Access::RW.union(Access::UPDATE)),
+    summary: "Stores a value if its version is still the one that gets returned",
+    run: cas,
+};
+
+fn incr<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let verbs = &cx.tally.verbs;
+    let found = step(cx, args, Step::Up)?;
+    if found {
+        verbs.incr_hits.add(1)
+    } else {
+        verbs.incr_misses.add(1)
+    }
+    Ok(())
+}
+
+pub(super) static INCR: Verb = Verb {
+    name: "incr",
+    syntax: "<key> <value> [noreply]",
+    words: 3,
+    keys: Keys::one(Access::RW.union(Access::UPDATE)),
+    summary: "Adds to an unsigned 64-bit number, which wraps around at its end",
+    run: incr,
+};
+
+fn decr<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let verbs = &cx.tally.verbs;
+    let found = step(cx, args, Step::Down)?;
+    if found {
+        verbs.decr_hits.add(1)
+    } else {
+        verbs.decr_misses.add(1)
+    }
+    Ok(())
+}
+
+pub(super) static DECR: Verb = Verb {
+    name: "decr",
+    syntax: "<key> <value> [noreply]",
+    words: 3,
+    keys: Keys::one(Access::RW.union(Access::UPDATE)),
+    summary: "Takes from an unsigned 64-bit number, which stops at 0",
+    run: decr,
+};
+
+/// Moves a counter; whether there is one.
+fn step<'a>(
+    cx: &mut Context<'a>,
+    args: Args<'a>,
+    direction: fn(u64) -> Step,
+) -> Result<bool, Error> {
+    let amount = nagi_store::parse_u64(args.at(2))
+        .ok_or(Error("CLIENT_ERROR invalid numeric delta argument"))?;
+    let moved = cx
+        .db
+        .step(cx.key(args.at(1)), direction(amount))
+        .map_err(|_| Error("CLIENT_ERROR cannot increment or decrement non-numeric value"))?;
+    match moved {
+        Some(number) => cx.reply.number(number),
+        None => cx.reply.line("NOT_FOUND"),
+    }
+    Ok(moved.is_some())
+}
+
+fn delete<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if cx.db.delete(cx.key(args.at(1))) {
+        cx.tally.verbs.delete_hits.add(1);
+        cx.reply.line("DELETED");
+    } else {
+        cx.tally.verbs.delete_misses.add(1);
+        cx.reply.line("NOT_FOUND");
+    }
+    Ok(())
+}
+
+pub(super) static DELETE: Verb = Verb {
+    name: "delete",
+    syntax: "<key> [noreply]",
+    words: 2,
+    keys: Keys::one(Access::RM.union(Access::DELETE)),
+    summary: "Removes a key",
+    run: delete,
+};

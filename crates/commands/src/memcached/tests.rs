@@ -1,0 +1,278 @@
+//! Conversations as memcached 1.6.45 has them.
+
+use super::{KEY_BYTES, VERBS};
+use crate::testing::{Bench, START_MS, converse};
+use std::collections::BTreeSet;
+
+const BAD_LINE: &str = "CLIENT_ERROR bad command line format|";
+
+#[test]
+fn rows() {
+    let names: BTreeSet<_> = VERBS.iter().map(|verb| verb.name).collect();
+    assert_eq!(names.len(), VERBS.len(), "names are unique");
+    for verb in VERBS {
+        let keys_within = verb.keys.first < i8::try_from(verb.words).unwrap();
+        assert!(keys_within, "{}: a request has its first key at least", verb.name);
+        assert!(!verb.summary.is_empty() && !verb.summary.ends_with('.'), "{}", verb.name);
+    }
+}
+
+#[test]
+fn values_in_and_out() {
+    converse(
+        "M:get a => END|
+         M:set a 5 0 1|x => STORED|
+         M:get a => VALUE a 5 1|x|END|
+         M:get a b a => VALUE a 5 1|x|VALUE a 5 1|x|END|
+         M:add a 0 0 1|y => NOT_STORED|
+         M:add b 1 0 1|y => STORED|
+         M:replace b 3 0 1|z => STORED|
+         M:replace none 3 0 1|z => NOT_STORED|
+         M:append b 9 9 2|ab => STORED|
+         M:prepend b 9 9 2|cd => STORED|
+         M:get b => VALUE b 3 5|cdzab|END|
+         M:append none 0 0 1|x => NOT_STORED|
+         M:prepend none 0 0 1|x => NOT_STORED|
+         M:set a 4294967295 0 0| => STORED|
+         M:get a => VALUE a 4294967295 0||END|
+         M:set a 4294967297 0 1|x => STORED|
+         M:get a => VALUE a 1 1|x|END|
+         M:delete a => DELETED|
+         M:delete a => NOT_FOUND|
+         M:delete b 0 => DELETED|
+         M:delete b 1 2 3 => NOT_FOUND|
+         M:get => CLIENT_ERROR bad command line format|
+         M:gets => CLIENT_ERROR bad command line format|
+         M:delete => CLIENT_ERROR bad command line format|
+         M:set a -1 0 1|x => CLIENT_ERROR bad command line format|
+         M:set a x 0 1|x => CLIENT_ERROR bad command line format|
+         M:set a 0 x 1|x => CLIENT_ERROR bad command line format|",
+    );
+}
+
+#[test]
+fn a_value_does_not_grow_beyond_the_limit() {
+    let mut bench = Bench::new();
+    let half = "x".repeat(600_000);
+    bench.expect_memcached(&format!("set a 0 0 600000|{half}"), "STORED|");
+    bench.expect_memcached(&format!("append a 0 0 600000|{half}"), "NOT_STORED|");
+    bench.expect("STRLEN a", ":600000|");
+}
+
+#[test]
+fn long_keys() {
+    let mut bench = Bench::new();
+    let key = "k".repeat(KEY_BYTES);
+    bench.expect_memcached(&format!("set {key} 0 0 1|x"), "STORED|");
+    bench.expect_memcached(&format!("get {key}"), &format!("VALUE {key} 0 1|x|END|"));
+    for request in [
+        "set K 0 0 1|x",
+        "cas K 0 0 1 1|x",
+        "get K",
+        "get a K b",
+        "gats 0 a K",
+        "incr K 1",
+        "touch K 0",
+        "delete K",
+    ] {
+        let request = request.replace('K', &"k".repeat(KEY_BYTES + 1));
+        bench.expect_memcached(&request, BAD_LINE);
+    }
+}
+
+#[test]
+fn versions_of_values() {
+    converse(
+        "M:set a 0 0 1|x => STORED|
+         M:gets a b => VALUE a 0 1 1|x|END|
+         M:touch a 0 => TOUCHED|
+         M:gets a => VALUE a 0 1 1|x|END|
+         M:cas a 7 0 1 99|y => EXISTS|
+         M:cas a 7 0 1 1|y => STORED|
+         M:cas a 7 0 1 1|z => EXISTS|
+         M:cas b 7 0 1 1|z => NOT_FOUND|
+         M:get a => VALUE a 7 1|y|END|
+         M:cas a 0 0 1|x => CLIENT_ERROR bad command line format|
+         M:cas a 0 0 1 x|x => CLIENT_ERROR bad command line format|
+         M:cas a 0 0 1 -1|x => CLIENT_ERROR bad command line format|",
+    );
+    let mut bench = Bench::new();
+    bench.expect_memcached("set a 0 0 1|5", "STORED|");
+    let mut seen = BTreeSet::new();
+    for change in ["append a 0 0 1|1", "incr a 1", "decr a 1", "set a 0 0 1|1", "prepend a 0 0 1|1"]
+    {
+        seen.insert(bench.memcached(b"gats 0 a\r\n"));
+        bench.memcached(format!("{}\r\n", change.replace('|', "\r\n")).as_bytes());
+    }
+    seen.insert(bench.memcached(b"gets a\r\n"));
+    assert_eq!(seen.len(), 6, "every change makes another version: {seen:?}");
+}
+
+#[test]
+fn times() {
+    converse(
+        "M:set a 0 10 1|x => STORED|
+         @9999
+         M:get a => VALUE a 0 1|x|END|
+         @1
+         M:get a => END|
+         M:set a 0 -1 1|x => STORED|
+         M:get a => END|
+         M:set a 0 2592000 1|x => STORED|
+         @2591999999
+         M:get a => VALUE a 0 1|x|END|
+         @1
+         M:get a => END|
+         M:set a 0 2592001 1|x => STORED|
+         M:get a => END|
+         M:set a 0 1702592011 1|x => STORED|
+         TTL a => :1|
+         M:touch a 0 => TOUCHED|
+         TTL a => :-1|
+         M:touch a 5 => TOUCHED|
+         M:append a 0 0 1|x => STORED|
+         TTL a => :5|
+         M:gat 20 a b => VALUE a 0 2|xx|END|
+         TTL a => :20|
+         M:gats 30 a => VALUE a 0 2 1|xx|END|
+         TTL a => :30|
+         M:touch none 0 => NOT_FOUND|
+         M:touch a -1 => TOUCHED|
+         M:get a => END|
+         M:set a 0 0 1|x => STORED|
+         M:gat -1 a => VALUE a 0 1|x|END|
+         M:get a => END|
+         M:touch a x => CLIENT_ERROR invalid exptime argument|
+         M:gat x a => CLIENT_ERROR invalid exptime argument|
+         M:touch a => CLIENT_ERROR bad command line format|
+         M:gat => CLIENT_ERROR bad command line format|
+         M:gat 0 => CLIENT_ERROR bad command line format|",
+    );
+}
+
+#[test]
+fn counting() {
+    converse(
+        "M:incr a 1 => NOT_FOUND|
+         M:decr a 1 => NOT_FOUND|
+         M:set a 7 0 1|9 => STORED|
+         M:incr a 1 => 10|
+         M:get a => VALUE a 7 2|10|END|
+         M:decr a 99 => 0|
+         M:incr a 18446744073709551615 => 18446744073709551615|
+         M:incr a 2 => 1|
+         M:incr a 1 2 => 2|
+         M:set a 0 0 2| 1 => STORED|
+         M:incr a 1 => 2|
+         M:set a 0 0 5|00012 => STORED|
+         M:incr a 1 => 13|
+         M:incr a x => CLIENT_ERROR invalid numeric delta argument|
+         M:incr a -1 => CLIENT_ERROR invalid numeric delta argument|
+         M:incr a +1 => CLIENT_ERROR invalid numeric delta argument|
+         M:incr a 18446744073709551616 => CLIENT_ERROR invalid numeric delta argument|
+         M:incr a => CLIENT_ERROR bad command line format|
+         M:set a 0 0 1|x => STORED|
+         M:incr a 1 => CLIENT_ERROR cannot increment or decrement non-numeric value|
+         M:set a 0 0 2|-1 => STORED|
+         M:decr a 1 => CLIENT_ERROR cannot increment or decrement non-numeric value|
+         M:set a 0 0 0| => STORED|
+         M:incr a 1 => CLIENT_ERROR cannot increment or decrement non-numeric value|",
+    );
+}
+
+#[test]
+fn noreply_silences_errors_as_well() {
+    let mut bench = Bench::new();
+    for request in [
+        "set a 0 0 1 noreply|1",
+        "incr a 1 noreply",
+        "incr a x noreply",
+        "set a x 0 1 noreply|1",
+        "touch none 0 noreply",
+        "delete none noreply",
+        "delete none 0 noreply",
+        "verbosity 1 noreply",
+    ] {
+        bench.expect_memcached(request, "");
+    }
+    bench.expect_memcached("get a", "VALUE a 0 1|2|END|");
+    bench.expect_memcached("flush_all noreply", "");
+    bench.expect_memcached("get a", "END|");
+}
+
+#[test]
+fn the_cache_as_a_whole() {
+    let mut bench = Bench::new();
+    bench.expect("SELECT 1", "+OK|");
+    bench.expect("SET other 1", "+OK|");
+    bench.expect_memcached("set a 0 0 1|1", "STORED|");
+    bench.expect_memcached("flush_all", "OK|");
+    bench.expect_memcached("get a", "END|");
+    bench.expect("EXISTS other", ":1|");
+    bench.expect_memcached("set a 0 0 1|1", "STORED|");
+    bench.expect_memcached("flush_all 10", "OK|");
+    assert_eq!(*bench.process.flush_at_ms.lock().unwrap(), Some(START_MS + 10_000));
+    bench.expect_memcached("get a", "VALUE a 0 1|1|END|");
+    bench.expect_memcached("flush_all -1", "OK|");
+    assert_eq!(*bench.process.flush_at_ms.lock().unwrap(), Some(u64::MAX));
+    bench.expect_memcached("get a", "END|");
+    bench.expect_memcached("flush_all x", "CLIENT_ERROR invalid exptime argument|");
+    bench.expect_memcached("version", "VERSION 1.6.45-nagi/0.1.0|");
+    bench.expect_memcached("verbosity 1", "OK|");
+    bench.expect_memcached("verbosity", BAD_LINE);
+    bench.expect_memcached("verbosity x", BAD_LINE);
+    bench.expect_memcached("GET a", "ERROR|");
+    bench.expect_memcached("foo noreply", "ERROR|");
+    bench.expect_memcached("stats foo", "ERROR|");
+    assert!(!bench.memcached.closing);
+    bench.expect_memcached("quit", "");
+    assert!(bench.memcached.closing);
+}
+
+#[test]
+fn statistics() {
+    let mut bench = Bench::new();
+    for request in [
+        "set a 0 0 1|1",
+        "add a 0 0 1|1",
+        "get a b",
+        "gat 0 a",
+        "touch b 0",
+        "incr a 1",
+        "decr b 1",
+        "cas a 0 0 1 9|1",
+        "delete a",
+        "delete a",
+        "flush_all",
+    ] {
+        bench.memcached(format!("{request}|").replace('|', "\r\n").as_bytes());
+    }
+    let stats = String::from_utf8(bench.memcached(b"stats\r\n")).unwrap();
+    for (name, value) in [
+        ("cmd_get", 3),
+        ("cmd_set", 3),
+        ("cmd_flush", 1),
+        ("cmd_touch", 2),
+        ("get_hits", 2),
+        ("get_misses", 1),
+        ("delete_hits", 1),
+        ("delete_misses", 1),
+        ("incr_hits", 1),
+        ("incr_misses", 0),
+        ("decr_misses", 1),
+        ("cas_badval", 1),
+        ("cas_hits", 0),
+        ("touch_hits", 1),
+        ("touch_misses", 1),
+        ("curr_items", 0),
+        ("threads", 1),
+    ] {
+        assert!(stats.contains(&format!("STAT {name} {value}\r\n")), "{name}: {stats}");
+    }
+    assert!(stats.ends_with("END\r\n"));
+    bench.expect_memcached("stats reset", "RESET|");
+    let stats = String::from_utf8(bench.memcached(b"stats\r\n")).unwrap();
+    assert!(stats.contains("STAT cmd_get 0\r\n"));
+    let settings = String::from_utf8(bench.memcached(b"stats settings\r\n")).unwrap();
+    assert!(settings.contains("STAT item_size_max 1048576\r\n"), "{settings}");
+}
