@@ -3,6 +3,7 @@
 use crate::counters::Counters;
 use crate::door::Door;
 use crate::entry::EntryView;
+use crate::evict::AccessClock;
 use crate::key::Key;
 use crate::latch::Held;
 use crate::reclaim::Garbage;
@@ -17,6 +18,7 @@ pub struct Database<'a> {
     pub(crate) counters: &'a Counters,
     pub(crate) index: usize,
     pub(crate) now_ms: u64,
+    pub(crate) access: AccessClock,
 }
 
 impl<'a> Database<'a> {
@@ -50,8 +52,7 @@ impl<'a> Database<'a> {
         let mut garbage = Garbage::default();
         let mut held = self.store.latch_of(key).lock();
         let door = self.store.word.read();
-        let (mut slot, expired) =
-            Slot::open(&mut held, self.index, door, key, self.now_ms, &mut garbage);
+        let (mut slot, expired) = Slot::open(&mut held, door, *self, key, &mut garbage);
         self.counters.expired.add(u64::from(expired));
         let result = work(&mut slot);
         drop(held);
@@ -67,6 +68,9 @@ impl<'a> Database<'a> {
             .and_then(|table| table.entry(table.find(key)?))
             .filter(|entry| entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms));
         self.count_lookup(entry.is_some());
+        if let Some(entry) = entry {
+            self.access.note(entry, key.hash ^ self.counters.hits.get());
+        }
         // SAFETY: the latch is held while `look` runs.
         look(entry.map(|entry| unsafe { EntryView::new(entry) }))
     }
@@ -115,8 +119,7 @@ impl Slots<'_> {
         let place = self.held.binary_search_by_key(&shard, |(index, _)| *index);
         #[expect(clippy::expect_used, reason = "a key that was not locked is a bug of the caller")]
         let (_, held) = place.ok().and_then(|at| self.held.get_mut(at)).expect("a locked shard");
-        let (mut slot, expired) =
-            Slot::open(held, database.index, self.door, key, database.now_ms, &mut self.garbage);
+        let (mut slot, expired) = Slot::open(held, self.door, database, key, &mut self.garbage);
         database.counters.expired.add(u64::from(expired));
         work(&mut slot)
     }

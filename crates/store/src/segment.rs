@@ -26,6 +26,8 @@ pub(crate) const LANES: usize = 8;
 const LINE_BYTES: usize = 64;
 /// The greatest depth that fits the tag of a [`Segment`] reference.
 pub(crate) const MAX_DEPTH: u32 = 59;
+/// Shares no divisor with the number of words of any geometry.
+const STRIDE: usize = 37;
 /// Tags below this are small geometries; from here on they are depths of full segments.
 const FULL: usize = 4;
 const TAG_BITS: usize = 0b11_1111;
@@ -374,6 +376,27 @@ impl Segment {
     pub(crate) fn volatile_places(&self) -> Vec<Index> {
         let volatile = self.occupied_places().filter(|(_, word)| word.is_volatile());
         volatile.map(|(index, _)| index).collect()
+    }
+
+    /// The places of up to `count` entries, spread over the segment from a random place on, so that
+    /// no neighbourhood is asked more often than another.
+    pub(crate) fn sample(
+        &self,
+        random: usize,
+        only_volatile: bool,
+        count: usize,
+    ) -> impl Iterator<Item = Index> + Clone + '_ {
+        let Geometry { lines, .. } = self.geometry();
+        let words = (lines - 1) * LANES;
+        let strided = move |step: usize| (random % words + step * STRIDE) % words;
+        let overflow = lines * LANES..lines * LANES + self.overflow_len();
+        let none_wanted = only_volatile && self.header().volatile == 0;
+        let wanted = move |index: &Index| {
+            let word = self.word(*index);
+            !word.is_empty() && (word.is_volatile() || !only_volatile)
+        };
+        let places = (0..words).map(strided).chain(overflow);
+        places.filter(wanted).take(if none_wanted { 0 } else { count })
     }
 
     /// Every word homed at `home`. `home_of` computes the home of an entry anew, which only those

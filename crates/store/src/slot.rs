@@ -1,8 +1,10 @@
 //! A key's place in its shard while the latch is held: what stands there, and the changes that
 //! types are made of. Every one of them passes the door.
 
+use crate::database::Database;
 use crate::door::Door;
 use crate::entry::{Entry, EntryView};
+use crate::evict::AccessClock;
 use crate::key::Key;
 use crate::reclaim::Garbage;
 use crate::shard::Shard;
@@ -16,6 +18,7 @@ pub(crate) struct Slot<'a> {
     table: &'a mut Table,
     last_cas: &'a mut u64,
     door: Door,
+    access: AccessClock,
     key: Key<'a>,
     place: Option<Place>,
     garbage: &'a mut Garbage,
@@ -25,19 +28,21 @@ impl<'a> Slot<'a> {
     /// The place of `key`; the second value tells whether an expired entry had to go first.
     pub(crate) fn open(
         shard: &'a mut Shard,
-        database: usize,
         door: Door,
+        database: Database<'_>,
         key: Key<'a>,
-        now_ms: u64,
         garbage: &'a mut Garbage,
     ) -> (Self, bool) {
-        let (table, last_cas) = shard.table_mut(database);
+        let (table, last_cas) = shard.table_mut(database.index);
         let place = table.find(key);
-        let mut slot = Slot { table, last_cas, door, key, place, garbage };
-        let expires = slot.occupant().and_then(|(_, entry)| entry.expire_at_ms());
-        let expired = expires.is_some_and(|at_ms| at_ms <= now_ms);
+        let access = database.access;
+        let mut slot = Slot { table, last_cas, door, access, key, place, garbage };
+        let Some((_, entry)) = slot.occupant() else { return (slot, false) };
+        let expired = entry.expire_at_ms().is_some_and(|at_ms| at_ms <= database.now_ms);
         if expired {
             slot.remove();
+        } else {
+            access.note(entry, key.hash ^ database.counters.hits.get());
         }
         (slot, expired)
     }
@@ -52,7 +57,10 @@ impl<'a> Slot<'a> {
     pub(crate) fn put(&mut self, value: NewValue<'_>, attributes: Attributes) {
         match self.occupant() {
             None => {
-                self.place = Some(self.table.insert(self.door, self.key, value, &attributes));
+                let place = self.table.insert(self.door, self.key, value, &attributes);
+                let access = self.access.first();
+                self.table.entry(place).into_iter().for_each(|entry| entry.set_access(access));
+                self.place = Some(place);
             }
             Some((mut place, entry)) => {
                 let old = self.door.before_mutate(entry);

@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::counters::{Counters, Totals};
 use crate::database::Database;
 use crate::door;
+use crate::evict::Limit;
 use crate::key::{Hasher, Key};
 use crate::latch::Latch;
 use crate::pages::PagePool;
@@ -48,6 +49,7 @@ pub enum Scope {
 pub struct Store {
     pub(crate) shards: Box<[Latch<Shard>]>,
     pub(crate) word: door::Word,
+    pub(crate) limit: Limit,
     pub(crate) reclaimer: Reclaimer,
     clock: Clock,
     hasher: Hasher,
@@ -74,6 +76,7 @@ impl Store {
         Store {
             shards: placement.ranges().iter().map(shard).collect(),
             word: door::Word::default(),
+            limit: Limit::default(),
             reclaimer: Reclaimer::start(),
             clock: options.clock.clone(),
             hasher,
@@ -135,7 +138,7 @@ impl Store {
         now_ms: u64,
     ) -> Database<'a> {
         debug_assert!(index < self.databases, "SELECT refuses what is not there");
-        Database { store: self, counters, index, now_ms }
+        Database { store: self, counters, index, now_ms, access: self.access_clock(now_ms) }
     }
 
     /// Empties databases. Their tables are exchanged for empty ones with all latches held; the
@@ -172,7 +175,12 @@ impl Store {
 
     #[inline]
     pub(crate) fn shard_of(&self, key: Key<'_>) -> usize {
-        self.placement.shard(key.hash)
+        self.shard_of_hash(key.hash)
+    }
+
+    #[inline]
+    pub(crate) fn shard_of_hash(&self, hash: u64) -> usize {
+        self.placement.shard(hash)
     }
 
     #[inline]

@@ -15,12 +15,13 @@
 
 use crate::door::{Door, Mutable};
 use crate::entry::{Entry, Shape};
+use crate::evict::{Judge, SAMPLES};
 use crate::key::{Hasher, Key};
 use crate::pages::PagePool;
 use crate::placement::{POSITION_BITS, Range, fingerprint};
 use crate::reclaim::Garbage;
 use crate::rope::Rope;
-use crate::segment::{Index, LANES, MAX_DEPTH, Segment, Word};
+use crate::segment::{Index, LANES, MAX_DEPTH, Segment, Word, prefetch};
 use crate::slab::{Block, Slab, rounded_bytes};
 use crate::value::{Attributes, NewValue};
 use std::sync::Arc;
@@ -284,6 +285,34 @@ impl Table {
         removed
     }
 
+    /// Removes the worst of a few entries around a random place, if there are any that the policy
+    /// does not spare.
+    pub(crate) fn evict(
+        &mut self,
+        door: Door,
+        judge: Judge,
+        random: u64,
+        garbage: &mut Garbage,
+    ) -> bool {
+        let only_volatile = judge.policy.only_volatile();
+        let mut position = random >> (64 - POSITION_BITS);
+        for _ in 0..GLANCES {
+            let Some(segment) = self.segment_at(position) else { return false };
+            let sample = segment.sample(random as usize, only_volatile, SAMPLES);
+            let entry = |index: Index| segment.word(index).entry();
+            sample.clone().filter_map(entry).for_each(|it| prefetch(it.pointer()));
+            let worst = sample.max_by_key(|index| entry(*index).map(|it| judge.badness(it)));
+            if let Some(place) = worst.map(|index| Place { segment, index })
+                && let Some(entry) = self.entry(place)
+            {
+                garbage.add(self.remove(place, door.before_mutate(entry)));
+                return true;
+            }
+            position = ((position & !(span(segment) - 1)) + span(segment)) % (1 << POSITION_BITS);
+        }
+        false
+    }
+
     fn note_expiry(&mut self, at_ms: Option<u64>) {
         self.earliest_expiry_ms = self.earliest_expiry_ms.min(at_ms.unwrap_or(u64::MAX));
     }
@@ -473,7 +502,7 @@ impl Table {
     /// Copies every word of `from` into one of `targets`, which `choose` names by position.
     fn move_entries(&self, from: Segment, choose: impl Fn(u64) -> usize, targets: &mut [Segment]) {
         for (_, word) in from.occupied_places() {
-            word.entry().into_iter().for_each(|entry| crate::segment::prefetch(entry.pointer()));
+            word.entry().into_iter().for_each(|entry| prefetch(entry.pointer()));
         }
         for (_, word) in from.occupied_places() {
             let Some(entry) = word.entry() else { continue };

@@ -1,6 +1,7 @@
 //! The store as a whole, against a model and against its promises.
 
 mod door;
+mod evict;
 mod expire;
 mod model;
 mod scan;

@@ -1,0 +1,276 @@
+//! Eviction: which entries go when memory has run out.
+//!
+//! Victims are sampled, as in Redis: the worst of a few entries that happen to lie together. An
+//! entry keeps 24 bits about its use, which the policy decides how to read: for LRU, when it was
+//! last used, in ticks of 128 ms; for LFU, when that was in minutes (16 bits) and a logarithmic
+//! counter of how often (8 bits), which loses one a minute. Any worker takes victims of any shard.
+
+use crate::counters::Counters;
+use crate::door::Door;
+use crate::entry::Entry;
+use crate::memory;
+use crate::reclaim::Garbage;
+use crate::store::Store;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Entries among which the worst is chosen.
+pub(crate) const SAMPLES: usize = 16;
+/// Shards tried for one victim before giving up.
+const TRIES: usize = 512;
+/// Longest time that one command spends on making room.
+const BUDGET: Duration = Duration::from_micros(500);
+
+const LRU_TICK_MS: u64 = 128;
+const ACCESS_MASK: u32 = 0xff_ffff;
+/// Where the counter of a new entry begins, so that it is not the first to go.
+const LFU_START: u32 = 5;
+/// Up to here every use counts; Redis begins at once to leave some out, which cannot tell a key
+/// used twice from one used twenty times.
+const LFU_EXACT: u32 = 15;
+/// How slowly the counter grows from there on: a million uses bring it near 255.
+const LFU_SLOWNESS: u64 = 10;
+
+/// What goes first. The names are those of `maxmemory-policy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Policy {
+    /// Nothing: commands that need memory are refused.
+    #[default]
+    NoEviction,
+    /// The least recently used.
+    AllKeysLru,
+    /// The least frequently used.
+    AllKeysLfu,
+    /// Any.
+    AllKeysRandom,
+    /// The least recently used of those that expire.
+    VolatileLru,
+    /// The least frequently used of those that expire.
+    VolatileLfu,
+    /// Any of those that expire.
+    VolatileRandom,
+    /// What expires soonest.
+    VolatileTtl,
+}
+
+impl Policy {
+    /// Every policy with its name.
+    pub const ALL: [(Policy, &str); 8] = [
+        (Policy::NoEviction, "noeviction"),
+        (Policy::AllKeysLru, "allkeys-lru"),
+        (Policy::AllKeysLfu, "allkeys-lfu"),
+        (Policy::AllKeysRandom, "allkeys-random"),
+        (Policy::VolatileLru, "volatile-lru"),
+        (Policy::VolatileLfu, "volatile-lfu"),
+        (Policy::VolatileRandom, "volatile-random"),
+        (Policy::VolatileTtl, "volatile-ttl"),
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Policy::ALL.iter().find(|(policy, _)| *policy == self).map_or("", |(_, name)| name)
+    }
+
+    /// The policy of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Policy> {
+        Policy::ALL.iter().find(|row| row.1.eq_ignore_ascii_case(name)).map(|row| row.0)
+    }
+
+    /// Whether it spares entries that never expire.
+    pub(crate) fn only_volatile(self) -> bool {
+        use Policy::{VolatileLfu, VolatileLru, VolatileRandom, VolatileTtl};
+        matches!(self, VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl)
+    }
+
+    fn counts_uses(self) -> bool {
+        matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
+    }
+}
+
+/// The limit and what happens at it; changed at run time, read by every writing command.
+#[derive(Debug, Default)]
+pub(crate) struct Limit {
+    /// 0 for none.
+    bytes: AtomicU64,
+    policy: AtomicU8,
+}
+
+impl Limit {
+    fn policy(&self) -> Policy {
+        let number = usize::from(self.policy.load(Ordering::Relaxed));
+        Policy::ALL.get(number).map_or(Policy::NoEviction, |row| row.0)
+    }
+}
+
+/// How uses are noted, at the time of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AccessClock {
+    now_ms: u64,
+    counts_uses: bool,
+}
+
+impl AccessClock {
+    /// What a new entry begins with.
+    pub(crate) fn first(self) -> u32 {
+        if self.counts_uses { self.minutes() << 8 | LFU_START } else { self.ticks() }
+    }
+
+    /// Notes a use of an entry. `random` is any number that differs between uses.
+    #[inline]
+    pub(crate) fn note(self, entry: Entry, random: u64) {
+        if self.counts_uses {
+            entry.set_access(self.minutes() << 8 | self.grown(entry.access(), random));
+        } else {
+            entry.set_access(self.ticks());
+        }
+    }
+
+    /// The counter of uses, as it stands now.
+    pub(crate) fn frequency(self, access: u32) -> u32 {
+        (access & 0xff).saturating_sub(self.idle_minutes(access))
+    }
+
+    fn grown(self, access: u32, random: u64) -> u32 {
+        let counter = self.frequency(access);
+        let odds = u64::from(counter.saturating_sub(LFU_EXACT)) * LFU_SLOWNESS + 1;
+        let mixed = (random ^ random >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
+        if counter < 255 && mixed.is_multiple_of(odds) { counter + 1 } else { counter }
+    }
+
+    fn idle_minutes(self, access: u32) -> u32 {
+        self.minutes().wrapping_sub(access >> 8) & 0xffff
+    }
+
+    fn ticks(self) -> u32 {
+        (self.now_ms / LRU_TICK_MS) as u32 & ACCESS_MASK
+    }
+
+    fn minutes(self) -> u32 {
+        (self.now_ms / 60_000) as u32 & 0xffff
+    }
+}
+
+/// Chooses the worst of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judge {
+    pub(crate) policy: Policy,
+    clock: AccessClock,
+}
+
+impl Judge {
+    /// The greater, the sooner the entry goes.
+    pub(crate) fn badness(self, entry: Entry) -> u64 {
+        match self.policy {
+            Policy::NoEviction | Policy::AllKeysRandom | Policy::VolatileRandom => 0,
+            Policy::AllKeysLru | Policy::VolatileLru => {
+                u64::from(self.clock.ticks().wrapping_sub(entry.access()) & ACCESS_MASK)
+            }
+            Policy::AllKeysLfu | Policy::VolatileLfu => {
+                let access = entry.access();
+                let rarity = u64::from(255 - self.clock.frequency(access));
+                rarity << 16 | u64::from(self.clock.idle_minutes(access))
+            }
+            Policy::VolatileTtl => u64::MAX - entry.expire_at_ms().unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// One worker's means of making room.
+#[derive(Debug)]
+pub struct Evictor {
+    random: u64,
+}
+
+impl Evictor {
+    /// `seed` differs from worker to worker.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Evictor { random: seed }
+    }
+
+    /// Removes entries until memory is below the limit, or half a millisecond has passed and the
+    /// rest is left to the next call. `false` if memory is above the limit and nothing can go:
+    /// then commands that need memory are refused.
+    pub fn make_room(&mut self, store: &Store, counters: &Counters, now_ms: u64) -> bool {
+        let policy = store.limit.policy();
+        let clock = AccessClock { now_ms, counts_uses: policy.counts_uses() };
+        let judge = Judge { policy, clock };
+        let mut started = None;
+        while store.is_over_limit() {
+            if policy == Policy::NoEviction || !self.evict(store, counters, judge) {
+                return false;
+            }
+            if started.get_or_insert_with(Instant::now).elapsed() >= BUDGET {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Removes one entry of some shard; `false` if none was found.
+    fn evict(&mut self, store: &Store, counters: &Counters, judge: Judge) -> bool {
+        let shards = store.shards.len();
+        // Chosen as a key is, so that wider shards give more.
+        let first = store.shard_of_hash(self.next_random());
+        for attempt in 0..TRIES.max(shards) {
+            let Some(latch) = store.shards.get((first + attempt) % shards) else { continue };
+            let random = self.next_random();
+            let mut garbage = Garbage::default();
+            let mut held = latch.lock();
+            let door: Door = store.word.read();
+            let tables = held.tables_mut();
+            let count = tables.len().max(1);
+            let offset = random as usize % count;
+            let (before, from) = tables.split_at_mut(offset.min(tables.len()));
+            let victim = from
+                .iter_mut()
+                .chain(before)
+                .any(|table| table.evict(door, judge, random, &mut garbage));
+            drop(held);
+            store.reclaimer.free(garbage);
+            if victim {
+                counters.evicted.add(1);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+    fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+}
+
+impl Store {
+    /// Sets the memory limit in bytes, 0 for none, and what goes when it is reached.
+    pub fn set_limit(&self, bytes: u64, policy: Policy) {
+        let number = Policy::ALL.iter().position(|row| row.0 == policy).unwrap_or(0);
+        self.limit.bytes.store(bytes, Ordering::Relaxed);
+        self.limit.policy.store(number as u8, Ordering::Relaxed);
+    }
+
+    /// Bytes in use: what the process has allocated, and the store's pages.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        memory::allocated_bytes() + self.page_bytes() as u64
+    }
+
+    /// Whether more is in use than the limit allows.
+    #[must_use]
+    #[inline]
+    pub fn is_over_limit(&self) -> bool {
+        let limit = self.limit.bytes.load(Ordering::Relaxed);
+        limit != 0 && self.used_bytes() > limit
+    }
+
+    pub(crate) fn access_clock(&self, now_ms: u64) -> AccessClock {
+        AccessClock { now_ms, counts_uses: self.limit.policy().counts_uses() }
+    }
+}
