@@ -118,7 +118,7 @@ pub fn measure(options: &Options) -> Result<Report, Error> {
 }
 
 /// Puts what the options leave open.
-fn resolve(mut options: Options) -> Result<Options, Error> {
+pub(crate) fn resolve(mut options: Options) -> Result<Options, Error> {
     options.threads = options.threads.min(options.connections);
     options.seed.get_or_insert_with(|| Random::new(now_ns()).next() >> 32);
     if options.unix.is_none() {
@@ -210,15 +210,20 @@ fn fill_plan(options: &Options, start_ns: u64, longest: usize) -> Plan {
     }
 }
 
-fn measure_plan(options: &Options) -> Plan {
+pub(crate) fn measure_plan(options: &Options) -> Plan {
     let start_ns = now_ns() + if options.rate.is_some() { HEAD_START_NS } else { 0 };
     let measure_ns = start_ns + nanoseconds(options.warmup_seconds);
-    let end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_ns + nanoseconds(seconds));
+    let mut end_ns = options.seconds.map_or(u64::MAX, |seconds| measure_ns + nanoseconds(seconds));
     let timetable = options.rate.map(|rate| {
         let gap_ns = SECOND as f64 / rate;
         let begun_by = |at_ns: u64| ((at_ns - start_ns) as f64 / gap_ns).ceil() as u64;
-        let by_count = options.requests.map(|requests| begun_by(measure_ns) + requests);
-        let requests = begun_by(end_ns).min(by_count.unwrap_or(u64::MAX));
+        let mut requests = begun_by(end_ns);
+        if let Some(limit) = options.requests.map(|limit| begun_by(measure_ns) + limit)
+            && limit < requests
+        {
+            // The run is over when these are answered, not when its time is up.
+            (requests, end_ns) = (limit, u64::MAX);
+        }
         Timetable { start_ns, gap_ns, connections: options.connections.into(), requests }
     });
     Plan {

@@ -301,3 +301,91 @@ fn tick(power: f64) -> String {
         _ => format!("{} s", ns / 1e9),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::mpsc;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::bench;
+    use crate::run::Interval;
+    use crate::tally::Tally;
+    use crate::timeline::Phase;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    /// A run of 1.5 s whose every count is known.
+    fn report(arguments: &[&str]) -> Report {
+        let options = Arguments::try_parse_from([&["bench"], arguments].concat()).unwrap().options;
+        let options = bench::resolve(options).unwrap();
+        let plan = bench::measure_plan(&options);
+        let mut timeline = Timeline::new(false).unwrap();
+        timeline.begin(Phase::Measure, 7 * SECOND, 17 * SECOND / 2);
+        let (sender, receiver) = mpsc::channel();
+        for (end_ns, reached_ns, latencies_us) in
+            [(8 * SECOND, 8 * SECOND - 1, 50..1050), (9 * SECOND, 17 * SECOND / 2, 1000..2200)]
+        {
+            let mut tally = Tally::new().unwrap();
+            tally.requests = latencies_us.end - latencies_us.start;
+            latencies_us.for_each(|us| tally.latencies.record(us * 1000).unwrap());
+            tally.delays.record(4_000).unwrap();
+            (tally.hits, tally.misses) = (400, 80);
+            (tally.sent_bytes, tally.received_bytes) = (60_000, 30_000_000);
+            tally.cpu_ns = 300_000_000;
+            tally.errors.count("ERR unknown command", 3);
+            sender
+                .send(Interval { end_ns, reached_ns, tally, last: end_ns == 9 * SECOND })
+                .unwrap();
+        }
+        drop(sender);
+        timeline.follow(&receiver, 1);
+        let mut errors = timeline.errors().clone();
+        errors.count("connection closed by the server", 1);
+        let address = Address::Unix("/run/nagi.sock".into());
+        Report::new(&options, &address, &plan, &timeline, &errors)
+    }
+
+    /// Compares with a file of the tests; UPDATE_GOLDEN=1 in the environment writes it anew.
+    fn check(name: &str, found: &str) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, found).unwrap();
+        }
+        assert_eq!(found, std::fs::read_to_string(&path).unwrap(), "{}", path.display());
+    }
+
+    #[test]
+    fn json_has_every_figure_and_option() {
+        let report = report(&[
+            "--unix=/run/nagi.sock",
+            "--seconds=1.5",
+            "--seed=42",
+            "--ratio=9:1",
+            "--key-distribution=zipf:0.99",
+            "--rate=2000",
+        ]);
+        check("report.json", &report.to_json().unwrap());
+    }
+
+    #[test]
+    fn text_shows_what_people_look_for() {
+        let arguments =
+            ["--unix=/run/nagi.sock", "--seconds=1.5", "--seed=42", "--protocol=memcached"];
+        check("report.txt", &report(&arguments).to_string());
+    }
+
+    #[test]
+    fn scales_start_and_end_at_powers_of_ten() {
+        let scale = Scale::new(42.0, 4200.0);
+        assert_eq!(scale.to_string(), "|10 us       |100 us      |1 ms         |10 ms");
+        let columns = [10.0, 100.0, 10_000.0].map(|us| scale.bar(us).chars().count());
+        assert_eq!(columns, [1, 14, 40]);
+    }
+}

@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     pub(crate) depth: usize,
     /// When measuring begins; what was begun before is not recorded.
     pub(crate) measure_ns: u64,
-    /// When the last request may be begun.
+    /// When the run ends if its requests are not limited; none is begun from then on.
     pub(crate) end_ns: u64,
     /// Requests that all threads together may still begin once measuring, if they are limited.
     pub(crate) budget: Option<Arc<AtomicU64>>,
@@ -51,7 +51,7 @@ pub(crate) enum Work {
 pub(crate) struct Interval {
     /// The boundary; the same for all threads.
     pub(crate) end_ns: u64,
-    /// When the last reply so far came, or when the thread stopped.
+    /// When the last reply so far came; of a last report, the end asked for if that was later.
     pub(crate) reached_ns: u64,
     pub(crate) tally: Tally,
     /// Whether the thread has nothing more to do.
@@ -72,7 +72,8 @@ pub(crate) struct Run<'a> {
     /// Requests due and not answered, over all open connections.
     owed: u64,
     next_tick_ns: u64,
-    last_reply_ns: u64,
+    /// When the last reply came; at the end, that if it is later.
+    reached_ns: u64,
     /// The thread's processor time at the last tick.
     cpu_ns: u64,
     /// Connections that a request has come due on.
@@ -104,7 +105,7 @@ impl<'a> Run<'a> {
             fill,
             tally: Tally::new().map_err(io::Error::other)?,
             owed: 0,
-            last_reply_ns: start_ns,
+            reached_ns: start_ns,
             cpu_ns: thread_cpu_ns(),
             ready: Vec::new(),
         })
@@ -124,8 +125,9 @@ impl<'a> Run<'a> {
         }
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         while !self.is_finished(now) {
-            let due_ns = self.pacer.as_ref().and_then(Pacer::next_due_ns).unwrap_or(u64::MAX);
-            self.worker.timer.arm(self.next_tick_ns.min(due_ns))?;
+            let due_ns = self.pacer.as_ref().and_then(Pacer::next_due_ns);
+            let end_ns = if now < self.plan.end_ns { self.plan.end_ns } else { u64::MAX };
+            self.worker.timer.arm(self.next_tick_ns.min(due_ns.unwrap_or(end_ns)))?;
             events.clear();
             match epoll::wait(&self.worker.epoll, spare_capacity(&mut events), None) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -141,16 +143,21 @@ impl<'a> Run<'a> {
             self.take_due(now);
         }
         self.give_up(now);
+        if self.live > 0 && now >= self.plan.end_ns {
+            self.reached_ns = self.reached_ns.max(self.plan.end_ns);
+        }
         self.report(self.next_tick_ns, true)
     }
 
     fn is_finished(&self, now: u64) -> bool {
-        let waited_ns = match self.plan.end_ns {
-            u64::MAX => now.saturating_sub(self.last_reply_ns),
-            end_ns => now.saturating_sub(end_ns),
+        let timed = self.plan.end_ns != u64::MAX;
+        let quiet_since_ns = if timed { self.plan.end_ns } else { self.reached_ns };
+        let given_up = now.saturating_sub(quiet_since_ns) > self.plan.patience_ns;
+        let more_to_come = match &self.pacer {
+            Some(pacer) => pacer.next_due_ns().is_some() || (timed && now < self.plan.end_ns),
+            None => false,
         };
-        let more_to_come = self.pacer.as_ref().is_some_and(|pacer| pacer.next_due_ns().is_some());
-        self.live == 0 || (!more_to_come && (self.owed == 0 || waited_ns > self.plan.patience_ns))
+        self.live == 0 || (!more_to_come && (self.owed == 0 || given_up))
     }
 
     /// Takes what arrived on connection `index` and sends what may follow.
@@ -179,7 +186,7 @@ impl<'a> Run<'a> {
     /// Notes how long the oldest requests on connection `index` took.
     fn record(&mut self, index: usize, arrival: &Arrival, now: u64) -> io::Result<()> {
         self.tick(now)?;
-        self.last_reply_ns = now;
+        self.reached_ns = now;
         self.owed = self.owed.saturating_sub(arrival.replies);
         let Some(lane) = self.worker.lanes.get_mut(index) else { return Ok(()) };
         let ordinals = lane.answered..lane.answered + arrival.replies;
@@ -330,7 +337,7 @@ impl<'a> Run<'a> {
         let cpu_ns = thread_cpu_ns();
         tally.cpu_ns = cpu_ns - self.cpu_ns;
         self.cpu_ns = cpu_ns;
-        let interval = Interval { end_ns, reached_ns: self.last_reply_ns, tally, last };
+        let interval = Interval { end_ns, reached_ns: self.reached_ns, tally, last };
         self.reports.send(interval).map_err(io::Error::other)
     }
 }

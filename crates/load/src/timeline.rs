@@ -136,16 +136,17 @@ impl Timeline {
                     break;
                 }
                 let (end_ns, pending) = first.remove_entry();
-                self.close(end_ns, &pending.tally);
+                let last = ended_ns.len() == threads && ended_ns.iter().max() == Some(&end_ns);
+                self.close(end_ns, &pending.tally, last);
             }
         }
         while let Some((end_ns, pending)) = self.pending.pop_first() {
-            self.close(end_ns, &pending.tally);
+            self.close(end_ns, &pending.tally, true);
         }
     }
 
-    /// Every thread has reported the second that ends at `end_ns`.
-    fn close(&mut self, end_ns: u64, tally: &Tally) {
+    /// Every thread has reported the second that ends at `end_ns`, or earlier if it is the last.
+    fn close(&mut self, end_ns: u64, tally: &Tally, last: bool) {
         match self.phase {
             Phase::Fill { keys } => {
                 self.filled += tally.requests;
@@ -160,14 +161,14 @@ impl Timeline {
                     say(&format!("  warming up, {left} s to go"));
                 }
             }
-            Phase::Measure => self.measured(end_ns, tally),
+            Phase::Measure => self.measured(end_ns, tally, last),
         }
     }
 
-    fn measured(&mut self, end_ns: u64, tally: &Tally) {
+    fn measured(&mut self, end_ns: u64, tally: &Tally, last: bool) {
         self.total.add(tally);
         let begin_ns = end_ns - SECOND;
-        let reached_ns = end_ns.min(self.reached_ns.max(begin_ns + 1));
+        let reached_ns = if last { self.reached_ns.clamp(begin_ns + 1, end_ns) } else { end_ns };
         if begin_ns >= self.end_ns && reached_ns - begin_ns < NOTEWORTHY_NS {
             return;
         }
@@ -198,4 +199,73 @@ impl Timeline {
 /// A line on standard error; that it cannot be written is no reason to stop.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// A phase that measures from 10 s on, for `seconds`.
+    fn timeline(seconds: u64) -> Timeline {
+        let mut timeline = Timeline::new(false).unwrap();
+        timeline.begin(Phase::Measure, 10 * SECOND, (10 + seconds) * SECOND);
+        timeline
+    }
+
+    /// What a thread reports of the second before `end_s`, with requests that took so long.
+    fn interval(end_s: u64, latencies_us: &[u64], last: bool) -> Interval {
+        let mut tally = Tally::new().unwrap();
+        for latency_us in latencies_us {
+            tally.requests += 1;
+            tally.latencies.record(latency_us * 1000).unwrap();
+        }
+        let reached_ns = end_s * SECOND - if last { SECOND / 2 } else { 1 };
+        Interval { end_ns: end_s * SECOND, reached_ns, tally, last }
+    }
+
+    fn follow(timeline: &mut Timeline, threads: usize, intervals: Vec<Interval>) {
+        let (sender, receiver) = mpsc::channel();
+        intervals.into_iter().for_each(|interval| sender.send(interval).unwrap());
+        drop(sender);
+        timeline.follow(&receiver, threads);
+    }
+
+    #[test]
+    fn threads_add_up_second_by_second() {
+        let mut timeline = timeline(2);
+        let intervals = vec![
+            interval(11, &[100, 200], false),
+            interval(12, &[300], false),
+            interval(11, &[400], false),
+            interval(13, &[700], true),
+            interval(12, &[], true),
+        ];
+        follow(&mut timeline, 2, intervals);
+        let seconds: Vec<_> = timeline.seconds().iter().map(|s| (s.second, s.requests)).collect();
+        assert_eq!(seconds, [(1.0, 3), (2.0, 1), (2.5, 1)]);
+        assert_eq!((timeline.total().requests, timeline.total().latencies.len()), (5, 5));
+        assert_eq!(timeline.measured_ns(), 5 * SECOND / 2);
+        assert_eq!(timeline.seconds()[0].max_us, 400.127, "three digits");
+    }
+
+    #[test]
+    fn only_the_errors_of_warming_up_count() {
+        let mut timeline = timeline(1);
+        let mut warm = interval(10, &[900], false);
+        warm.tally.errors.count("ERR cold", 2);
+        follow(&mut timeline, 1, vec![warm, interval(11, &[100], true)]);
+        assert_eq!((timeline.total().requests, timeline.seconds().len()), (1, 1));
+        assert_eq!(timeline.errors().total(), 2);
+    }
+
+    #[test]
+    fn replies_just_after_the_end_have_no_line_of_their_own() {
+        let mut timeline = timeline(1);
+        let mut tail = interval(12, &[100], true);
+        tail.reached_ns = 11 * SECOND + NOTEWORTHY_NS - 1;
+        follow(&mut timeline, 1, vec![interval(11, &[100], false), tail]);
+        assert_eq!((timeline.total().requests, timeline.seconds().len()), (2, 1));
+    }
 }

@@ -4,8 +4,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 /// What is answered to a request, given its arguments; nothing closes the connection.
 pub(crate) trait Script: Fn(&[Vec<u8>]) -> Vec<u8> + Send + Sync + 'static {}
@@ -36,6 +37,12 @@ pub(crate) fn serve_unix(path: &Path, script: impl Script) {
             thread::spawn(move || converse(reader, stream, &*script));
         }
     });
+}
+
+/// Holds an answer back for `time`: what a script does, never how a test waits.
+pub(crate) fn stall(time: Duration) {
+    let (_nobody_sends, receiver) = mpsc::channel::<()>();
+    receiver.recv_timeout(time).unwrap_err();
 }
 
 fn converse(reader: impl Read, mut writer: impl Write, script: &impl Script) {
