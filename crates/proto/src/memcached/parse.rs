@@ -259,49 +259,54 @@ fn longest_line(input: &[u8]) -> usize {
 /// input (`false`).
 fn read_words(input: &[u8], cursor: &mut Cursor, spans: &mut Vec<Span>) -> bool {
     let Cursor { mut at, mut word } = *cursor;
-    loop {
-        at = find_control(input, at);
-        let end = match input.get(at) {
-            Some(b' ') => at,
-            Some(b'\n') if at > word && input.get(at - 1) == Some(&b'\r') => at - 1,
-            Some(b'\n') => at,
-            Some(_) => {
-                at += 1;
-                continue;
+    let (chunks, tail) = input.get(at..).unwrap_or_default().as_chunks();
+    for chunk in chunks {
+        let mut found = controls(u64::from_le_bytes(*chunk));
+        while found != 0 {
+            let place = at + found.trailing_zeros() as usize / 8;
+            if end_word(input, place, &mut word, spans) {
+                *cursor = Cursor { at: word, word };
+                return true;
             }
-            None => break,
-        };
-        if end > word {
-            spans.push(Span { start: word as u32, len: (end - word) as u32 });
+            found &= found - 1;
         }
-        word = at + 1;
-        if input.get(at) == Some(&b'\n') {
+        at += chunk.len();
+    }
+    for _ in tail {
+        if end_word(input, at, &mut word, spans) {
             *cursor = Cursor { at: word, word };
             return true;
         }
-        at = word;
+        at += 1;
     }
     *cursor = Cursor { at, word };
     false
 }
 
-/// Where the next blank or control character is, or the end of `input`.
-fn find_control(input: &[u8], from: usize) -> usize {
+/// The top bit of each byte of `chunk` that is a blank or a control character.
+fn controls(chunk: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
-    let rest = input.get(from..).unwrap_or_default();
-    let mut at = from;
-    // Eight bytes at a time: subtracting 0x21 borrows into the top bit of each byte up to 0x20.
-    // A borrow also reaches the byte behind such a one, but only the first is looked for.
-    let (words, tail) = rest.as_chunks();
-    for word in words {
-        let word = u64::from_le_bytes(*word);
-        let found = word.wrapping_sub(ONES * 0x21) & !word & (ONES * 0x80);
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
-        }
-        at += 8;
+    // Adding 0x5f carries into the top bit from 0x21 on; without its own top bit a byte cannot
+    // carry further.
+    let printable = (chunk & (ONES * 0x7f)) + ONES * 0x5f;
+    !(printable | chunk) & (ONES * 0x80)
+}
+
+/// Ends the word that started at `word` if the byte at `at` does; true if that ends the line.
+#[inline]
+fn end_word(input: &[u8], at: usize, word: &mut usize, spans: &mut Vec<Span>) -> bool {
+    let byte = input.get(at).copied().unwrap_or_default();
+    let end = match byte {
+        b' ' => at,
+        b'\n' if at > *word && input.get(at - 1) == Some(&b'\r') => at - 1,
+        b'\n' => at,
+        _ => return false,
+    };
+    if end > *word {
+        spans.push(Span { start: *word as u32, len: (end - *word) as u32 });
     }
-    at + tail.iter().position(|&byte| byte <= b' ').unwrap_or(tail.len())
+    *word = at + 1;
+    byte == b'\n'
 }
 
 /// What to answer to a line in which no verb is looked for.
