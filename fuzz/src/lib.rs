@@ -1,0 +1,83 @@
+//! What the fuzz targets assert: any bytes mean the same whole, cut and one by one, and what
+//! the property tests check at every call of a parser.
+
+#[path = "../../crates/proto/tests/pieces/feed.rs"]
+mod feed;
+
+use nagi_proto::{MalformedReply, memcached, resp};
+
+/// Longest input that is also fed byte by byte.
+const BYTE_BY_BYTE: usize = 512;
+
+/// An input with the places to cut it at.
+struct Case<'a> {
+    /// A spare bit for a target to choose by.
+    flag: bool,
+    cuts: Vec<usize>,
+    input: &'a [u8],
+}
+
+impl<'a> Case<'a> {
+    /// The first byte holds the number of cuts and the flag; two bytes for each cut follow.
+    fn new(data: &'a [u8]) -> Option<Self> {
+        let (&head, rest) = data.split_first()?;
+        let (places, input) = rest.split_at_checked(usize::from(head & 7) * 2)?;
+        let cuts = places.as_chunks().0.iter().map(|place| u16::from_le_bytes(*place).into());
+        Some(Case { flag: head & 8 != 0, cuts: cuts.collect(), input })
+    }
+
+    /// Asserts that `read` makes the same of the input in every kind of pieces.
+    fn same_in_pieces<T: PartialEq + std::fmt::Debug>(&self, read: impl Fn(&[&[u8]]) -> T) {
+        let whole = read(&[self.input]);
+        assert_eq!(read(&feed::cut(self.input, &self.cuts)), whole, "cut");
+        if self.input.len() <= BYTE_BY_BYTE {
+            let bytes: Vec<&[u8]> = self.input.chunks(1).collect();
+            assert_eq!(read(&bytes), whole, "byte by byte");
+        }
+    }
+}
+
+/// Requests of RESP, before and after a login.
+pub fn resp_request(data: &[u8]) {
+    if let Some(case) = Case::new(data) {
+        let limits = resp::Limits { bulk_bytes: 100_000, authenticated: case.flag };
+        case.same_in_pieces(|pieces| feed::resp_requests(pieces, &limits));
+    }
+}
+
+/// Replies of RESP, and their trees.
+pub fn resp_reply(data: &[u8]) {
+    if let Some(case) = Case::new(data) {
+        case.same_in_pieces(|pieces| {
+            let mut parser = resp::ReplyParser::default();
+            feed::replies(pieces, |input| {
+                let found = parser.next(input);
+                if let Ok(Some(len)) = found {
+                    decode(&input[..len]);
+                }
+                found
+            })
+        });
+        let _ = resp::Reply::decode(case.input);
+    }
+}
+
+/// A complete reply decodes to all of its bytes, unless something in it is malformed.
+fn decode(reply: &[u8]) {
+    match resp::Reply::decode(reply) {
+        Ok(decoded) => assert_eq!(decoded.map(|(_, len)| len), Some(reply.len())),
+        Err(MalformedReply { at }) => assert!(at < reply.len(), "an element lies in its reply"),
+    }
+}
+
+/// Requests and replies of memcached's text protocol.
+pub fn memcached_text(data: &[u8]) {
+    if let Some(case) = Case::new(data) {
+        let limits = memcached::Limits { item_bytes: if case.flag { 16 } else { 1 << 20 } };
+        case.same_in_pieces(|pieces| feed::memcached_requests(pieces, &limits));
+        case.same_in_pieces(|pieces| {
+            let mut parser = memcached::ReplyParser::default();
+            feed::replies(pieces, |input| parser.next(input))
+        });
+    }
+}
