@@ -5,6 +5,7 @@
 
 mod clients;
 mod crowd;
+mod differential;
 mod linearizability;
 mod peers;
 mod process;

@@ -76,15 +76,19 @@ fn malformed_resp_is_answered_with_an_error_and_a_close() {
 fn malformed_memcached_lines_are_answered_with_an_error() {
     let mut witness = Witness::new();
     let long_key = format!("get {}\r\n", "k".repeat(251));
-    let cases: [(&str, &str); 9] = [
+    let format = "CLIENT_ERROR bad command line format\r\n";
+    let cases: [(&str, &str); 12] = [
         ("nonsense\r\n", "ERROR\r\n"),
-        ("\r\n", "CLIENT_ERROR bad command line format\r\n"),
-        ("get\r\n", "ERROR\r\n"),
-        ("set k 0 0\r\n", "ERROR\r\n"),
-        ("set k x 0 1\r\n", "CLIENT_ERROR bad command line format\r\n"),
-        ("set k 0 0 -1\r\n", "CLIENT_ERROR bad data chunk\r\n"),
+        (" get k\r\n", "ERROR\r\n"),
+        ("\r\n", format),
+        ("get\r\n", format),
+        ("gat 0\r\n", format),
+        ("set k 0 0\r\n", format),
+        ("set k x 0 1\r\nv\r\n", format),
+        ("set k 0 0 -1\r\n", format),
+        ("incr k\r\n", format),
+        (&long_key, format),
         ("incr k x\r\n", "CLIENT_ERROR invalid numeric delta argument\r\n"),
-        (&long_key, "CLIENT_ERROR bad command line format\r\n"),
         ("touch k x\r\n", "CLIENT_ERROR invalid exptime argument\r\n"),
     ];
     for (line, expected) in cases {

@@ -121,10 +121,17 @@ impl Connection {
     /// # Panics
     /// When what comes is not one.
     pub fn reply(&mut self) -> Reply {
+        self.reply_and_bytes().0
+    }
+
+    /// Receives one RESP reply, and returns it as it came, too.
+    ///
+    /// # Panics
+    /// When what comes is not one.
+    pub fn reply_and_bytes(&mut self) -> (Reply, Vec<u8>) {
         loop {
             if let Some((reply, length)) = Reply::parse(&self.received) {
-                self.received.drain(..length);
-                return reply;
+                return (reply, self.received.drain(..length).collect());
             }
             self.receive().expect("receives a whole reply");
         }

@@ -1,6 +1,7 @@
 //! Everything that a contributor runs, one sub-command a need, one file a sub-command.
 
 mod bench;
+mod differential;
 mod process;
 mod setup;
 mod test;
@@ -33,6 +34,8 @@ enum Task {
     Ci,
     /// Check the rules of the house that neither rustfmt nor clippy knows
     Tidy,
+    /// Send random commands to nagi and to redis-server and memcached, and compare the replies
+    Differential(differential::Arguments),
     /// Measure nagi beside Valkey, Redis and memcached
     Bench(bench::Arguments),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Task::Test { steps } => test::run(&steps),
         Task::Ci => test::run(&[]),
         Task::Tidy => tidy::run(),
+        Task::Differential(arguments) => differential::run(&arguments),
         Task::Bench(arguments) => bench::run(arguments),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };

@@ -372,7 +372,8 @@ mod tests {
     #[test]
     fn multibulk_requests_in_a_pipeline() {
         check(
-            b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n*3\r\n$3\r\nSET\r\n$0\r\n\r\n$2\r\n\r\n\r\n",
+            b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n\
+              *3\r\n$3\r\nSET\r\n$0\r\n\r\n$2\r\n\r\n\r\n",
             &[&["GET", "a"], &["PING"], &["SET", "", "\r\n"]],
         );
     }

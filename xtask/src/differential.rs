@@ -1,0 +1,28 @@
+//! `cargo xtask differential`: the comparison with redis-server and memcached, for long.
+
+use anyhow::Result;
+
+use crate::workspace::cargo;
+use crate::{process, setup};
+
+/// How much to compare.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Commands sent in each protocol
+    #[arg(long, default_value_t = 2_000_000, value_name = "N")]
+    count: u64,
+    /// Seed of a run to repeat
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// Runs the differential tests with more commands than `cargo xtask test` does.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    setup::run()?;
+    let mut command = cargo(&["test", "--package", "nagi-tests", "differential"]);
+    command.args(["--", "--nocapture"]).env("NAGI_DIFFERENTIAL_COUNT", arguments.count.to_string());
+    if let Some(seed) = arguments.seed {
+        command.env("NAGI_TEST_SEED", seed.to_string());
+    }
+    process::run(&mut command)
+}
