@@ -222,7 +222,7 @@ impl Stopper {
 }
 
 impl Shared {
-    fn new(options: Options, listeners: Vec<Listener>) -> io::Result<Self> {
+    pub(crate) fn new(options: Options, listeners: Vec<Listener>) -> io::Result<Self> {
         let config = options.config;
         let workers = match usize::try_from(config.workers.get()) {
             Ok(0) | Err(_) => thread::available_parallelism().map_or(1, usize::from),

@@ -224,3 +224,230 @@ impl Session {
         standing
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{Options, Shared};
+    use proptest::prelude::*;
+
+    /// A session with a store to itself.
+    struct Talk {
+        shared: Shared,
+        session: Session,
+        spans: Vec<Span>,
+        slices: usize,
+    }
+
+    impl Talk {
+        fn new(protocol: Protocol) -> Self {
+            Talk {
+                shared: Shared::new(Options::default(), Vec::new()).unwrap(),
+                session: Session::new(Arc::default(), protocol),
+                spans: Vec::new(),
+                slices: 0,
+            }
+        }
+
+        /// Hands over some bytes, and goes on until more are needed. Returns the replies.
+        fn say(&mut self, bytes: &[u8]) -> (Vec<u8>, Standing) {
+            let mut received = bytes.to_vec();
+            let mut replies = Vec::new();
+            loop {
+                let mut out = Output::default();
+                let mut around = Surroundings {
+                    store: &self.shared.store,
+                    server: &self.shared,
+                    counters: &self.shared.store.counters(0),
+                    tally: &self.shared.statistics().worker(0),
+                    now_ms: self.shared.store.now_ms(),
+                    spans: &mut self.spans,
+                };
+                let standing = self.session.feed(&mut received, &mut around, &mut out);
+                replies.extend(out.slices().flatten());
+                if standing != Standing::Turn {
+                    return (replies, standing);
+                }
+                self.slices += 1;
+                received.clear();
+            }
+        }
+    }
+
+    /// What a client is answered that sends `pieces` one after the other.
+    fn converse(protocol: Protocol, pieces: &[&[u8]]) -> String {
+        let mut talk = Talk::new(protocol);
+        let mut replies = Vec::new();
+        for piece in pieces {
+            let (more, standing) = talk.say(piece);
+            replies.extend(more);
+            if standing == Standing::Closing {
+                replies.extend(b"(closed)");
+                break;
+            }
+        }
+        String::from_utf8_lossy(&replies).into_owned()
+    }
+
+    fn multibulk(words: &[&str]) -> String {
+        let arguments = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        format!("*{}\r\n{}", words.len(), arguments.collect::<String>())
+    }
+
+    /// A request of RESP, well-formed for the most part.
+    fn request() -> impl Strategy<Value = String> {
+        let long = "v".repeat(300);
+        prop_oneof![
+            8 => Just(multibulk(&["SET", "key", "value"])),
+            4 => Just(multibulk(&["set", "other", &long])),
+            4 => Just(multibulk(&["GET", "other"])),
+            8 => Just(multibulk(&["GeT", "key"])),
+            4 => Just(multibulk(&["INCR", "number"])),
+            2 => Just(multibulk(&["SELECT", "3"])),
+            2 => Just(multibulk(&["SELECT", "0"])),
+            2 => Just(multibulk(&["KEYS", "n*"])),
+            2 => Just(multibulk(&["DBSIZE"])),
+            2 => Just(multibulk(&["HELLO", "3"])),
+            2 => Just(multibulk(&["NO", "SUCH"])),
+            2 => Just("GET \"ke\\x79\"\r\n".to_owned()),
+            2 => Just("\r\n".to_owned()),
+            1 => Just(multibulk(&["QUIT"])),
+            1 => Just("*1\r\n!\r\n".to_owned()),
+        ]
+    }
+
+    /// A request of memcached's text protocol.
+    fn line() -> impl Strategy<Value = String> {
+        prop_oneof![
+            6 => Just("set key 7 0 5\r\nvalue\r\n".to_owned()),
+            6 => Just("get key other number\r\n".to_owned()),
+            3 => Just("set number 0 0 1 noreply\r\n7\r\n".to_owned()),
+            3 => Just("incr number 5\r\n".to_owned()),
+            2 => Just("set key 0 0 5\r\nvalues\r\n".to_owned()),
+            1 => Just(format!("set key 0 0 1048577\r\n{}\r\n", "x".repeat(1_048_577))),
+            1 => Just("nothing of ours\r\n".to_owned()),
+            1 => Just("quit\r\n".to_owned()),
+        ]
+    }
+
+    /// Cuts `input` at the given hundredths of its length.
+    fn cut(input: &[u8], places: &[usize]) -> Vec<Vec<u8>> {
+        let mut places: Vec<usize> = places.iter().map(|at| at * input.len() / 100).collect();
+        places.sort_unstable();
+        places.push(input.len());
+        let mut from = 0;
+        let piece = |to| {
+            let piece = input[from..to].to_vec();
+            from = to;
+            piece
+        };
+        places.into_iter().map(piece).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn however_a_pipeline_arrives_the_replies_are_the_same(
+            requests in prop::collection::vec(request(), 1..80),
+            places in prop::collection::vec(0_usize..100, 0..8),
+        ) {
+            let input = requests.concat();
+            let whole = converse(Protocol::Resp, &[input.as_bytes()]);
+            let cut = cut(input.as_bytes(), &places);
+            let pieces: Vec<&[u8]> = cut.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(converse(Protocol::Resp, &pieces), whole);
+        }
+
+        #[test]
+        fn however_lines_arrive_the_replies_are_the_same(
+            lines in prop::collection::vec(line(), 1..50),
+            places in prop::collection::vec(0_usize..100, 0..8),
+        ) {
+            let input = lines.concat();
+            let whole = converse(Protocol::Memcached, &[input.as_bytes()]);
+            let cut = cut(input.as_bytes(), &places);
+            let pieces: Vec<&[u8]> = cut.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(converse(Protocol::Memcached, &pieces), whole);
+        }
+    }
+
+    #[test]
+    fn a_request_may_arrive_byte_by_byte() {
+        let input =
+            multibulk(&["SET", "key", "value"]) + &multibulk(&["GET", "key"]) + "GET key\r\n";
+        let bytes: Vec<&[u8]> = input.as_bytes().chunks(1).collect();
+        assert_eq!(converse(Protocol::Resp, &bytes), "+OK\r\n$5\r\nvalue\r\n$5\r\nvalue\r\n");
+        let input = "set key 3 0 5\r\nvalue\r\nget key\r\n";
+        let bytes: Vec<&[u8]> = input.as_bytes().chunks(1).collect();
+        let expected = "STORED\r\nVALUE key 3 5\r\nvalue\r\nEND\r\n";
+        assert_eq!(converse(Protocol::Memcached, &bytes), expected);
+    }
+
+    #[test]
+    fn nothing_is_executed_behind_the_end() {
+        let quit = multibulk(&["QUIT"]) + &multibulk(&["SET", "key", "value"]);
+        assert_eq!(converse(Protocol::Resp, &[quit.as_bytes()]), "+OK\r\n(closed)");
+        let error = multibulk(&["PING"]) + "*1\r\n!\r\n" + &multibulk(&["PING"]);
+        assert_eq!(
+            converse(Protocol::Resp, &[error.as_bytes()]),
+            "+PONG\r\n-ERR Protocol error: expected '$', got '!'\r\n(closed)"
+        );
+    }
+
+    #[test]
+    fn a_long_pipeline_is_served_in_slices() {
+        let mut talk = Talk::new(Protocol::Resp);
+        let requests = 10 * SLICE_REQUESTS;
+        let (replies, standing) = talk.say(multibulk(&["PING"]).repeat(requests).as_bytes());
+        assert_eq!(replies, b"+PONG\r\n".repeat(requests));
+        assert_eq!(standing, Standing::Bytes);
+        assert!(talk.slices >= 9, "a slice has a bounded number of requests");
+
+        let mut talk = Talk::new(Protocol::Resp);
+        let value = "v".repeat(SLICE_REPLY_BYTES / 4);
+        talk.say(multibulk(&["SET", "key", &value]).as_bytes());
+        talk.slices = 0;
+        talk.say(multibulk(&["GET", "key"]).repeat(400).as_bytes());
+        assert!(talk.slices >= 10, "a slice has a bounded length of replies");
+    }
+
+    #[test]
+    fn a_job_holds_up_its_own_client_only() {
+        let mut talk = Talk::new(Protocol::Resp);
+        for start in (0..200_000).step_by(1000) {
+            let set = |key: usize| multibulk(&["SET", &format!("key:{key}"), "v"]);
+            talk.say((start..start + 1000).map(set).collect::<String>().as_bytes());
+        }
+        talk.slices = 0;
+        let input = multibulk(&["KEYS", "key:1?"]) + &multibulk(&["PING"]);
+        let (replies, standing) = talk.say(input.as_bytes());
+        assert!(talk.slices > 0, "a walk over all keys takes more than one slice");
+        assert!(replies.starts_with(b"*10\r\n") && replies.ends_with(b"\r\n+PONG\r\n"));
+        assert_eq!(standing, Standing::Bytes);
+    }
+
+    #[test]
+    fn a_request_without_end_is_given_up() {
+        let mut talk = Talk::new(Protocol::Resp);
+        let limit = "1mb";
+        talk.say(multibulk(&["CONFIG", "SET", "client-query-buffer-limit", limit]).as_bytes());
+        assert_eq!(talk.say(b"*2\r\n$3\r\nGET\r\n$9000000\r\n").1, Standing::Bytes);
+        let mut said = 0;
+        while talk.say(&[b'x'; 10_000]).1 == Standing::Bytes {
+            said += 10_000;
+        }
+        assert!((1_000_000..1 << 20).contains(&said), "given up after {said} bytes");
+    }
+
+    #[test]
+    fn an_idle_session_keeps_no_buffers() {
+        let mut talk = Talk::new(Protocol::Resp);
+        let set = multibulk(&["SET", "key", &"v".repeat(1_000_000)]);
+        for piece in set.as_bytes().chunks(70_000) {
+            talk.say(piece);
+        }
+        assert_eq!(talk.session.input.capacity(), 0);
+        assert!(size_of::<Session>() < 512);
+    }
+}
