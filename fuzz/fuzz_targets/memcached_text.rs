@@ -1,3 +1,5 @@
+//! Requests and replies of memcached's text protocol, cut anywhere.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| nagi_fuzz::memcached_text(data));

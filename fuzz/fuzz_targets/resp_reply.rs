@@ -1,3 +1,5 @@
+//! Replies of RESP, cut anywhere.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| nagi_fuzz::resp_reply(data));

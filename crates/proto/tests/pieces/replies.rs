@@ -184,7 +184,7 @@ proptest! {
 
     #[test]
     fn memcached_values_are_found(
-        values in vec(("[a-z]{1,9}", any::<u32>(), vec(any::<u8>(), 0..50), any::<Option<u64>>()), 0..5),
+        values in vec(("[a-z]{1,9}", any::<u32>(), bulk(), any::<Option<u64>>()), 0..5),
         cuts in pieces(),
     ) {
         let mut out = Output::default();
