@@ -1,7 +1,7 @@
 //! From a request's words to its handler and back: lookup, arity, errors, counting.
 
 use crate::table::{self, Entry};
-use crate::{Context, Error};
+use crate::{Context, Error, Flags};
 use nagi_proto::Args;
 use std::sync::atomic::Ordering;
 
@@ -38,6 +38,12 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     cx.tally.count_call(entry.index);
     let number = u32::try_from(entry.index + 1).unwrap_or(0);
     cx.client.info.last_command.store(number, Ordering::Relaxed);
+    if cx.db.store().is_over_limit()
+        && !cx.db.make_room()
+        && entry.command.flags.contains(Flags::DENYOOM)
+    {
+        return refuse(cx, &Error::OUT_OF_MEMORY);
+    }
     if let Err(error) = (entry.command.run)(cx, args) {
         cx.tally.count_failure(entry.index);
         refuse(cx, &error);
@@ -111,6 +117,38 @@ mod tests {
             long[0],
             "2".repeat(19),
         ));
+    }
+
+    #[test]
+    fn without_memory_only_what_needs_some_is_refused() {
+        let mut bench = Bench::new();
+        let oom = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+        for index in 0..20_000 {
+            bench.resp(format!("SET filler:{index} value\r\n").as_bytes());
+        }
+        for (request, reply) in [
+            ("SET key value", "+OK\r\n"),
+            ("CONFIG SET maxmemory 1", "+OK\r\n"),
+            ("SET other value", oom),
+            ("APPEND key more", oom),
+            ("GET key", "$5\r\nvalue\r\n"),
+            ("EXPIRE key 100", ":1\r\n"),
+            ("DEL filler:1", ":1\r\n"),
+            ("CONFIG SET maxmemory-policy volatile-lru", "+OK\r\n"),
+            ("SET other value", oom),
+            ("EXISTS key filler:2", ":1\r\n"),
+            ("CONFIG SET maxmemory 0 maxmemory-policy noeviction", "+OK\r\n"),
+            ("SET other value", "+OK\r\n"),
+        ] {
+            let replied = bench.resp(format!("{request}\r\n").as_bytes());
+            assert_eq!(String::from_utf8_lossy(&replied), reply, "{request}");
+        }
+        let full = bench.memcached(b"set m 0 0 1\r\nx\r\n");
+        assert_eq!(String::from_utf8_lossy(&full), "STORED\r\n");
+        bench.resp(b"CONFIG SET maxmemory 1\r\n");
+        let full = bench.memcached(b"set m 0 0 1\r\ny\r\nget m\r\n");
+        let expected = "SERVER_ERROR out of memory storing object\r\nEND\r\n";
+        assert_eq!(String::from_utf8_lossy(&full), expected);
     }
 
     #[test]

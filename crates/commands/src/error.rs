@@ -14,6 +14,9 @@ impl Error {
     pub const NOT_AN_INTEGER: Error = Error::fixed("ERR value is not an integer or out of range");
     /// A sum beyond 64 bits.
     pub const OVERFLOW: Error = Error::fixed("ERR increment or decrement would overflow");
+    /// A command that needs memory where there is none and nothing may be evicted.
+    pub const OUT_OF_MEMORY: Error =
+        Error::fixed("OOM command not allowed when used memory > 'maxmemory'.");
     /// A string that would pass `proto-max-bulk-len`.
     pub const TOO_LONG: Error =
         Error::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");

@@ -84,11 +84,16 @@ fn clients(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("blocked_clients", 0);
 }
 
-fn memory(_: &Context<'_>, fields: &mut Fields<'_>) {
+fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    let (limit_bytes, policy) = cx.db.store().limit();
+    fields.add_bytes("used_memory", cx.db.store().used_bytes());
     if let Some(usage) = Usage::read() {
         fields.add_bytes("used_memory_rss", usage.resident_bytes);
     }
     fields.add_bytes("total_system_memory", usage::system_memory_bytes());
+    fields.add_bytes("maxmemory", limit_bytes);
+    fields.add("maxmemory_policy", policy.name());
+    fields.add("mem_allocator", "mimalloc");
 }
 
 fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {

@@ -36,6 +36,15 @@ pub(crate) fn system_memory_bytes() -> u64 {
     info.totalram as u64 * u64::from(info.mem_unit)
 }
 
+/// Most bytes of memory that the process's container may use, where there is such a limit:
+/// `memory.max` of cgroup v2, or `memory.limit_in_bytes` of v1.
+pub(crate) fn container_memory_bytes() -> Option<u64> {
+    let files = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let limit = files.iter().find_map(|file| std::fs::read_to_string(file).ok())?;
+    // Without a limit it says `max`, or a number beyond what the machine has.
+    limit.trim().parse().ok().filter(|bytes| *bytes < system_memory_bytes())
+}
+
 /// The kernel's name, version and architecture.
 pub(crate) fn operating_system() -> String {
     let name = rustix::system::uname();

@@ -6,12 +6,14 @@ mod serve;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mimalloc::MiMalloc;
 use nagi_load::{bench, responder};
+use nagi_server::Counting;
 
 /// Given back to the system promptly, without locks between workers, and without the checks of
 /// its `secure` feature, which cost a tenth of every allocation.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
 /// An in-memory cache server that speaks Redis' and memcached's protocols.
 #[derive(Debug, Parser)]

@@ -22,7 +22,7 @@ fn text(server: &Running, styled: bool) -> String {
         ("redis", addresses(server, Protocol::Resp)),
         ("memcached", addresses(server, Protocol::Memcached)),
         ("workers", format!("{workers} ({})", process.io)),
-        ("memory", "no limit (noeviction)".to_owned()),
+        ("memory", memory(server)),
         ("process", std::process::id().to_string()),
     ];
     let mut text = format!("\n  {bold}nagi{plain} {version}\n\n");
@@ -31,6 +31,16 @@ fn text(server: &Running, styled: bool) -> String {
     }
     text.push_str(&format!("\n  {dim}Ctrl-C stops it; a second one ends it at once.{plain}\n\n"));
     text
+}
+
+/// How much memory may be used, and what happens then.
+fn memory(server: &Running) -> String {
+    let (bytes, policy) = server.memory_limit();
+    let limit = match bytes {
+        0 => "no limit".to_owned(),
+        bytes => format!("at most {:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    };
+    format!("{limit} ({})", policy.name())
 }
 
 /// Where a protocol is spoken.

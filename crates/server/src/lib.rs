@@ -23,6 +23,8 @@ mod worker;
 
 pub use listener::{Address, Endpoint};
 pub use nagi_commands::config;
+pub use nagi_store::Policy;
+pub use nagi_store::memory::Counting;
 pub use open::OpenError;
 pub use server::{Options, Running, StartError, Stopper, start};
 pub use session::Protocol;

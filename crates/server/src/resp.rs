@@ -38,7 +38,7 @@ pub(crate) fn batch(
     let (consumed, parsed) = parse(parser, input, around, &mut places);
     let around = &*around;
     let mut requests = ArrayVec::new();
-    resolve(input, &places, around, &mut requests);
+    resolve(input, &places, around, client.database, &mut requests);
     let count = requests.len();
     for Request { args, end, entry, key } in requests {
         let mut cx = around.context(client, out, key);
@@ -100,6 +100,7 @@ fn resolve<'a>(
     input: &'a [u8],
     places: &[Place],
     around: &'a Surroundings<'_>,
+    database: usize,
     requests: &mut ArrayVec<Request<'a>, BATCH>,
 ) {
     let mut spans_start = 0;
@@ -110,6 +111,9 @@ fn resolve<'a>(
         let entry = dispatch::resolve(args);
         let first = entry.as_ref().ok().and_then(|entry| entry.command.keys.first_of(args));
         let key = first.map(|bytes| around.store.key(bytes));
+        if let Some(key) = key.filter(|_| places.len() > 1) {
+            around.store.prefetch(database, key);
+        }
         requests.push(Request { args, end, entry, key });
     }
 }

@@ -8,7 +8,7 @@ use crate::session::Protocol;
 use crate::waker::Waker;
 use crate::worker;
 use nagi_commands::{ClientInfo, Config, Process, Server, Statistics};
-use nagi_store::{Clock, Store};
+use nagi_store::{Clock, Policy, Store};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -183,6 +183,12 @@ impl Running {
         self.shared.listeners.iter().map(Listener::endpoint)
     }
 
+    /// The memory limit in bytes, 0 for none, and what goes when it is reached.
+    #[must_use]
+    pub fn memory_limit(&self) -> (u64, Policy) {
+        self.shared.store.limit()
+    }
+
     /// What does not change while it runs.
     #[must_use]
     pub fn process(&self) -> &Process {
@@ -236,6 +242,7 @@ impl Shared {
             workers,
             ..nagi_store::Options::default()
         });
+        config.limit_memory(&store);
         let port_of = |protocol| {
             let endpoints = listeners.iter().map(Listener::endpoint);
             endpoints.filter(|endpoint| endpoint.protocol == protocol).find_map(Endpoint::port)

@@ -115,6 +115,9 @@ fn resolve<'a>(
             Work::Refuse { .. } => None,
         };
         let key = first.map(|bytes| around.store.key(bytes));
+        if let Some(key) = key.filter(|_| places.len() > 1) {
+            around.store.prefetch(0, key);
+        }
         requests.push(Request { args, key, work });
     }
 }

@@ -6,7 +6,7 @@ use crate::session::{Protocol, Session, Standing, Surroundings};
 use crate::{address, server};
 use nagi_commands::{ClientInfo, Server as _, Tally};
 use nagi_proto::{Output, Span};
-use nagi_store::{Counters, Scope};
+use nagi_store::{Counters, Expirer, Scope};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,8 @@ const LAST_SENDS: Duration = Duration::from_secs(5);
 pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) {
     let mut sessions = Sessions::new(index, Arc::clone(shared));
     while !shared.is_stopping() {
-        if let Err(error) = sessions.tick(driver, None) {
+        let idle = sessions.expire();
+        if let Err(error) = sessions.tick(driver, Some(idle)) {
             tracing::error!(worker = index, %error, "a worker cannot wait for its sockets");
             shared.stop();
         }
@@ -29,12 +30,20 @@ pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) 
     sessions.wind_down(driver);
 }
 
+/// How often a worker looks for keys that have expired, how long it may take at a time, and how
+/// soon it goes on when there are more: at most a quarter of its time.
+const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
+const EXPIRY_SLICE: Duration = Duration::from_micros(500);
+const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
+
 /// The sessions of one worker, and what they share.
 struct Sessions {
     worker: usize,
     shared: Arc<Shared>,
     counters: Arc<Counters>,
     tally: Arc<Tally>,
+    expirer: Expirer,
+    expire_at: Instant,
     seats: Vec<Option<Seat>>,
     /// Sessions that have work left from the last tick.
     turns: Vec<Token>,
@@ -68,12 +77,27 @@ impl Sessions {
             worker,
             counters: shared.store.counters(worker),
             tally: shared.statistics().worker(worker),
+            expirer: Expirer::new(worker, shared.process().workers),
+            expire_at: Instant::now(),
             shared,
             seats: Vec::new(),
             turns: Vec::new(),
             output: Output::default(),
             spans: Vec::new(),
         }
+    }
+
+    /// Removes keys that have expired, if it is time for that. Returns the time until the next.
+    fn expire(&mut self) -> Duration {
+        let left = self.expire_at.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            return left;
+        }
+        let store = &self.shared.store;
+        let more = self.expirer.run(store, &self.counters, store.now_ms(), EXPIRY_SLICE);
+        let pause = if more { EXPIRY_PAUSE } else { EXPIRY_INTERVAL };
+        self.expire_at = Instant::now() + pause;
+        pause
     }
 
     /// Hears what has happened, and gives those their turn that were not done the last time.

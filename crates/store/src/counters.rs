@@ -42,6 +42,17 @@ counters! {
     expired,
     /// Keys removed to make room.
     evicted,
+    /// Random numbers drawn to choose them.
+    draws,
+}
+
+impl Counters {
+    /// Those of worker `index`, which draws random numbers of its own.
+    pub(crate) fn new(index: usize) -> Self {
+        let counters = Counters::default();
+        counters.draws.add((index as u64) << 48);
+        counters
+    }
 }
 
 /// A number with one writer.

@@ -5,8 +5,7 @@
 //! last used, in ticks of 128 ms; for LFU, when that was in minutes (16 bits) and a logarithmic
 //! counter of how often (8 bits), which loses one a minute. Any worker takes victims of any shard.
 
-use crate::counters::Counters;
-use crate::door::Door;
+use crate::database::Database;
 use crate::entry::Entry;
 use crate::memory;
 use crate::reclaim::Garbage;
@@ -178,29 +177,18 @@ impl Judge {
     }
 }
 
-/// One worker's means of making room.
-#[derive(Debug)]
-pub struct Evictor {
-    random: u64,
-}
-
-impl Evictor {
-    /// `seed` differs from worker to worker.
+impl Database<'_> {
+    /// Removes entries, of any database, until memory is below the limit, or half a millisecond
+    /// has passed and the rest is left to the next call. `false` if memory is above the limit and
+    /// nothing can go: then commands that need memory are refused.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Evictor { random: seed }
-    }
-
-    /// Removes entries until memory is below the limit, or half a millisecond has passed and the
-    /// rest is left to the next call. `false` if memory is above the limit and nothing can go:
-    /// then commands that need memory are refused.
-    pub fn make_room(&mut self, store: &Store, counters: &Counters, now_ms: u64) -> bool {
-        let policy = store.limit.policy();
-        let clock = AccessClock { now_ms, counts_uses: policy.counts_uses() };
+    pub fn make_room(&self) -> bool {
+        let policy = self.store.limit.policy();
+        let clock = AccessClock { now_ms: self.now_ms, counts_uses: policy.counts_uses() };
         let judge = Judge { policy, clock };
         let mut started = None;
-        while store.is_over_limit() {
-            if policy == Policy::NoEviction || !self.evict(store, counters, judge) {
+        while self.store.is_over_limit() {
+            if policy == Policy::NoEviction || !self.evict(judge) {
                 return false;
             }
             if started.get_or_insert_with(Instant::now).elapsed() >= BUDGET {
@@ -211,44 +199,48 @@ impl Evictor {
     }
 
     /// Removes one entry of some shard; `false` if none was found.
-    fn evict(&mut self, store: &Store, counters: &Counters, judge: Judge) -> bool {
-        let shards = store.shards.len();
+    fn evict(&self, judge: Judge) -> bool {
+        let shards = self.store.shards.len();
         // Chosen as a key is, so that wider shards give more.
-        let first = store.shard_of_hash(self.next_random());
+        let first = self.store.shard_of_hash(self.random());
         for attempt in 0..TRIES.max(shards) {
-            let Some(latch) = store.shards.get((first + attempt) % shards) else { continue };
-            let random = self.next_random();
+            let Some(latch) = self.store.shards.get((first + attempt) % shards) else { continue };
             let mut garbage = Garbage::default();
             let mut held = latch.lock();
-            let door: Door = store.word.read();
+            let door = self.store.word.read();
+            let random = self.random();
             let tables = held.tables_mut();
-            let count = tables.len().max(1);
-            let offset = random as usize % count;
-            let (before, from) = tables.split_at_mut(offset.min(tables.len()));
-            let victim = from
-                .iter_mut()
-                .chain(before)
-                .any(|table| table.evict(door, judge, random, &mut garbage));
+            let offset = random as usize % tables.len().max(1);
+            let (before, from) = tables.split_at_mut(offset);
+            let mut tables = from.iter_mut().chain(before);
+            let found = tables.any(|table| table.evict(door, judge, random, &mut garbage));
             drop(held);
-            store.reclaimer.free(garbage);
-            if victim {
-                counters.evicted.add(1);
+            self.store.reclaimer.free(garbage);
+            if found {
+                self.counters.evicted.add(1);
                 return true;
             }
         }
         false
     }
 
-    /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-    fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over this worker's draws.
+    fn random(&self) -> u64 {
+        self.counters.draws.add(1);
+        let mixed = self.counters.draws.get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ mixed >> 31
     }
 }
 
 impl Store {
+    /// The memory limit in bytes, 0 for none, and what goes when it is reached.
+    #[must_use]
+    pub fn limit(&self) -> (u64, Policy) {
+        (self.limit.bytes.load(Ordering::Relaxed), self.limit.policy())
+    }
+
     /// Sets the memory limit in bytes, 0 for none, and what goes when it is reached.
     pub fn set_limit(&self, bytes: u64, policy: Policy) {
         let number = Policy::ALL.iter().position(|row| row.0 == policy).unwrap_or(0);

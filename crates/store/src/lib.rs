@@ -35,7 +35,7 @@ pub use clock::Clock;
 pub use counters::{Counter, Counters, Totals};
 pub use database::Database;
 pub use entry::EntryView;
-pub use evict::{Evictor, Policy};
+pub use evict::Policy;
 pub use expire::Expirer;
 pub use key::Key;
 pub use number::{parse_i64, parse_u64};

@@ -83,7 +83,7 @@ impl Store {
             placement,
             pool,
             databases: options.databases,
-            counters: (0..options.workers).map(|_| Arc::default()).collect(),
+            counters: (0..options.workers).map(|index| Arc::new(Counters::new(index))).collect(),
         }
     }
 

@@ -85,6 +85,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     for (setting, value) in checked {
         setting.kind.store(cx.server.config(), value);
     }
+    cx.server.config().limit_memory(cx.db.store());
     cx.reply.ok();
     Ok(())
 }

@@ -3,7 +3,9 @@
 
 mod commands;
 
+use crate::usage;
 pub(crate) use commands::ALL;
+use nagi_store::{Policy, Store};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +33,8 @@ pub enum Kind {
     Memory(fn(&Config) -> &Number, RangeInclusive<u64>),
     /// Words.
     Text(fn(&Config) -> &Text),
+    /// One of several words, kept as its place among them.
+    Choice(fn(&Config) -> &Number, &'static [&'static str]),
 }
 
 /// Who sets a setting.
@@ -82,6 +86,8 @@ pub struct Config {
     pub client_query_buffer_limit: Number,
     pub databases: Number,
     pub maxclients: Number,
+    pub maxmemory: Number,
+    pub maxmemory_policy: Number,
     pub memcached_item_limit: Number,
     pub memcached_port: Number,
     pub port: Number,
@@ -91,6 +97,20 @@ pub struct Config {
     pub timeout_s: Number,
     pub workers: Number,
 }
+
+/// The names of the policies, in the store's order.
+static POLICIES: [&str; Policy::ALL.len()] = {
+    let mut names = [""; Policy::ALL.len()];
+    let mut index = 0;
+    while index < names.len() {
+        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+        {
+            names[index] = Policy::ALL[index].1;
+        }
+        index += 1;
+    }
+    names
+};
 
 /// Every setting.
 pub static SETTINGS: &[Setting] = &[
@@ -121,6 +141,21 @@ pub static SETTINGS: &[Setting] = &[
         default: "10000",
         changeable: true,
         summary: "Most connections at a time",
+    },
+    Setting {
+        name: "maxmemory",
+        kind: Kind::Memory(|config| &config.maxmemory, 0..=i64::MAX as u64),
+        default: "0",
+        changeable: true,
+        summary: "Most memory in use, 0 for no limit; unless it is given, three quarters of the \
+                  container's limit where there is one",
+    },
+    Setting {
+        name: "maxmemory-policy",
+        kind: Kind::Choice(|config| &config.maxmemory_policy, &POLICIES),
+        default: "noeviction",
+        changeable: true,
+        summary: "Which keys go when maxmemory is reached",
     },
     Setting {
         name: "memcached-item-limit",
@@ -187,6 +222,8 @@ impl Default for Config {
             client_query_buffer_limit: Number::default(),
             databases: Number::default(),
             maxclients: Number::default(),
+            maxmemory: Number::default(),
+            maxmemory_policy: Number::default(),
             memcached_item_limit: Number::default(),
             memcached_port: Number::default(),
             port: Number::default(),
@@ -201,11 +238,21 @@ impl Default for Config {
                 setting.kind.store(&config, value);
             }
         }
+        if let Some(limit_bytes) = usage::container_memory_bytes() {
+            config.maxmemory.0.store(limit_bytes / 4 * 3, Ordering::Relaxed);
+        }
         config
     }
 }
 
 impl Config {
+    /// Has the store go by the memory limit and the policy.
+    pub fn limit_memory(&self, store: &Store) {
+        let place = self.maxmemory_policy.bytes();
+        let policy = Policy::ALL.get(place).map_or(Policy::default(), |row| row.0);
+        store.set_limit(self.maxmemory.get(), policy);
+    }
+
     /// Sets a setting by name.
     ///
     /// # Errors
@@ -235,6 +282,9 @@ impl Setting {
         match &self.kind {
             Kind::Integer(number, _) | Kind::Memory(number, _) => number(config).get().to_string(),
             Kind::Text(text) => text(config).get().as_ref().to_owned(),
+            Kind::Choice(number, words) => {
+                words.get(number(config).bytes()).copied().unwrap_or_default().to_owned()
+            }
         }
     }
 
@@ -251,6 +301,12 @@ impl Kind {
     fn parse(&self, value: &str) -> Result<Value, Cow<'static, str>> {
         let (number, range) = match self {
             Kind::Text(_) => return Ok(Value::Text(value.into())),
+            Kind::Choice(_, words) => {
+                let place = words.iter().position(|word| word.eq_ignore_ascii_case(value));
+                return place.map(|place| Value::Number(place as u64)).ok_or_else(|| {
+                    format!("argument(s) must be one of the following: {}", words.join(", ")).into()
+                });
+            }
             Kind::Integer(_, range) => {
                 (value.parse().ok().ok_or("argument couldn't be parsed into an integer")?, range)
             }
@@ -267,9 +323,10 @@ impl Kind {
 
     pub(crate) fn store(&self, config: &Config, value: Value) {
         match (self, value) {
-            (Kind::Integer(number, _) | Kind::Memory(number, _), Value::Number(value)) => {
-                number(config).0.store(value, Ordering::Relaxed);
-            }
+            (
+                Kind::Integer(number, _) | Kind::Memory(number, _) | Kind::Choice(number, _),
+                Value::Number(value),
+            ) => number(config).0.store(value, Ordering::Relaxed),
             (Kind::Text(text), Value::Text(value)) => {
                 *text(config).0.write().unwrap_or_else(PoisonError::into_inner) = value;
             }

@@ -69,6 +69,7 @@ pub struct Error(pub &'static str);
 impl Error {
     const UNKNOWN: Error = Error("ERROR");
     const BAD_LINE: Error = Error("CLIENT_ERROR bad command line format");
+    const OUT_OF_MEMORY: Error = Error("SERVER_ERROR out of memory storing object");
     const EXPTIME: Error = Error("CLIENT_ERROR invalid exptime argument");
 }
 

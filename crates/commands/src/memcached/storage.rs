@@ -8,7 +8,12 @@ use nagi_store::types::counter::Step;
 use nagi_store::types::string::{Condition, End, SetOptions, Swap};
 
 fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    store(cx, args, Condition::Always)
+    let stored = store(cx, args, Condition::Always);
+    if stored == Err(Error::OUT_OF_MEMORY) {
+        // What the client wanted to replace is no longer what it wants to be there.
+        cx.db.delete(cx.key(args.at(1)));
+    }
+    stored
 }
 
 pub(super) static SET: Verb = Verb {
@@ -59,6 +64,9 @@ fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Resu
 fn options(cx: &Context<'_>, args: Args<'_>) -> Result<SetOptions, Error> {
     let flags = flags(args.at(2)).ok_or(Error::BAD_LINE)?;
     let expiry = expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
+    if cx.db.store().is_over_limit() && !cx.db.make_room() {
+        return Err(Error::OUT_OF_MEMORY);
+    }
     Ok(SetOptions { condition: Condition::Always, expiry, flags })
 }
 
