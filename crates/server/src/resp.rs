@@ -80,6 +80,11 @@ fn parse(
     while !places.is_full() {
         let spans_before = around.spans.len();
         let rest = input.get_mut(at..).unwrap_or_default();
+        // Escapes of an inline command are resolved where they stand, so it cannot be parsed again
+        // behind a job: it starts a batch of its own.
+        if at > 0 && rest.first().is_some_and(|&kind| kind != b'*') {
+            return (at, Ok(Next::Batch));
+        }
         match parser.parse(rest, &limits, around.spans) {
             Ok(Some(taken)) => {
                 let (start, spans_end) = (at, around.spans.len());

@@ -84,7 +84,7 @@ impl Parser {
     /// Returns how many bytes it took, or `None` until more arrive; the caller then calls again
     /// with the same bytes and more behind them. An empty request (a bare line break, a multibulk
     /// of no arguments) takes bytes and appends no span. `input` is written to: the escapes of an
-    /// inline command are resolved in place.
+    /// inline command are resolved in place, so what was parsed once must not be parsed again.
     ///
     /// As in Redis, the two bytes behind an argument are skipped without a look at them, and so is
     /// the byte behind a header's carriage return.
