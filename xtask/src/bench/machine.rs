@@ -9,6 +9,10 @@ use crate::{process, workspace};
 
 /// The machine, the code and the command, for a reader who wants to repeat the run.
 pub(super) fn describe() -> Value {
+    let load_average = load_average();
+    if load_average > 0.5 {
+        println!("bench: the machine is busy (load average {load_average}); figures will be off");
+    }
     json!({
         "date": date(),
         "command": command(),
@@ -16,6 +20,7 @@ pub(super) fn describe() -> Value {
         "cpu": field("/proc/cpuinfo", "model name"),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "memory": field("/proc/meminfo", "MemTotal"),
+        "load_average_before": load_average,
         "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
     })
 }
@@ -23,6 +28,12 @@ pub(super) fn describe() -> Value {
 /// Today, as 2026-11-21.
 pub(super) fn date() -> String {
     trimmed(Command::new("date").args(["-u", "+%F"]))
+}
+
+/// Processes that ran or wanted to, over the last minute.
+fn load_average() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0.0)
 }
 
 fn command() -> String {

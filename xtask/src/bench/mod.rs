@@ -47,6 +47,7 @@ pub(crate) struct Arguments {
 /// Measures, prints a table, and writes it to bench/results/ and docs/benchmarks.md.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
     let arguments = if arguments.quick { arguments.shortened() } else { arguments };
+    let machine = machine::describe();
     println!("bench: builds nagi in profile {}", arguments.profile);
     let contestants = Contestant::all(&workspace::build_nagi(&arguments.profile)?)?;
     let names = contestants.iter().map(|it| format!("{} {}", it.name, it.version));
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         println!("\nbench: not a whole run, so nothing is written down");
         return Ok(());
     }
-    report.write(&contestants)
+    report.write(&machine, &contestants)
 }
 
 impl Arguments {

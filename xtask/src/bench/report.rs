@@ -23,8 +23,7 @@ pub(super) struct Report {
 
 impl Report {
     /// Writes bench/results/DATE-NAME.json and the table in docs/benchmarks.md.
-    pub(super) fn write(&self, contestants: &[Contestant]) -> Result<()> {
-        let machine = machine::describe();
+    pub(super) fn write(&self, machine: &Value, contestants: &[Contestant]) -> Result<()> {
         let versions: serde_json::Map<String, Value> = contestants
             .iter()
             .map(|it| (it.name.to_owned(), Value::from(it.version.clone())))
@@ -39,7 +38,7 @@ impl Report {
         let document = workspace::root().join(DOCUMENT);
         let text = fs::read_to_string(&document)
             .with_context(|| format!("cannot read {}", document.display()))?;
-        let section = format!("{}\n{}", about(&machine, &versions), self.table);
+        let section = format!("{}\n{}", about(machine, &versions), self.table);
         fs::write(&document, replace_between_markers(&text, self.name, &section)?)?;
         println!("bench: wrote {} and {DOCUMENT}", path.display());
         Ok(())

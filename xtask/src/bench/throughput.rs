@@ -161,7 +161,7 @@ impl Load<'_> {
             .args(["--seconds", &self.arguments.seconds.to_string()]);
         let before = CpuTime::of(server.process_id())?;
         let report = process::output(&mut command)?;
-        let after = CpuTime::of(server.process_id())?;
+        let used = CpuTime::of(server.process_id())?.since(before);
         let report: Value = serde_json::from_str(&report).context("nagi bench prints JSON")?;
 
         let figure = |pointer: &str| {
@@ -179,9 +179,9 @@ impl Load<'_> {
             ("p99_us", figure("/latency_us/p99")?),
             ("p99_9_us", figure("/latency_us/p99_9")?),
             ("max_us", figure("/latency_us/max")?),
-            ("user_us", per_request_us(after.user - before.user)),
-            ("system_us", per_request_us(after.system - before.system)),
-            ("cpu_us", per_request_us(after.user + after.system - before.user - before.system)),
+            ("user_us", per_request_us(used.user)),
+            ("system_us", per_request_us(used.system)),
+            ("cpu_us", per_request_us(used.user + used.system)),
         ]))
     }
 }

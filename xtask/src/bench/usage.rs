@@ -4,31 +4,58 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
-/// The unit of the times in /proc, which Linux fixes at 100 a second for every program.
-const TICKS_PER_SECOND: f64 = 100.0;
-
-/// CPU time of all threads of a process since it began, in seconds.
+/// CPU time that a process has used, in seconds.
 #[derive(Clone, Copy)]
 pub(super) struct CpuTime {
+    /// What the scheduler counted, to the nanosecond, of the threads that there are.
+    pub(super) total: f64,
+    /// How much of a longer time was the program's own and not the kernel's, in ticks.
+    user_ticks: f64,
+    system_ticks: f64,
+}
+
+/// CPU time between two readings, in seconds.
+pub(super) struct CpuUse {
     pub(super) user: f64,
     pub(super) system: f64,
 }
 
 impl CpuTime {
-    /// Reads fields 14 and 15 of /proc/PID/stat: proc_pid_stat(5).
+    /// Adds up the first field of /proc/PID/task/*/schedstat, and reads fields 14 and 15 of
+    /// /proc/PID/stat: proc_pid_stat(5) and the kernel's sched-stats.rst.
     pub(super) fn of(process_id: u32) -> Result<Self> {
         let path = format!("/proc/{process_id}/stat");
         let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        Self::parse(&stat).with_context(|| format!("{path} is not as expected: {stat}"))
+        let (user_ticks, system_ticks) =
+            ticks(&stat).with_context(|| format!("{path} is not as expected: {stat}"))?;
+        let mut nanoseconds = 0.0;
+        for task in fs::read_dir(format!("/proc/{process_id}/task"))? {
+            let path = task?.path().join("schedstat");
+            let text = fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {}", path.display()))?;
+            let field = text.split_whitespace().next().unwrap_or_default();
+            nanoseconds += field.parse::<f64>().with_context(|| format!("no number in {text}"))?;
+        }
+        Ok(Self { total: nanoseconds / 1e9, user_ticks, system_ticks })
     }
 
-    fn parse(stat: &str) -> Option<Self> {
-        // The second field is a name in parentheses that may hold spaces; the third comes next.
-        let (_, from_third) = stat.rsplit_once(')')?;
-        let mut fields = from_third.split_whitespace().skip(11);
-        let mut seconds = || Some(fields.next()?.parse::<f64>().ok()? / TICKS_PER_SECOND);
-        Some(Self { user: seconds()?, system: seconds()? })
+    /// What was used since `earlier`. The scheduler's count is exact and the ticks tell only its
+    /// shares, which take a second or so to be right.
+    pub(super) fn since(self, earlier: Self) -> CpuUse {
+        let total = self.total - earlier.total;
+        let user = self.user_ticks - earlier.user_ticks;
+        let system = self.system_ticks - earlier.system_ticks;
+        let share = if user + system > 0.0 { user / (user + system) } else { 0.5 };
+        CpuUse { user: total * share, system: total * (1.0 - share) }
     }
+}
+
+/// The 14th and 15th field of a `stat` line.
+fn ticks(stat: &str) -> Option<(f64, f64)> {
+    // The second field is a name in parentheses that may hold spaces; the third comes next.
+    let (_, from_third) = stat.rsplit_once(')')?;
+    let mut fields = from_third.split_whitespace().skip(11).map(str::parse);
+    Some((fields.next()?.ok()?, fields.next()?.ok()?))
 }
 
 /// Memory of a process that is in RAM, in bytes: VmRSS of /proc/PID/status.
@@ -45,13 +72,24 @@ pub(super) fn resident_bytes(process_id: u32) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuTime, resident_bytes};
+    use super::{CpuTime, resident_bytes, ticks};
 
     #[test]
     fn times_are_found_behind_a_name_with_spaces_and_parentheses() {
         let stat = "12 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 250 125 0 0 20 0 4 0 99";
-        let CpuTime { user, system } = CpuTime::parse(stat).unwrap();
-        assert_eq!((user, system), (2.5, 1.25));
+        assert_eq!(ticks(stat), Some((250.0, 125.0)));
+    }
+
+    #[test]
+    fn the_exact_total_is_shared_out_as_the_ticks_say() {
+        let at = |total, user_ticks, system_ticks| CpuTime { total, user_ticks, system_ticks };
+        let used = at(3.0, 30.0, 90.0).since(at(1.0, 10.0, 30.0));
+        assert_eq!((used.user, used.system), (0.5, 1.5));
+    }
+
+    #[test]
+    fn this_process_uses_time() {
+        assert!(CpuTime::of(std::process::id()).unwrap().total > 0.0);
     }
 
     #[test]
