@@ -1,4 +1,4 @@
-//! What parsing a request and writing a reply cost. `cargo bench -p nagi-proto` prints
+//! What parsing a request, and writing and finding a reply cost. `cargo bench -p nagi-proto` prints
 //! nanoseconds; an argument keeps the rows whose name holds it, a second one sets the rounds.
 //! For instruction counts, which a busy machine does not blur, run the binary under
 //! `valgrind --tool=callgrind` with 10 and with 110 rounds: the difference is that of 6400.
@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use nagi_proto::{Output, Span, memcached, resp};
+use nagi_proto::{MalformedReply, Output, Span, memcached, resp};
 
 /// Requests in one round: a full receive buffer of a busy connection.
 const PIPELINE: usize = 64;
@@ -44,6 +44,15 @@ fn rows() -> Vec<Row> {
         parse_memcached("memcached get", format!("get {key}\r\n")),
         parse_memcached("memcached set", format!("set {key} 0 0 32\r\n{value}\r\n")),
         parse_memcached("memcached multiget", format!("get{keys}\r\n")),
+        find("reply resp ok", "+OK\r\n".to_owned(), |parsers, rest| parsers.0.next(rest)),
+        find("reply resp bulk", format!("$32\r\n{value}\r\n"), |parsers, rest| {
+            parsers.0.next(rest)
+        }),
+        find(
+            "reply memcached value",
+            format!("VALUE {key} 0 32\r\n{value}\r\nEND\r\n"),
+            |parsers, rest| parsers.1.next(rest),
+        ),
         write("write resp ok", |out| resp::Writer::new(out, resp::Version::Two).ok()),
         write("write resp integer", |out| {
             resp::Writer::new(out, resp::Version::Two).integer(black_box(1234));
@@ -102,6 +111,28 @@ fn parse_memcached(name: &'static str, request: String) -> Row {
             spans.clear();
             found += 1;
             rest = rest.get(consumed..).unwrap_or_default();
+        }
+        found
+    };
+    Row { name, work: Box::new(work) }
+}
+
+/// A parser of replies for either protocol.
+type ReplyParsers = (resp::ReplyParser, memcached::ReplyParser);
+
+fn find(
+    name: &'static str,
+    reply: String,
+    next: fn(&mut ReplyParsers, &[u8]) -> Result<Option<usize>, MalformedReply>,
+) -> Row {
+    let input = reply.repeat(PIPELINE).into_bytes();
+    let mut parsers = ReplyParsers::default();
+    let work = move || {
+        let mut rest = black_box(&input[..]);
+        let mut found = 0;
+        while let Ok(Some(len)) = next(&mut parsers, rest) {
+            found += 1;
+            rest = rest.get(len..).unwrap_or_default();
         }
         found
     };

@@ -14,7 +14,7 @@ impl LineEnd {
     pub(crate) fn find(&mut self, end: u8, input: &[u8], line: usize) -> Option<usize> {
         let from = if self.line == line { line.max(self.scanned) } else { line };
         let unseen = input.get(from..).unwrap_or_default();
-        let found = unseen.iter().position(|&byte| byte == end);
+        let found = position(end, unseen);
         if found.is_none() {
             *self = LineEnd { line, scanned: input.len() };
         }
@@ -22,9 +22,41 @@ impl LineEnd {
     }
 }
 
+/// Offset of the first `wanted` in `bytes`.
+#[inline]
+pub(crate) fn position(wanted: u8, bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let (chunks, tail) = bytes.as_chunks();
+    for (index, chunk) in chunks.iter().enumerate() {
+        // A byte that is wanted becomes zero, and the subtraction borrows into its top bit. The
+        // borrow may go on into the byte behind it, but only the first is looked for.
+        let differing = u64::from_le_bytes(*chunk) ^ (ONES * u64::from(wanted));
+        let found = differing.wrapping_sub(ONES) & !differing & (ONES * 0x80);
+        if found != 0 {
+            return Some(index * chunk.len() + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let in_tail = tail.iter().position(|&byte| byte == wanted)?;
+    Some(bytes.len() - tail.len() + in_tail)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn positions_are_those_of_a_plain_search(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), 9_u8..15, 138_u8..142], 0..40),
+            wanted in 9_u8..15,
+        ) {
+            prop_assert_eq!(
+                position(wanted, &bytes),
+                bytes.iter().position(|&byte| byte == wanted)
+            );
+        }
+    }
 
     #[test]
     fn ends_are_found_at_any_cut() {

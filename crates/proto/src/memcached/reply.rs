@@ -1,7 +1,7 @@
 //! Replies of the classic text protocol as clients see them: where each ends.
 
 use crate::MalformedReply;
-use crate::line::LineEnd;
+use crate::line::{self, LineEnd};
 
 /// Finds replies in the bytes that a server sends. Allocates nothing, and goes on where it
 /// stopped when a reply arrives in pieces.
@@ -55,12 +55,18 @@ impl ReplyParser {
     }
 }
 
-/// The length that a `VALUE` line announces.
+/// The length that a `VALUE` line announces behind the key and the flags.
 fn value_bytes(line: &[u8]) -> Option<usize> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let digits = line.split(|&byte| byte == b' ').nth(3)?;
+    let flags = behind_blank(line.get(b"VALUE ".len()..)?)?;
+    let len = behind_blank(flags)?;
+    let digits = len.get(..line::position(b' ', len).unwrap_or(len.len()))?;
     let len: u32 = std::str::from_utf8(digits).ok()?.parse().ok()?;
     Some(len as usize)
+}
+
+fn behind_blank(text: &[u8]) -> Option<&[u8]> {
+    text.get(line::position(b' ', text)? + 1..)
 }
 
 #[cfg(test)]

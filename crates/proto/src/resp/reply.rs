@@ -44,6 +44,11 @@ impl ReplyParser {
     /// # Errors
     /// Bytes that no server sends.
     pub fn next(&mut self, input: &[u8]) -> Result<Option<usize>, MalformedReply> {
+        if self.need_bytes == 0
+            && let Some(len) = usual(input)
+        {
+            return Ok(Some(len));
+        }
         if input.len() < self.need_bytes {
             return Ok(None);
         }
@@ -168,6 +173,18 @@ impl ReplyParser {
             }
         }
     }
+}
+
+/// The length of the reply at the start of `input` if it is one of the two that load tools see
+/// most, there in full: a short string, or `+OK`.
+#[inline]
+fn usual(input: &[u8]) -> Option<usize> {
+    if let Some((len, header_bytes)) = number::short(b'$', input) {
+        let end = header_bytes + len as usize;
+        let breaks_at = |at: usize| input.get(at..at + 2) == Some(b"\r\n");
+        return (breaks_at(header_bytes - 2) && breaks_at(end)).then_some(end + 2);
+    }
+    input.starts_with(b"+OK\r\n").then_some(5)
 }
 
 /// A reply as a tree, for tests and tools. Attributes are left out.
