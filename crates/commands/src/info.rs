@@ -109,6 +109,8 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("evicted_keys", store.evicted);
     fields.add("keyspace_hits", store.hits);
     fields.add("keyspace_misses", store.misses);
+    let longest_hold = cx.db.store().longest_latch_hold();
+    fields.add("longest_latch_hold_usec", longest_hold.as_micros());
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());
 }
 

@@ -29,6 +29,12 @@ impl<'a> Database<'a> {
         self.store.key(bytes)
     }
 
+    /// Another database of the same store, at the same time.
+    #[must_use]
+    pub fn sibling(&self, index: usize) -> Self {
+        Database { index, ..*self }
+    }
+
     /// Its number.
     #[must_use]
     pub fn index(&self) -> usize {
@@ -62,7 +68,7 @@ impl<'a> Database<'a> {
 
     /// Shows `look` what stands under a key, its latch held; counts a hit or a miss.
     pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
-        let held = self.store.latch_of(key).lock();
+        let held = self.store.latch_of(key).lock_untimed();
         let entry = held
             .table(self.index)
             .and_then(|table| table.entry(table.find(key)?))
@@ -114,7 +120,17 @@ pub(crate) struct Slots<'a> {
 impl Slots<'_> {
     /// Runs `work` on the place of `key`, which must be among those that were asked for.
     pub(crate) fn with<R>(&mut self, key: Key<'_>, work: impl FnOnce(&mut Slot<'_>) -> R) -> R {
-        let database = self.database;
+        self.with_in(self.database.index, key, work)
+    }
+
+    /// The same in another database.
+    pub(crate) fn with_in<R>(
+        &mut self,
+        index: usize,
+        key: Key<'_>,
+        work: impl FnOnce(&mut Slot<'_>) -> R,
+    ) -> R {
+        let database = self.database.sibling(index);
         let shard = database.store.shard_of(key);
         let place = self.held.binary_search_by_key(&shard, |(index, _)| *index);
         #[expect(clippy::expect_used, reason = "a key that was not locked is a bug of the caller")]

@@ -4,15 +4,32 @@
 //! Holders keep it for microseconds and do no I/O, so a short spin nearly always suffices. The
 //! three states are those of Drepper's "Futexes Are Tricky" (2011), third mutex.
 
+use crate::ticks;
 use rustix::thread::futex;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const AWAITED: u32 = 2;
 const SPINS: u32 = 100;
+
+/// The longest time that any latch was held, in ticks.
+static LONGEST_HOLD: AtomicU64 = AtomicU64::new(0);
+
+/// The longest time that a latch was held since the process began, or since the last reset, the
+/// time included for which the kernel put the holder to sleep. Lookups of one key are not timed:
+/// two readings of a clock would be a tenth of what they do.
+pub(crate) fn longest_hold() -> Duration {
+    ticks::duration(LONGEST_HOLD.load(Ordering::Relaxed))
+}
+
+/// Starts again from zero.
+pub(crate) fn reset_longest_hold() {
+    LONGEST_HOLD.store(0, Ordering::Relaxed);
+}
 
 /// Guards `T`.
 #[derive(Debug, Default)]
@@ -29,13 +46,21 @@ impl<T> Latch<T> {
         Latch { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
 
-    /// Takes the latch, waiting for it if need be.
+    /// Takes the latch, waiting for it if need be, and takes the time until it is let go of.
     #[inline]
     pub(crate) fn lock(&self) -> Held<'_, T> {
+        let mut held = self.lock_untimed();
+        held.since = ticks::now();
+        held
+    }
+
+    /// Takes the latch for what is known to be short.
+    #[inline]
+    pub(crate) fn lock_untimed(&self) -> Held<'_, T> {
         if self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.lock_contended();
         }
-        Held { latch: self }
+        Held { latch: self, since: 0 }
     }
 
     #[cold]
@@ -62,6 +87,8 @@ impl<T> Latch<T> {
 #[derive(Debug)]
 pub(crate) struct Held<'a, T> {
     latch: &'a Latch<T>,
+    /// When it was taken, in ticks; 0 if nobody wants to know.
+    since: u64,
 }
 
 impl<T> Deref for Held<'_, T> {
@@ -85,6 +112,12 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        if self.since != 0 {
+            let held = ticks::now().wrapping_sub(self.since);
+            if held > LONGEST_HOLD.load(Ordering::Relaxed) {
+                LONGEST_HOLD.fetch_max(held, Ordering::Relaxed);
+            }
+        }
         if self.latch.word.swap(FREE, Ordering::Release) == AWAITED {
             let _ = futex::wake(&self.latch.word, futex::Flags::PRIVATE, 1);
         }

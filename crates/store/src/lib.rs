@@ -28,6 +28,7 @@ mod store;
 mod table;
 #[cfg(test)]
 mod tests;
+mod ticks;
 pub mod types;
 mod value;
 

@@ -37,6 +37,12 @@ impl Shard {
         (table, &mut self.last_cas)
     }
 
+    /// Exchanges the tables of two databases.
+    pub(crate) fn swap(&mut self, first: usize, second: usize) {
+        self.table_mut(first.max(second));
+        self.tables.swap(first, second);
+    }
+
     /// Every database's table, in order.
     pub(crate) fn tables_mut(&mut self) -> &mut [Table] {
         &mut self.tables

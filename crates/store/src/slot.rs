@@ -9,7 +9,7 @@ use crate::key::Key;
 use crate::reclaim::Garbage;
 use crate::shard::Shard;
 use crate::table::{Place, Table};
-use crate::value::{Attributes, Encoding, NewValue};
+use crate::value::{Attributes, Encoding, NewValue, OwnedValue, Value};
 
 /// A key's place, occupied or vacant. What has expired has been removed before a slot is handed
 /// out.
@@ -141,21 +141,23 @@ impl<'a> Slot<'a> {
         })
     }
 
+    /// A copy of what stands here, to be put elsewhere; a rope's chunks are shared. The copy has
+    /// no version yet.
+    pub(crate) fn copy(&self) -> Option<(OwnedValue, Attributes)> {
+        let (_, entry) = self.occupant()?;
+        let value = match self.entry()?.value() {
+            Value::Bytes(bytes) => OwnedValue::Bytes(bytes.into()),
+            Value::Int(value) => OwnedValue::Int(value),
+            Value::Rope(rope) => OwnedValue::Rope(rope.clone()),
+        };
+        Some((value, Attributes { cas: None, ..entry.attributes() }))
+    }
+
     /// Gives the entry other attributes, which changes its size; the value stays.
     fn reshape(&mut self, attributes: Attributes) {
-        let Some(view) = self.entry() else { return };
-        match view.value() {
-            // A copy, since the entry may be written anew where it lies.
-            crate::Value::Bytes(bytes) => {
-                let bytes = bytes.to_vec();
-                self.put(NewValue::Bytes(&bytes), attributes);
-            }
-            crate::Value::Int(value) => self.put(NewValue::Int(value), attributes),
-            crate::Value::Rope(rope) => {
-                let rope = rope.clone();
-                self.put(NewValue::Rope(rope), attributes);
-            }
-        }
+        // A copy, since the entry may be written anew where it lies.
+        let Some((value, _)) = self.copy() else { return };
+        self.put(value.as_new(), attributes);
     }
 
     fn occupant(&self) -> Option<(Place, Entry)> {

@@ -3,7 +3,6 @@
 use crate::clock::Clock;
 use crate::counters::{Counters, Totals};
 use crate::database::Database;
-use crate::door;
 use crate::evict::Limit;
 use crate::key::{Hasher, Key};
 use crate::latch::Latch;
@@ -12,7 +11,9 @@ use crate::placement::Placement;
 use crate::reclaim::{Garbage, Reclaimer};
 use crate::shard::Shard;
 use crate::table::Locator;
+use crate::{door, latch, ticks};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a store is made.
 #[derive(Clone, Debug)]
@@ -67,6 +68,7 @@ impl Store {
     }
 
     pub(crate) fn with_hasher(options: &Options, hasher: Hasher) -> Self {
+        ticks::start();
         let placement = Placement::new(options.shards);
         let pool = Arc::new(PagePool::default());
         let shard = |range: &_| {
@@ -109,8 +111,15 @@ impl Store {
         totals
     }
 
+    /// The longest time that a latch was held: what others may have had to wait for a key.
+    #[must_use]
+    pub fn longest_latch_hold(&self) -> Duration {
+        latch::longest_hold()
+    }
+
     /// Starts all counters again from zero.
     pub fn reset_counters(&self) {
+        latch::reset_longest_hold();
         for counters in &self.counters {
             counters.reset();
         }
@@ -159,10 +168,19 @@ impl Store {
         self.reclaimer.free(garbage);
     }
 
+    /// Exchanges two databases: every client of the one sees the other from now on. Their tables
+    /// are exchanged with all latches held.
+    pub fn swap(&self, first: usize, second: usize) {
+        let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
+        for shard in &mut held {
+            shard.swap(first, second);
+        }
+    }
+
     /// Asks the processor for the bucket in which `key` will be looked for.
     #[inline]
     pub fn prefetch(&self, database: usize, key: Key<'_>) {
-        if let Some(table) = self.latch_of(key).lock().table(database) {
+        if let Some(table) = self.latch_of(key).lock_untimed().table(database) {
             table.prefetch_bucket(key.hash);
         }
     }

@@ -313,6 +313,23 @@ impl Table {
         false
     }
 
+    /// The entry at a random place, all entries being equally likely; `None` where the place is
+    /// empty, which the caller meets by trying again. `random` is 64 fair bits.
+    pub(crate) fn sample(&self, random: u64) -> Option<Entry> {
+        let position = random >> (64 - POSITION_BITS);
+        let segment = self.segment_at(position)?;
+        // The position chose the segment in proportion to its share of positions, not of places:
+        // a shallower segment is accepted less often.
+        let excess = self.depth - segment.depth();
+        if random & ((1 << excess) - 1) != 0 {
+            return None;
+        }
+        let places = (segment.geometry().lines - 1) * LANES + segment.overflow_len();
+        let pick = ((random >> 24 & 0xffff) as usize * places) >> 16;
+        let skip = if pick < (segment.geometry().lines - 1) * LANES { 0 } else { LANES };
+        segment.word(pick + skip).entry()
+    }
+
     fn note_expiry(&mut self, at_ms: Option<u64>) {
         self.earliest_expiry_ms = self.earliest_expiry_ms.min(at_ms.unwrap_or(u64::MAX));
     }

@@ -97,6 +97,24 @@ impl<'a> NewValue<'a> {
     }
 }
 
+/// A value between two places.
+#[derive(Debug)]
+pub(crate) enum OwnedValue {
+    Bytes(Box<[u8]>),
+    Int(i64),
+    Rope(Rope),
+}
+
+impl OwnedValue {
+    pub(crate) fn as_new(&self) -> NewValue<'_> {
+        match self {
+            OwnedValue::Bytes(bytes) => NewValue::Bytes(bytes),
+            OwnedValue::Int(value) => NewValue::Int(*value),
+            OwnedValue::Rope(rope) => NewValue::Rope(rope.clone()),
+        }
+    }
+}
+
 /// What an entry has beside its value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attributes {

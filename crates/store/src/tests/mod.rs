@@ -4,6 +4,7 @@ mod door;
 mod evict;
 mod expire;
 mod model;
+mod relocation;
 mod scan;
 
 use crate::{Clock, Counters, Database, Options, Store};

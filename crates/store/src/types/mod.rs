@@ -6,6 +6,7 @@
 
 pub mod counter;
 pub mod key;
+pub mod relocation;
 pub mod string;
 
 /// Why an operation changed nothing.

@@ -1,0 +1,142 @@
+//! Entries under other keys or in other databases, and one picked at random.
+
+use crate::database::{Database, Slots};
+use crate::entry::EntryView;
+use crate::key::Key;
+use crate::table::Table;
+
+/// Entries picked, all of which may turn out to have expired, before a walk takes over, which
+/// finds a key if there is one.
+const PICKS: usize = 200;
+
+/// Places looked at in one shard, most of which hold an entry.
+const PLACES: usize = 200;
+
+/// What became of an entry that was to be put elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relocated {
+    /// It is there.
+    Done,
+    /// There is nothing to take.
+    Missing,
+    /// Something stands where it was to go, and was not to be replaced.
+    Occupied,
+}
+
+impl Database<'_> {
+    /// Puts the entry of `from` under `to`, with its expiry and flags; both keys change at one
+    /// moment. A key renamed to itself stays as it is, which `replace` decides whether to allow.
+    pub fn rename(&self, from: Key<'_>, to: Key<'_>, replace: bool) -> Relocated {
+        let same = from.bytes == to.bytes;
+        self.write_all(&[from, to], |slots| {
+            let outcome = self.check(slots, from, (self.index, to), replace);
+            if outcome == Relocated::Done && !same {
+                self.transfer(slots, from, (self.index, to), true);
+            }
+            outcome
+        })
+    }
+
+    /// Copies the entry of `from`, with its expiry and flags, to `to` in database `index`.
+    pub fn copy(&self, from: Key<'_>, index: usize, to: Key<'_>, replace: bool) -> Relocated {
+        self.write_all(&[from, to], |slots| {
+            let outcome = self.check(slots, from, (index, to), replace);
+            if outcome == Relocated::Done {
+                self.transfer(slots, from, (index, to), false);
+            }
+            outcome
+        })
+    }
+
+    /// Moves the entry of `key` to database `index`, unless one stands there.
+    pub fn move_to(&self, key: Key<'_>, index: usize) -> Relocated {
+        self.write_all(&[key], |slots| {
+            let outcome = self.check(slots, key, (index, key), false);
+            if outcome == Relocated::Done {
+                self.transfer(slots, key, (index, key), true);
+            }
+            outcome
+        })
+    }
+
+    fn check(
+        &self,
+        slots: &mut Slots<'_>,
+        from: Key<'_>,
+        (index, to): (usize, Key<'_>),
+        replace: bool,
+    ) -> Relocated {
+        if !slots.with(from, |slot| slot.entry().is_some()) {
+            Relocated::Missing
+        } else if !replace && slots.with_in(index, to, |slot| slot.entry().is_some()) {
+            Relocated::Occupied
+        } else {
+            Relocated::Done
+        }
+    }
+
+    fn transfer(
+        &self,
+        slots: &mut Slots<'_>,
+        from: Key<'_>,
+        (index, to): (usize, Key<'_>),
+        remove: bool,
+    ) {
+        let taken = slots.with(from, |slot| {
+            let copy = slot.copy();
+            if remove {
+                slot.remove();
+            }
+            copy
+        });
+        if let Some((value, attributes)) = taken {
+            slots.with_in(index, to, |slot| slot.put(value.as_new(), attributes));
+        }
+    }
+
+    /// Shows `look` an entry picked at random, all being equally likely; `None` if there is none.
+    pub fn random_entry<R>(&self, look: impl FnOnce(EntryView<'_>) -> R) -> Option<R> {
+        let mut look = Some(look);
+        for _ in 0..PICKS {
+            let pick = self.random();
+            let shard = self.shard_by_size(pick)?;
+            let held = self.store.shards.get(shard)?.lock();
+            // All within this shard: to choose another after a miss would favour shards that are
+            // fuller.
+            let sample = |table: &Table| (0..PLACES).find_map(|_| table.sample(self.random()));
+            let entry = held.table(self.index).and_then(sample);
+            let live = entry.filter(|entry| entry.expire_at_ms().is_none_or(|at| at > self.now_ms));
+            if let Some(entry) = live {
+                // SAFETY: the latch is held while `look` runs.
+                return look.take().map(|look| look(unsafe { EntryView::new(entry) }));
+            }
+        }
+        let mut cursor = 0;
+        let mut result = None;
+        loop {
+            cursor = self.scan(cursor, 1, |entry| {
+                if let Some(look) = look.take() {
+                    result = Some(look(entry));
+                }
+            });
+            if cursor == 0 || result.is_some() {
+                return result;
+            }
+        }
+    }
+
+    /// A shard, each as likely as it has entries; `None` if there are none at all.
+    fn shard_by_size(&self, random: u64) -> Option<usize> {
+        let shards = self.store.shards.iter();
+        let sizes: Vec<usize> = shards
+            .map(|latch| latch.lock().table(self.index).map_or(0, |table| table.len()))
+            .collect();
+        let total: usize = sizes.iter().sum();
+        let mut left = random as usize % total.max(1);
+        sizes.iter().position(|size| {
+            let here = left < *size;
+            left = left.wrapping_sub(*size);
+            here
+        })
+    }
+}
