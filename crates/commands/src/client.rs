@@ -271,3 +271,71 @@ static HELP: Command = Command {
     subcommands: &[],
     run: help,
 };
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, converse};
+
+    #[test]
+    fn names() {
+        converse(
+            "CLIENT ID => :1|
+             CLIENT GETNAME => $-1|
+             CLIENT SETNAME me => +OK|
+             CLIENT GETNAME => $2|me|
+             CLIENT SETNAME 'a b' => -ERR Client names cannot contain spaces, newlines or special characters.|
+             CLIENT SETNAME '' => +OK|
+             CLIENT GETNAME => $-1|
+             CLIENT SETINFO lib-name redis-py => +OK|
+             CLIENT SETINFO LIB-VER 5.0 => +OK|
+             CLIENT SETINFO lib-name 'a b' => -ERR lib-name cannot contain spaces, newlines or special characters.|
+             CLIENT SETINFO foo bar => -ERR Unrecognized option 'foo'|
+             CLIENT => -ERR wrong number of arguments for 'client' command|
+             CLIENT FOO => -ERR unknown subcommand 'FOO'. Try CLIENT HELP.|",
+        );
+    }
+
+    #[test]
+    fn lists() {
+        let mut bench = Bench::new();
+        bench.expect_memcached("get a", "END|");
+        bench.expect("SELECT 3", "+OK|");
+        bench.expect("CLIENT SETNAME me", "+OK|");
+        bench.expect("CLIENT SETINFO lib-name redis-py", "+OK|");
+        bench.advance_ms(2500);
+        let own = "id=1 addr=127.0.0.1:50001 laddr=127.0.0.1:6379 fd=7 name=me age=2 idle=2 \
+                   flags=N db=3 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=0 omem=0 events=r \
+                   cmd=client|info user=default redir=-1 resp=2 lib-name=redis-py lib-ver=\n";
+        let other = "id=2 addr=127.0.0.1:50002 laddr=127.0.0.1:6379 fd=7 name= age=2 idle=2 \
+                     flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=0 omem=0 events=r \
+                     cmd=get user=default redir=-1 resp=0 lib-name= lib-ver=\n";
+        let bulk = |text: String| format!("${}|{text}|", text.len());
+        bench.expect("CLIENT INFO", &bulk(own.to_owned()));
+        let own = own.replace("client|info", "client|list");
+        for request in ["CLIENT LIST", "CLIENT LIST TYPE normal", "CLIENT LIST ID 1 2 99"] {
+            bench.expect(request, &bulk(format!("{own}{other}")));
+        }
+        bench.expect("CLIENT LIST ID 2", &bulk(other.to_owned()));
+        bench.expect("CLIENT LIST TYPE pubsub", "$0||");
+        for (request, reply) in [
+            ("CLIENT LIST TYPE foo", "-ERR Unknown client type 'foo'|"),
+            ("CLIENT LIST TYPE", "-ERR syntax error|"),
+            ("CLIENT LIST TYPE normal x", "-ERR syntax error|"),
+            ("CLIENT LIST ID", "-ERR syntax error|"),
+            ("CLIENT LIST ID x", "-ERR Invalid client ID|"),
+            ("CLIENT LIST FOO", "-ERR syntax error|"),
+        ] {
+            bench.expect(request, reply);
+        }
+        bench.resp(b"HELLO 3\r\n");
+        bench.expect("CLIENT LIST TYPE replica", "=4|txt:|");
+    }
+
+    #[test]
+    fn help() {
+        let mut bench = Bench::new();
+        let help = bench.call(&["CLIENT", "HELP"]);
+        assert!(help.starts_with("*15|+CLIENT <subcommand> [<arg> [value]"), "{help}");
+        assert!(help.contains("|+SETNAME name|+    Gives the connection a name"), "{help}");
+    }
+}

@@ -140,7 +140,7 @@ impl Group {
 bitflags::bitflags! {
     /// What is done with keys, in the words of Redis' key specifications.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Access: u8 {
+    pub struct Access: u16 {
         /// Reads and writes the value.
         const RW = 1 << 0;
         /// Reads the value.
@@ -157,6 +157,8 @@ bitflags::bitflags! {
         const INSERT = 1 << 6;
         /// Removes what is there.
         const DELETE = 1 << 7;
+        /// Does less than that, depending on its options.
+        const VARIABLE_FLAGS = 1 << 8;
     }
 }
 

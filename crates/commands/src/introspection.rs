@@ -296,3 +296,75 @@ static HELP: Command = Command {
     subcommands: &[],
     run: help,
 };
+
+#[cfg(test)]
+mod tests {
+    use crate::table;
+    use crate::testing::{Bench, converse};
+
+    const GET: &str = "*10|$3|get|:2|*2|+readonly|+fast|:1|:1|:1|*3|+@read|+@string|+@fast|*0|*1|\
+                       *6|$5|flags|*2|+RO|+access|$12|begin_search|*4|$4|type|$5|index|$4|spec|*2|\
+                       $5|index|:1|$9|find_keys|*4|$4|type|$5|range|$4|spec|*6|$7|lastkey|:0|$7|\
+                       keystep|:1|$5|limit|:0|*0|";
+
+    #[test]
+    fn descriptions() {
+        let mut bench = Bench::new();
+        bench.expect("COMMAND INFO get nosuch", &format!("*2|{GET}$-1|"));
+        bench.expect(
+            "COMMAND INFO Config|GET",
+            "*1|*10|$10|config|get|:-3|*4|+admin|+noscript|+loading|+stale|:0|:0|:0|*3|+@admin|\
+             +@slow|+@dangerous|*0|*0|*0|",
+        );
+        let count = table::commands().len();
+        bench.expect("COMMAND COUNT", &format!(":{count}|"));
+        let all = bench.call(&["COMMAND"]);
+        assert_eq!(all, bench.call(&["COMMAND", "INFO"]));
+        assert!(all.starts_with(&format!("*{count}|*10|")) && all.contains(GET), "{all}");
+        bench.resp(b"HELLO 3\r\n");
+        let three = bench.call(&["COMMAND", "INFO", "get", "nosuch"]);
+        assert!(three.contains("|:2|~2|+readonly|+fast|:1|"), "{three}");
+        assert!(three.contains("|~0|~1|%3|$5|flags|~2|") && three.ends_with("_|"), "{three}");
+    }
+
+    #[test]
+    fn documentation() {
+        converse(
+            "COMMAND DOCS nosuch => *0|
+             COMMAND DOCS get => *2|$3|get|*6|$7|summary|$37|Returns the string stored under a key|$5|since|$5|1.0.0|$5|group|$6|string|",
+        );
+    }
+
+    #[test]
+    fn names() {
+        converse(
+            "COMMAND LIST FILTERBY PATTERN GETD* => *1|$6|getdel|
+             COMMAND LIST filterby module x => *0|
+             COMMAND LIST FILTERBY ACLCAT nosuch => *0|
+             COMMAND LIST FOO => -ERR syntax error|
+             COMMAND LIST FILTERBY FOO x => -ERR syntax error|
+             COMMAND LIST FILTERBY ACLCAT => -ERR syntax error|",
+        );
+        let mut bench = Bench::new();
+        let admin = bench.call(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", "Admin"]);
+        assert_eq!(admin, "*1|$8|shutdown|");
+        let all = bench.call(&["COMMAND", "LIST"]);
+        assert!(all.contains("|$3|get|") && !all.contains('\u{7c}'.to_string().repeat(2).as_str()));
+    }
+
+    #[test]
+    fn keys_of_requests() {
+        converse(
+            "COMMAND GETKEYS get a => *1|$1|a|
+             COMMAND GETKEYS mset a b c d => *2|$1|a|$1|c|
+             COMMAND GETKEYS mset a b c => *2|$1|a|$1|c|
+             COMMAND GETKEYS del a b c => *3|$1|a|$1|b|$1|c|
+             COMMAND GETKEYS foo bar => -ERR Invalid command specified|
+             COMMAND GETKEYS get => -ERR Invalid number of arguments specified for command|
+             COMMAND GETKEYS ping => -ERR The command has no key arguments|
+             COMMAND GETKEYS config get a => -ERR The command has no key arguments|
+             COMMAND GETKEYS config => -ERR The command has no key arguments|
+             COMMAND GETKEYS => -ERR wrong number of arguments for 'command|getkeys' command|",
+        );
+    }
+}

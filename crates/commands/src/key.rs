@@ -56,8 +56,7 @@ pub(crate) static UNLINK: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "4.0.0",
-    summary: "Removes keys and returns how many there were, as DEL does: both free large values \
-              elsewhere",
+    summary: "Removes keys and returns how many there were, exactly as DEL does",
     subcommands: &[],
     run: del,
 };

@@ -11,6 +11,7 @@ pub mod config;
 mod connection;
 mod context;
 pub mod dispatch;
+pub mod docs;
 mod error;
 mod glob;
 mod help;

@@ -112,3 +112,73 @@ pub(crate) static SHUTDOWN: Command = Command {
     subcommands: &[],
     run: shutdown,
 };
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, converse};
+
+    #[test]
+    fn sections_of_info() {
+        let mut bench = Bench::new();
+        bench.expect("MSET a 1 b 2", "+OK|");
+        bench.expect("EXPIRE a 10", ":1|");
+        bench.expect("GET a", "$1|1|");
+        bench.expect("FOO", "-ERR unknown command 'FOO', with args beginning with: |");
+        bench.expect_memcached("get none", "END|");
+        bench.expect("INFO keyspace", "$34|# Keyspace|db0:keys=2,expires=1||");
+        bench.expect("INFO cluster CLUSTER", "$30|# Cluster|cluster_enabled:0||");
+        bench.expect("INFO nosuch", "$0||");
+        let default = bench.call(&["INFO"]);
+        for line in [
+            "# Server|redis_version:7.2.4|nagi_version:",
+            "|tcp_port:6379|",
+            "|# Clients|connected_clients:2|maxclients:10000|",
+            "|used_memory_rss:",
+            "|# Stats|",
+            // The four requests above, memcached's, three times INFO and this one.
+            "|total_commands_processed:8|",
+            "|keyspace_hits:1|",
+            "|keyspace_misses:1|",
+            "|role:master|",
+            "|used_cpu_user:",
+            "|# Errorstats|errorstat_ERR:count=1|",
+            "|# Keyspace|db0:keys=2,expires=1|",
+        ] {
+            assert!(default.contains(line), "{line} in {default}");
+        }
+        assert!(!default.contains("# Commandstats"));
+        assert_eq!(default.matches("||#").count(), 8, "a blank line parts sections: {default}");
+        for request in [&["INFO", "everything"][..], &["INFO", "default", "commandstats"]] {
+            let all = bench.call(request);
+            assert!(all.contains("|cmdstat_get:calls=1,failed_calls=0|"), "{all}");
+        }
+        bench.expect("CONFIG RESETSTAT", "+OK|");
+        assert!(bench.call(&["INFO", "stats"]).contains("|keyspace_hits:0|"));
+    }
+
+    #[test]
+    fn time() {
+        let mut bench = Bench::new();
+        let reply = bench.call(&["TIME"]);
+        let words: Vec<_> = reply.split('|').collect();
+        assert_eq!((words[0], words[1]), ("*2", "$10"));
+        assert!(words[2].parse::<u64>().unwrap() > 1_700_000_000);
+        assert!(words[4].parse::<u64>().unwrap() < 1_000_000);
+    }
+
+    #[test]
+    fn shutdown() {
+        converse(
+            "SHUTDOWN FOO => -ERR syntax error|
+             SHUTDOWN SAVE NOSAVE => -ERR syntax error|
+             SHUTDOWN ABORT => -ERR No shutdown in progress.|
+             SHUTDOWN ABORT NOW => -ERR syntax error|
+             SHUTDOWN SAVE => -ERR this server cannot save its data; use SHUTDOWN NOSAVE|",
+        );
+        let mut bench = Bench::new();
+        assert!(!*bench.process.asked_to_stop.lock().unwrap());
+        bench.expect("SHUTDOWN NOSAVE NOW FORCE", "");
+        assert!(*bench.process.asked_to_stop.lock().unwrap());
+        assert!(bench.client.closing);
+    }
+}

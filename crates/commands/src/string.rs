@@ -223,7 +223,9 @@ pub(crate) static SET: Command = Command {
              | PXAT unix-milliseconds | KEEPTTL]",
     arity: -3,
     flags: Flags::WRITE.union(Flags::DENYOOM),
-    keys: Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE)),
+    keys: Keys::one(
+        Access::RW.union(Access::ACCESS).union(Access::UPDATE).union(Access::VARIABLE_FLAGS),
+    ),
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",

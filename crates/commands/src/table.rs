@@ -161,6 +161,8 @@ fn hash(name: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Access, Category, Flags, Keys};
+    use std::collections::BTreeSet;
 
     #[test]
     fn names_are_found_in_any_case() {
@@ -176,5 +178,46 @@ mod tests {
         for name in ["", "g", "ge", "gett", "get ", "\0\0\0", "a name longer than any there is"] {
             assert!(find(name.as_bytes()).is_none(), "{name}");
         }
+    }
+
+    #[test]
+    fn rows_agree_with_themselves() {
+        let mut names = BTreeSet::new();
+        for entry in entries() {
+            let Command { name, arity, flags, keys, categories, summary, since, .. } =
+                *entry.command;
+            let full_name = &entry.full_name;
+            assert!(names.insert(full_name), "{full_name} is there twice");
+            assert_eq!(name, name.to_uppercase(), "names are written in capitals");
+            assert_ne!(arity, 0, "{full_name}: the name counts");
+            let least = i16::from(arity.unsigned_abs());
+            assert!(i16::from(keys.first) < least, "{full_name}: the first key may be missing");
+            assert!(i16::from(keys.last) < least, "{full_name}: the last key may be missing");
+            if keys != Keys::NONE {
+                let both = Flags::WRITE | Flags::READONLY;
+                let changes = flags.intersection(both);
+                assert!(changes.bits().count_ones() == 1, "{full_name}: either reads or writes");
+                let reads = keys.access.contains(Access::RO);
+                assert_eq!(reads, flags.contains(Flags::READONLY), "{full_name}: access");
+            }
+            if flags.contains(Flags::DENYOOM) {
+                assert!(flags.contains(Flags::WRITE), "{full_name}: only writes need memory");
+            }
+            let derived = Category::READ | Category::WRITE | Category::FAST | Category::SLOW;
+            assert!(!categories.intersects(derived), "{full_name}: those follow from flags");
+            assert!(summary.len() > 10 && !summary.ends_with('.'), "{full_name}: {summary}");
+            assert_eq!(since.split('.').count(), 3, "{full_name}: {since}");
+        }
+        assert!(entries().len() > commands().len());
+    }
+
+    #[test]
+    fn numbers_of_commands_and_verbs_have_names() {
+        assert_eq!(label(0), "NULL");
+        assert_eq!(label(u32::MAX), "NULL");
+        for (number, entry) in (1..).zip(entries()) {
+            assert_eq!(label(number), entry.full_name);
+        }
+        assert_eq!(label(u32::try_from(entries().len()).unwrap() + 1), "get");
     }
 }

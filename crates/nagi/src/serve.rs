@@ -19,7 +19,6 @@ pub(crate) struct Options {
     /// Settings and their values, in the order in which they were given.
     settings: Vec<(&'static str, String)>,
     ports_file: Option<PathBuf>,
-    unix_socket: Option<PathBuf>,
 }
 
 impl Args for Options {
@@ -30,24 +29,20 @@ impl Args for Options {
                 "port" | "memcached-port" => format!("{} (or any)", setting.summary),
                 _ => setting.summary.to_owned(),
             };
+            let default = if setting.default.is_empty() { "none" } else { setting.default };
             Arg::new(setting.name)
                 .long(setting.name)
                 .value_name(if many { "ADDRESS" } else { "VALUE" })
                 .value_parser(NonEmptyStringValueParser::new())
                 .num_args(1..=if many { usize::MAX } else { 1 })
-                .help(format!("{help} [default: {}]", setting.default))
+                .help(format!("{help} [default: {default}]"))
         });
-        let path = |name: &'static str, help: &'static str| {
-            Arg::new(name)
-                .long(name)
-                .value_name("PATH")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help(help)
-        };
-        command
-            .args(settings)
-            .arg(path("unixsocket", "Path of a socket on which to serve Redis clients as well"))
-            .arg(path("ports-file", "File to write once all is ready, a line for each address"))
+        let ports_file = Arg::new("ports-file")
+            .long("ports-file")
+            .value_name("PATH")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("File to write once all is ready, a line for each address");
+        command.args(settings).arg(ports_file)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -64,7 +59,6 @@ impl FromArgMatches for Options {
         Ok(Options {
             settings: SETTINGS.iter().filter_map(given).collect(),
             ports_file: matches.get_one("ports-file").cloned(),
-            unix_socket: matches.get_one("unixsocket").cloned(),
         })
     }
 
@@ -77,10 +71,7 @@ impl FromArgMatches for Options {
 impl Options {
     /// As the server takes them.
     fn to_server(&self) -> Result<nagi_server::Options, String> {
-        let mut options = nagi_server::Options {
-            unix_socket: self.unix_socket.clone(),
-            ..nagi_server::Options::default()
-        };
+        let mut options = nagi_server::Options::default();
         for (name, value) in &self.settings {
             match (*name, value.as_str()) {
                 ("port", ANY) => options.any_port = true,

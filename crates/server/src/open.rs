@@ -67,10 +67,11 @@ pub(crate) fn all(options: &Options) -> Result<Vec<Listener>, OpenError> {
             listeners.extend(opening.on_port(u16::try_from(port).unwrap_or(0))?);
         }
     }
-    if let Some(path) = &options.unix_socket {
-        let fail =
-            |error| OpenError { address: path.display().to_string(), setting: "unixsocket", error };
-        listeners.push(Listener::unix(Protocol::Resp, path, backlog).map_err(fail)?);
+    let path = config.unixsocket.get();
+    if !path.is_empty() {
+        let fail = |error| OpenError { address: path.to_string(), setting: "unixsocket", error };
+        listeners
+            .push(Listener::unix(Protocol::Resp, path.as_ref().as_ref(), backlog).map_err(fail)?);
     }
     Ok(listeners)
 }

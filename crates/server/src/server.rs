@@ -10,7 +10,6 @@ use crate::worker;
 use nagi_commands::{ClientInfo, Config, Process, Server, Statistics};
 use nagi_store::{Clock, Policy, Store};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle, Thread};
@@ -35,8 +34,6 @@ pub struct Options {
     pub any_port: bool,
     /// Whether `memcached-port` is left to the kernel.
     pub any_memcached_port: bool,
-    /// A path in the file system to listen on as well, for Redis clients.
-    pub unix_socket: Option<PathBuf>,
     /// Replies that a client may leave unread before it is read from no more, in bytes.
     pub unsent_limit: usize,
 }
@@ -47,7 +44,6 @@ impl Default for Options {
             config: Config::default(),
             any_port: false,
             any_memcached_port: false,
-            unix_socket: None,
             unsent_limit: UNSENT_LIMIT_BYTES,
         }
     }

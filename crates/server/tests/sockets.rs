@@ -314,7 +314,7 @@ fn redis_clients_are_served_on_a_path_as_well() {
     let path = folder.join("socket");
     // What a server that is gone has left is no obstacle.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-    let server = Server::with(&[], |options| options.unix_socket = Some(path.clone()));
+    let server = Server::with(&[("unixsocket", path.to_str().unwrap())], |_| {});
     let mut stream = UnixStream::connect(&path).unwrap();
     stream.write_all(b"PING\r\n").unwrap();
     expect(&mut stream, b"+PONG\r\n");

@@ -168,3 +168,95 @@ static HELP: Command = Command {
     subcommands: &[],
     run: help,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, converse};
+
+    #[test]
+    fn settings_are_shown_and_changed() {
+        converse(
+            "CONFIG GET maxclients TCP-BACKLOG => *4|$10|maxclients|$5|10000|$11|tcp-backlog|$3|511|
+             CONFIG GET *backlog tcp-b* => *2|$11|tcp-backlog|$3|511|
+             CONFIG GET nosuch => *0|
+             CONFIG SET maxclients 100 TIMEOUT 5 => +OK|
+             CONFIG GET maxclients timeout => *4|$10|maxclients|$3|100|$7|timeout|$1|5|
+             CONFIG SET proto-max-bulk-len 2mb => +OK|
+             CONFIG GET proto-max-bulk-len => *2|$18|proto-max-bulk-len|$7|2097152|
+             HELLO 3 SETNAME x => %7|$6|server|$5|redis|$7|version|$5|7.2.4|$5|proto|:3|$2|id|:1|$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|
+             CONFIG GET maxclients => %1|$10|maxclients|$3|100|",
+        );
+    }
+
+    #[test]
+    fn all_settings_are_changed_or_none() {
+        let failed = "-ERR CONFIG SET failed (possibly related to argument";
+        let mut bench = Bench::new();
+        for (request, reply) in [
+            ("maxclients", "-ERR wrong number of arguments for 'config|set' command|".to_owned()),
+            ("maxclients 9 timeout", "-ERR syntax error|".to_owned()),
+            (
+                "maxclients 9 nosuch 1",
+                "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'|".to_owned(),
+            ),
+            (
+                "maxclients 9 timeout x",
+                format!("{failed} 'timeout') - argument couldn't be parsed into an integer|"),
+            ),
+            (
+                "maxclients 9 timeout -1",
+                format!(
+                    "{failed} 'timeout') - argument must be between 0 and 2147483647 inclusive|"
+                ),
+            ),
+            (
+                "timeout 99999999999999999999999",
+                format!("{failed} 'timeout') - argument couldn't be parsed into an integer|"),
+            ),
+            ("maxclients 9 maxclients 9", format!("{failed} 'maxclients') - duplicate parameter|")),
+            (
+                "maxclients 9 databases 5",
+                format!("{failed} 'databases') - can't set immutable config|"),
+            ),
+            (
+                "proto-max-bulk-len x",
+                format!("{failed} 'proto-max-bulk-len') - argument must be a memory value|"),
+            ),
+            (
+                "proto-max-bulk-len 1",
+                format!(
+                    "{failed} 'proto-max-bulk-len') - argument must be between 1048576 and \
+                     9223372036854775807 inclusive|"
+                ),
+            ),
+        ] {
+            bench.expect(&format!("CONFIG SET {request}"), &reply);
+            bench.expect("CONFIG GET maxclients", "*2|$10|maxclients|$5|10000|");
+        }
+    }
+
+    #[test]
+    fn every_setting_is_shown_with_a_value_that_it_accepts() {
+        let mut bench = Bench::new();
+        let shown = bench.call(&["CONFIG", "GET", "*"]);
+        assert!(shown.starts_with(&format!("*{}|", 2 * SETTINGS.len())), "{shown}");
+        let config = crate::Config::default();
+        for setting in SETTINGS {
+            assert!(shown.contains(&format!("|{}|", setting.name)), "{}", setting.name);
+            assert!(!setting.summary.is_empty() && !setting.summary.ends_with('.'));
+            let value = setting.value(&config);
+            assert_eq!(config.set(setting.name, &value, Origin::Startup), Ok(()));
+        }
+    }
+
+    #[test]
+    fn other_subcommands() {
+        converse(
+            "CONFIG REWRITE => -ERR The server is running without a config file|
+             CONFIG RESETSTAT => +OK|
+             CONFIG RESETSTAT x => -ERR wrong number of arguments for 'config|resetstat' command|
+             CONFIG FOO => -ERR unknown subcommand 'FOO'. Try CONFIG HELP.|",
+        );
+    }
+}

@@ -95,6 +95,7 @@ pub struct Config {
     pub tcp_backlog: Number,
     pub tcp_keepalive_s: Number,
     pub timeout_s: Number,
+    pub unixsocket: Text,
     pub workers: Number,
 }
 
@@ -196,7 +197,7 @@ pub static SETTINGS: &[Setting] = &[
         name: "tcp-keepalive",
         kind: Kind::Integer(|config| &config.tcp_keepalive_s, 0..=i32::MAX as u64),
         default: "300",
-        changeable: true,
+        changeable: false,
         summary: "Seconds of silence after which the kernel probes a connection; 0 for never",
     },
     Setting {
@@ -205,6 +206,13 @@ pub static SETTINGS: &[Setting] = &[
         default: "0",
         changeable: true,
         summary: "Seconds of silence after which a connection is closed; 0 for never",
+    },
+    Setting {
+        name: "unixsocket",
+        kind: Kind::Text(|config| &config.unixsocket),
+        default: "",
+        changeable: false,
+        summary: "Path of a socket on which to serve Redis clients as well",
     },
     Setting {
         name: "workers",
@@ -231,6 +239,7 @@ impl Default for Config {
             tcp_backlog: Number::default(),
             tcp_keepalive_s: Number::default(),
             timeout_s: Number::default(),
+            unixsocket: Text::default(),
             workers: Number::default(),
         };
         for setting in SETTINGS {
@@ -308,17 +317,19 @@ impl Kind {
                 });
             }
             Kind::Integer(_, range) => {
-                (value.parse().ok().ok_or("argument couldn't be parsed into an integer")?, range)
+                let number: Option<i64> = value.parse().ok();
+                let number = number.ok_or("argument couldn't be parsed into an integer")?;
+                (u64::try_from(number).ok(), range)
             }
             Kind::Memory(_, range) => {
-                (parse_memory(value).ok_or("argument must be a memory value")?, range)
+                (Some(parse_memory(value).ok_or("argument must be a memory value")?), range)
             }
         };
-        if !range.contains(&number) {
+        let number = number.filter(|number| range.contains(number));
+        number.map(Value::Number).ok_or_else(|| {
             let (least, most) = range.clone().into_inner();
-            return Err(format!("argument must be between {least} and {most} inclusive").into());
-        }
-        Ok(Value::Number(number))
+            format!("argument must be between {least} and {most} inclusive").into()
+        })
     }
 
     pub(crate) fn store(&self, config: &Config, value: Value) {

@@ -2,6 +2,8 @@
 
 mod arguments;
 mod control;
+#[cfg(test)]
+mod keyspace;
 mod retrieval;
 mod statistics;
 mod storage;
