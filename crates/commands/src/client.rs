@@ -283,12 +283,14 @@ mod tests {
              CLIENT GETNAME => $-1|
              CLIENT SETNAME me => +OK|
              CLIENT GETNAME => $2|me|
-             CLIENT SETNAME 'a b' => -ERR Client names cannot contain spaces, newlines or special characters.|
+             CLIENT SETNAME 'a b' => -ERR Client names cannot contain spaces, newlines or
+             ... special characters.|
              CLIENT SETNAME '' => +OK|
              CLIENT GETNAME => $-1|
              CLIENT SETINFO lib-name redis-py => +OK|
              CLIENT SETINFO LIB-VER 5.0 => +OK|
-             CLIENT SETINFO lib-name 'a b' => -ERR lib-name cannot contain spaces, newlines or special characters.|
+             CLIENT SETINFO lib-name 'a b' => -ERR lib-name cannot contain spaces, newlines or
+             ... special characters.|
              CLIENT SETINFO foo bar => -ERR Unrecognized option 'foo'|
              CLIENT => -ERR wrong number of arguments for 'client' command|
              CLIENT FOO => -ERR unknown subcommand 'FOO'. Try CLIENT HELP.|",

@@ -244,7 +244,8 @@ mod tests {
              SELECT 16 => -ERR DB index is out of range|
              SELECT -1 => -ERR DB index is out of range|
              SELECT x => -ERR value is not an integer or out of range|
-             AUTH a => -ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?|
+             AUTH a => -ERR AUTH <password> called without any password configured for the
+             ... default user. Are you sure your configuration is correct?|
              AUTH default a => +OK|
              AUTH other a => -WRONGPASS invalid username-password pair or user is disabled.|
              AUTH a b c => -ERR syntax error|",

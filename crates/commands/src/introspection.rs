@@ -331,7 +331,8 @@ mod tests {
     fn documentation() {
         converse(
             "COMMAND DOCS nosuch => *0|
-             COMMAND DOCS get => *2|$3|get|*6|$7|summary|$37|Returns the string stored under a key|$5|since|$5|1.0.0|$5|group|$6|string|",
+             COMMAND DOCS get => *2|$3|get|*6|$7|summary|$37|Returns the string stored under a
+             ... key|$5|since|$5|1.0.0|$5|group|$6|string|",
         );
     }
 

@@ -401,7 +401,8 @@ mod tests {
              EXPIRE k 15 LT => :1|
              EXPIRE k 10 FOO => -ERR Unsupported option FOO|
              EXPIRE k x FOO => -ERR Unsupported option FOO|
-             EXPIRE k 10 NX XX => -ERR NX and XX, GT or LT options at the same time are not compatible|
+             EXPIRE k 10 NX XX => -ERR NX and XX, GT or LT options at the same time are not
+             ... compatible|
              EXPIRE k 10 GT LT => -ERR GT and LT options at the same time are not compatible|
              EXPIRE k 9223372036854775807 => -ERR invalid expire time in 'expire' command|
              EXPIRE k 9223372036854775 => -ERR invalid expire time in 'expire' command|

@@ -492,7 +492,8 @@ mod tests {
              MGET a c d => *3|$1|3|$1|1|$1|2|
              SETNX c 5 => :0|
              SETNX e 5 => :1|
-             HELLO 3 => %7|$6|server|$5|redis|$7|version|$5|7.2.4|$5|proto|:3|$2|id|:1|$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|
+             HELLO 3 => %7|$6|server|$5|redis|$7|version|$5|7.2.4|$5|proto|:3|$2|id|:1|$4|mode|
+             ...$10|standalone|$4|role|$6|master|$7|modules|*0|
              GET none => _|
              MGET none => *1|_|
              SET none v XX => _|

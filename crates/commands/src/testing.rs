@@ -196,10 +196,12 @@ impl Bench {
 }
 
 /// Checks a conversation: a line holds a request, `=>` and the reply, in which `|` stands for a
-/// line break. `@ms` moves the clock; a request behind `M:` is memcached's.
+/// line break and that may go on behind `...` on the next line. `@ms` moves the clock; a request
+/// behind `M:` is memcached's.
 pub(crate) fn converse(script: &str) {
     let mut bench = Bench::new();
-    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    let lines: Vec<_> = script.lines().map(str::trim).collect();
+    for line in lines.join("\n").replace("\n...", "").lines().filter(|line| !line.is_empty()) {
         if let Some(ms) = line.strip_prefix('@') {
             bench.advance_ms(ms.parse().unwrap());
             continue;

@@ -184,7 +184,8 @@ mod tests {
              CONFIG GET maxclients timeout => *4|$10|maxclients|$3|100|$7|timeout|$1|5|
              CONFIG SET proto-max-bulk-len 2mb => +OK|
              CONFIG GET proto-max-bulk-len => *2|$18|proto-max-bulk-len|$7|2097152|
-             HELLO 3 SETNAME x => %7|$6|server|$5|redis|$7|version|$5|7.2.4|$5|proto|:3|$2|id|:1|$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|
+             HELLO 3 SETNAME x => %7|$6|server|$5|redis|$7|version|$5|7.2.4|$5|proto|:3|$2|id|:1|
+             ...$4|mode|$10|standalone|$4|role|$6|master|$7|modules|*0|
              CONFIG GET maxclients => %1|$10|maxclients|$3|100|",
         );
     }
