@@ -90,7 +90,8 @@ impl Parser {
     /// the byte behind a header's carriage return.
     ///
     /// # Errors
-    /// Input that no later byte can mend; its connection is to be closed after the reply.
+    /// Input that no later byte can mend; its connection is to be closed after the reply. The
+    /// arguments in front of the fault may have been appended.
     pub fn parse(
         &mut self,
         input: &mut [u8],
