@@ -82,9 +82,27 @@ impl Shape {
     }
 }
 
+/// Where the key begins, by the four flags that decide it.
+const KEY_OFFSETS: [u8; 16] = {
+    let mut offsets = [0; 16];
+    let mut flags = 0;
+    while flags < offsets.len() {
+        let header = (flags as u64) << 8;
+        let words = u64::count_ones(header & (LONG | EXPIRY | CAS)) as usize;
+        let len = HEADER_BYTES + words * WORD_BYTES + if header & FLAGS == 0 { 0 } else { 4 };
+        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+        {
+            offsets[flags] = len as u8;
+        }
+        flags += 1;
+    }
+    offsets
+};
+
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "four bits index sixteen elements")]
 fn key_offset(header: u64) -> usize {
-    let words = u64::count_ones(header & (LONG | EXPIRY | CAS)) as usize;
-    HEADER_BYTES + words * WORD_BYTES + if header & FLAGS == 0 { 0 } else { 4 }
+    usize::from(KEY_OFFSETS[(header >> 8 & 0xf) as usize])
 }
 
 const fn expiry_offset(header: u64) -> usize {
@@ -194,6 +212,35 @@ impl Entry {
         debug_assert!(header & EXPIRY != 0, "the entry has room for an expiry");
         // SAFETY: the entry has an expiry, so the offset lies within it.
         unsafe { self.put::<u64>(expiry_offset(header), at_ms) };
+    }
+
+    /// Whether an entry of `shape` has everything where this one has it.
+    #[inline]
+    pub(crate) fn has_shape(self, shape: &Shape) -> bool {
+        let header = self.header();
+        header & !(ON_HEAP | EPOCH | ACCESS) == shape.header
+            && (header & LONG == 0
+                || (self.key_len(), self.value_len()) == (shape.key_len, shape.value_len))
+    }
+
+    /// Overwrites value and attributes of an entry in one piece that [`Entry::has_shape`] says
+    /// are of the same size.
+    pub(crate) fn overwrite(self, bytes: &[u8], attributes: &Attributes) {
+        let header = self.header();
+        debug_assert!(self.encoding() == Encoding::Bytes as u8 && self.value_len() == bytes.len());
+        // SAFETY: the shape says that each of these has its room.
+        unsafe {
+            if let Some(at_ms) = attributes.expire_at_ms {
+                self.put::<u64>(expiry_offset(header), at_ms);
+            }
+            if let Some(cas) = attributes.cas {
+                self.put::<u64>(cas_offset(header), cas);
+            }
+            if header & FLAGS != 0 {
+                self.put::<u32>(flags_offset(header), attributes.flags);
+            }
+            self.copy_in(key_offset(header) + self.key_len(), bytes);
+        }
     }
 
     /// Changes the value of an entry that is an integer.

@@ -1,7 +1,6 @@
 //! A key together with its hash, so that it is hashed once per request.
 
 use siphasher::sip::SipHasher13;
-use std::hash::Hasher as _;
 
 /// A key and its keyed hash.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +37,7 @@ impl Hasher {
     }
 
     pub(crate) fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        let mut hasher = SipHasher13::new_with_keys(self.seed.0, self.seed.1);
-        hasher.write(bytes);
-        let hash = hasher.finish();
+        let hash = SipHasher13::new_with_keys(self.seed.0, self.seed.1).hash(bytes);
         #[cfg(test)]
         let hash = hash & self.mask;
         Key { bytes, hash }

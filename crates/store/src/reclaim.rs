@@ -44,6 +44,15 @@ impl Reclaimer {
     /// Frees `garbage`, here if it is small.
     #[inline]
     pub(crate) fn free(&self, garbage: Garbage) {
+        if garbage.ropes.is_empty() && garbage.tables.is_empty() {
+            // Neither has ever held anything, so there is nothing to give back either.
+            return std::mem::forget(garbage);
+        }
+        self.free_some(garbage);
+    }
+
+    #[cold]
+    fn free_some(&self, garbage: Garbage) {
         if garbage.is_large()
             && let Some(queue) = &self.queue
         {

@@ -515,7 +515,7 @@ pub(crate) fn prefetch(address: NonNull<u8>) {
 fn matching_lanes(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        simd::matching(bucket, u64::from(fingerprint), FINGERPRINT_SHIFT as i32)
+        simd::fingerprints(bucket, fingerprint)
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     {
@@ -528,7 +528,7 @@ fn matching_lanes(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
 fn matching_words(bucket: NonNull<Word>) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        simd::matching(bucket, 0, 0)
+        simd::empty(bucket)
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     {
@@ -550,29 +550,70 @@ fn scalar_matching(bucket: NonNull<Word>, wanted: u64, shift: u32) -> u32 {
 mod simd {
     use super::{NonNull, Word};
     use std::arch::x86_64::{
-        __m128i, _mm_and_si128, _mm_castsi128_pd, _mm_cmpeq_epi32, _mm_cvtsi32_si128,
-        _mm_load_si128, _mm_movemask_pd, _mm_set1_epi64x, _mm_shuffle_epi32, _mm_srl_epi64,
+        __m128i, _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi16, _mm_cmpeq_epi32,
+        _mm_load_si128, _mm_movemask_epi8, _mm_or_si128, _mm_packs_epi16, _mm_packs_epi32,
+        _mm_set1_epi16, _mm_setzero_si128, _mm_shuffle_ps, _mm_srai_epi32,
     };
 
-    /// The lanes whose word, shifted right, equals `wanted`, two at a time by SSE2, which every
-    /// x86-64 has.
+    /// The upper halves of four words.
+    const UPPER: i32 = 0b11_01_11_01;
+    /// The lower halves of four words.
+    const LOWER: i32 = 0b10_00_10_00;
+
+    /// The lanes with this fingerprint. SSE2, which every x86-64 has, finds all eight at once.
     #[inline]
-    pub(super) fn matching(bucket: NonNull<Word>, wanted: u64, shift: i32) -> u32 {
-        // SAFETY: callers pass the first word of a bucket: 64 bytes, aligned to 64. SSE2 is part
-        // of x86-64.
+    pub(super) fn fingerprints(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
+        // SAFETY: callers pass the first word of a bucket; SSE2 is part of x86-64.
+        unsafe {
+            let wanted = _mm_set1_epi16(fingerprint as i16);
+            // The fingerprint is the upper half of the upper half: its sign fills the rest.
+            let equal = |half| _mm_srai_epi32::<16>(_mm_cmpeq_epi16(half, wanted));
+            let (first, second) = halves::<UPPER>(bucket);
+            mask(equal(first), equal(second))
+        }
+    }
+
+    /// The lanes that hold no word at all.
+    #[inline]
+    pub(super) fn empty(bucket: NonNull<Word>) -> u32 {
+        // SAFETY: callers pass the first word of a bucket; SSE2 is part of x86-64.
+        unsafe {
+            let zero = _mm_setzero_si128();
+            let (upper, lower) = (halves::<UPPER>(bucket), halves::<LOWER>(bucket));
+            let first = _mm_cmpeq_epi32(_mm_or_si128(upper.0, lower.0), zero);
+            let second = _mm_cmpeq_epi32(_mm_or_si128(upper.1, lower.1), zero);
+            mask(first, second)
+        }
+    }
+
+    /// One half of each word, of the first four and of the last four.
+    ///
+    /// # Safety
+    /// `bucket` is the first word of a bucket: 64 bytes, aligned to 64.
+    #[inline]
+    unsafe fn halves<const WHICH: i32>(bucket: NonNull<Word>) -> (__m128i, __m128i) {
+        // SAFETY: the caller's promise.
         unsafe {
             let line = bucket.cast::<__m128i>();
-            let wanted = _mm_set1_epi64x(wanted as i64);
-            let mut mask = 0;
-            for quarter in 0..4 {
-                let words = _mm_load_si128(line.add(quarter).as_ptr());
-                let shifted = _mm_srl_epi64(words, _mm_cvtsi32_si128(shift));
-                let halves = _mm_cmpeq_epi32(shifted, wanted);
-                let swapped = _mm_shuffle_epi32::<0b10_11_00_01>(halves);
-                let equal = _mm_castsi128_pd(_mm_and_si128(halves, swapped));
-                mask |= (_mm_movemask_pd(equal) as u32) << (2 * quarter);
-            }
-            mask
+            let pick = |pair: usize| {
+                let first = _mm_castsi128_ps(_mm_load_si128(line.add(pair).as_ptr()));
+                let second = _mm_castsi128_ps(_mm_load_si128(line.add(pair + 1).as_ptr()));
+                _mm_castps_si128(_mm_shuffle_ps::<WHICH>(first, second))
+            };
+            (pick(0), pick(2))
+        }
+    }
+
+    /// A bit for each of eight lanes whose 32 bits are all set.
+    ///
+    /// # Safety
+    /// None beyond SSE2.
+    #[inline]
+    unsafe fn mask(first: __m128i, second: __m128i) -> u32 {
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let words = _mm_packs_epi32(first, second);
+            _mm_movemask_epi8(_mm_packs_epi16(words, _mm_setzero_si128())) as u32
         }
     }
 }
@@ -598,11 +639,11 @@ mod tests {
             let start = NonNull::from(&bucket.0).cast::<Word>();
             for fingerprint in [wanted, bucket.0[pick].fingerprint(), 0] {
                 prop_assert_eq!(
-                    simd::matching(start, u64::from(fingerprint), 48),
+                    simd::fingerprints(start, fingerprint),
                     scalar_matching(start, u64::from(fingerprint), 48)
                 );
             }
-            prop_assert_eq!(simd::matching(start, 0, 0), scalar_matching(start, 0, 0));
+            prop_assert_eq!(simd::empty(start), scalar_matching(start, 0, 0));
         }
     }
 

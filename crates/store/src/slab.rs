@@ -352,7 +352,7 @@ mod tests {
                 }
                 live[at].0 = new;
             }
-            let class = &slab.classes[7];
+            let class = slab.classes.get(7).cloned().unwrap_or_default();
             let needed = (class.live_on_pages as usize).div_ceil(blocks_per_page(7));
             prop_assert!(class.pages as usize <= 2 + needed + needed / 4, "{class:?}");
             for (block, bytes, fill) in live.drain(..) {

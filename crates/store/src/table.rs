@@ -161,8 +161,16 @@ impl Table {
         attributes: &Attributes,
     ) -> Option<Box<Rope>> {
         let old = old.entry();
-        let (old_bytes, on_heap, access) = (old.bytes(), old.on_heap(), old.access());
         let shape = Shape::new(key.bytes, &value, attributes);
+        if let NewValue::Bytes(bytes) = value
+            && old.has_shape(&shape)
+        {
+            old.overwrite(bytes, attributes);
+            place.segment.note_expiry(attributes.expire_at_ms);
+            self.note_expiry(attributes.expire_at_ms);
+            return None;
+        }
+        let (old_bytes, on_heap, access) = (old.bytes(), old.on_heap(), old.access());
         let stays = rounded_bytes(old_bytes) == rounded_bytes(shape.bytes());
         let old_block = Block { memory: old.pointer(), on_heap };
         let block = if stays { old_block } else { self.slab.take(shape.bytes()) };
