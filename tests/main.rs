@@ -4,9 +4,15 @@
 //! (tests/harness/lib.rs) shows how a test reads. Run them by `cargo test -p nagi-tests NAME`.
 
 mod clients;
+mod connection;
 mod crowd;
 mod differential;
+mod key;
 mod linearizability;
+mod memcached;
+mod one_keyspace;
 mod peers;
 mod process;
 mod robustness;
+mod server;
+mod string;

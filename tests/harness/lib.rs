@@ -11,9 +11,11 @@
 //!
 //! A test starts a server of its own (some milliseconds) unless it says why not. `check` sends
 //! words as a RESP array and compares the reply's bytes; `check_raw` sends bytes as they are;
-//! `run` returns a [`Reply`] to look into. A test that fails shows the server's log.
+//! `run` returns a [`Reply`] to look into. What redis-server answers as well is best written as a
+//! conversation for [`as_redis`], which asks both. A test that fails shows the server's log.
 
 mod connection;
+mod conversation;
 mod random;
 mod reply;
 mod server;
@@ -21,6 +23,7 @@ mod tools;
 mod wait;
 
 pub use connection::{Connection, encode_command, words};
+pub use conversation::{as_memcached, as_redis};
 pub use random::Random;
 pub use reply::Reply;
 pub use server::{Server, allow_open_files, nagi_binary};

@@ -205,7 +205,7 @@ fn document(reply: &mut Writer<'_>, entries: &[&Entry]) {
 }
 
 fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let commands = table::commands().iter();
+    let commands = table::entries().iter();
     let chosen: Vec<&Entry> = match (args.get(2), args.get(3), args.get(4)) {
         (None, ..) => commands.collect(),
         (Some(filter), Some(by), Some(value)) if is(filter, "FILTERBY") && args.len() == 5 => {
@@ -348,7 +348,7 @@ mod tests {
         );
         let mut bench = Bench::new();
         let admin = bench.call(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", "Admin"]);
-        assert_eq!(admin, "*1|$8|shutdown|");
+        assert!(admin.contains("|$8|shutdown|") && admin.contains("|$10|config|set|"), "{admin}");
         let all = bench.call(&["COMMAND", "LIST"]);
         assert!(all.contains("|$3|get|") && !all.contains('\u{7c}'.to_string().repeat(2).as_str()));
     }

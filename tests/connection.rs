@@ -1,0 +1,135 @@
+//! PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET and CLIENT.
+
+use harness::{Reply, Server, as_redis};
+
+#[test]
+fn a_connection_can_be_tried_out() {
+    as_redis(&[
+        ("PING", "+PONG\r\n"),
+        ("ping hello", "$5\r\nhello\r\n"),
+        ("PING a b", "-ERR wrong number of arguments for 'ping' command\r\n"),
+        ("ECHO hello", "$5\r\nhello\r\n"),
+        ("ECHO \"\"", "$0\r\n\r\n"),
+        ("ECHO", "-ERR wrong number of arguments for 'echo' command\r\n"),
+        ("NONSENSE a b", "-ERR unknown command 'NONSENSE', with args beginning with: 'a' 'b' \r\n"),
+    ]);
+}
+
+#[test]
+fn databases_are_chosen_by_number() {
+    as_redis(&[
+        ("SET key zero", "+OK\r\n"),
+        ("SELECT 1", "+OK\r\n"),
+        ("GET key", "$-1\r\n"),
+        ("SET key one", "+OK\r\n"),
+        ("SELECT 15", "+OK\r\n"),
+        ("SELECT 16", "-ERR DB index is out of range\r\n"),
+        ("SELECT -1", "-ERR DB index is out of range\r\n"),
+        ("SELECT x", "-ERR value is not an integer or out of range\r\n"),
+        ("DBSIZE", ":0\r\n"),
+        ("SELECT 0", "+OK\r\n"),
+        ("GET key", "$4\r\nzero\r\n"),
+    ]);
+}
+
+#[test]
+fn hello_chooses_the_protocol_and_says_who_answers() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        let Reply::Map(fields) = client.run("HELLO 3") else { panic!("RESP3 answers with a map") };
+        for (name, value) in [("server", "redis"), ("mode", "standalone"), ("role", "master")] {
+            let at = fields.iter().position(|field| *field == Reply::Bulk(name.into()));
+            assert_eq!(fields[at.expect(name) + 1].text(), value, "{name}");
+        }
+        assert!(fields.windows(2).any(|pair| {
+            pair[0] == Reply::Bulk(b"proto".to_vec()) && pair[1] == Reply::Integer(3)
+        }));
+        client.check("GET nothing", "_\r\n");
+        let Reply::Array(fields) = client.run("HELLO 2") else { panic!("RESP2 has no maps") };
+        assert_eq!(fields.len() % 2, 0);
+        client.check("GET nothing", "$-1\r\n");
+        client.check("HELLO 4", "-NOPROTO unsupported protocol version\r\n");
+        client.check("HELLO x", "-ERR Protocol version is not an integer or out of range\r\n");
+        assert!(matches!(client.run("HELLO 3 SETNAME me"), Reply::Map(_)));
+        client.check("CLIENT GETNAME", "$2\r\nme\r\n");
+    }
+}
+
+#[test]
+fn a_password_that_nobody_set_is_refused() {
+    as_redis(&[
+        ("AUTH \"\" b c", "-ERR syntax error\r\n"),
+        ("AUTH", "-ERR wrong number of arguments for 'auth' command\r\n"),
+        (
+            "AUTH secret",
+            "-ERR AUTH <password> called without any password configured for the default user. \
+             Are you sure your configuration is correct?\r\n",
+        ),
+        ("PING", "+PONG\r\n"),
+    ]);
+}
+
+#[test]
+fn quit_answers_and_closes() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("QUIT", "+OK\r\n");
+        assert_eq!(client.rest(), b"");
+    }
+}
+
+#[test]
+fn reset_makes_a_connection_as_new() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.run("HELLO 3");
+        client.check("CLIENT SETNAME me", "+OK\r\n");
+        client.check("SELECT 3", "+OK\r\n");
+        client.check("SET key three", "+OK\r\n");
+        client.check("RESET", "+RESET\r\n");
+        client.check("GET key", "$-1\r\n");
+        client.check("CLIENT GETNAME", "$-1\r\n");
+    }
+}
+
+#[test]
+fn a_connection_has_a_number_and_a_name() {
+    as_redis(&[
+        ("CLIENT GETNAME", "$-1\r\n"),
+        ("CLIENT SETNAME me", "+OK\r\n"),
+        ("CLIENT GETNAME", "$2\r\nme\r\n"),
+        (
+            "CLIENT SETNAME \"not me\"",
+            "-ERR Client names cannot contain spaces, newlines or special characters.\r\n",
+        ),
+        ("CLIENT SETNAME \"\"", "+OK\r\n"),
+        ("CLIENT GETNAME", "$-1\r\n"),
+        ("CLIENT", "-ERR wrong number of arguments for 'client' command\r\n"),
+        ("CLIENT ID me", "-ERR wrong number of arguments for 'client|id' command\r\n"),
+        ("CLIENT NONSENSE", "-ERR unknown subcommand 'NONSENSE'. Try CLIENT HELP.\r\n"),
+    ]);
+    let server = Server::nagi();
+    let (mut first, mut second) = (server.connect_resp(), server.connect_resp());
+    let (one, two) = (first.run("CLIENT ID").integer(), second.run("CLIENT ID").integer());
+    assert!(two > one && one > 0, "{one} {two}");
+}
+
+#[test]
+fn clients_are_listed_with_what_they_said_of_themselves() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("CLIENT SETNAME me", "+OK\r\n");
+    client.check("CLIENT SETINFO LIB-NAME harness", "+OK\r\n");
+    client.check("CLIENT SETINFO lib-ver 1.2", "+OK\r\n");
+    let id = client.run("CLIENT ID").integer();
+    let mut other = server.connect_resp();
+    other.check("PING", "+PONG\r\n");
+    let list = client.run("CLIENT LIST").text();
+    assert_eq!(list.lines().count(), 2, "{list}");
+    let own = list.lines().find(|line| line.contains("name=me")).expect("it lists itself");
+    for field in [format!("id={id} "), "lib-name=harness".into(), "lib-ver=1.2".into()] {
+        assert!(own.contains(&field), "{field} is not in {own}");
+    }
+    assert!(client.run("CLIENT INFO").text().starts_with(&format!("id={id} ")));
+    assert!(!client.run("CLIENT HELP").list().is_empty());
+}

@@ -1,0 +1,158 @@
+//! Keys of any type: their life, their names, their number.
+
+use std::collections::BTreeSet;
+
+use harness::{Connection, Server, as_redis};
+
+#[test]
+fn keys_are_counted_removed_and_typed() {
+    as_redis(&[
+        ("MSET a 1 b 2 c 3", "+OK\r\n"),
+        ("EXISTS a nothing a", ":2\r\n"),
+        ("TYPE a", "+string\r\n"),
+        ("TYPE nothing", "+none\r\n"),
+        ("DEL a nothing", ":1\r\n"),
+        ("UNLINK b a", ":1\r\n"),
+        ("DBSIZE", ":1\r\n"),
+        ("DEL", "-ERR wrong number of arguments for 'del' command\r\n"),
+    ]);
+}
+
+#[test]
+fn a_time_to_live_is_set_read_and_taken_away() {
+    as_redis(&[
+        ("TTL key", ":-2\r\n"),
+        ("PTTL key", ":-2\r\n"),
+        ("EXPIRE key 10", ":0\r\n"),
+        ("SET key value", "+OK\r\n"),
+        ("TTL key", ":-1\r\n"),
+        ("EXPIRE key 100", ":1\r\n"),
+        ("TTL key", ":100\r\n"),
+        ("PEXPIRE key 200000", ":1\r\n"),
+        ("TTL key", ":200\r\n"),
+        ("PERSIST key", ":1\r\n"),
+        ("PERSIST key", ":0\r\n"),
+        ("EXPIREAT key 4000000000", ":1\r\n"),
+        ("EXPIRETIME key", ":4000000000\r\n"),
+        ("PEXPIREAT key 4000000000001", ":1\r\n"),
+        ("PEXPIRETIME key", ":4000000000001\r\n"),
+        ("EXPIRE key x", "-ERR value is not an integer or out of range\r\n"),
+        ("EXPIRE key 9223372036854775807", "-ERR invalid expire time in 'expire' command\r\n"),
+        ("EXPIRE key -1", ":1\r\n"),
+        ("EXISTS key", ":0\r\n"),
+    ]);
+}
+
+#[test]
+fn conditions_of_expire() {
+    as_redis(&[
+        ("SET key value", "+OK\r\n"),
+        ("EXPIRE key 100 XX", ":0\r\n"),
+        ("EXPIRE key 100 GT", ":0\r\n"),
+        ("EXPIRE key 100 LT", ":1\r\n"),
+        ("EXPIRE key 200 NX", ":0\r\n"),
+        ("EXPIRE key 200 gt", ":1\r\n"),
+        ("EXPIRE key 100 GT", ":0\r\n"),
+        ("EXPIRE key 100 XX LT", ":1\r\n"),
+        (
+            "EXPIRE key 100 NX XX",
+            "-ERR NX and XX, GT or LT options at the same time are not compatible\r\n",
+        ),
+        ("EXPIRE key 100 GT LT", "-ERR GT and LT options at the same time are not compatible\r\n"),
+        ("EXPIRE key 100 nonsense", "-ERR Unsupported option nonsense\r\n"),
+    ]);
+}
+
+#[test]
+fn a_key_whose_time_is_over_is_gone() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("SET key value PX 20", "+OK\r\n");
+    client.check("SET other value", "+OK\r\n");
+    harness::until("the end of the key", || {
+        (client.run("EXISTS key").integer() == 0).then_some(())
+    })
+    .expect("it expires");
+    client.check("GET key", "$-1\r\n");
+    client.check("TTL key", ":-2\r\n");
+    assert_eq!(names(&mut client, "KEYS *"), ["other"]);
+}
+
+fn names(client: &mut Connection, command: &str) -> Vec<String> {
+    let mut names: Vec<String> =
+        client.run(command).list().iter().map(harness::Reply::text).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn keys_are_found_by_pattern() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("MSET one 1 two 2 three 3 four 4 a*b 5", "+OK\r\n");
+        for (pattern, found) in [
+            ("*", &["a*b", "four", "one", "three", "two"][..]),
+            ("t*", &["three", "two"]),
+            ("t??", &["two"]),
+            ("[ot]*e", &["one", "three"]),
+            ("[^t]*", &["a*b", "four", "one"]),
+            ("a\\*b", &["a*b"]),
+            ("nothing", &[]),
+        ] {
+            assert_eq!(names(&mut client, &format!("KEYS {pattern}")), found, "{pattern}");
+        }
+    }
+}
+
+#[test]
+fn a_scan_finds_every_key_while_others_come_and_go() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        for number in 0..5000 {
+            client.send(harness::encode_command(&["SET", &format!("stays:{number}"), "1"]));
+        }
+        for _ in 0..5000 {
+            client.expect("+OK\r\n");
+        }
+        let mut found = BTreeSet::new();
+        let (mut cursor, mut round) = ("0".to_owned(), 0);
+        loop {
+            let reply = client.run(&format!("SCAN {cursor} MATCH stays:* COUNT 100 TYPE string"));
+            cursor = reply.list()[0].text();
+            found.extend(reply.list()[1].list().iter().map(harness::Reply::text));
+            if cursor == "0" {
+                break;
+            }
+            for number in 0..100 {
+                client.run(&format!("SET comes:{round}:{number} 1"));
+            }
+            client.run(&format!("DEL comes:{round}:0 comes:{round}:1"));
+            round += 1;
+        }
+        assert_eq!(found.len(), 5000);
+    }
+    as_redis(&[
+        ("SCAN x", "-ERR invalid cursor\r\n"),
+        ("SCAN 0 COUNT 0", "-ERR syntax error\r\n"),
+        ("SCAN 0 COUNT x", "-ERR value is not an integer or out of range\r\n"),
+        ("SCAN 0 nonsense", "-ERR syntax error\r\n"),
+        ("SCAN 0", "*2\r\n$1\r\n0\r\n*0\r\n"),
+    ]);
+}
+
+#[test]
+fn databases_are_emptied_one_or_all() {
+    as_redis(&[
+        ("MSET a 1 b 2", "+OK\r\n"),
+        ("SELECT 1", "+OK\r\n"),
+        ("SET c 3", "+OK\r\n"),
+        ("FLUSHDB", "+OK\r\n"),
+        ("DBSIZE", ":0\r\n"),
+        ("SELECT 0", "+OK\r\n"),
+        ("DBSIZE", ":2\r\n"),
+        ("FLUSHDB nonsense", "-ERR syntax error\r\n"),
+        ("FLUSHALL SYNC", "+OK\r\n"),
+        ("DBSIZE", ":0\r\n"),
+        ("FLUSHALL async", "+OK\r\n"),
+    ]);
+}

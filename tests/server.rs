@@ -1,0 +1,86 @@
+//! COMMAND, CONFIG, INFO, SHUTDOWN: what a server says of itself, and how it is told to stop.
+
+use harness::{Reply, Server, as_redis};
+
+#[test]
+fn commands_are_described() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        let count = client.run("COMMAND COUNT").integer();
+        assert_eq!(client.run("COMMAND").list().len() as i64, count);
+        let listed = client.run("COMMAND LIST");
+        for name in ["get", "client|id"] {
+            assert!(listed.list().iter().any(|it| it.text() == name), "{name} is not listed");
+        }
+        let described = client.run("COMMAND INFO GET nothing");
+        let get = described.list()[0].list();
+        assert_eq!((get[0].text(), get[1].integer()), ("get".to_owned(), 2));
+        let (first, last, step) = (get[3].integer(), get[4].integer(), get[5].integer());
+        assert_eq!((first, last, step), (1, 1, 1));
+        assert_eq!(described.list()[1], Reply::Null);
+        let documented = client.run("COMMAND DOCS GET");
+        assert_eq!(documented.list()[0].text(), "get");
+        assert!(!client.run("COMMAND HELP").list().is_empty());
+    }
+    as_redis(&[
+        ("COMMAND GETKEYS MSET a 1 b 2", "*2\r\n$1\r\na\r\n$1\r\nb\r\n"),
+        ("COMMAND GETKEYS PING a", "-ERR The command has no key arguments\r\n"),
+        ("COMMAND GETKEYS NONSENSE a", "-ERR Invalid command specified\r\n"),
+    ]);
+}
+
+#[test]
+fn configuration_is_read_and_changed() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET maxmemory 100mb", "+OK\r\n");
+    client.check("CONFIG GET maxmemory", "*2\r\n$9\r\nmaxmemory\r\n$9\r\n104857600\r\n");
+    assert!(client.run("CONFIG GET *").list().len() > 2);
+    assert!(matches!(client.run("CONFIG SET maxmemory x"), Reply::Error(_)));
+    assert!(matches!(client.run("CONFIG SET nonsense 1"), Reply::Error(_)));
+    client.check("CONFIG GET nonsense", "*0\r\n");
+    assert!(!client.run("CONFIG HELP").list().is_empty());
+    as_redis(&[("CONFIG REWRITE", "-ERR The server is running without a config file\r\n")]);
+}
+
+#[test]
+fn statistics_are_counted_and_reset() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("SET key value", "+OK\r\n");
+        client.check("GET key", "$5\r\nvalue\r\n");
+        client.check("GET nothing", "$-1\r\n");
+        let statistics = client.run("INFO stats").text();
+        for line in ["keyspace_hits:1\r", "keyspace_misses:1\r"] {
+            assert!(statistics.contains(line), "{line} is not in {statistics}");
+        }
+        assert!(!statistics.contains("# Memory"), "only the section that was asked for");
+        let keyspace = client.run("INFO keyspace").text();
+        assert!(keyspace.contains("db0:keys=1,expires=0"), "{keyspace}");
+        client.check("CONFIG RESETSTAT", "+OK\r\n");
+        assert!(client.run("INFO stats").text().contains("keyspace_hits:0\r"));
+    }
+}
+
+#[test]
+fn the_clock_is_told() {
+    let server = Server::nagi();
+    let reply = server.connect_resp().run("TIME");
+    let seconds: u64 = reply.list()[0].text().parse().expect("seconds");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+    assert!(now.as_secs().abs_diff(seconds) < 60);
+}
+
+#[test]
+fn shutdown_stops_it() {
+    for command in ["SHUTDOWN", "SHUTDOWN NOSAVE"] {
+        let mut server = Server::nagi();
+        let mut client = server.connect_resp();
+        client.send(harness::encode_command(&harness::words(command)));
+        assert_eq!(client.rest(), b"");
+        assert!(server.wait_for_exit().success());
+    }
+    let server = Server::nagi();
+    server.connect_resp().check("SHUTDOWN nonsense", "-ERR syntax error\r\n");
+    server.connect_resp().check("PING", "+PONG\r\n");
+}
