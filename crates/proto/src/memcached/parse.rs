@@ -7,6 +7,8 @@ use crate::Span;
 const LINE_BYTES: usize = 16 * 1024;
 /// Longest line of a `get`, `gets`, `gat` or `gats`, which may name thousands of keys.
 const GET_LINE_BYTES: usize = 8 << 20;
+/// Shortest line in which a verb is looked for, its end included.
+const SHORTEST_LINE: usize = 4;
 /// Longest data block that a line may announce, whatever the limits.
 const BLOCK_BYTES: usize = i32::MAX as usize - 2;
 /// A partial line is read again from its start unless it is longer than this.
@@ -94,15 +96,15 @@ struct Verb {
 }
 
 impl Verb {
-    /// The verbs that have a data block or know `noreply`.
+    /// What is known of the verb `name`, or `None` if it answers whatever its last word is.
     fn find(name: &[u8]) -> Option<Verb> {
         let (words, block) = match name {
             b"set" | b"add" | b"replace" | b"append" | b"prepend" => (5, true),
             b"cas" => (6, true),
             b"incr" | b"decr" | b"touch" => (3, false),
             b"delete" | b"verbosity" => (2, false),
-            b"flush_all" => (1, false),
-            _ => return None,
+            b"get" | b"gets" | b"gat" | b"gats" | b"version" | b"stats" | b"quit" => return None,
+            _ => (1, false),
         };
         Some(Verb { words, block })
     }
@@ -112,11 +114,11 @@ impl Parser {
     /// Looks for one request at the start of `input` and appends its arguments to `spans`.
     ///
     /// Lines end in `\n` or `\r\n`, data blocks in `\r\n`. All that is known here of verbs is which
-    /// take a data block, and which know `noreply`; any other is a request of plain words. Words
-    /// behind the last that a storage verb takes are dropped.
+    /// take a data block, and which answer in spite of `noreply`; a verb that nobody knows is a
+    /// request like any other. Words behind the last that a storage verb takes are dropped.
     ///
-    /// `noreply` counts as the last word of a verb that knows it. Where the verb cannot do without
-    /// that word (`delete noreply`), it is the argument as well, as in memcached.
+    /// `noreply` counts as the last word of any other verb. Where the verb cannot do without that
+    /// word (`delete noreply`), it is the argument as well, as in memcached.
     ///
     /// A line that grows beyond what any request needs closes the connection without a word, as
     /// memcached does; its limit of 2 KB holds for lines that arrive in pieces only, ours for all.
@@ -140,16 +142,21 @@ impl Parser {
             return self.give_up(input);
         }
         self.need_bytes = 0;
-        if let Some(reply) = unreadable(input.get(..line_bytes).unwrap_or_default()) {
+        let words = spans.get(before..).unwrap_or_default();
+        let noreply = words.last().is_some_and(|&last| text(input, last) == b"noreply");
+        if line_bytes < SHORTEST_LINE || input.first() == Some(&b' ') {
+            let reply = match line_bytes {
+                ..SHORTEST_LINE => BAD_LINE,
+                _ if noreply => "",
+                _ => "ERROR",
+            };
             spans.truncate(before);
             return Step::Reject { consumed: line_bytes, reply, close: false };
         }
-        let words = spans.get(before..).unwrap_or_default();
         let Some(verb) = words.first().and_then(|&verb| Verb::find(text(input, verb))) else {
             return Step::Request { consumed: line_bytes, quiet: false };
         };
-        let quiet =
-            words.len() > 1 && words.last().is_some_and(|&it| text(input, it) == b"noreply");
+        let quiet = noreply && words.len() >= verb.words;
         if verb.block {
             let header = Header { line_bytes, words: verb.words, quiet };
             return self.block(input, &header, limits, before, spans);
@@ -309,15 +316,6 @@ fn end_word(input: &[u8], at: usize, word: &mut usize, spans: &mut Vec<Span>) ->
     byte == b'\n'
 }
 
-/// What to answer to a line in which no verb is looked for.
-fn unreadable(line: &[u8]) -> Option<&'static str> {
-    match line {
-        [b'\n'] | [_, b'\n'] | [_, b'\r', b'\n'] => Some(BAD_LINE),
-        [b' ', ..] => Some("ERROR"),
-        _ => None,
-    }
-}
-
 /// The length of a data block: digits and nothing else.
 fn block_length(word: &[u8]) -> Option<usize> {
     let digits = word.iter().try_fold(0_usize, |value, &byte| {
@@ -388,7 +386,7 @@ mod tests {
     #[test]
     fn requests_of_plain_words() {
         check(b"get a bc\r\ngets  d \nversion\r\n", &["get|a|bc", "gets|d", "version"]);
-        check(b"foo noreply\r\nget a noreply\r\n", &["foo|noreply", "get|a|noreply"]);
+        check(b"stats noreply\r\nget a noreply\r\n", &["stats|noreply", "get|a|noreply"]);
         check(b"get a\tb\rc\r\r\n", &["get|a\\tb\\rc\\r"]);
     }
 
@@ -409,6 +407,8 @@ mod tests {
         check(b"delete a noreply\r\ndelete noreply\r\n", &["~delete|a", "~delete|noreply"]);
         check(b"flush_all noreply\r\nflush_all 1 noreply\r\n", &["~flush_all", "~flush_all|1"]);
         check(b"delete a NOREPLY\r\n", &["delete|a|NOREPLY"]);
+        check(b"incr noreply\r\ntouch noreply\r\n", &["incr|noreply", "touch|noreply"]);
+        check(b"nothing a noreply\r\nnoreply\r\n", &["~nothing|a", "~noreply"]);
     }
 
     #[test]
@@ -453,8 +453,8 @@ mod tests {
     #[test]
     fn lines_without_a_verb() {
         let bad = format!("!{BAD_LINE}");
-        check(b"\r\n\na\r\n \r\n\r\r\n", &[bad.as_str(); 5]);
-        check(b"  \r\n get a\r\n", &["!ERROR", "!ERROR"]);
+        check(b"\r\n\na\r\n \r\n\r\r\nab\n", &[bad.as_str(); 6]);
+        check(b"  \r\n get a\r\n set a 0 0 1 noreply\r\n", &["!ERROR", "!ERROR"]);
         check(b"a \r\nx\r\r\n", &["a", "x\\r"]);
     }
 
