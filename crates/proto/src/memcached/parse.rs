@@ -120,6 +120,10 @@ impl Parser {
     /// `noreply` counts as the last word of any other verb. Where the verb cannot do without that
     /// word (`delete noreply`), it is the argument as well, as in memcached.
     ///
+    /// Of a storage line only the length is read; the rest is for the verb's handler to judge, with
+    /// the block at hand. So a request whose line and block are both bad is refused for its block
+    /// here, and for its line by memcached.
+    ///
     /// A line that grows beyond what any request needs closes the connection without a word, as
     /// memcached does; its limit of 2 KB holds for lines that arrive in pieces only, ours for all.
     pub fn parse(&mut self, input: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
