@@ -40,6 +40,11 @@ pub(crate) fn batch(
     let mut requests = ArrayVec::new();
     resolve(input, &places, around, client.database, &mut requests);
     let count = requests.len();
+    if count > 1 {
+        for key in requests.iter().filter_map(|request| request.key) {
+            around.store.prefetch_entry(client.database, key);
+        }
+    }
     for Request { args, end, entry, key } in requests {
         let mut cx = around.context(client, out, key);
         match entry {

@@ -57,6 +57,11 @@ pub(crate) fn batch(
     let mut requests = ArrayVec::new();
     resolve(input, &places, around, &mut requests);
     let count = requests.len();
+    if count > 1 {
+        for key in requests.iter().filter_map(|request| request.key) {
+            around.store.prefetch_entry(0, key);
+        }
+    }
     for request in requests {
         run(request, client, around, out);
         if client.closing {

@@ -220,7 +220,29 @@ impl Segment {
     /// Asks the processor for the lines in which a position's word will be looked for.
     #[inline]
     pub(crate) fn prefetch(self, position: u64) {
-        prefetch(self.word_pointer(self.home(position) * LANES).cast());
+        let home = self.home(position);
+        prefetch(self.word_pointer(home * LANES).cast());
+        prefetch(self.word_pointer(self.neighbour(home) * LANES).cast());
+    }
+
+    /// Asks the processor for the entry of a word of that fingerprint, homed at `home`.
+    #[inline]
+    pub(crate) fn prefetch_entry(self, home: usize, fingerprint: u16) {
+        for bucket in [home, self.neighbour(home)] {
+            let lanes = matching_lanes(self.word_pointer(bucket * LANES), fingerprint);
+            if lanes != 0 {
+                let index = bucket * LANES + lanes.trailing_zeros() as usize;
+                if let Some(entry) = self.word(index).entry() {
+                    return prefetch(entry.pointer());
+                }
+            }
+        }
+    }
+
+    /// The bucket that takes what `home` has no room for.
+    #[inline]
+    fn neighbour(self, home: usize) -> usize {
+        if home + 1 == self.geometry().homes { 0 } else { home + 1 }
     }
 
     /// Finds the word of that fingerprint, homed at `home`, for which `is_it` holds.
@@ -231,8 +253,7 @@ impl Segment {
         fingerprint: u16,
         mut is_it: impl FnMut(Entry) -> bool,
     ) -> Option<Index> {
-        let next = if home + 1 == self.geometry().homes { 0 } else { home + 1 };
-        for bucket in [home, next] {
+        for bucket in [home, self.neighbour(home)] {
             if let Some(index) = self.find_in(bucket, fingerprint, &mut is_it) {
                 return Some(index);
             }

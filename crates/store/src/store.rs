@@ -185,6 +185,14 @@ impl Store {
         }
     }
 
+    /// Asks the processor for the entry of `key`, whose bucket has arrived.
+    #[inline]
+    pub fn prefetch_entry(&self, database: usize, key: Key<'_>) {
+        if let Some(table) = self.latch_of(key).lock().table(database) {
+            table.prefetch_entry(key.hash);
+        }
+    }
+
     /// Bytes of the pages that segments and small entries live in.
     #[must_use]
     pub fn page_bytes(&self) -> usize {

@@ -121,6 +121,15 @@ impl Table {
         }
     }
 
+    /// Asks the processor for the entry of a key, whose bucket has arrived.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, hash: u64) {
+        let position = self.locator.range.position(hash);
+        if let Some(segment) = self.segment_at(position) {
+            segment.prefetch_entry(segment.home(position), fingerprint(hash));
+        }
+    }
+
     /// The entry at a place.
     #[inline]
     pub(crate) fn entry(&self, place: Place) -> Option<Entry> {
