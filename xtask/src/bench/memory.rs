@@ -44,6 +44,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     Ok(Report {
         name: "memory",
         table: table(&all, scale),
+        summary: summary(&all),
         results: all.iter().map(Series::as_json).collect(),
     })
 }
@@ -104,12 +105,29 @@ fn table(all: &[Series], scale: f64) -> String {
         cells.push(format!("{:.1}", series.empty_bytes / 1e6));
         cells.extend(series.overhead_bytes_per_key.iter().map(|bytes| format!("{bytes:.1}")));
         cells.push(format!("{:.1}", series.worst()));
-        let rivals = all.iter().filter(|rival| {
-            series.is_nagi && rival.is_peer && name(rival.shape) == name(series.shape)
-        });
-        let best = rivals.map(Series::worst).reduce(f64::min);
-        cells.push(best.map_or(String::new(), |best| ratio(series.worst(), best)));
+        let best = best_peer(all, series).filter(|_| series.is_nagi);
+        cells.push(best.map_or(String::new(), |best| ratio(series.worst(), best.worst())));
         table.row(cells);
+    }
+    table.to_string()
+}
+
+fn best_peer<'a>(all: &'a [Series], of: &Series) -> Option<&'a Series> {
+    let peers = all.iter().filter(|peer| peer.is_peer && name(peer.shape) == name(of.shape));
+    peers.min_by(|a, b| a.worst().total_cmp(&b.worst()))
+}
+
+/// What a key costs at its worst, nagi's beside that of the best peer.
+fn summary(all: &[Series]) -> String {
+    let mut table =
+        Table::new(&["memory for a key beyond key and value", "nagi", "best peer", "ratio"]);
+    for series in all.iter().filter(|series| series.is_nagi) {
+        let (peer, compared) = best_peer(all, series).map_or(Default::default(), |best| {
+            let peer = format!("{:.0} B ({})", best.worst(), best.server);
+            (peer, ratio(series.worst(), best.worst()))
+        });
+        let own = format!("{:.0} B", series.worst());
+        table.row(vec![name(series.shape), own, peer, compared]);
     }
     table.to_string()
 }

@@ -11,18 +11,21 @@ use super::machine;
 use crate::workspace;
 
 const DOCUMENT: &str = "docs/benchmarks.md";
+const SUMMARY: &str = "README.md";
 
 /// What a run has to say.
 pub(super) struct Report {
     /// `throughput` or `memory`: the name of its file and of its place in the document.
     pub(super) name: &'static str,
-    /// Markdown.
+    /// Every figure, in Markdown.
     pub(super) table: String,
+    /// What the README says of it, in Markdown.
+    pub(super) summary: String,
     pub(super) results: Vec<Value>,
 }
 
 impl Report {
-    /// Writes bench/results/DATE-NAME.json and the table in docs/benchmarks.md.
+    /// Writes bench/results/DATE-NAME.json, the table in docs/benchmarks.md and the README's.
     pub(super) fn write(&self, machine: &Value, contestants: &[Contestant]) -> Result<()> {
         let versions: serde_json::Map<String, Value> = contestants
             .iter()
@@ -35,13 +38,19 @@ impl Report {
         fs::write(&path, format!("{all:#}\n"))
             .with_context(|| format!("cannot write {}", path.display()))?;
 
-        let document = workspace::root().join(DOCUMENT);
-        let text = fs::read_to_string(&document)
-            .with_context(|| format!("cannot read {}", document.display()))?;
-        let section = format!("{}\n{}", about(machine, &versions), self.table);
-        fs::write(&document, replace_between_markers(&text, self.name, &section)?)?;
-        println!("bench: wrote {} and {DOCUMENT}", path.display());
+        self.put(DOCUMENT, &format!("{}\n{}", about(machine, &versions), self.table))?;
+        self.put(SUMMARY, &self.summary)?;
+        println!("bench: wrote {}, {DOCUMENT} and {SUMMARY}", path.display());
         Ok(())
+    }
+
+    /// Replaces what a document says about this kind of run.
+    fn put(&self, document: &str, section: &str) -> Result<()> {
+        let path = workspace::root().join(document);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {document}"))?;
+        let replaced = replace_between_markers(&text, self.name, section)
+            .with_context(|| format!("{document} has no place for {}", self.name))?;
+        fs::write(&path, replaced).with_context(|| format!("cannot write {document}"))
     }
 }
 
@@ -69,15 +78,13 @@ fn about(machine: &Value, versions: &serde_json::Map<String, Value>) -> String {
     )
 }
 
-/// Puts `section` between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
-fn replace_between_markers(text: &str, name: &str, section: &str) -> Result<String> {
+/// Puts `section` between `<!-- NAME:begin -->` and `<!-- NAME:end -->`, if they are there.
+fn replace_between_markers(text: &str, name: &str, section: &str) -> Option<String> {
     let begin = format!("<!-- {name}:begin -->");
     let end = format!("<!-- {name}:end -->");
-    let parts = text.split_once(&begin).and_then(|(before, rest)| {
-        let (_, after) = rest.split_once(&end)?;
-        Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", section.trim()))
-    });
-    parts.with_context(|| format!("{DOCUMENT} has no {begin} and {end}"))
+    let (before, rest) = text.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", section.trim()))
 }
 
 /// How many times `value` is `base`.
@@ -137,7 +144,7 @@ mod tests {
         let text = "# A\n<!-- m:begin -->\nold\n<!-- m:end -->\nrest\n";
         let replaced = replace_between_markers(text, "m", "new\n").unwrap();
         assert_eq!(replaced, "# A\n<!-- m:begin -->\n\nnew\n\n<!-- m:end -->\nrest\n");
-        assert!(replace_between_markers(text, "other", "new").is_err());
+        assert_eq!(replace_between_markers(text, "other", "new"), None);
     }
 
     #[test]

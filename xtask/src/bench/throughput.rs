@@ -77,6 +77,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     Ok(Report {
         name: "throughput",
         table: table(&all),
+        summary: summary(&all),
         results: all.iter().map(Series::as_json).collect(),
     })
 }
@@ -247,9 +248,27 @@ fn against_best_peer(
     if !of.is_nagi {
         return String::new();
     }
-    let rivals = all.iter().filter(|series| {
-        series.is_peer && series.placement == of.placement && series.workload == of.workload
-    });
-    let best = rivals.map(|series| series.median(figure)).reduce(better);
+    let best = peers_of(all, of).map(|peer| peer.median(figure)).reduce(better);
     best.map_or(String::new(), |best| ratio(of.median(figure), best))
+}
+
+fn peers_of<'a>(all: &'a [Series], of: &'a Series) -> impl Iterator<Item = &'a Series> {
+    all.iter().filter(move |series| {
+        series.is_peer && series.placement == of.placement && series.workload == of.workload
+    })
+}
+
+/// The CPU time of one request on one worker, nagi's beside that of the best peer.
+fn summary(all: &[Series]) -> String {
+    let mut table = Table::new(&["server CPU time for one request", "nagi", "best peer", "ratio"]);
+    for series in all.iter().filter(|it| it.is_nagi && it.placement == Placement::Pinned) {
+        let cpu = |series: &Series| series.median("cpu_us");
+        let best = peers_of(all, series).min_by(|a, b| cpu(a).total_cmp(&cpu(b)));
+        let (peer, compared) = best.map_or((String::new(), String::new()), |best| {
+            (format!("{:.2} µs ({})", cpu(best), best.server), ratio(cpu(series), cpu(best)))
+        });
+        let own = format!("{:.2} µs", cpu(series));
+        table.row(vec![series.workload.clone(), own, peer, compared]);
+    }
+    table.to_string()
 }
