@@ -651,7 +651,8 @@ mod tests {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         #[test]
         fn simd_equals_scalar(words: [u64; 8], pick in 0..8_usize, zeros: u8, wanted: u16) {
-            let mut bucket = Bucket(words.map(|word| Word(std::ptr::without_provenance_mut(word as usize))));
+            let word = |bits: u64| Word(std::ptr::without_provenance_mut(bits as usize));
+            let mut bucket = Bucket(words.map(word));
             for lane in 0..LANES {
                 if zeros >> lane & 1 == 1 {
                     bucket.0[lane] = Word::EMPTY;

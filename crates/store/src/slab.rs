@@ -326,7 +326,8 @@ mod tests {
             let pool = Arc::new(PagePool::default());
             let mut slab = Slab::new(Arc::clone(&pool));
             let mut live: Vec<(Block, usize, u8)> = Vec::new();
-            for (index, bytes) in sizes.iter().map(|size| if size % 3 == 0 { 56 } else { *size }).enumerate() {
+            let many_alike = |size: &usize| if size.is_multiple_of(3) { 56 } else { *size };
+            for (index, bytes) in sizes.iter().map(many_alike).enumerate() {
                 let block = slab.take(bytes);
                 // SAFETY: the block is ours and as large as asked.
                 unsafe { block.memory.write_bytes(index as u8 & 0x7f, bytes) };
