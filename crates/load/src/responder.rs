@@ -187,11 +187,8 @@ impl Worker {
         let Some(slot) = self.peers.get_mut(place) else { return };
         let Some(peer) = slot else { return };
         let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        match peer.answer(&mut self.scratch, hung_up) {
-            Ok(requests) => {
-                self.requests.fetch_add(requests, Ordering::Relaxed);
-            }
-            Err(_) => *slot = None,
+        if peer.answer(&mut self.scratch, hung_up, &self.requests).is_err() {
+            *slot = None;
         }
     }
 }
@@ -199,14 +196,19 @@ impl Worker {
 impl Peer {
     /// Answers everything that has arrived, as long as the replies find room. A short receive
     /// shows that nothing is left, except after a hang-up, whose end has to be read.
-    fn answer(&mut self, scratch: &mut [u8], hung_up: bool) -> Result<u64, Errno> {
-        let mut requests = 0;
+    fn answer(
+        &mut self,
+        scratch: &mut [u8],
+        hung_up: bool,
+        requests: &AtomicU64,
+    ) -> Result<(), Errno> {
         while self.flush()? {
             match rustix::net::recv(&self.socket, &mut *scratch, RecvFlags::empty()) {
                 Ok((0, _)) => return Err(Errno::CONNRESET),
                 Ok((received, _)) => {
                     let input = scratch.get(..received).unwrap_or_default();
-                    requests += self.counter.feed(input, &mut self.unsent);
+                    let arrived = self.counter.feed(input, &mut self.unsent);
+                    requests.fetch_add(arrived, Ordering::Relaxed);
                     if received < scratch.len() && !hung_up {
                         self.flush()?;
                         break;
@@ -216,7 +218,7 @@ impl Peer {
                 Err(errno) => return Err(errno),
             }
         }
-        Ok(requests)
+        Ok(())
     }
 
     /// Sends what there is to send; whether all of it went.
