@@ -170,6 +170,18 @@ fn a_closed_connection_is_an_error_and_the_others_go_on() {
 }
 
 #[test]
+fn each_request_that_a_lost_connection_owed_an_answer_counts() {
+    let seen = Mutex::new(0);
+    let address = scripted::serve(move |_| {
+        let mut seen = seen.lock().unwrap();
+        *seen += 1;
+        if *seen == 41 { Vec::new() } else { b"+OK\r\n".to_vec() }
+    });
+    let report = measure(address, "--requests 1000 --connections 1 --pipeline 10");
+    assert_eq!((report.requests, report.errors), (40, 10), "{report}");
+}
+
+#[test]
 fn refused_connections_are_named() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = bench::measure(&options(&format!("--port {}", closed.port()))).unwrap_err();
