@@ -228,7 +228,7 @@ impl Report {
         }
         if let Some(delay) = &self.send_delay_us {
             let [p99, max] = [delay.p99, delay.max].map(|us| microseconds((us * 1e3) as u64));
-            writeln!(out, "\n  of which the client sent late: p99 {p99}, max {max}")?;
+            writeln!(out, "\n  late by the client's own fault: p99 {p99}, max {max}")?;
         }
         Ok(())
     }
