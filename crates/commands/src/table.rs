@@ -48,8 +48,15 @@ struct Table {
     entries: Vec<Entry>,
     /// How many of them are commands; the subcommands follow.
     commands: usize,
-    /// Places in `entries` by the hash of the name, with linear probing; a power of two in length.
-    slots: Box<[Option<u16>]>,
+    /// Commands by the hash of their names, with linear probing; a power of two in length.
+    slots: Box<[Option<Slot>]>,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    name: Folded,
+    /// Its place in the entries.
+    index: usize,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
@@ -59,14 +66,14 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Entry> {
     let table = &*TABLE;
-    let mut slot = hash(name);
+    let name = Folded::new(name)?;
+    let mut place = name.hash();
     loop {
-        let index = (*table.slots.get(slot & (table.slots.len() - 1))?)?;
-        let entry = table.entries.get(usize::from(index))?;
-        if is_called(entry.command.name, name) {
-            return Some(entry);
+        let slot = table.slots.get(place & (table.slots.len() - 1))?.as_ref()?;
+        if slot.name == name {
+            return table.entries.get(slot.index);
         }
-        slot += 1;
+        place += 1;
     }
 }
 
@@ -121,14 +128,15 @@ impl Table {
             }
         }
         let mut slots = vec![None; (commands.len() * 4).next_power_of_two()].into_boxed_slice();
-        for (index, command) in (0_u16..).zip(&commands) {
+        for (index, command) in commands.iter().enumerate() {
+            let Some(name) = Folded::new(command.name.as_bytes()) else { continue };
             let mask = slots.len() - 1;
-            let mut slot = hash(command.name.as_bytes());
-            while slots.get(slot & mask).is_some_and(Option::is_some) {
-                slot += 1;
+            let mut place = name.hash();
+            while slots.get(place & mask).is_some_and(Option::is_some) {
+                place += 1;
             }
-            if let Some(free) = slots.get_mut(slot & mask) {
-                *free = Some(index);
+            if let Some(free) = slots.get_mut(place & mask) {
+                *free = Some(Slot { name, index });
             }
         }
         Table { entries, commands: commands.len(), slots }
@@ -139,23 +147,55 @@ fn is_called(name: &str, word: &[u8]) -> bool {
     name.as_bytes().eq_ignore_ascii_case(word)
 }
 
-/// A hash of `name` that is the same in any case: of its first and its last bytes, which tell most
-/// names apart, so that it takes the same few nanoseconds for all.
-#[inline]
-fn hash(name: &[u8]) -> usize {
-    const SMALL: u64 = 0x2020_2020_2020_2020;
-    // 2^64 divided by the golden ratio: multiplication spreads what it is given over the high bits.
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (first, last) = if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
-        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
-    } else if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
-        (u64::from(u32::from_le_bytes(*first)), u64::from(u32::from_le_bytes(*last)))
-    } else {
+/// A name in small letters, as numbers that are compared in no time. Where it is no multiple of
+/// eight bytes long, some bytes are in it twice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Folded {
+    len: usize,
+    words: [u64; 3],
+}
+
+impl Folded {
+    /// `None` for a name longer than any that there is.
+    #[inline]
+    fn new(name: &[u8]) -> Option<Self> {
+        let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
         let byte = |at: usize| name.get(at).map_or(0, |byte| u64::from(*byte));
-        (byte(0) | byte(1) << 8, byte(2))
-    };
-    let mixed = (first | SMALL) ^ (last | SMALL).rotate_left(29) ^ name.len() as u64;
-    (mixed.wrapping_mul(GOLDEN) >> 40) as usize
+        let words = match name.len() {
+            0..4 => [byte(0) | byte(1) << 8 | byte(2) << 16, 0, 0],
+            4..8 => [half(name.first_chunk()?) | half(name.last_chunk()?) << 32, 0, 0],
+            8..=16 => [word(name.first_chunk()?), word(name.last_chunk()?), 0],
+            17..=24 => [
+                word(name.first_chunk()?),
+                word(name.get(8..16)?.first_chunk()?),
+                word(name.last_chunk()?),
+            ],
+            _ => return None,
+        };
+        Some(Folded { len: name.len(), words: words.map(to_small_letters) })
+    }
+
+    #[inline]
+    fn hash(&self) -> usize {
+        // 2^64 divided by the golden ratio: multiplying by it spreads a number over its high bits.
+        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+        let [first, second, third] = self.words;
+        let mixed = first ^ second.rotate_left(29) ^ third.rotate_left(43);
+        (mixed.wrapping_mul(GOLDEN) >> 40) as usize
+    }
+}
+
+/// Turns each of eight bytes that is a capital letter into a small one.
+#[inline]
+fn to_small_letters(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    let low = word & !HIGH;
+    // The high bit of each byte: at least A, and beyond Z.
+    let from_a = low + (0x80 - u64::from(b'A')) * EACH;
+    let beyond_z = low + (0x7f - u64::from(b'Z')) * EACH;
+    word | ((from_a & !beyond_z & !word & HIGH) >> 2)
 }
 
 #[cfg(test)]
@@ -178,6 +218,32 @@ mod tests {
         for name in ["", "g", "ge", "gett", "get ", "\0\0\0", "a name longer than any there is"] {
             assert!(find(name.as_bytes()).is_none(), "{name}");
         }
+    }
+
+    #[test]
+    fn only_capitals_become_small() {
+        for byte in 0..=u8::MAX {
+            let folded = to_small_letters(u64::from_le_bytes([byte; 8])).to_le_bytes();
+            assert_eq!(folded, [byte.to_ascii_lowercase(); 8]);
+        }
+    }
+
+    #[test]
+    fn names_of_every_length_are_told_apart() {
+        let long = "abcdefghijklmnopqrstuvwxy";
+        for len in 0..=24 {
+            let name = &long.as_bytes()[..len];
+            let folded = Folded::new(name).unwrap();
+            assert!(Folded::new(&name.to_ascii_uppercase()).unwrap() == folded);
+            for at in 0..len {
+                let mut other = name.to_vec();
+                other[at] = b'_';
+                assert!(Folded::new(&other).unwrap() != folded, "{len} {at}");
+            }
+        }
+        assert!(Folded::new(long.as_bytes()).is_none());
+        let longest = entries().iter().map(|entry| entry.command.name.len()).max().unwrap();
+        assert!(longest <= 24);
     }
 
     #[test]

@@ -108,6 +108,8 @@ fn stat(cx: &mut Context<'_>, name: &str, value: impl Display) {
 fn general(cx: &mut Context<'_>) {
     let totals = cx.server.statistics().totals();
     let store = cx.db.store().totals();
+    let (limit_bytes, _) = cx.db.store().limit();
+    let used_bytes = cx.db.store().used_bytes();
     let now_ms = cx.db.now_ms();
     let process = cx.server.process().clone();
     let connections = cx.server.clients().len();
@@ -130,7 +132,9 @@ fn general(cx: &mut Context<'_>) {
     }
     stat(cx, "bytes_read", totals.input_bytes);
     stat(cx, "bytes_written", totals.output_bytes);
+    stat(cx, "limit_maxbytes", limit_bytes);
     stat(cx, "threads", process.workers);
+    stat(cx, "bytes", used_bytes);
     let items = cx.db.size();
     stat(cx, "curr_items", items);
     stat(cx, "evictions", store.evicted);
@@ -141,6 +145,7 @@ fn settings(cx: &mut Context<'_>) {
     let process = cx.server.process().clone();
     let config = cx.server.config();
     let rows = [
+        ("maxbytes", cx.db.store().limit().0),
         ("maxconns", config.maxclients.get()),
         ("tcpport", process.memcached_port.into()),
         ("tcp_backlog", config.tcp_backlog.get()),
