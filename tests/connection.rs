@@ -133,3 +133,28 @@ fn clients_are_listed_with_what_they_said_of_themselves() {
     assert!(client.run("CLIENT INFO").text().starts_with(&format!("id={id} ")));
     assert!(!client.run("CLIENT HELP").list().is_empty());
 }
+
+#[test]
+fn clients_are_listed_whichever_worker_they_are_with() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let mut clients: Vec<_> = (0..8).map(|_| server.connect_resp()).collect();
+    let mut ids = Vec::new();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.check(&format!("CLIENT SETNAME client:{number}"), "+OK\r\n");
+        client.check(&format!("SELECT {number}"), "+OK\r\n");
+        ids.push(client.run("CLIENT ID").integer());
+    }
+    server.connect_memcached().check_raw("get a\r\n", "END\r\n");
+    let list = clients[0].run("CLIENT LIST").text();
+    for (number, id) in ids.iter().enumerate() {
+        let line = list.lines().find(|line| line.starts_with(&format!("id={id} ")));
+        let line = line.unwrap_or_else(|| panic!("{id} in {list}"));
+        assert!(line.contains(&format!(" name=client:{number} ")), "{line}");
+        assert!(line.contains(&format!(" db={number} ")), "{line}");
+    }
+    let own = clients[0].run("CLIENT INFO").text();
+    assert!(own.contains(" cmd=client|info ") && own.contains(" name=client:0 "), "{own}");
+    drop(clients.split_off(1));
+    let alone = || (clients[0].run("CLIENT LIST").text().lines().count() == 1).then_some(());
+    harness::until("the others' lines to go", alone).expect("who has left is not listed");
+}

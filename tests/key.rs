@@ -156,3 +156,19 @@ fn databases_are_emptied_one_or_all() {
         ("FLUSHALL async", "+OK\r\n"),
     ]);
 }
+
+#[test]
+fn others_are_served_while_all_keys_are_listed() {
+    let server = Server::nagi_with(&["--workers", "1"]);
+    let mut client = server.connect_resp();
+    let names: BTreeSet<_> = (0..200_000).map(|number| format!("key:{number}")).collect();
+    for name in &names {
+        client.send(harness::encode_command(&["SET", name, "v"]));
+    }
+    client.expect("+OK\r\n".repeat(names.len()));
+    let mut other = server.connect_resp();
+    client.send(harness::encode_command(&["KEYS", "*"]));
+    other.check("GET key:1", "$1\r\nv\r\n");
+    let keys: BTreeSet<_> = client.reply().list().iter().map(|key| key.text()).collect();
+    assert_eq!(keys, names);
+}

@@ -14,5 +14,7 @@ mod one_keyspace;
 mod peers;
 mod process;
 mod robustness;
+mod rows;
 mod server;
+mod settings;
 mod string;

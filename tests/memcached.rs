@@ -127,3 +127,15 @@ fn it_says_its_version_and_statistics() {
         assert!(lines.iter().any(|it| *it == format!("STAT pid {}", server.process_id())));
     }
 }
+
+#[test]
+fn a_flush_may_come_later() {
+    let server = Server::nagi();
+    let mut client = server.connect_memcached();
+    client.check_raw("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.check_raw("flush_all 1\r\n", "OK\r\n");
+    client.check_raw("get a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
+    let mut resp = server.connect_resp();
+    let empty = || (resp.run("DBSIZE").integer() == 0).then_some(());
+    harness::until("the flush", empty).expect("the cache is empty");
+}

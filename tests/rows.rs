@@ -1,0 +1,47 @@
+//! Whether each command and verb that there is has a test that sends it.
+
+use harness::Server;
+
+/// The files that hold those tests.
+const SOURCES: [&str; 6] = [
+    include_str!("connection.rs"),
+    include_str!("key.rs"),
+    include_str!("memcached.rs"),
+    include_str!("server.rs"),
+    include_str!("settings.rs"),
+    include_str!("string.rs"),
+];
+
+/// Whether some test sends what begins with `words`, which stand at the beginning of a string.
+fn is_sent(words: &str) -> bool {
+    let ends = [" ", "\"", "\\r"];
+    ends.iter().any(|end| {
+        let request = format!("\"{words}{end}");
+        SOURCES.iter().any(|source| source.contains(&request))
+    })
+}
+
+#[test]
+fn every_command_and_subcommand_is_sent() {
+    let server = Server::nagi();
+    let mut missing = Vec::new();
+    for command in server.connect_resp().run("COMMAND").list() {
+        let subcommands = command.list()[9].list();
+        let rows = subcommands.iter().chain(subcommands.is_empty().then_some(command));
+        let names = rows.map(|row| row.list()[0].text().replace('|', " ").to_uppercase());
+        missing.extend(names.filter(|name| !is_sent(name)));
+    }
+    assert!(missing.is_empty(), "no test sends {missing:?}");
+}
+
+#[test]
+fn every_verb_is_sent() {
+    let documented = include_str!("../docs/commands.md");
+    let (_, verbs) = documented.split_once("\n## memcached\n").expect("memcached's section");
+    let (verbs, _) = verbs.split_once("\n## ").expect("another section");
+    let rows = verbs.lines().filter_map(|line| line.strip_prefix("| `"));
+    let names: Vec<_> = rows.filter_map(|row| row.split([' ', '`']).next()).collect();
+    assert!(names.len() > 10, "{names:?}");
+    let missing: Vec<_> = names.into_iter().filter(|name| !is_sent(name)).collect();
+    assert!(missing.is_empty(), "no test sends {missing:?}");
+}
