@@ -6,6 +6,7 @@ mod process;
 mod setup;
 mod test;
 mod tidy;
+mod verify;
 mod workspace;
 
 use std::process::ExitCode;
@@ -36,6 +37,10 @@ enum Task {
     Tidy,
     /// Send random commands to nagi and to redis-server and memcached, and compare the replies
     Differential(differential::Arguments),
+    /// Try every interleaving of what threads do to a latch
+    Loom,
+    /// Run the store's tests under AddressSanitizer (needs a nightly toolchain)
+    Sanitize,
     /// Measure nagi beside Valkey, Redis and memcached
     Bench(bench::Arguments),
 }
@@ -47,6 +52,8 @@ fn main() -> ExitCode {
         Task::Ci => test::run(&[]),
         Task::Tidy => tidy::run(),
         Task::Differential(arguments) => differential::run(&arguments),
+        Task::Loom => verify::loom(),
+        Task::Sanitize => verify::sanitize(),
         Task::Bench(arguments) => bench::run(arguments),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };

@@ -4,17 +4,18 @@
 //! Holders keep it for microseconds and do no I/O, so a short spin nearly always suffices. The
 //! three states are those of Drepper's "Futexes Are Tricky" (2011), third mutex.
 
+use crate::futex::Word;
 use crate::ticks;
-use rustix::thread::futex;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const AWAITED: u32 = 2;
-const SPINS: u32 = 100;
+/// In the model every turn of the loop is another story to tell.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// The longest time that any latch was held, in ticks.
 static LONGEST_HOLD: AtomicU64 = AtomicU64::new(0);
@@ -32,9 +33,9 @@ pub(crate) fn reset_longest_hold() {
 }
 
 /// Guards `T`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Latch<T> {
-    word: AtomicU32,
+    word: Word,
     value: UnsafeCell<T>,
 }
 
@@ -43,7 +44,7 @@ unsafe impl<T: Send> Sync for Latch<T> {}
 
 impl<T> Latch<T> {
     pub(crate) fn new(value: T) -> Self {
-        Latch { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
+        Latch { word: Word::new(FREE), value: UnsafeCell::new(value) }
     }
 
     /// Takes the latch, waiting for it if need be, and takes the time until it is let go of.
@@ -57,7 +58,7 @@ impl<T> Latch<T> {
     /// Takes the latch for what is known to be short.
     #[inline]
     pub(crate) fn lock_untimed(&self) -> Held<'_, T> {
-        if self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if !self.word.compare_exchange(FREE, HELD) {
             self.lock_contended();
         }
         Held { latch: self, since: 0 }
@@ -66,19 +67,13 @@ impl<T> Latch<T> {
     #[cold]
     fn lock_contended(&self) {
         for _ in 0..SPINS {
-            if self.word.load(Ordering::Relaxed) == FREE
-                && self
-                    .word
-                    .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
+            if self.word.load() == FREE && self.word.compare_exchange(FREE, HELD) {
                 return;
             }
             std::hint::spin_loop();
         }
         while self.word.swap(AWAITED, Ordering::Acquire) != FREE {
-            // A wake-up without cause, or none because the word changed first, is met by the loop.
-            let _ = futex::wait(&self.word, futex::Flags::PRIVATE, AWAITED, None);
+            self.word.wait(AWAITED);
         }
     }
 }
@@ -119,12 +114,43 @@ impl<T> Drop for Held<'_, T> {
             }
         }
         if self.latch.word.swap(FREE, Ordering::Release) == AWAITED {
-            let _ = futex::wake(&self.latch.word, futex::Flags::PRIVATE, 1);
+            self.latch.word.wake_one();
         }
     }
 }
 
-#[cfg(test)]
+impl<T: Default> Default for Latch<T> {
+    fn default() -> Self {
+        Latch::new(T::default())
+    }
+}
+
+/// Every interleaving, by loom: run with `cargo xtask loom`.
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    #[test]
+    fn nobody_holds_it_together_and_nobody_sleeps_forever() {
+        let mut model = loom::model::Builder::new();
+        // Enough for any two of the three to meet a third between any two of its steps.
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let latch = Arc::new(Latch::new(0_u32));
+            let others = [(); 2].map(|()| {
+                let latch = Arc::clone(&latch);
+                thread::spawn(move || *latch.lock_untimed() += 1)
+            });
+            *latch.lock_untimed() += 1;
+            others.into_iter().for_each(|other| other.join().unwrap());
+            assert_eq!(*latch.lock_untimed(), 3);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;

@@ -12,6 +12,7 @@ mod door;
 mod entry;
 mod evict;
 mod expire;
+mod futex;
 mod key;
 mod latch;
 pub mod memory;
