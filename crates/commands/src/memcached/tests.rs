@@ -222,7 +222,7 @@ fn the_cache_as_a_whole() {
     bench.expect_memcached("verbosity", BAD_LINE);
     bench.expect_memcached("verbosity x", BAD_LINE);
     bench.expect_memcached("GET a", "ERROR|");
-    bench.expect_memcached("foo noreply", "ERROR|");
+    bench.expect_memcached("foo", "ERROR|");
     bench.expect_memcached("stats foo", "ERROR|");
     assert!(!bench.memcached.closing);
     bench.expect_memcached("quit", "");
