@@ -39,17 +39,19 @@ pub(crate) struct Arguments {
     /// Leave out workloads whose name does not contain this
     #[arg(long, default_value = "", value_name = "TEXT")]
     only: String,
-    /// Profile that nagi is built with
-    #[arg(long, default_value = "release", value_name = "NAME")]
-    profile: String,
+    /// Profile that nagi is built with [default: release, or quick with --quick]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
 }
 
 /// Measures, prints a table, and writes it to bench/results/ and docs/benchmarks.md.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
     let arguments = if arguments.quick { arguments.shortened() } else { arguments };
     let machine = machine::describe();
-    println!("bench: builds nagi in profile {}", arguments.profile);
-    let contestants = Contestant::all(&workspace::build_nagi(&arguments.profile)?)?;
+    let usual_profile = if arguments.quick { "quick" } else { "release" };
+    let profile = arguments.profile.as_deref().unwrap_or(usual_profile);
+    println!("bench: builds nagi in profile {profile}");
+    let contestants = Contestant::all(&workspace::build_nagi(profile)?)?;
     let names = contestants.iter().map(|it| format!("{} {}", it.name, it.version));
     println!("bench: {}", names.collect::<Vec<_>>().join(", "));
     let report = if arguments.memory {
