@@ -23,7 +23,7 @@ const UNSENT_LIMIT_BYTES: usize = 64 << 20;
 /// `flush_at_ms` when nothing is to be flushed.
 const NEVER: u64 = u64::MAX;
 /// How often is looked for what is due.
-const HOUSEKEEPING: Duration = Duration::from_secs(1);
+const HOUSEKEEPING: Duration = Duration::from_millis(100);
 
 /// How a server is to be started.
 #[derive(Debug)]
@@ -60,8 +60,8 @@ pub struct Running {
 pub(crate) enum Mail {
     /// It has been assigned a connection that another worker has accepted.
     Arrival { socket: OwnedFd, protocol: Protocol },
-    /// Some connections may have been silent for too long.
-    CloseIdle,
+    /// Keys may have expired, and connections may have been silent for too long.
+    Housekeeping,
     /// Database 0 is to be emptied.
     Flush,
 }
@@ -275,7 +275,13 @@ impl Shared {
     /// Leaves something for a worker to do.
     pub(crate) fn post(&self, worker: usize, mail: Mail) {
         let Some(post) = self.posts.get(worker) else { return };
-        post.mail.lock().unwrap_or_else(PoisonError::into_inner).push(mail);
+        let mut waiting = post.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_reminder = |mail: &Mail| matches!(mail, Mail::Housekeeping);
+        if is_reminder(&mail) && waiting.iter().any(is_reminder) {
+            return;
+        }
+        waiting.push(mail);
+        drop(waiting);
         post.waker.wake();
     }
 
@@ -315,9 +321,7 @@ impl Shared {
             {
                 self.post(0, Mail::Flush);
             }
-            if self.config.timeout_s.get() > 0 {
-                (0..self.posts.len()).for_each(|worker| self.post(worker, Mail::CloseIdle));
-            }
+            (0..self.posts.len()).for_each(|worker| self.post(worker, Mail::Housekeeping));
             let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms).max(1));
             thread::park_timeout(until_flush.min(HOUSEKEEPING));
         }

@@ -21,8 +21,8 @@ const LAST_SENDS: Duration = Duration::from_secs(5);
 pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) {
     let mut sessions = Sessions::new(index, Arc::clone(shared));
     while !shared.is_stopping() {
-        let idle = sessions.expire();
-        if let Err(error) = sessions.tick(driver, Some(idle)) {
+        let pause = sessions.expire();
+        if let Err(error) = sessions.tick(driver, pause) {
             tracing::error!(worker = index, %error, "a worker cannot wait for its sockets");
             shared.stop();
         }
@@ -30,9 +30,8 @@ pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) 
     sessions.wind_down(driver);
 }
 
-/// How often a worker looks for keys that have expired, how long it may take at a time, and how
-/// soon it goes on when there are more: at most a quarter of its time.
-const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a worker looks for keys that have expired, and how soon it goes on when there are
+/// more: a quarter of its time at most.
 const EXPIRY_SLICE: Duration = Duration::from_micros(500);
 const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
 
@@ -43,7 +42,8 @@ struct Sessions {
     counters: Arc<Counters>,
     tally: Arc<Tally>,
     expirer: Expirer,
-    expire_at: Instant,
+    /// When to go on with expired keys, if the last look did not find them all.
+    expire_at: Option<Instant>,
     seats: Vec<Option<Seat>>,
     /// Sessions that have work left from the last tick.
     turns: Vec<Token>,
@@ -78,7 +78,7 @@ impl Sessions {
             counters: shared.store.counters(worker),
             tally: shared.statistics().worker(worker),
             expirer: Expirer::new(worker, shared.process().workers),
-            expire_at: Instant::now(),
+            expire_at: None,
             shared,
             seats: Vec::new(),
             turns: Vec::new(),
@@ -87,17 +87,18 @@ impl Sessions {
         }
     }
 
-    /// Removes keys that have expired, if it is time for that. Returns the time until the next.
-    fn expire(&mut self) -> Duration {
-        let left = self.expire_at.saturating_duration_since(Instant::now());
-        if !left.is_zero() {
-            return left;
-        }
+    /// Goes on removing keys that have expired, if it is time for that. Returns how long to wait
+    /// before the next time at most.
+    fn expire(&mut self) -> Option<Duration> {
+        let left = self.expire_at?.saturating_duration_since(Instant::now());
+        if left.is_zero() { self.look_for_expired() } else { Some(left) }
+    }
+
+    fn look_for_expired(&mut self) -> Option<Duration> {
         let store = &self.shared.store;
         let more = self.expirer.run(store, &self.counters, store.now_ms(), EXPIRY_SLICE);
-        let pause = if more { EXPIRY_PAUSE } else { EXPIRY_INTERVAL };
-        self.expire_at = Instant::now() + pause;
-        pause
+        self.expire_at = more.then(|| Instant::now() + EXPIRY_PAUSE);
+        more.then_some(EXPIRY_PAUSE)
     }
 
     /// Hears what has happened, and gives those their turn that were not done the last time.
@@ -239,19 +240,17 @@ impl Sessions {
 
     /// Closes the connections that have been silent for too long.
     fn close_idle(&mut self, driver: &mut impl Driver) {
-        let timeout_ms = self.shared.config().timeout_s.get().saturating_mul(1000);
+        let timeout_ms = match self.shared.config().timeout_s.get() {
+            0 => return,
+            seconds => seconds.saturating_mul(1000),
+        };
         let now_ms = self.shared.store.now_ms();
-        let is_idle = |seat: &Seat| {
+        let is_idle = |seat: &&Seat| {
             let active_at_ms = seat.session.info().active_at_ms.load(Ordering::Relaxed);
             seat.waits == Waits::Bytes && now_ms.saturating_sub(active_at_ms) > timeout_ms
         };
-        let idle: Vec<Token> = self
-            .seats
-            .iter()
-            .flatten()
-            .filter(|seat| is_idle(seat))
-            .map(|seat| seat.token)
-            .collect();
+        let seats = self.seats.iter().flatten();
+        let idle: Vec<Token> = seats.filter(is_idle).map(|seat| seat.token).collect();
         for token in idle {
             self.leave(token);
             driver.close(token);
@@ -306,7 +305,10 @@ impl<D: Driver> Sink<D> for Sessions {
         for mail in self.shared.collect(self.worker) {
             match mail {
                 Mail::Arrival { socket, protocol } => self.seat(driver, socket, protocol),
-                Mail::CloseIdle => self.close_idle(driver),
+                Mail::Housekeeping => {
+                    self.close_idle(driver);
+                    self.look_for_expired();
+                }
                 Mail::Flush => self.shared.store.flush(Scope::Database(0)),
             }
         }
