@@ -4,7 +4,7 @@
 use crate::session::{BATCH, Batch, Next, Surroundings};
 use arrayvec::ArrayVec;
 use nagi_commands::table::Entry;
-use nagi_commands::{Client, Error, dispatch};
+use nagi_commands::{Client, Error, Server as _, dispatch};
 use nagi_proto::resp::{Limits, Parser, ProtocolError};
 use nagi_proto::{Args, Output};
 use nagi_store::Key;
@@ -19,10 +19,12 @@ struct Place {
 }
 
 /// A request on its way to its handler.
+#[derive(Clone, Copy)]
 struct Request<'a> {
     args: Args<'a>,
     end: usize,
-    entry: Result<&'static Entry, Error>,
+    /// The row that it is for; none if it is for no command, or has the wrong number of words.
+    entry: Option<&'static Entry>,
     key: Option<Key<'a>>,
 }
 
@@ -37,19 +39,20 @@ pub(crate) fn batch(
     let mut places = ArrayVec::new();
     let (consumed, parsed) = parse(parser, input, around, &mut places);
     let around = &*around;
-    let mut requests = ArrayVec::new();
+    let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, around, client.database, &mut requests);
     let count = requests.len();
     if count > 1 {
         for key in requests.iter().filter_map(|request| request.key) {
-            around.store.prefetch_entry(client.database, key);
+            around.shared.store.prefetch_entry(client.database, key);
         }
     }
-    for Request { args, end, entry, key } in requests {
+    // By reference: the array is large, and mostly empty.
+    for &Request { args, end, entry, key } in &requests {
         let mut cx = around.context(client, out, key);
         match entry {
-            Ok(entry) => dispatch::run(entry, &mut cx, args),
-            Err(error) => dispatch::refuse(&mut cx, &error),
+            Some(entry) => dispatch::run(entry, &mut cx, args),
+            None => dispatch::execute(&mut cx, args),
         }
         let job = cx.job;
         if client.closing {
@@ -79,7 +82,7 @@ fn parse(
     around: &mut Surroundings<'_>,
     places: &mut ArrayVec<Place, BATCH>,
 ) -> (usize, Result<Next, ProtocolError>) {
-    let config = around.server.config();
+    let config = around.shared.config();
     let limits = Limits { bulk_bytes: config.proto_max_bulk_len.bytes(), authenticated: true };
     let mut at = 0;
     while !places.is_full() {
@@ -118,11 +121,11 @@ fn resolve<'a>(
         let spans = around.spans.get(spans_start..spans_end).unwrap_or_default();
         spans_start = spans_end;
         let args = Args::new(input.get(start..end).unwrap_or_default(), spans);
-        let entry = dispatch::resolve(args);
-        let first = entry.as_ref().ok().and_then(|entry| entry.command.keys.first_of(args));
-        let key = first.map(|bytes| around.store.key(bytes));
+        let entry = dispatch::resolve(args).ok();
+        let first = entry.and_then(|entry| entry.command.keys.first_of(args));
+        let key = first.map(|bytes| around.shared.store.key(bytes));
         if let Some(key) = key.filter(|_| places.len() > 1) {
-            around.store.prefetch(database, key);
+            around.shared.store.prefetch(database, key);
         }
         requests.push(Request { args, end, entry, key });
     }

@@ -1,10 +1,11 @@
 //! One client's conversation, without the socket: bytes in, replies out.
 
 use crate::input::Input;
+use crate::server::Shared;
 use crate::{resp, text};
-use nagi_commands::{Client, ClientInfo, Context, Job, Server, Tally, dispatch};
+use nagi_commands::{Client, ClientInfo, Context, Job, Server as _, Tally, dispatch};
 use nagi_proto::{Output, Span};
-use nagi_store::{Counters, Key, Store};
+use nagi_store::{Counters, Key};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -19,8 +20,7 @@ const KEPT_SPANS: usize = 4096;
 
 /// What a session finds around it, for the length of one call.
 pub(crate) struct Surroundings<'w> {
-    pub(crate) store: &'w Store,
-    pub(crate) server: &'w dyn Server,
+    pub(crate) shared: &'w Shared,
     /// What this worker counts of keys.
     pub(crate) counters: &'w Counters,
     /// What this worker counts of requests.
@@ -40,10 +40,10 @@ impl Surroundings<'_> {
         prefetched: Option<Key<'a>>,
     ) -> Context<'a> {
         Context {
-            db: self.store.database(client.database, self.counters, self.now_ms),
+            db: self.shared.store.database(client.database, self.counters, self.now_ms),
             reply: nagi_proto::resp::Writer::new(out, client.version),
             client,
-            server: self.server,
+            server: self.shared,
             tally: self.tally,
             prefetched,
             job: None,
@@ -216,7 +216,7 @@ impl Session {
         let waiting = self.input.len();
         if info.query_bytes.load(Ordering::Relaxed) != waiting {
             info.query_bytes.store(waiting, Ordering::Relaxed);
-            if waiting > around.server.config().client_query_buffer_limit.bytes() {
+            if waiting > around.shared.config().client_query_buffer_limit.bytes() {
                 tracing::warn!(client = info.id, bytes = waiting, "closed: request too long");
                 return Standing::Closing;
             }
@@ -228,7 +228,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::{Options, Shared};
+    use crate::server::Options;
     use proptest::prelude::*;
 
     /// A session with a store to itself.
@@ -256,8 +256,7 @@ mod tests {
             loop {
                 let mut out = Output::default();
                 let mut around = Surroundings {
-                    store: &self.shared.store,
-                    server: &self.shared,
+                    shared: &self.shared,
                     counters: &self.shared.store.counters(0),
                     tally: &self.shared.statistics().worker(0),
                     now_ms: self.shared.store.now_ms(),

@@ -2,8 +2,8 @@
 
 use crate::session::{BATCH, Batch, Next, Surroundings};
 use arrayvec::ArrayVec;
-use nagi_commands::Client;
 use nagi_commands::memcached::{self, Context, Error, Verb};
+use nagi_commands::{Client, Server as _};
 use nagi_proto::memcached::{Limits, Parser, Step, Writer};
 use nagi_proto::{Args, Output};
 use nagi_store::Key;
@@ -30,6 +30,7 @@ enum Found {
 }
 
 /// A request on its way to its handler.
+#[derive(Clone, Copy)]
 struct Request<'a> {
     args: Args<'a>,
     key: Option<Key<'a>>,
@@ -37,6 +38,7 @@ struct Request<'a> {
 }
 
 /// What is to be done for a request.
+#[derive(Clone, Copy)]
 enum Work {
     Run { verb: &'static Verb, quiet: bool },
     Refuse { error: Error, quiet: bool },
@@ -54,15 +56,15 @@ pub(crate) fn batch(
     let mut places = ArrayVec::new();
     let (consumed, next) = parse(parser, input, around, &mut places);
     let around = &*around;
-    let mut requests = ArrayVec::new();
+    let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, around, &mut requests);
     let count = requests.len();
     if count > 1 {
         for key in requests.iter().filter_map(|request| request.key) {
-            around.store.prefetch_entry(0, key);
+            around.shared.store.prefetch_entry(0, key);
         }
     }
-    for request in requests {
+    for request in &requests {
         run(request, client, around, out);
         if client.closing {
             return Batch { consumed: input.len(), requests: count, next: Next::Closing };
@@ -78,7 +80,7 @@ fn parse(
     around: &mut Surroundings<'_>,
     places: &mut ArrayVec<Place, BATCH>,
 ) -> (usize, Next) {
-    let limits = Limits { item_bytes: around.server.config().memcached_item_limit.bytes() };
+    let limits = Limits { item_bytes: around.shared.config().memcached_item_limit.bytes() };
     let mut at = 0;
     while !places.is_full() {
         let rest = input.get(at..).unwrap_or_default();
@@ -119,17 +121,17 @@ fn resolve<'a>(
             Work::Reject { .. } => args.get(1),
             Work::Refuse { .. } => None,
         };
-        let key = first.map(|bytes| around.store.key(bytes));
+        let key = first.map(|bytes| around.shared.store.key(bytes));
         if let Some(key) = key.filter(|_| places.len() > 1) {
-            around.store.prefetch(0, key);
+            around.shared.store.prefetch(0, key);
         }
         requests.push(Request { args, key, work });
     }
 }
 
 /// The third pass, for one request.
-fn run(request: Request<'_>, client: &mut Client, around: &Surroundings<'_>, out: &mut Output) {
-    let db = around.store.database(0, around.counters, around.now_ms);
+fn run(request: &Request<'_>, client: &mut Client, around: &Surroundings<'_>, out: &mut Output) {
+    let db = around.shared.store.database(0, around.counters, around.now_ms);
     let quiet = match request.work {
         Work::Run { quiet, .. } | Work::Refuse { quiet, .. } => quiet,
         Work::Reject { .. } => false,
@@ -137,7 +139,7 @@ fn run(request: Request<'_>, client: &mut Client, around: &Surroundings<'_>, out
     let mut cx = Context {
         db,
         client,
-        server: around.server,
+        server: around.shared,
         tally: around.tally,
         reply: Writer::new(out, quiet),
         prefetched: request.key,

@@ -194,8 +194,7 @@ impl Sessions {
             return;
         }
         let mut around = Surroundings {
-            store: &self.shared.store,
-            server: &*self.shared,
+            shared: &self.shared,
             counters: &self.counters,
             tally: &self.tally,
             now_ms: self.shared.store.now_ms(),

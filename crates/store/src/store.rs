@@ -188,7 +188,7 @@ impl Store {
     /// Asks the processor for the entry of `key`, whose bucket has arrived.
     #[inline]
     pub fn prefetch_entry(&self, database: usize, key: Key<'_>) {
-        if let Some(table) = self.latch_of(key).lock().table(database) {
+        if let Some(table) = self.latch_of(key).lock_untimed().table(database) {
             table.prefetch_entry(key.hash);
         }
     }
