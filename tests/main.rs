@@ -13,6 +13,7 @@ mod memcached;
 mod one_keyspace;
 mod peers;
 mod process;
+mod relocation;
 mod robustness;
 mod rows;
 mod server;

@@ -3,10 +3,11 @@
 use harness::Server;
 
 /// The files that hold those tests.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     include_str!("connection.rs"),
     include_str!("key.rs"),
     include_str!("memcached.rs"),
+    include_str!("relocation.rs"),
     include_str!("server.rs"),
     include_str!("settings.rs"),
     include_str!("string.rs"),

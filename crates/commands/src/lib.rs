@@ -21,6 +21,7 @@ mod key;
 mod keyspace;
 pub mod memcached;
 mod process;
+mod relocation;
 mod server;
 mod session;
 mod statistics;

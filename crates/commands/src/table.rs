@@ -1,7 +1,8 @@
 //! All rows together, found by name in any case.
 
 use crate::{
-    Command, client, config, connection, introspection, key, keyspace, memcached, server, string,
+    Command, client, config, connection, introspection, key, keyspace, memcached, relocation,
+    server, string,
 };
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -14,6 +15,7 @@ const FAMILIES: &[&[&Command]] = &[
     introspection::ALL,
     key::ALL,
     keyspace::ALL,
+    relocation::ALL,
     server::ALL,
     string::ALL,
 ];
