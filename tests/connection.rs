@@ -158,3 +158,15 @@ fn clients_are_listed_whichever_worker_they_are_with() {
     let alone = || (clients[0].run("CLIENT LIST").text().lines().count() == 1).then_some(());
     harness::until("the others' lines to go", alone).expect("who has left is not listed");
 }
+
+#[test]
+fn a_browser_is_not_listened_to() {
+    for server in [Server::nagi(), Server::redis()] {
+        for head in ["POST / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
+            let mut browser = server.connect_resp();
+            browser.send(format!("{head}\r\nSET key value\r\n"));
+            browser.rest();
+        }
+        server.connect_resp().check("EXISTS key", ":0\r\n");
+    }
+}

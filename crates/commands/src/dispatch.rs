@@ -1,5 +1,6 @@
 //! From a request's words to its handler and back: lookup, arity, errors, counting.
 
+use crate::arguments::is;
 use crate::table::{self, Entry};
 use crate::{Context, Error, Flags};
 use nagi_proto::Args;
@@ -66,15 +67,26 @@ pub fn resume(cx: &mut Context<'_>, job: crate::Job) {
     }
 }
 
+/// What a browser sends whose page talks to a local port behind its user's back. It would go on
+/// with lines that are commands, so that its connection is closed without a word, as by Redis.
+const FROM_A_BROWSER: Error = Error::fixed("ERR this is no HTTP server");
+
 /// Answers with an error, and counts it.
 #[cold]
 pub fn refuse(cx: &mut Context<'_>, error: &Error) {
     cx.tally.count_error(&error.0);
+    if *error == FROM_A_BROWSER {
+        cx.client.closing = true;
+        return;
+    }
     cx.reply.error(&error.0);
 }
 
 #[cold]
 fn unknown_command(args: Args<'_>) -> Error {
+    if is(args.at(0), "POST") || is(args.at(0), "Host:") {
+        return FROM_A_BROWSER;
+    }
     let mut quoted = String::new();
     for argument in args.from(1) {
         if quoted.len() >= QUOTED_BYTES {
@@ -152,6 +164,15 @@ mod tests {
     }
 
     #[test]
+    fn a_browser_is_not_listened_to() {
+        for line in ["POST / HTTP/1.1", "Host: localhost:6379"] {
+            let mut bench = Bench::new();
+            bench.expect(line, "");
+            assert!(bench.client.closing, "{line}");
+        }
+    }
+
+    #[test]
     fn calls_and_errors_are_counted() {
         let mut bench = Bench::new();
         for request in ["GET a", "GET b", "SET a", "INCR a", "APPEND a x", "INCR a", "FOO"] {
@@ -163,9 +184,12 @@ mod tests {
         assert_eq!((of(b"set").calls, of(b"set").failed), (0, 0));
         assert_eq!((of(b"incr").calls, of(b"incr").failed), (2, 1));
         assert_eq!(totals.errors["ERR"], 3);
+        bench.process.statistics.worker(0).input_bytes.add(7);
+        assert_eq!(bench.process.statistics.totals().input_bytes, 7);
         bench.resp(b"CONFIG RESETSTAT\r\n");
         let totals = bench.process.statistics.totals();
         assert!(totals.errors.is_empty());
+        assert_eq!(totals.input_bytes, 0);
         assert!(totals.commands.iter().map(|command| command.calls).sum::<u64>() <= 1);
     }
 }

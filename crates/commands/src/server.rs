@@ -122,7 +122,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.expect("MSET a 1 b 2", "+OK|");
         bench.expect("EXPIRE a 10", ":1|");
-        bench.expect("GET a", "$1|1|");
+        bench.expect("MGET a b", "*2|$1|1|$1|2|");
         bench.expect("FOO", "-ERR unknown command 'FOO', with args beginning with: |");
         bench.expect_memcached("get none", "END|");
         bench.expect("INFO keyspace", "$34|# Keyspace|db0:keys=2,expires=1||");
@@ -137,7 +137,7 @@ mod tests {
             "|# Stats|",
             // The four requests above, memcached's, three times INFO and this one.
             "|total_commands_processed:8|",
-            "|keyspace_hits:1|",
+            "|keyspace_hits:2|",
             "|keyspace_misses:1|",
             "|role:master|",
             "|used_cpu_user:",
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(default.matches("||#").count(), 8, "a blank line parts sections: {default}");
         for request in [&["INFO", "everything"][..], &["INFO", "default", "commandstats"]] {
             let all = bench.call(request);
-            assert!(all.contains("|cmdstat_get:calls=1,failed_calls=0|"), "{all}");
+            assert!(all.contains("|cmdstat_mget:calls=1,failed_calls=0|"), "{all}");
         }
         bench.expect("CONFIG RESETSTAT", "+OK|");
         assert!(bench.call(&["INFO", "stats"]).contains("|keyspace_hits:0|"));

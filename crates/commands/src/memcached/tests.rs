@@ -236,7 +236,7 @@ fn statistics() {
         "set a 0 0 1|1",
         "add a 0 0 1|1",
         "get a b",
-        "gat 0 a",
+        "gat 0 a b",
         "touch b 0",
         "incr a 1",
         "decr b 1",
@@ -249,12 +249,12 @@ fn statistics() {
     }
     let stats = String::from_utf8(bench.memcached(b"stats\r\n")).unwrap();
     for (name, value) in [
-        ("cmd_get", 3),
+        ("cmd_get", 4),
         ("cmd_set", 3),
         ("cmd_flush", 1),
-        ("cmd_touch", 2),
+        ("cmd_touch", 3),
         ("get_hits", 2),
-        ("get_misses", 1),
+        ("get_misses", 2),
         ("delete_hits", 1),
         ("delete_misses", 1),
         ("incr_hits", 1),
@@ -263,7 +263,7 @@ fn statistics() {
         ("cas_badval", 1),
         ("cas_hits", 0),
         ("touch_hits", 1),
-        ("touch_misses", 1),
+        ("touch_misses", 2),
         ("curr_items", 0),
         ("threads", 1),
     ] {
