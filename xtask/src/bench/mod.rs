@@ -4,6 +4,7 @@
 //! are taken. `docs/benchmarks.md` says how to read the figures.
 
 mod contestants;
+mod eviction;
 mod figures;
 mod fill;
 mod machine;
@@ -27,6 +28,9 @@ pub(crate) struct Arguments {
     /// Measure memory per key instead of requests
     #[arg(long)]
     memory: bool,
+    /// Measure what eviction keeps, and memory at the limit, instead of requests
+    #[arg(long, conflicts_with = "memory")]
+    eviction: bool,
     /// Repetitions of each measurement
     #[arg(long, default_value_t = 5, value_name = "N")]
     repetitions: u32,
@@ -56,6 +60,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     println!("bench: {}", names.collect::<Vec<_>>().join(", "));
     let report = if arguments.memory {
         memory::measure(&contestants, &arguments)?
+    } else if arguments.eviction {
+        eviction::measure(&contestants, &arguments)?
     } else {
         throughput::measure(&contestants, &arguments)?
     };

@@ -1,0 +1,109 @@
+//! The resident memory of a server at its limit while the sizes of values change: what a general
+//! allocator cannot give back because something small still lies on the same page.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::super::Arguments;
+use super::super::contestants::{Contestant, Placement};
+use super::super::fill::KEY_BYTES;
+use super::super::report::Table;
+use super::super::usage::resident_bytes;
+use super::client::{BATCH, Client};
+
+/// Its name among the measurements.
+pub(super) const NAME: &str = "memory at the limit";
+
+/// Values' sizes, one phase each, of as many bytes in all.
+const VALUES_BYTES: [usize; 3] = [64, 4096, 100];
+/// How many times the limit is written.
+const TIMES: u64 = 20;
+/// How often resident memory is read in a phase.
+const LOOKS: u64 = 200;
+
+/// What was seen.
+pub(super) struct Usage {
+    limit: u64,
+    phases: Vec<Phase>,
+    longest_latch_hold_us: u64,
+}
+
+struct Phase {
+    value_bytes: usize,
+    peak_bytes: f64,
+    /// At its end.
+    last_bytes: f64,
+    keys: u64,
+}
+
+/// Writes twenty times as much as the limit allows.
+pub(super) fn measure(nagi: &Contestant, arguments: &Arguments) -> Result<Usage> {
+    let limit = if arguments.quick { 64 << 20 } else { 256 << 20 };
+    let server = nagi.start(Placement::Free)?;
+    let mut client = Client::connect(&server)?;
+    client.limit(limit, "allkeys-lru")?;
+    let mut key = 0;
+    let mut phases = Vec::new();
+    for value_bytes in VALUES_BYTES {
+        let value = "v".repeat(value_bytes);
+        let bytes = limit * TIMES / VALUES_BYTES.len() as u64;
+        let end = key + bytes / (KEY_BYTES + value_bytes) as u64;
+        let batches_a_look = ((end - key) / BATCH as u64 / LOOKS).max(1);
+        let mut phase = Phase { value_bytes, peak_bytes: 0.0, last_bytes: 0.0, keys: 0 };
+        let mut batches = 0;
+        while key < end {
+            let batch = key..end.min(key + BATCH as u64);
+            key = batch.end;
+            client.store(batch, &value)?;
+            batches += 1;
+            if batches % batches_a_look == 0 || key == end {
+                phase.last_bytes = resident_bytes(server.process_id())?;
+                phase.peak_bytes = phase.peak_bytes.max(phase.last_bytes);
+            }
+        }
+        phase.keys = client.keys()?;
+        phases.push(phase);
+        println!("bench: values of {value_bytes} B at the limit are done");
+    }
+    let longest_latch_hold_us = client.info("longest_latch_hold_usec")?;
+    Ok(Usage { limit, phases, longest_latch_hold_us })
+}
+
+impl Usage {
+    pub(super) fn as_json(&self) -> Value {
+        let phases = self.phases.iter().map(|phase| {
+            json!({
+                "value_bytes": phase.value_bytes,
+                "resident_bytes_peak": phase.peak_bytes,
+                "resident_bytes_last": phase.last_bytes,
+                "keys": phase.keys,
+            })
+        });
+        json!({
+            "trace": NAME,
+            "maxmemory": self.limit,
+            "longest_latch_hold_us": self.longest_latch_hold_us,
+            "phases": phases.collect::<Vec<_>>(),
+        })
+    }
+
+    pub(super) fn table(&self) -> String {
+        let mut table =
+            Table::new(&["values, in order", "keys held", "resident MB, peak", "at the end"]);
+        for phase in &self.phases {
+            table.row(vec![
+                format!("{} B", phase.value_bytes),
+                phase.keys.to_string(),
+                format!("{:.1}", phase.peak_bytes / 1e6),
+                format!("{:.1}", phase.last_bytes / 1e6),
+            ]);
+        }
+        let limit = self.limit as f64 / 1e6;
+        format!(
+            "`maxmemory` {limit:.1} MB, allkeys-lru, {TIMES} times as much written; the bar is \
+             {:.1} MB resident. Longest latch hold: {} µs.\n\n{table}",
+            limit * 1.1 + 64.0,
+            self.longest_latch_hold_us
+        )
+    }
+}

@@ -1,0 +1,310 @@
+//! What eviction is worth: misses of a read-through cache through sockets beside Redis, an exact
+//! LRU and S3-FIFO, and how much memory a server at its limit really takes.
+
+mod client;
+mod memory_shape;
+mod reference;
+mod trace;
+
+use anyhow::{Context, Result};
+use harness::Server;
+use serde_json::{Value, json};
+
+use super::Arguments;
+use super::contestants::{Contestant, Placement};
+use super::report::{Report, Table, ratio};
+use client::{BATCH, Client};
+use memory_shape::Usage;
+use trace::Shape;
+
+const POLICIES: [&str; 2] = ["allkeys-lru", "allkeys-lfu"];
+/// Shares of the keys that fit, in percent.
+const SHARES_PERCENT: [u64; 2] = [1, 10];
+const VALUE_BYTES: usize = 100;
+/// How often the number of keys is looked at during warm-up, and again during measurement.
+const LOOKS: usize = 50;
+
+/// How large a measurement is.
+#[derive(Clone, Copy)]
+struct Scale {
+    keys: u64,
+    warm_up: usize,
+    requests: usize,
+}
+
+/// What a server may keep.
+#[derive(Clone, Copy)]
+enum Room {
+    /// So many keys: the limit is adjusted during warm-up until they fit.
+    Keys(u64),
+    /// So many bytes beyond what the empty server uses.
+    Bytes(u64),
+}
+
+/// How one server did at one trace.
+struct Outcome {
+    miss_ratio: f64,
+    /// Keys that it held, on average.
+    held: f64,
+    /// Its limit, less what it used when it was empty.
+    bytes: u64,
+}
+
+/// One trace, cache size and policy.
+struct Comparison {
+    shape: Shape,
+    share_percent: u64,
+    capacity: u64,
+    policy: &'static str,
+    redis: Option<Outcome>,
+    same_keys: Outcome,
+    /// nagi with as many bytes as Redis had.
+    same_bytes: Option<Outcome>,
+    exact_lru: f64,
+    s3_fifo: f64,
+}
+
+/// Measures both, misses and memory.
+pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
+    let scale = if arguments.quick {
+        Scale { keys: 200_000, warm_up: 100_000, requests: 200_000 }
+    } else {
+        Scale { keys: 400_000, warm_up: 500_000, requests: 1_000_000 }
+    };
+    let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
+    let redis = contestants.iter().find(|it| it.name == "Redis");
+    let mut all = Vec::new();
+    for shape in Shape::ALL {
+        for share_percent in SHARES_PERCENT {
+            for policy in POLICIES {
+                let name = format!("{}, {share_percent} % of the keys, {policy}", shape.name());
+                if name.contains(&arguments.only) {
+                    let compared = compare(nagi, redis, shape, share_percent, policy, scale);
+                    all.push(compared.with_context(|| name.clone())?);
+                    println!("bench: {name} is done");
+                }
+            }
+        }
+    }
+    let memory = if memory_shape::NAME.contains(&arguments.only) {
+        Some(memory_shape::measure(nagi, arguments)?)
+    } else {
+        None
+    };
+    let mut results: Vec<Value> = all.iter().map(Comparison::as_json).collect();
+    results.extend(memory.as_ref().map(Usage::as_json));
+    Ok(Report {
+        name: "eviction",
+        table: format!("{}\n{}", table(&all), memory.map_or(String::new(), |it| it.table())),
+        summary: summary(&all),
+        results,
+    })
+}
+
+fn compare(
+    nagi: &Contestant,
+    redis: Option<&Contestant>,
+    shape: Shape,
+    share_percent: u64,
+    policy: &'static str,
+    scale: Scale,
+) -> Result<Comparison> {
+    let capacity = scale.keys * share_percent / 100;
+    let trace = shape.trace(scale.keys, capacity, scale.warm_up + scale.requests);
+    let run = |contestant: &Contestant, room| {
+        run(contestant, policy, room, &trace, scale.warm_up, capacity).context(contestant.name)
+    };
+    let redis = redis.map(|redis| run(redis, Room::Keys(capacity))).transpose()?;
+    let same_bytes = redis.as_ref().map(|redis| run(nagi, Room::Bytes(redis.bytes))).transpose()?;
+    Ok(Comparison {
+        shape,
+        share_percent,
+        capacity,
+        policy,
+        same_keys: run(nagi, Room::Keys(capacity))?,
+        redis,
+        same_bytes,
+        exact_lru: reference::lru(&trace, scale.warm_up, capacity as usize),
+        s3_fifo: reference::s3_fifo(&trace, scale.warm_up, capacity as usize),
+    })
+}
+
+/// Runs a trace against a fresh server.
+fn run(
+    contestant: &Contestant,
+    policy: &str,
+    room: Room,
+    trace: &[u64],
+    warm_up: usize,
+    capacity: u64,
+) -> Result<Outcome> {
+    let server = contestant.start(Placement::Free)?;
+    let mut cache = Cache::start(&server, policy, room, capacity)?;
+    let (before, measured) = trace.split_at(warm_up);
+    for part in before.chunks(warm_up.div_ceil(LOOKS)) {
+        cache.ask(part)?;
+        cache.adjust(room)?;
+    }
+    let (mut missed, mut held) = (0, 0.0);
+    let parts = measured.chunks(measured.len().div_ceil(LOOKS));
+    let looks = parts.len() as f64;
+    for part in parts {
+        missed += cache.ask(part)?;
+        held += cache.client.keys()? as f64 / looks;
+    }
+    Ok(Outcome {
+        miss_ratio: missed as f64 / measured.len() as f64,
+        held,
+        bytes: cache.limit.saturating_sub(cache.empty_bytes),
+    })
+}
+
+/// A server at its limit.
+struct Cache<'a> {
+    client: Client,
+    policy: &'a str,
+    value: String,
+    limit: u64,
+    empty_bytes: u64,
+    bytes_per_key: f64,
+    /// Keys evicted when the limit was last adjusted.
+    evicted: u64,
+}
+
+impl<'a> Cache<'a> {
+    /// Reads what the empty server uses and what `capacity` keys add to it, removes them again,
+    /// and sets the limit.
+    fn start(server: &Server, policy: &'a str, room: Room, capacity: u64) -> Result<Self> {
+        let mut client = Client::connect(server)?;
+        let value = "v".repeat(VALUE_BYTES);
+        // Not a key of any trace, but in the shape that they come in, so that buffers are counted.
+        let strange: Vec<u64> = (0..capacity).map(|key| key + 1_000_000_000).collect();
+        let first_batch: Vec<u64> = strange.iter().copied().take(BATCH).collect();
+        client.read_through(&first_batch, &value)?;
+        client.ask("FLUSHALL")?;
+        let empty_bytes = client.info("used_memory")?;
+        for keys in strange.chunks(BATCH) {
+            client.read_through(keys, &value)?;
+        }
+        let full_bytes = client.info("used_memory")?;
+        client.ask("FLUSHALL")?;
+        let limit = match room {
+            Room::Keys(_) => full_bytes,
+            Room::Bytes(bytes) => empty_bytes + bytes,
+        };
+        client.limit(limit, policy)?;
+        let bytes_per_key = full_bytes.saturating_sub(empty_bytes) as f64 / capacity as f64;
+        Ok(Self { client, policy, value, limit, empty_bytes, bytes_per_key, evicted: 0 })
+    }
+
+    /// How many of the requests missed.
+    fn ask(&mut self, keys: &[u64]) -> Result<usize> {
+        let mut missed = 0;
+        for batch in keys.chunks(BATCH) {
+            missed += self.client.read_through(batch, &self.value)?;
+        }
+        Ok(missed)
+    }
+
+    /// Brings the number of keys closer to that wanted, if it is the limit that decides it.
+    fn adjust(&mut self, room: Room) -> Result<()> {
+        let Room::Keys(wanted) = room else { return Ok(()) };
+        let evicted = self.client.info("evicted_keys")?;
+        let is_at_limit = std::mem::replace(&mut self.evicted, evicted) < evicted;
+        let more = wanted as f64 - self.client.keys()? as f64;
+        if is_at_limit || more < 0.0 {
+            self.limit = (self.limit as f64 + more * self.bytes_per_key / 2.0) as u64;
+            self.client.limit(self.limit, self.policy)?;
+        }
+        Ok(())
+    }
+}
+
+impl Outcome {
+    fn as_json(&self) -> Value {
+        json!({
+            "miss_ratio": self.miss_ratio,
+            "keys_held": self.held,
+            "bytes_beyond_empty": self.bytes,
+        })
+    }
+}
+
+impl Comparison {
+    fn as_json(&self) -> Value {
+        json!({
+            "trace": self.shape.name(),
+            "share_percent": self.share_percent,
+            "capacity": self.capacity,
+            "policy": self.policy,
+            "redis": self.redis.as_ref().map(Outcome::as_json),
+            "nagi_same_keys": self.same_keys.as_json(),
+            "nagi_same_bytes": self.same_bytes.as_ref().map(Outcome::as_json),
+            "exact_lru_miss_ratio": self.exact_lru,
+            "s3_fifo_miss_ratio": self.s3_fifo,
+        })
+    }
+
+    /// nagi's misses over Redis', with as many keys and with as many bytes.
+    fn to_redis(&self) -> [String; 2] {
+        let Some(redis) = &self.redis else { return [String::new(), String::new()] };
+        [Some(&self.same_keys), self.same_bytes.as_ref()].map(|outcome| {
+            outcome.map_or(String::new(), |it| ratio(it.miss_ratio, redis.miss_ratio))
+        })
+    }
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:.2} %", ratio * 100.0)
+}
+
+fn table(all: &[Comparison]) -> String {
+    let mut table = Table::new(&[
+        "trace",
+        "keys that fit",
+        "policy",
+        "Redis misses",
+        "(keys)",
+        "nagi, as many keys",
+        "(keys)",
+        "to Redis",
+        "nagi, as many bytes",
+        "(keys)",
+        "to Redis",
+        "exact LRU",
+        "S3-FIFO",
+    ]);
+    for one in all {
+        let cells = |outcome: Option<&Outcome>| match outcome {
+            Some(outcome) => [percent(outcome.miss_ratio), format!("{:.0}", outcome.held)],
+            None => [String::new(), String::new()],
+        };
+        let [keys_to_redis, bytes_to_redis] = one.to_redis();
+        let mut row = vec![one.shape.name()];
+        row.push(format!("{} % = {}", one.share_percent, one.capacity));
+        row.push(one.policy.to_owned());
+        row.extend(cells(one.redis.as_ref()));
+        row.extend(cells(Some(&one.same_keys)));
+        row.push(keys_to_redis);
+        row.extend(cells(one.same_bytes.as_ref()));
+        row.push(bytes_to_redis);
+        row.extend([percent(one.exact_lru), percent(one.s3_fifo)]);
+        table.row(row);
+    }
+    table.to_string()
+}
+
+/// Misses with as many bytes as Redis.
+fn summary(all: &[Comparison]) -> String {
+    let mut table = Table::new(&["misses at the same memory", "nagi", "Redis", "ratio"]);
+    for one in all {
+        let (Some(redis), Some(nagi)) = (&one.redis, &one.same_bytes) else { continue };
+        table.row(vec![
+            format!("{}, {} % fit, {}", one.shape.name(), one.share_percent, one.policy),
+            percent(nagi.miss_ratio),
+            percent(redis.miss_ratio),
+            ratio(nagi.miss_ratio, redis.miss_ratio),
+        ]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,127 @@
+//! What is asked for: sequences of keys that are the same for every server and at every run.
+
+/// The shape of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Shape {
+    /// Key number k is asked for in proportion to 1 / k^exponent.
+    Zipf { exponent: f64 },
+    /// The same keys in the same order again and again, a tenth more of them than fit.
+    Loop,
+    /// Nine in ten requests go to a hot set half as large as the cache, which moves to other keys
+    /// when each of its own was asked for 18 times; the tenth goes anywhere.
+    Shifting,
+}
+
+impl Shape {
+    pub(super) const ALL: [Self; 4] =
+        [Self::Zipf { exponent: 0.9 }, Self::Zipf { exponent: 0.99 }, Self::Loop, Self::Shifting];
+
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Zipf { exponent } => format!("Zipf {exponent}"),
+            Self::Loop => "looping scan".to_owned(),
+            Self::Shifting => "shifting hot set".to_owned(),
+        }
+    }
+
+    /// The first `requests` keys of it, below `keys`, for a cache that holds `capacity` of them.
+    pub(super) fn trace(self, keys: u64, capacity: u64, requests: usize) -> Vec<u64> {
+        let mut random = Random(0x6e61_6769);
+        match self {
+            Self::Zipf { exponent } => {
+                let zipf = Zipf::new(keys, exponent);
+                (0..requests).map(|_| zipf.draw(&mut random)).collect()
+            }
+            Self::Loop => {
+                let length = (capacity + capacity / 10).max(1);
+                (0..requests as u64).map(|request| request % length).collect()
+            }
+            Self::Shifting => {
+                let hot = (capacity / 2).max(1);
+                let shifting = |request: u64| {
+                    let begin = request / (hot * 20) * hot;
+                    let anywhere = random.below(10) == 0;
+                    let key = if anywhere { random.below(keys) } else { begin + random.below(hot) };
+                    key % keys
+                };
+                (0..requests as u64).map(shifting).collect()
+            }
+        }
+    }
+}
+
+/// Draws by searching the cumulated weights.
+struct Zipf {
+    cumulated: Vec<f64>,
+}
+
+impl Zipf {
+    fn new(keys: u64, exponent: f64) -> Self {
+        let mut sum = 0.0;
+        let weights = (1..=keys).map(|rank| {
+            sum += (rank as f64).powf(-exponent);
+            sum
+        });
+        Self { cumulated: weights.collect() }
+    }
+
+    fn draw(&self, random: &mut Random) -> u64 {
+        let sum = self.cumulated.last().copied().unwrap_or(0.0);
+        let at = random.fraction() * sum;
+        self.cumulated.partition_point(|&weight| weight < at) as u64
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+struct Random(u64);
+
+impl Random {
+    fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.bits() % bound
+    }
+
+    fn fraction(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shape;
+
+    #[test]
+    fn a_trace_is_the_same_every_time_and_stays_within_its_keys() {
+        for shape in Shape::ALL {
+            let trace = shape.trace(1000, 100, 50_000);
+            assert_eq!(trace, shape.trace(1000, 100, 50_000));
+            assert!(trace.iter().all(|key| *key < 1000), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn zipf_asks_for_each_key_as_often_as_its_rank_says() {
+        let trace = Shape::Zipf { exponent: 1.0 }.trace(1000, 100, 1_000_000);
+        let asked = |key| trace.iter().filter(|it| **it == key).count() as f64;
+        for key in [1, 9] {
+            let share = asked(0) / asked(key) / (key + 1) as f64;
+            assert!((0.9..1.1).contains(&share), "{share}");
+        }
+    }
+
+    #[test]
+    fn the_hot_set_moves() {
+        let trace = Shape::Shifting.trace(10_000, 100, 2000);
+        let hot = |part: &[u64], first| {
+            part.iter().filter(|key| (first..first + 50).contains(*key)).count()
+        };
+        assert!(hot(&trace[..1000], 0) > 850);
+        assert!(hot(&trace[1000..], 50) > 850);
+    }
+}
