@@ -142,10 +142,28 @@ impl Generator {
                 words.extend(self.some(0, 2, |it| it.random.choose(&options).to_owned()));
                 words
             }
+            "GETEX" => {
+                let mut words = vec![self.key()];
+                words.extend(self.options_of_set());
+                words
+            }
+            "RENAME" | "RENAMENX" => vec![self.key(), self.key()],
+            "MOVE" => vec![self.key(), self.database()],
+            "SWAPDB" => vec![self.database(), self.database()],
+            "COPY" => {
+                let mut words = vec![self.key(), self.key()];
+                let options = self.some(0, 2, |it| match it.random.below(3) {
+                    0 => vec!["DB".to_owned(), it.database()],
+                    1 => vec!["REPLACE".to_owned()],
+                    _ => vec!["nonsense".to_owned()],
+                });
+                words.extend(options.into_iter().flatten());
+                words
+            }
             "ECHO" => vec![self.value()],
             "PING" => self.some(0, 1, Self::value),
             "KEYS" => vec![self.random.choose(&PATTERNS).to_owned()],
-            "SELECT" => vec![self.random.choose(&["0", "1", "15", "16", "-1", "x"]).to_owned()],
+            "SELECT" => vec![self.database()],
             "FLUSHDB" | "FLUSHALL" => {
                 let modes = ["ASYNC", "sync", "nonsense"];
                 self.some(0, 1, |it| it.random.choose(&modes).to_owned())
@@ -157,7 +175,8 @@ impl Generator {
     fn options_of_set(&mut self) -> Vec<String> {
         let options = self.some(0, 3, |it| {
             let option = it.random.choose(&[
-                "NX", "XX", "GET", "KEEPTTL", "EX", "PX", "EXAT", "PXAT", "nx", "ex", "nonsense",
+                "NX", "XX", "GET", "KEEPTTL", "EX", "PX", "EXAT", "PXAT", "nx", "ex", "PERSIST",
+                "nonsense",
             ]);
             let time = match option {
                 "EX" | "ex" => Some(it.seconds()),
@@ -174,6 +193,10 @@ impl Generator {
     fn some<T>(&mut self, least: u64, most: u64, mut one: impl FnMut(&mut Self) -> T) -> Vec<T> {
         let count = least + self.random.below(most - least + 1);
         (0..count).map(|_| one(self)).collect()
+    }
+
+    fn database(&mut self) -> String {
+        self.random.choose(&["0", "0", "1", "1", "15", "16", "-1", "x"]).to_owned()
     }
 
     fn key(&mut self) -> String {
@@ -205,7 +228,7 @@ impl Generator {
     }
 }
 
-const NAMES: [&str; 40] = [
+const NAMES: [&str; 46] = [
     "GET",
     "SET",
     "SETNX",
@@ -213,6 +236,7 @@ const NAMES: [&str; 40] = [
     "PSETEX",
     "GETDEL",
     "GETSET",
+    "GETEX",
     "MGET",
     "MSET",
     "MSETNX",
@@ -243,6 +267,11 @@ const NAMES: [&str; 40] = [
     "SELECT",
     "FLUSHDB",
     "FLUSHALL",
+    "RENAME",
+    "RENAMENX",
+    "COPY",
+    "MOVE",
+    "SWAPDB",
     "GET",
     "SET",
     "SET",

@@ -3,7 +3,6 @@
 //! A rule is one function from the repository's files to what is wrong with them, and each has a
 //! test that shows it finding fault.
 
-mod commands;
 mod documents;
 mod edges;
 mod path_of_a_get;
@@ -20,7 +19,7 @@ use crate::{process, workspace};
 /// A rule's name and what it finds wrong, one line each.
 type Rule = (&'static str, fn(&Repository) -> Vec<String>);
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 10] = [
     ("every Rust file opens by saying why it exists", source::files_say_why_they_exist),
     ("files are short", source::files_are_short),
     ("lines are short", source::lines_are_short),
@@ -29,7 +28,6 @@ const RULES: [Rule; 11] = [
     ("no host of a registry is named", source::no_registry_is_named),
     ("crates depend only along the design's edges", edges::follow_the_design),
     ("unsafe code stays where it is listed", unsafe_code::stays_where_listed),
-    ("every command is sent by a test", commands::have_wire_tests),
     ("the path of a GET is as told, and short", path_of_a_get::is_as_told),
     ("documents mention files that exist", documents::mentioned_paths_exist),
 ];
