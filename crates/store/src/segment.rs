@@ -233,7 +233,9 @@ impl Segment {
             if lanes != 0 {
                 let index = bucket * LANES + lanes.trailing_zeros() as usize;
                 if let Some(entry) = self.word(index).entry() {
-                    return prefetch(entry.pointer());
+                    // Most entries lie on two lines.
+                    prefetch(entry.pointer());
+                    return prefetch(entry.pointer().map_addr(|it| it.saturating_add(LINE_BYTES)));
                 }
             }
         }
