@@ -36,7 +36,8 @@ fn main() {
         let get_ns = look_up(&store, &counters[0], keys, 1);
         let speedup = speedup(&store, [&counters[0], &counters[1]], keys);
         println!(
-            "{keys:>10}  {set_ns:>6.0}  {get_ns:>6.0}  {over:>17.1}  {hold_us:>22}  {speedup:>10.2}x"
+            "{keys:>10}  {set_ns:>6.0}  {get_ns:>6.0}  {over:>17.1}  {hold_us:>22}  \
+             {speedup:>10.2}x"
         );
         from = keys;
     }
