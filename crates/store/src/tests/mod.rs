@@ -6,6 +6,7 @@ mod expire;
 mod model;
 mod relocation;
 mod scan;
+mod threads;
 
 use crate::{Clock, Counters, Database, Options, Store};
 use std::sync::Arc;
