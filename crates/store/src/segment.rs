@@ -29,7 +29,7 @@ pub(crate) const MAX_DEPTH: u32 = 59;
 /// Shares no divisor with the number of words of any geometry.
 const STRIDE: usize = 37;
 /// Tags below this are small geometries; from here on they are depths of full segments.
-const FULL: usize = 4;
+const FULL: usize = GEOMETRIES.len() - 1;
 const TAG_BITS: usize = 0b11_1111;
 
 const DISPLACED: usize = 1 << 0;
@@ -44,11 +44,10 @@ pub(crate) struct Geometry {
     pub(crate) homes: usize,
 }
 
-const GEOMETRIES: [Geometry; 5] = [
+/// Few steps, since the memory of a segment that was outgrown is seldom used again.
+const GEOMETRIES: [Geometry; 3] = [
     Geometry { lines: 4, homes: 3 },
-    Geometry { lines: 8, homes: 6 },
     Geometry { lines: 16, homes: 14 },
-    Geometry { lines: 32, homes: 29 },
     Geometry { lines: 64, homes: 60 },
 ];
 
