@@ -27,7 +27,7 @@ const ACCEPTS: usize = 32;
 /// How long nobody is accepted when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Memory that an emptied output keeps.
-const KEPT_OUTPUT_BYTES: usize = 256 * 1024;
+const KEPT_OUTPUT_BYTES: usize = 1 << 20;
 /// How often unread bytes are looked for before a socket is closed, 4 KB at a time: the kernel
 /// would take back replies that are on their way if it found any.
 const DISCARDS: usize = 16;

@@ -80,14 +80,7 @@ impl Listener {
             socket.set_only_v6(true)?;
         }
         socket.set_tcp_nodelay(true)?;
-        if !backlog.keepalive.is_zero() {
-            let third = (backlog.keepalive / 3).max(Duration::from_secs(1));
-            let keepalive = TcpKeepalive::new()
-                .with_time(backlog.keepalive)
-                .with_interval(third)
-                .with_retries(3);
-            socket.set_tcp_keepalive(&keepalive)?;
-        }
+        set_keepalive(&socket, backlog.keepalive)?;
         socket.bind(&address.into())?;
         socket.listen(backlog.connections)?;
         let bound = socket.local_addr()?.as_socket().unwrap_or(address);
@@ -114,11 +107,30 @@ impl Listener {
         &self.endpoint
     }
 
+    /// Sets how long connections that are accepted from now on may be silent before the kernel
+    /// probes them; zero for ever.
+    pub(crate) fn set_keepalive(&self, silence: Duration) {
+        if matches!(self.endpoint.address, Address::Tcp(_))
+            && let Err(error) = set_keepalive(&self.socket, silence)
+        {
+            tracing::warn!(%error, "tcp-keepalive stays as it was");
+        }
+    }
+
     /// Refuses whoever connects from now on.
     pub(crate) fn stop(&self) {
         // One that does not listen is what is wanted.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
+}
+
+fn set_keepalive(socket: &Socket, silence: Duration) -> io::Result<()> {
+    if silence.is_zero() {
+        return socket.set_keepalive(false);
+    }
+    let interval = (silence / 3).max(Duration::from_secs(1));
+    let keepalive = TcpKeepalive::new().with_time(silence).with_interval(interval).with_retries(3);
+    socket.set_tcp_keepalive(&keepalive)
 }
 
 impl AsFd for Listener {
@@ -133,5 +145,30 @@ impl Drop for Listener {
             // What cannot be removed is found abandoned by the next server.
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    #[test]
+    fn connections_inherit_what_is_set_on_the_listener() {
+        let backlog = Backlog { connections: 10, keepalive: Duration::from_secs(300) };
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = Listener::tcp(Protocol::Resp, any, backlog).unwrap();
+        let address = listener.socket.local_addr().unwrap().as_socket().unwrap();
+        let accept = || {
+            listener.socket.set_nonblocking(false).unwrap();
+            let client = TcpStream::connect(address).unwrap();
+            (client, listener.socket.accept().unwrap().0)
+        };
+        let (_client, socket) = accept();
+        assert!(socket.tcp_nodelay().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(300));
+        listener.set_keepalive(Duration::ZERO);
+        let (_client, socket) = accept();
+        assert!(!socket.keepalive().unwrap());
     }
 }

@@ -92,6 +92,8 @@ pub(crate) struct Shared {
 pub enum StartError {
     /// An address cannot be listened on.
     Open(OpenError),
+    /// No address is to be listened on.
+    NoAddress,
     /// The kernel refuses something else.
     Io(io::Error),
 }
@@ -100,6 +102,9 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Open(error) => error.fmt(f),
+            StartError::NoAddress => f.write_str(
+                "nothing to listen on; give a --port, a --memcached-port or a --unixsocket",
+            ),
             StartError::Io(error) => error.fmt(f),
         }
     }
@@ -125,6 +130,9 @@ impl From<io::Error> for StartError {
 /// What it could not get from the kernel; nothing is left running then.
 pub fn start(options: Options) -> Result<Running, StartError> {
     let listeners = open::all(&options)?;
+    if listeners.is_empty() {
+        return Err(StartError::NoAddress);
+    }
     let shared = Arc::new(Shared::new(options, listeners)?);
     let mut running = Running { shared, threads: Vec::new() };
     match running.spawn_all() {
@@ -310,7 +318,13 @@ impl Shared {
 
     /// Sees to it that what is due at a time gets done. It touches no keys: workers do.
     fn keep_house(&self) {
+        let mut keepalive_s = self.config.tcp_keepalive_s.get();
         while !self.is_stopping() {
+            if keepalive_s != self.config.tcp_keepalive_s.get() {
+                keepalive_s = self.config.tcp_keepalive_s.get();
+                let silence = Duration::from_secs(keepalive_s);
+                self.listeners.iter().for_each(|listener| listener.set_keepalive(silence));
+            }
             let flush_at_ms = self.flush_at_ms.load(Ordering::Relaxed);
             let now_ms = self.store.now_ms();
             if flush_at_ms <= now_ms

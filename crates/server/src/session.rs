@@ -145,7 +145,9 @@ impl Session {
         if let Some(job) = self.job.take() {
             self.resume(job, around, out);
         }
-        let standing = if self.job.is_some() {
+        let standing = if self.client.closing {
+            Standing::Closing
+        } else if self.job.is_some() {
             self.input.push(received);
             Standing::Turn
         } else if self.input.is_empty() {

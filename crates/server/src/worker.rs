@@ -47,6 +47,8 @@ struct Sessions {
     seats: Vec<Option<Seat>>,
     /// Sessions that have work left from the last tick.
     turns: Vec<Token>,
+    /// Whether connections are taken; not any more at the end.
+    taking: bool,
     /// What a session replies, until it is handed to the driver.
     output: Output,
     spans: Vec<Span>,
@@ -82,6 +84,7 @@ impl Sessions {
             shared,
             seats: Vec::new(),
             turns: Vec::new(),
+            taking: true,
             output: Output::default(),
             spans: Vec::new(),
         }
@@ -126,6 +129,7 @@ impl Sessions {
         while started.elapsed() < LAST_TURNS
             && self.tick(driver, Some(Duration::ZERO)).is_ok_and(|happened| happened > 0)
         {}
+        self.taking = false;
         for index in 0..self.seats.len() {
             if let Some(Some(seat)) = self.seats.get(index) {
                 let token = seat.token;
@@ -141,6 +145,9 @@ impl Sessions {
 
     /// Takes a connection that this worker has been assigned.
     fn seat(&mut self, driver: &mut impl Driver, socket: OwnedFd, protocol: Protocol) {
+        if !self.taking {
+            return self.shared.registry.release(self.worker);
+        }
         let now_ms = self.shared.store.now_ms();
         let info = Arc::new(ClientInfo {
             id: self.shared.registry.next_id(),
