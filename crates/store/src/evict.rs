@@ -1,9 +1,21 @@
 //! Eviction: which entries go when memory has run out.
 //!
 //! Victims are sampled, as in Redis: the worst of a few entries that happen to lie together. An
-//! entry keeps 24 bits about its use, which the policy decides how to read: for LRU, when it was
-//! last used, in ticks of 128 ms; for LFU, when that was in minutes (16 bits) and a logarithmic
-//! counter of how often (8 bits), which loses one a minute. Any worker takes victims of any shard.
+//! entry keeps 24 bits about its use, which the policy decides how to read. Any worker takes
+//! victims of any shard.
+//!
+//! ```text
+//!  LRU  | used again:1 |  last used, in ticks of 128 ms:23     |
+//!  LFU  |  last used, in minutes:16  |  logarithmic counter:8  |
+//! ```
+//!
+//! Most keys of a cache are asked for once and never again. So both kinds let what was never used
+//! since it was stored go first. With samples as large as ours such entries come to a tenth of the
+//! memory or so, as in S3-FIFO's small queue (Yang et al., SOSP 2023), and the rest belongs to what
+//! has proved itself. For LRU they merely age faster, so that a working set that changes is not
+//! held up; for LFU, counters are lowered where a sample has only such as were used, so that they
+//! follow the uses at whatever rate those come, and a minute without use lowers them as in Redis.
+//! `cargo xtask bench --eviction` compares.
 
 use crate::database::Database;
 use crate::entry::Entry;
@@ -15,13 +27,22 @@ use std::time::{Duration, Instant};
 
 /// Entries among which the worst is chosen.
 pub(crate) const SAMPLES: usize = 16;
+/// Those of them that may go for never having been used: fewer, or a loop over a little more than
+/// fits would lose each key just before it is asked for.
+const UNUSED_SAMPLES: usize = 8;
+/// How much faster an entry ages that was never used since it was stored.
+const UNUSED_AGEING: u32 = 6;
 /// Shards tried for one victim before giving up.
 const TRIES: usize = 512;
 /// Longest time that one command spends on making room.
 const BUDGET: Duration = Duration::from_micros(500);
 
+/// Free room on pages that is not counted, beside a share of all pages.
+const UNCOUNTED_BYTES: usize = 4 << 20;
+
 const LRU_TICK_MS: u64 = 128;
-const ACCESS_MASK: u32 = 0xff_ffff;
+const TICKS_MASK: u32 = 0x7f_ffff;
+const USED_AGAIN: u32 = 1 << 23;
 /// Where the counter of a new entry begins, so that it is not the first to go.
 const LFU_START: u32 = 5;
 /// Up to here every use counts; Redis begins at once to leave some out, which cannot tell a key
@@ -29,6 +50,9 @@ const LFU_START: u32 = 5;
 const LFU_EXACT: u32 = 15;
 /// How slowly the counter grows from there on: a million uses bring it near 255.
 const LFU_SLOWNESS: u64 = 10;
+/// The most that a counter keeps when it is lowered for lack of worse entries: a hot set that has
+/// moved on is not remembered for long.
+const LFU_KEPT: u32 = LFU_START + 5;
 
 /// What goes first. The names are those of `maxmemory-policy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +147,7 @@ impl AccessClock {
         if self.counts_uses {
             entry.set_access(self.minutes() << 8 | self.grown(entry.access(), random));
         } else {
-            entry.set_access(self.ticks());
+            entry.set_access(self.ticks() | USED_AGAIN);
         }
     }
 
@@ -144,7 +168,11 @@ impl AccessClock {
     }
 
     fn ticks(self) -> u32 {
-        (self.now_ms / LRU_TICK_MS) as u32 & ACCESS_MASK
+        (self.now_ms / LRU_TICK_MS) as u32 & TICKS_MASK
+    }
+
+    fn idle_ticks(self, access: u32) -> u32 {
+        self.ticks().wrapping_sub(access) & TICKS_MASK
     }
 
     fn minutes(self) -> u32 {
@@ -160,20 +188,41 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// The greater, the sooner the entry goes.
-    pub(crate) fn badness(self, entry: Entry) -> u64 {
+    /// The one that goes, of entries in no particular order.
+    pub(crate) fn choose(self, sample: impl Iterator<Item = Entry> + Clone) -> Option<Entry> {
         match self.policy {
-            Policy::NoEviction | Policy::AllKeysRandom | Policy::VolatileRandom => 0,
-            Policy::AllKeysLru | Policy::VolatileLru => {
-                u64::from(self.clock.ticks().wrapping_sub(entry.access()) & ACCESS_MASK)
+            Policy::NoEviction | Policy::AllKeysRandom | Policy::VolatileRandom => {
+                { sample }.next()
             }
-            Policy::AllKeysLfu | Policy::VolatileLfu => {
-                let access = entry.access();
-                let rarity = u64::from(255 - self.clock.frequency(access));
-                rarity << 16 | u64::from(self.clock.idle_minutes(access))
+            Policy::AllKeysLru | Policy::VolatileLru => self.least_recent(sample),
+            Policy::AllKeysLfu | Policy::VolatileLfu => self.least_frequent(sample),
+            Policy::VolatileTtl => {
+                sample.min_by_key(|entry| entry.expire_at_ms().unwrap_or(u64::MAX))
             }
-            Policy::VolatileTtl => u64::MAX - entry.expire_at_ms().unwrap_or(u64::MAX),
         }
+    }
+
+    fn least_recent(self, sample: impl Iterator<Item = Entry> + Clone) -> Option<Entry> {
+        let idle = |entry: &Entry| self.clock.idle_ticks(entry.access());
+        let is_used = |entry: &Entry| entry.access() & USED_AGAIN != 0;
+        let few = sample.clone().take(UNUSED_SAMPLES);
+        let unused = few.filter(|entry| !is_used(entry)).max_by_key(idle);
+        let used = sample.filter(is_used).max_by_key(idle);
+        let Some((unused, used)) = unused.zip(used) else { return unused.or(used) };
+        let is_staler = idle(&used) > UNUSED_AGEING.saturating_mul(idle(&unused) + 1);
+        Some(if is_staler { used } else { unused })
+    }
+
+    fn least_frequent(self, sample: impl Iterator<Item = Entry> + Clone) -> Option<Entry> {
+        let frequency = |entry: &Entry| self.clock.frequency(entry.access());
+        let rarest = sample.clone().min_by_key(frequency)?;
+        if frequency(&rarest) > LFU_START {
+            for entry in sample {
+                let lowered = (frequency(&entry) - 1).min(LFU_KEPT);
+                entry.set_access(self.clock.minutes() << 8 | lowered);
+            }
+        }
+        Some(rarest)
     }
 }
 
@@ -248,10 +297,14 @@ impl Store {
         self.limit.policy.store(number as u8, Ordering::Relaxed);
     }
 
-    /// Bytes in use: what the process has allocated, and the store's pages.
+    /// Bytes in use: what the process has allocated, and the store's pages. Free room on these is
+    /// left out up to a sixteenth of them and 4 MiB: the next entries go there, and to count it
+    /// would be to evict until pages are empty, which in a small store drives out a third.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        memory::allocated_bytes() + self.page_bytes() as u64
+        let pages = self.page_bytes();
+        let idle = self.idle_bytes().min(pages / 16 + UNCOUNTED_BYTES);
+        memory::allocated_bytes() + pages.saturating_sub(idle) as u64
     }
 
     /// Whether more is in use than the limit allows.

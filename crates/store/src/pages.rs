@@ -14,7 +14,7 @@
 
 use crate::latch::Latch;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 /// Size and alignment of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -36,6 +36,8 @@ pub(crate) struct PagePool {
     inner: Latch<Inner>,
     /// Bytes of pages handed out.
     used_bytes: AtomicUsize,
+    /// Bytes of these that their owners have no use for now.
+    idle_bytes: AtomicIsize,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +76,16 @@ impl PagePool {
     /// Bytes of the pages handed out.
     pub(crate) fn used_bytes(&self) -> usize {
         self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes that owners of pages have so many more bytes on them free, or fewer.
+    pub(crate) fn add_idle_bytes(&self, bytes: isize) {
+        self.idle_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes on the pages handed out that their owners have free, as far as they have told.
+    pub(crate) fn idle_bytes(&self) -> usize {
+        usize::try_from(self.idle_bytes.load(Ordering::Relaxed)).unwrap_or(0)
     }
 }
 

@@ -27,6 +27,8 @@ use std::sync::Arc;
 
 /// Blocks of more bytes come from the general allocator.
 pub(crate) const LARGEST_BLOCK: usize = 512;
+/// Free bytes that are not told to the pool at once, so that workers do not fight over its count.
+const UNTOLD_BYTES: usize = 1024;
 /// No block, in a list of free ones.
 const NONE: u16 = u16::MAX;
 
@@ -44,6 +46,8 @@ pub(crate) struct Slab {
     pool: Arc<PagePool>,
     /// By class, as far as the largest that was ever asked for.
     classes: Vec<Class>,
+    /// By how much the free bytes on pages have grown since the pool was last told.
+    untold_idle_bytes: isize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -93,6 +97,11 @@ const fn blocks_per_page(class: usize) -> usize {
     PAGE_BYTES / block_bytes(class)
 }
 
+/// Bytes of a page that its blocks can take.
+const fn page_bytes(class: usize) -> isize {
+    (blocks_per_page(class) * block_bytes(class)).cast_signed()
+}
+
 /// What a block of `bytes` really takes.
 pub(crate) fn rounded_bytes(bytes: usize) -> usize {
     class_of(bytes).map_or(bytes.next_multiple_of(8), block_bytes)
@@ -100,7 +109,7 @@ pub(crate) fn rounded_bytes(bytes: usize) -> usize {
 
 impl Slab {
     pub(crate) fn new(pool: Arc<PagePool>) -> Self {
-        Slab { pool, classes: Vec::new() }
+        Slab { pool, classes: Vec::new(), untold_idle_bytes: 0 }
     }
 
     /// Memory for an entry of `bytes`, aligned to 8, its contents undefined.
@@ -120,8 +129,20 @@ impl Slab {
             unsafe { note(page).cast::<Note>().write(Note::NEW) };
             class.pages += 1;
             class.list_first(page);
+            self.untold_idle_bytes += page_bytes(index);
         }
-        class.take(index)
+        let block = class.take(index);
+        self.untold_idle_bytes -= block_bytes(index).cast_signed();
+        self.tell_idle_bytes(UNTOLD_BYTES);
+        block
+    }
+
+    /// Tells the pool how much free memory lies on this slab's pages, if that has changed by more
+    /// than `tolerance`.
+    fn tell_idle_bytes(&mut self, tolerance: usize) {
+        if self.untold_idle_bytes.unsigned_abs() > tolerance {
+            self.pool.add_idle_bytes(std::mem::take(&mut self.untold_idle_bytes));
+        }
     }
 
     /// Takes back a block of `bytes`.
@@ -132,10 +153,13 @@ impl Slab {
         let class = class_of(bytes).and_then(|index| Some((index, self.classes.get_mut(index)?)));
         match class {
             Some((index, class)) if !block.on_heap => {
+                self.untold_idle_bytes += block_bytes(index).cast_signed();
                 // SAFETY: the block lies on a page of this class.
                 if let Some(page) = unsafe { class.give(index, block.memory) } {
+                    self.untold_idle_bytes -= page_bytes(index);
                     self.pool.give(page);
                 }
+                self.tell_idle_bytes(UNTOLD_BYTES);
             }
             class => {
                 if let Some((_, class)) = class {
@@ -164,6 +188,22 @@ impl Slab {
         let mut used = (0..fresh).map(|block| unsafe { page.add(block * block_bytes(index)) });
         // SAFETY: as above.
         used.find(|block| unsafe { block.read() } != FREE)
+    }
+}
+
+impl Drop for Slab {
+    /// Gives back the empty page that each class keeps for its next block.
+    fn drop(&mut self) {
+        for (index, class) in self.classes.iter_mut().enumerate() {
+            while let Some(page) = class.first {
+                class.unlist(page);
+                if note_of(page).live == 0 {
+                    self.untold_idle_bytes -= page_bytes(index);
+                    self.pool.give(page);
+                }
+            }
+        }
+        self.tell_idle_bytes(0);
     }
 }
 
@@ -314,6 +354,27 @@ mod tests {
             // SAFETY: taken above, given once.
             unsafe { slab.give(block, 56) };
         }
+    }
+
+    #[test]
+    fn free_blocks_are_idle_bytes_and_nothing_is_left_of_a_slab() {
+        let pool = Arc::new(PagePool::default());
+        let mut slab = Slab::new(Arc::clone(&pool));
+        let blocks: Vec<Block> = (0..10_000).map(|_| slab.take(56)).collect();
+        let full = pool.used_bytes();
+        assert!(pool.idle_bytes() <= PAGE_BYTES + UNTOLD_BYTES, "{}", pool.idle_bytes());
+        for (_, block) in blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0) {
+            // SAFETY: taken above, given once.
+            unsafe { slab.give(*block, 56) };
+        }
+        let share = pool.idle_bytes() as f64 / full as f64;
+        assert!((0.7..0.8).contains(&share), "{share}");
+        for block in blocks.iter().step_by(4) {
+            // SAFETY: taken above, given once.
+            unsafe { slab.give(*block, 56) };
+        }
+        drop(slab);
+        assert_eq!((pool.used_bytes(), pool.idle_bytes()), (0, 0));
     }
 
     proptest! {

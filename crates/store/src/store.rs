@@ -199,6 +199,11 @@ impl Store {
         self.pool.used_bytes()
     }
 
+    /// Bytes of these pages that hold nothing now and wait for the next entry of their size.
+    pub(crate) fn idle_bytes(&self) -> usize {
+        self.pool.idle_bytes()
+    }
+
     #[inline]
     pub(crate) fn shard_of(&self, key: Key<'_>) -> usize {
         self.shard_of_hash(key.hash)

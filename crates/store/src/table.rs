@@ -316,12 +316,13 @@ impl Table {
         for _ in 0..GLANCES {
             let Some(segment) = self.segment_at(position) else { return false };
             let sample = segment.sample(random as usize, only_volatile, SAMPLES);
-            let entry = |index: Index| segment.word(index).entry();
-            sample.clone().filter_map(entry).for_each(|it| prefetch(it.pointer()));
-            let worst = sample.max_by_key(|index| entry(*index).map(|it| judge.badness(it)));
-            if let Some(place) = worst.map(|index| Place { segment, index })
-                && let Some(entry) = self.entry(place)
+            let entries = sample.clone().filter_map(|index| segment.word(index).entry());
+            entries.clone().for_each(|entry| prefetch(entry.pointer()));
+            if let Some(entry) = judge.choose(entries)
+                && let Some(index) =
+                    { sample }.find(|index| segment.word(*index).entry() == Some(entry))
             {
+                let place = Place { segment, index };
                 garbage.add(self.remove(place, door.before_mutate(entry)));
                 return true;
             }

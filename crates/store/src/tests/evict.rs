@@ -114,3 +114,71 @@ fn without_a_policy_nothing_goes() {
     fixture.store.set_limit(0, Policy::NoEviction);
     assert!(!fixture.store.is_over_limit());
 }
+
+/// Misses of a read-through cache of `requests` keys, in the second half of them.
+fn misses(policy: Policy, requests: &[u32]) -> f64 {
+    let fixture = Fixture::new(4);
+    let db = fixture.db(0);
+    for key in 0..CACHED {
+        set(&fixture, &format!("none:{key}"), None);
+    }
+    fixture.store.set_limit(fixture.store.used_bytes(), policy);
+    let mut missed = 0;
+    for (number, key) in requests.iter().enumerate() {
+        fixture.pass_ms(u64::from(number % 8 == 0));
+        let key = format!("key:{key}");
+        if text(fixture.db(0), key.as_bytes()).is_none() {
+            missed += usize::from(number >= requests.len() / 2);
+            assert!(db.make_room());
+            set(&fixture, &key, None);
+        }
+    }
+    missed as f64 / (requests.len() / 2) as f64
+}
+
+/// Keys that fit in [`misses`].
+const CACHED: u32 = 10_000;
+
+/// A number below `bound`, the same for the same `number` every time.
+fn scattered(number: u32, bound: u32) -> u32 {
+    (u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32 % bound
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many requests")]
+fn keys_asked_for_once_do_not_drive_out_those_asked_for_often() {
+    // Half of the requests are for two thirds of what fits, the others for keys never seen.
+    let requests: Vec<u32> = (0..200_000)
+        .map(
+            |number| {
+                if number % 2 == 0 { scattered(number, CACHED * 2 / 3) } else { CACHED + number }
+            },
+        )
+        .collect();
+    let (lru, lfu) = (misses(Policy::AllKeysLru, &requests), misses(Policy::AllKeysLfu, &requests));
+    let random = misses(Policy::AllKeysRandom, &requests);
+    assert!(lfu < 0.53, "of 0.5 that cannot be hits: {lfu}");
+    assert!(lru < 0.58 && random > 0.65, "{lru}, {random}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many requests")]
+fn a_loop_over_a_little_more_than_fits_is_not_missed_altogether() {
+    let requests: Vec<u32> = (0..150_000).map(|number| number % (CACHED * 11 / 10)).collect();
+    for policy in [Policy::AllKeysLru, Policy::AllKeysLfu] {
+        let missed = misses(policy, &requests);
+        assert!(missed < 0.4, "{policy:?}: {missed}");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many requests")]
+fn a_hot_set_that_moves_is_followed() {
+    let hot = CACHED / 2;
+    let requests: Vec<u32> =
+        (0..400_000).map(|number| number / (hot * 20) * hot + scattered(number, hot)).collect();
+    for policy in [Policy::AllKeysLru, Policy::AllKeysLfu] {
+        let missed = misses(policy, &requests);
+        assert!(missed < 0.12, "{policy:?}: {missed}");
+    }
+}

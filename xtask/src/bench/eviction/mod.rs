@@ -69,7 +69,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     let scale = if arguments.quick {
         Scale { keys: 200_000, warm_up: 100_000, requests: 200_000 }
     } else {
-        Scale { keys: 400_000, warm_up: 500_000, requests: 1_000_000 }
+        Scale { keys: 400_000, warm_up: 300_000, requests: 500_000 }
     };
     let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let redis = contestants.iter().find(|it| it.name == "Redis");
