@@ -164,7 +164,7 @@ impl AccessClock {
     }
 
     fn idle_minutes(self, access: u32) -> u32 {
-        self.minutes().wrapping_sub(access >> 8) & 0xffff
+        passed(self.minutes(), access >> 8, 0xffff)
     }
 
     fn ticks(self) -> u32 {
@@ -172,12 +172,19 @@ impl AccessClock {
     }
 
     fn idle_ticks(self, access: u32) -> u32 {
-        self.ticks().wrapping_sub(access) & TICKS_MASK
+        passed(self.ticks(), access, TICKS_MASK)
     }
 
     fn minutes(self) -> u32 {
         (self.now_ms / 60_000) as u32 & 0xffff
     }
+}
+
+/// How much time lies between two readings of a clock that goes round. What seems to come next is
+/// taken for now: other workers' batches began later than ours.
+fn passed(now: u32, then: u32, mask: u32) -> u32 {
+    let passed = now.wrapping_sub(then) & mask;
+    if passed > mask - mask / 64 { 0 } else { passed }
 }
 
 /// Chooses the worst of a sample.
@@ -218,7 +225,7 @@ impl Judge {
         let rarest = sample.clone().min_by_key(frequency)?;
         if frequency(&rarest) > LFU_START {
             for entry in sample {
-                let lowered = (frequency(&entry) - 1).min(LFU_KEPT);
+                let lowered = frequency(&entry).saturating_sub(1).min(LFU_KEPT);
                 entry.set_access(self.clock.minutes() << 8 | lowered);
             }
         }

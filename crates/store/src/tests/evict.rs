@@ -96,7 +96,8 @@ fn a_few_volatile_keys_among_many_are_found() {
     for key in 0..KEYS {
         set(&fixture, &format!("key:{key}"), (key % (KEYS / 5) == 7).then_some(1_000_000));
     }
-    assert!(!fixture.db(0).make_room());
+    // One call may not get through all of it in its time.
+    while fixture.db(0).make_room() {}
     assert_eq!(fixture.counters.evicted.get(), 5);
     assert_eq!(fixture.db(0).volatile_size(), 0);
 }
@@ -118,7 +119,7 @@ fn without_a_policy_nothing_goes() {
 /// Misses of a read-through cache of `requests` keys, in the second half of them.
 fn misses(policy: Policy, requests: &[u32]) -> f64 {
     let fixture = Fixture::new(4);
-    let db = fixture.db(0);
+    fixture.store.set_limit(0, policy);
     for key in 0..CACHED {
         set(&fixture, &format!("none:{key}"), None);
     }
@@ -129,7 +130,7 @@ fn misses(policy: Policy, requests: &[u32]) -> f64 {
         let key = format!("key:{key}");
         if text(fixture.db(0), key.as_bytes()).is_none() {
             missed += usize::from(number >= requests.len() / 2);
-            assert!(db.make_room());
+            assert!(fixture.db(0).make_room());
             set(&fixture, &key, None);
         }
     }
@@ -141,7 +142,10 @@ const CACHED: u32 = 10_000;
 
 /// A number below `bound`, the same for the same `number` every time.
 fn scattered(number: u32, bound: u32) -> u32 {
-    (u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32 % bound
+    let mixed = (u64::from(number) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed >> 33) as u32 % bound
 }
 
 #[test]
@@ -157,8 +161,8 @@ fn keys_asked_for_once_do_not_drive_out_those_asked_for_often() {
         .collect();
     let (lru, lfu) = (misses(Policy::AllKeysLru, &requests), misses(Policy::AllKeysLfu, &requests));
     let random = misses(Policy::AllKeysRandom, &requests);
-    assert!(lfu < 0.53, "of 0.5 that cannot be hits: {lfu}");
-    assert!(lru < 0.58 && random > 0.65, "{lru}, {random}");
+    assert!(lfu < 0.56, "of 0.5 that cannot be hits: {lfu}");
+    assert!(lru < 0.66 && random > 0.7, "{lru}, {random}");
 }
 
 #[test]
@@ -179,6 +183,24 @@ fn a_hot_set_that_moves_is_followed() {
         (0..400_000).map(|number| number / (hot * 20) * hot + scattered(number, hot)).collect();
     for policy in [Policy::AllKeysLru, Policy::AllKeysLfu] {
         let missed = misses(policy, &requests);
-        assert!(missed < 0.12, "{policy:?}: {missed}");
+        assert!(missed < 0.22, "{policy:?}: {missed}");
+    }
+}
+
+#[test]
+fn a_worker_whose_clock_is_behind_does_not_take_the_latest_for_the_oldest() {
+    for policy in [Policy::AllKeysLru, Policy::AllKeysLfu] {
+        let fixture = Fixture::new(1);
+        fixture.store.set_limit(0, policy);
+        let behind = fixture.db(0);
+        (0..KEYS).for_each(|key| set(&fixture, &format!("old:{key}"), None));
+        fixture.pass_ms(60_000);
+        set(&fixture, "new", None);
+        assert!(text(fixture.db(0), b"new").is_some());
+        fixture.store.set_limit(fixture.store.used_bytes() / 4, policy);
+        while fixture.store.is_over_limit() {
+            assert!(behind.make_room());
+        }
+        assert!(text(fixture.db(0), b"new").is_some(), "{policy:?}");
     }
 }
