@@ -319,7 +319,11 @@ impl Store {
     #[inline]
     pub fn is_over_limit(&self) -> bool {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
-        limit != 0 && self.used_bytes() > limit
+        if limit == 0 {
+            return false;
+        }
+        memory::tell();
+        self.used_bytes() > limit
     }
 
     pub(crate) fn access_clock(&self, now_ms: u64) -> AccessClock {
