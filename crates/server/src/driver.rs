@@ -76,7 +76,7 @@ pub(crate) trait Sink<D> {
     fn ended(&mut self, driver: &mut D, token: Token);
 
     /// The connection broke; the driver has let go of it.
-    fn lost(&mut self, token: Token);
+    fn lost(&mut self, driver: &mut D, token: Token);
 
     /// Somebody has called [`crate::waker::Waker::wake`].
     fn woken(&mut self, driver: &mut D);

@@ -209,7 +209,7 @@ impl Epoll {
                 Err(Errno::INTR) => self.come_back_to_read(token),
                 Err(_) => {
                     self.free(token);
-                    sink.lost(token);
+                    sink.lost(self, token);
                 }
             }
         }
@@ -302,7 +302,7 @@ impl Driver for Epoll {
             link.queued = false;
             if link.broken {
                 self.free(token);
-                sink.lost(token);
+                sink.lost(self, token);
                 continue;
             }
             if !link.unsent.is_empty() {

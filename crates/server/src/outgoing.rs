@@ -110,3 +110,60 @@ impl Outgoing {
         *self = Outgoing::default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_waits_is_sent_in_order() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut outgoing = Outgoing::default();
+        let mut model = Vec::new();
+        for number in 0..200_u8 {
+            let mut output = Output::default();
+            output.push(&vec![number; 999 * usize::from(number % 5)]);
+            if number % 3 == 0 {
+                for _ in 0..=SLICES {
+                    output.splice(Arc::from(vec![number ^ 0xff; 7_000]));
+                }
+                output.push(b"behind");
+            }
+            model.extend(output.slices().flatten());
+            outgoing.push(&mut output);
+            assert!(output.is_empty());
+            assert_eq!(outgoing.bytes(), model.len());
+        }
+        let mut received = Vec::new();
+        let mut blocked = 0;
+        let mut buffer = [0; 10_000];
+        while !outgoing.is_empty() {
+            if outgoing.send(&ours).unwrap() == Sent::Blocked {
+                blocked += 1;
+                let len = theirs.read(&mut buffer).unwrap();
+                received.extend_from_slice(&buffer[..len]);
+            }
+            assert!(outgoing.bytes() <= model.len() - received.len());
+        }
+        drop(ours);
+        theirs.read_to_end(&mut received).unwrap();
+        assert!(received == model);
+        assert!(blocked > 0, "it did not all fit at once");
+        assert_eq!(outgoing.bytes(), 0);
+    }
+
+    #[test]
+    fn a_broken_connection_is_an_error() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        let mut outgoing = Outgoing::default();
+        let mut output = Output::default();
+        output.push(b"too late");
+        outgoing.push(&mut output);
+        assert_eq!(outgoing.send(&ours), Err(Errno::PIPE));
+    }
+}

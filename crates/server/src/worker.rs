@@ -303,7 +303,7 @@ impl<D: Driver> Sink<D> for Sessions {
         }
     }
 
-    fn lost(&mut self, token: Token) {
+    fn lost(&mut self, _: &mut D, token: Token) {
         self.leave(token);
     }
 
@@ -318,5 +318,114 @@ impl<D: Driver> Sink<D> for Sessions {
                 Mail::Flush => self.shared.store.flush(Scope::Database(0)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Options;
+    use std::io;
+    use std::os::unix::net::UnixStream;
+
+    /// A driver for one connection, whose every event the test makes up.
+    struct Script {
+        sent: Vec<u8>,
+        /// What is said to be unsent.
+        unsent: usize,
+        wanted: bool,
+        closed: bool,
+    }
+
+    impl Driver for Script {
+        fn turn(&mut self, _: Option<Duration>, _: &mut impl Sink<Self>) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn adopt(&mut self, _: OwnedFd) -> io::Result<Token> {
+            Ok(TOKEN)
+        }
+
+        fn send(&mut self, _: Token, output: &mut Output) {
+            self.sent.extend(output.slices().flatten());
+            output.clear(0);
+        }
+
+        fn unsent_bytes(&self, _: Token) -> usize {
+            self.unsent
+        }
+
+        fn receive(&mut self, _: Token, wanted: bool) {
+            self.wanted = wanted;
+        }
+
+        fn close(&mut self, _: Token) {
+            self.closed = true;
+        }
+
+        fn stop_listening(&mut self) {}
+
+        fn connections(&self) -> usize {
+            usize::from(!self.closed)
+        }
+    }
+
+    const TOKEN: Token = Token { index: 0, generation: 1 };
+
+    /// A worker with one connection.
+    fn connected() -> (Sessions, Script) {
+        let shared = Shared::new(Options::default(), Vec::new()).unwrap();
+        let mut sessions = Sessions::new(0, Arc::new(shared));
+        let mut driver = Script { sent: Vec::new(), unsent: 0, wanted: true, closed: false };
+        let (socket, _) = UnixStream::pair().unwrap();
+        sessions.shared.registry.assign(0, 10).unwrap();
+        sessions.seat(&mut driver, socket.into(), Protocol::Resp);
+        (sessions, driver)
+    }
+
+    /// More than a slice has room for.
+    fn pings(count: usize) -> Vec<u8> {
+        b"*1\r\n$4\r\nPING\r\n".repeat(count)
+    }
+
+    #[test]
+    fn who_ends_with_work_left_gets_its_replies_first() {
+        let (mut sessions, mut driver) = connected();
+        sessions.received(&mut driver, TOKEN, &mut pings(3000));
+        assert!(!driver.wanted, "nothing is received while there is work left");
+        sessions.ended(&mut driver, TOKEN);
+        assert!(!driver.closed);
+        while sessions.tick(&mut driver, None).unwrap() > 0 {}
+        assert_eq!(driver.sent, b"+PONG\r\n".repeat(3000));
+        assert!(driver.closed);
+        assert_eq!(sessions.shared.registry.connections(), 0);
+        assert!(sessions.shared.registry.clients().is_empty());
+    }
+
+    #[test]
+    fn who_does_not_read_waits_until_it_has() {
+        let (mut sessions, mut driver) = connected();
+        driver.unsent = sessions.shared.unsent_limit + 1;
+        sessions.received(&mut driver, TOKEN, &mut pings(3000));
+        assert!(!driver.wanted);
+        assert_eq!(sessions.tick(&mut driver, None).unwrap(), 0, "it has no turn");
+        let served = driver.sent.len();
+        driver.unsent = 0;
+        sessions.drained(&mut driver, TOKEN);
+        assert!(driver.sent.len() > served);
+        while sessions.tick(&mut driver, None).unwrap() > 0 {}
+        assert_eq!(driver.sent, b"+PONG\r\n".repeat(3000));
+        assert!(driver.wanted);
+    }
+
+    #[test]
+    fn who_is_lost_leaves_nothing_behind() {
+        let (mut sessions, mut driver) = connected();
+        sessions.received(&mut driver, TOKEN, &mut pings(3000));
+        sessions.lost(&mut driver, TOKEN);
+        assert_eq!(sessions.shared.registry.connections(), 0);
+        let served = driver.sent.len();
+        while sessions.tick(&mut driver, None).unwrap() > 0 {}
+        assert_eq!(driver.sent.len(), served);
     }
 }
