@@ -99,7 +99,9 @@ impl Sessions {
 
     fn look_for_expired(&mut self) -> Option<Duration> {
         let store = &self.shared.store;
-        let more = self.expirer.run(store, &self.counters, store.now_ms(), EXPIRY_SLICE);
+        let now_ms = store.now_ms();
+        let more = self.expirer.run(store, &self.counters, now_ms, EXPIRY_SLICE)
+            || store.database(0, &self.counters, now_ms).shed();
         self.expire_at = more.then(|| Instant::now() + EXPIRY_PAUSE);
         more.then_some(EXPIRY_PAUSE)
     }

@@ -36,6 +36,9 @@ const UNUSED_AGEING: u32 = 6;
 const TRIES: usize = 512;
 /// Longest time that one command spends on making room.
 const BUDGET: Duration = Duration::from_micros(500);
+/// The same while memory is far beyond the limit, which only commands that add much can bring
+/// about, or a limit that was lowered.
+const LONG_BUDGET: Duration = Duration::from_millis(10);
 
 /// Free room on pages that is not counted, beside a share of all pages.
 const UNCOUNTED_BYTES: usize = 4 << 20;
@@ -235,10 +238,23 @@ impl Judge {
 
 impl Database<'_> {
     /// Removes entries, of any database, until memory is below the limit, or half a millisecond
-    /// has passed and the rest is left to the next call. `false` if memory is above the limit and
+    /// has passed (ten, if memory is far beyond the limit) and the rest is left to the next call. `false` if memory is above the limit and
     /// nothing can go: then commands that need memory are refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
+        // A command that adds much must make much room, or the limit would not hold.
+        let budget = if self.store.is_far_over_limit() { LONG_BUDGET } else { BUDGET };
+        self.evict_for(budget)
+    }
+
+    /// The same between commands, so that a limit that was lowered is met although none arrives;
+    /// whether there is more to do and something that can go.
+    #[must_use]
+    pub fn shed(&self) -> bool {
+        self.store.is_over_limit() && self.evict_for(BUDGET) && self.store.is_over_limit()
+    }
+
+    fn evict_for(&self, budget: Duration) -> bool {
         let policy = self.store.limit.policy();
         let clock = AccessClock { now_ms: self.now_ms, counts_uses: policy.counts_uses() };
         let judge = Judge { policy, clock };
@@ -247,7 +263,7 @@ impl Database<'_> {
             if policy == Policy::NoEviction || !self.evict(judge) {
                 return false;
             }
-            if started.get_or_insert_with(Instant::now).elapsed() >= BUDGET {
+            if started.get_or_insert_with(Instant::now).elapsed() >= budget {
                 break;
             }
         }
@@ -312,6 +328,12 @@ impl Store {
         let pages = self.page_bytes();
         let idle = self.idle_bytes().min(pages / 16 + UNCOUNTED_BYTES);
         memory::allocated_bytes() + pages.saturating_sub(idle) as u64
+    }
+
+    /// Whether more is in use than the limit and a thirty-second part of it.
+    fn is_far_over_limit(&self) -> bool {
+        let limit = self.limit.bytes.load(Ordering::Relaxed);
+        limit != 0 && self.used_bytes() > limit + limit / 32
     }
 
     /// Whether more is in use than the limit allows.

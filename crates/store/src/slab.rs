@@ -192,17 +192,7 @@ impl Slab {
 }
 
 impl Drop for Slab {
-    /// Gives back the empty page that each class keeps for its next block.
     fn drop(&mut self) {
-        for (index, class) in self.classes.iter_mut().enumerate() {
-            while let Some(page) = class.first {
-                class.unlist(page);
-                if note_of(page).live == 0 {
-                    self.untold_idle_bytes -= page_bytes(index);
-                    self.pool.give(page);
-                }
-            }
-        }
         self.tell_idle_bytes(0);
     }
 }
@@ -232,7 +222,8 @@ impl Class {
         Block { memory, on_heap: false }
     }
 
-    /// Takes a block back; the page, if it is empty now and another has room.
+    /// Takes a block back; the page, if it is empty now. None is kept for the next block: with many
+    /// shards and classes, empty databases would keep much.
     ///
     /// # Safety
     /// The block is in use and on a page of this class.
@@ -251,7 +242,7 @@ impl Class {
         let (live, listed) = (usize::from(note.live), note.listed);
         self.live_on_pages -= 1;
         let sparse = blocks_per_page(index) / 4;
-        if live == 0 && (self.first != Some(page) || self.last != Some(page)) {
+        if live == 0 {
             self.unlist(page);
             self.pages -= 1;
             return Some(page);

@@ -204,3 +204,26 @@ fn a_worker_whose_clock_is_behind_does_not_take_the_latest_for_the_oldest() {
         assert!(text(fixture.db(0), b"new").is_some(), "{policy:?}");
     }
 }
+
+#[test]
+fn an_empty_database_keeps_no_pages() {
+    let fixture = Fixture::new(16);
+    for round in 0..3 {
+        for key in 0..KEYS {
+            set(&fixture, &format!("key:{key}"), None);
+        }
+        if round == 1 {
+            fixture.store.flush(crate::Scope::All);
+        } else {
+            for key in 0..KEYS {
+                let db = fixture.db(0);
+                db.delete(db.key(format!("key:{key}").as_bytes()));
+            }
+        }
+        while round == 1 && fixture.store.page_bytes() > 0 {
+            // The reclaimer is still at it.
+            std::thread::yield_now();
+        }
+        assert_eq!(fixture.store.page_bytes(), 0, "round {round}");
+    }
+}
