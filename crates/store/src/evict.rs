@@ -1,8 +1,8 @@
 //! Eviction: which entries go when memory has run out.
 //!
-//! Victims are sampled, as in Redis: the worst of a few entries that happen to lie together. An
-//! entry keeps 24 bits about its use, which the policy decides how to read. Any worker takes
-//! victims of any shard.
+//! Victims are sampled, as in Redis: the worst of a few entries spread over a segment. An entry
+//! keeps 24 bits about its use, which the policy decides how to read. Any worker takes victims of
+//! any shard.
 //!
 //! ```text
 //!  LRU  | used again:1 |  last used, in ticks of 128 ms:23     |
@@ -238,8 +238,9 @@ impl Judge {
 
 impl Database<'_> {
     /// Removes entries, of any database, until memory is below the limit, or half a millisecond
-    /// has passed (ten, if memory is far beyond the limit) and the rest is left to the next call. `false` if memory is above the limit and
-    /// nothing can go: then commands that need memory are refused.
+    /// has passed (ten, if memory is far beyond the limit) and the rest is left to the next call.
+    /// `false` if memory is above the limit and nothing can go: then commands that need memory are
+    /// refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
         // A command that adds much must make much room, or the limit would not hold.
