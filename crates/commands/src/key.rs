@@ -61,7 +61,7 @@ pub(crate) static UNLINK: Command = Command {
     run: del,
 };
 
-fn exists<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+pub(crate) fn exists<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
     cx.reply.integer(cx.db.count_existing(&keys) as i64);
     Ok(())
