@@ -8,7 +8,9 @@ use crate::workspace::{self, cargo};
 
 /// Runs every model in `crates/store` through loom.
 pub(crate) fn loom() -> Result<()> {
-    let arguments = ["test", "--package", "nagi-store", "--lib", "--release", "--", "latch::model"];
+    let models = ["latch::model", "quiescence::model", "claims::model"];
+    let mut arguments = vec!["test", "--package", "nagi-store", "--lib", "--release", "--"];
+    arguments.extend(models);
     let mut command = cargo(&arguments);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", "target/loom");
     run(command)

@@ -8,6 +8,8 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub struct Counters {
+            /// The worker's number.
+            pub(crate) worker: usize,
             $($(#[doc = $doc])+ pub $name: Counter,)+
         }
 
@@ -49,7 +51,7 @@ counters! {
 impl Counters {
     /// Those of worker `index`, which draws random numbers of its own.
     pub(crate) fn new(index: usize) -> Self {
-        let counters = Counters::default();
+        let counters = Counters { worker: index, ..Counters::default() };
         counters.draws.add((index as u64) << 48);
         counters
     }

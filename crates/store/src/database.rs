@@ -1,5 +1,6 @@
 //! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
 
+use crate::claims::{Claiming, Step};
 use crate::counters::Counters;
 use crate::door::Door;
 use crate::entry::EntryView;
@@ -10,6 +11,7 @@ use crate::reclaim::Garbage;
 use crate::shard::Shard;
 use crate::slot::Slot;
 use crate::store::Store;
+use std::task::Waker;
 
 /// A database, at the time of the batch that is being executed.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +53,17 @@ impl<'a> Database<'a> {
     #[must_use]
     pub fn store(&self) -> &'a Store {
         self.store
+    }
+
+    /// Goes on claiming until everything is claimed, something must be waited for, or `is_over`
+    /// says that the slice is. `waker` is called when it is worth another try.
+    pub fn take_claims(
+        &self,
+        claiming: &mut Claiming,
+        waker: &Waker,
+        is_over: impl FnMut() -> bool,
+    ) -> Step {
+        claiming.step(&self.store.quiescence, self.counters.worker, waker, is_over)
     }
 
     /// Runs `work` on a key's place, its latch held.

@@ -5,6 +5,8 @@
 //! type of value, each of which takes the latches that it needs, passes the door (`Slot`) for
 //! every change, and lets go before it returns.
 
+mod barrier;
+mod claims;
 mod clock;
 mod counters;
 mod database;
@@ -19,6 +21,7 @@ pub mod memory;
 mod number;
 mod pages;
 mod placement;
+mod quiescence;
 mod reclaim;
 mod rope;
 mod segment;
@@ -33,6 +36,7 @@ mod ticks;
 pub mod types;
 mod value;
 
+pub use claims::{Claim, Claiming, Intent, Step, Wait};
 pub use clock::Clock;
 pub use counters::{Counter, Counters, Totals};
 pub use database::Database;
@@ -41,6 +45,7 @@ pub use evict::Policy;
 pub use expire::Expirer;
 pub use key::Key;
 pub use number::{parse_i64, parse_u64};
+pub use quiescence::Batch;
 pub use rope::Rope;
 pub use store::{Options, Scope, Store};
 pub use value::{Kind, Value};

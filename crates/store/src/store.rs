@@ -1,5 +1,6 @@
 //! The shards, and what concerns all of them at once.
 
+use crate::claims::{Claiming, Claims, Intent, Wait};
 use crate::clock::Clock;
 use crate::counters::{Counters, Totals};
 use crate::database::Database;
@@ -8,11 +9,13 @@ use crate::key::{Hasher, Key};
 use crate::latch::Latch;
 use crate::pages::PagePool;
 use crate::placement::Placement;
+use crate::quiescence::{Batch, Quiescence};
 use crate::reclaim::{Garbage, Reclaimer};
 use crate::shard::Shard;
 use crate::table::Locator;
 use crate::{door, latch, ticks};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 /// How a store is made.
@@ -52,6 +55,8 @@ pub struct Store {
     pub(crate) word: door::Word,
     pub(crate) limit: Limit,
     pub(crate) reclaimer: Reclaimer,
+    pub(crate) quiescence: Quiescence,
+    claims: Arc<Claims>,
     clock: Clock,
     hasher: Hasher,
     placement: Placement,
@@ -80,6 +85,8 @@ impl Store {
             word: door::Word::default(),
             limit: Limit::default(),
             reclaimer: Reclaimer::start(),
+            quiescence: Quiescence::new(options.workers),
+            claims: Claims::new(),
             clock: options.clock.clone(),
             hasher,
             placement,
@@ -99,6 +106,42 @@ impl Store {
     #[must_use]
     pub fn counters(&self, index: usize) -> Arc<Counters> {
         self.counters.get(index).map_or_else(Arc::default, Arc::clone)
+    }
+
+    /// Begins a batch of requests on the worker that counts with `counters`, which is in the
+    /// middle of none. It remembers nothing of the store from one batch to the next.
+    #[inline]
+    pub fn batch(&self, counters: &Counters) -> Batch<'_> {
+        self.quiescence.enter(counters.worker)
+    }
+
+    /// Whether any key is claimed: to be asked within a batch, before each request.
+    #[inline]
+    #[must_use]
+    pub fn has_claims(&self) -> bool {
+        self.claims.any()
+    }
+
+    /// Whether a request must wait before it does something with one of `keys`. If so, `waker`
+    /// is called once it is worth another try, and the answer is dropped after that try.
+    pub fn meets_claim<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        intent: Intent,
+        waker: &Waker,
+    ) -> Option<Wait> {
+        keys.into_iter().find_map(|key| self.claims.meet(self.key(key).hash, intent, waker))
+    }
+
+    /// The same for a request on whole databases.
+    pub fn meets_any_claim(&self, waker: &Waker) -> Option<Wait> {
+        self.claims.meet_any(waker)
+    }
+
+    /// Begins to claim keys.
+    #[must_use]
+    pub fn claiming(&self) -> Claiming {
+        Claiming::new(&self.claims)
     }
 
     /// The sum of all workers' counters.

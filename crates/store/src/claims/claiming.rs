@@ -1,0 +1,159 @@
+//! Taking claims, and giving them back, a slice at a time.
+
+use super::{Arc, Claims, Intent, Ordering, Wait};
+use crate::key::Key;
+use crate::quiescence::{Grace, Quiescence};
+use std::task::Waker;
+
+/// Failed tries after which a claimer holds newcomers back.
+const PATIENCE: u32 = 3;
+/// Names between two looks at the clock.
+const STRIDE: usize = 32;
+/// How often the end of others' batches is looked for before the worker does something else.
+const GLANCES: usize = if cfg!(loom) { 1 } else { 200 };
+
+/// Somebody on the way to a claim.
+#[derive(Debug)]
+pub struct Claiming {
+    /// What to claim, in the order of the request; names may stand there twice.
+    names: Vec<(u64, Intent)>,
+    claim: Claim,
+    tries: u32,
+    /// How many of the names have been seen to.
+    next: usize,
+    wait: Option<Wait>,
+    grace: Option<Grace>,
+}
+
+/// How far [`crate::Database::take_claims`] has come.
+#[derive(Debug)]
+pub enum Step {
+    /// The slice is over; there is more to do in the next.
+    More,
+    /// Somebody else comes first; the waker will be called.
+    Wait,
+    /// Everything is claimed, and nobody is in the middle of a batch that does not know.
+    Held(Claim),
+}
+
+/// Names that are held, and given back when this is dropped.
+#[derive(Debug)]
+pub struct Claim {
+    claims: Arc<Claims>,
+    owner: u64,
+    /// What has been taken, each name once for each time that it must be given back.
+    taken: Vec<u64>,
+    /// Whether it counts among the active.
+    active: bool,
+}
+
+impl Claiming {
+    pub(crate) fn new(claims: &Arc<Claims>) -> Self {
+        let owner = claims.last_owner.fetch_add(1, Ordering::Relaxed) + 1;
+        let claim = Claim { claims: Arc::clone(claims), owner, taken: Vec::new(), active: false };
+        Claiming { names: Vec::new(), claim, tries: 0, next: 0, wait: None, grace: None }
+    }
+
+    /// Adds a key to those that are to be claimed; it may be there already.
+    pub fn add(&mut self, key: Key<'_>, intent: Intent) {
+        self.names.push((key.hash, intent));
+    }
+
+    /// Goes on until everything is claimed, something must be waited for, or `is_over` says that
+    /// the slice is. `worker` is the one that calls, in the middle of a batch.
+    pub(crate) fn step(
+        &mut self,
+        quiescence: &Quiescence,
+        worker: usize,
+        waker: &Waker,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Step {
+        if !self.claim.active {
+            // Whoever writes a name may read it too, but a reader would stand in its own way.
+            self.names.sort_by_key(|(_, intent)| *intent == Intent::Read);
+            match self.claim.claims.begin(self.claim.owner, waker) {
+                Ok(()) => self.claim.active = true,
+                Err(wait) => return self.wait(wait),
+            }
+        }
+        while let Some(name) = self.names.get(self.next) {
+            let Claim { claims, owner, .. } = &self.claim;
+            match claims.take(*name, *owner, self.wait.as_ref(), waker) {
+                Ok(true) => self.claim.taken.push(name.0),
+                Ok(false) => {}
+                Err(wait) => return self.fail(wait),
+            }
+            self.next += 1;
+            if self.next.is_multiple_of(STRIDE) && is_over() {
+                return Step::More;
+            }
+        }
+        self.wait = None;
+        self.claim.claims.give_ticket(self.claim.owner);
+        let grace = self.grace.get_or_insert_with(|| quiescence.grace(Some(worker)));
+        for _ in 0..GLANCES {
+            if quiescence.is_over(grace) {
+                return Step::Held(self.claim.hand_over());
+            }
+            std::hint::spin_loop();
+        }
+        Step::More
+    }
+
+    /// Lets go of everything, since holding some while waiting for more is how circles form.
+    fn fail(&mut self, wait: Wait) -> Step {
+        self.next = 0;
+        self.tries += 1;
+        if self.tries >= PATIENCE {
+            self.claim.claims.take_ticket(self.claim.owner);
+        }
+        self.claim.give_back();
+        self.wait(wait)
+    }
+
+    fn wait(&mut self, wait: Wait) -> Step {
+        self.wait = Some(wait);
+        Step::Wait
+    }
+}
+
+impl Claim {
+    /// Gives names back until none is left, which is what `true` means, or `is_over` says that
+    /// the slice is.
+    pub fn release(&mut self, mut is_over: impl FnMut() -> bool) -> bool {
+        while let Some(name) = self.taken.pop() {
+            self.claims.give(name);
+            if self.taken.len().is_multiple_of(STRIDE) && is_over() {
+                return self.taken.is_empty();
+            }
+        }
+        true
+    }
+
+    fn give_back(&mut self) {
+        self.release(|| false);
+        if self.active {
+            self.active = false;
+            self.claims.end();
+        }
+    }
+
+    /// The claim, of which nothing stays behind.
+    fn hand_over(&mut self) -> Claim {
+        let (taken, active) = (std::mem::take(&mut self.taken), self.active);
+        self.active = false;
+        Claim { claims: Arc::clone(&self.claims), owner: self.owner, taken, active }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+impl Drop for Claiming {
+    fn drop(&mut self) {
+        self.claim.claims.give_ticket(self.claim.owner);
+    }
+}

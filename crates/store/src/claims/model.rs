@@ -1,0 +1,147 @@
+//! Every interleaving of claimers and requests, by loom: run with `cargo xtask loom`.
+
+use super::*;
+use crate::key::Key;
+use crate::quiescence::Quiescence;
+use loom::cell::UnsafeCell;
+use loom::sync::Condvar;
+use loom::thread;
+use std::task::Wake;
+
+/// Lets a thread sleep until it is woken.
+struct Bell {
+    rung: Mutex<bool>,
+    sleeper: Condvar,
+}
+
+impl Bell {
+    fn new() -> Arc<Self> {
+        Arc::new(Bell { rung: Mutex::new(false), sleeper: Condvar::new() })
+    }
+
+    fn wait(&self) {
+        let mut rung = self.rung.lock().unwrap();
+        while !*rung {
+            rung = self.sleeper.wait(rung).unwrap();
+        }
+        *rung = false;
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        *self.rung.lock().unwrap() = true;
+        self.sleeper.notify_one();
+    }
+}
+
+/// A store's claims and two values under the names 1 and 2.
+struct World {
+    claims: Arc<Claims>,
+    quiescence: Quiescence,
+    values: [UnsafeCell<u32>; 2],
+}
+
+// SAFETY: whether the values are reached by one thread at a time is what the model checks.
+unsafe impl Sync for World {}
+// SAFETY: as above.
+unsafe impl Send for World {}
+
+impl World {
+    fn new() -> Arc<Self> {
+        let values = [UnsafeCell::new(0), UnsafeCell::new(0)];
+        Arc::new(World { claims: Claims::new(), quiescence: Quiescence::new(2), values })
+    }
+
+    fn add_one(&self, name: u64) {
+        // SAFETY: loom fails the model if anyone else is there.
+        self.values[name as usize - 1].with_mut(|value| unsafe { *value += 1 });
+    }
+
+    /// What a long command does on `worker`.
+    fn claim(&self, worker: usize, names: [u64; 2]) {
+        let bell = Bell::new();
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut claiming = Claiming::new(&self.claims);
+        for hash in names {
+            claiming.add(Key { bytes: b"", hash }, Intent::Write);
+        }
+        let claim = loop {
+            match claiming.step(&self.quiescence, worker, &waker, || false) {
+                Step::Held(claim) => break claim,
+                Step::Wait => bell.wait(),
+                Step::More => thread::yield_now(),
+            }
+        };
+        names.into_iter().for_each(|name| self.add_one(name));
+        drop(claim);
+    }
+
+    /// What a short command does on `worker`.
+    fn request(&self, worker: usize, name: u64) {
+        let bell = Bell::new();
+        let waker = Waker::from(Arc::clone(&bell));
+        let mut last = None;
+        loop {
+            let batch = self.quiescence.enter(worker);
+            let wait = if self.claims.any() {
+                self.claims.meet(name, Intent::Write, &waker)
+            } else {
+                None
+            };
+            if wait.is_none() {
+                self.add_one(name);
+                drop(batch);
+                drop(last);
+                return;
+            }
+            drop(batch);
+            last = wait;
+            bell.wait();
+        }
+    }
+
+    fn values(&self) -> [u32; 2] {
+        // SAFETY: the other threads have ended.
+        [0, 1].map(|index| self.values[index].with(|value| unsafe { *value }))
+    }
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    // Enough for either to meet the other between any two of its steps.
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
+#[test]
+fn two_claimers_in_opposite_orders_both_get_through() {
+    check(|| {
+        let world = World::new();
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.claim(1, [2, 1]))
+        };
+        world.claim(0, [1, 2]);
+        other.join().unwrap();
+        assert_eq!(world.values(), [2, 2]);
+        assert!(!world.claims.any());
+    });
+}
+
+#[test]
+fn a_request_is_before_or_after_a_claim_and_never_within() {
+    check(|| {
+        let world = World::new();
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                world.request(1, 1);
+                world.request(1, 2);
+            })
+        };
+        world.claim(0, [1, 2]);
+        other.join().unwrap();
+        assert_eq!(world.values(), [2, 2]);
+    });
+}

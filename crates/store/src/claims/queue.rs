@@ -1,0 +1,82 @@
+//! Who waits for a name, in the order of arrival.
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// A queue; a name that nobody waits for has no memory for one.
+#[derive(Debug, Default)]
+pub(super) struct Queue(Option<Box<Waiters>>);
+
+#[derive(Debug, Default)]
+struct Waiters {
+    line: VecDeque<Waiter>,
+    last_number: u64,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    kind: Kind,
+    /// None once it has been called.
+    waker: Option<Waker>,
+}
+
+/// What waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A request that needs the name for a moment; any number of them may go at once.
+    Request,
+    /// Somebody who wants to claim it.
+    Claimer,
+}
+
+impl Queue {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Appends somebody and returns the number of the place.
+    pub(super) fn push(&mut self, kind: Kind, waker: &Waker) -> u64 {
+        let waiters = self.0.get_or_insert_default();
+        waiters.last_number += 1;
+        let number = waiters.last_number;
+        waiters.line.push_back(Waiter { number, kind, waker: Some(waker.clone()) });
+        number
+    }
+
+    /// Whether nobody is ahead of place `own`; of a newcomer, whether nobody is there at all.
+    pub(super) fn is_first(&self, own: Option<u64>) -> bool {
+        let first = self.0.as_ref().and_then(|waiters| waiters.line.front());
+        first.is_none_or(|waiter| Some(waiter.number) == own)
+    }
+
+    pub(super) fn remove(&mut self, number: u64) {
+        if let Some(waiters) = &mut self.0 {
+            let place = waiters.line.binary_search_by_key(&number, |waiter| waiter.number);
+            place.ok().and_then(|at| waiters.line.remove(at));
+            if waiters.line.is_empty() {
+                self.0 = None;
+            }
+        }
+    }
+
+    /// Calls those whose turn it is: the requests at the front, or the claimer at the front.
+    pub(super) fn wake_next(&mut self) {
+        let Some(waiters) = &mut self.0 else { return };
+        let requests = waiters.line.iter().take_while(|waiter| waiter.kind == Kind::Request);
+        let count = requests.count().max(1);
+        waiters.line.iter_mut().take(count).for_each(Waiter::wake);
+    }
+
+    pub(super) fn wake_all(&mut self) {
+        self.0.iter_mut().flat_map(|waiters| &mut waiters.line).for_each(Waiter::wake);
+    }
+}
+
+impl Waiter {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}

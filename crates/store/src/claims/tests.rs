@@ -1,0 +1,237 @@
+use super::*;
+use crate::key::Key;
+use crate::quiescence::Quiescence;
+use std::sync::atomic::AtomicUsize;
+use std::task::Wake;
+
+/// Counts how often somebody was called.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+struct Person {
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+impl Person {
+    fn new() -> Self {
+        let bell = Arc::<Bell>::default();
+        Person { waker: Waker::from(Arc::clone(&bell)), bell }
+    }
+
+    fn calls(&self) -> usize {
+        self.bell.0.load(Ordering::SeqCst)
+    }
+}
+
+fn key(name: u64) -> Key<'static> {
+    Key { bytes: b"", hash: name }
+}
+
+struct World {
+    claims: Arc<Claims>,
+    quiescence: Quiescence,
+}
+
+impl World {
+    fn new() -> Self {
+        World { claims: Claims::new(), quiescence: Quiescence::new(2) }
+    }
+
+    fn claiming(&self, names: &[u64], intent: Intent) -> Claiming {
+        let mut claiming = Claiming::new(&self.claims);
+        names.iter().for_each(|name| claiming.add(key(*name), intent));
+        claiming
+    }
+
+    fn step(&self, claiming: &mut Claiming, person: &Person) -> Step {
+        claiming.step(&self.quiescence, 0, &person.waker, || false)
+    }
+
+    fn held(&self, names: &[u64], intent: Intent) -> Claim {
+        let step = self.step(&mut self.claiming(names, intent), &Person::new());
+        let Step::Held(claim) = step else { unreachable!("{step:?}") };
+        claim
+    }
+
+    fn waits(&self, claiming: &mut Claiming, person: &Person) {
+        let step = self.step(claiming, person);
+        assert!(matches!(step, Step::Wait), "{step:?}");
+    }
+
+    /// Whether nothing is remembered of anyone.
+    fn is_forgotten(&self) -> bool {
+        let entrance = lock(&self.claims.entrance);
+        !self.claims.any()
+            && self.claims.stripes.iter().all(|stripe| lock(stripe).is_empty())
+            && entrance.ticket.is_none()
+            && entrance.held_back.is_empty()
+            && entrance.whole.is_empty()
+    }
+}
+
+#[test]
+fn who_meets_a_claim_waits_and_is_called() {
+    let world = World::new();
+    let (reader, writer) = (Person::new(), Person::new());
+    assert!(world.claims.meet(1, Intent::Write, &writer.waker).is_none());
+    let claim = world.held(&[1, 2, 2, 1], Intent::Read);
+    assert!(world.claims.any());
+    assert!(world.claims.meet(1, Intent::Read, &reader.waker).is_none(), "readers share");
+    assert!(world.claims.meet(3, Intent::Write, &writer.waker).is_none(), "not claimed");
+    let wait = world.claims.meet(2, Intent::Write, &writer.waker);
+    assert!(wait.is_some());
+    assert_eq!(writer.calls(), 0);
+    drop(claim);
+    assert_eq!(writer.calls(), 1);
+    assert!(world.claims.meet(2, Intent::Write, &writer.waker).is_none());
+    drop(wait);
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn a_claim_waits_for_the_batches_that_do_not_know_of_it() {
+    let world = World::new();
+    let person = Person::new();
+    let batch = world.quiescence.enter(1);
+    let mut claiming = world.claiming(&[1], Intent::Write);
+    assert!(matches!(world.step(&mut claiming, &person), Step::More));
+    assert!(matches!(world.step(&mut claiming, &person), Step::More));
+    drop(batch);
+    let later = world.quiescence.enter(1);
+    assert!(matches!(world.step(&mut claiming, &person), Step::Held(_)));
+    drop((later, claiming));
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn whoever_came_first_goes_first() {
+    let world = World::new();
+    let [first, second, third] = [(); 3].map(|()| Person::new());
+    let claim = world.held(&[1], Intent::Write);
+    let request = world.claims.meet(1, Intent::Read, &first.waker);
+    let mut claiming = world.claiming(&[1], Intent::Write);
+    world.waits(&mut claiming, &second);
+    let late = world.claims.meet(1, Intent::Read, &third.waker);
+    drop(claim);
+    assert_eq!([first.calls(), second.calls(), third.calls()], [1, 0, 0]);
+    world.waits(&mut world.claiming(&[1], Intent::Read), &Person::new());
+    drop(request);
+    assert_eq!([first.calls(), second.calls(), third.calls()], [1, 1, 0]);
+    let Step::Held(claim) = world.step(&mut claiming, &second) else { panic!("its turn") };
+    assert_eq!(third.calls(), 0);
+    drop(claim);
+    assert_eq!(third.calls(), 1);
+    drop((late, claiming));
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn who_waits_holds_nothing() {
+    let world = World::new();
+    let person = Person::new();
+    let claim = world.held(&[5], Intent::Write);
+    let mut claiming = world.claiming(&[1, 2, 5], Intent::Write);
+    world.waits(&mut claiming, &person);
+    assert!(world.claims.meet(1, Intent::Write, &person.waker).is_none());
+    drop(claim);
+    assert_eq!(person.calls(), 1);
+    drop(claiming);
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn who_has_failed_often_holds_newcomers_back() {
+    let world = World::new();
+    let (patient, newcomer) = (Person::new(), Person::new());
+    let mut patient_one = world.claiming(&[1, 2], Intent::Write);
+    for name in [1, 2, 1] {
+        let obstacle = world.held(&[name], Intent::Write);
+        world.waits(&mut patient_one, &patient);
+        drop(obstacle);
+    }
+    let mut new_one = world.claiming(&[9], Intent::Write);
+    world.waits(&mut new_one, &newcomer);
+    let Step::Held(claim) = world.step(&mut patient_one, &patient) else { panic!("its turn") };
+    assert_eq!(newcomer.calls(), 1);
+    assert!(matches!(world.step(&mut new_one, &newcomer), Step::Held(_)));
+    drop((claim, patient_one, new_one));
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn the_whole_keyspace_is_had_when_nothing_is_claimed() {
+    let world = World::new();
+    let (flusher, newcomer) = (Person::new(), Person::new());
+    assert!(world.claims.meet_any(&flusher.waker).is_none());
+    let claim = world.held(&[1], Intent::Read);
+    let wait = world.claims.meet_any(&flusher.waker);
+    assert!(wait.is_some());
+    let mut claiming = world.claiming(&[2], Intent::Read);
+    world.waits(&mut claiming, &newcomer);
+    drop(claim);
+    assert_eq!((flusher.calls(), newcomer.calls()), (1, 0));
+    assert!(world.claims.meet_any(&flusher.waker).is_none());
+    drop(wait);
+    assert_eq!(newcomer.calls(), 1);
+    assert!(matches!(world.step(&mut claiming, &newcomer), Step::Held(_)));
+    drop(claiming);
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn slices_end_when_they_are_told_to() {
+    let world = World::new();
+    let person = Person::new();
+    let names: Vec<u64> = (0..200).collect();
+    let mut claiming = world.claiming(&names, Intent::Write);
+    let mut slices = 1;
+    let mut claim = loop {
+        match claiming.step(&world.quiescence, 0, &person.waker, || true) {
+            Step::More => slices += 1,
+            Step::Held(claim) => break claim,
+            Step::Wait => unreachable!("nobody else is there"),
+        }
+    };
+    assert_eq!(slices, 7);
+    let mut slices = 1;
+    while !claim.release(|| true) {
+        slices += 1;
+    }
+    assert_eq!(slices, 7);
+    drop((claim, claiming));
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn one_may_read_what_one_writes() {
+    let world = World::new();
+    let mut claiming = world.claiming(&[1, 2], Intent::Read);
+    claiming.add(key(1), Intent::Write);
+    let step = world.step(&mut claiming, &Person::new());
+    assert!(matches!(step, Step::Held(_)), "{step:?}");
+    drop((step, claiming));
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn whoever_goes_away_lets_the_next_go() {
+    let world = World::new();
+    let [first, second] = [(); 2].map(|()| Person::new());
+    let claim = world.held(&[1], Intent::Write);
+    let mut gone = world.claiming(&[1], Intent::Write);
+    world.waits(&mut gone, &first);
+    let request = world.claims.meet(1, Intent::Write, &second.waker);
+    drop(claim);
+    assert_eq!(second.calls(), 0);
+    drop(gone);
+    assert_eq!(second.calls(), 1);
+    drop(request);
+    assert!(world.is_forgotten());
+}
