@@ -98,26 +98,36 @@ bitflags::bitflags! {
         const WRITE = 1 << 2;
         /// Strings.
         const STRING = 1 << 3;
+        /// Strings as arrays of bits.
+        const BITMAP = 1 << 4;
+        /// Strings as sketches of sets.
+        const HYPERLOGLOG = 1 << 5;
         /// Follows from [`Flags::ADMIN`].
-        const ADMIN = 1 << 4;
+        const ADMIN = 1 << 6;
         /// Follows from [`Flags::FAST`].
-        const FAST = 1 << 5;
+        const FAST = 1 << 7;
         /// Follows from the absence of [`Flags::FAST`].
-        const SLOW = 1 << 6;
+        const SLOW = 1 << 8;
+        /// What may wait.
+        const BLOCKING = 1 << 9;
         /// What can hurt when used carelessly.
-        const DANGEROUS = 1 << 7;
+        const DANGEROUS = 1 << 10;
         /// Connections and clients.
-        const CONNECTION = 1 << 8;
+        const CONNECTION = 1 << 11;
     }
 }
 
 /// The family that a command is documented under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
+    /// Strings as arrays of bits.
+    Bitmap,
     /// Connections and clients.
     Connection,
     /// Keys of any type.
     Generic,
+    /// Strings as sketches of sets.
+    HyperLogLog,
     /// The server.
     Server,
     /// Strings.
@@ -129,8 +139,10 @@ impl Group {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Generic => "generic",
+            Group::HyperLogLog => "hyperloglog",
             Group::Server => "server",
             Group::String => "string",
         }

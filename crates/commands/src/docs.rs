@@ -17,7 +17,15 @@ pub fn markdown() -> String {
          Replies and errors are those of Redis {REDIS_VERSION}, in RESP2 and RESP3. Any other \
          command answers `unknown command`.\n"
     );
-    for group in [Group::String, Group::Generic, Group::Connection, Group::Server] {
+    let groups = [
+        Group::String,
+        Group::Bitmap,
+        Group::HyperLogLog,
+        Group::Generic,
+        Group::Connection,
+        Group::Server,
+    ];
+    for group in groups {
         let _ = write!(page, "\n### {}\n\n| command | since | |\n|---|---|---|\n", title(group));
         let mut entries: Vec<_> = table::commands().iter().collect();
         entries.sort_by_key(|entry| entry.command.name);
@@ -50,6 +58,8 @@ pub fn markdown() -> String {
 fn title(group: Group) -> &'static str {
     match group {
         Group::String => "Strings",
+        Group::Bitmap => "Bitmaps",
+        Group::HyperLogLog => "HyperLogLog",
         Group::Generic => "Keys",
         Group::Connection => "Connections",
         Group::Server => "Server",

@@ -37,6 +37,12 @@ impl<'a> Database<'a> {
         Database { index, ..*self }
     }
 
+    /// The same database for looking at keys without this counting as a use of them.
+    #[must_use]
+    pub fn untouched(&self) -> Self {
+        Database { access: self.access.untouching(), ..*self }
+    }
+
     /// Its number.
     #[must_use]
     pub fn index(&self) -> usize {

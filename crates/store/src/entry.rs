@@ -20,6 +20,7 @@
 //! An entry is read and written only under its shard's latch, so it may be moved at any time that
 //! the latch is held.
 
+use crate::number::parse_i64;
 use crate::rope::Rope;
 use crate::value::{Attributes, Encoding, Kind, NewValue, Value};
 use std::marker::PhantomData;
@@ -60,7 +61,7 @@ impl Shape {
     /// The shape of an entry of this key, value and attributes.
     pub(crate) fn new(key: &[u8], value: &NewValue<'_>, attributes: &Attributes) -> Self {
         let value_len = match value {
-            NewValue::Bytes(bytes) => bytes.len(),
+            NewValue::Bytes(bytes) | NewValue::Raw(bytes) => bytes.len(),
             NewValue::Int(_) | NewValue::Rope(_) => WORD_BYTES,
         };
         let mut header = value.encoding() as u64;
@@ -153,7 +154,7 @@ impl Entry {
             entry.copy_in(at, key);
             let at = at + key.len();
             match value {
-                NewValue::Bytes(bytes) => entry.copy_in(at, bytes),
+                NewValue::Bytes(bytes) | NewValue::Raw(bytes) => entry.copy_in(at, bytes),
                 NewValue::Int(value) => entry.put::<i64>(at, value),
                 NewValue::Rope(rope) => entry.put::<*mut Rope>(at, Box::into_raw(Box::new(rope))),
             }
@@ -227,7 +228,7 @@ impl Entry {
     /// are of the same size.
     pub(crate) fn overwrite(self, bytes: &[u8], attributes: &Attributes) {
         let header = self.header();
-        debug_assert!(self.encoding() == Encoding::Bytes as u8 && self.value_len() == bytes.len());
+        debug_assert!(self.is_one_piece() && self.value_len() == bytes.len());
         // SAFETY: the shape says that each of these has its room.
         unsafe {
             if let Some(at_ms) = attributes.expire_at_ms {
@@ -248,6 +249,28 @@ impl Entry {
         debug_assert!(self.encoding() == Encoding::Int as u8, "the entry is an integer");
         // SAFETY: an integer's value takes a word behind the key.
         unsafe { self.put::<i64>(key_offset(self.header()) + self.key_len(), value) };
+    }
+
+    /// The string of an entry that has it in one piece, to be changed: it is raw from now on.
+    ///
+    /// # Safety
+    /// The latch is held exclusively for `'a`, and nothing else borrows the value.
+    pub(crate) unsafe fn bytes_mut<'a>(self) -> Option<&'a mut [u8]> {
+        if !self.is_one_piece() {
+            return None;
+        }
+        let header = self.header();
+        self.set_header(header & !0xff | Encoding::Raw as u64);
+        let at = key_offset(header) + self.key_len();
+        // SAFETY: the value lies there in full; the caller vouches for the exclusive borrow.
+        unsafe {
+            let start = self.0.add(at).as_ptr();
+            Some(std::slice::from_raw_parts_mut(start, self.value_len()))
+        }
+    }
+
+    fn is_one_piece(self) -> bool {
+        self.encoding() <= Encoding::Raw as u8
     }
 
     /// The rope of an entry that has one.
@@ -406,7 +429,7 @@ impl<'a> EntryView<'a> {
         // view was made.
         unsafe {
             match entry.encoding() {
-                code if code == Encoding::Bytes as u8 => {
+                code if code <= Encoding::Raw as u8 => {
                     let start = entry.0.add(at).as_ptr();
                     Value::Bytes(std::slice::from_raw_parts(start, entry.value_len()))
                 }
@@ -420,6 +443,27 @@ impl<'a> EntryView<'a> {
     #[must_use]
     pub fn kind(&self) -> Kind {
         Kind::String
+    }
+
+    /// How Redis would keep the string, by the name that OBJECT ENCODING gives it: `int`,
+    /// `embstr` or `raw`.
+    #[must_use]
+    pub fn encoding_name(&self) -> &'static str {
+        /// The longest string that Redis keeps beside its header.
+        const EMBEDDED_BYTES: usize = 44;
+        match self.value() {
+            Value::Int(_) => "int",
+            Value::Rope(_) => "raw",
+            Value::Bytes(_) if self.entry.encoding() == Encoding::Raw as u8 => "raw",
+            Value::Bytes(bytes) if parse_i64(bytes).is_some() => "int",
+            Value::Bytes(bytes) if bytes.len() <= EMBEDDED_BYTES => "embstr",
+            Value::Bytes(_) => "raw",
+        }
+    }
+
+    /// The bits in which eviction notes accesses.
+    pub(crate) fn access(&self) -> u32 {
+        self.entry.access()
     }
 
     /// When it expires, in milliseconds since 1970; `None` for never.
@@ -447,8 +491,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn new_value(choice: u8, bytes: &[u8]) -> NewValue<'_> {
-        match choice % 3 {
+        match choice % 4 {
             0 => NewValue::Bytes(bytes),
+            3 => NewValue::Raw(bytes),
             1 => NewValue::Int(bytes.len() as i64 - 7),
             _ => NewValue::Rope(Rope::from_bytes(bytes)),
         }
@@ -479,7 +524,7 @@ mod tests {
             prop_assert_eq!(view.key(), &key[..]);
             let text = new_value(choice, &bytes);
             let text = match &text {
-                NewValue::Bytes(bytes) => bytes.to_vec(),
+                NewValue::Bytes(bytes) | NewValue::Raw(bytes) => bytes.to_vec(),
                 NewValue::Int(value) => value.to_string().into_bytes(),
                 NewValue::Rope(_) => bytes.clone(),
             };

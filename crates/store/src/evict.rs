@@ -136,9 +136,29 @@ impl Limit {
 pub(crate) struct AccessClock {
     now_ms: u64,
     counts_uses: bool,
+    notes: Notes,
+}
+
+/// What a use of an entry leaves in it.
+#[derive(Clone, Copy, Debug)]
+enum Notes {
+    Time,
+    Count,
+    Nothing,
 }
 
 impl AccessClock {
+    fn new(now_ms: u64, policy: Policy) -> Self {
+        let counts_uses = policy.counts_uses();
+        let notes = if counts_uses { Notes::Count } else { Notes::Time };
+        AccessClock { now_ms, counts_uses, notes }
+    }
+
+    /// The same, but uses leave nothing.
+    pub(crate) fn untouching(self) -> Self {
+        AccessClock { notes: Notes::Nothing, ..self }
+    }
+
     /// What a new entry begins with.
     pub(crate) fn first(self) -> u32 {
         if self.counts_uses { self.minutes() << 8 | LFU_START } else { self.ticks() }
@@ -147,10 +167,12 @@ impl AccessClock {
     /// Notes a use of an entry. `random` is any number that differs between uses.
     #[inline]
     pub(crate) fn note(self, entry: Entry, random: u64) {
-        if self.counts_uses {
-            entry.set_access(self.minutes() << 8 | self.grown(entry.access(), random));
-        } else {
-            entry.set_access(self.ticks() | USED_AGAIN);
+        match self.notes {
+            Notes::Time => entry.set_access(self.ticks() | USED_AGAIN),
+            Notes::Count => {
+                entry.set_access(self.minutes() << 8 | self.grown(entry.access(), random));
+            }
+            Notes::Nothing => {}
         }
     }
 
@@ -172,6 +194,11 @@ impl AccessClock {
 
     fn ticks(self) -> u32 {
         (self.now_ms / LRU_TICK_MS) as u32 & TICKS_MASK
+    }
+
+    /// For how long an entry has not been used, in milliseconds.
+    pub(crate) fn idle_ms(self, access: u32) -> u64 {
+        u64::from(self.idle_ticks(access)) * LRU_TICK_MS
     }
 
     fn idle_ticks(self, access: u32) -> u32 {
@@ -257,7 +284,7 @@ impl Database<'_> {
 
     fn evict_for(&self, budget: Duration) -> bool {
         let policy = self.store.limit.policy();
-        let clock = AccessClock { now_ms: self.now_ms, counts_uses: policy.counts_uses() };
+        let clock = AccessClock::new(self.now_ms, policy);
         let judge = Judge { policy, clock };
         let mut started = None;
         while self.store.is_over_limit() {
@@ -350,6 +377,6 @@ impl Store {
     }
 
     pub(crate) fn access_clock(&self, now_ms: u64) -> AccessClock {
-        AccessClock { now_ms, counts_uses: self.limit.policy().counts_uses() }
+        AccessClock::new(now_ms, self.limit.policy())
     }
 }

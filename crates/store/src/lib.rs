@@ -46,6 +46,6 @@ pub use expire::Expirer;
 pub use key::Key;
 pub use number::{parse_i64, parse_u64};
 pub use quiescence::Batch;
-pub use rope::Rope;
+pub use rope::{CHUNK_BYTES, Rope};
 pub use store::{Options, Scope, Store};
 pub use value::{Kind, Value};

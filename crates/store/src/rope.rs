@@ -3,10 +3,14 @@
 //! A clone is as cheap as its list of chunks; a change copies no more than the chunks it touches,
 //! and those only while somebody else holds them.
 
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
 
 /// Bytes of payload in every chunk but the last: with the reference counts in front, 64 KiB.
-pub(crate) const CHUNK_BYTES: usize = 64 * 1024 - 16;
+pub const CHUNK_BYTES: usize = 64 * 1024 - 16;
+
+/// The chunk of nothing but zeros, which is there once however many zeros there are.
+pub(crate) static ZEROS: LazyLock<Arc<[u8]>> = LazyLock::new(|| vec![0; CHUNK_BYTES].into());
 
 /// A long string.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +24,13 @@ impl Rope {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Rope { chunks: bytes.chunks(CHUNK_BYTES).map(Arc::from).collect(), len: bytes.len() }
+    }
+
+    /// So many zeros, for which no more memory is taken than for their list.
+    pub(crate) fn zeros(len: usize) -> Self {
+        let mut rope = Rope::default();
+        rope.grow(len);
+        rope
     }
 
     /// Length in bytes.
@@ -39,6 +50,98 @@ impl Rope {
         self.chunks.iter()
     }
 
+    /// The chunk at a place in the list.
+    #[must_use]
+    pub fn chunk(&self, index: usize) -> Option<&Arc<[u8]>> {
+        self.chunks.get(index)
+    }
+
+    /// Whether a chunk is the shared one that holds only zeros.
+    #[must_use]
+    pub fn is_zeros(chunk: &Arc<[u8]>) -> bool {
+        Arc::ptr_eq(chunk, &ZEROS)
+    }
+
+    /// Appends a chunk, which must be of [`CHUNK_BYTES`] unless it is the last.
+    pub fn push(&mut self, chunk: Arc<[u8]>) {
+        debug_assert!(self.len.is_multiple_of(CHUNK_BYTES), "only the last chunk may be shorter");
+        self.len += chunk.len();
+        self.chunks.push(chunk);
+    }
+
+    /// Whether both consist of the very same chunks, so that neither was changed since it was a
+    /// clone of the other.
+    #[must_use]
+    pub fn is_same(&self, other: &Rope) -> bool {
+        self.len == other.len
+            && self.chunks.iter().zip(&other.chunks).all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
+    /// The bytes of a range, shared where whole chunks lie within it and copied at its ends.
+    pub fn slice(&self, range: Range<usize>) -> impl Iterator<Item = Arc<[u8]>> {
+        let first = range.start / CHUNK_BYTES;
+        let chunks = self.chunks.iter().enumerate().skip(first);
+        chunks.map_while(move |(index, chunk)| {
+            let at = index * CHUNK_BYTES;
+            let from = range.start.saturating_sub(at);
+            let to = range.end.saturating_sub(at).min(chunk.len());
+            match chunk.get(from..to)? {
+                [] => None,
+                piece if piece.len() == chunk.len() => Some(Arc::clone(chunk)),
+                piece => Some(Arc::from(piece)),
+            }
+        })
+    }
+
+    /// The byte at a place; 0 behind the end.
+    #[must_use]
+    pub fn byte(&self, at: usize) -> u8 {
+        let chunk = self.chunks.get(at / CHUNK_BYTES);
+        chunk.and_then(|chunk| chunk.get(at % CHUNK_BYTES)).copied().unwrap_or(0)
+    }
+
+    /// Grows to `len` bytes with zeros, unless it is as long already.
+    pub(crate) fn grow(&mut self, len: usize) {
+        if len <= self.len {
+            return;
+        }
+        if let Some(last) = self.chunks.pop_if(|last| last.len() < CHUNK_BYTES) {
+            let start = self.chunks.len() * CHUNK_BYTES;
+            let zeros = ZEROS.iter().take((len - start).min(CHUNK_BYTES) - last.len());
+            self.chunks.push(last.iter().chain(zeros).copied().collect());
+        }
+        let full = (len / CHUNK_BYTES).max(self.chunks.len());
+        self.chunks.resize(full, Arc::clone(&ZEROS));
+        if let rest @ 1.. = len % CHUNK_BYTES
+            && self.chunks.len() * CHUNK_BYTES < len
+        {
+            self.chunks.push(ZEROS.get(..rest).unwrap_or_default().into());
+        }
+        self.len = len;
+    }
+
+    /// Overwrites a part of a rope that is long enough. A chunk that somebody else holds is copied
+    /// first.
+    pub(crate) fn write(&mut self, patch: &Patch<'_>) {
+        let Patch { offset, mut bytes, .. } = *patch;
+        let mut whole = patch.whole.iter();
+        let mut start = offset % CHUNK_BYTES;
+        for chunk in self.chunks.iter_mut().skip(offset / CHUNK_BYTES) {
+            if bytes.is_empty() {
+                break;
+            }
+            let len = bytes.len().min(chunk.len() - start);
+            let (piece, rest) = bytes.split_at(len);
+            if len < CHUNK_BYTES {
+                let target = Arc::make_mut(chunk).get_mut(start..start + len);
+                target.unwrap_or_default().copy_from_slice(piece);
+            } else if let Some(prepared) = whole.next() {
+                *chunk = Arc::clone(prepared);
+            }
+            (bytes, start) = (rest, 0);
+        }
+    }
+
     /// Appends `bytes`: the last chunk grows to its full size, new ones follow.
     pub(crate) fn append(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len();
@@ -52,7 +155,7 @@ impl Rope {
     }
 
     /// Appends `self[range]` to `out`; the range must lie within the rope.
-    pub fn copy_range(&self, range: std::ops::Range<usize>, out: &mut Vec<u8>) {
+    pub fn copy_range(&self, range: Range<usize>, out: &mut Vec<u8>) {
         let mut at = 0;
         for chunk in &self.chunks {
             let from = range.start.saturating_sub(at).min(chunk.len());
@@ -66,9 +169,67 @@ impl Rope {
     }
 }
 
+/// Bytes on their way into a string, those that fill whole chunks of a rope copied into such
+/// already, so that nobody waits for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Patch<'a> {
+    offset: usize,
+    bytes: &'a [u8],
+    whole: Vec<Arc<[u8]>>,
+}
+
+impl<'a> Patch<'a> {
+    pub(crate) fn new(offset: usize, bytes: &'a [u8]) -> Self {
+        let to_boundary = (CHUNK_BYTES - offset % CHUNK_BYTES) % CHUNK_BYTES;
+        let aligned = bytes.get(to_boundary..).unwrap_or_default();
+        Patch { offset, bytes, whole: aligned.chunks_exact(CHUNK_BYTES).map(Arc::from).collect() }
+    }
+
+    /// How long a string must be to take it.
+    pub(crate) fn end(&self) -> usize {
+        self.offset + self.bytes.len()
+    }
+}
+
+/// A string that may be changed where it lies.
+#[derive(Debug)]
+pub(crate) enum StringMut<'a> {
+    Bytes(&'a mut [u8]),
+    Rope(&'a mut Rope),
+}
+
+impl StringMut<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            StringMut::Bytes(bytes) => bytes.len(),
+            StringMut::Rope(rope) => rope.len(),
+        }
+    }
+
+    /// The byte at a place; 0 behind the end.
+    pub(crate) fn byte(&self, at: usize) -> u8 {
+        match self {
+            StringMut::Bytes(bytes) => bytes.get(at).copied().unwrap_or(0),
+            StringMut::Rope(rope) => rope.byte(at),
+        }
+    }
+
+    /// Overwrites a part that lies within the string.
+    pub(crate) fn write(&mut self, patch: &Patch<'_>) {
+        match self {
+            StringMut::Bytes(bytes) => {
+                let target = bytes.get_mut(patch.offset..patch.end());
+                target.unwrap_or_default().copy_from_slice(patch.bytes);
+            }
+            StringMut::Rope(rope) => rope.write(patch),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn whole(rope: &Rope) -> Vec<u8> {
         let mut out = Vec::new();
@@ -102,5 +263,45 @@ mod tests {
         rope.append(b" and after");
         assert_eq!(whole(&seen), b"before");
         assert_eq!(whole(&rope), b"before and after");
+    }
+
+    #[test]
+    fn zeros_share_one_chunk() {
+        let mut rope = Rope::zeros(3 * CHUNK_BYTES + 5);
+        assert_eq!(whole(&rope), vec![0; 3 * CHUNK_BYTES + 5]);
+        assert_eq!(rope.chunks().filter(|chunk| Rope::is_zeros(chunk)).count(), 3);
+        rope.write(&Patch::new(CHUNK_BYTES + 1, b"x"));
+        assert_eq!(rope.chunks().filter(|chunk| Rope::is_zeros(chunk)).count(), 2);
+        assert_eq!((rope.byte(CHUNK_BYTES + 1), rope.byte(1), rope.byte(usize::MAX)), (b'x', 0, 0));
+        assert!(ZEROS.iter().all(|byte| *byte == 0));
+    }
+
+    proptest! {
+        #[test]
+        fn changes_equal_those_of_a_plain_vector(
+            steps in proptest::collection::vec(
+                (0..4 * CHUNK_BYTES, prop_oneof![0..40_usize, 0..3 * CHUNK_BYTES], any::<u8>()),
+                1..8,
+            ),
+        ) {
+            let (mut rope, mut model) = (Rope::default(), Vec::new());
+            for (offset, len, byte) in steps {
+                let shared = rope.clone();
+                let before = model.clone();
+                let bytes = vec![byte; len];
+                let patch = Patch::new(offset, &bytes);
+                model.resize(model.len().max(offset + len), 0);
+                model[offset..offset + len].copy_from_slice(&bytes);
+                rope.grow(patch.end());
+                rope.write(&patch);
+                prop_assert_eq!(whole(&rope), &model[..]);
+                prop_assert_eq!(whole(&shared), before);
+                prop_assert!(rope.is_same(&rope.clone()));
+                prop_assert_eq!(rope.is_same(&shared), len == 0 && rope.len() == shared.len());
+                let range = offset.min(model.len() / 2)..model.len() - model.len() / 3;
+                let slice: Vec<u8> = rope.slice(range.clone()).flat_map(|it| it.to_vec()).collect();
+                prop_assert_eq!(&slice[..], model.get(range).unwrap_or_default());
+            }
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::entry::{Entry, EntryView};
 use crate::evict::AccessClock;
 use crate::key::Key;
 use crate::reclaim::Garbage;
+use crate::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};
 use crate::shard::Shard;
 use crate::table::{Place, Table};
 use crate::value::{Attributes, Encoding, NewValue, OwnedValue, Value};
@@ -109,13 +110,20 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// The same, made where nothing stands.
+    pub(crate) fn set_or_put(&mut self, value: NewValue<'_>) {
+        match self.place {
+            Some(_) => self.set_value(value),
+            None => self.put(value, Attributes::default()),
+        }
+    }
+
     /// Appends to a string, whose expiry and flags stay; the version becomes another.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let Some((_, entry)) = self.occupant() else { return };
-        let attributes = entry.attributes();
         if entry.encoding() == Encoding::Rope as u8 {
-            if attributes.cas.is_some() {
-                self.reshape(Attributes { cas: None, ..attributes });
+            if entry.attributes().cas.is_some() {
+                self.give_up_version();
             }
             let Some((_, entry)) = self.occupant() else { return };
             let entry = self.door.before_mutate(entry).entry();
@@ -125,8 +133,65 @@ impl<'a> Slot<'a> {
             }
         } else if let Some(view) = self.entry() {
             let whole = view.value().with_bytes(|old| [old, bytes].concat());
-            self.set_value(NewValue::from_bytes(&whole));
+            self.set_value(NewValue::changed(&whole));
         }
+    }
+
+    /// Has `change` change a string where it lies, after it was made or grown with zeros to
+    /// `least_len` bytes. Expiry and flags stay; the version becomes another.
+    pub(crate) fn change<R>(
+        &mut self,
+        least_len: usize,
+        change: impl FnOnce(&mut StringMut<'_>) -> R,
+    ) -> R {
+        self.prepare(least_len);
+        let Some((_, entry)) = self.occupant() else {
+            return change(&mut StringMut::Bytes(&mut []));
+        };
+        let entry = self.door.before_mutate(entry).entry();
+        // SAFETY: the slot is borrowed exclusively and nothing else refers to the value.
+        match unsafe { (entry.bytes_mut(), entry.rope_mut()) } {
+            (_, Some(rope)) => {
+                rope.grow(least_len);
+                change(&mut StringMut::Rope(rope))
+            }
+            (bytes, None) => change(&mut StringMut::Bytes(bytes.unwrap_or_default())),
+        }
+    }
+
+    /// Makes a string that can be changed where it lies, and is of `least_len` bytes or a rope.
+    fn prepare(&mut self, least_len: usize) {
+        let Some(view) = self.entry() else {
+            let value = if least_len > CHUNK_BYTES {
+                NewValue::Rope(Rope::zeros(least_len))
+            } else {
+                NewValue::Raw(ZEROS.get(..least_len).unwrap_or_default())
+            };
+            return self.put(value, Attributes::default());
+        };
+        match view.value() {
+            Value::Rope(_) => {
+                if view.cas().is_some() {
+                    self.give_up_version();
+                }
+            }
+            Value::Bytes(bytes) if bytes.len() >= least_len && view.cas().is_none() => {}
+            value if least_len > CHUNK_BYTES => {
+                let mut rope = value.with_bytes(Rope::from_bytes);
+                rope.grow(least_len);
+                self.set_value(NewValue::Rope(rope));
+            }
+            value => {
+                let mut bytes = value.with_bytes(<[u8]>::to_vec);
+                bytes.resize(least_len.max(bytes.len()), 0);
+                self.set_value(NewValue::Raw(&bytes));
+            }
+        }
+    }
+
+    fn give_up_version(&mut self) {
+        let Some((_, entry)) = self.occupant() else { return };
+        self.reshape(Attributes { cas: None, ..entry.attributes() });
     }
 
     /// The number of the entry's version, given to it now if it has none.
@@ -145,7 +210,9 @@ impl<'a> Slot<'a> {
     /// no version yet.
     pub(crate) fn copy(&self) -> Option<(OwnedValue, Attributes)> {
         let (_, entry) = self.occupant()?;
+        let raw = entry.encoding() == Encoding::Raw as u8;
         let value = match self.entry()?.value() {
+            Value::Bytes(bytes) if raw => OwnedValue::Raw(bytes.into()),
             Value::Bytes(bytes) => OwnedValue::Bytes(bytes.into()),
             Value::Int(value) => OwnedValue::Int(value),
             Value::Rope(rope) => OwnedValue::Rope(rope.clone()),

@@ -171,7 +171,7 @@ impl Table {
     ) -> Option<Box<Rope>> {
         let old = old.entry();
         let shape = Shape::new(key.bytes, &value, attributes);
-        if let NewValue::Bytes(bytes) = value
+        if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
             && old.has_shape(&shape)
         {
             old.overwrite(bytes, attributes);

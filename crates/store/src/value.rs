@@ -23,9 +23,12 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Encoding {
+    /// In one piece, as it was stored.
     Bytes = 0,
-    Int = 1,
-    Rope = 2,
+    /// In one piece, and changed since or made by changes: OBJECT ENCODING tells them apart.
+    Raw = 1,
+    Int = 2,
+    Rope = 3,
 }
 
 /// A value as a reader sees it, for as long as the latch is held.
@@ -74,6 +77,7 @@ impl Value<'_> {
 #[derive(Debug)]
 pub(crate) enum NewValue<'a> {
     Bytes(&'a [u8]),
+    Raw(&'a [u8]),
     Int(i64),
     Rope(Rope),
 }
@@ -88,9 +92,18 @@ impl<'a> NewValue<'a> {
         }
     }
 
+    /// The same for a string that comes of a change.
+    pub(crate) fn changed(bytes: &'a [u8]) -> Self {
+        match NewValue::from_bytes(bytes) {
+            NewValue::Bytes(bytes) => NewValue::Raw(bytes),
+            value => value,
+        }
+    }
+
     pub(crate) fn encoding(&self) -> Encoding {
         match self {
             NewValue::Bytes(_) => Encoding::Bytes,
+            NewValue::Raw(_) => Encoding::Raw,
             NewValue::Int(_) => Encoding::Int,
             NewValue::Rope(_) => Encoding::Rope,
         }
@@ -101,6 +114,7 @@ impl<'a> NewValue<'a> {
 #[derive(Debug)]
 pub(crate) enum OwnedValue {
     Bytes(Box<[u8]>),
+    Raw(Box<[u8]>),
     Int(i64),
     Rope(Rope),
 }
@@ -109,6 +123,7 @@ impl OwnedValue {
     pub(crate) fn as_new(&self) -> NewValue<'_> {
         match self {
             OwnedValue::Bytes(bytes) => NewValue::Bytes(bytes),
+            OwnedValue::Raw(bytes) => NewValue::Raw(bytes),
             OwnedValue::Int(value) => NewValue::Int(*value),
             OwnedValue::Rope(rope) => NewValue::Rope(rope.clone()),
         }

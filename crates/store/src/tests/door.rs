@@ -34,6 +34,12 @@ const PATHS: &[Path] = &[
     ("prepend", |db, key| {
         let _ = db.extend(key, b"+", End::Front, Condition::Always, usize::MAX);
     }),
+    ("set range", |db, key| {
+        let _ = db.set_range(key, 1, b"+", usize::MAX);
+    }),
+    ("set range behind the end", |db, key| {
+        let _ = db.set_range(key, 300_000, b"+", usize::MAX);
+    }),
     ("delete", |db, key| {
         let _ = db.delete(key);
     }),

@@ -13,6 +13,7 @@ enum Action {
     Delete { key: u16 },
     Append { key: u16, len: usize },
     Prepend { key: u16, len: usize },
+    SetRange { key: u16, offset: usize, len: usize },
     Increment { key: u16, amount: i64 },
     Expire { key: u16, ttl_ms: u64 },
     Persist { key: u16 },
@@ -54,6 +55,8 @@ fn action(keys: u16) -> impl Strategy<Value = Action> {
             .prop_map(|(key, len, ttl_ms, flags)| Action::Set { key, len, ttl_ms, flags }),
         20 => key.clone().prop_map(|key| Action::Delete { key }),
         4 => (key.clone(), len.clone()).prop_map(|(key, len)| Action::Append { key, len }),
+        4 => (key.clone(), len.clone(), len.clone())
+            .prop_map(|(key, offset, len)| Action::SetRange { key, offset, len }),
         2 => (key.clone(), len).prop_map(|(key, len)| Action::Prepend { key, len }),
         6 => (key.clone(), any::<i32>())
             .prop_map(|(key, amount)| Action::Increment { key, amount: i64::from(amount) }),
@@ -83,6 +86,17 @@ fn apply(fixture: &Fixture, model: &mut Model, action: &Action) {
         }
         Action::Append { key, len } => extend(fixture, model, key, len, End::Back),
         Action::Prepend { key, len } => extend(fixture, model, key, len, End::Front),
+        Action::SetRange { key, offset, len } => {
+            let (key, bytes) = (key_of(key), vec![b'r'; len]);
+            let old = model.live(&key).map_or(0, |(value, _)| value.len());
+            let end = if len == 0 { old } else { old.max(offset + len) };
+            assert_eq!(db.set_range(db.key(&key), offset, &bytes, usize::MAX), Ok(end));
+            if len > 0 {
+                let value = &mut model.entries.entry(key).or_default().0;
+                value.resize(end, 0);
+                value[offset..offset + len].copy_from_slice(&bytes);
+            }
+        }
         Action::Increment { key, amount } => {
             let key = key_of(key);
             let old = model.live(&key).map(|(value, _)| crate::parse_i64(value));

@@ -60,6 +60,19 @@ impl Database<'_> {
         self.read(key, |entry| entry.map(|entry| entry.kind()))
     }
 
+    /// For how long a key has not been used, in milliseconds and to within 128 of them; means
+    /// something where the policy looks at the time of uses.
+    #[must_use]
+    pub fn idle_ms(&self, key: Key<'_>) -> Option<u64> {
+        self.read(key, |entry| entry.map(|entry| self.access.idle_ms(entry.access())))
+    }
+
+    /// The logarithmic counter of a key's uses; means something where the policy counts uses.
+    #[must_use]
+    pub fn frequency(&self, key: Key<'_>) -> Option<u32> {
+        self.read(key, |entry| entry.map(|entry| self.access.frequency(entry.access())))
+    }
+
     /// When a key expires: `None` if there is no such key, `Some(None)` if never.
     #[must_use]
     pub fn expire_at_ms(&self, key: Key<'_>) -> Option<Option<u64>> {

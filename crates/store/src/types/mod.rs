@@ -4,9 +4,11 @@
 //! it returns. What a caller passes to look at an entry runs under the latch: it copies or shares
 //! what it wants and does nothing slow.
 
+pub mod bitmap;
 pub mod counter;
 pub mod key;
 pub mod relocation;
+pub mod snapshot;
 pub mod string;
 
 /// Why an operation changed nothing.

@@ -4,6 +4,7 @@ use super::Refusal;
 use crate::database::Database;
 use crate::entry::EntryView;
 use crate::key::Key;
+use crate::rope::Patch;
 use crate::slot::Slot;
 use crate::value::{Attributes, NewValue};
 
@@ -233,6 +234,33 @@ impl Database<'_> {
         })
     }
 
+    /// Overwrites a part of a string, which is made or grown with zeros where it is too short; its
+    /// length afterwards. No bytes change nothing.
+    ///
+    /// # Errors
+    /// [`Refusal::TooLong`] beyond `limit_bytes`.
+    pub fn set_range(
+        &self,
+        key: Key<'_>,
+        offset: usize,
+        bytes: &[u8],
+        limit_bytes: usize,
+    ) -> Result<usize, Refusal> {
+        if bytes.is_empty() {
+            return Ok(self.len(key));
+        }
+        if offset.checked_add(bytes.len()).is_none_or(|end| end > limit_bytes) {
+            return Err(Refusal::TooLong);
+        }
+        let patch = Patch::new(offset, bytes);
+        Ok(self.write(key, |slot| {
+            slot.change(patch.end(), |string| {
+                string.write(&patch);
+                string.len()
+            })
+        }))
+    }
+
     /// Length of a string in bytes; 0 where there is none.
     #[must_use]
     pub fn len(&self, key: Key<'_>) -> usize {
@@ -277,5 +305,5 @@ impl Condition {
 fn prepend(slot: &mut Slot<'_>, bytes: &[u8]) {
     let Some(entry) = slot.entry() else { return };
     let whole = entry.value().with_bytes(|old| [bytes, old].concat());
-    slot.set_value(NewValue::from_bytes(&whole));
+    slot.set_value(NewValue::changed(&whole));
 }

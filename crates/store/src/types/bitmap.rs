@@ -1,0 +1,195 @@
+//! Strings as arrays of bits, the first being the highest of the first byte; and as arrays of
+//! integers of any width (BITFIELD).
+
+use crate::database::Database;
+use crate::key::Key;
+use crate::rope::{Patch, Rope, StringMut};
+use crate::value::Value;
+
+/// An integer within a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Whether it is signed, in two's complement.
+    pub signed: bool,
+    /// Its width: 1 to 64, or 63 if it is not signed.
+    pub bits: u32,
+    /// The number of its first and highest bit.
+    pub offset: usize,
+}
+
+/// What happens to a number that does not fit in its field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overflow {
+    /// Its low bits are kept.
+    #[default]
+    Wrap,
+    /// The nearest number that fits is taken.
+    Saturate,
+    /// The field stays as it is.
+    Fail,
+}
+
+/// What is done with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing: it is read.
+    None,
+    /// It gets this value, and the old one is returned.
+    Set(i64, Overflow),
+    /// This is added to it, and the sum is returned.
+    Add(i64, Overflow),
+}
+
+impl Field {
+    /// How long a string must be to hold it, in bytes.
+    #[must_use]
+    pub fn end_byte(&self) -> usize {
+        (self.offset + self.bits as usize).div_ceil(8)
+    }
+
+    /// How far its last bit is from the end of its last byte.
+    fn shift(&self) -> usize {
+        self.end_byte() * 8 - self.offset - self.bits as usize
+    }
+
+    fn mask(&self) -> u128 {
+        (1 << self.bits) - 1
+    }
+
+    /// The bytes that it touches, as one number.
+    fn window(&self, byte: impl Fn(usize) -> u8) -> u128 {
+        let bytes = self.offset / 8..self.end_byte();
+        bytes.fold(0, |window, at| window << 8 | u128::from(byte(at)))
+    }
+
+    fn read(&self, byte: impl Fn(usize) -> u8) -> i64 {
+        let value = self.window(byte) >> self.shift() & self.mask();
+        let is_negative = self.signed && value >> (self.bits - 1) == 1;
+        // Truncation is how two's complement is read.
+        (if is_negative { value | !self.mask() } else { value }) as i64
+    }
+
+    fn write(&self, string: &mut StringMut<'_>, value: i64) {
+        let window = self.window(|at| string.byte(at)) & !(self.mask() << self.shift());
+        let window = window | (value as u128 & self.mask()) << self.shift();
+        let bytes = window.to_be_bytes();
+        let len = self.end_byte() - self.offset / 8;
+        let bytes = bytes.get(bytes.len() - len..).unwrap_or_default();
+        string.write(&Patch::new(self.offset / 8, bytes));
+    }
+
+    /// What a number becomes in this field; `None` if it does not fit and must.
+    fn fit(&self, value: i128, overflow: Overflow) -> Option<i64> {
+        let magnitude_bits = self.bits - u32::from(self.signed);
+        let most = (1_i128 << magnitude_bits) - 1;
+        let least = if self.signed { -most - 1 } else { 0 };
+        if (least..=most).contains(&value) {
+            return i64::try_from(value).ok();
+        }
+        match overflow {
+            Overflow::Fail => None,
+            Overflow::Saturate => i64::try_from(value.clamp(least, most)).ok(),
+            Overflow::Wrap => {
+                let low = value as u128 & self.mask();
+                let is_negative = self.signed && low >> (self.bits - 1) == 1;
+                Some((if is_negative { low | !self.mask() } else { low }) as i64)
+            }
+        }
+    }
+
+    /// Does what is to be done, in a string that is long enough unless the field is only read.
+    /// Returns the number to answer, `None` if one did not fit and had to.
+    fn apply(&self, string: &mut StringMut<'_>, change: Change) -> Option<i64> {
+        let old = self.read(|at| string.byte(at));
+        match change {
+            Change::None => Some(old),
+            Change::Set(value, overflow) => {
+                // A negative number is a huge one where there is no sign.
+                let value = if self.signed { value.into() } else { (value as u64).into() };
+                self.write(string, self.fit(value, overflow)?);
+                Some(old)
+            }
+            Change::Add(amount, overflow) => {
+                let sum = self.fit(i128::from(old) + i128::from(amount), overflow)?;
+                self.write(string, sum);
+                Some(sum)
+            }
+        }
+    }
+}
+
+impl Database<'_> {
+    /// The bit at `offset`; `false` behind the end and where there is no string.
+    #[must_use]
+    pub fn bit(&self, key: Key<'_>, offset: usize) -> bool {
+        let byte = self.get(key, |entry| match entry.map(|entry| entry.value()) {
+            None => 0,
+            Some(Value::Rope(rope)) => rope.byte(offset / 8),
+            Some(value) => value.with_bytes(|bytes| bytes.get(offset / 8).copied().unwrap_or(0)),
+        });
+        byte >> (7 - offset % 8) & 1 == 1
+    }
+
+    /// Sets the bit at `offset`, in a string that is made or grown with zeros where it is too
+    /// short; what it was before.
+    pub fn set_bit(&self, key: Key<'_>, offset: usize, value: bool) -> bool {
+        let field = Field { signed: false, bits: 1, offset };
+        let change = Change::Set(i64::from(value), Overflow::Wrap);
+        let old = self
+            .write(key, |slot| slot.change(field.end_byte(), |string| field.apply(string, change)));
+        old == Some(1)
+    }
+
+    /// Reads fields of a string, which may be behind its end.
+    pub fn read_fields(&self, key: Key<'_>, fields: &[Field], mut answer: impl FnMut(i64)) {
+        self.get(key, |entry| {
+            let value = entry.map(|entry| entry.value());
+            let rope = match value {
+                Some(Value::Rope(rope)) => Some(rope),
+                _ => None,
+            };
+            value.filter(|_| rope.is_none()).unwrap_or(Value::Bytes(b"")).with_bytes(|bytes| {
+                for field in fields {
+                    answer(field.read(|at| match rope {
+                        Some(rope) => rope.byte(at),
+                        None => bytes.get(at).copied().unwrap_or(0),
+                    }));
+                }
+            });
+        });
+    }
+
+    /// Changes fields of a string one after the other, all at one moment. The string is made or
+    /// grown first, so that each has room. `answer` gets the numbers to answer, `None` for one
+    /// that did not fit and had to.
+    pub fn change_fields(
+        &self,
+        key: Key<'_>,
+        changes: &[(Field, Change)],
+        mut answer: impl FnMut(Option<i64>),
+    ) {
+        self.write(key, |slot| {
+            slot.change(end_byte(changes), |string| {
+                changes.iter().for_each(|(field, change)| answer(field.apply(string, *change)));
+            });
+        });
+    }
+}
+
+/// Does the same to a string that is nobody else's. All of `changes` that are to come count for
+/// its length.
+pub fn change_fields_of(
+    rope: &mut Rope,
+    changes: &[(Field, Change)],
+    mut answer: impl FnMut(Option<i64>),
+) {
+    rope.grow(end_byte(changes));
+    let mut string = StringMut::Rope(rope);
+    changes.iter().for_each(|(field, change)| answer(field.apply(&mut string, *change)));
+}
+
+/// How long a string must be to be changed so.
+fn end_byte(changes: &[(Field, Change)]) -> usize {
+    let written = changes.iter().filter(|(_, change)| *change != Change::None);
+    written.map(|(field, _)| field.end_byte()).max().unwrap_or(0)
+}
