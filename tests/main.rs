@@ -13,6 +13,7 @@ mod memcached;
 mod one_keyspace;
 mod peers;
 mod process;
+mod protection;
 mod relocation;
 mod robustness;
 mod rows;

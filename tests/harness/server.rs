@@ -71,9 +71,17 @@ impl Server {
     ///
     /// # Errors
     /// Says why it did not start, with its log.
-    pub fn start_redis(mut command: Command) -> Result<Self, String> {
+    pub fn start_redis(command: Command) -> Result<Self, String> {
+        Self::start_redis_bound(command, "127.0.0.1")
+    }
+
+    /// The same, on these addresses, of which 127.0.0.1 is one.
+    ///
+    /// # Errors
+    /// Says why it did not start, with its log.
+    pub fn start_redis_bound(mut command: Command, bind: &str) -> Result<Self, String> {
         let address = free_address()?;
-        command.args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--port", &address.port().to_string(), "--bind", bind]);
         command.args(["--save", "", "--appendonly", "no"]);
         let mut server = Self::start_on(address, command)?;
         server.resp = Some(address);

@@ -1,5 +1,6 @@
 //! Connections: greeting, login, choice of a database, farewell.
 
+use crate::admission::{self, log_in};
 use crate::arguments::{Rest, integer, is};
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, REDIS_VERSION, client};
 use nagi_proto::Args;
@@ -104,6 +105,7 @@ fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.client.select(0);
     cx.client.speak(Version::Two);
     cx.client.info.rename(String::new());
+    cx.client.restrictions = admission::restrictions(cx.server.config());
     cx.reply.set_version(Version::Two);
     cx.reply.simple("RESET");
     Ok(())
@@ -124,16 +126,12 @@ pub(crate) static RESET: Command = Command {
 };
 
 fn auth<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    match args.len() {
-        2 => {
-            return Err(Error::fixed(
-                "ERR AUTH <password> called without any password configured for the default \
-                 user. Are you sure your configuration is correct?",
-            ));
-        }
-        3 => log_in(args.at(1))?,
+    let (user, password) = match args.len() {
+        2 => (None, args.at(1)),
+        3 => (Some(args.at(1)), args.at(2)),
         _ => return Err(Error::SYNTAX),
-    }
+    };
+    log_in(cx.client, cx.server.config(), user, password)?;
     cx.reply.ok();
     Ok(())
 }
@@ -147,19 +145,10 @@ pub(crate) static AUTH: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "1.0.0",
-    summary: "Logs a user in; the one that there is, default, takes any password",
+    summary: "Logs a user in; there is one, default, whose password is requirepass",
     subcommands: &[],
     run: auth,
 };
-
-/// Whether there is such a user. The only one is called `default` and has no password, which in
-/// Redis means that any will do.
-fn log_in(user: &[u8]) -> Result<(), Error> {
-    if user == b"default" {
-        return Ok(());
-    }
-    Err(Error::fixed("WRONGPASS invalid username-password pair or user is disabled."))
-}
 
 fn hello<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut rest = Rest::from(args, 1);
@@ -172,18 +161,25 @@ fn hello<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Err(Error::fixed("ERR Protocol version is not an integer or out of range"));
         }
     };
-    let (mut user, mut name) = (None, None);
+    let (mut login, mut name) = (None, None);
     while let Some(option) = rest.next() {
-        match rest.next() {
-            Some(word) if is(option, "AUTH") && rest.next().is_some() => user = Some(word),
-            Some(word) if is(option, "SETNAME") => name = Some(client::name(word)?),
+        let word = rest.next();
+        let password = if is(option, "AUTH") { rest.next() } else { None };
+        match (word, password) {
+            (Some(user), Some(password)) => login = Some((user, password)),
+            (Some(word), None) if is(option, "SETNAME") => name = Some(client::name(word)?),
             _ => {
                 let option = String::from_utf8_lossy(option);
                 return Err(Error::new(format!("ERR Syntax error in HELLO option '{option}'")));
             }
         }
     }
-    user.map_or(Ok(()), log_in)?;
+    if let Some((user, password)) = login {
+        log_in(cx.client, cx.server.config(), Some(user), password)?;
+    }
+    if admission::must_log_in(cx.client, cx.server.config()) {
+        return Err(NOT_LOGGED_IN);
+    }
     if let Some(name) = name {
         cx.client.info.rename(name);
     }
@@ -192,6 +188,12 @@ fn hello<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     describe(cx);
     Ok(())
 }
+
+const NOT_LOGGED_IN: Error = Error::fixed(
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+     <proto> AUTH <user> <pass> option can be used to authenticate the client and select the \
+     RESP protocol version at the same time",
+);
 
 /// Tells a client what it has connected to. It is called redis because clients that look at the
 /// name want to know whose commands it understands.

@@ -2,7 +2,7 @@
 
 use crate::arguments::is;
 use crate::table::{self, Entry};
-use crate::{Context, Error, Flags};
+use crate::{Context, Error, Flags, admission};
 use nagi_proto::Args;
 use std::sync::atomic::Ordering;
 
@@ -36,6 +36,11 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Entry, Error> {
 /// next request.
 #[inline]
 pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
+    if !cx.client.restrictions.is_empty()
+        && let Err(error) = admission::check(cx, entry)
+    {
+        return refuse(cx, &error);
+    }
     cx.tally.count_call(entry.index);
     let number = u32::try_from(entry.index + 1).unwrap_or(0);
     cx.client.info.last_command.store(number, Ordering::Relaxed);

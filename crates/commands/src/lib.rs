@@ -4,6 +4,7 @@
 //! protocol its client speaks: memcached's verbs have rows and handlers of their own over the same
 //! calls. What a handler needs of the process around it stands in the trait [`Server`].
 
+pub mod admission;
 mod arguments;
 mod client;
 mod command;

@@ -1,5 +1,6 @@
 //! A client as handlers see it, and as other clients see it in CLIENT LIST.
 
+use crate::admission::Restrictions;
 use nagi_proto::resp::Version;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,8 @@ pub struct Client {
     pub version: Version,
     /// Whether the connection is to be closed once its replies are sent.
     pub closing: bool,
+    /// Why it may not run any command that it likes.
+    pub restrictions: Restrictions,
     /// What other clients may see.
     pub info: Arc<ClientInfo>,
 }
@@ -21,7 +24,13 @@ impl Client {
     /// A client that has just connected.
     #[must_use]
     pub fn new(info: Arc<ClientInfo>) -> Self {
-        Client { database: 0, version: Version::Two, closing: false, info }
+        Client {
+            database: 0,
+            version: Version::Two,
+            closing: false,
+            restrictions: Restrictions::empty(),
+            info,
+        }
     }
 
     /// Chooses the database of further requests, which must exist.

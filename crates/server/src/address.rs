@@ -4,6 +4,13 @@ use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
+/// Whether a client is on this machine.
+pub(crate) fn is_local(socket: &OwnedFd) -> bool {
+    let peer = getpeername(socket).ok().flatten().map(SocketAddr::try_from);
+    // What is no address of a network is a socket in the file system.
+    !matches!(peer, Some(Ok(address)) if !address.ip().to_canonical().is_loopback())
+}
+
 /// Where a client is.
 pub(crate) fn peer(socket: &OwnedFd) -> String {
     match getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok())

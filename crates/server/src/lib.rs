@@ -11,6 +11,7 @@ mod input;
 mod listener;
 mod open;
 mod outgoing;
+mod refusal;
 mod registry;
 mod resp;
 mod server;

@@ -40,6 +40,15 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// Whether only clients of this machine can connect to it.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match &self.address {
+            Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Address::Unix(_) => true,
+        }
+    }
+
     /// Its port, unless it is a path.
     #[must_use]
     pub fn port(&self) -> Option<u16> {

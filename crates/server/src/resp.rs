@@ -4,7 +4,7 @@
 use crate::session::{BATCH, Batch, Next, Surroundings};
 use arrayvec::ArrayVec;
 use nagi_commands::table::Entry;
-use nagi_commands::{Client, Error, Server as _, dispatch};
+use nagi_commands::{Client, Error, Server as _, admission, dispatch};
 use nagi_proto::resp::{Limits, Parser, ProtocolError};
 use nagi_proto::{Args, Output};
 use nagi_store::Key;
@@ -37,7 +37,8 @@ pub(crate) fn batch(
     out: &mut Output,
 ) -> Batch {
     let mut places = ArrayVec::new();
-    let (consumed, parsed) = parse(parser, input, around, &mut places);
+    let stranger = admission::must_log_in(client, around.shared.config());
+    let (consumed, parsed) = parse(parser, input, stranger, around, &mut places);
     let around = &*around;
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, around, client.database, &mut requests);
@@ -79,18 +80,20 @@ pub(crate) fn batch(
 fn parse(
     parser: &mut Parser,
     input: &mut [u8],
+    stranger: bool,
     around: &mut Surroundings<'_>,
     places: &mut ArrayVec<Place, BATCH>,
 ) -> (usize, Result<Next, ProtocolError>) {
     let config = around.shared.config();
-    let limits = Limits { bulk_bytes: config.proto_max_bulk_len.bytes(), authenticated: true };
+    let limits = Limits { bulk_bytes: config.proto_max_bulk_len.bytes(), authenticated: !stranger };
     let mut at = 0;
     while !places.is_full() {
         let spans_before = around.spans.len();
         let rest = input.get_mut(at..).unwrap_or_default();
         // Escapes of an inline command are resolved where they stand, so it cannot be parsed again
         // behind a job: it starts a batch of its own.
-        if at > 0 && rest.first().is_some_and(|&kind| kind != b'*') {
+        // So does what follows a request that may be a login.
+        if at > 0 && (stranger || rest.first().is_some_and(|&kind| kind != b'*')) {
             return (at, Ok(Next::Batch));
         }
         match parser.parse(rest, &limits, around.spans) {

@@ -7,7 +7,7 @@ use crate::registry::Registry;
 use crate::session::Protocol;
 use crate::waker::Waker;
 use crate::worker;
-use nagi_commands::{ClientInfo, Config, Process, Server, Statistics};
+use nagi_commands::{ClientInfo, Config, Process, Server, Statistics, admission};
 use nagi_store::{Clock, Policy, Store};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -134,6 +134,7 @@ pub fn start(options: Options) -> Result<Running, StartError> {
         return Err(StartError::NoAddress);
     }
     let shared = Arc::new(Shared::new(options, listeners)?);
+    shared.tell_of_protection();
     let mut running = Running { shared, threads: Vec::new() };
     match running.spawn_all() {
         Ok(()) => Ok(running),
@@ -280,6 +281,36 @@ impl Shared {
         Epoll::new(Arc::clone(&self.listeners), &post.waker)
     }
 
+    /// Tells whoever starts the server who will get in, where that is not who may connect.
+    fn tell_of_protection(&self) {
+        let endpoints = || self.listeners.iter().map(Listener::endpoint);
+        if admission::is_password_required(&self.config) {
+            if endpoints().any(|endpoint| endpoint.protocol == Protocol::Memcached) {
+                tracing::info!(
+                    "memcached clients must log in as well: by a set of any key with the value \
+                     \"default PASSWORD\""
+                );
+            }
+        } else if endpoints().any(|endpoint| !endpoint.is_local()) {
+            match self.is_unprotected() {
+                true => tracing::info!(
+                    "clients of other machines are refused, since there is no password \
+                     (--requirepass PASSWORD, or --protected-mode no)"
+                ),
+                false => tracing::warn!(
+                    "there is no password and protected-mode is off: whoever can connect can \
+                     read and change everything"
+                ),
+            }
+        }
+    }
+
+    /// Whether nothing but its address would keep a client from the data.
+    pub(crate) fn is_unprotected(&self) -> bool {
+        let config = &self.config;
+        config.protected_mode.get() != 0 && !admission::is_password_required(config)
+    }
+
     /// Leaves something for a worker to do.
     pub(crate) fn post(&self, worker: usize, mail: Mail) {
         let Some(post) = self.posts.get(worker) else { return };
@@ -375,18 +406,6 @@ impl Server for Shared {
             housekeeper.unpark();
         }
     }
-}
-
-/// Tells a client that there are too many, in its protocol's words. It is told once, and without
-/// waiting for room.
-pub(crate) fn refuse(socket: &OwnedFd, protocol: Protocol) {
-    let words: &[u8] = match protocol {
-        Protocol::Resp => b"-ERR max number of clients reached\r\n",
-        Protocol::Memcached => b"ERROR Too many open connections\r\n",
-    };
-    let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
-    // Its loss costs the client the reason, no more.
-    let _ = rustix::net::send(socket, words, flags);
 }
 
 /// Random bytes from the kernel.

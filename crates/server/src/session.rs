@@ -3,7 +3,9 @@
 use crate::input::Input;
 use crate::server::Shared;
 use crate::{resp, text};
-use nagi_commands::{Client, ClientInfo, Context, Job, Server as _, Tally, dispatch};
+use nagi_commands::{
+    Client, ClientInfo, Config, Context, Job, Server as _, Tally, admission, dispatch,
+};
 use nagi_proto::{Output, Span};
 use nagi_store::{Counters, Key};
 use std::sync::Arc;
@@ -122,12 +124,19 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(info: Arc<ClientInfo>, protocol: Protocol) -> Self {
+    pub(crate) fn new(info: Arc<ClientInfo>, protocol: Protocol, config: &Config) -> Self {
         let dialect = match protocol {
             Protocol::Resp => Dialect::Resp(nagi_proto::resp::Parser::default()),
             Protocol::Memcached => Dialect::Memcached(nagi_proto::memcached::Parser::default()),
         };
-        Session { client: Client::new(info), dialect, input: Input::default(), job: None }
+        let mut client = Client::new(info);
+        client.restrictions = admission::restrictions(config);
+        Session { client, dialect, input: Input::default(), job: None }
+    }
+
+    /// Whether the client has to give a password before anything else.
+    pub(crate) fn must_log_in(&self, config: &Config) -> bool {
+        admission::must_log_in(&self.client, config)
     }
 
     pub(crate) fn info(&self) -> &ClientInfo {
@@ -243,9 +252,10 @@ mod tests {
 
     impl Talk {
         fn new(protocol: Protocol) -> Self {
+            let shared = Shared::new(Options::default(), Vec::new()).unwrap();
             Talk {
-                shared: Shared::new(Options::default(), Vec::new()).unwrap(),
-                session: Session::new(Arc::default(), protocol),
+                session: Session::new(Arc::default(), protocol, shared.config()),
+                shared,
                 spans: Vec::new(),
                 slices: 0,
             }

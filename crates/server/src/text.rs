@@ -3,10 +3,13 @@
 use crate::session::{BATCH, Batch, Next, Surroundings};
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Context, Error, Verb};
-use nagi_commands::{Client, Server as _};
+use nagi_commands::{Client, Server as _, admission};
 use nagi_proto::memcached::{Limits, Parser, Step, Writer};
 use nagi_proto::{Args, Output};
 use nagi_store::Key;
+
+/// Longest data block of a client that has not logged in: a user and a password.
+const LOGIN_BYTES: usize = 1024;
 
 /// What the parser found, and where its arguments stop in the batch's spans.
 #[derive(Clone, Copy)]
@@ -54,7 +57,8 @@ pub(crate) fn batch(
     out: &mut Output,
 ) -> Batch {
     let mut places = ArrayVec::new();
-    let (consumed, next) = parse(parser, input, around, &mut places);
+    let stranger = admission::must_log_in(client, around.shared.config());
+    let (consumed, next) = parse(parser, input, stranger, around, &mut places);
     let around = &*around;
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, around, &mut requests);
@@ -77,12 +81,17 @@ pub(crate) fn batch(
 fn parse(
     parser: &mut Parser,
     input: &[u8],
+    stranger: bool,
     around: &mut Surroundings<'_>,
     places: &mut ArrayVec<Place, BATCH>,
 ) -> (usize, Next) {
-    let limits = Limits { item_bytes: around.shared.config().memcached_item_limit.bytes() };
+    let item_bytes = around.shared.config().memcached_item_limit.bytes();
+    let limits = Limits { item_bytes: if stranger { LOGIN_BYTES } else { item_bytes } };
     let mut at = 0;
     while !places.is_full() {
+        if stranger && at > 0 {
+            return (at, Next::Batch);
+        }
         let rest = input.get(at..).unwrap_or_default();
         let (taken, found) = match parser.parse(rest, &limits, around.spans) {
             Step::Incomplete => return (at, Next::Bytes),
@@ -144,12 +153,13 @@ fn run(request: &Request<'_>, client: &mut Client, around: &Surroundings<'_>, ou
         reply: Writer::new(out, quiet),
         prefetched: request.key,
     };
+    let stranger = admission::must_log_in(cx.client, cx.server.config());
     match request.work {
         Work::Run { verb, .. } => memcached::run(verb, &mut cx, request.args),
         Work::Refuse { error, .. } => memcached::refuse(&mut cx, error),
         Work::Reject { reply, close } => {
             // What the client wanted to replace is no longer what it wants to be there.
-            if let Some(key) = request.key {
+            if let Some(key) = request.key.filter(|_| !stranger) {
                 db.delete(key);
             }
             if !reply.is_empty() {

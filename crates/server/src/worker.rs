@@ -1,9 +1,10 @@
 //! A worker: one thread, an event loop, and the sessions that it owns for as long as they live.
 
+use crate::address;
 use crate::driver::{Driver, Sink, Token};
+use crate::refusal::{Refusal, refuse};
 use crate::server::{Mail, Shared};
 use crate::session::{Protocol, Session, Standing, Surroundings};
-use crate::{address, server};
 use nagi_commands::{ClientInfo, Server as _, Tally};
 use nagi_proto::{Output, Span};
 use nagi_store::{Counters, Expirer, Scope};
@@ -34,6 +35,9 @@ pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) 
 /// more: a quarter of its time at most.
 const EXPIRY_SLICE: Duration = Duration::from_micros(500);
 const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
+
+/// Replies that a client leaves unread which has not logged in, before it is read from no more.
+const STRANGERS_UNSENT_BYTES: usize = 1024;
 
 /// The sessions of one worker, and what they share.
 struct Sessions {
@@ -150,6 +154,11 @@ impl Sessions {
         if !self.taking {
             return self.shared.registry.release(self.worker);
         }
+        if self.shared.is_unprotected() && !address::is_local(&socket) {
+            self.tally.refused_connections.add(1);
+            refuse(&socket, protocol, Refusal::Unprotected);
+            return self.shared.registry.release(self.worker);
+        }
         let now_ms = self.shared.store.now_ms();
         let info = Arc::new(ClientInfo {
             id: self.shared.registry.next_id(),
@@ -170,7 +179,7 @@ impl Sessions {
         };
         self.tally.connections.add(1);
         self.shared.registry.add(&info);
-        let session = Session::new(info, protocol);
+        let session = Session::new(info, protocol, self.shared.config());
         let seat = Some(Seat { token, session, waits: Waits::Bytes, ended: false });
         let index = token.index as usize;
         if self.seats.len() <= index {
@@ -220,8 +229,10 @@ impl Sessions {
     /// Sees to what a session needs next.
     fn settle(&mut self, driver: &mut impl Driver, token: Token, standing: Standing) {
         let unsent = driver.unsent_bytes(token);
-        let most = self.shared.unsent_limit;
-        let Some(seat) = self.seat_of(token) else { return };
+        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
+        let stranger = seat.session.must_log_in(self.shared.config());
+        let most = if stranger { STRANGERS_UNSENT_BYTES } else { self.shared.unsent_limit };
         let shown = &seat.session.info().output_bytes;
         if shown.load(Ordering::Relaxed) != unsent {
             shown.store(unsent, Ordering::Relaxed);
@@ -276,7 +287,7 @@ impl<D: Driver> Sink<D> for Sessions {
             Some(worker) => self.shared.post(worker, Mail::Arrival { socket, protocol }),
             None => {
                 self.tally.refused_connections.add(1);
-                server::refuse(&socket, protocol);
+                refuse(&socket, protocol, Refusal::TooMany);
             }
         }
     }

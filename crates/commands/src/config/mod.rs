@@ -91,7 +91,9 @@ pub struct Config {
     pub memcached_item_limit: Number,
     pub memcached_port: Number,
     pub port: Number,
+    pub protected_mode: Number,
     pub proto_max_bulk_len: Number,
+    pub requirepass: Text,
     pub tcp_backlog: Number,
     pub tcp_keepalive_s: Number,
     pub timeout_s: Number,
@@ -112,6 +114,9 @@ static POLICIES: [&str; Policy::ALL.len()] = {
     }
     names
 };
+
+/// The values of a switch, off and on.
+static NO_OR_YES: [&str; 2] = ["no", "yes"];
 
 /// Every setting.
 pub static SETTINGS: &[Setting] = &[
@@ -180,11 +185,25 @@ pub static SETTINGS: &[Setting] = &[
         summary: "Port for Redis clients; 0 for none",
     },
     Setting {
+        name: "protected-mode",
+        kind: Kind::Choice(|config| &config.protected_mode, &NO_OR_YES),
+        default: "yes",
+        changeable: true,
+        summary: "Whether clients of other machines are refused while there is no requirepass",
+    },
+    Setting {
         name: "proto-max-bulk-len",
         kind: Kind::Memory(|config| &config.proto_max_bulk_len, (1 << 20)..=i64::MAX as u64),
         default: "512mb",
         changeable: true,
         summary: "Longest argument and longest string",
+    },
+    Setting {
+        name: "requirepass",
+        kind: Kind::Text(|config| &config.requirepass),
+        default: "",
+        changeable: true,
+        summary: "Password that clients have to give before anything else; none if it is empty",
     },
     Setting {
         name: "tcp-backlog",
@@ -235,7 +254,9 @@ impl Default for Config {
             memcached_item_limit: Number::default(),
             memcached_port: Number::default(),
             port: Number::default(),
+            protected_mode: Number::default(),
             proto_max_bulk_len: Number::default(),
+            requirepass: Text::default(),
             tcp_backlog: Number::default(),
             tcp_keepalive_s: Number::default(),
             timeout_s: Number::default(),

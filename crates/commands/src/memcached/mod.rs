@@ -10,6 +10,8 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
+use crate::admission::{self, Restrictions};
+use crate::arguments::is;
 use crate::{Client, Keys, Server, table};
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
@@ -71,6 +73,11 @@ pub struct Error(pub &'static str);
 impl Error {
     const UNKNOWN: Error = Error("ERROR");
     const BAD_LINE: Error = Error("CLIENT_ERROR bad command line format");
+    const NOT_LOGGED_IN: Error = Error("CLIENT_ERROR unauthenticated");
+    const WRONG_LOGIN: Error = Error("CLIENT_ERROR authentication failure");
+    /// What a browser sends whose page talks to a local port behind its user's back: no reply
+    /// is worth giving.
+    const FROM_A_BROWSER: Error = Error("");
     const OUT_OF_MEMORY: Error = Error("SERVER_ERROR out of memory storing object");
     const EXPTIME: Error = Error("CLIENT_ERROR invalid exptime argument");
 }
@@ -112,7 +119,8 @@ pub static VERBS: &[&Verb] = &[
 #[inline]
 pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
     let name = args.get(0).ok_or(Error::UNKNOWN)?;
-    let verb = VERBS.iter().find(|verb| verb.name.as_bytes() == name).ok_or(Error::UNKNOWN)?;
+    let verb = VERBS.iter().find(|verb| verb.name.as_bytes() == name);
+    let verb = verb.ok_or_else(|| unknown(name))?;
     if args.len() < verb.words {
         return Err(Error::BAD_LINE);
     }
@@ -122,9 +130,18 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
     Ok(verb)
 }
 
+#[cold]
+fn unknown(name: &[u8]) -> Error {
+    let from_a_browser = is(name, "POST") || is(name, "Host:");
+    if from_a_browser { Error::FROM_A_BROWSER } else { Error::UNKNOWN }
+}
+
 /// Runs what [`resolve`] found and writes the reply.
 #[inline]
 pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
+    if must_log_in(cx) {
+        return log_in(verb, cx, args);
+    }
     cx.tally.verbs.calls.add(1);
     let place = VERBS.iter().position(|row| std::ptr::eq(*row, verb)).unwrap_or(0);
     let number = u32::try_from(table::entries().len() + place + 1).unwrap_or(0);
@@ -132,6 +149,30 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     if let Err(error) = (verb.run)(cx, args) {
         refuse(cx, error);
     }
+}
+
+/// Whether the client has to give a password before anything else.
+#[inline]
+fn must_log_in(cx: &Context<'_>) -> bool {
+    !cx.client.restrictions.is_empty() && admission::must_log_in(cx.client, cx.server.config())
+}
+
+/// Takes what a client says that has not logged in: a `set` of any key, whose data block is a
+/// user and a password (memcached's doc/protocol.txt, "Authentication").
+#[cold]
+fn log_in<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
+    if !std::ptr::eq(verb, &raw const storage::SET) {
+        return refuse(cx, Error::NOT_LOGGED_IN);
+    }
+    let mut words = args.at(5).splitn(2, |byte| *byte == b' ');
+    let (user, password) = (words.next().unwrap_or_default(), words.next());
+    let config = cx.server.config();
+    if !password.is_some_and(|password| admission::is_login(config, user, password)) {
+        cx.reply.line(Error::WRONG_LOGIN.0);
+        return;
+    }
+    cx.client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
+    cx.reply.line("STORED");
 }
 
 /// Runs a request from lookup to reply.
@@ -146,6 +187,11 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
 /// Answers with an error.
 #[cold]
 pub fn refuse(cx: &mut Context<'_>, error: Error) {
+    if error == Error::FROM_A_BROWSER {
+        cx.client.closing = true;
+        return;
+    }
+    let error = if must_log_in(cx) { Error::NOT_LOGGED_IN } else { error };
     cx.reply.line(error.0);
 }
 

@@ -1,0 +1,210 @@
+//! Who gets in: passwords, protected mode, and requests that no client would send.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use harness::{Connection, Reply, Server, encode_command, tool};
+
+const PASSWORD: &str = "open sesame";
+const NOAUTH: &str = "-NOAUTH Authentication required.\r\n";
+const WRONGPASS: &str = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+
+/// A nagi and a redis-server that ask for the password.
+fn both_with_a_password() -> [Server; 2] {
+    let mut redis = tool("redis-server");
+    redis.args(["--requirepass", PASSWORD]);
+    let redis = Server::start_redis(redis).unwrap_or_else(|problem| panic!("{problem}"));
+    [Server::nagi_with(&["--requirepass", PASSWORD]), redis]
+}
+
+#[test]
+fn nothing_is_answered_before_the_password() {
+    for server in both_with_a_password() {
+        let mut client = server.connect_resp();
+        for command in ["PING", "GET key", "SET key value", "INFO", "CONFIG GET *", "CLIENT ID"] {
+            client.check(command, NOAUTH);
+        }
+        client.check("GET", "-ERR wrong number of arguments for 'get' command\r\n");
+        client.check("FOO", "-ERR unknown command 'FOO', with args beginning with: \r\n");
+        client.check("AUTH wrong", WRONGPASS);
+        client.check("AUTH \"open sesam\"", WRONGPASS);
+        client.check("AUTH someone \"open sesame\"", WRONGPASS);
+        client.check("AUTH a b c", "-ERR syntax error\r\n");
+        client.check("PING", NOAUTH);
+        client.check("AUTH \"open sesame\"", "+OK\r\n");
+        client.check("PING", "+PONG\r\n");
+        // Who has got in stays in.
+        client.check("AUTH wrong", WRONGPASS);
+        client.check("PING", "+PONG\r\n");
+        client.check("RESET", "+RESET\r\n");
+        client.check("PING", NOAUTH);
+        client.check("AUTH default \"open sesame\"", "+OK\r\n");
+        client.check("PING", "+PONG\r\n");
+        client.check("QUIT", "+OK\r\n");
+    }
+}
+
+#[test]
+fn hello_takes_the_password_as_well() {
+    for server in both_with_a_password() {
+        let mut client = server.connect_resp();
+        let Reply::Error(refused) = client.run("HELLO 3") else { panic!("a stranger is refused") };
+        assert!(refused.starts_with("NOAUTH HELLO must be called with the client already"));
+        client.check("HELLO 3 AUTH default wrong", WRONGPASS);
+        client.check("HELLO 3 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'\r\n");
+        client.check("PING", NOAUTH);
+        let greeting = client.run("HELLO 3 AUTH default \"open sesame\" SETNAME me");
+        assert!(matches!(greeting, Reply::Map(_)), "{greeting:?}");
+        client.check("GET nothing", "_\r\n");
+        client.check("CLIENT GETNAME", "$2\r\nme\r\n");
+    }
+}
+
+#[test]
+fn a_stranger_gets_little_memory() {
+    for server in both_with_a_password() {
+        let mut client = server.connect_resp();
+        client.send("*11\r\n");
+        client.expect("-ERR Protocol error: unauthenticated multibulk length\r\n");
+        assert_eq!(client.rest(), b"");
+        let mut client = server.connect_resp();
+        client.send("*2\r\n$4\r\nAUTH\r\n$16385\r\n");
+        client.expect("-ERR Protocol error: unauthenticated bulk length\r\n");
+        assert_eq!(client.rest(), b"");
+        // Within one packet, what follows the login is no stranger's any more.
+        let mut client = server.connect_resp();
+        let value = "v".repeat(20_000);
+        let mut pipeline = encode_command(&["AUTH", PASSWORD]);
+        pipeline.extend(encode_command(&["SET", "key", &value]));
+        pipeline.extend(encode_command(&["DEL", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a"]));
+        client.check_raw(pipeline, "+OK\r\n+OK\r\n:0\r\n");
+    }
+}
+
+#[test]
+fn the_password_is_changed_while_the_server_runs() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut first = server.connect_resp();
+        first.check("CONFIG SET requirepass one", "+OK\r\n");
+        first.check("CONFIG GET requirepass", "*2\r\n$11\r\nrequirepass\r\n$3\r\none\r\n");
+        first.check("PING", "+PONG\r\n");
+        let mut second = server.connect_resp();
+        second.check("PING", NOAUTH);
+        first.check("CONFIG SET requirepass two", "+OK\r\n");
+        second.check("AUTH one", WRONGPASS);
+        second.check("AUTH two", "+OK\r\n");
+        let mut third = server.connect_resp();
+        third.check("PING", NOAUTH);
+        second.check("CONFIG SET requirepass \"\"", "+OK\r\n");
+        third.check("PING", "+PONG\r\n");
+        server.connect_resp().check("PING", "+PONG\r\n");
+    }
+}
+
+#[test]
+fn memcached_clients_log_in_by_a_set() {
+    let nagi = Server::nagi_with(&["--requirepass", "sesame"]);
+    assert!(nagi.log().contains("memcached clients must log in"), "{}", nagi.log());
+    let users = std::env::temp_dir().join(format!("nagi-users-{}", std::process::id()));
+    std::fs::write(&users, "default:sesame\n").expect("writes the users");
+    let mut memcached = tool("memcached");
+    memcached.arg("-Y").arg(&users);
+    let memcached =
+        Server::start_memcached(memcached).unwrap_or_else(|problem| panic!("{problem}"));
+    let stranger = "CLIENT_ERROR unauthenticated\r\n";
+    for server in [nagi, memcached] {
+        let mut client = server.connect_memcached();
+        for request in ["get key\r\n", "version\r\n", "stats\r\n", "delete key\r\n", "hello\r\n"] {
+            client.check_raw(request, stranger);
+        }
+        let failure = "CLIENT_ERROR authentication failure\r\n";
+        client.check_raw("set any 0 0 12\r\ndefault open\r\n", failure);
+        client.check_raw("set any 0 0 13\r\nnobody sesame\r\n", failure);
+        client.check_raw("get any\r\n", stranger);
+        client.check_raw("set any 0 0 14\r\ndefault sesame\r\n", "STORED\r\n");
+        client.check_raw("get any\r\n", "END\r\n");
+        client.check_raw(
+            "set any 0 0 1\r\nx\r\nget any\r\n",
+            "STORED\r\nVALUE any 0 1\r\nx\r\nEND\r\n",
+        );
+    }
+    std::fs::remove_file(users).expect("it is there");
+}
+
+#[test]
+fn a_stranger_changes_nothing_through_memcached_either() {
+    let server = Server::nagi();
+    let mut owner = server.connect_memcached();
+    owner.check_raw("set key 0 0 5\r\nvalue\r\n", "STORED\r\n");
+    server.connect_resp().check("CONFIG SET requirepass sesame", "+OK\r\n");
+    let mut stranger = server.connect_memcached();
+    stranger.send(format!("set key 0 0 2000000\r\n{}\r\n", "x".repeat(2_000_000)));
+    stranger.send("set key 0 0 1 noreply\r\nx\r\ndelete key noreply\r\nflush_all noreply\r\n");
+    stranger.send("version\r\n");
+    stranger.expect("SERVER_ERROR object too large for cache\r\n");
+    stranger.expect("CLIENT_ERROR unauthenticated\r\n");
+    owner.check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
+}
+
+/// An address of this machine that is not loopback, for which no packet is sent.
+fn outer_address() -> Option<std::net::IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("198.51.100.1:9").ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
+}
+
+#[test]
+fn without_a_password_other_machines_are_refused() {
+    let Some(outer) = outer_address() else {
+        eprintln!("SKIPPED: this machine has no address but loopback");
+        return;
+    };
+    let nagi = Server::nagi_with(&["--bind", "0.0.0.0"]);
+    assert!(nagi.log().contains("clients of other machines are refused"), "{}", nagi.log());
+    let outside = |address: SocketAddr| SocketAddr::new(outer, address.port());
+    let inside = |address: SocketAddr| SocketAddr::from(([127, 0, 0, 1], address.port()));
+    let resp = outside(nagi.resp());
+    let refused = String::from_utf8(Connection::open(resp).rest()).expect("text");
+    assert!(refused.starts_with("-DENIED ") && refused.ends_with("\r\n"), "{refused}");
+    assert!(refused.contains("protected-mode no") && refused.contains("requirepass"), "{refused}");
+    assert_eq!(refused.lines().count(), 1);
+    let memcached = outside(nagi.memcached_address());
+    let refused = String::from_utf8(Connection::open(memcached).rest()).expect("text");
+    assert!(refused.starts_with("SERVER_ERROR nagi is in protected mode"), "{refused}");
+
+    let mut owner = Connection::open(inside(nagi.resp()));
+    assert!(owner.run("INFO stats").text().contains("rejected_connections:2\r\n"));
+    owner.check("CONFIG SET protected-mode no", "+OK\r\n");
+    Connection::open(resp).check("PING", "+PONG\r\n");
+    Connection::open(memcached).check_raw("get a\r\n", "END\r\n");
+    owner.check("CONFIG SET protected-mode yes requirepass sesame", "+OK\r\n");
+    Connection::open(resp).check("PING", NOAUTH);
+    Connection::open(memcached).check_raw("get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
+}
+
+#[test]
+fn redis_refuses_them_with_the_same_code() {
+    let Some(outer) = outer_address() else {
+        eprintln!("SKIPPED: this machine has no address but loopback");
+        return;
+    };
+    let mut redis = tool("redis-server");
+    redis.args(["--protected-mode", "yes"]);
+    let bind = format!("127.0.0.1 {outer}");
+    let redis =
+        Server::start_redis_bound(redis, &bind).unwrap_or_else(|problem| panic!("{problem}"));
+    let outside = SocketAddr::new(outer, redis.resp().port());
+    assert!(Connection::open(outside).rest().starts_with(b"-DENIED "));
+}
+
+#[test]
+fn a_browser_is_not_listened_to_on_any_port() {
+    let server = Server::nagi();
+    for address in [server.resp(), server.memcached_address()] {
+        for head in ["POST / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
+            let mut browser = Connection::open(address);
+            browser.send(format!("{head}\r\nset key 0 0 5\r\nvalue\r\nSET key value\r\n"));
+            browser.rest();
+        }
+    }
+    server.connect_resp().check("EXISTS key", ":0\r\n");
+}
