@@ -43,7 +43,8 @@ impl Server {
         Self::start_nagi(command).unwrap_or_else(|problem| panic!("{problem}"))
     }
 
-    /// Starts `command`, a `nagi serve` without ports, and waits until it listens.
+    /// Starts `command`, a `nagi serve` without ports, and waits until it listens. It waits for
+    /// sockets as `NAGI_TEST_IO` says (`epoll` or `uring`), if that is set.
     ///
     /// # Errors
     /// Says why it did not, with its log.
@@ -51,6 +52,9 @@ impl Server {
         let folder = new_folder()?;
         let ports_file = folder.join("ports");
         command.args(["--port", "any", "--memcached-port", "any", "--ports-file"]).arg(&ports_file);
+        if let Some(io) = std::env::var_os("NAGI_TEST_IO") {
+            command.arg("--io").arg(io);
+        }
         let mut server = Self::start(command, folder)?;
         let ports = server.wait("the ports file", || fs::read_to_string(&ports_file).ok())?;
         server.resp = address_of("resp", &ports);

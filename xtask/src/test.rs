@@ -17,13 +17,14 @@ struct Step {
     run: fn() -> Result<Count>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step { name: "setup", what: "what the tests need is in .setup/", run: set_up },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "tidy", what: "the rules of the house", run: check_tidiness },
     Step { name: "clippy", what: "clippy, warnings denied", run: clippy },
     Step { name: "unit", what: "unit and property tests", run: unit },
-    Step { name: "black-box", what: "the server through its sockets", run: black_box },
+    Step { name: "black-box", what: "the server through its sockets, by epoll", run: black_box },
+    Step { name: "uring", what: "the server through its sockets, by io_uring", run: by_uring },
     Step { name: "python", what: "the server through clients written in Python", run: python },
 ];
 
@@ -90,7 +91,22 @@ fn unit() -> Result<Count> {
 }
 
 fn black_box() -> Result<Count> {
-    count(&mut cargo(&["test", "--package", "nagi-tests"]))
+    count(cargo(&["test", "--package", "nagi-tests"]).env("NAGI_TEST_IO", "epoll"))
+}
+
+/// The same again, and the server's own tests of sockets, by the other driver.
+fn by_uring() -> Result<Count> {
+    let mut serve = Command::new(workspace::build_nagi("dev")?);
+    serve.args(["serve", "--io", "uring"]);
+    if let Err(problem) = Server::start_nagi(serve) {
+        if problem.contains("io_uring cannot be used") {
+            println!("skipped: {}", problem.lines().last().unwrap_or_default());
+            return Ok(Count::default());
+        }
+        bail!(problem);
+    }
+    let packages = ["test", "--package", "nagi-tests", "--package", "nagi-server"];
+    count(cargo(&packages).args(["--test", "*"]).env("NAGI_TEST_IO", "uring"))
 }
 
 fn python() -> Result<Count> {

@@ -40,6 +40,6 @@ pub struct Process {
     pub memcached_port: u16,
     /// How many workers it has.
     pub workers: usize,
-    /// What its workers wait with: `epoll`.
+    /// What its workers wait with: `epoll` or `io_uring`.
     pub io: &'static str,
 }

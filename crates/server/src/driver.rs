@@ -44,11 +44,14 @@ pub(crate) trait Driver: Sized {
     /// this turn and later ones.
     fn send(&mut self, token: Token, output: &mut Output);
 
+    /// Hands to the kernel what is queued, before something that may take its time.
+    fn flush(&mut self);
+
     /// Bytes that were handed to [`Driver::send`] and that the kernel has not taken yet.
     fn unsent_bytes(&self, token: Token) -> usize;
 
-    /// Whether bytes are to be received from now on. What the driver has in its hands already
-    /// may still be delivered after they are no longer wanted.
+    /// Whether bytes are to be received from now on. What is on its way already is delivered all
+    /// the same, and has to be kept.
     fn receive(&mut self, token: Token, wanted: bool);
 
     /// Receives nothing more, sends what is left and closes. The sink hears no more of it.
@@ -66,7 +69,7 @@ pub(crate) trait Sink<D> {
     /// A client has connected to listener `listener`.
     fn accepted(&mut self, driver: &mut D, listener: usize, socket: OwnedFd);
 
-    /// Bytes have arrived. They are the sink's to change, and gone when it returns.
+    /// Bytes have arrived, perhaps more than once in a turn. They are the sink's to change, and gone when it returns.
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]);
 
     /// All that was queued has been sent, after some of it had to wait.

@@ -6,8 +6,10 @@
 //! that there may be more in the kernel, and `again` which links to come back to.
 
 use crate::driver::{Driver, Sink, Token};
+use crate::links::Links;
 use crate::listener::Listener;
-use crate::outgoing::{Outgoing, Sent, send};
+use crate::outgoing::{Outgoing, Sent, discard_unread, send};
+use crate::pause::Pause;
 use crate::waker::Waker;
 use nagi_proto::Output;
 use rustix::event::{Timespec, epoll};
@@ -16,7 +18,7 @@ use rustix::net::{RecvFlags, SocketFlags};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes that one receive takes at most.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -24,13 +26,8 @@ const RECEIVE_BYTES: usize = 64 * 1024;
 const EVENTS: usize = 256;
 /// Connections that are accepted at one event.
 const ACCEPTS: usize = 32;
-/// How long nobody is accepted when descriptors have run out.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Memory that an emptied output keeps.
 const KEPT_OUTPUT_BYTES: usize = 1 << 20;
-/// How often unread bytes are looked for before a socket is closed, 4 KB at a time: the kernel
-/// would take back replies that are on their way if it found any.
-const DISCARDS: usize = 16;
 
 /// What an event carries in place of a connection's generation if it concerns a listener.
 const LISTENER: u32 = u32::MAX;
@@ -41,28 +38,19 @@ const WAKER: Token = Token { index: 0, generation: u32::MAX - 1 };
 pub(crate) struct Epoll {
     epoll: OwnedFd,
     listeners: Arc<[Listener]>,
-    listening: Listening,
-    links: Vec<Option<Link>>,
-    /// Free places in `links`.
-    vacant: Vec<u32>,
-    generation: u32,
+    /// Whether connections are accepted at all.
+    listening: bool,
+    pause: Pause,
+    links: Links<Link>,
     events: Vec<epoll::Event>,
     buffer: Box<[u8]>,
     /// Links to come back to in the next turn.
     again: Vec<Token>,
 }
 
-#[derive(Clone, Copy)]
-enum Listening {
-    Yes,
-    After(Instant),
-    No,
-}
-
 /// A connection's socket.
 struct Link {
     socket: OwnedFd,
-    token: Token,
     unsent: Outgoing,
     /// Whether there may be bytes, or their end, in the kernel.
     readable: bool,
@@ -89,10 +77,9 @@ impl Epoll {
         let mut driver = Epoll {
             epoll,
             listeners,
-            listening: Listening::No,
-            links: Vec::new(),
-            vacant: Vec::new(),
-            generation: 0,
+            listening: true,
+            pause: Pause::default(),
+            links: Links::default(),
             events: Vec::with_capacity(EVENTS),
             buffer: vec![0; RECEIVE_BYTES].into(),
             again: Vec::new(),
@@ -108,7 +95,6 @@ impl Epoll {
             let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
             epoll::add(&self.epoll, listener.as_fd(), data, flags)?;
         }
-        self.listening = Listening::Yes;
         Ok(())
     }
 
@@ -119,29 +105,9 @@ impl Epoll {
         }
     }
 
-    #[inline]
-    fn link(&mut self, token: Token) -> Option<&mut Link> {
-        let link = self.links.get_mut(token.index as usize)?.as_mut()?;
-        (link.token == token).then_some(link)
-    }
-
-    /// Lets go of a link and closes its socket.
-    fn free(&mut self, token: Token) {
-        if self.link(token).is_none() {
-            return;
-        }
-        if let Some(place) = self.links.get_mut(token.index as usize) {
-            *place = None;
-            self.vacant.push(token.index);
-        }
-    }
-
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let mut timeout = if self.again.is_empty() { timeout } else { Some(Duration::ZERO) };
-        if let Listening::After(at) = self.listening {
-            let pause = at.saturating_duration_since(Instant::now());
-            timeout = Some(timeout.map_or(pause, |timeout| timeout.min(pause)));
-        }
+        let timeout = if self.again.is_empty() { timeout } else { Some(Duration::ZERO) };
+        let timeout = self.pause.shorten(timeout);
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
@@ -152,10 +118,7 @@ impl Epoll {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        match self.listening {
-            Listening::After(at) if at <= Instant::now() => self.listen(),
-            _ => Ok(()),
-        }
+        if self.listening && self.pause.is_over() { self.listen() } else { Ok(()) }
     }
 
     fn accept(&mut self, index: usize, sink: &mut impl Sink<Self>) {
@@ -166,9 +129,8 @@ impl Epoll {
                 Ok(socket) => sink.accepted(self, index, socket),
                 Err(Errno::AGAIN) => return,
                 Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
-                    tracing::warn!(%error, "accepting is paused for 100 ms");
                     self.stop_watching_listeners();
-                    self.listening = Listening::After(Instant::now() + ACCEPT_PAUSE);
+                    self.pause.begin(error);
                     return;
                 }
                 // That client has gone before it was accepted.
@@ -180,7 +142,7 @@ impl Epoll {
     /// Goes on with a link that the kernel has something to say about.
     fn ready(&mut self, token: Token, flags: epoll::EventFlags, sink: &mut impl Sink<Self>) {
         use epoll::EventFlags;
-        let Some(link) = self.link(token) else { return };
+        let Some(link) = self.links.get_mut(token) else { return };
         link.ending |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         link.readable |= link.ending || flags.contains(EventFlags::IN);
         if flags.contains(EventFlags::OUT) && !link.unsent.is_empty() {
@@ -193,7 +155,7 @@ impl Epoll {
     #[inline]
     fn receive_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        if let Some(link) = self.link(token).filter(|link| link.wanted && link.readable) {
+        if let Some(link) = self.links.get_mut(token).filter(|link| link.wanted && link.readable) {
             match rustix::net::recv(&link.socket, &mut *buffer, RecvFlags::DONTWAIT) {
                 Ok((_, 0)) => {
                     link.wanted = false;
@@ -208,7 +170,7 @@ impl Epoll {
                 Err(Errno::AGAIN) => link.readable = false,
                 Err(Errno::INTR) => self.come_back_to_read(token),
                 Err(_) => {
-                    self.free(token);
+                    self.links.remove(token);
                     sink.lost(self, token);
                 }
             }
@@ -218,14 +180,14 @@ impl Epoll {
 
     #[inline]
     fn come_back_to_read(&mut self, token: Token) {
-        if self.link(token).is_some_and(|link| link.readable && link.wanted) {
+        if self.links.get_mut(token).is_some_and(|link| link.readable && link.wanted) {
             self.come_back(token);
         }
     }
 
     /// Sees to it that a link has its turn next time, without a word from the kernel.
     fn come_back(&mut self, token: Token) {
-        if let Some(link) = self.link(token).filter(|link| !link.queued) {
+        if let Some(link) = self.links.get_mut(token).filter(|link| !link.queued) {
             link.queued = true;
             self.again.push(token);
         }
@@ -233,7 +195,7 @@ impl Epoll {
 
     /// Sends what has been waiting.
     fn send_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        let Some(link) = self.link(token) else { return };
+        let Some(link) = self.links.get_mut(token) else { return };
         match link.unsent.send(&link.socket) {
             Ok(Sent::All) if link.closing => self.hang_up(token),
             Ok(Sent::All) => sink.drained(self, token),
@@ -248,14 +210,13 @@ impl Epoll {
         if sent == Sent::Part {
             return self.come_back(token);
         }
-        let Some(link) = self.link(token) else { return };
+        let Some(link) = self.links.get_mut(token) else { return };
         if link.watches_room {
             return;
         }
         link.watches_room = true;
         let data = epoll::EventData::new_u64(token.to_u64());
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        let Some(Some(link)) = self.links.get(token.index as usize) else { return };
         if epoll::modify(&self.epoll, &link.socket, data, flags).is_err() {
             self.broke(token);
         }
@@ -263,23 +224,17 @@ impl Epoll {
 
     /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
     fn broke(&mut self, token: Token) {
-        let Some(link) = self.link(token) else { return };
+        let Some(link) = self.links.get_mut(token) else { return };
         link.unsent.clear();
         link.broken = true;
-        if link.closing { self.free(token) } else { self.come_back(token) }
+        if link.closing { drop(self.links.remove(token)) } else { self.come_back(token) }
     }
 
     /// Closes a link that has nothing left to send.
     fn hang_up(&mut self, token: Token) {
-        let Some(link) = self.link(token) else { return };
-        let mut unread = [0; 4096];
-        for _ in 0..DISCARDS {
-            match rustix::net::recv(&link.socket, &mut unread, RecvFlags::DONTWAIT) {
-                Ok((_, len)) if len == unread.len() => {}
-                _ => break,
-            }
-        }
-        self.free(token);
+        let Some(link) = self.links.get_mut(token) else { return };
+        discard_unread(link.socket.as_fd());
+        self.links.remove(token);
     }
 }
 
@@ -298,10 +253,10 @@ impl Driver for Epoll {
         }
         self.events = events;
         for token in again {
-            let Some(link) = self.link(token) else { continue };
+            let Some(link) = self.links.get_mut(token) else { continue };
             link.queued = false;
             if link.broken {
-                self.free(token);
+                self.links.remove(token);
                 sink.lost(self, token);
                 continue;
             }
@@ -315,17 +270,11 @@ impl Driver for Epoll {
 
     fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         use epoll::EventFlags;
-        self.generation = (self.generation + 1) % WAKER.generation;
-        let index = match self.vacant.last() {
-            Some(index) => *index,
-            None => u32::try_from(self.links.len()).unwrap_or(u32::MAX),
-        };
-        let token = Token { index, generation: self.generation };
+        let token = self.links.next();
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token.to_u64()), flags)?;
-        let link = Link {
+        Ok(self.links.add(Link {
             socket,
-            token,
             unsent: Outgoing::default(),
             readable: false,
             ending: false,
@@ -334,17 +283,11 @@ impl Driver for Epoll {
             queued: false,
             closing: false,
             broken: false,
-        };
-        self.vacant.pop();
-        match self.links.get_mut(index as usize) {
-            Some(place) => *place = Some(link),
-            None => self.links.push(Some(link)),
-        }
-        Ok(token)
+        }))
     }
 
     fn send(&mut self, token: Token, output: &mut Output) {
-        let Some(link) = self.link(token).filter(|link| !link.broken) else {
+        let Some(link) = self.links.get_mut(token).filter(|link| !link.broken) else {
             return output.clear(KEPT_OUTPUT_BYTES);
         };
         if !link.unsent.is_empty() {
@@ -363,22 +306,23 @@ impl Driver for Epoll {
         }
     }
 
+    fn flush(&mut self) {
+        // Nothing is queued: sends are made at once.
+    }
+
     fn unsent_bytes(&self, token: Token) -> usize {
-        match self.links.get(token.index as usize) {
-            Some(Some(link)) if link.token == token => link.unsent.bytes(),
-            _ => 0,
-        }
+        self.links.get(token).map_or(0, |link| link.unsent.bytes())
     }
 
     fn receive(&mut self, token: Token, wanted: bool) {
-        if let Some(link) = self.link(token) {
+        if let Some(link) = self.links.get_mut(token) {
             link.wanted = wanted;
             self.come_back_to_read(token);
         }
     }
 
     fn close(&mut self, token: Token) {
-        let Some(link) = self.link(token) else { return };
+        let Some(link) = self.links.get_mut(token) else { return };
         link.wanted = false;
         link.closing = true;
         if link.unsent.is_empty() {
@@ -388,10 +332,10 @@ impl Driver for Epoll {
 
     fn stop_listening(&mut self) {
         self.stop_watching_listeners();
-        self.listening = Listening::No;
+        self.listening = false;
     }
 
     fn connections(&self) -> usize {
-        self.links.len() - self.vacant.len()
+        self.links.len()
     }
 }

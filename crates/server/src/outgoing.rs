@@ -3,16 +3,19 @@
 use arrayvec::ArrayVec;
 use nagi_proto::Output;
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Most slices of one send. Chunks of large values have 64 KB each, so that a send holds its
 /// worker for some 100 microseconds at most.
 const SLICES: usize = 8;
 /// An output shorter than this takes later ones in, rather than a place in the queue for each.
 const JOIN_BYTES: usize = 64 * 1024;
+/// How often unread bytes are looked for before a socket is closed, 4 KB at a time: the kernel
+/// would take back replies that are on their way if it found any.
+const DISCARDS: usize = 16;
 
 /// What became of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,17 @@ pub(crate) fn send(socket: impl AsFd, output: &mut Output) -> Result<Sent, Errno
     }
 }
 
+/// Takes what has arrived and will not be looked at.
+pub(crate) fn discard_unread(socket: BorrowedFd<'_>) {
+    let mut unread = [0; 4096];
+    for _ in 0..DISCARDS {
+        match rustix::net::recv(socket, &mut unread, RecvFlags::DONTWAIT) {
+            Ok((_, len)) if len == unread.len() => {}
+            _ => break,
+        }
+    }
+}
+
 /// Outputs in the order in which they are to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
@@ -103,6 +117,13 @@ impl Outgoing {
             self.queue.pop_front();
         }
         Ok(if sent == Sent::All && !self.queue.is_empty() { Sent::Part } else { sent })
+    }
+
+    /// Takes out what is to be sent first.
+    pub(crate) fn pop(&mut self) -> Option<Output> {
+        let first = self.queue.pop_front()?;
+        self.bytes -= first.len();
+        Some(first)
     }
 
     /// Forgets everything.

@@ -1,10 +1,13 @@
 //! Starting and stopping; what the workers share; what commands ask of the process.
 
+use crate::driver::Driver;
 use crate::epoll::Epoll;
+use crate::io::Io;
 use crate::listener::{Endpoint, Listener};
 use crate::open::{self, OpenError};
 use crate::registry::Registry;
 use crate::session::Protocol;
+use crate::uring::Uring;
 use crate::waker::Waker;
 use crate::worker;
 use nagi_commands::{ClientInfo, Config, Process, Server, Statistics, admission};
@@ -81,6 +84,7 @@ pub(crate) struct Shared {
     config: Config,
     statistics: Statistics,
     process: Process,
+    io: Io,
     posts: Box<[Post]>,
     stopping: AtomicBool,
     flush_at_ms: AtomicU64,
@@ -154,16 +158,9 @@ impl Running {
             let report = report.clone();
             self.spawn(format!("worker-{index}"), move || {
                 // A driver is made by the thread that it works for: a ring belongs to its thread.
-                let driver = shared.driver(index);
-                let (driver, made) = match driver {
-                    Ok(driver) => (Some(driver), Ok(())),
-                    Err(error) => (None, Err(error)),
-                };
-                // Whoever waits for it waits for all of them.
-                let _ = report.send(made);
-                drop(report);
-                if let Some(mut driver) = driver {
-                    worker::run(index, &shared, &mut driver);
+                match shared.io {
+                    Io::Epoll => serve(index, &shared, Epoll::new, report),
+                    Io::Uring => serve(index, &shared, Uring::new, report),
                 }
             })?;
         }
@@ -232,6 +229,27 @@ impl Stopper {
     }
 }
 
+/// Makes a worker's driver, reports whether that could be done, and works.
+fn serve<D: Driver>(
+    worker: usize,
+    shared: &Arc<Shared>,
+    new: fn(Arc<[Listener]>, &Waker) -> io::Result<D>,
+    report: mpsc::Sender<io::Result<()>>,
+) {
+    let post = shared.posts.get(worker).ok_or(io::ErrorKind::NotFound.into());
+    match post.and_then(|post| new(Arc::clone(&shared.listeners), &post.waker)) {
+        Ok(mut driver) => {
+            // Whoever waits for it waits for all of them.
+            let _ = report.send(Ok(()));
+            drop(report);
+            worker::run(worker, shared, &mut driver);
+        }
+        Err(error) => {
+            let _ = report.send(Err(error));
+        }
+    }
+}
+
 impl Shared {
     pub(crate) fn new(options: Options, listeners: Vec<Listener>) -> io::Result<Self> {
         let config = options.config;
@@ -252,13 +270,14 @@ impl Shared {
             let endpoints = listeners.iter().map(Listener::endpoint);
             endpoints.filter(|endpoint| endpoint.protocol == protocol).find_map(Endpoint::port)
         };
+        let io = Io::choose(&config)?;
         let process = Process {
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at_ms: store.now_ms(),
             resp_port: port_of(Protocol::Resp).unwrap_or(0),
             memcached_port: port_of(Protocol::Memcached).unwrap_or(0),
             workers,
-            io: "epoll",
+            io: io.name(),
         };
         let post = |_| Ok(Post { mail: Mutex::default(), waker: Waker::new()? });
         Ok(Shared {
@@ -269,16 +288,12 @@ impl Shared {
             config,
             statistics: Statistics::new(workers),
             process,
+            io,
             posts: (0..workers).map(post).collect::<io::Result<_>>()?,
             stopping: AtomicBool::new(false),
             flush_at_ms: AtomicU64::new(NEVER),
             housekeeper: OnceLock::new(),
         })
-    }
-
-    fn driver(&self, worker: usize) -> io::Result<Epoll> {
-        let post = self.posts.get(worker).ok_or(io::ErrorKind::NotFound)?;
-        Epoll::new(Arc::clone(&self.listeners), &post.waker)
     }
 
     /// Tells whoever starts the server who will get in, where that is not who may connect.

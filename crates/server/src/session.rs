@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 pub(crate) const BATCH: usize = 32;
 /// What one connection gets of one tick: it stops behind the batch that passes one of these.
 const SLICE_REQUESTS: usize = 1024;
-const SLICE_BYTES: usize = 64 * 1024;
+pub(crate) const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_REPLY_BYTES: usize = 256 * 1024;
 /// Most arguments for which room is kept between batches.
 const KEPT_SPANS: usize = 4096;
@@ -141,6 +141,11 @@ impl Session {
 
     pub(crate) fn info(&self) -> &ClientInfo {
         &self.client.info
+    }
+
+    /// Takes what has arrived, to be executed later.
+    pub(crate) fn keep(&mut self, received: &[u8]) {
+        self.input.push(received);
     }
 
     /// Takes what has arrived, executes a slice of it and appends the replies to `out`.

@@ -4,7 +4,7 @@ use crate::address;
 use crate::driver::{Driver, Sink, Token};
 use crate::refusal::{Refusal, refuse};
 use crate::server::{Mail, Shared};
-use crate::session::{Protocol, Session, Standing, Surroundings};
+use crate::session::{Protocol, SLICE_BYTES, Session, Standing, Surroundings};
 use nagi_commands::{ClientInfo, Server as _, Tally};
 use nagi_proto::{Output, Span};
 use nagi_store::{Counters, Expirer, Scope};
@@ -51,6 +51,8 @@ struct Sessions {
     seats: Vec<Option<Seat>>,
     /// Sessions that have work left from the last tick.
     turns: Vec<Token>,
+    /// How many ticks there have been.
+    ticks: u64,
     /// Whether connections are taken; not any more at the end.
     taking: bool,
     /// What a session replies, until it is handed to the driver.
@@ -62,6 +64,9 @@ struct Seat {
     token: Token,
     session: Session,
     waits: Waits,
+    /// The tick in which it was fed last, and how many bytes.
+    fed_at: u64,
+    fed_bytes: usize,
     /// Whether the client will send nothing more.
     ended: bool,
 }
@@ -88,6 +93,7 @@ impl Sessions {
             shared,
             seats: Vec::new(),
             turns: Vec::new(),
+            ticks: 0,
             taking: true,
             output: Output::default(),
             spans: Vec::new(),
@@ -116,10 +122,12 @@ impl Sessions {
         driver: &mut D,
         timeout: Option<Duration>,
     ) -> std::io::Result<usize> {
+        self.ticks += 1;
         let timeout = if self.turns.is_empty() { timeout } else { Some(Duration::ZERO) };
         let mut turns = std::mem::take(&mut self.turns);
         let happened = driver.turn(timeout, self)? + turns.len();
         for token in turns.drain(..) {
+            driver.flush();
             self.feed(driver, token, &mut []);
         }
         if self.turns.is_empty() {
@@ -180,7 +188,9 @@ impl Sessions {
         self.tally.connections.add(1);
         self.shared.registry.add(&info);
         let session = Session::new(info, protocol, self.shared.config());
-        let seat = Some(Seat { token, session, waits: Waits::Bytes, ended: false });
+        let seat =
+            Seat { token, session, waits: Waits::Bytes, fed_at: 0, fed_bytes: 0, ended: false };
+        let seat = Some(seat);
         let index = token.index as usize;
         if self.seats.len() <= index {
             self.seats.resize_with(index + 1, || None);
@@ -295,7 +305,20 @@ impl<D: Driver> Sink<D> for Sessions {
     #[inline]
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]) {
         self.tally.input_bytes.add(bytes.len() as u64);
-        self.feed(driver, token, bytes);
+        let ticks = self.ticks;
+        let Some(seat) = self.seat_of(token) else { return };
+        if seat.fed_at != ticks {
+            (seat.fed_at, seat.fed_bytes) = (ticks, 0);
+        }
+        seat.fed_bytes += bytes.len();
+        if seat.waits == Waits::Bytes && seat.fed_bytes <= SLICE_BYTES {
+            self.feed(driver, token, bytes);
+        } else {
+            seat.session.keep(bytes);
+            if seat.waits == Waits::Bytes {
+                self.settle(driver, token, Standing::Turn);
+            }
+        }
     }
 
     fn drained(&mut self, driver: &mut D, token: Token) {
@@ -363,6 +386,8 @@ mod tests {
             self.sent.extend(output.slices().flatten());
             output.clear(0);
         }
+
+        fn flush(&mut self) {}
 
         fn unsent_bytes(&self, _: Token) -> usize {
             self.unsent

@@ -17,6 +17,8 @@ fn accepting_goes_on_when_there_are_descriptors_again() {
     for (name, value) in [("bind", "127.0.0.1"), ("memcached-port", "0"), ("workers", "2")] {
         options.config.set(name, value, Origin::Startup).unwrap();
     }
+    let io = std::env::var("NAGI_TEST_IO").unwrap_or_else(|_| "auto".to_owned());
+    options.config.set("io", &io, Origin::Startup).unwrap();
     let running = start(options).unwrap();
     let Address::Tcp(address) = running.endpoints().next().unwrap().address else { panic!() };
 

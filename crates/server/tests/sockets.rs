@@ -32,6 +32,8 @@ impl Server {
         let mut options =
             Options { any_port: true, any_memcached_port: true, ..Options::default() };
         options.config.set("bind", "127.0.0.1", Origin::Startup).unwrap();
+        let io = std::env::var("NAGI_TEST_IO").unwrap_or_else(|_| "auto".to_owned());
+        options.config.set("io", &io, Origin::Startup).unwrap();
         for (name, value) in settings {
             options.config.set(name, value, Origin::Startup).unwrap();
         }

@@ -85,6 +85,7 @@ pub struct Config {
     pub bind: Text,
     pub client_query_buffer_limit: Number,
     pub databases: Number,
+    pub io: Number,
     pub maxclients: Number,
     pub maxmemory: Number,
     pub maxmemory_policy: Number,
@@ -118,6 +119,9 @@ static POLICIES: [&str; Policy::ALL.len()] = {
 /// The values of a switch, off and on.
 static NO_OR_YES: [&str; 2] = ["no", "yes"];
 
+/// The words of `io`.
+static IO: [&str; 3] = ["auto", "epoll", "uring"];
+
 /// Every setting.
 pub static SETTINGS: &[Setting] = &[
     Setting {
@@ -140,6 +144,13 @@ pub static SETTINGS: &[Setting] = &[
         default: "16",
         changeable: false,
         summary: "How many databases SELECT can choose from",
+    },
+    Setting {
+        name: "io",
+        kind: Kind::Choice(|config| &config.io, &IO),
+        default: "auto",
+        changeable: false,
+        summary: "How to wait for sockets; auto takes io_uring where it works, and epoll elsewhere",
     },
     Setting {
         name: "maxclients",
@@ -248,6 +259,7 @@ impl Default for Config {
             bind: Text::default(),
             client_query_buffer_limit: Number::default(),
             databases: Number::default(),
+            io: Number::default(),
             maxclients: Number::default(),
             maxmemory: Number::default(),
             maxmemory_policy: Number::default(),
@@ -281,6 +293,12 @@ impl Config {
         let place = self.maxmemory_policy.bytes();
         let policy = Policy::ALL.get(place).map_or(Policy::default(), |row| row.0);
         store.set_limit(self.maxmemory.get(), policy);
+    }
+
+    /// The word of `io`.
+    #[must_use]
+    pub fn io(&self) -> &'static str {
+        IO.get(self.io.bytes()).copied().unwrap_or_default()
     }
 
     /// Sets a setting by name.

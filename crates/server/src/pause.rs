@@ -1,0 +1,39 @@
+//! The pause that accepting takes when the process has run out of descriptors or memory.
+
+use rustix::io::Errno;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How long nobody is accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A worker's pause.
+#[derive(Debug, Default)]
+pub(crate) struct Pause {
+    until: Option<Instant>,
+}
+
+impl Pause {
+    /// Pauses from now on, because of `error`. The log says so once a second at most, however many
+    /// workers pause.
+    pub(crate) fn begin(&mut self, error: Errno) {
+        static LOGGED_AT_S: AtomicU64 = AtomicU64::new(0);
+        self.until = Some(Instant::now() + PAUSE);
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        if LOGGED_AT_S.swap(now_s, Ordering::Relaxed) != now_s {
+            tracing::warn!(%error, "accepting pauses, 100 ms at a time, until there is room");
+        }
+    }
+
+    /// How long to wait at most, so that the pause's end is not missed.
+    pub(crate) fn shorten(&self, timeout: Option<Duration>) -> Option<Duration> {
+        let Some(until) = self.until else { return timeout };
+        let left = until.saturating_duration_since(Instant::now());
+        Some(timeout.map_or(left, |timeout| timeout.min(left)))
+    }
+
+    /// Whether a pause has just ended.
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.until.take_if(|until| *until <= Instant::now()).is_some()
+    }
+}

@@ -1,0 +1,556 @@
+//! Waits with io_uring.
+//!
+//! One system call hands over what is to be sent and takes what has arrived. A receive is asked for
+//! once and goes on (*multishot*), into buffers of which the kernel takes one when it has bytes for
+//! it. That knows no back pressure, so what is no longer wanted and still comes is handed on for
+//! the session to keep, and the receive is cancelled; it is asked for again when bytes are wanted.
+//! No buffer outlives the turn in which it was filled.
+
+mod ring;
+
+use crate::driver::{Driver, Sink, Token};
+use crate::links::Links;
+use crate::listener::Listener;
+use crate::outgoing::{Outgoing, discard_unread};
+use crate::pause::Pause;
+use crate::waker::Waker;
+use nagi_proto::Output;
+use ring::{Event, Ring, Sent, Wait};
+use rustix::io::Errno;
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Memory that an output keeps which is used again, and how many of them are kept.
+const KEPT_OUTPUT_BYTES: usize = 16 * 1024;
+const KEPT_OUTPUTS: usize = 64;
+/// What is on its way to the kernel counts as unsent from here on: less is sent before anybody asks.
+const COUNTED_BYTES: usize = 64 * 1024;
+
+/// The driver that waits with io_uring.
+pub(crate) struct Uring {
+    ring: Ring,
+    waker: OwnedFd,
+    listeners: Arc<[Listener]>,
+    /// Which listeners are accepted from.
+    accepting: Vec<bool>,
+    /// Whether connections are accepted at all.
+    listening: bool,
+    pause: Pause,
+    links: Links<Link>,
+    /// Links to come back to in the next turn.
+    again: Vec<Token>,
+    /// Whether something follows one of the sends that are queued. They end without a word, so
+    /// that a wait would not.
+    attentive: bool,
+    /// Empty outputs with some memory.
+    spare: Vec<Output>,
+}
+
+/// A connection's socket.
+struct Link {
+    socket: OwnedFd,
+    /// What is on its way to the kernel, or has to wait for room; it comes before `unsent`.
+    first: Output,
+    unsent: Outgoing,
+    sending: Sending,
+    /// Whether bytes are wanted.
+    wanted: bool,
+    /// Whether the kernel receives, and whether it has been told to stop.
+    receiving: bool,
+    cancelled: bool,
+    /// Whether the peer will send nothing more.
+    ended: bool,
+    /// Whether the sink has been told of bytes that are unsent.
+    counted: Cell<bool>,
+    /// Whether it is in `again`.
+    queued: bool,
+    end: End,
+}
+
+/// What becomes of what is to be sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    /// There is nothing.
+    Nothing,
+    /// It is queued, `first` being lent to the ring with so many bytes.
+    Queued(usize),
+    /// The socket is full; the kernel tells when it has room.
+    Room,
+    /// It goes on in the next turn.
+    Later,
+}
+
+/// How far a link is from its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Open,
+    /// To be closed when everything has been sent.
+    Closing,
+    /// Sending has failed; the sink hears of it in the next turn.
+    Broken,
+    /// Nobody cares for it any more. It stays until the kernel has let go of it.
+    Gone,
+}
+
+impl Link {
+    fn unsent_bytes(&self) -> usize {
+        let first = match self.sending {
+            Sending::Queued(bytes) if bytes >= COUNTED_BYTES || self.counted.get() => bytes,
+            Sending::Queued(_) => 0,
+            _ => self.first.len(),
+        };
+        first + self.unsent.bytes()
+    }
+
+    fn drop_unsent(&mut self) {
+        self.first = Output::default();
+        self.unsent.clear();
+        if self.sending != Sending::Room {
+            self.sending = Sending::Nothing;
+        }
+    }
+}
+
+/// Whether this kernel, and what it runs in, let io_uring be used as it is here.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn try_out() -> io::Result<()> {
+    Ring::try_out()
+}
+
+impl Uring {
+    /// A driver of the calling thread, which accepts from `listeners` and can be woken by `waker`.
+    pub(crate) fn new(listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Self> {
+        let mut driver = Uring {
+            ring: Ring::new()?,
+            waker: waker.as_fd().try_clone_to_owned()?,
+            accepting: vec![false; listeners.len()],
+            listeners,
+            listening: true,
+            pause: Pause::default(),
+            links: Links::default(),
+            again: Vec::new(),
+            attentive: false,
+            spare: Vec::new(),
+        };
+        driver.ring.watch(driver.waker.as_fd())?;
+        driver.listen()?;
+        Ok(driver)
+    }
+
+    /// Accepts from all listeners that are not accepted from.
+    fn listen(&mut self) -> io::Result<()> {
+        let listeners = self.listeners.iter().zip(&mut self.accepting).enumerate();
+        for (index, (listener, accepting)) in listeners {
+            if !*accepting {
+                *accepting = true;
+                self.ring.accept(index, listener.as_fd())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits, and sees to the sends that are over.
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.settle_all();
+        let busy = !(self.again.is_empty() && self.ring.events.is_empty()) || self.attentive;
+        let timeout = if busy { Some(Duration::ZERO) } else { self.pause.shorten(timeout) };
+        self.attentive = false;
+        self.enter(match timeout {
+            None => Wait::Forever,
+            Some(Duration::ZERO) => Wait::Look,
+            Some(timeout) => Wait::AtMost(timeout),
+        })?;
+        if self.listening && self.pause.is_over() { self.listen() } else { Ok(()) }
+    }
+
+    fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        self.ring.enter(wait)?;
+        self.settle_all();
+        Ok(())
+    }
+
+    fn settle_all(&mut self) {
+        while let Some(sent) = self.ring.sent.pop() {
+            self.settle(sent);
+        }
+    }
+
+    /// Sees to what a send has left.
+    fn settle(&mut self, sent: Sent) {
+        let Sent { token, mut output, asked, taken } = sent;
+        let Some(link) = self.links.get_mut(token) else { return };
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => 0,
+            Err(_) => {
+                link.sending = Sending::Nothing;
+                return self.broke(token);
+            }
+        };
+        output.advance(taken);
+        if link.end == End::Gone {
+            link.sending = Sending::Nothing;
+            self.let_go(token);
+        } else if taken < asked {
+            link.first = output;
+            link.sending = Sending::Room;
+            if self.ring.await_room(token, link.socket.as_fd()).is_err() {
+                link.sending = Sending::Later;
+                self.come_back(token);
+            }
+        } else if output.is_empty() {
+            self.recycle(output);
+            self.sent_all(token);
+        } else {
+            link.first = output;
+            link.sending = Sending::Later;
+            self.come_back(token);
+        }
+    }
+
+    fn recycle(&mut self, mut output: Output) {
+        if self.spare.len() < KEPT_OUTPUTS {
+            output.clear(KEPT_OUTPUT_BYTES);
+            self.spare.push(output);
+        }
+    }
+
+    /// Goes on behind an output that has been sent.
+    fn sent_all(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        match link.unsent.pop() {
+            Some(next) => {
+                link.first = next;
+                link.sending = Sending::Later;
+                self.come_back(token);
+            }
+            None => {
+                link.sending = Sending::Nothing;
+                if link.end == End::Closing {
+                    self.hang_up(token);
+                } else if link.counted.get() {
+                    self.come_back(token);
+                }
+            }
+        }
+    }
+
+    /// Queues the send of what a link has first.
+    fn send_first(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        let output = std::mem::take(&mut link.first);
+        link.sending = Sending::Queued(output.len());
+        self.attentive |= output.as_contiguous().is_none()
+            || output.len() >= COUNTED_BYTES
+            || link.end == End::Closing
+            || link.counted.get()
+            || !link.unsent.is_empty();
+        if self.ring.send(token, link.socket.as_fd(), output).is_err() {
+            link.sending = Sending::Nothing;
+            self.broke(token);
+        }
+    }
+
+    /// Sees to it that a link has its turn next time, without a word from the kernel.
+    fn come_back(&mut self, token: Token) {
+        if let Some(link) = self.links.get_mut(token).filter(|link| !link.queued) {
+            link.queued = true;
+            self.again.push(token);
+        }
+    }
+
+    /// Gives a link the turn that it has asked for.
+    fn turn_of(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.queued = false;
+        if link.end == End::Broken {
+            self.let_go(token);
+            return sink.lost(self, token);
+        }
+        match link.sending {
+            Sending::Later => self.send_first(token),
+            Sending::Nothing if link.counted.get() && link.end == End::Open => {
+                link.counted.set(false);
+                sink.drained(self, token);
+            }
+            _ => {}
+        }
+        self.see_to_receiving(token);
+    }
+
+    /// Receives if bytes are wanted, and lets go of what has to be let go of.
+    fn see_to_receiving(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        if link.end == End::Gone {
+            return self.let_go(token);
+        }
+        if !link.wanted || link.ended || link.receiving || link.end == End::Broken {
+            return;
+        }
+        link.receiving = true;
+        link.cancelled = false;
+        if self.ring.receive(token, link.socket.as_fd()).is_err() {
+            link.receiving = false;
+            self.broke(token);
+        }
+    }
+
+    /// Has the kernel stop to receive.
+    fn stop_receiving(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        if link.receiving && !link.cancelled {
+            // A receive that could not be cancelled ends with its connection.
+            link.cancelled = self.ring.cancel_receive(token).is_ok();
+        }
+    }
+
+    /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
+    fn broke(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.drop_unsent();
+        if link.end == End::Open {
+            link.end = End::Broken;
+            self.come_back(token);
+        } else {
+            self.let_go(token);
+        }
+    }
+
+    /// Closes a link that has nothing left to send, once the kernel no longer works for it.
+    fn hang_up(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.end = End::Gone;
+        self.let_go(token);
+    }
+
+    /// Frees a link as soon as the kernel no longer works for it.
+    fn let_go(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.end = End::Gone;
+        if link.sending == Sending::Room {
+            // It ends with what is next to arrive in any case, and says so.
+            let _ = self.ring.cancel_room(token);
+        } else if !link.receiving && !matches!(link.sending, Sending::Queued(_)) {
+            discard_unread(link.socket.as_fd());
+            drop(self.links.remove(token));
+            return;
+        }
+        self.stop_receiving(token);
+    }
+
+    fn accepted(
+        &mut self,
+        index: usize,
+        socket: Result<OwnedFd, Errno>,
+        sink: &mut impl Sink<Self>,
+    ) {
+        match socket {
+            Ok(socket) if self.listening => sink.accepted(self, index, socket),
+            Ok(_) => {}
+            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                self.pause.begin(error);
+            }
+            // That client has gone before it was accepted, or nobody listens any more.
+            Err(_) => {}
+        }
+    }
+
+    fn received(
+        &mut self,
+        token: Token,
+        bytes: Result<usize, Errno>,
+        more: bool,
+        block: Option<&mut [u8]>,
+        sink: &mut impl Sink<Self>,
+    ) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.receiving = more;
+        let is_open = link.end == End::Open;
+        match bytes {
+            Ok(0) => {
+                let heard = std::mem::replace(&mut link.ended, true);
+                link.wanted = false;
+                if is_open && !heard {
+                    sink.ended(self, token);
+                }
+            }
+            Ok(len) => {
+                if is_open {
+                    let bytes = block.and_then(|block| block.get_mut(..len)).unwrap_or_default();
+                    sink.received(self, token, bytes);
+                }
+                if self.links.get(token).is_some_and(|link| !link.wanted) {
+                    self.stop_receiving(token);
+                }
+            }
+            // It begins anew if bytes are wanted: buffers are there again.
+            Err(Errno::NOBUFS | Errno::CANCELED | Errno::AGAIN | Errno::INTR | Errno::NOMEM) => {}
+            Err(_) if is_open => {
+                link.drop_unsent();
+                self.let_go(token);
+                return sink.lost(self, token);
+            }
+            Err(_) => {}
+        }
+        if !more {
+            self.see_to_receiving(token);
+        }
+    }
+
+    /// Tells the sink of one event.
+    #[inline]
+    fn tell(&mut self, event: Event, sink: &mut impl Sink<Self>) {
+        match event {
+            Event::Received { token, bytes, buffer, more } => {
+                let taken =
+                    buffer.and_then(|buffer| Some((buffer, self.ring.take_buffer(buffer)?)));
+                match taken {
+                    Some((buffer, mut block)) => {
+                        self.received(token, bytes, more, Some(&mut block), sink);
+                        self.ring.give_buffer(buffer, block);
+                    }
+                    None => self.received(token, bytes, more, None, sink),
+                }
+            }
+            Event::Room { token } => {
+                let Some(link) = self.links.get_mut(token) else { return };
+                link.sending = Sending::Nothing;
+                if link.end == End::Gone {
+                    self.let_go(token);
+                } else if !link.first.is_empty() {
+                    self.send_first(token);
+                }
+            }
+            Event::Accepted { listener, socket, more } => {
+                let again = !more && self.listening && may_accept_again(&socket);
+                if let Some(accepting) = self.accepting.get_mut(listener) {
+                    *accepting = more;
+                }
+                self.accepted(listener, socket, sink);
+                if again {
+                    // What fails for want of memory is tried again with the next pause's end.
+                    let _ = self.listen();
+                }
+            }
+            Event::Woken { more } => {
+                if !more && self.ring.watch(self.waker.as_fd()).is_err() {
+                    tracing::error!("a worker can no longer be woken");
+                }
+                sink.woken(self);
+            }
+        }
+    }
+}
+
+/// Whether a listener is to be accepted from again at once.
+fn may_accept_again(socket: &Result<OwnedFd, Errno>) -> bool {
+    // What is out of descriptors pauses; what was shut down listens no more.
+    !matches!(
+        socket,
+        Err(Errno::MFILE
+            | Errno::NFILE
+            | Errno::NOBUFS
+            | Errno::NOMEM
+            | Errno::INVAL
+            | Errno::CANCELED
+            | Errno::BADF)
+    )
+}
+
+impl Driver for Uring {
+    fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
+        self.wait(timeout)?;
+        let mut happened = 0;
+        while let Some(event) = self.ring.events.pop_front() {
+            happened += 1;
+            self.tell(event, sink);
+        }
+        for token in std::mem::take(&mut self.again) {
+            happened += 1;
+            self.turn_of(token, sink);
+        }
+        Ok(happened)
+    }
+
+    fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        let token = self.links.next();
+        self.ring.receive(token, socket.as_fd())?;
+        Ok(self.links.add(Link {
+            socket,
+            first: Output::default(),
+            unsent: Outgoing::default(),
+            sending: Sending::Nothing,
+            wanted: true,
+            receiving: true,
+            cancelled: false,
+            ended: false,
+            counted: Cell::new(false),
+            queued: false,
+            end: End::Open,
+        }))
+    }
+
+    fn send(&mut self, token: Token, output: &mut Output) {
+        let Some(link) = self.links.get_mut(token).filter(|link| link.end == End::Open) else {
+            return output.clear(KEPT_OUTPUT_BYTES);
+        };
+        if link.sending != Sending::Nothing {
+            self.attentive = true;
+            return link.unsent.push(output);
+        }
+        link.first = std::mem::replace(output, self.spare.pop().unwrap_or_default());
+        self.send_first(token);
+    }
+
+    fn flush(&mut self) {
+        // What goes wrong goes wrong again when the worker waits, and is told there.
+        let _ = self.enter(Wait::Submit);
+    }
+
+    fn unsent_bytes(&self, token: Token) -> usize {
+        let Some(link) = self.links.get(token) else { return 0 };
+        let bytes = link.unsent_bytes();
+        link.counted.set(link.counted.get() | (bytes > 0));
+        bytes
+    }
+
+    fn receive(&mut self, token: Token, wanted: bool) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.wanted = wanted;
+        // What is not wanted is cancelled when it comes: most often nothing does.
+        if wanted {
+            self.see_to_receiving(token);
+        }
+    }
+
+    fn close(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.wanted = false;
+        match (link.end, link.sending) {
+            (End::Open, Sending::Nothing) => self.hang_up(token),
+            (End::Open, _) => {
+                link.end = End::Closing;
+                self.attentive = true;
+            }
+            (End::Broken, _) => self.let_go(token),
+            (End::Closing | End::Gone, _) => {}
+        }
+    }
+
+    fn stop_listening(&mut self) {
+        self.listening = false;
+        for listener in 0..self.accepting.len() {
+            // It ends with the ring at the latest.
+            let _ = self.ring.cancel_accept(listener);
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.links.len()
+    }
+}
