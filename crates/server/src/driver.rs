@@ -69,7 +69,8 @@ pub(crate) trait Sink<D> {
     /// A client has connected to listener `listener`.
     fn accepted(&mut self, driver: &mut D, listener: usize, socket: OwnedFd);
 
-    /// Bytes have arrived, perhaps more than once in a turn. They are the sink's to change, and gone when it returns.
+    /// Bytes have arrived, perhaps more than once in a turn. They are the sink's to change,
+    /// and gone when it returns.
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]);
 
     /// All that was queued has been sent, after some of it had to wait.

@@ -26,7 +26,8 @@ use std::time::Duration;
 /// Memory that an output keeps which is used again, and how many of them are kept.
 const KEPT_OUTPUT_BYTES: usize = 16 * 1024;
 const KEPT_OUTPUTS: usize = 64;
-/// What is on its way to the kernel counts as unsent from here on: less is sent before anybody asks.
+/// What is on its way to the kernel counts as unsent from this length on: less is sent before
+/// anybody asks.
 const COUNTED_BYTES: usize = 64 * 1024;
 
 /// The driver that waits with io_uring.

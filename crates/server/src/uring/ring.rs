@@ -4,7 +4,8 @@
 //!
 //! Sends ask for `MSG_DONTWAIT | MSG_WAITALL` and for no completion if all goes well: each of them
 //! is over when the submission returns, and is heard of only if it did not send everything.
-//! [`Ring::try_out`] tries that out, since it rests on what kernels do and not on what they promise.
+//! [`Ring::try_out`] tries that out, since it rests on what kernels do and not on what they
+//! promise.
 
 use crate::driver::Token;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
