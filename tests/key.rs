@@ -172,3 +172,48 @@ fn others_are_served_while_all_keys_are_listed() {
     let keys: BTreeSet<_> = client.reply().list().iter().map(|key| key.text()).collect();
     assert_eq!(keys, names);
 }
+
+#[test]
+fn values_tell_how_they_are_kept() {
+    as_redis(&[
+        ("OBJECT ENCODING nothing", "$-1\r\n"),
+        ("SET key 12", "+OK\r\n"),
+        ("OBJECT ENCODING key", "$3\r\nint\r\n"),
+        ("OBJECT REFCOUNT key", ":2147483647\r\n"),
+        ("OBJECT IDLETIME key", ":0\r\n"),
+        ("SET key word", "+OK\r\n"),
+        ("OBJECT ENCODING key", "$6\r\nembstr\r\n"),
+        ("OBJECT REFCOUNT key", ":1\r\n"),
+        ("APPEND key s", ":5\r\n"),
+        ("OBJECT ENCODING key", "$3\r\nraw\r\n"),
+        (
+            "OBJECT FREQ key",
+            "-ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
+             note that when switching between policies at runtime LRU and LFU data will take some \
+             time to adjust.\r\n",
+        ),
+        ("OBJECT FREQ nothing", "$-1\r\n"),
+        ("CONFIG SET maxmemory-policy allkeys-lfu", "+OK\r\n"),
+        ("SET new word", "+OK\r\n"),
+        ("OBJECT FREQ new", ":5\r\n"),
+        ("OBJECT ENCODING", "-ERR wrong number of arguments for 'object|encoding' command\r\n"),
+        ("OBJECT NONSENSE key", "-ERR unknown subcommand 'NONSENSE'. Try OBJECT HELP.\r\n"),
+    ]);
+    let server = Server::nagi();
+    let help = server.connect_resp().run("OBJECT HELP");
+    assert!(help.list().iter().any(|line| line.text().starts_with("ENCODING")), "{help:?}");
+}
+
+#[test]
+fn nobody_is_waited_for() {
+    as_redis(&[
+        ("WAIT 0 0", ":0\r\n"),
+        ("WAIT 1 10", ":0\r\n"),
+        ("WAIT x 0", "-ERR value is not an integer or out of range\r\n"),
+        ("WAIT 0 x", "-ERR timeout is not an integer or out of range\r\n"),
+        ("WAIT 0 -1", "-ERR timeout is negative\r\n"),
+    ]);
+    // Redis has this since 7.2.
+    let server = Server::nagi();
+    server.connect_resp().check("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n");
+}

@@ -153,3 +153,62 @@ fn values_of_every_size_come_back_whole() {
         assert!(client.run("GET key") == harness::Reply::Bulk(value), "{length} bytes");
     }
 }
+
+#[test]
+fn parts_of_strings_are_read_and_overwritten() {
+    let too_long = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n";
+    as_redis(&[
+        ("SETRANGE key 0 \"\"", ":0\r\n"),
+        ("EXISTS key", ":0\r\n"),
+        ("SETRANGE key 6 redis", ":11\r\n"),
+        ("GET key", "$11\r\n\0\0\0\0\0\0redis\r\n"),
+        ("SETRANGE key 0 hello,", ":11\r\n"),
+        ("GETRANGE key 0 4", "$5\r\nhello\r\n"),
+        ("GETRANGE key -5 -1", "$5\r\nredis\r\n"),
+        ("GETRANGE key -1 -5", "$0\r\n\r\n"),
+        ("GETRANGE key 5 100", "$6\r\n,redis\r\n"),
+        ("GETRANGE key 100 200", "$0\r\n\r\n"),
+        ("GETRANGE nothing 0 -1", "$0\r\n\r\n"),
+        ("SUBSTR key 1 3", "$3\r\nell\r\n"),
+        ("GETRANGE key x 1", NOT_AN_INTEGER),
+        ("SETRANGE key x 1", NOT_AN_INTEGER),
+        ("SETRANGE key -1 x", "-ERR offset is out of range\r\n"),
+        ("SETRANGE key 536870912 x", too_long),
+        ("SETRANGE key 9223372036854775807 x", too_long),
+        ("SETRANGE far 536870911 x", ":536870912\r\n"),
+        ("GETRANGE far -3 -1", "$3\r\n\0\0x\r\n"),
+        ("APPEND far x", too_long),
+        ("SET n 1234", "+OK\r\n"),
+        ("SETRANGE n 1 \"\"", ":4\r\n"),
+        ("OBJECT ENCODING n", "$3\r\nint\r\n"),
+        ("SETRANGE n 1 9", ":4\r\n"),
+        ("OBJECT ENCODING n", "$3\r\nraw\r\n"),
+        ("INCR n", ":1935\r\n"),
+    ]);
+}
+
+#[test]
+fn numbers_with_decimals_are_added() {
+    let not_a_float = "-ERR value is not a valid float\r\n";
+    as_redis(&[
+        ("INCRBYFLOAT n 1.5", "$3\r\n1.5\r\n"),
+        ("INCRBYFLOAT n 1.5", "$1\r\n3\r\n"),
+        ("INCRBYFLOAT n -1e1", "$2\r\n-7\r\n"),
+        ("INCRBYFLOAT n 0.1", "$4\r\n-6.9\r\n"),
+        ("INCRBYFLOAT n 17179869184.3", "$29\r\n17179869177.40000000037252903\r\n"),
+        ("INCRBYFLOAT small 1e-30", "$1\r\n0\r\n"),
+        ("INCRBYFLOAT hexadecimal 0x1.8p1", "$1\r\n3\r\n"),
+        ("SET n 18446744073709551619", "+OK\r\n"),
+        ("INCRBYFLOAT n 0", "$20\r\n18446744073709551620\r\n"),
+        ("SET n 99999999999999999999999", "+OK\r\n"),
+        ("INCRBYFLOAT n 1", "$23\r\n99999999999999999999992\r\n"),
+        ("INCRBYFLOAT n inf", "-ERR increment would produce NaN or Infinity\r\n"),
+        ("INCRBYFLOAT n nan", not_a_float),
+        ("INCRBYFLOAT n 1e5000", not_a_float),
+        ("INCRBYFLOAT n 1e-5000", not_a_float),
+        ("INCRBYFLOAT n \" 1\"", not_a_float),
+        ("INCRBYFLOAT n 1x", not_a_float),
+        ("SET n \" 1\"", "+OK\r\n"),
+        ("INCRBYFLOAT n 1", not_a_float),
+    ]);
+}

@@ -61,9 +61,9 @@ pub(crate) static UNLINK: Command = Command {
     run: del,
 };
 
-pub(crate) fn exists<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+fn exists<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
-    cx.reply.integer(cx.db.count_existing(&keys) as i64);
+    cx.reply.integer(cx.db.untouched().count_existing(&keys) as i64);
     Ok(())
 }
 
@@ -82,7 +82,7 @@ pub(crate) static EXISTS: Command = Command {
 };
 
 fn kind<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let kind = cx.db.kind(cx.key(args.at(1)));
+    let kind = cx.db.untouched().kind(cx.key(args.at(1)));
     cx.reply.simple(kind.map_or("none", |kind| kind.name()));
     Ok(())
 }
@@ -313,7 +313,7 @@ fn expiry<'a>(
     args: Args<'a>,
     unit: impl FnOnce(u64) -> u64,
 ) -> Result<(), Error> {
-    cx.reply.integer(match cx.db.expire_at_ms(cx.key(args.at(1))) {
+    cx.reply.integer(match cx.db.untouched().expire_at_ms(cx.key(args.at(1))) {
         None => -2,
         Some(None) => -1,
         Some(Some(at_ms)) => i64::try_from(unit(at_ms)).unwrap_or(i64::MAX),

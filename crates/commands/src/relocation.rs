@@ -1,7 +1,6 @@
 //! Keys under other names and in other databases, and one picked at random.
 
 use crate::arguments::{Rest, integer, is};
-use crate::key::exists;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
 use nagi_proto::Args;
 use nagi_store::types::relocation::Relocated;
@@ -170,6 +169,12 @@ pub(crate) static RANDOMKEY: Command = Command {
     run: randomkey,
 };
 
+fn touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
+    cx.reply.integer(cx.db.count_existing(&keys) as i64);
+    Ok(())
+}
+
 pub(crate) static TOUCH: Command = Command {
     name: "TOUCH",
     syntax: "key [key ...]",
@@ -181,5 +186,5 @@ pub(crate) static TOUCH: Command = Command {
     since: "3.2.1",
     summary: "Notes a use of keys for eviction, and returns how many of them exist",
     subcommands: &[],
-    run: exists,
+    run: touch,
 };

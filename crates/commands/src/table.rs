@@ -1,8 +1,8 @@
 //! All rows together, found by name in any case.
 
 use crate::{
-    Command, client, config, connection, introspection, key, keyspace, memcached, relocation,
-    server, string,
+    Command, client, config, connection, float, introspection, key, keyspace, memcached, object,
+    range, relocation, replication, server, string,
 };
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -13,9 +13,13 @@ const FAMILIES: &[&[&Command]] = &[
     config::ALL,
     connection::ALL,
     introspection::ALL,
+    float::ALL,
     key::ALL,
     keyspace::ALL,
+    object::ALL,
+    range::ALL,
     relocation::ALL,
+    replication::ALL,
     server::ALL,
     string::ALL,
 ];

@@ -111,7 +111,15 @@ impl Policy {
         matches!(self, VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl)
     }
 
-    fn counts_uses(self) -> bool {
+    /// Whether it goes by when or how often entries were used.
+    #[must_use]
+    pub fn looks_at_uses(self) -> bool {
+        self.counts_uses() || matches!(self, Policy::AllKeysLru | Policy::VolatileLru)
+    }
+
+    /// Whether it goes by how often entries were used.
+    #[must_use]
+    pub fn counts_uses(self) -> bool {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
     }
 }
