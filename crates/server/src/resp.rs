@@ -7,7 +7,7 @@ use nagi_commands::table::Entry;
 use nagi_commands::{Client, Error, Server as _, admission, dispatch};
 use nagi_proto::resp::{Limits, Parser, ProtocolError};
 use nagi_proto::{Args, Output};
-use nagi_store::Key;
+use nagi_store::{Ahead, Key};
 
 /// Where a request lies: the offsets of its first byte and behind its last one, and where its
 /// arguments stop in the batch's spans.
@@ -26,6 +26,7 @@ struct Request<'a> {
     /// The row that it is for; none if it is for no command, or has the wrong number of words.
     entry: Option<&'static Entry>,
     key: Option<Key<'a>>,
+    ahead: Option<Ahead<'a>>,
 }
 
 /// Executes one batch from the start of `input` on.
@@ -43,13 +44,9 @@ pub(crate) fn batch(
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, around, client.database, &mut requests);
     let count = requests.len();
-    if count > 1 {
-        for key in requests.iter().filter_map(|request| request.key) {
-            around.shared.store.prefetch_entry(client.database, key);
-        }
-    }
+    requests.iter().filter_map(|request| request.ahead).for_each(Ahead::prefetch_entry);
     // By reference: the array is large, and mostly empty.
-    for &Request { args, end, entry, key } in &requests {
+    for &Request { args, end, entry, key, .. } in &requests {
         let mut cx = around.context(client, out, key);
         match entry {
             Some(entry) => dispatch::run(entry, &mut cx, args),
@@ -127,9 +124,10 @@ fn resolve<'a>(
         let entry = dispatch::resolve(args).ok();
         let first = entry.and_then(|entry| entry.command.keys.first_of(args));
         let key = first.map(|bytes| around.shared.store.key(bytes));
-        if let Some(key) = key.filter(|_| places.len() > 1) {
-            around.shared.store.prefetch(database, key);
-        }
-        requests.push(Request { args, end, entry, key });
+        let ahead = match key {
+            Some(key) if places.len() > 1 => around.shared.store.prefetch(database, key),
+            _ => None,
+        };
+        requests.push(Request { args, end, entry, key, ahead });
     }
 }

@@ -6,7 +6,7 @@ use nagi_commands::memcached::{self, Context, Error, Verb};
 use nagi_commands::{Client, Server as _, admission};
 use nagi_proto::memcached::{Limits, Parser, Step, Writer};
 use nagi_proto::{Args, Output};
-use nagi_store::Key;
+use nagi_store::{Ahead, Key};
 
 /// Longest data block of a client that has not logged in: a user and a password.
 const LOGIN_BYTES: usize = 1024;
@@ -37,6 +37,7 @@ enum Found {
 struct Request<'a> {
     args: Args<'a>,
     key: Option<Key<'a>>,
+    ahead: Option<Ahead<'a>>,
     work: Work,
 }
 
@@ -63,11 +64,7 @@ pub(crate) fn batch(
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, around, &mut requests);
     let count = requests.len();
-    if count > 1 {
-        for key in requests.iter().filter_map(|request| request.key) {
-            around.shared.store.prefetch_entry(0, key);
-        }
-    }
+    requests.iter().filter_map(|request| request.ahead).for_each(Ahead::prefetch_entry);
     for request in &requests {
         run(request, client, around, out);
         if client.closing {
@@ -131,10 +128,11 @@ fn resolve<'a>(
             Work::Refuse { .. } => None,
         };
         let key = first.map(|bytes| around.shared.store.key(bytes));
-        if let Some(key) = key.filter(|_| places.len() > 1) {
-            around.shared.store.prefetch(0, key);
-        }
-        requests.push(Request { args, key, work });
+        let ahead = match key {
+            Some(key) if places.len() > 1 => around.shared.store.prefetch(0, key),
+            _ => None,
+        };
+        requests.push(Request { args, key, ahead, work });
     }
 }
 

@@ -6,7 +6,7 @@
 
 use nagi_store::memory::Counting;
 use nagi_store::types::string::SetOptions;
-use nagi_store::{Counters, Database, Options, Store, Value};
+use nagi_store::{Ahead, Counters, Database, Options, Store, Value};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::time::Instant;
@@ -103,12 +103,11 @@ fn in_batch(
     work: impl Fn(Database<'_>, &[u8]),
 ) {
     let db = store.database(0, counters, 1);
-    for key in keys {
-        store.prefetch(0, db.key(key));
+    let mut aheads = [None; BATCH];
+    for (key, ahead) in keys.iter().zip(&mut aheads) {
+        *ahead = store.prefetch(0, db.key(key));
     }
-    for key in keys {
-        store.prefetch_entry(0, db.key(key));
-    }
+    aheads.into_iter().flatten().for_each(Ahead::prefetch_entry);
     for key in keys {
         work(db, key);
     }

@@ -5,17 +5,20 @@
 //! type of value, each of which takes the latches that it needs, passes the door (`Slot`) for
 //! every change, and lets go before it returns.
 
+mod ahead;
 mod barrier;
 mod claims;
 mod clock;
 mod counters;
 mod database;
+mod directory;
 mod door;
 mod entry;
 mod evict;
 mod expire;
 mod futex;
 mod key;
+mod lanes;
 mod latch;
 pub mod memory;
 mod number;
@@ -36,6 +39,7 @@ mod ticks;
 pub mod types;
 mod value;
 
+pub use ahead::Ahead;
 pub use claims::{Claim, Claiming, Intent, Step, Wait};
 pub use clock::Clock;
 pub use counters::{Counter, Counters, Totals};

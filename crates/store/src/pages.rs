@@ -10,7 +10,8 @@
 //! What the owner of a page must remember of it stands in the region's notes and not on the page,
 //! so that blocks of 128 bytes fill a page to the last byte. A freed page is kept warm for the
 //! next one who asks; when many are idle, their memory goes back to the kernel while their
-//! addresses stay ours.
+//! addresses stay ours. A page that was a segment's becomes only another segment's: it may still
+//! be read without a latch (`directory.rs`).
 
 use crate::latch::Latch;
 use std::ptr::NonNull;
@@ -24,7 +25,7 @@ const REGION_BYTES: usize = if cfg!(miri) { 64 * PAGE_BYTES } else { 1024 * PAGE
 const REGION_PAGES: usize = REGION_BYTES / PAGE_BYTES;
 /// Pages at a region's start that hold the notes.
 const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
-/// Idle pages that keep their memory: 8 MiB.
+/// Idle pages of each kind that keep their memory: 8 MiB.
 const WARM_PAGES: usize = 2048;
 
 /// A page: aligned memory of [`PAGE_BYTES`], contents undefined.
@@ -45,6 +46,13 @@ struct Inner {
     regions: Vec<NonNull<u8>>,
     /// Pages of the newest region that nobody has had yet.
     untouched: usize,
+    blocks: Idle,
+    segments: Idle,
+}
+
+/// Pages that nobody uses now.
+#[derive(Debug, Default)]
+struct Idle {
     warm: Vec<Page>,
     cold: Vec<Page>,
 }
@@ -57,20 +65,26 @@ impl PagePool {
     pub(crate) fn take(&self) -> Page {
         self.used_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
         let mut inner = self.inner.lock();
-        let idle = inner.warm.pop().or_else(|| inner.cold.pop());
-        idle.unwrap_or_else(|| inner.carve())
+        inner.blocks.take().unwrap_or_else(|| inner.carve())
     }
 
     /// Takes a page back.
     pub(crate) fn give(&self, page: Page) {
         self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
+        self.inner.lock().blocks.give(page);
+    }
+
+    /// A page of undefined contents, which is a segment's for good.
+    pub(crate) fn take_segment(&self) -> Page {
+        self.used_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
         let mut inner = self.inner.lock();
-        if inner.warm.len() < WARM_PAGES {
-            inner.warm.push(page);
-        } else {
-            region::release(page);
-            inner.cold.push(page);
-        }
+        inner.segments.take().unwrap_or_else(|| inner.carve())
+    }
+
+    /// Takes a segment's page back.
+    pub(crate) fn give_segment(&self, page: Page) {
+        self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
+        self.inner.lock().segments.give(page);
     }
 
     /// Bytes of the pages handed out.
@@ -98,6 +112,21 @@ pub(crate) unsafe fn note(address: NonNull<u8>) -> NonNull<u8> {
     let offset = address.addr().get() % REGION_BYTES;
     // SAFETY: the region begins `offset` before the address, with a note for each of its pages.
     unsafe { address.sub(offset).add(offset / PAGE_BYTES * NOTE_BYTES) }
+}
+
+impl Idle {
+    fn take(&mut self) -> Option<Page> {
+        self.warm.pop().or_else(|| self.cold.pop())
+    }
+
+    fn give(&mut self, page: Page) {
+        if self.warm.len() < WARM_PAGES {
+            self.warm.push(page);
+        } else {
+            region::release(page);
+            self.cold.push(page);
+        }
+    }
 }
 
 impl Inner {

@@ -16,10 +16,12 @@
 //! splitting nor the stash can place (keys of equal hash) goes to the header's overflow list.
 
 use crate::entry::Entry;
+use crate::lanes;
 use crate::pages::{PAGE_BYTES, PagePool};
 use crate::placement::POSITION_BITS;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Words in a bucket.
 pub(crate) const LANES: usize = 8;
@@ -60,6 +62,10 @@ pub(crate) struct Word(*mut u8);
 /// lookup need not read the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment(NonNull<u8>);
+
+/// A bucket of a full segment, to be read without the latch; what is read is only a hint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket(NonNull<Word>);
 
 /// What a segment knows of itself; occupies its last line.
 #[derive(Debug)]
@@ -106,6 +112,36 @@ impl Word {
         self.0.addr() & VOLATILE != 0
     }
 
+    #[cfg(test)]
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Word(std::ptr::without_provenance_mut(bits as usize))
+    }
+
+    /// The word at a place, which another thread may be writing.
+    ///
+    /// # Safety
+    /// The place lies in the buckets of a segment.
+    #[inline]
+    pub(crate) unsafe fn load(place: NonNull<Word>) -> Self {
+        // SAFETY: a word is a pointer, and buckets are written by `store` alone while anyone may
+        // read them without the latch.
+        Word(
+            unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) }
+                .load(Ordering::Relaxed),
+        )
+    }
+
+    /// Writes the word at a place, which another thread may be reading.
+    ///
+    /// # Safety
+    /// The place lies in the buckets of a segment whose latch is held.
+    #[inline]
+    unsafe fn store(self, place: NonNull<Word>) {
+        // SAFETY: as in `load`.
+        let place = unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) };
+        place.store(self.0, Ordering::Relaxed);
+    }
+
     fn is_displaced(self) -> bool {
         self.0.addr() & DISPLACED != 0
     }
@@ -133,7 +169,7 @@ impl Segment {
     fn allocate(pool: &PagePool, tag: usize) -> Self {
         let bytes = geometry(tag).lines * LINE_BYTES;
         let memory = if bytes == PAGE_BYTES {
-            pool.take()
+            pool.take_segment()
         } else {
             let layout = small_layout(bytes);
             // SAFETY: the layout's size is not zero.
@@ -142,7 +178,9 @@ impl Segment {
         let segment = Segment(memory.map_addr(|address| address | tag));
         // SAFETY: the memory is ours, as long as the geometry says, and no one reads it yet.
         unsafe {
-            memory.write_bytes(0, bytes);
+            for index in 0..bytes / size_of::<Word>() - LANES {
+                Word::EMPTY.store(segment.word_pointer(index));
+            }
             segment.header_pointer().write(Header {
                 live: 0,
                 volatile: 0,
@@ -164,7 +202,7 @@ impl Segment {
         unsafe {
             self.header_pointer().drop_in_place();
             if bytes == PAGE_BYTES {
-                pool.give(self.base());
+                pool.give_segment(self.base());
             } else {
                 dealloc(self.base().as_ptr(), small_layout(bytes));
             }
@@ -216,28 +254,21 @@ impl Segment {
         }
     }
 
-    /// Asks the processor for the lines in which a position's word will be looked for.
+    /// From what [`Segment::raw`] gave; null is no segment.
     #[inline]
-    pub(crate) fn prefetch(self, position: u64) {
-        let home = self.home(position);
-        prefetch(self.word_pointer(home * LANES).cast());
-        prefetch(self.word_pointer(self.neighbour(home) * LANES).cast());
+    pub(crate) fn from_raw(raw: *mut u8) -> Option<Self> {
+        NonNull::new(raw).map(Segment)
     }
 
-    /// Asks the processor for the entry of a word of that fingerprint, homed at `home`.
+    pub(crate) fn raw(self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+
+    /// The bucket in which a position falls, if this is a full segment: only these keep their
+    /// memory, and a table with a smaller one is small enough to be near anyway.
     #[inline]
-    pub(crate) fn prefetch_entry(self, home: usize, fingerprint: u16) {
-        for bucket in [home, self.neighbour(home)] {
-            let lanes = matching_lanes(self.word_pointer(bucket * LANES), fingerprint);
-            if lanes != 0 {
-                let index = bucket * LANES + lanes.trailing_zeros() as usize;
-                if let Some(entry) = self.word(index).entry() {
-                    // Most entries lie on two lines.
-                    prefetch(entry.pointer());
-                    return prefetch(entry.pointer().map_addr(|it| it.saturating_add(LINE_BYTES)));
-                }
-            }
-        }
+    pub(crate) fn bucket(self, position: u64) -> Option<Bucket> {
+        self.is_full_size().then(|| Bucket(self.word_pointer(self.home(position) * LANES)))
     }
 
     /// The bucket that takes what `home` has no room for.
@@ -272,7 +303,7 @@ impl Segment {
         fingerprint: u16,
         mut is_it: impl FnMut(Entry) -> bool,
     ) -> Option<Index> {
-        let mut lanes = matching_lanes(self.word_pointer(bucket * LANES), fingerprint);
+        let mut lanes = lanes::of_fingerprint(self.word_pointer(bucket * LANES), fingerprint);
         while lanes != 0 {
             let index = bucket * LANES + lanes.trailing_zeros() as usize;
             if self.word(index).entry().is_some_and(&mut is_it) {
@@ -474,18 +505,18 @@ impl Segment {
     }
 
     fn occupied(&self, bucket: usize) -> usize {
-        LANES - (matching_words(self.word_pointer(bucket * LANES))).count_ones() as usize
+        LANES - lanes::empty(self.word_pointer(bucket * LANES)).count_ones() as usize
     }
 
     fn first_empty(&self, bucket: usize) -> Option<Index> {
-        let empty = matching_words(self.word_pointer(bucket * LANES));
+        let empty = lanes::empty(self.word_pointer(bucket * LANES));
         (empty != 0).then(|| bucket * LANES + empty.trailing_zeros() as usize)
     }
 
     fn set_word(&mut self, index: Index, word: Word) {
         debug_assert!(index < (self.geometry().lines - 1) * LANES, "a place in the buckets");
         // SAFETY: the index lies within the buckets, and the latch is held exclusively.
-        unsafe { self.word_pointer(index).write(word) };
+        unsafe { word.store(self.word_pointer(index)) };
     }
 
     fn tag(self) -> usize {
@@ -505,6 +536,47 @@ impl Segment {
 
     fn header_pointer(self) -> NonNull<Header> {
         self.word_pointer((self.geometry().lines - 1) * LANES).cast()
+    }
+}
+
+impl Bucket {
+    /// Asks the processor for the lines in which a word homed here will be looked for.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        prefetch(self.0.cast());
+        prefetch(self.neighbour().0.cast());
+    }
+
+    /// Asks the processor for the entry of a word of that fingerprint, homed here.
+    #[inline]
+    pub(crate) fn prefetch_entry(self, fingerprint: u16) {
+        for Bucket(words) in [self, self.neighbour()] {
+            let lanes = lanes::of_fingerprint_unlatched(words, fingerprint);
+            if lanes != 0 {
+                // SAFETY: a lane of a bucket of a segment.
+                let word = unsafe { Word::load(words.add(lanes.trailing_zeros() as usize)) };
+                if let Some(entry) = word.entry() {
+                    // Most entries lie on two lines.
+                    prefetch(entry.pointer());
+                    return prefetch(entry.pointer().map_addr(|it| it.saturating_add(LINE_BYTES)));
+                }
+            }
+        }
+    }
+
+    /// The bucket that takes what this one has no room for.
+    #[inline]
+    fn neighbour(self) -> Bucket {
+        const HOMES_BYTES: usize = GEOMETRIES[FULL].homes * LINE_BYTES;
+        let offset = self.0.addr().get() % PAGE_BYTES;
+        let first_or_next = if offset + LINE_BYTES == HOMES_BYTES {
+            // SAFETY: full segments are aligned to their size.
+            unsafe { self.0.byte_sub(offset) }
+        } else {
+            // SAFETY: the last home is not the segment's last line.
+            unsafe { self.0.byte_add(LINE_BYTES) }
+        };
+        Bucket(first_or_next)
     }
 }
 
@@ -532,143 +604,9 @@ pub(crate) fn prefetch(address: NonNull<u8>) {
     let _ = address;
 }
 
-/// The lanes of a bucket whose fingerprint is this one, a bit each; empty lanes match 0.
-#[inline]
-fn matching_lanes(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        simd::fingerprints(bucket, fingerprint)
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    {
-        scalar_matching(bucket, u64::from(fingerprint), FINGERPRINT_SHIFT)
-    }
-}
-
-/// The empty lanes of a bucket, a bit each.
-#[inline]
-fn matching_words(bucket: NonNull<Word>) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        simd::empty(bucket)
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    {
-        scalar_matching(bucket, 0, 0)
-    }
-}
-
-#[cfg(any(test, miri, not(target_arch = "x86_64")))]
-fn scalar_matching(bucket: NonNull<Word>, wanted: u64, shift: u32) -> u32 {
-    // SAFETY: callers pass the first word of a bucket.
-    let words = unsafe { bucket.cast::<[Word; LANES]>().read() };
-    let lanes = words.iter().enumerate();
-    lanes.fold(0, |mask, (lane, word)| {
-        mask | u32::from((word.0.addr() as u64) >> shift == wanted) << lane
-    })
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod simd {
-    use super::{NonNull, Word};
-    use std::arch::x86_64::{
-        __m128i, _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi16, _mm_cmpeq_epi32,
-        _mm_load_si128, _mm_movemask_epi8, _mm_or_si128, _mm_packs_epi16, _mm_packs_epi32,
-        _mm_set1_epi16, _mm_setzero_si128, _mm_shuffle_ps, _mm_srai_epi32,
-    };
-
-    /// The upper halves of four words.
-    const UPPER: i32 = 0b11_01_11_01;
-    /// The lower halves of four words.
-    const LOWER: i32 = 0b10_00_10_00;
-
-    /// The lanes with this fingerprint. SSE2, which every x86-64 has, finds all eight at once.
-    #[inline]
-    pub(super) fn fingerprints(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
-        // SAFETY: callers pass the first word of a bucket; SSE2 is part of x86-64.
-        unsafe {
-            let wanted = _mm_set1_epi16(fingerprint as i16);
-            // The fingerprint is the upper half of the upper half: its sign fills the rest.
-            let equal = |half| _mm_srai_epi32::<16>(_mm_cmpeq_epi16(half, wanted));
-            let (first, second) = halves::<UPPER>(bucket);
-            mask(equal(first), equal(second))
-        }
-    }
-
-    /// The lanes that hold no word at all.
-    #[inline]
-    pub(super) fn empty(bucket: NonNull<Word>) -> u32 {
-        // SAFETY: callers pass the first word of a bucket; SSE2 is part of x86-64.
-        unsafe {
-            let zero = _mm_setzero_si128();
-            let (upper, lower) = (halves::<UPPER>(bucket), halves::<LOWER>(bucket));
-            let first = _mm_cmpeq_epi32(_mm_or_si128(upper.0, lower.0), zero);
-            let second = _mm_cmpeq_epi32(_mm_or_si128(upper.1, lower.1), zero);
-            mask(first, second)
-        }
-    }
-
-    /// One half of each word, of the first four and of the last four.
-    ///
-    /// # Safety
-    /// `bucket` is the first word of a bucket: 64 bytes, aligned to 64.
-    #[inline]
-    unsafe fn halves<const WHICH: i32>(bucket: NonNull<Word>) -> (__m128i, __m128i) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let line = bucket.cast::<__m128i>();
-            let pick = |pair: usize| {
-                let first = _mm_castsi128_ps(_mm_load_si128(line.add(pair).as_ptr()));
-                let second = _mm_castsi128_ps(_mm_load_si128(line.add(pair + 1).as_ptr()));
-                _mm_castps_si128(_mm_shuffle_ps::<WHICH>(first, second))
-            };
-            (pick(0), pick(2))
-        }
-    }
-
-    /// A bit for each of eight lanes whose 32 bits are all set.
-    ///
-    /// # Safety
-    /// None beyond SSE2.
-    #[inline]
-    unsafe fn mask(first: __m128i, second: __m128i) -> u32 {
-        // SAFETY: SSE2 is part of x86-64.
-        unsafe {
-            let words = _mm_packs_epi32(first, second);
-            _mm_movemask_epi8(_mm_packs_epi16(words, _mm_setzero_si128())) as u32
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    #[repr(align(64))]
-    struct Bucket([Word; LANES]);
-
-    proptest! {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        #[test]
-        fn simd_equals_scalar(words: [u64; 8], pick in 0..8_usize, zeros: u8, wanted: u16) {
-            let word = |bits: u64| Word(std::ptr::without_provenance_mut(bits as usize));
-            let mut bucket = Bucket(words.map(word));
-            for lane in 0..LANES {
-                if zeros >> lane & 1 == 1 {
-                    bucket.0[lane] = Word::EMPTY;
-                }
-            }
-            let start = NonNull::from(&bucket.0).cast::<Word>();
-            for fingerprint in [wanted, bucket.0[pick].fingerprint(), 0] {
-                prop_assert_eq!(
-                    simd::fingerprints(start, fingerprint),
-                    scalar_matching(start, u64::from(fingerprint), 48)
-                );
-            }
-            prop_assert_eq!(simd::empty(start), scalar_matching(start, 0, 0));
-        }
-    }
 
     #[test]
     fn buckets_divide_positions_in_order() {

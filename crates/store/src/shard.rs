@@ -1,5 +1,6 @@
 //! One part of the keyspace: the tables of every database over one range of hashes.
 
+use crate::directory::{self, Directories};
 use crate::pages::PagePool;
 use crate::table::{Locator, Table};
 use std::sync::Arc;
@@ -7,8 +8,10 @@ use std::sync::Arc;
 /// What one latch guards.
 #[derive(Debug)]
 pub(crate) struct Shard {
+    number: usize,
     locator: Locator,
     pool: Arc<PagePool>,
+    directories: Arc<Directories>,
     /// By database, as far as the highest that was ever used.
     tables: Vec<Table>,
     /// The last CAS number given out here. Numbers are unique per key, which is all that a client
@@ -17,8 +20,13 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(locator: Locator, pool: Arc<PagePool>) -> Self {
-        Shard { locator, pool, tables: Vec::new(), last_cas: 0 }
+    pub(crate) fn new(
+        number: usize,
+        locator: Locator,
+        pool: Arc<PagePool>,
+        directories: Arc<Directories>,
+    ) -> Self {
+        Shard { number, locator, pool, directories, tables: Vec::new(), last_cas: 0 }
     }
 
     /// The table of a database, if anything was ever stored there.
@@ -30,7 +38,10 @@ impl Shard {
     /// The table of a database, made if it is not there, and the last CAS number.
     pub(crate) fn table_mut(&mut self, database: usize) -> (&mut Table, &mut u64) {
         while self.tables.len() <= database {
-            self.tables.push(Table::new(self.locator, Arc::clone(&self.pool)));
+            let directories = Arc::clone(&self.directories);
+            let (database, shard) = (self.tables.len(), self.number);
+            let place = directory::Place { directories, database, shard };
+            self.tables.push(Table::new(self.locator, Arc::clone(&self.pool), place));
         }
         #[expect(clippy::indexing_slicing, reason = "the table was made just above")]
         let table = &mut self.tables[database];
@@ -41,6 +52,9 @@ impl Shard {
     pub(crate) fn swap(&mut self, first: usize, second: usize) {
         self.table_mut(first.max(second));
         self.tables.swap(first, second);
+        for database in [first, second] {
+            self.tables.get_mut(database).into_iter().for_each(|table| table.move_to(database));
+        }
     }
 
     /// Every database's table, in order.

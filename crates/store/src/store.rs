@@ -4,6 +4,7 @@ use crate::claims::{Claiming, Claims, Intent, Wait};
 use crate::clock::Clock;
 use crate::counters::{Counters, Totals};
 use crate::database::Database;
+use crate::directory::Directories;
 use crate::evict::Limit;
 use crate::key::{Hasher, Key};
 use crate::latch::Latch;
@@ -59,8 +60,9 @@ pub struct Store {
     claims: Arc<Claims>,
     clock: Clock,
     hasher: Hasher,
-    placement: Placement,
+    pub(crate) placement: Placement,
     pool: Arc<PagePool>,
+    pub(crate) directories: Arc<Directories>,
     databases: usize,
     counters: Vec<Arc<Counters>>,
 }
@@ -76,12 +78,13 @@ impl Store {
         ticks::start();
         let placement = Placement::new(options.shards);
         let pool = Arc::new(PagePool::default());
-        let shard = |range: &_| {
+        let directories = Arc::new(Directories::new(options.databases, options.shards));
+        let shard = |(number, range): (usize, &_)| {
             let locator = Locator { hasher, range: *range };
-            Latch::new(Shard::new(locator, Arc::clone(&pool)))
+            Latch::new(Shard::new(number, locator, Arc::clone(&pool), Arc::clone(&directories)))
         };
         Store {
-            shards: placement.ranges().iter().map(shard).collect(),
+            shards: placement.ranges().iter().enumerate().map(shard).collect(),
             word: door::Word::default(),
             limit: Limit::default(),
             reclaimer: Reclaimer::start(),
@@ -91,6 +94,7 @@ impl Store {
             hasher,
             placement,
             pool,
+            directories,
             databases: options.databases,
             counters: (0..options.workers).map(|index| Arc::new(Counters::new(index))).collect(),
         }
@@ -202,8 +206,7 @@ impl Store {
             for (index, table) in shard.tables_mut().iter_mut().enumerate() {
                 let meant = scope == Scope::All || scope == Scope::Database(index);
                 if meant && table.len() > 0 {
-                    let empty = table.empty_sibling();
-                    garbage.tables.push(std::mem::replace(table, empty));
+                    garbage.tables.push(table.take());
                 }
             }
         }
@@ -217,22 +220,6 @@ impl Store {
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
         for shard in &mut held {
             shard.swap(first, second);
-        }
-    }
-
-    /// Asks the processor for the bucket in which `key` will be looked for.
-    #[inline]
-    pub fn prefetch(&self, database: usize, key: Key<'_>) {
-        if let Some(table) = self.latch_of(key).lock_untimed().table(database) {
-            table.prefetch_bucket(key.hash);
-        }
-    }
-
-    /// Asks the processor for the entry of `key`, whose bucket has arrived.
-    #[inline]
-    pub fn prefetch_entry(&self, database: usize, key: Key<'_>) {
-        if let Some(table) = self.latch_of(key).lock_untimed().table(database) {
-            table.prefetch_entry(key.hash);
         }
     }
 

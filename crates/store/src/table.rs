@@ -13,6 +13,7 @@
 //! the table is; two sparse neighbours merge. Extendible hashing: Fagin et al., ACM TODS 1979;
 //! segments with a stash: Lu et al., "Dash", VLDB 2020.
 
+use crate::directory::{self, Directory};
 use crate::door::{Door, Mutable};
 use crate::entry::{Entry, Shape};
 use crate::evict::{Judge, SAMPLES};
@@ -43,9 +44,7 @@ pub(crate) struct Locator {
 /// One database's entries in one shard, with the memory that they live in.
 #[derive(Debug)]
 pub(crate) struct Table {
-    directory: Vec<Segment>,
-    /// The directory has 2^depth elements, once there is an entry.
-    depth: u32,
+    directory: Directory,
     /// Segments whose depth is that of the directory.
     deepest: usize,
     len: usize,
@@ -70,11 +69,10 @@ pub(crate) struct Place {
 }
 
 impl Table {
-    pub(crate) fn new(locator: Locator, pool: Arc<PagePool>) -> Self {
+    pub(crate) fn new(locator: Locator, pool: Arc<PagePool>, place: directory::Place) -> Self {
         let slab = Slab::new(Arc::clone(&pool));
         Table {
-            directory: Vec::new(),
-            depth: 0,
+            directory: Directory::new(place),
             deepest: 0,
             len: 0,
             earliest_expiry_ms: u64::MAX,
@@ -85,9 +83,17 @@ impl Table {
         }
     }
 
-    /// An empty table of the same shard.
-    pub(crate) fn empty_sibling(&self) -> Self {
-        Table::new(self.locator, Arc::clone(&self.pool))
+    /// Puts an empty table in place of this one, which is returned.
+    pub(crate) fn take(&mut self) -> Self {
+        let place = self.directory.place().clone();
+        let empty = Table::new(self.locator, Arc::clone(&self.pool), place);
+        empty.directory.publish();
+        std::mem::replace(self, empty)
+    }
+
+    /// Moves to another database of the same shard.
+    pub(crate) fn move_to(&mut self, database: usize) {
+        self.directory.move_to(database);
     }
 
     /// Entries in all.
@@ -97,37 +103,19 @@ impl Table {
 
     /// Entries that can expire.
     pub(crate) fn volatile_len(&self) -> usize {
-        self.segments().map(|segment| segment.header().volatile as usize).sum()
+        self.directory.segments().map(|segment| segment.header().volatile as usize).sum()
     }
 
     /// Where the entry of `key` stands.
     #[inline]
     pub(crate) fn find(&self, key: Key<'_>) -> Option<Place> {
         let position = self.locator.range.position(key.hash);
-        let segment = self.segment_at(position)?;
+        let segment = self.directory.get(position)?;
         // SAFETY: entries stay where they are while the table is borrowed.
         let same_key = |entry: Entry| unsafe { entry.key() } == key.bytes;
         let home = segment.home(position);
         let index = segment.find(home, fingerprint(key.hash), same_key)?;
         Some(Place { segment, index })
-    }
-
-    /// Asks the processor for the bucket of a key.
-    #[inline]
-    pub(crate) fn prefetch_bucket(&self, hash: u64) {
-        let position = self.locator.range.position(hash);
-        if let Some(segment) = self.segment_at(position) {
-            segment.prefetch(position);
-        }
-    }
-
-    /// Asks the processor for the entry of a key, whose bucket has arrived.
-    #[inline]
-    pub(crate) fn prefetch_entry(&self, hash: u64) {
-        let position = self.locator.range.position(hash);
-        if let Some(segment) = self.segment_at(position) {
-            segment.prefetch_entry(segment.home(position), fingerprint(hash));
-        }
     }
 
     /// The entry at a place.
@@ -226,7 +214,7 @@ impl Table {
     /// Visits every entry of the bucket in which `position` falls, and returns the first position
     /// behind it, or `None` at the table's end.
     pub(crate) fn visit_bucket(&self, position: u64, mut visit: impl FnMut(Entry)) -> Option<u64> {
-        let segment = self.segment_at(position)?;
+        let segment = self.directory.get(position)?;
         let home = segment.home(position);
         let home_of = |entry| segment.home(self.position_of(entry));
         segment.homed_at(home, home_of, |word| word.entry().into_iter().for_each(&mut visit));
@@ -272,7 +260,7 @@ impl Table {
         garbage: &mut Garbage,
     ) -> usize {
         self.sweep = None;
-        let Some(mut segment) = self.segment_at(position) else { return 0 };
+        let Some(mut segment) = self.directory.get(position) else { return 0 };
         let next = (position & !(span(segment) - 1)) + span(segment);
         self.sweep = (next < 1 << POSITION_BITS).then_some(next);
         let mut removed = 0;
@@ -314,7 +302,7 @@ impl Table {
         let only_volatile = judge.policy.only_volatile();
         let mut position = random >> (64 - POSITION_BITS);
         for _ in 0..GLANCES {
-            let Some(segment) = self.segment_at(position) else { return false };
+            let Some(segment) = self.directory.get(position) else { return false };
             let sample = segment.sample(random as usize, only_volatile, SAMPLES);
             let entries = sample.clone().filter_map(|index| segment.word(index).entry());
             entries.clone().for_each(|entry| prefetch(entry.pointer()));
@@ -335,10 +323,10 @@ impl Table {
     /// empty, which the caller meets by trying again. `random` is 64 fair bits.
     pub(crate) fn sample(&self, random: u64) -> Option<Entry> {
         let position = random >> (64 - POSITION_BITS);
-        let segment = self.segment_at(position)?;
+        let segment = self.directory.get(position)?;
         // The position chose the segment in proportion to its share of positions, not of places:
         // a shallower segment is accepted less often.
-        let excess = self.depth - segment.depth();
+        let excess = self.directory.depth() - segment.depth();
         if random & ((1 << excess) - 1) != 0 {
             return None;
         }
@@ -350,21 +338,6 @@ impl Table {
 
     fn note_expiry(&mut self, at_ms: Option<u64>) {
         self.earliest_expiry_ms = self.earliest_expiry_ms.min(at_ms.unwrap_or(u64::MAX));
-    }
-
-    #[inline]
-    fn segment_at(&self, position: u64) -> Option<Segment> {
-        self.directory.get((position >> (POSITION_BITS - self.depth)) as usize).copied()
-    }
-
-    /// Every segment once.
-    fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-        let mut next = 0;
-        std::iter::from_fn(move || {
-            let segment = *self.directory.get(next)?;
-            next += 1 << (self.depth - segment.depth());
-            Some(segment)
-        })
     }
 
     fn position_of(&self, entry: Entry) -> u64 {
@@ -394,7 +367,7 @@ impl Table {
             let Some(from) = self.slab.relocation(bytes) else { return };
             let entry = Entry::from_pointer(from);
             let position = self.position_of(entry);
-            let Some(mut segment) = self.segment_at(position) else { return };
+            let Some(mut segment) = self.directory.get(position) else { return };
             // SAFETY: the key is hashed at once, while the table is borrowed.
             let hash = self.locator.hasher.key(unsafe { entry.key() }).hash;
             let found = segment.find(segment.home(position), fingerprint(hash), |it| it == entry);
@@ -418,13 +391,13 @@ impl Table {
 
     /// Links a word, making room by splitting if need be.
     fn link(&mut self, position: u64, word: Word) -> Place {
-        if self.directory.is_empty() {
-            self.directory.push(Segment::small(&self.pool, 1));
-            (self.depth, self.deepest) = (0, 1);
+        if self.directory.get(position).is_none() {
+            self.directory.begin(Segment::small(&self.pool, 1));
+            self.deepest = 1;
         }
         let mut split_tried = false;
         loop {
-            let Some(mut segment) = self.segment_at(position) else {
+            let Some(mut segment) = self.directory.get(position) else {
                 unreachable!("a directory that is not empty covers every position")
             };
             let home = segment.home(position);
@@ -459,16 +432,16 @@ impl Table {
             |entry_position| usize::from(entry_position >> (POSITION_BITS - depth) & 1 == 1),
             &mut halves,
         );
-        if depth > self.depth {
-            self.directory = self.directory.iter().flat_map(|segment| [*segment; 2]).collect();
-            (self.depth, self.deepest) = (depth, 0);
+        if depth > self.directory.depth() {
+            self.directory.double();
+            self.deepest = 0;
         }
-        if depth == self.depth {
+        if depth == self.directory.depth() {
             self.deepest += 2;
         }
         let first = position & !(span(old) - 1);
         for (segment, start) in halves.into_iter().zip([first, first + span(old) / 2]) {
-            self.enter(segment, start);
+            self.directory.enter(segment, start);
         }
         // SAFETY: the directory no longer points to it.
         unsafe { old.free(&self.pool) };
@@ -478,10 +451,10 @@ impl Table {
     /// Merges the segment around `position` with its neighbour, or makes it smaller, if it has
     /// become sparse.
     fn shrink_at(&mut self, position: u64) {
-        let Some(segment) = self.segment_at(position) else { return };
+        let Some(segment) = self.directory.get(position) else { return };
         let live = segment.header().live;
         if segment.depth() > 0 {
-            let buddy = self.segment_at(position ^ span(segment));
+            let buddy = self.directory.get(position ^ span(segment));
             let Some(buddy) = buddy.filter(|buddy| buddy.depth() == segment.depth()) else {
                 return;
             };
@@ -489,7 +462,7 @@ impl Table {
                 self.merge(position, segment, buddy);
             }
         } else if live == 0 {
-            self.directory = Vec::new();
+            self.directory.clear();
             // SAFETY: the directory no longer points to it.
             unsafe { segment.free(&self.pool) };
         } else {
@@ -508,19 +481,19 @@ impl Table {
             self.move_entries(old, |_| 0, &mut merged);
         }
         let [merged] = merged;
-        self.enter(merged, position & !(span(merged) - 1));
+        self.directory.enter(merged, position & !(span(merged) - 1));
         // SAFETY: the directory no longer points to them.
         unsafe {
             segment.free(&self.pool);
             buddy.free(&self.pool);
         }
-        if depth == self.depth {
+        if depth == self.directory.depth() {
             self.deepest -= 2;
         }
-        while self.deepest == 0 && self.depth > 0 {
-            self.directory = self.directory.iter().step_by(2).copied().collect();
-            self.depth -= 1;
-            self.deepest = self.segments().filter(|it| it.depth() == self.depth).count();
+        while self.deepest == 0 && self.directory.depth() > 0 {
+            self.directory.halve();
+            let depth = self.directory.depth();
+            self.deepest = self.directory.segments().filter(|it| it.depth() == depth).count();
         }
     }
 
@@ -528,8 +501,9 @@ impl Table {
     fn rebuild(&mut self, old: Segment, new: Segment) {
         let mut target = [new];
         self.move_entries(old, |_| 0, &mut target);
-        self.directory = target.to_vec();
-        (self.depth, self.deepest) = (0, 1);
+        let [new] = target;
+        self.directory.begin(new);
+        self.deepest = 1;
         // SAFETY: the directory no longer points to it.
         unsafe { old.free(&self.pool) };
     }
@@ -553,20 +527,11 @@ impl Table {
             target.note_expiry(Some(earliest));
         }
     }
-
-    /// Points the directory's share of `segment`, which begins at position `start`, to it.
-    fn enter(&mut self, segment: Segment, start: u64) {
-        let first = (start >> (POSITION_BITS - self.depth)) as usize;
-        let count = 1 << (self.depth - segment.depth());
-        if let Some(share) = self.directory.get_mut(first..first + count) {
-            share.fill(segment);
-        }
-    }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        let segments: Vec<Segment> = self.segments().collect();
+        let segments: Vec<Segment> = self.directory.segments().collect();
         for segment in segments {
             let entries: Vec<Entry> =
                 segment.occupied_places().filter_map(|(_, word)| word.entry()).collect();

@@ -1,0 +1,40 @@
+//! Looking ahead: the memory that a batch's keys will need is asked for before its first request
+//! waits for any. Nothing here takes a latch (`directory.rs` says why that is sound), and nothing
+//! that is found here is relied on.
+
+use crate::key::Key;
+use crate::placement::fingerprint;
+use crate::segment::Bucket;
+use crate::store::Store;
+use std::marker::PhantomData;
+
+/// A key's bucket, which has been asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead<'a> {
+    bucket: Bucket,
+    fingerprint: u16,
+    /// The bucket's memory is a bucket's while the store lives.
+    store: PhantomData<&'a Store>,
+}
+
+impl Store {
+    /// Asks the processor for the bucket in which `key` will be looked for. Of a small database
+    /// there is nothing to ask for.
+    #[must_use]
+    #[inline]
+    pub fn prefetch(&self, database: usize, key: Key<'_>) -> Option<Ahead<'_>> {
+        let shard = self.shard_of(key);
+        let position = self.placement.ranges().get(shard)?.position(key.hash);
+        let bucket = self.directories.peek(database, shard, position)?.bucket(position)?;
+        bucket.prefetch();
+        Some(Ahead { bucket, fingerprint: fingerprint(key.hash), store: PhantomData })
+    }
+}
+
+impl Ahead<'_> {
+    /// Asks the processor for the key's entry, now that the bucket has arrived.
+    #[inline]
+    pub fn prefetch_entry(self) {
+        self.bucket.prefetch_entry(self.fingerprint);
+    }
+}
