@@ -1,6 +1,5 @@
 //! `docs/commands.md`, made from the rows so that it says what there is.
 
-use crate::config::SETTINGS;
 use crate::memcached::VERBS;
 use crate::table::{self, Entry};
 use crate::{Group, REDIS_VERSION};
@@ -10,7 +9,7 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn markdown() -> String {
     let mut page = format!(
-        "# Commands and settings\n\n\
+        "# Commands\n\n\
          Made from the rows in `crates/commands`; `cargo test -p nagi-commands` fails while this \
          page differs from them and says how to make it anew.\n\n\
          ## Redis\n\n\
@@ -42,16 +41,7 @@ pub fn markdown() -> String {
     for verb in verbs {
         row(&mut page, &format!("{} {}", verb.name, verb.syntax), &[verb.summary]);
     }
-    page.push_str(
-        "\n## Settings\n\nEach is an option of the command line (`--port 7000`) and a name for \
-         CONFIG GET; CONFIG SET changes those marked so.\n\n\
-         | setting | default | CONFIG SET | |\n|---|---|---|---|\n",
-    );
-    for setting in SETTINGS {
-        let default = if setting.default.is_empty() { "" } else { &code(setting.default) };
-        let changeable = if setting.changeable { "yes" } else { "" };
-        row(&mut page, setting.name, &[default, changeable, setting.summary]);
-    }
+    page.push_str("\n## Settings\n\n[configuration.md](configuration.md) has every option.\n");
     page
 }
 

@@ -1,104 +1,169 @@
-//! `nagi serve`: its options, which derive from the settings, and its life from start to stop.
+//! `nagi serve`: what it is started with, and its life from start to stop.
 
+use crate::arguments::{self, Arguments, Print};
 use crate::screen;
-use clap::builder::NonEmptyStringValueParser;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use nagi_server::config::{Origin, SETTINGS, Setting};
-use nagi_server::{Running, start, stop_on_signals};
+use clap::{Arg, ArgAction, Command};
+use nagi_server::config::{Config, settings};
+use nagi_server::config::{Directive, Loaded, Origin, Setting, load, read_file, read_text};
+use nagi_server::{Running, daemon, log, start, stop_on_signals, supervisor};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::{fs, io};
 
-/// What leaves the choice of a port to the kernel.
-const ANY: &str = "any";
-
-/// The options of `nagi serve`.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// Settings and their values, in the order in which they were given.
-    settings: Vec<(&'static str, String)>,
-    ports_file: Option<PathBuf>,
+/// Whose place the server takes, which decides where it talks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Started by its own name: it greets, and logs to the standard error stream.
+    Nagi,
+    /// Started by another server's name: it logs to the standard output stream, as that does.
+    StandIn,
 }
 
-impl Args for Options {
-    fn augment_args(command: Command) -> Command {
-        let settings = SETTINGS.iter().map(|setting| {
-            let many = setting.name == "bind";
-            let help = match setting.name {
-                "port" | "memcached-port" => format!("{} (or any)", setting.summary),
-                _ => setting.summary.to_owned(),
-            };
-            let default = if setting.default.is_empty() { "none" } else { setting.default };
-            Arg::new(setting.name)
-                .long(setting.name)
-                .value_name(if many { "ADDRESS" } else { "VALUE" })
-                .value_parser(NonEmptyStringValueParser::new())
-                .num_args(1..=if many { usize::MAX } else { 1 })
-                .help(format!("{help} [default: {default}]"))
-        });
-        let ports_file = Arg::new("ports-file")
-            .long("ports-file")
-            .value_name("PATH")
-            .value_parser(clap::value_parser!(PathBuf))
-            .help("File to write once all is ready, a line for each address");
-        command.args(settings).arg(ports_file)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Options {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = |setting: &'static Setting| {
-            let words = matches.get_many::<String>(setting.name)?;
-            Some((setting.name, words.map(String::as_str).collect::<Vec<_>>().join(" ")))
-        };
-        Ok(Options {
-            settings: SETTINGS.iter().filter_map(given).collect(),
-            ports_file: matches.get_one("ports-file").cloned(),
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Options {
-    /// As the server takes them.
-    fn to_server(&self) -> Result<nagi_server::Options, String> {
-        let mut options = nagi_server::Options::default();
-        for (name, value) in &self.settings {
-            match (*name, value.as_str()) {
-                ("port", ANY) => options.any_port = true,
-                ("memcached-port", ANY) => options.any_memcached_port = true,
-                (name, value) => {
-                    let set = options.config.set(name, value, Origin::Startup);
-                    set.map_err(|problem| format!("--{name} {value}: {problem}"))?;
-                }
-            }
-        }
-        Ok(options)
-    }
+/// The command with all its options, for its help, its manual page and shells.
+pub(crate) fn command() -> Command {
+    let option = |setting: &'static Setting| {
+        let default = if setting.default.is_empty() { "none" } else { setting.default };
+        Arg::new(setting.name)
+            .long(setting.name)
+            .value_name("VALUE")
+            .num_args(1..=if setting.kind.takes_words() { usize::MAX } else { 1 })
+            .hide(!setting.has_effect())
+            .help(format!("{} [default: {default}]", setting.summary))
+    };
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    Command::new("serve")
+        .about("Serves until it is told to stop; this is also what nagi does without a command")
+        .after_help(
+            "Options of Redis that have no effect here are accepted as well; \
+             docs/configuration.md lists them.",
+        )
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .help("A redis.conf to read first; - for the standard input"),
+        )
+        .args(settings().filter(|it| it.has_effect()).map(option))
+        .arg(
+            Arg::new("ports-file")
+                .long("ports-file")
+                .value_name("PATH")
+                .help("File to write once all is ready, a line for each address"),
+        )
+        .arg(flag("ignore-unsupported", "Leaves out options that promise what is not there"))
 }
 
 /// Serves until a signal or SHUTDOWN.
-pub(crate) fn run(options: Options) -> Result<(), Box<dyn Error>> {
-    nagi_server::log_to_stderr();
+pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Error>> {
+    let arguments = arguments::parse(words)?;
+    match arguments.print {
+        Some(Print::Help) => {
+            command().bin_name("nagi serve").print_help()?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(Print::Version) => {
+            println!("nagi {}", env!("CARGO_PKG_VERSION"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        None => {}
+    }
+    let (config, loaded, input) = configure(&arguments)?;
+    let supervisor = supervisor::find(config.supervised.get());
+    let in_background = config.daemonize.is_on() && supervisor.is_none();
+    if in_background && !daemon::is_background() {
+        return Ok(daemon::start_in_background(&input)?);
+    }
+    if in_background {
+        // It fails only in a process that has left already.
+        let _ = daemon::leave_terminal();
+    }
+    let target = match (&*config.logfile.get(), role) {
+        ("", Role::Nagi) => log::Target::Stderr,
+        ("", Role::StandIn) => log::Target::Stdout,
+        (path, _) => log::Target::File(path.into()),
+    };
+    log::begin(target, config.loglevel.get())
+        .map_err(|error| format!("cannot write the log {}: {error}", config.logfile.get()))?;
+    tell(&loaded);
     nagi_server::raise_descriptor_limit();
-    let server = start(options.to_server()?)?;
+    let pidfile = PathBuf::from(&*config.pidfile.get());
+    let server = start(nagi_server::Options { config, ..nagi_server::Options::default() })?;
     stop_on_signals(server.stopper())?;
-    if let Some(path) = &options.ports_file {
+    write_process_number(&pidfile);
+    if let Some(path) = &arguments.ports_file {
         write_ports(path, &server)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    screen::show(&server);
+    if role == Role::Nagi && !in_background {
+        screen::show(&server);
+    }
+    tracing::info!("Ready to accept connections");
+    if let Some(Err(error)) = supervisor.map(supervisor::Supervisor::report_ready) {
+        tracing::warn!(%error, "the supervisor cannot be told that the server is ready");
+    }
+    if in_background {
+        daemon::report_ready()?;
+    }
     server.join();
-    Ok(())
+    if !pidfile.as_os_str().is_empty() {
+        // It may have been cleared away with its folder.
+        let _ = fs::remove_file(&pidfile);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The settings that it is started with, what there is to say about them, and what was read from
+/// the standard input.
+fn configure(arguments: &Arguments) -> Result<(Config, Loaded, String), Box<dyn Error>> {
+    let config = Config::default();
+    let mut directives: Vec<Directive> = Vec::new();
+    let mut reads_stdin = arguments.stdin;
+    match &arguments.file {
+        Some(path) if path.as_os_str() == "-" => reads_stdin = true,
+        Some(path) => {
+            directives = read_file(path)?;
+            config.set_file(std::path::absolute(path)?);
+        }
+        None => {}
+    }
+    let mut input = String::new();
+    if reads_stdin {
+        input = io::read_to_string(io::stdin())?;
+        directives.extend(read_text(&input, Path::new("-"))?);
+    }
+    directives.extend_from_slice(&arguments.options);
+    let loaded = load(&config, &directives, arguments.ignore_unsupported)?;
+    let folder = config.dir.get();
+    std::env::set_current_dir(&*folder).map_err(|error| format!("dir {folder}: {error}"))?;
+    config.set("dir", &std::env::current_dir()?.to_string_lossy(), Origin::Startup)?;
+    Ok((config, loaded, input))
+}
+
+/// Says once what was given and is not gone by.
+fn tell(loaded: &Loaded) {
+    tracing::info!("nagi {} starts, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
+    if !loaded.without_effect.is_empty() {
+        tracing::info!(
+            "accepted without effect, see docs/configuration.md: {}",
+            loaded.without_effect.join(", ")
+        );
+    }
+    for option in &loaded.left_out {
+        tracing::warn!("left out: {option}");
+    }
+}
+
+/// Writes the process number, for whoever stops servers by it.
+fn write_process_number(path: &Path) {
+    if path.as_os_str().is_empty() {
+        return;
+    }
+    if let Err(error) = fs::write(path, format!("{}\n", std::process::id())) {
+        tracing::warn!(%error, "cannot write the pidfile {}", path.display());
+    }
 }
 
 /// Writes a line for each address, all at once: whoever finds the file finds it complete.

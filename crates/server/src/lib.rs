@@ -5,12 +5,14 @@
 //! its socket; a [`driver`] moves the bytes.
 
 mod address;
+pub mod daemon;
 mod driver;
 mod epoll;
 mod input;
 mod io;
 mod links;
 mod listener;
+pub mod log;
 mod open;
 mod outgoing;
 mod pause;
@@ -21,6 +23,7 @@ mod server;
 mod session;
 mod setup;
 mod signals;
+pub mod supervisor;
 mod text;
 mod uring;
 mod waker;
@@ -33,5 +36,5 @@ pub use nagi_store::memory::Counting;
 pub use open::OpenError;
 pub use server::{Options, Running, StartError, Stopper, start};
 pub use session::Protocol;
-pub use setup::{log_to_stderr, raise_descriptor_limit};
+pub use setup::raise_descriptor_limit;
 pub use signals::stop_on_signals;

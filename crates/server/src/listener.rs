@@ -6,9 +6,11 @@
 use crate::session::Protocol;
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 use std::fmt;
+use std::fs::Permissions;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,7 +99,13 @@ impl Listener {
     }
 
     /// Listens on a path, in place of a socket that a server which is gone has left there.
-    pub(crate) fn unix(protocol: Protocol, path: &Path, backlog: Backlog) -> io::Result<Self> {
+    /// `permissions` are those of the file; 0 leaves them to the umask.
+    pub(crate) fn unix(
+        protocol: Protocol,
+        path: &Path,
+        backlog: Backlog,
+        permissions: u32,
+    ) -> io::Result<Self> {
         let address = SockAddr::unix(path)?;
         let abandoned = Socket::new(Domain::UNIX, Type::STREAM, None)?
             .connect(&address)
@@ -107,6 +115,9 @@ impl Listener {
         }
         let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
         socket.bind(&address)?;
+        if permissions != 0 {
+            std::fs::set_permissions(path, Permissions::from_mode(permissions))?;
+        }
         socket.listen(backlog.connections)?;
         let address = Address::Unix(path.to_owned());
         Ok(Listener { socket, endpoint: Endpoint { protocol, address } })

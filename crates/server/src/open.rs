@@ -51,27 +51,28 @@ pub(crate) fn all(options: &Options) -> Result<Vec<Listener>, OpenError> {
     let bind = config.bind.get();
     let mut listeners = Vec::new();
     let ports = [
-        (Protocol::Resp, "port", config.port.get(), options.any_port),
-        (
-            Protocol::Memcached,
-            "memcached-port",
-            config.memcached_port.get(),
-            options.any_memcached_port,
-        ),
+        (Protocol::Resp, "port", config.port.get()),
+        (Protocol::Memcached, "memcached-port", config.memcached_port.get()),
     ];
-    for (protocol, setting, port, any) in ports {
+    for (protocol, setting, port) in ports {
         let opening = Opening { protocol, setting, bind: &bind, backlog };
-        if any {
-            listeners.extend(opening.on_any_port()?);
-        } else if port != 0 {
-            listeners.extend(opening.on_port(u16::try_from(port).unwrap_or(0))?);
+        match u16::try_from(port) {
+            Ok(0) => {}
+            Ok(port) => listeners.extend(opening.on_port(port)?),
+            Err(_) => listeners.extend(opening.on_any_port()?),
         }
     }
-    let path = config.unixsocket.get();
-    if !path.is_empty() {
-        let fail = |error| OpenError { address: path.to_string(), setting: "unixsocket", error };
-        listeners
-            .push(Listener::unix(Protocol::Resp, path.as_ref().as_ref(), backlog).map_err(fail)?);
+    let permissions = u32::try_from(config.unixsocketperm.get()).unwrap_or(0);
+    let sockets = [
+        (Protocol::Resp, "unixsocket", config.unixsocket.get()),
+        (Protocol::Memcached, "memcached-unixsocket", config.memcached_unixsocket.get()),
+    ];
+    for (protocol, setting, paths) in sockets {
+        for path in paths.split_whitespace() {
+            let listener = Listener::unix(protocol, path.as_ref(), backlog, permissions);
+            let fail = |error| OpenError { address: path.to_owned(), setting, error };
+            listeners.push(listener.map_err(fail)?);
+        }
     }
     Ok(listeners)
 }

@@ -4,6 +4,7 @@ use crate::driver::Driver;
 use crate::epoll::Epoll;
 use crate::io::Io;
 use crate::listener::{Endpoint, Listener};
+use crate::log;
 use crate::open::{self, OpenError};
 use crate::registry::Registry;
 use crate::session::Protocol;
@@ -33,22 +34,13 @@ const HOUSEKEEPING: Duration = Duration::from_millis(100);
 pub struct Options {
     /// The settings.
     pub config: Config,
-    /// Whether `port` is left to the kernel.
-    pub any_port: bool,
-    /// Whether `memcached-port` is left to the kernel.
-    pub any_memcached_port: bool,
     /// Replies that a client may leave unread before it is read from no more, in bytes.
     pub unsent_limit: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options {
-            config: Config::default(),
-            any_port: false,
-            any_memcached_port: false,
-            unsent_limit: UNSENT_LIMIT_BYTES,
-        }
+        Options { config: Config::default(), unsent_limit: UNSENT_LIMIT_BYTES }
     }
 }
 
@@ -98,6 +90,8 @@ pub enum StartError {
     Open(OpenError),
     /// No address is to be listened on.
     NoAddress,
+    /// Both protocols are to be spoken on one port.
+    SamePort(u64),
     /// The kernel refuses something else.
     Io(io::Error),
 }
@@ -108,6 +102,10 @@ impl fmt::Display for StartError {
             StartError::Open(error) => error.fmt(f),
             StartError::NoAddress => f.write_str(
                 "nothing to listen on; give a --port, a --memcached-port or a --unixsocket",
+            ),
+            StartError::SamePort(port) => write!(
+                f,
+                "--port and --memcached-port are both {port}: each protocol needs a port of its own"
             ),
             StartError::Io(error) => error.fmt(f),
         }
@@ -133,6 +131,12 @@ impl From<io::Error> for StartError {
 /// # Errors
 /// What it could not get from the kernel; nothing is left running then.
 pub fn start(options: Options) -> Result<Running, StartError> {
+    let port = options.config.port.get();
+    if u16::try_from(port).is_ok_and(|port| port != 0)
+        && port == options.config.memcached_port.get()
+    {
+        return Err(StartError::SamePort(port));
+    }
     let listeners = open::all(&options)?;
     if listeners.is_empty() {
         return Err(StartError::NoAddress);
@@ -271,11 +275,14 @@ impl Shared {
             endpoints.filter(|endpoint| endpoint.protocol == protocol).find_map(Endpoint::port)
         };
         let io = Io::choose(&config)?;
+        let (resp_port, memcached_port) = (port_of(Protocol::Resp), port_of(Protocol::Memcached));
+        config.port.set(resp_port.unwrap_or(0).into());
+        config.memcached_port.set(memcached_port.unwrap_or(0).into());
         let process = Process {
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at_ms: store.now_ms(),
-            resp_port: port_of(Protocol::Resp).unwrap_or(0),
-            memcached_port: port_of(Protocol::Memcached).unwrap_or(0),
+            resp_port: resp_port.unwrap_or(0),
+            memcached_port: memcached_port.unwrap_or(0),
             workers,
             io: io.name(),
         };
@@ -365,11 +372,16 @@ impl Shared {
     /// Sees to it that what is due at a time gets done. It touches no keys: workers do.
     fn keep_house(&self) {
         let mut keepalive_s = self.config.tcp_keepalive_s.get();
+        let mut log_level = self.config.loglevel.get();
         while !self.is_stopping() {
             if keepalive_s != self.config.tcp_keepalive_s.get() {
                 keepalive_s = self.config.tcp_keepalive_s.get();
                 let silence = Duration::from_secs(keepalive_s);
                 self.listeners.iter().for_each(|listener| listener.set_keepalive(silence));
+            }
+            if log_level != self.config.loglevel.get() {
+                log_level = self.config.loglevel.get();
+                log::set_level(log_level);
             }
             let flush_at_ms = self.flush_at_ms.load(Ordering::Relaxed);
             let now_ms = self.store.now_ms();

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 #[test]
 fn accepting_goes_on_when_there_are_descriptors_again() {
-    let options = Options { any_port: true, ..Options::default() };
-    for (name, value) in [("bind", "127.0.0.1"), ("memcached-port", "0"), ("workers", "2")] {
+    let options = Options::default();
+    let settings =
+        [("bind", "127.0.0.1"), ("port", "any"), ("memcached-port", "0"), ("workers", "2")];
+    for (name, value) in settings {
         options.config.set(name, value, Origin::Startup).unwrap();
     }
     let io = std::env::var("NAGI_TEST_IO").unwrap_or_else(|_| "auto".to_owned());

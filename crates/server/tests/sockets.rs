@@ -29,12 +29,11 @@ impl Server {
     }
 
     fn with(settings: &[(&str, &str)], change: impl FnOnce(&mut Options)) -> Self {
-        let mut options =
-            Options { any_port: true, any_memcached_port: true, ..Options::default() };
-        options.config.set("bind", "127.0.0.1", Origin::Startup).unwrap();
+        let mut options = Options::default();
         let io = std::env::var("NAGI_TEST_IO").unwrap_or_else(|_| "auto".to_owned());
-        options.config.set("io", &io, Origin::Startup).unwrap();
-        for (name, value) in settings {
+        let local =
+            [("bind", "127.0.0.1"), ("port", "any"), ("memcached-port", "any"), ("io", &io)];
+        for (name, value) in local.iter().chain(settings) {
             options.config.set(name, value, Origin::Startup).unwrap();
         }
         change(&mut options);
@@ -328,9 +327,11 @@ fn redis_clients_are_served_on_a_path_as_well() {
 #[test]
 fn a_port_in_use_is_an_error_that_names_it_and_the_option() {
     let server = Server::new();
-    let options = Options { any_memcached_port: true, ..Options::default() };
-    options.config.set("bind", "127.0.0.1", Origin::Startup).unwrap();
-    options.config.set("port", &server.resp.port().to_string(), Origin::Startup).unwrap();
+    let options = Options::default();
+    let port = server.resp.port().to_string();
+    for (name, value) in [("bind", "127.0.0.1"), ("port", &port), ("memcached-port", "any")] {
+        options.config.set(name, value, Origin::Startup).unwrap();
+    }
     let error = start(options).unwrap_err().to_string();
     let named = format!("{} is in use; choose another port with --port", server.resp);
     assert!(error.starts_with(&named), "{error}");

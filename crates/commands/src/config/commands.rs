@@ -1,9 +1,10 @@
 //! CONFIG: settings and statistics while the server runs.
 
-use super::{Origin, SETTINGS, Setting, Value, find};
+use super::{Origin, Place, Setting, Value, find, rewrite, settings};
 use crate::glob::Pattern;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, help};
 use nagi_proto::Args;
+use std::io::ErrorKind;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&CONFIG];
@@ -32,13 +33,14 @@ pub(crate) static CONFIG: Command = Command {
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
 
 fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let is_asked_for = |setting: &&Setting| {
-        args.from(2).any(|word| Pattern::in_any_case(word).matches(setting.name.as_bytes()))
-    };
-    let settings: Vec<_> = SETTINGS.iter().filter(is_asked_for).collect();
-    cx.reply.map(settings.len());
-    for setting in settings {
-        cx.reply.bulk(setting.name.as_bytes());
+    let is_asked_for =
+        |name: &str| args.from(2).any(|word| Pattern::in_any_case(word).matches(name.as_bytes()));
+    let shown = settings().filter(|setting| !matches!(setting.place, Place::Directive));
+    let names = shown.flat_map(|setting| setting.names().map(move |name| (name, setting)));
+    let found: Vec<_> = names.filter(|(name, _)| is_asked_for(name)).collect();
+    cx.reply.map(found.len());
+    for (name, setting) in found {
+        cx.reply.bulk(name.as_bytes());
         cx.reply.bulk(setting.value(cx.server.config()).as_bytes());
     }
     Ok(())
@@ -72,7 +74,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let value = if checked.iter().any(|(other, _)| std::ptr::eq(*other, setting)) {
             Err("duplicate parameter".into())
         } else {
-            setting.check(&value, Origin::Runtime)
+            setting.check(cx.server.config(), &value, Origin::Runtime)
         };
         let value = value.map_err(|reason| {
             let name = setting.name;
@@ -83,7 +85,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         checked.push((setting, value));
     }
     for (setting, value) in checked {
-        setting.kind.store(cx.server.config(), value);
+        setting.store(cx.server.config(), value);
     }
     cx.server.config().limit_memory(cx.db.store());
     cx.reply.ok();
@@ -92,7 +94,8 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 fn setting(name: &[u8]) -> Result<&'static Setting, Error> {
     let name = String::from_utf8_lossy(name);
-    find(&name).ok_or_else(|| {
+    let known = find(&name).filter(|setting| !matches!(setting.place, Place::Directive));
+    known.ok_or_else(|| {
         Error::new(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
     })
 }
@@ -132,8 +135,20 @@ static RESETSTAT: Command = Command {
     run: resetstat,
 };
 
-fn rewrite<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    Err(Error::fixed("ERR The server is running without a config file"))
+fn rewrite<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let config = cx.server.config();
+    let path = config.file();
+    let path = path.ok_or(Error::fixed("ERR The server is running without a config file"))?;
+    let rewritten = match std::fs::read_to_string(path) {
+        Ok(old) => Ok(rewrite::rewritten(&old, config)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(rewrite::rewritten("", config)),
+        Err(error) => Err(error),
+    };
+    rewritten
+        .and_then(|text| rewrite::replace(path, &text))
+        .map_err(|error| Error::new(format!("ERR Rewriting config file: {error}")))?;
+    cx.reply.ok();
+    Ok(())
 }
 
 static REWRITE: Command = Command {
@@ -145,7 +160,7 @@ static REWRITE: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.8.0",
-    summary: "Answers that there is no configuration file to write",
+    summary: "Writes the settings into the file that the server was started with",
     subcommands: &[],
     run: rewrite,
 };
@@ -238,17 +253,15 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_is_shown_with_a_value_that_it_accepts() {
+    fn every_setting_is_shown_by_each_of_its_names() {
         let mut bench = Bench::new();
         let shown = bench.call(&["CONFIG", "GET", "*"]);
-        assert!(shown.starts_with(&format!("*{}|", 2 * SETTINGS.len())), "{shown}");
-        let config = crate::Config::default();
-        for setting in SETTINGS {
-            assert!(shown.contains(&format!("|{}|", setting.name)), "{}", setting.name);
-            assert!(!setting.summary.is_empty() && !setting.summary.ends_with('.'));
-            let value = setting.value(&config);
-            assert_eq!(config.set(setting.name, &value, Origin::Startup), Ok(()));
+        for setting in settings().filter(|it| !matches!(it.place, Place::Directive)) {
+            for name in setting.names() {
+                assert!(shown.contains(&format!("|{name}|")), "{name}");
+            }
         }
+        bench.expect("CONFIG GET slave-prio* user", "*2|$14|slave-priority|$3|100|");
     }
 
     #[test]

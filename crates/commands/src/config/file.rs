@@ -1,0 +1,309 @@
+//! Configuration files: their lines, the quoting of their words, and the files that they include.
+
+use crate::glob::Pattern;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// How deep files may include each other; more is a circle.
+const MAX_DEPTH: usize = 16;
+
+/// One option with its words, and where it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directive {
+    /// The option's name, as it was written.
+    pub name: String,
+    /// Its words.
+    pub words: Vec<String>,
+    /// Where it was given.
+    pub source: Source,
+}
+
+/// Where an option was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// On the command line, spelled so.
+    CommandLine(String),
+    /// In a line of a file; the standard input is called `-`.
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// The line's number, from 1.
+        number: usize,
+        /// The line.
+        text: String,
+    },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::CommandLine(words) => f.write_str(words),
+            Source::Line { file, number, text } => {
+                write!(f, "{}, line {number}: {text}", file.display())
+            }
+        }
+    }
+}
+
+/// A file that cannot be read, or a line that cannot be understood.
+#[derive(Debug)]
+pub struct FileError {
+    /// Where.
+    pub place: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.reason)
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// Reads a file and what it includes, in the order of their lines.
+///
+/// # Errors
+/// What cannot be read, or a line whose quotes do not end.
+pub fn read_file(path: &Path) -> Result<Vec<Directive>, FileError> {
+    let mut directives = Vec::new();
+    read_into(&mut directives, path, 0)?;
+    Ok(directives)
+}
+
+/// Reads text that has come from elsewhere, such as the standard input.
+///
+/// # Errors
+/// As for a file.
+pub fn read_text(text: &str, name: &Path) -> Result<Vec<Directive>, FileError> {
+    let mut directives = Vec::new();
+    lines_into(&mut directives, text, name, 0)?;
+    Ok(directives)
+}
+
+fn read_into(directives: &mut Vec<Directive>, path: &Path, depth: usize) -> Result<(), FileError> {
+    let fail = |reason: String| FileError { place: path.display().to_string(), reason };
+    if depth > MAX_DEPTH {
+        return Err(fail(format!("included more than {MAX_DEPTH} deep: does it include itself?")));
+    }
+    let bytes = std::fs::read(path).map_err(|error| fail(format!("cannot be read: {error}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| fail("is not text in UTF-8".to_owned()))?;
+    lines_into(directives, &text, path, depth)
+}
+
+fn lines_into(
+    directives: &mut Vec<Directive>,
+    text: &str,
+    file: &Path,
+    depth: usize,
+) -> Result<(), FileError> {
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_matches([' ', '\t', '\r', '\n']);
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let source =
+            Source::Line { file: file.to_owned(), number: index + 1, text: line.to_owned() };
+        let fail =
+            |reason: &str| FileError { place: source.to_string(), reason: reason.to_owned() };
+        let mut words = split(line).ok_or_else(|| fail("unbalanced quotes"))?;
+        if words.is_empty() {
+            continue;
+        }
+        let name = words.remove(0);
+        if name.eq_ignore_ascii_case("include") {
+            let [pattern] = words.as_slice() else { return Err(fail("include takes one path")) };
+            for path in included(pattern) {
+                read_into(directives, &path, depth + 1)?;
+            }
+        } else {
+            directives.push(Directive { name, words, source });
+        }
+    }
+    Ok(())
+}
+
+/// The files that a pattern names, in the order of their names; a path without wildcards names
+/// itself, whether it is there or not.
+fn included(pattern: &str) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::from(if pattern.starts_with('/') { "/" } else { "" })];
+    if !is_pattern(pattern) {
+        return vec![PathBuf::from(pattern)];
+    }
+    for part in pattern.split('/').filter(|part| !part.is_empty()) {
+        if is_pattern(part) {
+            found = found.iter().flat_map(|folder| matching(folder, part)).collect();
+        } else {
+            found.iter_mut().for_each(|path| path.push(part));
+            found.retain(|path| path.exists());
+        }
+    }
+    found
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+/// What a folder holds that a pattern matches; hidden files only if it begins with a dot as well.
+fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let entries = std::fs::read_dir(listed).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| !name.starts_with('.') || pattern.starts_with('.'))
+        .filter(|name| Pattern::new(pattern.as_bytes()).matches(name.as_bytes()))
+        .collect();
+    names.sort();
+    names.iter().map(|name| folder.join(name)).collect()
+}
+
+/// Splits a line into words. Within double quotes a backslash begins an escape of C or `\xHH`,
+/// within single quotes it makes a single quote literal; a word ends where its quote does. `None`
+/// if a quote does not end, or if a word goes on behind it.
+pub(super) fn split(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut rest = line.bytes().peekable();
+    loop {
+        while rest.next_if(u8::is_ascii_whitespace).is_some() {}
+        let Some(first) = rest.next() else { return Some(words) };
+        let mut word = Vec::new();
+        let mut next = Some(first);
+        while let Some(byte) = next.filter(|byte| !byte.is_ascii_whitespace()) {
+            match byte {
+                b'"' => double_quoted(&mut rest, &mut word)?,
+                b'\'' => single_quoted(&mut rest, &mut word)?,
+                byte => word.push(byte),
+            }
+            if matches!(byte, b'"' | b'\'') {
+                if rest.peek().is_some_and(|byte| !byte.is_ascii_whitespace()) {
+                    return None;
+                }
+                break;
+            }
+            next = rest.next();
+        }
+        words.push(String::from_utf8_lossy(&word).into_owned());
+    }
+}
+
+type Bytes<'a> = std::iter::Peekable<std::str::Bytes<'a>>;
+
+fn double_quoted(rest: &mut Bytes<'_>, word: &mut Vec<u8>) -> Option<()> {
+    loop {
+        match rest.next()? {
+            b'"' => return Some(()),
+            b'\\' => match rest.next()? {
+                b'n' => word.push(b'\n'),
+                b'r' => word.push(b'\r'),
+                b't' => word.push(b'\t'),
+                b'b' => word.push(8),
+                b'a' => word.push(7),
+                b'x' => {
+                    let digit = |byte: u8| char::from(byte).to_digit(16);
+                    match (rest.next().and_then(digit), rest.next().and_then(digit)) {
+                        (Some(high), Some(low)) => word.extend(u8::try_from(high * 16 + low)),
+                        _ => return None,
+                    }
+                }
+                byte => word.push(byte),
+            },
+            byte => word.push(byte),
+        }
+    }
+}
+
+fn single_quoted(rest: &mut Bytes<'_>, word: &mut Vec<u8>) -> Option<()> {
+    loop {
+        match rest.next()? {
+            b'\'' => return Some(()),
+            b'\\' if rest.next_if_eq(&b'\'').is_some() => word.push(b'\''),
+            byte => word.push(byte),
+        }
+    }
+}
+
+/// A word as a file has it: in double quotes where it could be read as something else.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+    if !word.is_empty() && !word.starts_with('#') && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    let mut quoted = String::from("\"");
+    for letter in word.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            letter if letter.is_ascii_control() => {
+                quoted.push_str(&format!("\\x{:02x}", u32::from(letter)));
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn words(line: &str) -> Vec<String> {
+        split(line).unwrap_or_else(|| vec!["UNBALANCED".to_owned()])
+    }
+
+    #[test]
+    fn words_are_quoted_as_in_redis() {
+        assert_eq!(words("  port\t7000 "), ["port", "7000"]);
+        assert_eq!(words(r#"a "b c" 'd "e' "" f"#), ["a", "b c", "d \"e", "", "f"]);
+        assert_eq!(words(r#""\x41\n\"\\" 'it\'s \n'"#), ["A\n\"\\", "it's \\n"]);
+        for unbalanced in [r#"a "b"#, "a 'b", r#""a"b"#, "'a'b", r#""a\"#, r#""\x4""#] {
+            assert_eq!(words(unbalanced), ["UNBALANCED"], "{unbalanced}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_quoted_word_is_read_as_it_was(word in "\\PC*|[ \"'\\\\#\n\r\t\u{1}a]*") {
+            prop_assert_eq!(split(&quoted(&word)), Some(vec![word]));
+        }
+    }
+
+    #[test]
+    fn lines_know_where_they_stand() {
+        let text = "# comment\n\n  port 7000\r\nsave \"\"\n";
+        let directives = read_text(text, Path::new("some.conf")).unwrap();
+        let shown: Vec<_> = directives.iter().map(|it| it.source.to_string()).collect();
+        assert_eq!(shown, ["some.conf, line 3: port 7000", "some.conf, line 4: save \"\""]);
+        assert_eq!(directives[1].words, [""]);
+        let error = read_text("port 1\nbind \"x", Path::new("-")).unwrap_err();
+        assert_eq!(error.to_string(), "-, line 2: bind \"x: unbalanced quotes");
+    }
+
+    #[test]
+    fn files_include_others() {
+        let folder = std::env::temp_dir().join(format!("nagi-include-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("d")).unwrap();
+        let path = |name: &str| folder.join(name);
+        let include = |name: &str| format!("include {}\n", path(name).display());
+        std::fs::write(path("d/2.conf"), "b 2\n").unwrap();
+        std::fs::write(path("d/1.conf"), "a 1\n").unwrap();
+        std::fs::write(path("d/.hidden.conf"), "hidden 1\n").unwrap();
+        let main = format!("{}{}last 1\n", include("d/*.conf"), include("none/*.conf"));
+        std::fs::write(path("main"), main).unwrap();
+        let names: Vec<_> =
+            read_file(&path("main")).unwrap().into_iter().map(|it| it.name).collect();
+        assert_eq!(names, ["a", "b", "last"]);
+        std::fs::write(path("circle"), include("circle")).unwrap();
+        let error = read_file(&path("circle")).unwrap_err();
+        assert!(error.reason.contains("include itself"), "{error}");
+        std::fs::write(path("missing"), include("nothing")).unwrap();
+        let error = read_file(&path("missing")).unwrap_err();
+        assert!(error.place.ends_with("nothing"), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,305 @@
+//! The rows of the settings of Redis and Valkey that have no effect here.
+//!
+//! They are accepted, kept for CONFIG GET and written by CONFIG REWRITE, because files and clients
+//! name them; the log says so once. Those whose absence would lose data or let somebody in are
+//! refused instead.
+
+use super::Kind::{self, Choice, Integer, Lines, Memory, Port, Switch, Text, Words};
+use super::kinds::{OUTPUT_LIMITS, SAVE_POINTS};
+use super::{Place, Setting};
+
+/// The largest `int` of Redis.
+const INT: i64 = i32::MAX as i64;
+
+/// What CONFIG SET may change.
+const SET: bool = true;
+/// What it may not.
+const FIXED: bool = false;
+
+const NO_AOF: &str = "There is no append-only file: what is written is gone when nagi stops";
+const NO_CLUSTER: &str = "There is no cluster mode";
+const NO_DUMP: &str = "Nothing is saved yet: what is written is gone when nagi stops";
+const NO_HTTP: &str = "HTTP is not there yet";
+const NO_MODULES: &str = "There are no modules";
+const NO_PUBSUB: &str = "Publish and subscribe are not there yet";
+const NO_RENAMING: &str = "Commands keep their names: whoever may connect may send all of them";
+const NO_REPLICATION: &str = "There is no replication";
+const NO_SCRIPTS: &str = "Scripts are not there yet";
+const NO_SUCH_TYPE: &str = "The type that it is about is not there yet";
+const NO_TLS: &str = "There is no TLS: connections are not encrypted";
+const NO_USERS: &str = "There are no users but the default one";
+const NOT_READ: &str = "Nothing here goes by it";
+const OTHERWISE: &str = "What it adjusts works otherwise here";
+
+/// The values of `syslog-facility`.
+static FACILITIES: [&str; 9] =
+    ["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"];
+
+/// A row: name, aliases, values, default, whether CONFIG SET changes it, why it has no effect.
+const fn aside(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kind: Kind,
+    default: &'static str,
+    changeable: bool,
+    summary: &'static str,
+) -> Setting {
+    Setting { name, aliases, kind, default, changeable, place: Place::Aside, summary }
+}
+
+/// The same, of which only the default and some more values are harmless.
+const fn refused(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    kind: Kind,
+    default: &'static str,
+    changeable: bool,
+    harmless: &'static [&'static str],
+    summary: &'static str,
+) -> Setting {
+    let place = Place::Refused(harmless);
+    Setting { name, aliases, kind, default, changeable, place, summary }
+}
+
+/// A line of a file that no value makes harmless.
+const fn directive(name: &'static str, summary: &'static str) -> Setting {
+    let (kind, place) = (Words, Place::Directive);
+    Setting { name, aliases: &[], kind, default: "", changeable: false, place, summary }
+}
+
+/// In the order of their names.
+#[rustfmt::skip]
+pub(super) static ROWS: &[Setting] = &[
+    aside("acl-pubsub-default", &[], Choice(&["allchannels", "resetchannels"]), "resetchannels",
+        SET, NO_USERS),
+    refused("aclfile", &[], Text, "", FIXED, &[], NO_USERS),
+    aside("acllog-max-len", &[], Integer(0..=i64::MAX), "128", SET, NO_USERS),
+    aside("active-defrag-cycle-max", &[], Integer(1..=99), "25", SET, OTHERWISE),
+    aside("active-defrag-cycle-min", &[], Integer(1..=99), "1", SET, OTHERWISE),
+    aside("active-defrag-cycle-us", &[], Integer(0..=100_000), "500", SET, OTHERWISE),
+    aside("active-defrag-ignore-bytes", &[], Memory(1..=i64::MAX as u64), "100mb", SET, OTHERWISE),
+    aside("active-defrag-max-scan-fields", &[], Integer(1..=i64::MAX), "1000", SET, OTHERWISE),
+    aside("active-defrag-threshold-lower", &[], Integer(0..=1000), "10", SET, OTHERWISE),
+    aside("active-defrag-threshold-upper", &[], Integer(0..=1000), "100", SET, OTHERWISE),
+    aside("active-expire-effort", &[], Integer(1..=10), "1", SET, OTHERWISE),
+    aside("activedefrag", &[], Switch, "no", SET, OTHERWISE),
+    aside("activerehashing", &[], Switch, "yes", SET, OTHERWISE),
+    aside("always-show-logo", &[], Switch, "no", FIXED, OTHERWISE),
+    aside("aof-disable-auto-gc", &[], Switch, "no", SET, NO_AOF),
+    aside("aof-load-truncated", &[], Switch, "yes", SET, NO_AOF),
+    aside("aof-rewrite-incremental-fsync", &[], Switch, "yes", SET, NO_AOF),
+    aside("aof-timestamp-enabled", &[], Switch, "no", SET, NO_AOF),
+    aside("aof-use-rdb-preamble", &[], Switch, "yes", SET, NO_AOF),
+    aside("aof_rewrite_cpulist", &["aof-rewrite-cpulist"], Text, "", FIXED, OTHERWISE),
+    aside("appenddirname", &[], Text, "appendonlydir", FIXED, NO_AOF),
+    aside("appendfilename", &[], Text, "appendonly.aof", FIXED, NO_AOF),
+    aside("appendfsync", &[], Choice(&["everysec", "always", "no"]), "everysec", SET, NO_AOF),
+    refused("appendonly", &[], Switch, "no", SET, &[], NO_AOF),
+    aside("auto-aof-rewrite-min-size", &[], Memory(0..=i64::MAX as u64), "64mb", SET, NO_AOF),
+    aside("auto-aof-rewrite-percentage", &[], Integer(0..=INT), "100", SET, NO_AOF),
+    aside("availability-zone", &[], Text, "", SET, OTHERWISE),
+    aside("bgsave_cpulist", &["bgsave-cpulist"], Text, "", FIXED, OTHERWISE),
+    aside("bind-source-addr", &[], Text, "", SET, NO_REPLICATION),
+    aside("bio_cpulist", &["bio-cpulist"], Text, "", FIXED, OTHERWISE),
+    aside("busy-reply-threshold", &["lua-time-limit"], Integer(0..=i64::MAX), "5000", SET,
+        NO_SCRIPTS),
+    aside("client-output-buffer-limit", &[], Lines(&OUTPUT_LIMITS),
+        "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60", SET, NOT_READ),
+    aside("cluster-allow-pubsubshard-when-down", &[], Switch, "yes", SET, NO_CLUSTER),
+    aside("cluster-allow-reads-when-down", &[], Switch, "no", SET, NO_CLUSTER),
+    aside("cluster-allow-replica-migration", &[], Switch, "yes", SET, NO_CLUSTER),
+    aside("cluster-announce-bus-port", &[], Port, "0", SET, NO_CLUSTER),
+    aside("cluster-announce-client-ipv4", &[], Text, "", SET, NO_CLUSTER),
+    aside("cluster-announce-client-ipv6", &[], Text, "", SET, NO_CLUSTER),
+    aside("cluster-announce-client-port", &[], Port, "0", SET, NO_CLUSTER),
+    aside("cluster-announce-client-tls-port", &[], Port, "0", SET, NO_CLUSTER),
+    aside("cluster-announce-hostname", &[], Text, "", SET, NO_CLUSTER),
+    aside("cluster-announce-human-nodename", &[], Text, "", SET, NO_CLUSTER),
+    aside("cluster-announce-ip", &[], Text, "", SET, NO_CLUSTER),
+    aside("cluster-announce-port", &[], Port, "0", SET, NO_CLUSTER),
+    aside("cluster-announce-tls-port", &[], Port, "0", SET, NO_CLUSTER),
+    aside("cluster-blacklist-ttl", &[], Integer(0..=INT), "60", SET, NO_CLUSTER),
+    aside("cluster-compatibility-sample-ratio", &[], Integer(0..=100), "0", SET, NO_CLUSTER),
+    aside("cluster-config-file", &[], Text, "nodes.conf", FIXED, NO_CLUSTER),
+    aside("cluster-config-save-behavior", &[], Choice(&["sync", "best-effort"]), "sync", SET,
+        NO_CLUSTER),
+    aside("cluster-databases", &[], Integer(1..=INT), "1", FIXED, NO_CLUSTER),
+    refused("cluster-enabled", &[], Switch, "no", FIXED, &[], NO_CLUSTER),
+    aside("cluster-link-sendbuf-limit", &[], Memory(0..=i64::MAX as u64), "0", SET, NO_CLUSTER),
+    aside("cluster-manual-failover-timeout", &[], Integer(1..=INT), "5000", SET, NO_CLUSTER),
+    aside("cluster-migration-barrier", &[], Integer(0..=INT), "1", SET, NO_CLUSTER),
+    aside("cluster-node-timeout", &[], Integer(0..=i64::MAX), "15000", SET, NO_CLUSTER),
+    aside("cluster-port", &[], Port, "0", FIXED, NO_CLUSTER),
+    aside("cluster-preferred-endpoint-type", &[], Choice(&["ip", "hostname", "unknown-endpoint"]),
+        "ip", SET, NO_CLUSTER),
+    aside("cluster-replica-no-failover", &["cluster-slave-no-failover"], Switch, "no", SET,
+        NO_CLUSTER),
+    aside("cluster-replica-validity-factor", &["cluster-slave-validity-factor"], Integer(0..=INT),
+        "10", SET, NO_CLUSTER),
+    aside("cluster-require-full-coverage", &[], Switch, "yes", SET, NO_CLUSTER),
+    aside("cluster-slot-migration-log-max-len", &[], Integer(0..=i64::MAX), "1000", SET,
+        NO_CLUSTER),
+    aside("cluster-slot-stats-enabled", &[], Switch, "no", SET, NO_CLUSTER),
+    aside("commandlog-execution-slower-than", &[], Integer(-1..=i64::MAX), "10000", SET, NOT_READ),
+    aside("commandlog-large-reply-max-len", &[], Integer(0..=i64::MAX), "128", SET, NOT_READ),
+    aside("commandlog-large-request-max-len", &[], Integer(0..=i64::MAX), "128", SET, NOT_READ),
+    aside("commandlog-reply-larger-than", &[], Integer(-1..=i64::MAX), "1048576", SET, NOT_READ),
+    aside("commandlog-request-larger-than", &[], Integer(-1..=i64::MAX), "1048576", SET, NOT_READ),
+    aside("commandlog-slow-execution-max-len", &[], Integer(0..=i64::MAX), "128", SET, NOT_READ),
+    aside("crash-log-enabled", &[], Switch, "yes", SET, OTHERWISE),
+    aside("crash-memcheck-enabled", &[], Switch, "yes", SET, OTHERWISE),
+    aside("dbfilename", &[], Text, "dump.rdb", SET, NO_DUMP),
+    aside("disable-thp", &[], Switch, "yes", FIXED, OTHERWISE),
+    aside("dual-channel-replication-enabled", &[], Switch, "no", SET, NO_REPLICATION),
+    aside("dynamic-hz", &[], Switch, "yes", SET, OTHERWISE),
+    aside("enable-debug-command", &[], Choice(&["no", "yes", "local"]), "no", FIXED, NOT_READ),
+    aside("enable-module-command", &[], Choice(&["no", "yes", "local"]), "no", FIXED, NO_MODULES),
+    aside("enable-protected-configs", &[], Choice(&["no", "yes", "local"]), "no", FIXED, NOT_READ),
+    aside("extended-redis-compatibility", &[], Switch, "no", SET, OTHERWISE),
+    aside("hash-max-listpack-entries", &["hash-max-ziplist-entries"], Integer(0..=i64::MAX),
+        "512", SET, NO_SUCH_TYPE),
+    aside("hash-max-listpack-value", &["hash-max-ziplist-value"], Integer(0..=i64::MAX), "64",
+        SET, NO_SUCH_TYPE),
+    aside("hash-seed", &[], Text, "", FIXED, OTHERWISE),
+    aside("hide-user-data-from-log", &[], Switch, "yes", SET, OTHERWISE),
+    aside("hll-sparse-max-bytes", &[], Memory(0..=i64::MAX as u64), "3000", SET, NOT_READ),
+    aside("http-port", &[], Integer(0..=0), "0", FIXED, NO_HTTP),
+    aside("hz", &[], Integer(1..=500), "10", SET, OTHERWISE),
+    aside("ignore-warnings", &[], Text, "", SET, OTHERWISE),
+    aside("import-mode", &[], Switch, "no", SET, NO_REPLICATION),
+    aside("io-threads", &[], Integer(1..=256), "1", FIXED,
+        "Workers serve connections here: see workers"),
+    aside("io-threads-do-reads", &[], Switch, "no", FIXED,
+        "Workers serve connections here: see workers"),
+    aside("jemalloc-bg-thread", &[], Switch, "yes", SET, OTHERWISE),
+    aside("latency-monitor-threshold", &[], Integer(0..=i64::MAX), "0", SET, NOT_READ),
+    aside("latency-tracking", &[], Switch, "yes", SET, NOT_READ),
+    aside("latency-tracking-info-percentiles", &[], Words, "50 99 99.9", SET, NOT_READ),
+    aside("lazyfree-lazy-eviction", &[], Switch, "no", SET,
+        "What is large is always freed in the background"),
+    aside("lazyfree-lazy-expire", &[], Switch, "no", SET,
+        "What is large is always freed in the background"),
+    aside("lazyfree-lazy-server-del", &[], Switch, "no", SET,
+        "What is large is always freed in the background"),
+    aside("lazyfree-lazy-user-del", &[], Switch, "no", SET,
+        "What is large is always freed in the background"),
+    aside("lazyfree-lazy-user-flush", &[], Switch, "no", SET,
+        "What is large is always freed in the background"),
+    aside("lfu-decay-time", &[], Integer(0..=INT), "1", SET, NOT_READ),
+    aside("lfu-log-factor", &[], Integer(0..=INT), "10", SET, NOT_READ),
+    aside("list-compress-depth", &[], Integer(0..=INT), "0", SET, NO_SUCH_TYPE),
+    aside("list-max-listpack-size", &["list-max-ziplist-size"], Integer(-INT..=INT), "-2", SET,
+        NO_SUCH_TYPE),
+    directive("loadmodule", NO_MODULES),
+    aside("locale-collate", &[], Text, "", SET, NO_SUCH_TYPE),
+    aside("log-format", &[], Choice(&["legacy", "logfmt"]), "legacy", SET, NOT_READ),
+    aside("log-timestamp-format", &[], Choice(&["legacy", "iso8601", "milliseconds"]), "legacy",
+        SET, NOT_READ),
+    aside("masterauth", &["primaryauth"], Text, "", SET, NO_REPLICATION),
+    aside("masteruser", &["primaryuser"], Text, "", SET, NO_REPLICATION),
+    aside("max-new-connections-per-cycle", &[], Integer(1..=1000), "10", SET, OTHERWISE),
+    aside("max-new-tls-connections-per-cycle", &[], Integer(1..=1000), "1", SET, OTHERWISE),
+    aside("maxmemory-clients", &[], Text, "0", SET, NOT_READ),
+    aside("maxmemory-eviction-tenacity", &[], Integer(0..=100), "10", SET, OTHERWISE),
+    aside("maxmemory-samples", &[], Integer(1..=64), "5", SET, OTHERWISE),
+    aside("min-replicas-max-lag", &["min-slaves-max-lag"], Integer(0..=INT), "10", SET,
+        NO_REPLICATION),
+    refused("min-replicas-to-write", &["min-slaves-to-write"], Integer(0..=INT), "0", SET, &[],
+        NO_REPLICATION),
+    aside("mptcp", &[], Switch, "no", FIXED, OTHERWISE),
+    aside("no-appendfsync-on-rewrite", &[], Switch, "no", SET, NO_AOF),
+    aside("notify-keyspace-events", &[], Text, "", SET, NO_PUBSUB),
+    aside("oom-score-adj", &[], Choice(&["no", "yes", "relative", "absolute"]), "no", SET,
+        NOT_READ),
+    aside("oom-score-adj-values", &[], Words, "0 200 800", SET, NOT_READ),
+    aside("prefetch-batch-max-size", &[], Integer(0..=128), "16", SET, OTHERWISE),
+    aside("proc-title-template", &[], Text, "{title} {listen-addr} {server-mode}", SET, NOT_READ),
+    aside("propagation-error-behavior", &[], Choice(&["ignore", "panic", "panic-on-replicas"]),
+        "ignore", SET, NO_REPLICATION),
+    aside("rdb-del-sync-files", &[], Switch, "no", SET, NO_DUMP),
+    aside("rdb-save-incremental-fsync", &[], Switch, "yes", SET, NO_DUMP),
+    aside("rdb-version-check", &[], Choice(&["strict", "relaxed"]), "strict", SET, NO_DUMP),
+    aside("rdbchecksum", &[], Switch, "yes", FIXED, NO_DUMP),
+    aside("rdbcompression", &[], Switch, "yes", SET, NO_DUMP),
+    aside("rdma-bind", &[], Words, "", SET, NOT_READ),
+    aside("rdma-completion-vector", &[], Integer(-1..=1024), "-1", SET, NOT_READ),
+    refused("rdma-port", &[], Port, "0", FIXED, &[], "RDMA is not there"),
+    aside("rdma-rx-size", &[], Memory(65536..=16_777_216), "1mb", SET, NOT_READ),
+    directive("rename-command", NO_RENAMING),
+    aside("repl-backlog-size", &[], Memory(1..=i64::MAX as u64), "1mb", SET, NO_REPLICATION),
+    aside("repl-backlog-ttl", &[], Integer(0..=INT), "3600", SET, NO_REPLICATION),
+    aside("repl-disable-tcp-nodelay", &[], Switch, "no", SET, NO_REPLICATION),
+    aside("repl-diskless-load", &[], Choice(&["disabled", "on-empty-db", "swapdb",
+        "flush-before-load"]), "disabled", SET, NO_REPLICATION),
+    aside("repl-diskless-sync", &[], Switch, "yes", SET, NO_REPLICATION),
+    aside("repl-diskless-sync-delay", &[], Integer(0..=INT), "5", SET, NO_REPLICATION),
+    aside("repl-diskless-sync-max-replicas", &[], Integer(0..=INT), "0", SET, NO_REPLICATION),
+    aside("repl-mptcp", &[], Switch, "no", SET, NO_REPLICATION),
+    aside("repl-ping-replica-period", &["repl-ping-slave-period"], Integer(1..=INT), "10", SET,
+        NO_REPLICATION),
+    aside("repl-timeout", &[], Integer(1..=INT), "60", SET, NO_REPLICATION),
+    aside("replica-announce-ip", &["slave-announce-ip"], Text, "", SET, NO_REPLICATION),
+    aside("replica-announce-port", &["slave-announce-port"], Port, "0", SET, NO_REPLICATION),
+    aside("replica-announced", &[], Switch, "yes", SET, NO_REPLICATION),
+    aside("replica-full-sync-buffer-limit", &[], Memory(0..=i64::MAX as u64), "0", SET,
+        NO_REPLICATION),
+    aside("replica-ignore-disk-write-errors", &[], Switch, "no", SET, NO_REPLICATION),
+    aside("replica-ignore-maxmemory", &["slave-ignore-maxmemory"], Switch, "yes", SET,
+        NO_REPLICATION),
+    aside("replica-lazy-flush", &["slave-lazy-flush"], Switch, "no", SET, NO_REPLICATION),
+    aside("replica-priority", &["slave-priority"], Integer(0..=INT), "100", SET, NO_REPLICATION),
+    aside("replica-read-only", &["slave-read-only"], Switch, "yes", SET, NO_REPLICATION),
+    aside("replica-serve-stale-data", &["slave-serve-stale-data"], Switch, "yes", SET,
+        NO_REPLICATION),
+    refused("replicaof", &["slaveof"], Words, "", FIXED, &["no one"], NO_REPLICATION),
+    aside("sanitize-dump-payload", &[], Choice(&["no", "yes", "clients"]), "no", SET, NO_DUMP),
+    aside("save", &[], Lines(&SAVE_POINTS), "", SET, NO_DUMP),
+    aside("server_cpulist", &["server-cpulist"], Text, "", FIXED, NOT_READ),
+    aside("set-max-intset-entries", &[], Integer(0..=i64::MAX), "512", SET, NO_SUCH_TYPE),
+    aside("set-max-listpack-entries", &[], Integer(0..=i64::MAX), "128", SET, NO_SUCH_TYPE),
+    aside("set-max-listpack-value", &[], Integer(0..=i64::MAX), "64", SET, NO_SUCH_TYPE),
+    aside("set-proc-title", &[], Switch, "yes", FIXED, NOT_READ),
+    aside("shutdown-on-sigint", &[], Words, "default", SET, NO_DUMP),
+    aside("shutdown-on-sigterm", &[], Words, "default", SET, NO_DUMP),
+    aside("shutdown-timeout", &[], Integer(0..=INT), "10", SET, NO_REPLICATION),
+    aside("slot-migration-max-failover-repl-bytes", &[], Integer(-1..=i64::MAX), "0", SET,
+        NO_CLUSTER),
+    aside("slowlog-log-slower-than", &[], Integer(-1..=i64::MAX), "10000", SET, NOT_READ),
+    aside("slowlog-max-len", &[], Integer(0..=i64::MAX), "128", SET, NOT_READ),
+    aside("socket-mark-id", &[], Integer(0..=u32::MAX as i64), "0", SET, NOT_READ),
+    aside("stop-writes-on-bgsave-error", &[], Switch, "yes", SET, NO_DUMP),
+    aside("stream-node-max-bytes", &[], Memory(0..=i64::MAX as u64), "4kb", SET, NO_SUCH_TYPE),
+    aside("stream-node-max-entries", &[], Integer(0..=i64::MAX), "100", SET, NO_SUCH_TYPE),
+    aside("syslog-enabled", &[], Switch, "no", FIXED, NOT_READ),
+    aside("syslog-facility", &[], Choice(&FACILITIES), "local0", FIXED, NOT_READ),
+    aside("syslog-ident", &[], Text, "redis", FIXED, NOT_READ),
+    refused("tls-auth-clients", &[], Choice(&["no", "yes", "optional"]), "yes", SET, &[], NO_TLS),
+    refused("tls-auth-clients-user", &[], Choice(&["off", "cn"]), "off", SET, &[], NO_TLS),
+    refused("tls-auto-reload-interval", &[], Integer(0..=INT), "0", SET, &[], NO_TLS),
+    refused("tls-ca-cert-dir", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-ca-cert-file", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-cert-file", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-ciphers", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-ciphersuites", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-client-cert-file", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-client-key-file", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-client-key-file-pass", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-cluster", &[], Switch, "no", SET, &[], NO_TLS),
+    refused("tls-dh-params-file", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-key-file", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-key-file-pass", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-port", &[], Port, "0", SET, &[], NO_TLS),
+    refused("tls-prefer-server-ciphers", &[], Switch, "no", SET, &[], NO_TLS),
+    refused("tls-protocols", &[], Text, "", SET, &[], NO_TLS),
+    refused("tls-replication", &[], Switch, "no", SET, &[], NO_TLS),
+    refused("tls-session-cache-size", &[], Integer(0..=i64::MAX), "20480", SET, &[], NO_TLS),
+    refused("tls-session-cache-timeout", &[], Integer(0..=i64::MAX), "300", SET, &[], NO_TLS),
+    refused("tls-session-caching", &[], Switch, "yes", SET, &[], NO_TLS),
+    aside("tracking-table-max-keys", &[], Integer(0..=i64::MAX), "1000000", SET, NO_PUBSUB),
+    aside("unixsocketgroup", &[], Text, "", FIXED, NOT_READ),
+    directive("user", NO_USERS),
+    aside("zset-max-listpack-entries", &["zset-max-ziplist-entries"], Integer(0..=i64::MAX),
+        "128", SET, NO_SUCH_TYPE),
+    aside("zset-max-listpack-value", &["zset-max-ziplist-value"], Integer(0..=i64::MAX), "64",
+        SET, NO_SUCH_TYPE),
+];

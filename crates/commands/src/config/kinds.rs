@@ -1,0 +1,270 @@
+//! What values settings take, and how they are written: numbers, memory with units, words.
+//!
+//! The error texts are Redis': CONFIG SET replies with them.
+
+use super::Origin;
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// What leaves the choice of a port to the kernel.
+pub(crate) const ANY: &str = "any";
+
+/// The values of `loglevel`, from the most to the least.
+pub const LOG_LEVELS: [&str; 5] = ["debug", "verbose", "notice", "warning", "nothing"];
+
+/// The values of `supervised`.
+pub const SUPERVISORS: [&str; 4] = ["no", "upstart", "systemd", "auto"];
+
+/// What is wrong with a value, in the words that CONFIG SET puts behind the setting's name.
+type Fault = Cow<'static, str>;
+
+/// What values a setting takes.
+pub enum Kind {
+    /// A whole number in a range.
+    Integer(RangeInclusive<i64>),
+    /// A number of bytes, for which units such as `512mb` may be used.
+    Memory(RangeInclusive<u64>),
+    /// `yes` or `no`.
+    Switch,
+    /// One of several words, kept as its place among them.
+    Choice(&'static [&'static str]),
+    /// A TCP port, 0 for none, or `any`.
+    Port,
+    /// The permissions of a file as an octal number.
+    Permissions,
+    /// One word.
+    Text,
+    /// Several words.
+    Words,
+    /// Several words that may be given in several lines, which add up.
+    Lines(&'static Lines),
+}
+
+/// How a setting is read that may be given in several lines.
+pub struct Lines {
+    /// What the value is once more words are given.
+    pub add: fn(&str, &str, Origin) -> Result<String, Fault>,
+    /// How many words CONFIG REWRITE writes into a line.
+    pub words_a_line: usize,
+}
+
+/// A value that a setting accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A number, of which negative ones are kept as their two's complement.
+    Number(u64),
+    /// Words.
+    Text(Arc<str>),
+}
+
+impl Kind {
+    /// Whether it takes more than one word.
+    #[must_use]
+    pub fn takes_words(&self) -> bool {
+        matches!(self, Kind::Words | Kind::Lines(_))
+    }
+
+    pub(crate) fn parse(&self, value: &str) -> Result<Value, Fault> {
+        self.parse_onto("", value, Origin::Runtime)
+    }
+
+    /// Reads a value that may add to the present one.
+    pub(crate) fn parse_onto(
+        &self,
+        present: &str,
+        value: &str,
+        origin: Origin,
+    ) -> Result<Value, Fault> {
+        let number = match self {
+            Kind::Text | Kind::Words => return Ok(Value::Text(value.into())),
+            Kind::Lines(lines) => {
+                return Ok(Value::Text((lines.add)(present, value, origin)?.into()));
+            }
+            Kind::Integer(range) => integer(value, range)?.cast_unsigned(),
+            Kind::Memory(range) => {
+                let bytes = parse_memory(value).ok_or("argument must be a memory value")?;
+                within(bytes, range)?
+            }
+            Kind::Switch => place(value, &["no", "yes"]).ok_or("argument must be 'yes' or 'no'")?,
+            Kind::Choice(words) => place(value, words).ok_or_else(|| {
+                format!("argument(s) must be one of the following: {}", words.join(", "))
+            })?,
+            Kind::Port if value == ANY && origin == Origin::Startup => ANY_PORT,
+            Kind::Port => integer(value, &(0..=65535))?.cast_unsigned(),
+            Kind::Permissions => {
+                let mode = u64::from_str_radix(value, 8).ok();
+                let mode = mode.ok_or("argument couldn't be parsed as an octal number")?;
+                if mode > 0o777 {
+                    return Err("argument must be between 0 and 777 inclusive".into());
+                }
+                mode
+            }
+        };
+        Ok(Value::Number(number))
+    }
+
+    /// A value as CONFIG GET shows it.
+    pub(crate) fn show(&self, value: &Value) -> String {
+        let number = match value {
+            Value::Text(text) => return text.as_ref().to_owned(),
+            Value::Number(number) => *number,
+        };
+        let word = |words: &[&str]| {
+            let place = usize::try_from(number).unwrap_or(usize::MAX);
+            words.get(place).copied().unwrap_or_default().to_owned()
+        };
+        match self {
+            Kind::Integer(_) => number.cast_signed().to_string(),
+            Kind::Switch => word(&["no", "yes"]),
+            Kind::Choice(words) => word(words),
+            Kind::Port if number == ANY_PORT => ANY.to_owned(),
+            Kind::Permissions => format!("{number:o}"),
+            _ => number.to_string(),
+        }
+    }
+}
+
+/// What a port is kept as while the kernel has not chosen it.
+pub(crate) const ANY_PORT: u64 = 1 << 16;
+
+fn integer(value: &str, range: &RangeInclusive<i64>) -> Result<i64, Fault> {
+    let number: Option<i64> = value.parse().ok();
+    within(number.ok_or("argument couldn't be parsed into an integer")?, range)
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(
+    number: T,
+    range: &RangeInclusive<T>,
+) -> Result<T, Fault> {
+    if range.contains(&number) {
+        return Ok(number);
+    }
+    let (least, most) = (range.start(), range.end());
+    Err(format!("argument must be between {least} and {most} inclusive").into())
+}
+
+fn place(value: &str, words: &[&str]) -> Option<u64> {
+    let place = words.iter().position(|word| word.eq_ignore_ascii_case(value))?;
+    Some(place as u64)
+}
+
+/// Reads a number of bytes with an optional unit: `k` is 1000, `kb` 1024, likewise for m and g.
+pub(crate) fn parse_memory(text: &str) -> Option<u64> {
+    let digits = text.len() - text.trim_start_matches(|byte: char| byte.is_ascii_digit()).len();
+    let (number, unit) = text.split_at_checked(digits)?;
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// `save`: pairs of seconds and changes; none of them is acted on.
+pub(super) static SAVE_POINTS: Lines = Lines {
+    add: |present, given, origin| {
+        let words: Vec<&str> = given.split_whitespace().collect();
+        let (pairs, rest) = words.as_chunks::<2>();
+        let is_pair = |[seconds, changes]: &[&str; 2]| {
+            seconds.parse::<i64>().is_ok_and(|seconds| seconds >= 1)
+                && changes.parse::<i64>().is_ok_and(|changes| changes >= 0)
+        };
+        if !rest.is_empty() || !pairs.iter().all(is_pair) {
+            return Err("Invalid save parameters".into());
+        }
+        let present = if words.is_empty() || origin == Origin::Runtime { "" } else { present };
+        Ok(present.split_whitespace().chain(words).collect::<Vec<_>>().join(" "))
+    },
+    words_a_line: 2,
+};
+
+/// `client-output-buffer-limit`: a class, a hard limit, a soft limit and its seconds, each.
+pub(super) static OUTPUT_LIMITS: Lines = Lines {
+    add: |present, given, _| {
+        let words: Vec<&str> = given.split_whitespace().collect();
+        let (given, rest) = words.as_chunks::<4>();
+        if !rest.is_empty() || given.is_empty() {
+            return Err("Wrong number of arguments in buffer limit configuration.".into());
+        }
+        let present: Vec<&str> = present.split_whitespace().collect();
+        let mut classes: Vec<[String; 4]> =
+            present.as_chunks::<4>().0.iter().map(|class| class.map(str::to_owned)).collect();
+        for [class, hard, soft, seconds] in given {
+            let class = match class.to_ascii_lowercase().as_str() {
+                "replica" | "slave" => "slave",
+                "normal" => "normal",
+                "pubsub" => "pubsub",
+                _ => {
+                    return Err(
+                        "Invalid client class specified in buffer limit configuration.".into()
+                    );
+                }
+            };
+            let (hard, soft) = parse_memory(hard).zip(parse_memory(soft)).ok_or(LIMITS_WRONG)?;
+            let seconds: u32 = seconds.parse().map_err(|_| LIMITS_WRONG)?;
+            let limits = [hard, soft, seconds.into()].map(|number| number.to_string());
+            let [hard, soft, seconds] = limits;
+            let limits = [class.to_owned(), hard, soft, seconds];
+            match classes.iter_mut().find(|other| other.first().is_some_and(|it| it == class)) {
+                Some(other) => *other = limits,
+                None => classes.push(limits),
+            }
+        }
+        Ok(classes.concat().join(" "))
+    },
+    words_a_line: 4,
+};
+
+const LIMITS_WRONG: &str =
+    "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn added(lines: &Lines, present: &str, given: &str) -> String {
+        (lines.add)(present, given, Origin::Startup).unwrap_or_else(|fault| fault.into_owned())
+    }
+
+    #[test]
+    fn units_are_those_of_redis() {
+        for (text, bytes) in [
+            ("1", 1),
+            ("2b", 2),
+            ("1k", 1000),
+            ("1Kb", 1024),
+            ("3mb", 3 << 20),
+            ("1G", 1_000_000_000),
+        ] {
+            assert_eq!(parse_memory(text), Some(bytes), "{text}");
+        }
+        for text in
+            ["", "mb", "1.5mb", "-1", "1tb", "99999999999999999999", "18446744073709551615k"]
+        {
+            assert_eq!(parse_memory(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn save_points_add_up_until_they_are_taken_back() {
+        assert_eq!(added(&SAVE_POINTS, "", "900 1"), "900 1");
+        assert_eq!(added(&SAVE_POINTS, "900 1", "300 10 60 5"), "900 1 300 10 60 5");
+        assert_eq!(added(&SAVE_POINTS, "900 1", ""), "");
+        assert_eq!(added(&SAVE_POINTS, "", "900"), "Invalid save parameters");
+        assert_eq!(added(&SAVE_POINTS, "", "0 1"), "Invalid save parameters");
+    }
+
+    #[test]
+    fn output_limits_are_set_class_by_class() {
+        let all = "normal 0 0 0 slave 1 2 3";
+        assert_eq!(added(&OUTPUT_LIMITS, all, "replica 1kb 2 3"), "normal 0 0 0 slave 1024 2 3");
+        assert_eq!(added(&OUTPUT_LIMITS, all, "pubsub 1 1 1"), format!("{all} pubsub 1 1 1"));
+        assert_eq!(added(&OUTPUT_LIMITS, all, "normal 1 x 1"), LIMITS_WRONG);
+    }
+}

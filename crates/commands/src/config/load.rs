@@ -1,0 +1,161 @@
+//! What a server is started with, from files and the command line, becomes its settings.
+
+use super::{Config, Directive, Origin, Place, Setting, Source, find, nearest, settings};
+use std::fmt;
+
+/// An option that cannot be taken as it was given.
+#[derive(Debug)]
+pub struct LoadError {
+    /// Where it was given, as it was written there.
+    pub place: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.reason)
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// What is to be said about options that were accepted.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// Names of settings that were given and have no effect.
+    pub without_effect: Vec<&'static str>,
+    /// What promises something that is not there, and was left out because that was asked for.
+    pub left_out: Vec<String>,
+}
+
+/// Sets `config` to what was given; what is given later holds. With `ignore_unsupported`, what
+/// would stop the start is left out instead.
+///
+/// # Errors
+/// The first option that is unknown, malformed, or promises what is not there.
+pub fn load(
+    config: &Config,
+    directives: &[Directive],
+    ignore_unsupported: bool,
+) -> Result<Loaded, LoadError> {
+    let mut loaded = Loaded::default();
+    for directive in directives {
+        let fail = |reason| LoadError { place: directive.source.to_string(), reason };
+        let setting = find(&directive.name).ok_or_else(|| fail(unknown(directive)))?;
+        match value(setting, directive).and_then(|value| apply(config, setting, &value)) {
+            Ok(()) => {}
+            Err(Refusal::Unsupported) if ignore_unsupported => {
+                loaded.left_out.push(format!("{}: {}", directive.source, setting.summary));
+            }
+            Err(Refusal::Unsupported) => {
+                let summary = setting.summary;
+                return Err(fail(format!("{summary} (--ignore-unsupported starts without it)")));
+            }
+            Err(Refusal::Malformed(reason)) => return Err(fail(reason)),
+        }
+        if matches!(setting.place, Place::Aside) && !loaded.without_effect.contains(&setting.name) {
+            loaded.without_effect.push(setting.name);
+        }
+    }
+    Ok(loaded)
+}
+
+/// Why an option is not taken.
+enum Refusal {
+    /// It promises what is not there.
+    Unsupported,
+    /// It cannot be understood.
+    Malformed(String),
+}
+
+fn unknown(directive: &Directive) -> String {
+    let name = &directive.name;
+    let dashes = match directive.source {
+        Source::CommandLine(_) => "--",
+        Source::Line { .. } => "",
+    };
+    match nearest(name, settings().flat_map(Setting::names).chain(["include"])) {
+        Some(meant) => format!("there is no option {name}; did you mean {dashes}{meant}?"),
+        None => format!("there is no option {name}"),
+    }
+}
+
+/// The words of a directive as one value.
+fn value(setting: &Setting, directive: &Directive) -> Result<String, Refusal> {
+    match directive.words.as_slice() {
+        [word] => Ok(word.clone()),
+        [] if setting.kind.takes_words() && matches!(directive.source, Source::CommandLine(_)) => {
+            Ok(String::new())
+        }
+        words if setting.kind.takes_words() && !words.is_empty() => Ok(words.join(" ")),
+        words => {
+            let count = words.len();
+            let reason = format!("{} takes one value, not {count}", setting.name);
+            Err(Refusal::Malformed(reason))
+        }
+    }
+}
+
+fn apply(config: &Config, setting: &Setting, value: &str) -> Result<(), Refusal> {
+    let parsed = setting.kind.parse_onto(&setting.value(config), value, Origin::Startup);
+    let parsed = parsed.map_err(|fault| Refusal::Malformed(fault.into_owned()))?;
+    if setting.is_refused(&parsed) {
+        return Err(Refusal::Unsupported);
+    }
+    setting.store(config, parsed);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read_text;
+    use std::path::Path;
+
+    fn load_text(config: &Config, text: &str, ignore: bool) -> Result<Loaded, LoadError> {
+        load(config, &read_text(text, Path::new("x.conf")).unwrap(), ignore)
+    }
+
+    #[test]
+    fn what_is_given_later_holds() {
+        let config = Config::default();
+        let text = "PORT 1\nport 2\nbind 127.0.0.1 ::1\nsave 900 1\nsave 300 10\nslave-priority 3";
+        let loaded = load_text(&config, text, false).unwrap();
+        assert_eq!(config.port.get(), 2);
+        assert_eq!(&*config.bind.get(), "127.0.0.1 ::1");
+        assert_eq!(find("save").unwrap().value(&config), "900 1 300 10");
+        assert_eq!(find("replica-priority").unwrap().value(&config), "3");
+        assert_eq!(loaded.without_effect, ["save", "replica-priority"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        for (line, reason) in [
+            ("prot 1", "there is no option prot; did you mean port?"),
+            ("nothing-like-it 1", "there is no option nothing-like-it"),
+            ("port", "port takes one value, not 0"),
+            ("port 1 2", "port takes one value, not 2"),
+            ("bind", "bind takes one value, not 0"),
+            ("port x", "argument couldn't be parsed into an integer"),
+            ("maxmemory-policy x", "argument(s) must be one of the following: noeviction,"),
+            ("appendonly yes", "There is no append-only file"),
+            ("tls-port 6380", "There is no TLS"),
+            ("rename-command FLUSHALL \"\"", "Commands keep their names"),
+        ] {
+            let error = load_text(&Config::default(), &format!("timeout 1\n{line}"), false);
+            let error = error.unwrap_err();
+            assert_eq!(error.place, format!("x.conf, line 2: {line}"));
+            assert!(error.reason.starts_with(reason), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_left_out_if_that_is_asked_for() {
+        let config = Config::default();
+        let text = "appendonly yes\nuser alice on\nreplicaof no one\ncluster-enabled no";
+        let loaded = load_text(&config, text, true).unwrap();
+        assert_eq!(loaded.left_out.len(), 2, "{:?}", loaded.left_out);
+        assert_eq!(find("appendonly").unwrap().value(&config), "no");
+    }
+}

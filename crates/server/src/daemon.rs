@@ -1,0 +1,71 @@
+//! Serving in the background: the process starts itself again, away from the terminal, and ends
+//! when that one listens. So whoever has started it knows whether it could start.
+//!
+//! fork(2) would do the same with less text, but leaves a child in which little may be called.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode, Stdio};
+
+/// Tells the process that it is the one in the background.
+const MARK: &str = "NAGI_IN_BACKGROUND";
+/// What it says when it listens.
+const READY: &str = "ready";
+
+/// Whether this is the process in the background.
+#[must_use]
+pub fn is_background() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+/// Starts this program again in the background with the same arguments, and `input` on its
+/// standard input; waits until it listens. Returns the status for this process to end with.
+///
+/// # Errors
+/// The kernel refuses a process.
+pub fn start_in_background(input: &str) -> io::Result<ExitCode> {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_else(|| OsString::from("nagi"));
+    let mut child = Command::new("/proc/self/exe")
+        .arg0(name)
+        .args(arguments)
+        .env(MARK, "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // If it does not read everything, it says why.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let lines = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
+    if lines.map_while(Result::ok).any(|line| line == READY) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    child.wait()?;
+    Ok(ExitCode::FAILURE)
+}
+
+/// Leaves the terminal's session, so that its end does not end this process.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn leave_terminal() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
+}
+
+/// Tells whoever waits that the server listens, and lets go of the standard streams.
+///
+/// # Errors
+/// Nobody waits any more, or `/dev/null` cannot be opened.
+pub fn report_ready() -> io::Result<()> {
+    let mut stdout = io::stdout();
+    writeln!(stdout, "{READY}")?;
+    stdout.flush()?;
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! The log: a line for each event, to a stream or to a file, from a level that can be changed.
+
+use nagi_commands::config::LOG_LEVELS;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Where the log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The standard error stream.
+    Stderr,
+    /// The standard output stream.
+    Stdout,
+    /// The end of a file.
+    File(PathBuf),
+}
+
+/// Changes the level of the log that this process has.
+type Change = Box<dyn Fn(LevelFilter) + Send + Sync>;
+static CHANGE: OnceLock<Change> = OnceLock::new();
+
+/// Begins to log events from a level on, which is a place in the values of `loglevel`.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn begin(target: Target, level: u64) -> io::Result<()> {
+    let is_terminal = match &target {
+        Target::Stderr => io::stderr().is_terminal(),
+        Target::Stdout => io::stdout().is_terminal(),
+        Target::File(path) => {
+            append(path)?;
+            false
+        }
+    };
+    let styled = is_terminal && std::env::var_os("NO_COLOR").is_none();
+    let (filter, handle) = reload::Layer::new(filter(level));
+    let log = tracing_subscriber::fmt().with_writer(target).with_ansi(styled).with_target(false);
+    let log = log.with_max_level(LevelFilter::TRACE).finish().with(filter);
+    // A log that another part of the process has set up serves as well.
+    if log.try_init().is_ok() {
+        let change = move |filter| {
+            // It fails only once the log is gone, which it never is.
+            let _ = handle.modify(|present| *present = filter);
+        };
+        let _ = CHANGE.set(Box::new(change));
+    }
+    Ok(())
+}
+
+/// Logs from another level on.
+pub(crate) fn set_level(level: u64) {
+    if let Some(change) = CHANGE.get() {
+        change(filter(level));
+    }
+}
+
+/// What one of Redis' levels lets through.
+fn filter(level: u64) -> LevelFilter {
+    let place = usize::try_from(level).unwrap_or(usize::MAX);
+    match LOG_LEVELS.get(place) {
+        Some(&"debug") => LevelFilter::TRACE,
+        Some(&"verbose") => LevelFilter::DEBUG,
+        Some(&"warning") => LevelFilter::WARN,
+        Some(&"nothing") => LevelFilter::OFF,
+        _ => LevelFilter::INFO,
+    }
+}
+
+/// Opens the file anew for each event, as Redis does: whoever moves it away, to keep it or to
+/// compress it, need not tell the server.
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+impl MakeWriter<'_> for Target {
+    type Writer = Box<dyn io::Write>;
+
+    fn make_writer(&self) -> Self::Writer {
+        match self {
+            Target::Stderr => Box::new(io::stderr()),
+            Target::Stdout => Box::new(io::stdout()),
+            Target::File(path) => match append(path) {
+                Ok(file) => Box::new(file),
+                // Where the file has become unwritable there is nowhere to say so.
+                Err(_) => Box::new(io::sink()),
+            },
+        }
+    }
+}
