@@ -350,6 +350,7 @@ impl<D: Driver> Sink<D> for Sessions {
                 Mail::Housekeeping => {
                     self.close_idle(driver);
                     self.look_for_expired();
+                    self.shared.store.rest();
                 }
                 Mail::Flush => self.shared.store.flush(Scope::Database(0)),
             }

@@ -324,6 +324,7 @@ impl Database<'_> {
             let found = tables.any(|table| table.evict(door, judge, random, &mut garbage));
             drop(held);
             self.store.reclaimer.free(garbage);
+            self.store.cool();
             if found {
                 self.counters.evicted.add(1);
                 return true;

@@ -6,6 +6,7 @@
 //! every change, and lets go before it returns.
 
 mod ahead;
+mod arenas;
 mod barrier;
 mod claims;
 mod clock;

@@ -15,7 +15,7 @@
 
 use crate::latch::Latch;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 
 /// Size and alignment of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -25,20 +25,37 @@ const REGION_BYTES: usize = if cfg!(miri) { 64 * PAGE_BYTES } else { 1024 * PAGE
 const REGION_PAGES: usize = REGION_BYTES / PAGE_BYTES;
 /// Pages at a region's start that hold the notes.
 const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
-/// Idle pages of each kind that keep their memory: 8 MiB.
-const WARM_PAGES: usize = 2048;
+/// Idle pages of each kind that keep their memory while such pages are asked for: 4 MiB.
+const WARM_PAGES: usize = 1024;
+/// More idle pages than this lose their memory at once, and not when somebody has the time.
+const MOST_WARM_PAGES: usize = 2 * WARM_PAGES;
+
+/// What is given back to the kernel at a time: about 20 microseconds' worth.
+const SLICE_PAGES: usize = 64;
 
 /// A page: aligned memory of [`PAGE_BYTES`], contents undefined.
 pub(crate) type Page = NonNull<u8>;
 
-/// Hands out pages to all shards.
+/// Size and alignment of an arena.
+pub(crate) const ARENA_BYTES: usize = 128 * 1024;
+/// The same two bounds for the memory of idle arenas.
+const WARM_ARENA_BYTES: usize = 4 << 20;
+const MOST_WARM_ARENA_BYTES: usize = 2 * WARM_ARENA_BYTES;
+
+/// Aligned memory of [`ARENA_BYTES`], contents undefined, to be written from its start on.
+pub(crate) type Arena = NonNull<u8>;
+
+/// Hands out pages and arenas to all shards.
 #[derive(Debug, Default)]
 pub(crate) struct PagePool {
     inner: Latch<Inner>,
-    /// Bytes of pages handed out.
+    arenas: Latch<Arenas>,
+    /// Bytes of pages handed out, and of arenas as far as they were ever written.
     used_bytes: AtomicUsize,
     /// Bytes of these that their owners have no use for now.
     idle_bytes: AtomicIsize,
+    /// Bytes of idle pages and arenas that keep their memory.
+    warm_bytes: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -55,41 +72,150 @@ struct Inner {
 struct Idle {
     warm: Vec<Page>,
     cold: Vec<Page>,
+    /// Whether anyone has asked for a page since the last look.
+    asked: bool,
+}
+
+#[derive(Debug, Default)]
+struct Arenas {
+    regions: Vec<NonNull<u8>>,
+    /// Bytes of the newest region that nobody has had yet.
+    untouched: usize,
+    /// With how much of it was written.
+    warm: Vec<(Arena, usize)>,
+    warm_bytes: usize,
+    cold: Vec<Arena>,
+    asked: bool,
 }
 
 // SAFETY: the pointers are to memory that the pool owns; a page is in one list or handed out.
 unsafe impl Send for Inner {}
+// SAFETY: as for `Inner`.
+unsafe impl Send for Arenas {}
 
 impl PagePool {
     /// A page of undefined contents.
     pub(crate) fn take(&self) -> Page {
-        self.used_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-        let mut inner = self.inner.lock();
-        inner.blocks.take().unwrap_or_else(|| inner.carve())
+        self.take_of(|inner| &mut inner.blocks)
     }
 
     /// Takes a page back.
     pub(crate) fn give(&self, page: Page) {
-        self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
-        self.inner.lock().blocks.give(page);
+        self.give_to(page, |inner| &mut inner.blocks);
     }
 
     /// A page of undefined contents, which is a segment's for good.
     pub(crate) fn take_segment(&self) -> Page {
-        self.used_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-        let mut inner = self.inner.lock();
-        inner.segments.take().unwrap_or_else(|| inner.carve())
+        self.take_of(|inner| &mut inner.segments)
     }
 
     /// Takes a segment's page back.
     pub(crate) fn give_segment(&self, page: Page) {
-        self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
-        self.inner.lock().segments.give(page);
+        self.give_to(page, |inner| &mut inner.segments);
     }
 
-    /// Bytes of the pages handed out.
+    fn take_of(&self, kind: Kind) -> Page {
+        self.used_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
+        let mut inner = self.inner.lock();
+        let idle = kind(&mut inner);
+        idle.asked = true;
+        if let Some(page) = idle.warm.pop() {
+            self.warm_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
+            return page;
+        }
+        let cold = idle.cold.pop();
+        cold.unwrap_or_else(|| inner.carve())
+    }
+
+    fn give_to(&self, page: Page, kind: Kind) {
+        self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
+        let mut inner = self.inner.lock();
+        let idle = kind(&mut inner);
+        if idle.warm.len() < MOST_WARM_PAGES {
+            idle.warm.push(page);
+            self.warm_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
+        } else {
+            release_pages(&[page]);
+            idle.cold.push(page);
+        }
+    }
+
+    /// An arena, and how many bytes from its start on have been written before.
+    pub(crate) fn take_arena(&self) -> (Arena, usize) {
+        let mut arenas = self.arenas.lock();
+        arenas.asked = true;
+        if let Some((arena, touched)) = arenas.warm.pop() {
+            arenas.warm_bytes -= touched;
+            self.warm_bytes.fetch_sub(touched, Ordering::Relaxed);
+            self.touch(touched);
+            return (arena, touched);
+        }
+        let idle = arenas.cold.pop();
+        (idle.unwrap_or_else(|| arenas.carve()), 0)
+    }
+
+    /// Takes back an arena of which so many bytes have been written.
+    pub(crate) fn give_arena(&self, arena: Arena, touched: usize) {
+        self.used_bytes.fetch_sub(touched, Ordering::Relaxed);
+        self.add_idle_bytes(-touched.cast_signed());
+        let mut arenas = self.arenas.lock();
+        if arenas.warm_bytes + touched <= MOST_WARM_ARENA_BYTES {
+            arenas.warm.push((arena, touched));
+            arenas.warm_bytes += touched;
+            self.warm_bytes.fetch_add(touched, Ordering::Relaxed);
+        } else {
+            region::release(arena, touched);
+            arenas.cold.push(arena);
+        }
+    }
+
+    /// Notes that so many bytes more of an arena are about to be written for the first time; they
+    /// are idle still.
+    pub(crate) fn touch(&self, bytes: usize) {
+        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.add_idle_bytes(bytes.cast_signed());
+    }
+
+    /// Bytes of the pages and arenas handed out.
     pub(crate) fn used_bytes(&self) -> usize {
         self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are in no use, and not given back to the kernel.
+    pub(crate) fn warm_bytes(&self) -> usize {
+        self.warm_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives memory back to the kernel if more of it is idle than serves those who will ask next;
+    /// a slice of it, with no latch held meanwhile.
+    #[inline]
+    pub(crate) fn cool(&self) {
+        if self.warm_bytes() > 2 * WARM_PAGES * PAGE_BYTES + WARM_ARENA_BYTES {
+            self.release_warm(|_| true);
+        }
+    }
+
+    /// The same, and if nobody has asked for memory since the last call, a slice of all that is
+    /// idle.
+    pub(crate) fn rest(&self) {
+        self.release_warm(std::mem::take);
+    }
+
+    /// A slice of each kind of what is warm: beyond a bound, if `keeps` says so of whether any of
+    /// that kind was asked for.
+    fn release_warm(&self, keeps: impl Fn(&mut bool) -> bool) {
+        let kinds: [Kind; 2] = [|inner| &mut inner.blocks, |inner| &mut inner.segments];
+        for kind in kinds {
+            let pages = kind(&mut self.inner.lock()).take_warm(&keeps);
+            release_pages(&pages);
+            self.warm_bytes.fetch_sub(pages.len() * PAGE_BYTES, Ordering::Relaxed);
+            kind(&mut self.inner.lock()).cold.extend(pages);
+        }
+        let arenas = self.arenas.lock().take_warm(&keeps);
+        arenas.iter().for_each(|(arena, touched)| region::release(*arena, *touched));
+        let arena_bytes = arenas.iter().map(|(_, touched)| touched).sum();
+        self.warm_bytes.fetch_sub(arena_bytes, Ordering::Relaxed);
+        self.arenas.lock().cold.extend(arenas.into_iter().map(|(arena, _)| arena));
     }
 
     /// Notes that owners of pages have so many more bytes on them free, or fewer.
@@ -114,18 +240,15 @@ pub(crate) unsafe fn note(address: NonNull<u8>) -> NonNull<u8> {
     unsafe { address.sub(offset).add(offset / PAGE_BYTES * NOTE_BYTES) }
 }
 
-impl Idle {
-    fn take(&mut self) -> Option<Page> {
-        self.warm.pop().or_else(|| self.cold.pop())
-    }
+/// Which of the two kinds of pages is meant.
+type Kind = fn(&mut Inner) -> &mut Idle;
 
-    fn give(&mut self, page: Page) {
-        if self.warm.len() < WARM_PAGES {
-            self.warm.push(page);
-        } else {
-            region::release(page);
-            self.cold.push(page);
-        }
+impl Idle {
+    /// Some of the pages that have been warm for longest.
+    fn take_warm(&mut self, keeps: impl Fn(&mut bool) -> bool) -> Vec<Page> {
+        let keep = if keeps(&mut self.asked) { WARM_PAGES } else { 0 };
+        let count = self.warm.len().saturating_sub(keep).min(SLICE_PAGES);
+        self.warm.drain(..count).collect()
     }
 }
 
@@ -143,19 +266,86 @@ impl Inner {
     }
 }
 
+impl Arenas {
+    /// Some of the arenas that have been warm for longest.
+    fn take_warm(&mut self, keeps: impl Fn(&mut bool) -> bool) -> Vec<(Arena, usize)> {
+        let keep_bytes = if keeps(&mut self.asked) { WARM_ARENA_BYTES } else { 0 };
+        let mut taken_bytes = 0;
+        let surplus = self.warm_bytes.saturating_sub(keep_bytes).min(SLICE_PAGES * PAGE_BYTES);
+        let count = self.warm.iter().take_while(|(_, touched)| {
+            let wanted = taken_bytes < surplus;
+            taken_bytes += if wanted { *touched } else { 0 };
+            wanted
+        });
+        let count = count.count();
+        self.warm_bytes -= taken_bytes;
+        self.warm.drain(..count).collect()
+    }
+
+    fn carve(&mut self) -> Arena {
+        if self.untouched == 0 {
+            let region = region::map();
+            region::want_small_pages(region);
+            self.regions.push(region);
+            self.untouched = REGION_BYTES;
+        }
+        let offset = REGION_BYTES - self.untouched;
+        self.untouched -= ARENA_BYTES;
+        let region = self.regions.last().copied().unwrap_or(NonNull::dangling());
+        // SAFETY: the offset lies within the region that was mapped last.
+        unsafe { region.add(offset) }
+    }
+}
+
+/// Gives the memory of pages back, side by side ones at once.
+fn release_pages(pages: &[Page]) {
+    let mut pages = pages.to_vec();
+    pages.sort_unstable();
+    let follows = |a: &Page, b: &Page| a.addr().get() + PAGE_BYTES == b.addr().get();
+    for run in pages.chunk_by(follows) {
+        if let Some(first) = run.first() {
+            break_up(*first);
+            region::release(*first, run.len() * PAGE_BYTES);
+        }
+    }
+}
+
+/// Has the region of a page come in small pages from now on, since parts of it are in no use.
+fn break_up(page: Page) {
+    // SAFETY: the region begins so much before the page, with a note on the notes themselves that
+    // nobody else needs; its memory is zero until something is noted.
+    let (region, done) = unsafe {
+        let region = page.sub(page.addr().get() % REGION_BYTES);
+        (region, AtomicBool::from_ptr(region.cast().as_ptr()))
+    };
+    if !done.swap(true, Ordering::Relaxed) {
+        region::want_small_pages(region);
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        for region in &self.regions {
-            // SAFETY: the shards that had its pages hold the pool alive, so nobody has any now.
-            unsafe { region::unmap(*region) };
-        }
+        unmap_all(&self.regions);
+    }
+}
+
+impl Drop for Arenas {
+    fn drop(&mut self) {
+        unmap_all(&self.regions);
+    }
+}
+
+fn unmap_all(regions: &[NonNull<u8>]) {
+    for region in regions {
+        // SAFETY: the shards that had its pages hold the pool alive, so nobody has any now.
+        unsafe { region::unmap(*region) };
     }
 }
 
 /// Regions straight from the kernel: a general allocator would add to their size.
 #[cfg(not(miri))]
 mod region {
-    use super::{PAGE_BYTES, Page, REGION_BYTES};
+    use super::REGION_BYTES;
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::alloc::{Layout, handle_alloc_error};
     use std::ptr::NonNull;
@@ -193,18 +383,25 @@ mod region {
         debug_assert!(unmapped.is_ok(), "it was mapped: {unmapped:?}");
     }
 
-    /// Gives an idle page's memory back to the kernel; reading it afterwards shows zeros.
-    pub(super) fn release(page: Page) {
-        // SAFETY: the page belongs to the pool and nobody refers to its contents.
-        let released = unsafe { madvise(page.as_ptr().cast(), PAGE_BYTES, Advice::LinuxDontNeed) };
-        debug_assert!(released.is_ok(), "it is mapped: {released:?}");
+    /// Gives the memory of idle pages back to the kernel; reading them afterwards shows zeros.
+    pub(super) fn release(start: NonNull<u8>, bytes: usize) {
+        // SAFETY: the pages belong to the pool and nobody refers to their contents.
+        let released = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
+        debug_assert!(released.is_ok(), "they are mapped: {released:?}");
+    }
+
+    /// Has memory come a page at a time to a region of which only parts are in use: a large page
+    /// would bring what is idle with it.
+    pub(super) fn want_small_pages(region: NonNull<u8>) {
+        // SAFETY: the region is the pool's. A kernel without large pages does as well without.
+        let _ = unsafe { madvise(region.as_ptr().cast(), REGION_BYTES, Advice::LinuxNoHugepage) };
     }
 }
 
 /// Regions from the allocator that Miri watches, which knows no `mmap`.
 #[cfg(miri)]
 mod region {
-    use super::{Page, REGION_BYTES};
+    use super::REGION_BYTES;
     use std::alloc::{Layout, alloc_zeroed, dealloc};
     use std::ptr::NonNull;
 
@@ -223,7 +420,9 @@ mod region {
         unsafe { dealloc(region.as_ptr(), LAYOUT) };
     }
 
-    pub(super) fn release(_: Page) {}
+    pub(super) fn release(_: NonNull<u8>, _: usize) {}
+
+    pub(super) fn want_small_pages(_: NonNull<u8>) {}
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! A general allocator rounds 56 bytes to 64 and 132 to 160, which at the size of a cache's
 //! entries is most of what there is to save. A shard's first few blocks of a size come from the
-//! general allocator all the same, so that a small database does not pay for half-empty pages;
-//! so does whatever is larger than [`LARGEST_BLOCK`]. Everything here happens under the shard's
-//! latch.
+//! general allocator all the same, so that a small database does not pay for half-empty pages.
+//! What is larger than [`LARGEST_BLOCK`] lies in [`Arenas`], and what has no room there in the
+//! general allocator. Everything here happens under the shard's latch.
 //!
 //! ```text
 //!  page of a class                                              note beside it
@@ -19,16 +19,19 @@
 //! end and is emptied from there ([`Slab::relocation`]), so that memory follows the data when the
 //! sizes of values change.
 
+use crate::arenas::{Arenas, LARGEST_PIECE, piece_bytes};
 use crate::entry::FREE;
 use crate::pages::{NOTE_BYTES, PAGE_BYTES, Page, PagePool, note};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Blocks of more bytes come from the general allocator.
+/// Blocks of more bytes share no page with others of their size.
 pub(crate) const LARGEST_BLOCK: usize = 512;
 /// Free bytes that are not told to the pool at once, so that workers do not fight over its count.
 const UNTOLD_BYTES: usize = 1024;
+/// What larger blocks may take from the general allocator before there is an arena for them.
+const FEW_BYTES: usize = 4096;
 /// No block, in a list of free ones.
 const NONE: u16 = u16::MAX;
 
@@ -48,6 +51,15 @@ pub(crate) struct Slab {
     classes: Vec<Class>,
     /// By how much the free bytes on pages have grown since the pool was last told.
     untold_idle_bytes: isize,
+    larger: Option<Box<Larger>>,
+}
+
+/// Blocks of more than [`LARGEST_BLOCK`].
+#[derive(Debug)]
+struct Larger {
+    arenas: Arenas,
+    /// Of those that would fit an arena and are elsewhere, rounded.
+    on_heap_bytes: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -104,17 +116,21 @@ const fn page_bytes(class: usize) -> isize {
 
 /// What a block of `bytes` really takes.
 pub(crate) fn rounded_bytes(bytes: usize) -> usize {
-    class_of(bytes).map_or(bytes.next_multiple_of(8), block_bytes)
+    match class_of(bytes) {
+        Some(class) => block_bytes(class),
+        None if bytes <= LARGEST_PIECE => piece_bytes(bytes),
+        None => bytes.next_multiple_of(8),
+    }
 }
 
 impl Slab {
     pub(crate) fn new(pool: Arc<PagePool>) -> Self {
-        Slab { pool, classes: Vec::new(), untold_idle_bytes: 0 }
+        Slab { pool, classes: Vec::new(), untold_idle_bytes: 0, larger: None }
     }
 
     /// Memory for an entry of `bytes`, aligned to 8, its contents undefined.
     pub(crate) fn take(&mut self, bytes: usize) -> Block {
-        let Some(index) = class_of(bytes) else { return take_from_heap(bytes) };
+        let Some(index) = class_of(bytes) else { return self.take_larger(bytes) };
         if self.classes.len() <= index {
             self.classes.resize(index + 1, Class::default());
         }
@@ -137,6 +153,36 @@ impl Slab {
         block
     }
 
+    fn take_larger(&mut self, bytes: usize) -> Block {
+        if bytes > LARGEST_PIECE {
+            return take_from_heap(bytes);
+        }
+        let arenas = || Arenas::new(Arc::clone(&self.pool));
+        let new = || Box::new(Larger { arenas: arenas(), on_heap_bytes: 0 });
+        let larger = self.larger.get_or_insert_with(new);
+        let rounded = rounded_bytes(bytes);
+        if larger.arenas.is_empty() && larger.on_heap_bytes + rounded <= FEW_BYTES {
+            larger.on_heap_bytes += rounded;
+            return take_from_heap(bytes);
+        }
+        Block { memory: larger.arenas.take(bytes), on_heap: false }
+    }
+
+    /// # Safety
+    /// As for [`Slab::give`], and it is no block of a class.
+    unsafe fn give_larger(&mut self, block: Block, bytes: usize) {
+        let larger = self.larger.as_mut().filter(|_| bytes <= LARGEST_PIECE);
+        if let Some(larger) = larger {
+            if !block.on_heap {
+                // SAFETY: the caller's promise.
+                return unsafe { larger.arenas.give(block.memory) };
+            }
+            larger.on_heap_bytes -= rounded_bytes(bytes);
+        }
+        // SAFETY: it came from the general allocator with this layout.
+        unsafe { dealloc(block.memory.as_ptr(), heap_layout(bytes)) };
+    }
+
     /// Tells the pool how much free memory lies on this slab's pages, if that has changed by more
     /// than `tolerance`.
     fn tell_idle_bytes(&mut self, tolerance: usize) {
@@ -152,6 +198,8 @@ impl Slab {
     pub(crate) unsafe fn give(&mut self, block: Block, bytes: usize) {
         let class = class_of(bytes).and_then(|index| Some((index, self.classes.get_mut(index)?)));
         match class {
+            // SAFETY: the caller's promise.
+            None => unsafe { self.give_larger(block, bytes) },
             Some((index, class)) if !block.on_heap => {
                 self.untold_idle_bytes += block_bytes(index).cast_signed();
                 // SAFETY: the block lies on a page of this class.
@@ -161,10 +209,8 @@ impl Slab {
                 }
                 self.tell_idle_bytes(UNTOLD_BYTES);
             }
-            class => {
-                if let Some((_, class)) = class {
-                    class.live_on_heap -= 1;
-                }
+            Some((_, class)) => {
+                class.live_on_heap -= 1;
                 // SAFETY: it came from the general allocator with this layout.
                 unsafe { dealloc(block.memory.as_ptr(), heap_layout(bytes)) };
             }
@@ -172,10 +218,12 @@ impl Slab {
     }
 
     /// A block in use that should move elsewhere, because so many blocks of the size of `bytes`
-    /// are free that its page could go; the caller takes a new block, copies, and gives this one
-    /// back.
-    pub(crate) fn relocation(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let index = class_of(bytes)?;
+    /// are free that its page or arena could go; the caller takes a new block, copies, and gives
+    /// this one back.
+    pub(crate) fn relocation(&mut self, bytes: usize) -> Option<NonNull<u8>> {
+        let Some(index) = class_of(bytes) else {
+            return self.larger.as_mut()?.arenas.relocation();
+        };
         let class = self.classes.get(index)?;
         let capacity = class.pages as usize * blocks_per_page(index);
         let free = capacity - class.live_on_pages as usize;

@@ -229,6 +229,24 @@ impl Store {
         self.pool.used_bytes()
     }
 
+    /// Gives memory that is in no use back to the kernel, for some 20 microseconds: all that there
+    /// is, a slice at each call, if nobody has asked for any since the last one. To be called now
+    /// and then by whoever has the time.
+    pub fn rest(&self) {
+        self.pool.rest();
+    }
+
+    /// Bytes that are in no use and were not given back to the kernel.
+    #[must_use]
+    pub fn warm_bytes(&self) -> usize {
+        self.pool.warm_bytes()
+    }
+
+    /// Gives back what was freed of late, if it is much; no latch may be held.
+    pub(crate) fn cool(&self) {
+        self.pool.cool();
+    }
+
     /// Bytes of these pages that hold nothing now and wait for the next entry of their size.
     pub(crate) fn idle_bytes(&self) -> usize {
         self.pool.idle_bytes()

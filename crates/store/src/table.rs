@@ -31,8 +31,9 @@ use std::sync::Arc;
 const MERGE_ENTRIES: u32 = 180;
 /// Segments that one step of a sweep looks at, when nothing in them is due.
 const GLANCES: usize = 64;
-/// Entries that one change may move to let a sparse page go.
+/// Entries that one change may move to let a sparse page go, and bytes after which it stops.
 const RELOCATIONS: usize = 4;
+const RELOCATION_BYTES: usize = 8 * 1024;
 
 /// What positions depend on.
 #[derive(Clone, Copy, Debug)]
@@ -363,6 +364,7 @@ impl Table {
 
     /// Moves a few entries off a sparse page. What moves is not changed, so no door is passed.
     fn relocate(&mut self, bytes: usize) {
+        let mut moved_bytes = 0;
         for _ in 0..RELOCATIONS {
             let Some(from) = self.slab.relocation(bytes) else { return };
             let entry = Entry::from_pointer(from);
@@ -386,6 +388,10 @@ impl Table {
             segment.replace(index, Word::new(moved, fingerprint(hash), volatile));
             // SAFETY: as above.
             unsafe { self.slab.give(Block { memory: from, on_heap: false }, entry_bytes) };
+            moved_bytes += entry_bytes;
+            if moved_bytes >= RELOCATION_BYTES {
+                return;
+            }
         }
     }
 
