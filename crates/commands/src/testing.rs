@@ -166,8 +166,12 @@ impl Bench {
                         tally: &self.tally,
                         reply: nagi_proto::memcached::Writer::new(&mut out, quiet),
                         prefetched: None,
+                        job: None,
                     };
                     memcached::execute(&mut cx, args);
+                    while let Some(job) = cx.job.take() {
+                        cx.start(job);
+                    }
                 }
             }
         }

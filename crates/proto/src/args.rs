@@ -43,6 +43,12 @@ impl<'a> Args<'a> {
         Args { request: self.request, spans: self.spans.get(count..).unwrap_or_default() }
     }
 
+    /// The first `count` arguments, as a request of their own.
+    #[must_use]
+    pub fn take(&self, count: usize) -> Args<'a> {
+        Args { request: self.request, spans: self.spans.get(..count).unwrap_or_default() }
+    }
+
     /// The argument at `index`, the name being 0.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {

@@ -1,7 +1,7 @@
 //! A batch of RESP requests, in passes of their own: parse, resolve and hash, execute in order. So
 //! the memory that a batch needs is asked for before its first request waits for any.
 
-use crate::session::{BATCH, Batch, Next, Surroundings};
+use crate::session::{BATCH, Batch, Next, Surroundings, Unfinished};
 use arrayvec::ArrayVec;
 use nagi_commands::table::Entry;
 use nagi_commands::{Client, Error, Server as _, admission, dispatch};
@@ -59,7 +59,11 @@ pub(crate) fn batch(
         if let Some(job) = job {
             // What was parsed behind this request is parsed again when its turn comes.
             *parser = Parser::default();
-            return Batch { consumed: end, requests: count, next: Next::Job(job) };
+            return Batch {
+                consumed: end,
+                requests: count,
+                next: Next::Job(Unfinished::Resp(job)),
+            };
         }
     }
     let next = match parsed {

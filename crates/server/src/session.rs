@@ -4,7 +4,7 @@ use crate::input::Input;
 use crate::server::Shared;
 use crate::{resp, text};
 use nagi_commands::{
-    Client, ClientInfo, Config, Context, Job, Server as _, Tally, admission, dispatch,
+    Client, ClientInfo, Config, Context, Job, Server as _, Tally, admission, dispatch, memcached,
 };
 use nagi_proto::{Output, Span};
 use nagi_store::{Counters, Key};
@@ -51,6 +51,25 @@ impl Surroundings<'_> {
             job: None,
         }
     }
+
+    /// What a handler of memcached's verbs is given.
+    pub(crate) fn memcached_context<'a>(
+        &'a self,
+        client: &'a mut Client,
+        out: &'a mut Output,
+        quiet: bool,
+        prefetched: Option<Key<'a>>,
+    ) -> memcached::Context<'a> {
+        memcached::Context {
+            db: self.shared.store.database(0, self.counters, self.now_ms),
+            client,
+            server: self.shared,
+            tally: self.tally,
+            reply: nagi_proto::memcached::Writer::new(out, quiet),
+            prefetched,
+            job: None,
+        }
+    }
 }
 
 /// What a session waits for.
@@ -80,9 +99,17 @@ pub(crate) enum Next {
     /// Nothing until more bytes arrive.
     Bytes,
     /// The rest of the last request, before anything else.
-    Job(Job),
+    Job(Unfinished),
     /// The end.
     Closing,
+}
+
+/// The rest of a request.
+pub(crate) enum Unfinished {
+    /// One of Redis'.
+    Resp(Job),
+    /// One of memcached's.
+    Memcached(memcached::Job),
 }
 
 /// The protocol that a client speaks, with what is understood of a request that has not arrived
@@ -120,7 +147,7 @@ pub(crate) struct Session {
     /// What has arrived and was not executed.
     input: Input,
     /// What the last request has left to do.
-    job: Option<Job>,
+    job: Option<Unfinished>,
 }
 
 impl Session {
@@ -220,10 +247,19 @@ impl Session {
     }
 
     /// Does a slice of a job.
-    fn resume(&mut self, job: Job, around: &Surroundings<'_>, out: &mut Output) {
-        let mut context = around.context(&mut self.client, out, None);
-        dispatch::resume(&mut context, job);
-        self.job = context.job.take();
+    fn resume(&mut self, job: Unfinished, around: &Surroundings<'_>, out: &mut Output) {
+        self.job = match job {
+            Unfinished::Resp(job) => {
+                let mut context = around.context(&mut self.client, out, None);
+                dispatch::resume(&mut context, job);
+                context.job.take().map(Unfinished::Resp)
+            }
+            Unfinished::Memcached(job) => {
+                let mut context = around.memcached_context(&mut self.client, out, false, None);
+                context.start(job);
+                context.job.take().map(Unfinished::Memcached)
+            }
+        };
     }
 
     /// Shows others how much is waiting, and refuses to let it grow without bound.

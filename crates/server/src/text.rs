@@ -1,10 +1,10 @@
 //! A batch of requests in memcached's text protocol, in the passes of a RESP batch.
 
-use crate::session::{BATCH, Batch, Next, Surroundings};
+use crate::session::{BATCH, Batch, Next, Surroundings, Unfinished};
 use arrayvec::ArrayVec;
-use nagi_commands::memcached::{self, Context, Error, Verb};
+use nagi_commands::memcached::{self, Error, Verb};
 use nagi_commands::{Client, Server as _, admission};
-use nagi_proto::memcached::{Limits, Parser, Step, Writer};
+use nagi_proto::memcached::{Limits, Parser, Step};
 use nagi_proto::{Args, Output};
 use nagi_store::{Ahead, Key};
 
@@ -36,6 +36,7 @@ enum Found {
 #[derive(Clone, Copy)]
 struct Request<'a> {
     args: Args<'a>,
+    end: usize,
     key: Option<Key<'a>>,
     ahead: Option<Ahead<'a>>,
     work: Work,
@@ -66,9 +67,15 @@ pub(crate) fn batch(
     let count = requests.len();
     requests.iter().filter_map(|request| request.ahead).for_each(Ahead::prefetch_entry);
     for request in &requests {
-        run(request, client, around, out);
+        let job = run(request, client, around, out);
         if client.closing {
             return Batch { consumed: input.len(), requests: count, next: Next::Closing };
+        }
+        if let Some(job) = job {
+            // What was parsed behind this request is parsed again when its turn comes.
+            *parser = Parser::default();
+            let next = Next::Job(Unfinished::Memcached(job));
+            return Batch { consumed: request.end, requests: count, next };
         }
     }
     Batch { consumed, requests: count, next }
@@ -123,42 +130,37 @@ fn resolve<'a>(
         };
         let first = match &work {
             Work::Run { verb, .. } => verb.keys.first_of(args),
-            // The parser leaves the key of a `set` that is too long, and nothing else.
-            Work::Reject { .. } => args.get(1),
-            Work::Refuse { .. } => None,
+            Work::Reject { .. } | Work::Refuse { .. } => None,
         };
         let key = first.map(|bytes| around.shared.store.key(bytes));
         let ahead = match key {
             Some(key) if places.len() > 1 => around.shared.store.prefetch(0, key),
             _ => None,
         };
-        requests.push(Request { args, key, ahead, work });
+        requests.push(Request { args, end, key, ahead, work });
     }
 }
 
-/// The third pass, for one request.
-fn run(request: &Request<'_>, client: &mut Client, around: &Surroundings<'_>, out: &mut Output) {
-    let db = around.shared.store.database(0, around.counters, around.now_ms);
+/// The third pass, for one request. Returns what it leaves to do.
+fn run(
+    request: &Request<'_>,
+    client: &mut Client,
+    around: &Surroundings<'_>,
+    out: &mut Output,
+) -> Option<memcached::Job> {
     let quiet = match request.work {
         Work::Run { quiet, .. } | Work::Refuse { quiet, .. } => quiet,
         Work::Reject { .. } => false,
     };
-    let mut cx = Context {
-        db,
-        client,
-        server: around.shared,
-        tally: around.tally,
-        reply: Writer::new(out, quiet),
-        prefetched: request.key,
-    };
+    let mut cx = around.memcached_context(client, out, quiet, request.key);
     let stranger = admission::must_log_in(cx.client, cx.server.config());
     match request.work {
         Work::Run { verb, .. } => memcached::run(verb, &mut cx, request.args),
         Work::Refuse { error, .. } => memcached::refuse(&mut cx, error),
         Work::Reject { reply, close } => {
-            // What the client wanted to replace is no longer what it wants to be there.
-            if let Some(key) = request.key.filter(|_| !stranger) {
-                db.delete(key);
+            // The parser leaves the line of a value that is too long, and nothing else.
+            if !request.args.is_empty() && !stranger {
+                memcached::forget_refused(&mut cx, request.args);
             }
             if !reply.is_empty() {
                 cx.reply.line(reply);
@@ -166,4 +168,5 @@ fn run(request: &Request<'_>, client: &mut Client, around: &Surroundings<'_>, ou
             cx.client.closing |= close;
         }
     }
+    cx.job
 }

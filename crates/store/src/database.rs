@@ -93,11 +93,14 @@ impl<'a> Database<'a> {
             .and_then(|table| table.entry(table.find(key)?))
             .filter(|entry| entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms));
         self.count_lookup(entry.is_some());
+        // SAFETY: the latch is held while `look` runs.
+        let result = look(entry.map(|entry| unsafe { EntryView::new(entry) }));
+        // Noted afterwards: `look` may want to know of the last use before this one.
         if let Some(entry) = entry {
             self.access.note(entry, key.hash ^ self.counters.hits.get());
+            entry.mark_fetched();
         }
-        // SAFETY: the latch is held while `look` runs.
-        look(entry.map(|entry| unsafe { EntryView::new(entry) }))
+        result
     }
 
     /// Runs `work` with the latches of all `keys` held, taken in ascending order; it may open the

@@ -17,20 +17,28 @@
 //!  +------------------+-----------------+
 //! ```
 //!
+//! Three bits are memcached's marks (`Marks`): two above the six of the encoding, one among the
+//! flags. They change no offset, so an entry without them costs nothing and none grows by them.
+//!
 //! An entry is read and written only under its shard's latch, so it may be moved at any time that
 //! the latch is held.
 
 use crate::number::parse_i64;
 use crate::rope::Rope;
-use crate::value::{Attributes, Encoding, Kind, NewValue, Value};
+use crate::value::{Attributes, Encoding, Kind, Marks, NewValue, Value};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+const ENCODING: u64 = 0x3f;
+const STALE: u64 = 1 << 6;
+const WON: u64 = 1 << 7;
 const EXPIRY: u64 = 1 << 8;
 const CAS: u64 = 1 << 9;
 const FLAGS: u64 = 1 << 10;
 const LONG: u64 = 1 << 11;
 const ON_HEAP: u64 = 1 << 12;
+const FETCHED: u64 = 1 << 13;
+const MARKS: u64 = STALE | WON | FETCHED;
 const EPOCH_SHIFT: u32 = 14;
 const EPOCH: u64 = 0b11 << EPOCH_SHIFT;
 const ACCESS_SHIFT: u32 = 16;
@@ -39,7 +47,7 @@ const KEY_LEN_SHIFT: u32 = 40;
 const VALUE_LEN_SHIFT: u32 = 48;
 const HEADER_BYTES: usize = 8;
 
-/// The first byte of a block that holds no entry; no [`Encoding`] has this number.
+/// The first byte of a block that holds no entry; no [`Encoding`] has these six bits.
 pub(crate) const FREE: u8 = 0xff;
 
 /// Bytes that the value of an integer or the pointer to a rope takes.
@@ -69,6 +77,9 @@ impl Shape {
         flag(attributes.expire_at_ms.is_some(), EXPIRY);
         flag(attributes.cas.is_some(), CAS);
         flag(attributes.flags != 0, FLAGS);
+        flag(attributes.marks.stale, STALE);
+        flag(attributes.marks.won, WON);
+        flag(attributes.marks.fetched, FETCHED);
         let long = key.len() > 0xff || value_len > 0xffff;
         flag(long, LONG);
         if !long {
@@ -207,6 +218,26 @@ impl Entry {
         self.set_header(self.header() & !ACCESS | bits);
     }
 
+    /// Notes that a client has been given the value.
+    pub(crate) fn mark_fetched(self) {
+        self.set_header(self.header() | FETCHED);
+    }
+
+    /// Changes the marks; the shape stays.
+    pub(crate) fn replace_marks(self, marks: Marks) {
+        let mut header = self.header() & !MARKS;
+        let mut flag = |present: bool, flag: u64| header |= if present { flag } else { 0 };
+        flag(marks.stale, STALE);
+        flag(marks.won, WON);
+        flag(marks.fetched, FETCHED);
+        self.set_header(header);
+    }
+
+    pub(crate) fn marks(self) -> Marks {
+        let has = |flag: u64| self.header() & flag != 0;
+        Marks { fetched: has(FETCHED), stale: has(STALE), won: has(WON) }
+    }
+
     /// Moves the expiry of an entry that has one; its shape stays.
     pub(crate) fn replace_expiry(self, at_ms: u64) {
         let header = self.header();
@@ -219,15 +250,16 @@ impl Entry {
     #[inline]
     pub(crate) fn has_shape(self, shape: &Shape) -> bool {
         let header = self.header();
-        header & !(ON_HEAP | EPOCH | ACCESS) == shape.header
+        header & !(ON_HEAP | EPOCH | ACCESS | MARKS) == shape.header & !MARKS
             && (header & LONG == 0
                 || (self.key_len(), self.value_len()) == (shape.key_len, shape.value_len))
     }
 
     /// Overwrites value and attributes of an entry in one piece that [`Entry::has_shape`] says
     /// are of the same size.
-    pub(crate) fn overwrite(self, bytes: &[u8], attributes: &Attributes) {
-        let header = self.header();
+    pub(crate) fn overwrite(self, bytes: &[u8], shape: &Shape, attributes: &Attributes) {
+        let header = self.header() & !MARKS | shape.header & MARKS;
+        self.set_header(header);
         debug_assert!(self.is_one_piece() && self.value_len() == bytes.len());
         // SAFETY: the shape says that each of these has its room.
         unsafe {
@@ -336,11 +368,12 @@ impl Entry {
             expire_at_ms: self.expire_at_ms(),
             flags: self.client_flags(),
             cas: self.cas(),
+            marks: self.marks(),
         }
     }
 
     pub(crate) fn encoding(self) -> u8 {
-        self.header() as u8
+        (self.header() & ENCODING) as u8
     }
 
     fn key_len(self) -> usize {
@@ -483,6 +516,18 @@ impl<'a> EntryView<'a> {
     pub fn cas(&self) -> Option<u64> {
         self.entry.cas()
     }
+
+    /// What memcached's clients have been told of this version.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        self.entry.marks()
+    }
+
+    /// Bytes that the entry takes, before its block is rounded up.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.entry.bytes()
+    }
 }
 
 #[cfg(test)]
@@ -508,8 +553,10 @@ mod tests {
             expire_at_ms: Option<u64>,
             flags in prop_oneof![Just(0_u32), any::<u32>()],
             cas: Option<u64>,
+            (fetched, stale, won) in any::<(bool, bool, bool)>(),
         ) {
-            let attributes = Attributes { expire_at_ms, flags, cas };
+            let marks = Marks { fetched, stale, won };
+            let attributes = Attributes { expire_at_ms, flags, cas, marks };
             let shape = Shape::new(&key, &new_value(choice, &bytes), &attributes);
             let mut memory = vec![0xee_u64; shape.bytes().div_ceil(8)];
             let start = NonNull::new(memory.as_mut_ptr().cast::<u8>()).unwrap();
@@ -530,7 +577,7 @@ mod tests {
             };
             prop_assert_eq!(view.value().with_bytes(<[u8]>::to_vec), text);
             prop_assert_eq!(view.expire_at_ms(), expire_at_ms);
-            prop_assert_eq!((view.flags(), view.cas()), (flags, cas));
+            prop_assert_eq!((view.flags(), view.cas(), view.marks()), (flags, cas, marks));
             prop_assert_eq!((entry.access(), entry.epoch()), (0x12_3456, 2));
             prop_assert_eq!((entry.bytes(), entry.on_heap()), (shape.bytes(), true));
             // SAFETY: the entry is not read again.

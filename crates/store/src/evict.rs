@@ -184,6 +184,14 @@ impl AccessClock {
         }
     }
 
+    /// How long an entry has not been used, in milliseconds: as finely as its bits tell.
+    pub(crate) fn idle_ms(self, access: u32) -> u64 {
+        match self.counts_uses {
+            true => u64::from(self.idle_minutes(access)) * 60_000,
+            false => u64::from(self.idle_ticks(access)) * LRU_TICK_MS,
+        }
+    }
+
     /// The counter of uses, as it stands now.
     pub(crate) fn frequency(self, access: u32) -> u32 {
         (access & 0xff).saturating_sub(self.idle_minutes(access))
@@ -202,11 +210,6 @@ impl AccessClock {
 
     fn ticks(self) -> u32 {
         (self.now_ms / LRU_TICK_MS) as u32 & TICKS_MASK
-    }
-
-    /// For how long an entry has not been used, in milliseconds.
-    pub(crate) fn idle_ms(self, access: u32) -> u64 {
-        u64::from(self.idle_ticks(access)) * LRU_TICK_MS
     }
 
     fn idle_ticks(self, access: u32) -> u32 {

@@ -10,7 +10,7 @@ use crate::reclaim::Garbage;
 use crate::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};
 use crate::shard::Shard;
 use crate::table::{Place, Table};
-use crate::value::{Attributes, Encoding, NewValue, OwnedValue, Value};
+use crate::value::{Attributes, Encoding, Marks, NewValue, OwnedValue, Value};
 
 /// A key's place, occupied or vacant. What has expired has been removed before a slot is handed
 /// out.
@@ -20,6 +20,8 @@ pub(crate) struct Slot<'a> {
     last_cas: &'a mut u64,
     door: Door,
     access: AccessClock,
+    /// What the entry's access clock showed before this operation.
+    last_access: u32,
     key: Key<'a>,
     place: Option<Place>,
     garbage: &'a mut Garbage,
@@ -37,12 +39,13 @@ impl<'a> Slot<'a> {
         let (table, last_cas) = shard.table_mut(database.index);
         let place = table.find(key);
         let access = database.access;
-        let mut slot = Slot { table, last_cas, door, access, key, place, garbage };
+        let mut slot = Slot { table, last_cas, door, access, last_access: 0, key, place, garbage };
         let Some((_, entry)) = slot.occupant() else { return (slot, false) };
         let expired = entry.expire_at_ms().is_some_and(|at_ms| at_ms <= database.now_ms);
         if expired {
             slot.remove();
         } else {
+            slot.last_access = entry.access();
             access.note(entry, key.hash ^ database.counters.hits.get());
         }
         (slot, expired)
@@ -194,13 +197,55 @@ impl<'a> Slot<'a> {
         self.reshape(Attributes { cas: None, ..entry.attributes() });
     }
 
+    /// How long the entry had not been used when the slot was opened, in milliseconds.
+    pub(crate) fn idle_ms(&self) -> u64 {
+        self.access.idle_ms(self.last_access)
+    }
+
+    /// The number that the youngest version was given.
+    pub(crate) fn last_cas(&self) -> u64 {
+        *self.last_cas
+    }
+
+    /// A number for a version that is about to be stored.
+    pub(crate) fn next_cas(&mut self) -> u64 {
+        *self.last_cas += 1;
+        *self.last_cas
+    }
+
+    /// Notes that a client has been given the value, which is no change.
+    pub(crate) fn mark_fetched(&mut self) {
+        self.occupant().into_iter().for_each(|(_, entry)| entry.mark_fetched());
+    }
+
+    /// Changes what clients have been told of the entry; value and version stay.
+    pub(crate) fn set_marks(&mut self, marks: Marks) {
+        let Some((_, entry)) = self.occupant() else { return };
+        self.door.before_mutate(entry).entry().replace_marks(marks);
+    }
+
+    /// Makes the entry one of which clients have been told nothing.
+    pub(crate) fn forget_marks(&mut self) {
+        if self.entry().is_some_and(|entry| entry.marks() != Marks::default()) {
+            self.set_marks(Marks::default());
+        }
+    }
+
+    /// Changes the version's number; none is as good as one that nobody has seen.
+    pub(crate) fn set_cas(&mut self, cas: Option<u64>) {
+        let Some((_, entry)) = self.occupant() else { return };
+        let attributes = entry.attributes();
+        if attributes.cas != cas {
+            self.reshape(Attributes { cas, ..attributes });
+        }
+    }
+
     /// The number of the entry's version, given to it now if it has none.
     pub(crate) fn ensure_cas(&mut self) -> u64 {
         let Some((_, entry)) = self.occupant() else { return 0 };
         let attributes = entry.attributes();
         attributes.cas.unwrap_or_else(|| {
-            *self.last_cas += 1;
-            let cas = *self.last_cas;
+            let cas = self.next_cas();
             self.reshape(Attributes { cas: Some(cas), ..attributes });
             cas
         })

@@ -163,7 +163,7 @@ impl Table {
         if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
             && old.has_shape(&shape)
         {
-            old.overwrite(bytes, attributes);
+            old.overwrite(bytes, &shape, attributes);
             place.segment.note_expiry(attributes.expire_at_ms);
             self.note_expiry(attributes.expire_at_ms);
             return None;

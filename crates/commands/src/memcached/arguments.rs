@@ -21,6 +21,13 @@ pub(super) fn flags(word: &[u8]) -> Option<u32> {
     number(word).map(|number| number as u32)
 }
 
+/// Reads seconds as the meta commands take them: 32 bits, of which one is a minus sign.
+pub(super) fn seconds(word: &[u8]) -> Option<i32> {
+    let (digits, sign) = word.strip_prefix(b"-").map_or((word, 1), |digits| (digits, -1));
+    let number = i64::try_from(nagi_store::parse_u64(digits)?).ok()?;
+    i32::try_from(sign * number).ok()
+}
+
 /// Reads a time: 0 for never, seconds from now up to thirty days, seconds since 1970 beyond.
 ///
 /// memcached keeps 32 bits of it, so that a time behind January 2038 means the past there; here it

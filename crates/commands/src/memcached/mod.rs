@@ -4,6 +4,8 @@ mod arguments;
 mod control;
 #[cfg(test)]
 mod keyspace;
+mod meta;
+mod operation;
 mod retrieval;
 mod statistics;
 mod storage;
@@ -12,7 +14,9 @@ mod tests;
 
 use crate::admission::{self, Restrictions};
 use crate::arguments::is;
-use crate::{Client, Keys, Server, table};
+use crate::context::Slice;
+use crate::{Client, Flow, Keys, Server, table};
+pub use meta::forget_refused;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
 use nagi_store::{Database, Key};
@@ -33,18 +37,73 @@ pub struct Context<'a> {
     pub reply: Writer<'a>,
     /// The request's first key, hashed when the batch was prefetched.
     pub prefetched: Option<Key<'a>>,
+    /// Set where the work goes on over several ticks.
+    pub job: Option<Job>,
 }
+
+/// Work that goes on over many ticks, as [`crate::Job`] does; it has no error to report.
+pub type Job = Box<dyn FnMut(&mut Context<'_>) -> Flow + Send>;
 
 impl<'a> Context<'a> {
     /// Hashes a key, unless the batch has done so already.
     #[inline]
-    pub fn key(&self, bytes: &'a [u8]) -> Key<'a> {
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k>
+    where
+        'a: 'k,
+    {
         match self.prefetched {
             Some(key) if std::ptr::eq(key.bytes(), bytes) => key,
             _ => self.db.key(bytes),
         }
     }
+
+    /// Does a slice of a job now, and leaves it in `self.job` if there is more to do.
+    pub fn start(&mut self, mut job: Job) {
+        if job(self) == Flow::More {
+            self.job = Some(job);
+        }
+    }
+
+    /// Runs `each` for every key and then `last`, in slices if they are many. Keys that are not
+    /// reached in the first slice are copied.
+    fn each_key(
+        &mut self,
+        keys: Args<'a>,
+        mut each: impl FnMut(&mut Context<'_>, Key<'_>) + Send + 'static,
+        last: fn(&mut Context<'_>),
+    ) {
+        for (index, bytes) in keys.from(0).take(STRIDE).enumerate() {
+            let key = if index == 0 { self.key(bytes) } else { self.db.key(bytes) };
+            each(self, key);
+        }
+        if keys.len() <= STRIDE {
+            return last(self);
+        }
+        let rest: Vec<Box<[u8]>> = keys.from(STRIDE).map(Box::from).collect();
+        let mut rest = rest.into_iter();
+        self.start(Box::new(move |cx| {
+            let slice = Slice::begin();
+            let before = cx.reply.waiting();
+            while rest.len() > 0 {
+                for bytes in rest.by_ref().take(STRIDE) {
+                    let key = cx.db.key(&bytes);
+                    each(cx, key);
+                }
+                let replied = cx.reply.waiting() - before;
+                if slice.is_over() || replied > SLICE_REPLY_BYTES {
+                    return Flow::More;
+                }
+            }
+            last(cx);
+            Flow::Done
+        }));
+    }
 }
+
+/// Keys between two looks at the clock.
+const STRIDE: usize = 64;
+/// What one slice of a request for many keys may reply before others have their turn.
+const SLICE_REPLY_BYTES: usize = 256 << 10;
 
 /// A verb's row.
 #[derive(Debug)]
@@ -105,6 +164,12 @@ pub static VERBS: &[&Verb] = &[
     &storage::PREPEND,
     &retrieval::GAT,
     &retrieval::GATS,
+    &meta::MG,
+    &meta::MS,
+    &meta::MD,
+    &meta::MA,
+    &meta::MN,
+    &meta::ME,
     &control::FLUSH_ALL,
     &control::QUIT,
     &control::STATS,

@@ -1,26 +1,28 @@
 //! Values out of the store, and when they expire.
 
 use super::arguments::expiry;
-use super::{Context, Error, Verb};
+use super::{Context, Error, Verb, statistics};
 use crate::{Access, Keys};
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
-use nagi_store::{EntryView, Value};
+use nagi_store::{EntryView, Key, Value};
+
+/// Ends the answer to a request for values.
+fn end(cx: &mut Context<'_>) {
+    cx.reply.line("END");
+}
 
 fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    for bytes in args.from(1) {
-        let key = cx.key(bytes);
+    let show = |cx: &mut Context<'_>, key: Key<'_>| {
         let Context { db, reply, tally, .. } = cx;
-        tally.verbs.get_keys.add(1);
-        db.get(key, |entry| match entry {
-            None => tally.verbs.get_misses.add(1),
-            Some(entry) => {
-                tally.verbs.get_hits.add(1);
+        db.get(key, |entry| {
+            statistics::count_get(tally, entry.is_some(), false);
+            if let Some(entry) = entry {
                 value(reply, entry, None);
             }
         });
-    }
-    cx.reply.line("END");
+    };
+    cx.each_key(args.skip(1), show, end);
     Ok(())
 }
 
@@ -34,19 +36,16 @@ pub(super) static GET: Verb = Verb {
 };
 
 fn gets<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    for bytes in args.from(1) {
-        let key = cx.key(bytes);
+    let show = |cx: &mut Context<'_>, key: Key<'_>| {
         let Context { db, reply, tally, .. } = cx;
-        tally.verbs.get_keys.add(1);
-        db.get_versioned(key, |entry| match entry {
-            None => tally.verbs.get_misses.add(1),
-            Some((entry, cas)) => {
-                tally.verbs.get_hits.add(1);
+        db.get_versioned(key, |entry| {
+            statistics::count_get(tally, entry.is_some(), false);
+            if let Some((entry, cas)) = entry {
                 value(reply, entry, Some(cas));
             }
         });
-    }
-    cx.reply.line("END");
+    };
+    cx.each_key(args.skip(1), show, end);
     Ok(())
 }
 
@@ -65,15 +64,16 @@ const BEHIND_EXPTIME: Keys =
 
 fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
-    for bytes in args.from(2) {
-        let key = cx.key(bytes);
+    let show = move |cx: &mut Context<'_>, key: Key<'_>| {
         let Context { db, reply, tally, .. } = cx;
-        let found = db.get_and_touch(key, expiry, |entry| {
-            entry.map(|entry| value(reply, entry, None)).is_some()
+        db.get_and_touch(key, expiry, |entry| {
+            statistics::count_get(tally, entry.is_some(), true);
+            if let Some(entry) = entry {
+                value(reply, entry, None);
+            }
         });
-        count_touching_get(tally, found);
-    }
-    cx.reply.line("END");
+    };
+    cx.each_key(args.skip(2), show, end);
     Ok(())
 }
 
@@ -88,15 +88,16 @@ pub(super) static GAT: Verb = Verb {
 
 fn gats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
-    for bytes in args.from(2) {
-        let key = cx.key(bytes);
+    let show = move |cx: &mut Context<'_>, key: Key<'_>| {
         let Context { db, reply, tally, .. } = cx;
-        let found = db.get_versioned_and_touch(key, expiry, |entry| {
-            entry.map(|(entry, cas)| value(reply, entry, Some(cas))).is_some()
+        db.get_versioned_and_touch(key, expiry, |entry| {
+            statistics::count_get(tally, entry.is_some(), true);
+            if let Some((entry, cas)) = entry {
+                value(reply, entry, Some(cas));
+            }
         });
-        count_touching_get(tally, found);
-    }
-    cx.reply.line("END");
+    };
+    cx.each_key(args.skip(2), show, end);
     Ok(())
 }
 
@@ -108,18 +109,6 @@ pub(super) static GATS: Verb = Verb {
     summary: "Returns values with the numbers of their versions and changes when they expire",
     run: gats,
 };
-
-fn count_touching_get(tally: &crate::Tally, found: bool) {
-    tally.verbs.get_keys.add(1);
-    tally.verbs.touches.add(1);
-    if found {
-        tally.verbs.get_hits.add(1);
-        tally.verbs.touch_hits.add(1);
-    } else {
-        tally.verbs.get_misses.add(1);
-        tally.verbs.touch_misses.add(1);
-    }
-}
 
 /// Writes a value, with the number of its version where `cas` has one.
 fn value(reply: &mut Writer<'_>, entry: EntryView<'_>, cas: Option<u64>) {

@@ -56,3 +56,23 @@ tallies! {
     touch_hits: "touch_hits",
     touch_misses: "touch_misses",
 }
+
+/// Counts a key that was asked for, and whether its expiry was to change.
+pub(super) fn count_get(tally: &crate::Tally, found: bool, touched: bool) {
+    let verbs = &tally.verbs;
+    verbs.get_keys.add(1);
+    if found {
+        verbs.get_hits.add(1)
+    } else {
+        verbs.get_misses.add(1)
+    }
+    if touched {
+        verbs.touches.add(1);
+        if found { verbs.touch_hits.add(1) } else { verbs.touch_misses.add(1) }
+    }
+}
+
+/// Counts a key that was to be removed.
+pub(super) fn count_removal(tally: &crate::Tally, found: bool) {
+    if found { tally.verbs.delete_hits.add(1) } else { tally.verbs.delete_misses.add(1) }
+}

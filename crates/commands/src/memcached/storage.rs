@@ -1,11 +1,12 @@
 //! Values into the store, counters, and removal.
 
 use super::arguments::{expiry, flags, number};
-use super::{Context, Error, Verb};
+use super::{Context, Error, Verb, operation, statistics};
 use crate::{Access, Keys};
 use nagi_proto::Args;
 use nagi_store::types::counter::Step;
-use nagi_store::types::string::{Condition, End, SetOptions, Swap};
+use nagi_store::types::string::{Condition, SetOptions};
+use nagi_store::types::versioned::{Count, Counted, Mode, Write, Written};
 
 fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let stored = store(cx, args, Condition::Always);
@@ -64,14 +65,12 @@ fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Resu
 fn options(cx: &Context<'_>, args: Args<'_>) -> Result<SetOptions, Error> {
     let flags = flags(args.at(2)).ok_or(Error::BAD_LINE)?;
     let expiry = expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
-    if cx.db.store().is_over_limit() && !cx.db.make_room() {
-        return Err(Error::OUT_OF_MEMORY);
-    }
+    operation::make_room(cx)?;
     Ok(SetOptions { condition: Condition::Always, expiry, flags })
 }
 
 fn append<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    extend(cx, args, End::Back)
+    extend(cx, args, Mode::Append)
 }
 
 pub(super) static APPEND: Verb = Verb {
@@ -84,7 +83,7 @@ pub(super) static APPEND: Verb = Verb {
 };
 
 fn prepend<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    extend(cx, args, End::Front)
+    extend(cx, args, Mode::Prepend)
 }
 
 pub(super) static PREPEND: Verb = Verb {
@@ -97,30 +96,46 @@ pub(super) static PREPEND: Verb = Verb {
 };
 
 /// Adds to one end of a value that exists.
-fn extend<'a>(cx: &mut Context<'a>, args: Args<'a>, end: End) -> Result<(), Error> {
-    options(cx, args)?;
-    cx.tally.verbs.sets.add(1);
-    let most = cx.server.config().memcached_item_limit.bytes();
-    let key = cx.key(args.at(1));
-    let extended = cx.db.extend(key, args.at(5), end, Condition::IfPresent, most);
+fn extend<'a>(cx: &mut Context<'a>, args: Args<'a>, mode: Mode) -> Result<(), Error> {
+    let write = write(cx, args, mode, None)?;
+    let written = operation::store(cx, cx.key(args.at(1)), &write)?;
     // What would become too long is not stored either, and memcached says no more than that.
-    let stored = matches!(extended, Ok(Some(_)));
+    let stored = matches!(written, Written::Done(_));
     cx.reply.line(if stored { "STORED" } else { "NOT_STORED" });
     Ok(())
 }
 
+/// A value to be stored as the line of a storage request says.
+fn write<'a>(
+    cx: &Context<'_>,
+    args: Args<'a>,
+    mode: Mode,
+    expected: Option<u64>,
+) -> Result<Write<'a>, Error> {
+    let flags = flags(args.at(2)).ok_or(Error::BAD_LINE)?;
+    let expiry = expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
+    Ok(Write {
+        mode,
+        value: args.at(args.len() - 1),
+        flags,
+        expiry,
+        expected,
+        allow_older: false,
+        vivify: None,
+        version: None,
+        versioned: false,
+        limit_bytes: cx.server.config().memcached_item_limit.bytes(),
+    })
+}
+
 fn cas<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let options = options(cx, args)?;
     let expected = number(args.at(5)).ok_or(Error::BAD_LINE)?;
-    cx.tally.verbs.sets.add(1);
-    let verbs = &cx.tally.verbs;
-    let key = cx.key(args.at(1));
-    let (counter, line) = match cx.db.compare_and_swap(key, args.at(6), expected, options) {
-        Swap::Stored => (&verbs.cas_hits, "STORED"),
-        Swap::Changed => (&verbs.cas_changed, "EXISTS"),
-        Swap::Missing => (&verbs.cas_misses, "NOT_FOUND"),
+    let write = write(cx, args, Mode::Set, Some(expected))?;
+    let line = match operation::store(cx, cx.key(args.at(1)), &write)? {
+        Written::Done(_) => "STORED",
+        Written::Missing => "NOT_FOUND",
+        _ => "EXISTS",
     };
-    counter.add(1);
     cx.reply.line(line);
     Ok(())
 }
@@ -135,14 +150,7 @@ pub(super) static CAS: Verb = Verb {
 };
 
 fn incr<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let verbs = &cx.tally.verbs;
-    let found = step(cx, args, Step::Up)?;
-    if found {
-        verbs.incr_hits.add(1)
-    } else {
-        verbs.incr_misses.add(1)
-    }
-    Ok(())
+    step(cx, args, Step::Up)
 }
 
 pub(super) static INCR: Verb = Verb {
@@ -155,14 +163,7 @@ pub(super) static INCR: Verb = Verb {
 };
 
 fn decr<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let verbs = &cx.tally.verbs;
-    let found = step(cx, args, Step::Down)?;
-    if found {
-        verbs.decr_hits.add(1)
-    } else {
-        verbs.decr_misses.add(1)
-    }
-    Ok(())
+    step(cx, args, Step::Down)
 }
 
 pub(super) static DECR: Verb = Verb {
@@ -174,33 +175,22 @@ pub(super) static DECR: Verb = Verb {
     run: decr,
 };
 
-/// Moves a counter; whether there is one.
-fn step<'a>(
-    cx: &mut Context<'a>,
-    args: Args<'a>,
-    direction: fn(u64) -> Step,
-) -> Result<bool, Error> {
+/// Moves a counter.
+fn step<'a>(cx: &mut Context<'a>, args: Args<'a>, direction: fn(u64) -> Step) -> Result<(), Error> {
     let amount = nagi_store::parse_u64(args.at(2))
         .ok_or(Error("CLIENT_ERROR invalid numeric delta argument"))?;
-    let moved = cx
-        .db
-        .step(cx.key(args.at(1)), direction(amount))
-        .map_err(|_| Error("CLIENT_ERROR cannot increment or decrement non-numeric value"))?;
-    match moved {
-        Some(number) => cx.reply.number(number),
-        None => cx.reply.line("NOT_FOUND"),
+    let count = Count::plain(direction(amount));
+    match operation::count(cx, cx.key(args.at(1)), &count)? {
+        Counted::At { number, .. } => cx.reply.number(number),
+        Counted::Changed | Counted::Missing => cx.reply.line("NOT_FOUND"),
     }
-    Ok(moved.is_some())
+    Ok(())
 }
 
 fn delete<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    if cx.db.delete(cx.key(args.at(1))) {
-        cx.tally.verbs.delete_hits.add(1);
-        cx.reply.line("DELETED");
-    } else {
-        cx.tally.verbs.delete_misses.add(1);
-        cx.reply.line("NOT_FOUND");
-    }
+    let found = cx.db.delete(cx.key(args.at(1)));
+    statistics::count_removal(cx.tally, found);
+    cx.reply.line(if found { "DELETED" } else { "NOT_FOUND" });
     Ok(())
 }
 

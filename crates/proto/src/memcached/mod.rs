@@ -1,5 +1,7 @@
-//! memcached's protocols; today the classic text protocol, as 1.6.45's `doc/protocol.txt` has it.
+//! memcached's protocols: the classic text protocol and the meta commands, as 1.6.45's
+//! `doc/protocol.txt` has them, and the binary protocol of its `protocol_binary.h`.
 
+pub mod base64;
 mod parse;
 mod reply;
 mod write;

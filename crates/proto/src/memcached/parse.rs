@@ -1,5 +1,5 @@
-//! Bytes to requests of the classic text protocol: one line each, with a data block behind the
-//! storage commands.
+//! Bytes to requests of the classic text protocol and of the meta commands: one line each, with a
+//! data block behind those that store.
 
 use crate::Span;
 
@@ -40,8 +40,8 @@ pub enum Step {
     },
     /// Bytes to drop and a line to answer with, such as `CLIENT_ERROR bad data chunk`.
     ///
-    /// No span is appended, unless a `set` was too large: then its verb and its key are, so that
-    /// the caller can drop the key's old value, as memcached does.
+    /// No span is appended, unless the value of a `set` or `ms` was too large: then its line is, so
+    /// that the caller can drop the key's old value, as memcached does.
     Reject {
         /// Bytes to drop now.
         consumed: usize,
@@ -82,32 +82,46 @@ struct Cursor {
 /// The line of a storage command.
 struct Header {
     line_bytes: usize,
-    /// How many words the verb takes, itself included.
+    /// The word that is the length of the data block, the verb being 0.
+    length: usize,
+    /// How many words go with the request, the verb included.
     words: usize,
     quiet: bool,
 }
 
 /// What is known about a verb's arguments.
-struct Verb {
+enum Verb {
     /// How many words it cannot do without, itself included.
-    words: usize,
-    /// Whether a data block follows, whose length is the fifth word.
-    block: bool,
+    Classic(usize),
+    /// The same, of a verb behind which a data block follows whose length is the fifth word.
+    Storage(usize),
+    /// A meta command behind whose first words only flags may stand; they say by themselves
+    /// whether an answer is wanted.
+    Meta(usize),
+    /// It answers whatever its last word is.
+    Other,
 }
 
 impl Verb {
-    /// What is known of the verb `name`, or `None` if it answers whatever its last word is.
-    fn find(name: &[u8]) -> Option<Verb> {
-        let (words, block) = match name {
-            b"set" | b"add" | b"replace" | b"append" | b"prepend" => (5, true),
-            b"cas" => (6, true),
-            b"incr" | b"decr" | b"touch" => (3, false),
-            b"delete" | b"verbosity" => (2, false),
-            b"get" | b"gets" | b"gat" | b"gats" | b"version" | b"stats" | b"quit" => return None,
-            _ => (1, false),
-        };
-        Some(Verb { words, block })
+    /// What is known of the verb `name`.
+    fn find(name: &[u8]) -> Verb {
+        match name {
+            b"get" | b"gets" | b"gat" | b"gats" | b"version" | b"stats" | b"quit" => Verb::Other,
+            b"set" | b"add" | b"replace" | b"append" | b"prepend" => Verb::Storage(5),
+            b"cas" => Verb::Storage(6),
+            b"mg" | b"md" | b"ma" => Verb::Meta(2),
+            b"ms" => Verb::Meta(3),
+            b"mn" | b"me" => Verb::Other,
+            b"incr" | b"decr" | b"touch" => Verb::Classic(3),
+            b"delete" | b"verbosity" => Verb::Classic(2),
+            _ => Verb::Classic(1),
+        }
     }
+}
+
+/// Whether a word behind a meta command's key is read as a flag; another makes the line a bad one.
+fn begins_flag(first: u8) -> bool {
+    first.is_ascii_digit() || (b'A'..b'{').contains(&first)
 }
 
 impl Parser {
@@ -157,18 +171,36 @@ impl Parser {
             spans.truncate(before);
             return Step::Reject { consumed: line_bytes, reply, close: false };
         }
-        let Some(verb) = words.first().and_then(|&verb| Verb::find(text(input, verb))) else {
-            return Step::Request { consumed: line_bytes, quiet: false };
-        };
-        let quiet = noreply && words.len() >= verb.words;
-        if verb.block {
-            let header = Header { line_bytes, words: verb.words, quiet };
-            return self.block(input, &header, limits, before, spans);
+        let verb = words.first().map_or(Verb::Other, |&verb| Verb::find(text(input, verb)));
+        let mut header = Header { line_bytes, length: 4, words: words.len(), quiet: false };
+        match verb {
+            Verb::Other => {}
+            Verb::Classic(needed) => {
+                header.quiet = noreply && words.len() >= needed;
+                if header.quiet && words.len() > needed {
+                    spans.pop();
+                }
+            }
+            Verb::Storage(needed) => {
+                header.quiet = noreply && words.len() >= needed;
+                header.words = needed;
+                return self.block(input, &header, limits, before, spans);
+            }
+            Verb::Meta(first_flag) => {
+                let first = |&word: &Span| text(input, word).first().copied().unwrap_or_default();
+                let mut flags = words.get(first_flag..).unwrap_or_default().iter().map(first);
+                if words.len() < first_flag || !flags.all(begins_flag) {
+                    spans.truncate(before);
+                    let (consumed, reply) = (line_bytes, BAD_LINE);
+                    return Step::Reject { consumed, reply, close: false };
+                }
+                if first_flag == 3 {
+                    header.length = 2;
+                    return self.block(input, &header, limits, before, spans);
+                }
+            }
         }
-        if quiet && words.len() > verb.words {
-            spans.pop();
-        }
-        Step::Request { consumed: line_bytes, quiet }
+        Step::Request { consumed: line_bytes, quiet: header.quiet }
     }
 
     /// Ends a storage request with its data block.
@@ -180,7 +212,8 @@ impl Parser {
         before: usize,
         spans: &mut Vec<Span>,
     ) -> Step {
-        let length = spans.get(before + 4).and_then(|&word| block_length(text(input, word)));
+        let length =
+            spans.get(before + header.length).and_then(|&word| block_length(text(input, word)));
         let start = header.line_bytes;
         let Some(len) = length else {
             spans.truncate(before);
@@ -188,8 +221,9 @@ impl Parser {
         };
         let end = start + len + 2;
         if len > limits.item_bytes {
-            let set = spans.get(before).is_some_and(|&verb| text(input, verb) == b"set");
-            spans.truncate(if set { before + 2 } else { before });
+            let verb = spans.get(before).map(|&verb| text(input, verb));
+            let line = if matches!(verb, Some(b"set" | b"ms")) { header.words } else { 0 };
+            spans.truncate(before + line);
             self.swallow_bytes = end - input.len().min(end);
             let reply = if header.quiet { "" } else { TOO_LARGE };
             return Step::Reject { consumed: input.len().min(end), reply, close: false };
@@ -439,8 +473,9 @@ mod tests {
     fn a_block_beyond_the_limit_is_swallowed() {
         let block = "x".repeat(1001);
         for (line, expected) in [
-            ("set a 0 0 1001", format!("!{TOO_LARGE} set|a")),
-            ("set a 0 0 1001 noreply", "! set|a".to_owned()),
+            ("set a 0 0 1001", format!("!{TOO_LARGE} set|a|0|0|1001")),
+            ("set a 0 0 1001 noreply", "! set|a|0|0|1001".to_owned()),
+            ("ms a 1001 ME q", format!("!{TOO_LARGE} ms|a|1001|ME|q")),
             ("add a 0 0 1001", format!("!{TOO_LARGE}")),
         ] {
             let input = format!("{line}\r\n{block}zzget a\r\n");
@@ -452,6 +487,16 @@ mod tests {
         assert_eq!(huge, Step::Reject { consumed: 24, reply: TOO_LARGE, close: false });
         assert_eq!(parser.parse(b"", &LIMITS, &mut Vec::new()), Step::Incomplete);
         assert_eq!(parser.swallow_bytes, 2_147_483_645);
+    }
+
+    #[test]
+    fn meta_requests() {
+        check(b"mg a v noreply\r\nmn\r\n", &["mg|a|v|noreply", "mn"]);
+        check(b"ms a 2 T5 noreply\r\nhi\r\nmd a\r\n", &["ms|a|2|T5|noreply|hi", "md|a"]);
+        let bad = format!("!{BAD_LINE}");
+        for line in ["mg", "ms", "ms a", "ms a x", "ms a -1 v", "mg a !1", "ms a 2 v {", "ma a -"] {
+            check(format!("{line}\r\nmn\r\n").as_bytes(), &[&bad, "mn"]);
+        }
     }
 
     #[test]

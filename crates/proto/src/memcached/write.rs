@@ -15,6 +15,18 @@ impl<'a> Writer<'a> {
         Writer { out, quiet }
     }
 
+    /// The buffer itself, for what is written whether or not the client asked for silence.
+    #[inline]
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        self.out.buffer()
+    }
+
+    /// Bytes of replies that wait to be sent.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.out.len()
+    }
+
     /// One line, such as `STORED`; dropped if the client wants no answer.
     pub fn line(&mut self, text: &str) {
         if !self.quiet {

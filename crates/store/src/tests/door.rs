@@ -6,6 +6,7 @@ use crate::door::observer::{self, Passage};
 use crate::types::counter::Step;
 use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
+use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
 use crate::{Database, Key};
 
 const LONG: usize = 200_000;
@@ -55,7 +56,59 @@ const PATHS: &[Path] = &[
         let _ = db.expire(key, 1, ExpireWhen::default());
     }),
     ("give a version", |db, key| db.get_versioned(key, |_| ())),
+    ("fetch with a version", |db, key| {
+        db.fetch(key, &Fetch { versioned: true, ..Fetch::default() }, |_| ());
+    }),
+    ("fetch and touch", |db, key| {
+        let expiry = Expiry::AtMs(2_000_000);
+        db.fetch(key, &Fetch { expiry, ..Fetch::default() }, |_| ());
+    }),
+    ("store", |db, key| {
+        let _ = db.store_versioned(key, &WRITE);
+    }),
+    ("store with a version", |db, key| {
+        let _ = db.store_versioned(key, &Write { versioned: true, ..WRITE });
+    }),
+    ("store behind", |db, key| {
+        let _ = db.store_versioned(key, &Write { mode: Mode::Append, ..WRITE });
+    }),
+    ("store before", |db, key| {
+        let _ = db.store_versioned(key, &Write { mode: Mode::Prepend, ..WRITE });
+    }),
+    ("remove", |db, key| {
+        let _ = db.remove_versioned(key, &REMOVAL);
+    }),
+    ("invalidate", |db, key| {
+        let _ = db.remove_versioned(key, &Removal { invalidate: true, ..REMOVAL });
+    }),
+    ("clear", |db, key| {
+        let _ = db.remove_versioned(key, &Removal { clear: true, ..REMOVAL });
+    }),
+    ("invalidate with a version", |db, key| {
+        let _ = db.remove_versioned(key, &Removal { clear: true, version: Some(5), ..REMOVAL });
+    }),
 ];
+
+const WRITE: Write<'static> = Write {
+    mode: Mode::Set,
+    value: b"new",
+    flags: 0,
+    expiry: Expiry::Never,
+    expected: None,
+    allow_older: false,
+    vivify: None,
+    version: None,
+    versioned: false,
+    limit_bytes: usize::MAX,
+};
+
+const REMOVAL: Removal = Removal {
+    expected: None,
+    invalidate: false,
+    clear: false,
+    expiry: Expiry::Keep,
+    version: None,
+};
 
 fn passages(value: &[u8], path: Path) {
     let fixture = Fixture::new(1);
@@ -82,7 +135,7 @@ fn every_mutator_shows_the_door_what_it_changes() {
             let _ = db.increment(key, 1);
         }),
         ("step", |db, key| {
-            let _ = db.step(key, Step::Down(1));
+            let _ = db.count(key, &Count::plain(Step::Down(1)));
         }),
         ("increment twice", |db, key| {
             {

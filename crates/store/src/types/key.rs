@@ -60,6 +60,23 @@ impl Database<'_> {
         self.read(key, |entry| entry.map(|entry| entry.kind()))
     }
 
+    /// Shows `look` the entry and how long it has not been used, in milliseconds; that counts as
+    /// no use.
+    pub fn inspect<R>(
+        &self,
+        key: Key<'_>,
+        look: impl FnOnce(Option<(EntryView<'_>, u64)>) -> R,
+    ) -> R {
+        let held = self.store.latch_of(key).lock_untimed();
+        let entry = held
+            .table(self.index)
+            .and_then(|table| table.entry(table.find(key)?))
+            .filter(|entry| entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms));
+        // SAFETY: the latch is held while `look` runs.
+        let view = entry.map(|entry| unsafe { EntryView::new(entry) });
+        look(view.map(|view| (view, self.access.idle_ms(view.access()))))
+    }
+
     /// For how long a key has not been used, in milliseconds and to within 128 of them; means
     /// something where the policy looks at the time of uses.
     #[must_use]

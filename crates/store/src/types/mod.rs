@@ -10,6 +10,7 @@ pub mod key;
 pub mod relocation;
 pub mod snapshot;
 pub mod string;
+pub mod versioned;
 
 /// Why an operation changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

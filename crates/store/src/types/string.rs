@@ -43,17 +43,6 @@ pub struct SetOptions {
     pub flags: u32,
 }
 
-/// What a compare-and-swap came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Swap {
-    /// The version was still the expected one: the value was set.
-    Stored,
-    /// Somebody has changed it since.
-    Changed,
-    /// There is nothing under the key.
-    Missing,
-}
-
 /// The end of a string at which bytes are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -104,6 +93,7 @@ impl Database<'_> {
             let entry = slot.entry();
             self.count_lookup(entry.is_some());
             let result = look(entry.map(|entry| (entry, cas)));
+            slot.mark_fetched();
             self.apply_expiry(slot, expiry);
             result
         })
@@ -121,6 +111,7 @@ impl Database<'_> {
             let entry = slot.entry();
             self.count_lookup(entry.is_some());
             let result = look(entry);
+            slot.mark_fetched();
             self.apply_expiry(slot, expiry);
             result
         })
@@ -182,25 +173,6 @@ impl Database<'_> {
         })
     }
 
-    /// Sets a string if its version is still `expected` (memcached's `cas`).
-    pub fn compare_and_swap(
-        &self,
-        key: Key<'_>,
-        value: &[u8],
-        expected: u64,
-        options: SetOptions,
-    ) -> Swap {
-        let value = NewValue::from_bytes(value);
-        self.write(key, |slot| match slot.entry().map(|entry| entry.cas()) {
-            None => Swap::Missing,
-            Some(cas) if cas != Some(expected) => Swap::Changed,
-            Some(_) => {
-                self.put(slot, value, options);
-                Swap::Stored
-            }
-        })
-    }
-
     /// Adds bytes to the end of a string, making it if `condition` allows; its length afterwards,
     /// or `None` if the condition forbade it.
     ///
@@ -230,6 +202,7 @@ impl Database<'_> {
                 End::Back => slot.append(bytes),
                 End::Front => prepend(slot, bytes),
             }
+            slot.forget_marks();
             Ok(Some(len))
         })
     }
@@ -276,7 +249,10 @@ impl Database<'_> {
         if expire_at_ms.is_some_and(|at| at <= self.now_ms) {
             slot.remove();
         } else {
-            slot.put(value, Attributes { expire_at_ms, flags: options.flags, cas: None });
+            slot.put(
+                value,
+                Attributes { expire_at_ms, flags: options.flags, ..Attributes::default() },
+            );
         }
     }
 
@@ -292,6 +268,17 @@ impl Database<'_> {
     }
 }
 
+impl Expiry {
+    /// When a value expires whose expiry was `old_ms`; `None` for never.
+    pub(super) fn at_ms(self, old_ms: Option<u64>) -> Option<u64> {
+        match self {
+            Expiry::Never => None,
+            Expiry::Keep => old_ms,
+            Expiry::AtMs(at_ms) => Some(at_ms),
+        }
+    }
+}
+
 impl Condition {
     fn allows(self, slot: &Slot<'_>) -> bool {
         match self {
@@ -302,7 +289,7 @@ impl Condition {
     }
 }
 
-fn prepend(slot: &mut Slot<'_>, bytes: &[u8]) {
+pub(super) fn prepend(slot: &mut Slot<'_>, bytes: &[u8]) {
     let Some(entry) = slot.entry() else { return };
     let whole = entry.value().with_bytes(|old| [bytes, old].concat());
     slot.set_value(NewValue::changed(&whole));

@@ -1,0 +1,166 @@
+//! The flags behind a meta command's key: letters, some with a token directly behind them. Which
+//! are read, and in which order their faults are found, is as in memcached 1.6.45.
+
+use crate::memcached::arguments::{expiry, seconds};
+use crate::memcached::{Context, Error};
+use nagi_proto::Args;
+use nagi_proto::memcached::base64;
+use nagi_store::types::string::Expiry;
+
+/// Every letter that some meta command knows.
+const KNOWN: &[u8] = b"bcfhklqstuvxCDEFIJLMNOPRT";
+/// Most flags of a request.
+const MOST: usize = 18;
+/// Longest opaque in bytes.
+const OPAQUE_BYTES: usize = 31;
+
+/// What the flags of one request say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flags<'a> {
+    /// All of them, in the order in which the reply repeats some.
+    words: Args<'a>,
+    /// The key is spelled in base64 (`b`).
+    pub(super) base64: bool,
+    /// No answer to what is to be expected (`q`).
+    pub(super) quiet: bool,
+    /// The value is wanted (`v`).
+    pub(super) value: bool,
+    /// The version's number is wanted (`c`).
+    pub(super) versioned: bool,
+    /// `C`.
+    pub(super) expected: Option<u64>,
+    /// `E`.
+    pub(super) version: Option<u64>,
+    /// `F`.
+    pub(super) client_flags: u32,
+    /// `T`.
+    pub(super) expiry: Option<Expiry>,
+    /// Whether `t` stands before `T`, and means the time before it is changed.
+    pub(super) time_first: bool,
+    /// `N`.
+    pub(super) vivify: Option<Expiry>,
+    /// `R`, in milliseconds.
+    pub(super) refresh_ms: Option<i64>,
+    /// `I`.
+    pub(super) invalidate: bool,
+    /// `x`.
+    pub(super) clear: bool,
+    /// `D`.
+    pub(super) delta: u64,
+    /// `J`.
+    pub(super) initial: u64,
+    /// What stands behind `M`.
+    pub(super) mode: Option<&'a [u8]>,
+}
+
+/// A flag whose token cannot be read.
+const BAD_TOKEN: Error = Error("CLIENT_ERROR bad token in command line format");
+
+impl<'a> Flags<'a> {
+    /// Reads the words from `first` on.
+    pub(super) fn read(cx: &Context<'_>, args: Args<'a>, first: usize) -> Result<Self, Error> {
+        let words = args.skip(first);
+        check_letters(words, args.len())?;
+        let mut flags = Flags {
+            words,
+            base64: false,
+            quiet: false,
+            value: false,
+            versioned: false,
+            expected: None,
+            version: None,
+            client_flags: 0,
+            expiry: None,
+            time_first: false,
+            vivify: None,
+            refresh_ms: None,
+            invalidate: false,
+            clear: false,
+            delta: 1,
+            initial: 0,
+            mode: None,
+        };
+        let mut shows_time = false;
+        for (letter, token) in words.from(0).filter_map(<[u8]>::split_first) {
+            shows_time |= *letter == b't';
+            flags.time_first |= *letter == b'T' && shows_time;
+            flags.take(cx, *letter, token)?;
+        }
+        Ok(flags)
+    }
+
+    fn take(&mut self, cx: &Context<'_>, letter: u8, token: &'a [u8]) -> Result<(), Error> {
+        let number = || nagi_store::parse_u64(token);
+        let time = || seconds(token).and_then(|_| expiry(token, cx.db.now_ms())).ok_or(BAD_TOKEN);
+        match letter {
+            b'b' => self.base64 = true,
+            b'q' => self.quiet = true,
+            b'v' => self.value = true,
+            b'c' => self.versioned = true,
+            b'I' => self.invalidate = true,
+            b'x' => self.clear = true,
+            b'M' => self.mode = Some(token),
+            b'C' => self.expected = Some(number().ok_or(BAD_TOKEN)?),
+            b'E' => self.version = Some(number().ok_or(BAD_TOKEN)?),
+            b'N' => self.vivify = Some(time()?),
+            b'T' => self.expiry = Some(time()?),
+            b'R' => {
+                self.refresh_ms = Some(i64::from(seconds(token).ok_or(BAD_TOKEN)?) * 1000);
+            }
+            b'F' => {
+                let flags = number().and_then(|flags| u32::try_from(flags).ok());
+                self.client_flags = flags.ok_or(Error::BAD_LINE)?;
+            }
+            b'D' => {
+                self.delta = number().ok_or(Error("CLIENT_ERROR invalid numeric delta value"))?;
+            }
+            b'J' => {
+                self.initial =
+                    number().ok_or(Error("CLIENT_ERROR invalid numeric initial value"))?;
+            }
+            b'O' if token.len() > OPAQUE_BYTES => {
+                return Err(Error("CLIENT_ERROR opaque token too long"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The key's bytes: `word`, or what it spells, which `room` has space for.
+    pub(super) fn key<'k>(&self, word: &'k [u8], room: &'k mut Vec<u8>) -> Result<&'k [u8], Error> {
+        if !self.base64 {
+            return Ok(word);
+        }
+        if !base64::decode(word, room) {
+            return Err(Error("CLIENT_ERROR error decoding key"));
+        }
+        Ok(room)
+    }
+
+    /// The letters with their tokens.
+    pub(super) fn each(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
+        self.words
+            .from(0)
+            .filter_map(|word| word.split_first().map(|(&letter, rest)| (letter, rest)))
+    }
+}
+
+/// Finds flags that nobody knows, that are given twice, or that are too many.
+fn check_letters(words: Args<'_>, all_words: usize) -> Result<(), Error> {
+    // Two words, the command and the key, come before the flags; a length counts as one of them.
+    if all_words > MOST + 2 {
+        return Err(Error("CLIENT_ERROR options flags are too long"));
+    }
+    let mut seen = 0_u128;
+    for letter in words.from(0).filter_map(|word| word.first().copied()) {
+        if !KNOWN.contains(&letter) {
+            return Err(Error("CLIENT_ERROR invalid flag"));
+        }
+        let bit = 1 << (letter & 0x7f);
+        if seen & bit != 0 {
+            return Err(Error("CLIENT_ERROR duplicate flag"));
+        }
+        seen |= bit;
+    }
+    Ok(())
+}

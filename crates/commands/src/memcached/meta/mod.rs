@@ -1,0 +1,249 @@
+//! The meta commands: one reply of two letters and the flags that were asked for.
+
+mod flags;
+mod reply;
+#[cfg(test)]
+mod tests;
+
+use super::{Context, Error, Verb, operation, statistics};
+use crate::{Access, Keys};
+use flags::Flags;
+use nagi_proto::Args;
+use nagi_store::types::counter::Step;
+use nagi_store::types::string::Expiry;
+use nagi_store::types::versioned::{Count, Counted, Fetch, Mode, Removal, Write, Written};
+use reply::Reply;
+
+fn mn<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.reply.line("MN");
+    Ok(())
+}
+
+pub(super) static MN: Verb = Verb {
+    name: "mn",
+    syntax: "",
+    words: 1,
+    keys: Keys::NONE,
+    summary: "Answers MN, which tells that all quiet requests before it have been dealt with",
+    run: mn,
+};
+
+fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let flags = Flags::read(cx, args, 2)?;
+    let mut room = Vec::new();
+    let key = cx.key(flags.key(args.at(1), &mut room)?);
+    let fetch = Fetch {
+        expiry: flags.expiry.unwrap_or(Expiry::Keep),
+        vivify: flags.vivify,
+        refresh_ms: flags.refresh_ms,
+        versioned: flags.versioned,
+        version: flags.version,
+    };
+    let Context { db, reply, tally, .. } = cx;
+    let touched = flags.expiry.is_some();
+    let now_ms = db.now_ms();
+    db.fetch(key, &fetch, |found| {
+        let hit = found.as_ref().is_some_and(|found| !found.vivified);
+        statistics::count_get(tally, hit, touched);
+        match found {
+            Some(found) => Reply::fetched(reply, &flags, args.at(1), &found, now_ms),
+            None if flags.quiet => {}
+            None => Reply::begin(reply, "EN").echo(&flags, args.at(1)).end(),
+        }
+    });
+    Ok(())
+}
+
+pub(super) static MG: Verb = Verb {
+    name: "mg",
+    syntax: "<key> <flags>*",
+    words: 2,
+    keys: Keys::one(Access::RW.union(Access::ACCESS)),
+    summary: "Returns a value, and what else its flags ask for; may refresh, lease or make it",
+    run: mg,
+};
+
+fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let (args, value) = (args.take(args.len() - 1), args.at(args.len() - 1));
+    let flags = Flags::read(cx, args, 3)?;
+    let mut room = Vec::new();
+    let key = cx.key(flags.key(args.at(1), &mut room)?);
+    let write = Write {
+        mode: mode(&flags)?,
+        value,
+        flags: flags.client_flags,
+        expiry: flags.expiry.unwrap_or(Expiry::Never),
+        expected: flags.expected,
+        allow_older: flags.invalidate,
+        vivify: flags.vivify,
+        // A number of 0 stands for none here, and nowhere else.
+        version: flags.version.filter(|version| *version != 0),
+        versioned: flags.versioned,
+        limit_bytes: cx.server.config().memcached_item_limit.bytes(),
+    };
+    let (code, cas) = match operation::store(cx, key, &write)? {
+        Written::Done(_) if flags.quiet => return Ok(()),
+        Written::Done(cas) => ("HD", cas),
+        Written::Refused | Written::TooLong => ("NS", None),
+        Written::Changed => ("EX", None),
+        Written::Missing => ("NF", None),
+    };
+    let mut reply = Reply::begin(&mut cx.reply, code);
+    for (letter, token) in flags.each() {
+        match letter {
+            b'c' => reply.number(b'c', cas.unwrap_or(0)),
+            b's' => reply.number(b's', value.len() as u64),
+            _ => reply.echo_one(&flags, args.at(1), letter, token),
+        };
+    }
+    reply.end();
+    Ok(())
+}
+
+/// How `ms` stores.
+fn mode(flags: &Flags<'_>) -> Result<Mode, Error> {
+    match flags.mode.map(<[u8]>::first) {
+        None | Some(Some(b'S')) => Ok(Mode::Set),
+        Some(Some(b'E')) => Ok(Mode::Add),
+        Some(Some(b'R')) => Ok(Mode::Replace),
+        Some(Some(b'A')) => Ok(Mode::Append),
+        Some(Some(b'P')) => Ok(Mode::Prepend),
+        Some(_) => Err(Error("CLIENT_ERROR invalid mode for ms M token")),
+    }
+}
+
+pub(super) static MS: Verb = Verb {
+    name: "ms",
+    syntax: "<key> <bytes> <flags>*",
+    words: 4,
+    keys: Keys::one(Access::RW.union(Access::UPDATE)),
+    summary: "Stores a value, in one of the modes set, add, replace, append and prepend",
+    run: ms,
+};
+
+/// What a `ms` that was refused for the length of its value was about, given its line: memcached
+/// removes the key, since what the client wanted to replace is no longer what it wants there.
+pub fn forget_refused<'a>(cx: &mut Context<'a>, args: Args<'a>) {
+    let base64 = args.get(0) == Some(b"ms") && args.from(3).any(|word| word.starts_with(b"b"));
+    let mut room = Vec::new();
+    let (word, bytes) = (args.at(1), &mut room);
+    if !base64 {
+        cx.db.delete(cx.key(word));
+    } else if nagi_proto::memcached::base64::decode(word, bytes) {
+        cx.db.delete(cx.key(bytes));
+    }
+}
+
+fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let flags = Flags::read(cx, args, 2)?;
+    let mut room = Vec::new();
+    let key = cx.key(flags.key(args.at(1), &mut room)?);
+    let removal = Removal {
+        expected: flags.expected,
+        invalidate: flags.invalidate,
+        clear: flags.clear,
+        expiry: flags.expiry.unwrap_or(Expiry::Keep),
+        version: flags.version,
+    };
+    let code = match operation::remove(cx, key, &removal) {
+        Written::Done(_) if flags.quiet => return Ok(()),
+        Written::Done(_) => "HD",
+        Written::Missing => "NF",
+        _ => "EX",
+    };
+    Reply::begin(&mut cx.reply, code).echo(&flags, args.at(1)).end();
+    Ok(())
+}
+
+pub(super) static MD: Verb = Verb {
+    name: "md",
+    syntax: "<key> <flags>*",
+    words: 2,
+    keys: Keys::one(Access::RM.union(Access::DELETE)),
+    summary: "Removes a key, or declares its value stale",
+    run: md,
+};
+
+fn ma<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    const INVALID: Error = Error("CLIENT_ERROR invalid or duplicate flag");
+    let flags = Flags::read(cx, args, 2).map_err(|_| INVALID)?;
+    let mut room = Vec::new();
+    let key = cx.key(flags.key(args.at(1), &mut room).map_err(|_| INVALID)?);
+    let step = match flags.mode.map(<[u8]>::first) {
+        None | Some(Some(b'I' | b'+')) => Step::Up(flags.delta),
+        Some(Some(b'D' | b'-')) => Step::Down(flags.delta),
+        Some(_) => return Err(Error("CLIENT_ERROR invalid mode for ma M token")),
+    };
+    let count = Count {
+        step,
+        expected: flags.expected,
+        expiry: flags.expiry.unwrap_or(Expiry::Keep),
+        initial: flags.vivify.map(|expiry| (flags.initial, expiry)),
+        version: flags.version,
+        versioned: flags.versioned,
+    };
+    let now_ms = cx.db.now_ms();
+    match operation::count(cx, key, &count)? {
+        Counted::At { .. } if flags.quiet => {}
+        Counted::At { number, cas, expire_at_ms: (after, before), .. } => {
+            let expire_at_ms = if flags.time_first { before } else { after };
+            let digits = number.to_string();
+            let mut reply = match flags.value {
+                true => Reply::value(&mut cx.reply, digits.len()),
+                false => Reply::begin(&mut cx.reply, "HD"),
+            };
+            for (letter, token) in flags.each() {
+                match letter {
+                    b'c' => reply.number(b'c', cas.unwrap_or(0)),
+                    b't' => reply.time_left(expire_at_ms, now_ms),
+                    _ => reply.echo_one(&flags, args.at(1), letter, token),
+                };
+            }
+            reply.end();
+            if flags.value {
+                cx.reply.data(digits.as_bytes());
+            }
+        }
+        Counted::Missing => Reply::begin(&mut cx.reply, "NF").echo(&flags, args.at(1)).end(),
+        Counted::Changed => Reply::begin(&mut cx.reply, "EX").echo(&flags, args.at(1)).end(),
+    }
+    Ok(())
+}
+
+pub(super) static MA: Verb = Verb {
+    name: "ma",
+    syntax: "<key> <flags>*",
+    words: 2,
+    keys: Keys::one(Access::RW.union(Access::UPDATE)),
+    summary: "Counts up or down, from a number of the client's choice where there is none",
+    run: ma,
+};
+
+fn me<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let base64 = args.from(2).any(|word| word.starts_with(b"b"));
+    let mut room = Vec::new();
+    let key = if base64 {
+        if !nagi_proto::memcached::base64::decode(args.at(1), &mut room) {
+            return Err(Error::BAD_LINE);
+        }
+        cx.db.key(&room)
+    } else {
+        cx.key(args.at(1))
+    };
+    let Context { db, reply, .. } = cx;
+    let now_ms = db.now_ms();
+    db.inspect(key, |entry| match entry {
+        None => reply.line("EN"),
+        Some((entry, idle_ms)) => Reply::described(reply, args.at(1), &entry, idle_ms, now_ms),
+    });
+    Ok(())
+}
+
+pub(super) static ME: Verb = Verb {
+    name: "me",
+    syntax: "<key> [b]",
+    words: 2,
+    keys: Keys::one(Access::RO),
+    summary: "Describes an entry, without using it",
+    run: me,
+};

@@ -1,0 +1,65 @@
+//! What verbs of every protocol have in common once their arguments are read: the one call of
+//! the store, and what is counted of it.
+
+use super::{Context, Error, statistics};
+use nagi_store::Key;
+use nagi_store::types::counter::Step;
+use nagi_store::types::versioned::{Count, Counted, Removal, Write, Written};
+
+/// Makes room for a value that is about to be stored.
+pub(super) fn make_room(cx: &Context<'_>) -> Result<(), Error> {
+    if cx.db.store().is_over_limit() && !cx.db.make_room() {
+        return Err(Error::OUT_OF_MEMORY);
+    }
+    Ok(())
+}
+
+/// Stores a value, or adds to one.
+pub(super) fn store(
+    cx: &mut Context<'_>,
+    key: Key<'_>,
+    write: &Write<'_>,
+) -> Result<Written, Error> {
+    make_room(cx)?;
+    cx.tally.verbs.sets.add(1);
+    let written = cx.db.store_versioned(key, write);
+    if write.expected.is_some() {
+        let verbs = &cx.tally.verbs;
+        match written {
+            Written::Done(_) => verbs.cas_hits.add(1),
+            Written::Changed => verbs.cas_changed.add(1),
+            Written::Missing => verbs.cas_misses.add(1),
+            Written::Refused | Written::TooLong => {}
+        }
+    }
+    Ok(written)
+}
+
+/// Moves a counter.
+pub(super) fn count(cx: &mut Context<'_>, key: Key<'_>, count: &Count) -> Result<Counted, Error> {
+    if count.initial.is_some() {
+        make_room(cx)?;
+    }
+    let counted = cx
+        .db
+        .count(key, count)
+        .map_err(|_| Error("CLIENT_ERROR cannot increment or decrement non-numeric value"))?;
+    let verbs = &cx.tally.verbs;
+    let (hits, misses) = match count.step {
+        Step::Up(_) => (&verbs.incr_hits, &verbs.incr_misses),
+        Step::Down(_) => (&verbs.decr_hits, &verbs.decr_misses),
+    };
+    match counted {
+        Counted::At { created: false, .. } => hits.add(1),
+        Counted::At { created: true, .. } | Counted::Missing => misses.add(1),
+        Counted::Changed => {}
+    }
+    Ok(counted)
+}
+
+/// Removes a key, or declares its value stale.
+pub(super) fn remove(cx: &mut Context<'_>, key: Key<'_>, removal: &Removal) -> Written {
+    let written = cx.db.remove_versioned(key, removal);
+    statistics::count_removal(cx.tally, written != Written::Missing);
+    written
+}

@@ -1,0 +1,414 @@
+//! Strings with versions and leases, in one step each: what memcached's meta and binary protocols
+//! ask for beyond `string.rs` and `counter.rs`.
+//!
+//! A version's number (CAS) is kept only once somebody has asked for it, as elsewhere; a caller
+//! that wants the number of what it stores says so. A *stale* value is still given out, and one
+//! client at a time is told that it has *won*: that it is the one to replace it.
+
+use super::Refusal;
+use super::string::Expiry;
+use crate::database::Database;
+use crate::entry::EntryView;
+use crate::key::Key;
+use crate::number::parse_u64;
+use crate::slot::Slot;
+use crate::types::counter::Step;
+use crate::value::{Attributes, Marks, NewValue, Value};
+
+/// What a read does beside reading.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetch {
+    /// What becomes of the expiry.
+    pub expiry: Expiry,
+    /// Where nothing stands, an empty value that expires then is put there, and the caller has
+    /// won.
+    pub vivify: Option<Expiry>,
+    /// The caller may win a value that expires sooner than this, in milliseconds.
+    pub refresh_ms: Option<i64>,
+    /// Whether the version needs a number.
+    pub versioned: bool,
+    /// The number of what is vivified, if it is not the store's to choose.
+    pub version: Option<u64>,
+}
+
+impl Default for Fetch {
+    fn default() -> Self {
+        let expiry = Expiry::Keep;
+        Fetch { expiry, vivify: None, refresh_ms: None, versioned: false, version: None }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetched<'a> {
+    /// The entry, after what the read did to it, but for the mark that it was fetched.
+    pub entry: EntryView<'a>,
+    /// When it expired before the read changed that, in milliseconds since 1970.
+    pub expired_at_ms: Option<u64>,
+    /// How long it had not been used, in milliseconds.
+    pub idle_ms: u64,
+    /// Whether the caller is the one to replace the value.
+    pub won: bool,
+    /// Whether it was put there for the caller.
+    pub vivified: bool,
+}
+
+/// How a value is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Whatever stands there.
+    Set,
+    /// Where nothing stands.
+    Add,
+    /// Where something stands.
+    Replace,
+    /// Behind what stands there, whose flags and expiry stay.
+    Append,
+    /// Before what stands there, whose flags and expiry stay.
+    Prepend,
+}
+
+/// A value to store.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// How.
+    pub mode: Mode,
+    /// The value, or what is added to it.
+    pub value: &'a [u8],
+    /// memcached's client flags.
+    pub flags: u32,
+    /// When it expires.
+    pub expiry: Expiry,
+    /// The number that the version must have which is replaced.
+    pub expected: Option<u64>,
+    /// Whether an older number than the version's will do, and makes the new value stale; it then
+    /// expires when the old one would have.
+    pub allow_older: bool,
+    /// Where nothing stands to which could be added, the value is stored and expires then.
+    pub vivify: Option<Expiry>,
+    /// The number of the new version, if it is not the store's to choose.
+    pub version: Option<u64>,
+    /// Whether the new version needs a number.
+    pub versioned: bool,
+    /// Longest value that adding may make, in bytes.
+    pub limit_bytes: usize,
+}
+
+/// What became of a write or a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// Done; the version's number, where one was asked for or given.
+    Done(Option<u64>),
+    /// The mode did not allow it.
+    Refused,
+    /// Adding to the value would have made it too long.
+    TooLong,
+    /// It is not the version that was expected.
+    Changed,
+    /// There is nothing whose version could be compared.
+    Missing,
+}
+
+/// How a counter is moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Count {
+    /// Where to.
+    pub step: Step,
+    /// The number that the version must have.
+    pub expected: Option<u64>,
+    /// What becomes of the expiry.
+    pub expiry: Expiry,
+    /// Where nothing stands, the number that is put there, and when it expires.
+    pub initial: Option<(u64, Expiry)>,
+    /// The number of the new version, if it is not the store's to choose.
+    pub version: Option<u64>,
+    /// Whether the new version needs a number.
+    pub versioned: bool,
+}
+
+impl Count {
+    /// A plain step.
+    #[must_use]
+    pub fn plain(step: Step) -> Self {
+        let (expected, initial, version) = (None, None, None);
+        Count { step, expected, expiry: Expiry::Keep, initial, version, versioned: false }
+    }
+}
+
+/// What became of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// It stands there now.
+    At {
+        /// The number.
+        number: u64,
+        /// The version's, where one was asked for or given.
+        cas: Option<u64>,
+        /// When it expires, and when it expired before; in milliseconds since 1970.
+        expire_at_ms: (Option<u64>, Option<u64>),
+        /// Whether it was put there now.
+        created: bool,
+    },
+    /// It is not the version that was expected.
+    Changed,
+    /// There is none.
+    Missing,
+}
+
+/// How a value is removed, or declared out of date.
+#[derive(Clone, Copy, Debug)]
+pub struct Removal {
+    /// The number that the version must have.
+    pub expected: Option<u64>,
+    /// The entry stays and is stale.
+    pub invalidate: bool,
+    /// The entry stays without value, flags and expiry.
+    pub clear: bool,
+    /// What becomes of the expiry of an entry that stays.
+    pub expiry: Expiry,
+    /// The number of the version of an entry that stays, if it is not the store's to choose.
+    pub version: Option<u64>,
+}
+
+impl Database<'_> {
+    /// Shows `look` the entry under `key`, and does what else `fetch` says.
+    pub fn fetch<R>(
+        &self,
+        key: Key<'_>,
+        fetch: &Fetch,
+        look: impl FnOnce(Option<Fetched<'_>>) -> R,
+    ) -> R {
+        self.write(key, |slot| {
+            let found = slot.entry().is_some();
+            self.count_lookup(found);
+            let vivified = !found && self.vivify(slot, fetch);
+            let won = vivified || self.win(slot, fetch);
+            if fetch.versioned {
+                slot.ensure_cas();
+            }
+            let expired_at_ms = slot.entry().and_then(|entry| entry.expire_at_ms());
+            self.postpone(slot, fetch.expiry);
+            let idle_ms = if found { slot.idle_ms() } else { 0 };
+            let shown = |entry| Fetched { entry, expired_at_ms, idle_ms, won, vivified };
+            let result = look(slot.entry().map(shown));
+            slot.mark_fetched();
+            // A time that has passed holds from now on: the value has still been shown.
+            self.bury(slot);
+            result
+        })
+    }
+
+    /// Puts an empty value where nothing stands, which the caller has won.
+    fn vivify(&self, slot: &mut Slot<'_>, fetch: &Fetch) -> bool {
+        let Some(expiry) = fetch.vivify else { return false };
+        let marks = Marks { won: true, ..Marks::default() };
+        let cas = fetch.version;
+        let expire_at_ms = expiry.at_ms(None);
+        let attributes = Attributes { expire_at_ms, cas, marks, ..Attributes::default() };
+        slot.put(NewValue::Bytes(b""), attributes);
+        true
+    }
+
+    /// Gives the caller a value that is stale or expires soon, unless another has won it.
+    fn win(&self, slot: &mut Slot<'_>, fetch: &Fetch) -> bool {
+        let Some(entry) = slot.entry() else { return false };
+        let marks = entry.marks();
+        let left_ms = entry.expire_at_ms().map(|at_ms| at_ms.saturating_sub(self.now_ms));
+        let soon = match (left_ms, fetch.refresh_ms) {
+            (Some(left_ms), Some(refresh_ms)) => {
+                i64::try_from(left_ms).is_ok_and(|left_ms| left_ms < refresh_ms)
+            }
+            _ => false,
+        };
+        let won = !marks.won && (marks.stale || soon);
+        if won {
+            slot.set_marks(Marks { won, ..marks });
+        }
+        won
+    }
+
+    /// Removes what has expired by now.
+    fn bury(&self, slot: &mut Slot<'_>) {
+        let expire_at_ms = slot.entry().and_then(|entry| entry.expire_at_ms());
+        if expire_at_ms.is_some_and(|at_ms| at_ms <= self.now_ms) {
+            slot.remove();
+        }
+    }
+
+    /// Changes an expiry and leaves what it makes to have expired.
+    fn postpone(&self, slot: &mut Slot<'_>, expiry: Expiry) {
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::Never => slot.set_expiry(None),
+            Expiry::AtMs(at_ms) => slot.set_expiry(Some(at_ms)),
+        }
+    }
+
+    /// Stores a value, or adds to one.
+    pub fn store_versioned(&self, key: Key<'_>, write: &Write<'_>) -> Written {
+        let whole = matches!(write.mode, Mode::Set | Mode::Add | Mode::Replace);
+        let value = whole.then(|| NewValue::from_bytes(write.value));
+        self.write(key, |slot| {
+            let (entry, mode) = (slot.entry(), write.mode);
+            let marks = match (&entry, write.expected) {
+                (None, Some(_)) if matches!(mode, Mode::Set | Mode::Replace) => {
+                    return Written::Missing;
+                }
+                (None, _) if mode == Mode::Replace => return Written::Refused,
+                (Some(_), _) if mode == Mode::Add => return Written::Refused,
+                (None, _) => Marks::default(),
+                (Some(entry), expected) => match marks_of_next(slot, entry, write, expected) {
+                    Some(marks) => marks,
+                    None => return Written::Changed,
+                },
+            };
+            match value {
+                Some(value) => {
+                    let old_ms = entry.and_then(|entry| entry.expire_at_ms());
+                    // What is stale from the start lives no longer than what it replaces.
+                    let expiry = if marks.stale { Expiry::Keep } else { write.expiry };
+                    let expire_at_ms = expiry.at_ms(old_ms);
+                    let attributes =
+                        Attributes { expire_at_ms, flags: write.flags, cas: None, marks };
+                    slot.put(value, attributes);
+                }
+                None => {
+                    if let Some(refusal) = add_to(slot, write) {
+                        return refusal;
+                    }
+                }
+            }
+            let cas = number(slot, write.version, write.versioned);
+            self.bury(slot);
+            Written::Done(cas)
+        })
+    }
+
+    /// Moves an unsigned counter (memcached's `incr` and `decr`). Flags and marks stay.
+    ///
+    /// # Errors
+    /// The value is not an unsigned 64-bit number.
+    pub fn count(&self, key: Key<'_>, count: &Count) -> Result<Counted, Refusal> {
+        self.write(key, |slot| {
+            let created = slot.entry().is_none();
+            let before = slot.entry().and_then(|entry| entry.expire_at_ms());
+            let number_now = match (slot.entry(), count.initial) {
+                (None, None) => return Ok(Counted::Missing),
+                (None, Some((initial, expiry))) => {
+                    let expire_at_ms = expiry.at_ms(None);
+                    let attributes = Attributes { expire_at_ms, ..Attributes::default() };
+                    with_number(initial, |value| slot.put(value, attributes));
+                    initial
+                }
+                (Some(entry), _) => {
+                    let old = number_of(&entry).ok_or(Refusal::NotANumber)?;
+                    if count.expected.is_some_and(|expected| entry.cas() != Some(expected)) {
+                        return Ok(Counted::Changed);
+                    }
+                    let new = match count.step {
+                        Step::Up(amount) => old.wrapping_add(amount),
+                        Step::Down(amount) => old.saturating_sub(amount),
+                    };
+                    with_number(new, |value| slot.set_value(value));
+                    self.postpone(slot, count.expiry);
+                    new
+                }
+            };
+            let cas = number(slot, count.version, count.versioned);
+            let after = slot.entry().and_then(|entry| entry.expire_at_ms());
+            self.bury(slot);
+            let expire_at_ms = (after, if created { after } else { before });
+            Ok(Counted::At { number: number_now, cas, expire_at_ms, created })
+        })
+    }
+
+    /// Removes an entry, or declares it out of date.
+    pub fn remove_versioned(&self, key: Key<'_>, removal: &Removal) -> Written {
+        self.write(key, |slot| {
+            let Some(entry) = slot.entry() else { return Written::Missing };
+            if removal.expected.is_some_and(|expected| entry.cas() != Some(expected)) {
+                return Written::Changed;
+            }
+            if !removal.invalidate && !removal.clear {
+                slot.remove();
+                return Written::Done(None);
+            }
+            if removal.clear {
+                slot.put(NewValue::Bytes(b""), Attributes::default());
+            }
+            self.postpone(slot, removal.expiry);
+            if removal.invalidate {
+                let fetched = slot.entry().is_some_and(|entry| entry.marks().fetched);
+                slot.set_marks(Marks { fetched, stale: true, won: false });
+            }
+            slot.set_cas(removal.version);
+            self.bury(slot);
+            Written::Done(removal.version)
+        })
+    }
+}
+
+/// The marks of what replaces `entry`, or nothing if that is not the version to replace.
+fn marks_of_next(
+    slot: &Slot<'_>,
+    entry: &EntryView<'_>,
+    write: &Write<'_>,
+    expected: Option<u64>,
+) -> Option<Marks> {
+    let adds = matches!(write.mode, Mode::Append | Mode::Prepend);
+    match expected {
+        None => Some(Marks::default()),
+        Some(expected) if entry.cas() == Some(expected) => Some(Marks::default()),
+        // A version without a number is younger than every number that was given out.
+        Some(expected) => {
+            let newest = entry.cas().unwrap_or(slot.last_cas().saturating_add(1));
+            let older = write.allow_older && !adds && expected < newest;
+            older.then(|| Marks { fetched: false, stale: true, won: entry.marks().won })
+        }
+    }
+}
+
+/// Adds to a value, or stores one where nothing stands; says why not.
+fn add_to(slot: &mut Slot<'_>, write: &Write<'_>) -> Option<Written> {
+    let Some(old_bytes) = slot.entry().map(|entry| entry.value().len()) else {
+        let Some(expiry) = write.vivify else { return Some(Written::Refused) };
+        let (expire_at_ms, flags) = (expiry.at_ms(None), write.flags);
+        let attributes = Attributes { expire_at_ms, flags, ..Attributes::default() };
+        slot.put(NewValue::from_bytes(write.value), attributes);
+        return None;
+    };
+    if old_bytes + write.value.len() > write.limit_bytes {
+        return Some(Written::TooLong);
+    }
+    match write.mode {
+        Mode::Prepend => super::string::prepend(slot, write.value),
+        _ => slot.append(write.value),
+    }
+    slot.forget_marks();
+    None
+}
+
+/// Gives the version a number if one was chosen or is wanted.
+fn number(slot: &mut Slot<'_>, chosen: Option<u64>, wanted: bool) -> Option<u64> {
+    if chosen.is_some() {
+        slot.set_cas(chosen);
+        return chosen;
+    }
+    wanted.then(|| slot.ensure_cas())
+}
+
+fn number_of(entry: &EntryView<'_>) -> Option<u64> {
+    match entry.value() {
+        Value::Int(value) => u64::try_from(value).ok(),
+        // memcached itself pads a number that has become shorter with blanks.
+        Value::Bytes(text) => parse_u64(text.trim_ascii()),
+        Value::Rope(_) => None,
+    }
+}
+
+fn with_number(number: u64, store: impl FnOnce(NewValue<'_>)) {
+    match i64::try_from(number) {
+        Ok(value) => store(NewValue::Int(value)),
+        Err(_) => store(NewValue::Bytes(itoa::Buffer::new().format(number).as_bytes())),
+    }
+}
