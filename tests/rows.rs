@@ -3,7 +3,8 @@
 use harness::Server;
 
 /// The files that hold those tests.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
+    include_str!("bitmap.rs"),
     include_str!("connection.rs"),
     include_str!("key.rs"),
     include_str!("memcached.rs"),

@@ -201,7 +201,7 @@ fn numbers_with_decimals_are_added() {
         ("SET n 18446744073709551619", "+OK\r\n"),
         ("INCRBYFLOAT n 0", "$20\r\n18446744073709551620\r\n"),
         ("SET n 99999999999999999999999", "+OK\r\n"),
-        ("INCRBYFLOAT n 1", "$23\r\n99999999999999999999992\r\n"),
+        ("INCRBYFLOAT n 1", "$24\r\n100000000000000000000000\r\n"),
         ("INCRBYFLOAT n inf", "-ERR increment would produce NaN or Infinity\r\n"),
         ("INCRBYFLOAT n nan", not_a_float),
         ("INCRBYFLOAT n 1e5000", not_a_float),

@@ -6,6 +6,10 @@
 
 pub mod admission;
 mod arguments;
+mod bitfield;
+mod bitmap;
+mod bitop;
+mod bits;
 mod client;
 mod command;
 pub mod config;

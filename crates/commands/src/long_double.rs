@@ -1,6 +1,6 @@
-//! Numbers of INCRBYFLOAT: Redis counts in the `long double` of x86, whose mantissa has 64 bits, and
-//! shows 17 decimals. This does so on every processor, as IEEE 754 rounds: to the nearest, a tie to
-//! the even one.
+//! Numbers of INCRBYFLOAT: Redis counts in the `long double` of x86, whose mantissa has 64 bits,
+//! and shows 17 decimals. This does so on every processor, as IEEE 754 rounds: to the nearest, a
+//! tie to the even one.
 
 use std::cmp::Ordering;
 

@@ -63,13 +63,15 @@ fn part(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>, start: i64, end: i
 /// The range that two inclusive positions mean in something of `len` elements; `None` if it is
 /// empty. Negative positions count from the end; what lies outside is cut off.
 pub(crate) fn resolve(start: i64, end: i64, len: usize) -> Option<Range<usize>> {
-    if start < 0 && end < 0 && start > end {
-        return None;
-    }
+    let is_reversed = start < 0 && end < 0 && start > end;
+    if is_reversed { None } else { resolve_loosely(start, end, len) }
+}
+
+/// The same, but two positions before the beginning mean the first element, whatever their order.
+pub(crate) fn resolve_loosely(start: i64, end: i64, len: usize) -> Option<Range<usize>> {
     let len = i64::try_from(len).ok()?;
-    let from_front =
-        |position: i64| if position < 0 { position.saturating_add(len) } else { position };
-    let (start, end) = (from_front(start).max(0), from_front(end).max(0).min(len - 1));
+    let from_front = |at: i64| if at < 0 { at.saturating_add(len).max(0) } else { at };
+    let (start, end) = (from_front(start), from_front(end).min(len - 1));
     if start > end {
         return None;
     }

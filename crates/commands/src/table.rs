@@ -1,14 +1,17 @@
 //! All rows together, found by name in any case.
 
 use crate::{
-    Command, client, config, connection, float, introspection, key, keyspace, memcached, object,
-    range, relocation, replication, server, string,
+    Command, bitfield, bitmap, bitop, client, config, connection, float, introspection, key,
+    keyspace, memcached, object, range, relocation, replication, server, string,
 };
 use std::ops::Range;
 use std::sync::LazyLock;
 
 /// The rows, family by family.
 const FAMILIES: &[&[&Command]] = &[
+    bitfield::ALL,
+    bitmap::ALL,
+    bitop::ALL,
     client::ALL,
     config::ALL,
     connection::ALL,

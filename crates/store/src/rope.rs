@@ -69,6 +69,12 @@ impl Rope {
         self.chunks.push(chunk);
     }
 
+    /// Appends a copy of what would be a chunk; nothing but zeros are shared instead.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        let is_zeros = bytes.len() == CHUNK_BYTES && bytes.iter().fold(0, |all, it| all | it) == 0;
+        self.push(if is_zeros { Arc::clone(&ZEROS) } else { Arc::from(bytes) });
+    }
+
     /// Whether both consist of the very same chunks, so that neither was changed since it was a
     /// clone of the other.
     #[must_use]
