@@ -70,7 +70,7 @@ pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Erro
         }
         None => {}
     }
-    let (config, loaded, input) = configure(&arguments)?;
+    let (config, loaded, input) = configure(&arguments, role)?;
     let supervisor = supervisor::find(config.supervised.get());
     let in_background = config.daemonize.is_on() && supervisor.is_none();
     if in_background && !daemon::is_background() {
@@ -117,8 +117,15 @@ pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Erro
 
 /// The settings that it is started with, what there is to say about them, and what was read from
 /// the standard input.
-fn configure(arguments: &Arguments) -> Result<(Config, Loaded, String), Box<dyn Error>> {
+fn configure(
+    arguments: &Arguments,
+    role: Role,
+) -> Result<(Config, Loaded, String), Box<dyn Error>> {
     let config = Config::default();
+    if role == Role::StandIn {
+        // Whoever starts a redis-server does not expect a second port.
+        config.set("memcached-port", "0", Origin::Startup)?;
+    }
     let mut directives: Vec<Directive> = Vec::new();
     let mut reads_stdin = arguments.stdin;
     match &arguments.file {
