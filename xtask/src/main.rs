@@ -1,6 +1,7 @@
 //! Everything that a contributor runs, one sub-command a need, one file a sub-command.
 
 mod bench;
+mod conformance;
 mod differential;
 mod process;
 mod setup;
@@ -37,6 +38,9 @@ enum Task {
     Tidy,
     /// Send random commands to nagi and to redis-server and memcached, and compare the replies
     Differential(differential::Arguments),
+    /// Run other people's tests of the servers that nagi stands in for
+    #[command(subcommand)]
+    Conformance(conformance::Suite),
     /// Try every interleaving of what threads do to a latch
     Loom,
     /// Run the store's tests under AddressSanitizer (needs a nightly toolchain)
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Task::Ci => test::run(&[]),
         Task::Tidy => tidy::run(),
         Task::Differential(arguments) => differential::run(&arguments),
+        Task::Conformance(suite) => conformance::run(suite),
         Task::Loom => verify::loom(),
         Task::Sanitize => verify::sanitize(),
         Task::Bench(arguments) => bench::run(arguments),

@@ -17,7 +17,7 @@ use crate::process;
 const TOOLS: [&str; 4] = ["redis-tools", "redis-server", "memcached", "libmemcached-tools"];
 
 /// Unpacked where the machine lacks them. The second is pip as a wheel that needs no installing.
-const PYTHON: [&str; 2] = ["python3", "python3-pip-whl"];
+const LANGUAGES: [&str; 3] = ["python3", "python3-pip-whl", "tcl"];
 
 /// Whether packages of this machine's system are Debian's.
 pub(super) fn is_debian() -> bool {
@@ -34,7 +34,7 @@ pub(super) fn release() -> String {
     system.lines().find(|line| line.starts_with("PRETTY_NAME=")).unwrap_or("unknown").to_owned()
 }
 
-/// Unpacks [`TOOLS`], and of [`PYTHON`] and the libraries of both what the machine lacks.
+/// Unpacks [`TOOLS`], and of [`LANGUAGES`] and the libraries of both what the machine lacks.
 pub(super) fn unpack(setup_folder: &Path) -> Result<()> {
     println!(
         "setup: unpacks Debian's {} and what they need into .setup/;\n\
@@ -43,7 +43,7 @@ pub(super) fn unpack(setup_folder: &Path) -> Result<()> {
     );
     let apt = Apt::new(setup_folder)?;
     apt.update()?;
-    let mut packages = apt.missing(TOOLS.iter().chain(&PYTHON))?;
+    let mut packages = apt.missing(TOOLS.iter().chain(&LANGUAGES))?;
     packages.extend(TOOLS.map(str::to_owned));
     packages.sort();
     packages.dedup();

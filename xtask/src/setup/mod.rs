@@ -13,10 +13,10 @@ use anyhow::{Context, Result, bail};
 use crate::{process, workspace};
 
 /// Raised when what setup does changes, so that it runs again where it has run before.
-const SETUP_VERSION: u32 = 1;
+const SETUP_VERSION: u32 = 2;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
     ("memcached", "memcached"),
@@ -24,6 +24,7 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("memccp", "libmemcached-tools"),
     ("memcslap", "libmemcached-tools"),
     ("python3", "python3"),
+    ("tclsh", "tcl"),
 ];
 
 /// Makes `.setup/` complete; quick when it is already.

@@ -1,0 +1,22 @@
+//! `cargo xtask conformance`: other people's tests of the servers that nagi stands in for.
+
+mod exclusions;
+mod outcome;
+mod redis;
+mod source;
+
+use anyhow::Result;
+
+/// Whose tests to run.
+#[derive(clap::Subcommand)]
+pub(crate) enum Suite {
+    /// Redis 7.0.15's own suite, which speaks to a server that it starts and to one that runs
+    Redis(redis::Arguments),
+}
+
+/// Runs a suite.
+pub(crate) fn run(suite: Suite) -> Result<()> {
+    match suite {
+        Suite::Redis(arguments) => redis::run(&arguments),
+    }
+}

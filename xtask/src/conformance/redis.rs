@@ -1,0 +1,267 @@
+//! `cargo xtask conformance redis`: the suite that comes with Redis, against nagi and against the
+//! real redis-server.
+//!
+//! In internal mode the suite starts `src/redis-server` itself, which is a script of ours there;
+//! in external mode it speaks to a server that runs.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use harness::Server;
+
+use super::exclusions::Exclusions;
+use super::outcome::Outcome;
+use super::source;
+use crate::{process, setup, workspace};
+
+/// The units whose tests are to pass, as far as what they need is there.
+const UNITS: [&str; 26] = [
+    "unit/protocol",
+    "unit/keyspace",
+    "unit/scan",
+    "unit/info",
+    "unit/info-command",
+    "unit/type/string",
+    "unit/type/incr",
+    "unit/expire",
+    "unit/other",
+    "unit/bitops",
+    "unit/bitfield",
+    "unit/hyperloglog",
+    "unit/introspection",
+    "unit/introspection-2",
+    "unit/limits",
+    "unit/querybuf",
+    "unit/pendingquerybuf",
+    "unit/networking",
+    "unit/replybufsize",
+    "unit/maxmemory",
+    "unit/slowlog",
+    "unit/latency-monitor",
+    "unit/dump",
+    "unit/auth",
+    "unit/quit",
+    "unit/pause",
+];
+
+/// What to run, and against what.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Units such as unit/type/string (default: those that nagi is held to)
+    units: Vec<String>,
+    /// How the suite meets the server
+    #[arg(long, value_enum, default_value = "internal")]
+    mode: Mode,
+    /// Only nagi, without the real redis-server beside it
+    #[arg(long)]
+    alone: bool,
+    /// Run the tests that are on the list of exclusions as well, and name those that pass
+    #[arg(long)]
+    all: bool,
+    /// Cargo's profile to build nagi with, unless NAGI_BINARY names a binary
+    #[arg(long, default_value = "dev")]
+    profile: String,
+    /// Seconds that a test may take
+    #[arg(long, default_value_t = 120)]
+    timeout: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    /// The suite starts servers as it needs them
+    Internal,
+    /// The suite speaks to one server that runs
+    External,
+}
+
+/// Runs the suite, and fails if a test of nagi does.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    setup::run()?;
+    let suite = Suite {
+        folder: source::prepare()?,
+        exclusions: Exclusions::read()?,
+        mode: arguments.mode,
+        all: arguments.all,
+        timeout_s: arguments.timeout,
+    };
+    let nagi = match std::env::var_os("NAGI_BINARY") {
+        Some(binary) => PathBuf::from(binary),
+        None => workspace::build_nagi(&arguments.profile)?,
+    };
+    let units: Vec<&str> = match arguments.units.as_slice() {
+        [] => UNITS.to_vec(),
+        units => units.iter().map(String::as_str).collect(),
+    };
+    let redis = workspace::setup_folder().join("bin/redis-server");
+    let peer = if arguments.alone {
+        None
+    } else {
+        Some(suite.run_all(&units, "redis-server", &Binary::Redis(redis))?)
+    };
+    let totals = suite.run_all(&units, "nagi", &Binary::Nagi(nagi))?;
+    println!("\nnot run:");
+    for (kind, count) in suite.exclusions.summary() {
+        println!("  {count:>4}  {kind}");
+    }
+    if let Some(peer) = peer {
+        println!("redis-server: {}", peer.line());
+    }
+    println!("{}", totals.line());
+    if totals.failed > 0 {
+        bail!("nagi fails {} tests of Redis' suite", totals.failed);
+    }
+    Ok(())
+}
+
+/// A server's program.
+enum Binary {
+    Nagi(PathBuf),
+    Redis(PathBuf),
+}
+
+#[derive(Default)]
+struct Totals {
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+}
+
+impl Totals {
+    fn line(&self) -> String {
+        let Totals { passed, failed, skipped } = self;
+        format!("{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
+struct Suite {
+    folder: PathBuf,
+    exclusions: Exclusions,
+    mode: Mode,
+    all: bool,
+    timeout_s: u32,
+}
+
+impl Suite {
+    fn run_all(&self, units: &[&str], name: &str, binary: &Binary) -> Result<Totals> {
+        println!("\n{name}:");
+        self.link(binary)?;
+        let mut failures = fs::File::create(source::folder().join(format!("{name}-failed.txt")))?;
+        let mut totals = Totals::default();
+        for unit in units {
+            let outcome = self.run_unit(unit, name, binary)?;
+            totals.passed += outcome.passed.len();
+            totals.failed += outcome.failed.len();
+            totals.skipped += outcome.skipped;
+            let (passed, failed) = (outcome.passed.len(), outcome.failed.len());
+            let skipped = outcome.skipped;
+            println!("  {unit:<22} {passed:>4} passed {failed:>4} failed {skipped:>4} skipped");
+            for (test, why) in &outcome.failed {
+                println!("    {test}: {}", why.lines().next().unwrap_or_default());
+                writeln!(failures, "{unit}: {test}\n{why}")?;
+            }
+            if self.all {
+                let listed = self.exclusions.of_unit(unit);
+                let passes = outcome.passed.iter().filter(|it| listed.contains(&it.as_str()));
+                passes.for_each(|test| println!("    listed, and passes: {test}"));
+            }
+        }
+        Ok(totals)
+    }
+
+    /// Puts the programs where the suite starts them.
+    fn link(&self, binary: &Binary) -> Result<()> {
+        let script = match binary {
+            // What is not there is left out: a test that needs it fails on its own, and not all of
+            // those that share its server.
+            Binary::Nagi(path) => format!(
+                "#!/bin/bash\nexec -a redis-server '{}' \"$@\" --ignore-unsupported\n",
+                path.display()
+            ),
+            Binary::Redis(path) => format!("#!/bin/bash\nexec '{}' \"$@\"\n", path.display()),
+        };
+        let bin = workspace::setup_folder().join("bin");
+        let cli = format!("#!/bin/bash\nexec '{}' \"$@\"\n", bin.join("redis-cli").display());
+        for (name, script) in [("redis-server", script), ("redis-cli", cli)] {
+            let path = self.folder.join("src").join(name);
+            fs::write(&path, script)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(())
+    }
+
+    fn run_unit(&self, unit: &str, name: &str, binary: &Binary) -> Result<Outcome> {
+        let skipped = source::folder().join("skip");
+        let tests = if self.all { Vec::new() } else { self.exclusions.of_unit(unit) };
+        fs::write(&skipped, tests.join("\n"))?;
+        let mut command = tclsh();
+        command
+            .current_dir(&self.folder)
+            .args(["tests/test_helper.tcl", "--durable", "--clients", "1", "--single", unit])
+            .args(["--timeout", &self.timeout_s.to_string()])
+            // Others may run suites on this machine: ports are looked for from a place of ours.
+            .args(["--baseport", &(20_000 + std::process::id() % 10_000).to_string()]);
+        if !tests.is_empty() {
+            command.arg("--skipfile").arg(&skipped);
+        }
+        let server = match self.mode {
+            Mode::Internal => None,
+            Mode::External => Some(start(binary)?),
+        };
+        if let Some(server) = &server {
+            let port = server.resp().port().to_string();
+            command.args(["--host", "127.0.0.1", "--port", &port]);
+        }
+        let output = command
+            .output()
+            .with_context(|| format!("cannot start: {}", process::line(&command)))?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let log = unit.replace('/', "-");
+        fs::write(source::folder().join(format!("{name}-{log}.txt")), printed.as_bytes())?;
+        let mut outcome = Outcome::parse(&printed);
+        if !outcome.is_complete {
+            let end: Vec<&str> = printed.lines().rev().take(5).collect();
+            outcome.failed.push(("(the unit did not end)".to_owned(), end.join(" | ")));
+        }
+        Ok(outcome)
+    }
+}
+
+/// A server for the external mode, with what the suite's own servers are started with.
+fn start(binary: &Binary) -> Result<Server> {
+    let config = ["--enable-debug-command", "yes", "--enable-protected-configs", "yes"];
+    let more = ["--notify-keyspace-events", "KEA", "--latency-monitor-threshold", "1"];
+    let server = match binary {
+        Binary::Nagi(path) => {
+            let mut command = Command::new(path);
+            command.arg("serve").args(config).args(more);
+            Server::start_nagi(command)
+        }
+        Binary::Redis(path) => {
+            let mut command = Command::new(path);
+            command.args(config).args(more);
+            Server::start_redis(command)
+        }
+    };
+    server.map_err(anyhow::Error::msg)
+}
+
+/// The Tcl that runs the suite, with the library that was unpacked beside it if it was.
+fn tclsh() -> Command {
+    let setup = workspace::setup_folder();
+    let script = setup.join("bin/tclsh");
+    let mut command = if script.is_file() { Command::new(script) } else { Command::new("tclsh") };
+    let library = library(&setup.join("debian/usr/share/tcltk"));
+    if let Some(library) = library {
+        command.env("TCL_LIBRARY", library);
+    }
+    command
+}
+
+fn library(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?;
+    entries.flatten().map(|entry| entry.path()).find(|path| path.join("init.tcl").is_file())
+}
