@@ -129,7 +129,7 @@ impl Claims {
     /// Whether anything is claimed: to be asked within a batch, before each request.
     #[inline]
     pub(crate) fn any(&self) -> bool {
-        self.active.load(Ordering::Relaxed) != 0
+        self.active.load(Ordering::Acquire) != 0
     }
 
     /// Whether a request may go ahead that does something with `name`. If not, `waker` is called
