@@ -4,6 +4,7 @@
 //! (tests/harness/lib.rs) shows how a test reads. Run them by `cargo test -p nagi-tests NAME`.
 
 mod bitmap;
+mod claims;
 mod clients;
 mod connection;
 mod crowd;

@@ -221,8 +221,8 @@ fn bitpos<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             None => Ok(()),
         });
         let place = match flow {
-            Ok(Flow::More) => return Ok(Flow::More),
             Ok(Flow::Done) => not_found(&range),
+            Ok(flow) => return Ok(flow),
             Err(place) => place as i64,
         };
         cx.reply.integer(place);

@@ -3,6 +3,7 @@
 
 use crate::{Context, Error};
 use nagi_proto::Args;
+use nagi_store::Intent;
 
 /// A command's row.
 #[derive(Debug)]
@@ -191,6 +192,15 @@ impl Keys {
     /// No keys.
     pub const NONE: Keys = Keys { first: 0, last: 0, step: 0, access: Access::empty() };
 
+    /// Whole databases rather than single keys.
+    pub const WHOLE: Keys = Keys { first: 0, last: 0, step: 0, access: Access::RM };
+
+    /// Whether the keys are changed or only read.
+    #[must_use]
+    pub fn intent(&self) -> Intent {
+        if self.access.contains(Access::RO) { Intent::Read } else { Intent::Write }
+    }
+
     /// The first argument is the only key.
     #[must_use]
     pub const fn one(access: Access) -> Keys {
@@ -221,11 +231,16 @@ impl Keys {
 
     /// The keys of a request, in order.
     pub fn of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        self.positions(args.len()).map_while(move |position| args.get(position))
+    }
+
+    /// Where the keys stand in a request of so many words.
+    pub fn positions(&self, words: usize) -> impl Iterator<Item = usize> + Clone + use<> {
         let first = usize::try_from(self.first).unwrap_or(0);
         let last = usize::try_from(self.last)
-            .unwrap_or_else(|_| args.len().saturating_sub(usize::from(self.last.unsigned_abs())));
-        let count = if first == 0 { 0 } else { (last + 1).saturating_sub(first) };
+            .unwrap_or_else(|_| words.saturating_sub(usize::from(self.last.unsigned_abs())));
+        let end = if first == 0 { 0 } else { last + 1 };
         let step = usize::try_from(self.step).unwrap_or(1).max(1);
-        args.from(first).take(count).step_by(step)
+        (first..end).step_by(step)
     }
 }

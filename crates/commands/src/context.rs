@@ -1,8 +1,9 @@
 //! What a handler is given.
 
 use crate::{Client, Error, Server, Tally};
+use nagi_proto::Args;
 use nagi_proto::resp::Writer;
-use nagi_store::{Database, Key};
+use nagi_store::{Database, Key, Wait};
 use std::time::{Duration, Instant};
 
 /// Everything that a handler may use, for the length of one request: `db` is made anew for each,
@@ -18,10 +19,25 @@ pub struct Context<'a> {
     pub tally: &'a Tally,
     /// Where the reply goes.
     pub reply: Writer<'a>,
+    /// The request, the same for every slice of its job.
+    pub args: Args<'a>,
     /// The request's first key, hashed when the batch was prefetched.
     pub prefetched: Option<Key<'a>>,
-    /// Set where the work goes on over several ticks.
-    pub job: Option<Job>,
+    /// Set where the request is not over yet.
+    pub suspension: Option<Suspension>,
+}
+
+/// How a request goes on that is not over; the client's next one waits until it is.
+pub enum Suspension {
+    /// With this job, in the next tick.
+    Turn(Job),
+    /// The same, whether or not the client is still there: something has been changed already.
+    Committed(Job),
+    /// With this job, once the client's waker has been called. Nothing has been changed yet.
+    Called(Job),
+    /// From the start, once the client's waker has been called. The place in the queue is to be
+    /// kept until the request has run.
+    Retry(Wait),
 }
 
 /// Work that goes on over many ticks, a slice of at most a millisecond at each call; the client's
@@ -53,6 +69,11 @@ impl Slice {
 pub enum Flow {
     /// Call it again in the next tick.
     More,
+    /// Call it again in the next tick even if the client has left, since something has been
+    /// changed already.
+    Committed,
+    /// Call it again once the client's waker has been called.
+    Wait,
     /// The reply has been written.
     Done,
 }
@@ -67,14 +88,17 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Does a slice of a job now, and leaves it in `self.job` if there is more to do.
+    /// Does a slice of a job now, and leaves it in `self.suspension` if there is more to do.
     ///
     /// # Errors
     /// Those of the job, which is over then.
     pub fn start(&mut self, mut job: Job) -> Result<(), Error> {
-        if job(self)? == Flow::More {
-            self.job = Some(job);
-        }
+        self.suspension = match job(self)? {
+            Flow::More => Some(Suspension::Turn(job)),
+            Flow::Committed => Some(Suspension::Committed(job)),
+            Flow::Wait => Some(Suspension::Called(job)),
+            Flow::Done => None,
+        };
         Ok(())
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::arguments::is;
 use crate::table::{self, Entry};
-use crate::{Context, Error, Flags, admission};
+use crate::{Client, Context, Error, Flags, Keys, Suspension, admission};
 use nagi_proto::Args;
+use nagi_store::{Database, Wait};
 use std::sync::atomic::Ordering;
 
 /// Most bytes of a request that an error reply repeats.
@@ -31,15 +32,21 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Entry, Error> {
     }
 }
 
-/// Runs what [`resolve`] found and writes the reply. If `cx.job` is set afterwards, the reply
-/// comes from that job: the caller hands it to [`resume`] until it is done, before the client's
-/// next request.
+/// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
+/// request is not over: the caller goes on with it as it says, by [`execute`] or [`resume`], before
+/// the client's next request.
 #[inline]
 pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if !cx.client.restrictions.is_empty()
         && let Err(error) = admission::check(cx, entry)
     {
         return refuse(cx, &error);
+    }
+    if cx.db.store().has_claims()
+        && let Some(wait) = meets_claim(entry.command.keys, cx.db, cx.client, args)
+    {
+        cx.suspension = Some(Suspension::Retry(wait));
+        return;
     }
     cx.tally.count_call(entry.index);
     let number = u32::try_from(entry.index + 1).unwrap_or(0);
@@ -56,7 +63,21 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     }
 }
 
-/// Runs a request from lookup to reply; see [`run`] for `cx.job`.
+/// Whether one of a request's keys is claimed by somebody who works on it for longer.
+#[cold]
+pub(crate) fn meets_claim(
+    keys: Keys,
+    db: Database<'_>,
+    client: &Client,
+    args: Args<'_>,
+) -> Option<Wait> {
+    match keys {
+        Keys::WHOLE => db.store().meets_any_claim(&client.waker),
+        keys => db.store().meets_claim(keys.of(args), keys.intent(), &client.waker),
+    }
+}
+
+/// Runs a request from lookup to reply; see [`run`] for `cx.suspension`.
 #[inline]
 pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
     match resolve(args) {
@@ -65,7 +86,7 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
     }
 }
 
-/// Goes on with a job for one slice. If `cx.job` is set afterwards, there is more to do.
+/// Goes on with a job for one slice. If `cx.suspension` is set afterwards, there is more to do.
 pub fn resume(cx: &mut Context<'_>, job: crate::Job) {
     if let Err(error) = cx.start(job) {
         refuse(cx, &error);

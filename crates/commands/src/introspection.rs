@@ -118,7 +118,7 @@ fn flag_names<F: bitflags::Flags + Copy>(reply: &mut Writer<'_>, flags: F, prefi
 }
 
 fn key_specification(reply: &mut Writer<'_>, keys: Keys) {
-    if keys == Keys::NONE {
+    if keys.first == 0 {
         return reply.set(0);
     }
     reply.set(1);
@@ -250,7 +250,7 @@ fn getkeys<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let entry = table::find(args.at(2)).ok_or(Error::fixed("ERR Invalid command specified"))?;
     let entry = args.get(3).and_then(|word| entry.subcommand(word)).unwrap_or(entry);
     let keys = entry.command.keys;
-    if keys == Keys::NONE {
+    if keys.first == 0 {
         return Err(Error::fixed("ERR The command has no key arguments"));
     }
     if !entry.command.accepts(args.len() - 2) {

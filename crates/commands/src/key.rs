@@ -1,7 +1,7 @@
 //! Keys, whatever stands under them: removal, existence, type and expiry.
 
 use crate::arguments::{Rest, Time, is};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, many};
 use nagi_proto::Args;
 use nagi_store::types::key::ExpireWhen;
 
@@ -23,6 +23,18 @@ pub(crate) static ALL: &[&Command] = &[
 ];
 
 fn del<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if many::is_long(DEL.keys, args) {
+        return many::each_key(
+            cx,
+            DEL.keys,
+            0,
+            |cx, position, removed| {
+                let key = cx.key(cx.args.at(position));
+                *removed += i64::from(cx.db.delete(key));
+            },
+            |cx, removed| cx.reply.integer(*removed),
+        );
+    }
     let removed = if args.len() == 2 {
         usize::from(cx.db.delete(cx.key(args.at(1))))
     } else {
@@ -62,6 +74,18 @@ pub(crate) static UNLINK: Command = Command {
 };
 
 fn exists<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if many::is_long(EXISTS.keys, args) {
+        return many::each_key(
+            cx,
+            EXISTS.keys,
+            0,
+            |cx, position, count| {
+                let key = cx.key(cx.args.at(position));
+                *count += cx.db.get(key, |entry| i64::from(entry.is_some()));
+            },
+            |cx, count| cx.reply.integer(*count),
+        );
+    }
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
     cx.reply.integer(cx.db.untouched().count_existing(&keys) as i64);
     Ok(())

@@ -26,6 +26,7 @@ mod introspection;
 mod key;
 mod keyspace;
 mod long_double;
+mod many;
 pub mod memcached;
 mod object;
 mod process;
@@ -43,7 +44,7 @@ mod usage;
 
 pub use command::{Access, Category, Command, Flags, Group, Handler, Keys};
 pub use config::Config;
-pub use context::{Context, Flow, Job};
+pub use context::{Context, Flow, Job, Suspension};
 pub use error::Error;
 pub use process::{Process, Server};
 pub use session::{Client, ClientInfo, ClientNames};

@@ -138,7 +138,7 @@ pub(crate) static SWAPDB: Command = Command {
     syntax: "index1 index2",
     arity: 3,
     flags: Flags::WRITE.union(Flags::FAST),
-    keys: Keys::NONE,
+    keys: Keys::WHOLE,
     categories: Category::KEYSPACE.union(Category::DANGEROUS),
     group: Group::Server,
     since: "4.0.0",

@@ -4,6 +4,7 @@ use crate::admission::Restrictions;
 use nagi_proto::resp::Version;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 /// The state of one connection that commands read and change. Owned by its worker.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct Client {
     pub restrictions: Restrictions,
     /// What other clients may see.
     pub info: Arc<ClientInfo>,
+    /// Called when what the client's request waits for has come.
+    pub waker: Waker,
 }
 
 impl Client {
@@ -30,6 +33,7 @@ impl Client {
             closing: false,
             restrictions: Restrictions::empty(),
             info,
+            waker: Waker::noop().clone(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Strings, and counters, which are strings that hold a number.
 
 use crate::arguments::{Rest, Time, integer, is};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, many};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::types::string::{Condition, End, Expiry, SetOptions};
@@ -121,8 +121,21 @@ pub(crate) static GETSET: Command = Command {
 };
 
 fn mget<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    cx.reply.array(args.len() - 1);
+    if many::is_long(MGET.keys, args) {
+        return many::each_key(
+            cx,
+            MGET.keys,
+            (),
+            |cx, position, ()| {
+                let key = cx.key(cx.args.at(position));
+                let Context { db, reply, .. } = cx;
+                db.get(key, |entry| string(reply, entry));
+            },
+            |_, ()| {},
+        );
+    }
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
-    cx.reply.array(keys.len());
     let Context { db, reply, .. } = cx;
     db.get_many(&keys, |entry| string(reply, entry));
     Ok(())
@@ -306,7 +319,13 @@ fn set_for<'a>(
 }
 
 fn mset<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    cx.db.set_many(&pairs(cx, args, "mset")?, false);
+    if args.len().is_multiple_of(2) {
+        return Err(Error::wrong_arity("mset"));
+    }
+    if many::is_long(MSET.keys, args) {
+        return many::each_key(cx, MSET.keys, (), set_pair, |cx, ()| cx.reply.ok());
+    }
+    cx.db.set_many(&pairs(cx, args), false);
     cx.reply.ok();
     Ok(())
 }
@@ -326,7 +345,13 @@ pub(crate) static MSET: Command = Command {
 };
 
 fn msetnx<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let stored = cx.db.set_many(&pairs(cx, args, "msetnx")?, true);
+    if args.len().is_multiple_of(2) {
+        return Err(Error::wrong_arity("msetnx"));
+    }
+    if many::is_long(MSETNX.keys, args) {
+        return set_all_if_absent(cx);
+    }
+    let stored = cx.db.set_many(&pairs(cx, args), true);
     cx.reply.integer(i64::from(stored));
     Ok(())
 }
@@ -346,17 +371,32 @@ pub(crate) static MSETNX: Command = Command {
 };
 
 /// Keys with the values behind them.
-fn pairs<'a>(
-    cx: &Context<'a>,
-    args: Args<'a>,
-    command: &str,
-) -> Result<Vec<(nagi_store::Key<'a>, &'a [u8])>, Error> {
-    if args.len().is_multiple_of(2) {
-        return Err(Error::wrong_arity(command));
-    }
+fn pairs<'a>(cx: &Context<'a>, args: Args<'a>) -> Vec<(nagi_store::Key<'a>, &'a [u8])> {
     let keys = args.from(1).step_by(2);
     let values = args.from(2).step_by(2);
-    Ok(keys.zip(values).map(|(key, value)| (cx.key(key), value)).collect())
+    keys.zip(values).map(|(key, value)| (cx.key(key), value)).collect()
+}
+
+/// Sets the key at `position` to the value behind it.
+fn set_pair(cx: &mut Context<'_>, position: usize, (): &mut ()) {
+    let key = cx.key(cx.args.at(position));
+    cx.db.set(key, cx.args.at(position + 1), SetOptions::default());
+}
+
+/// MSETNX with very many keys: looks at all of them first, and then sets all or none.
+fn set_all_if_absent(cx: &mut Context<'_>) -> Result<(), Error> {
+    let (mut look, mut exists) = (many::Walk::new(MSETNX.keys), false);
+    let mut set = look.clone();
+    many::claimed(cx, MSETNX.keys, move |cx, slice| {
+        let looked = look.go_on(cx, slice, |cx, position| {
+            exists |= cx.db.kind(cx.key(cx.args.at(position))).is_some();
+        });
+        let done = exists || looked && set.go_on(cx, slice, |cx, at| set_pair(cx, at, &mut ()));
+        if done {
+            cx.reply.integer(i64::from(!exists));
+        }
+        done
+    })
 }
 
 fn append<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {

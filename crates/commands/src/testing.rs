@@ -1,7 +1,9 @@
 //! A server without sockets for tests: request text in, reply text out.
 
 use crate::memcached;
-use crate::{Client, ClientInfo, Config, Context, Process, Server, Statistics, Tally, dispatch};
+use crate::{
+    Client, ClientInfo, Config, Context, Process, Server, Statistics, Suspension, Tally, dispatch,
+};
 use nagi_proto::memcached::Step;
 use nagi_proto::{Args, Output, resp};
 use nagi_store::{Clock, Counters, Options, Store};
@@ -120,7 +122,7 @@ impl Bench {
     }
 
     fn resp_request(&mut self, args: Args<'_>, out: &mut Output) {
-        let mut job = None;
+        let mut suspension = None;
         loop {
             let mut cx = Context {
                 db: self.store.database(self.client.database, &self.counters, self.store.now_ms()),
@@ -128,15 +130,19 @@ impl Bench {
                 client: &mut self.client,
                 server: &self.process,
                 tally: &self.tally,
+                args,
                 prefetched: None,
-                job: None,
+                suspension: None,
             };
-            match job.take() {
-                Some(job) => dispatch::resume(&mut cx, job),
+            match suspension.take() {
+                Some(Suspension::Turn(job) | Suspension::Committed(job)) => {
+                    dispatch::resume(&mut cx, job);
+                }
+                Some(Suspension::Called(_) | Suspension::Retry(_)) => panic!("nobody will call"),
                 None => dispatch::execute(&mut cx, args),
             }
-            job = cx.job;
-            if job.is_none() {
+            suspension = cx.suspension;
+            if suspension.is_none() {
                 break;
             }
         }

@@ -37,6 +37,12 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
+    /// Where they lie.
+    #[must_use]
+    pub fn spans(&self) -> &'a [Span] {
+        self.spans
+    }
+
     /// The arguments without the first `count`, as a request of its own.
     #[must_use]
     pub fn skip(&self, count: usize) -> Args<'a> {

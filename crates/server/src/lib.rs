@@ -24,6 +24,7 @@ mod session;
 mod setup;
 mod signals;
 pub mod supervisor;
+mod suspended;
 mod text;
 mod uring;
 mod waker;

@@ -1,7 +1,8 @@
 //! A batch of RESP requests, in passes of their own: parse, resolve and hash, execute in order. So
 //! the memory that a batch needs is asked for before its first request waits for any.
 
-use crate::session::{BATCH, Batch, Next, Surroundings, Unfinished};
+use crate::session::{BATCH, Batch, Next, Surroundings};
+use crate::suspended::{Midway, Suspended};
 use arrayvec::ArrayVec;
 use nagi_commands::table::Entry;
 use nagi_commands::{Client, Error, Server as _, admission, dispatch};
@@ -22,6 +23,7 @@ struct Place {
 #[derive(Clone, Copy)]
 struct Request<'a> {
     args: Args<'a>,
+    start: usize,
     end: usize,
     /// The row that it is for; none if it is for no command, or has the wrong number of words.
     entry: Option<&'static Entry>,
@@ -41,36 +43,35 @@ pub(crate) fn batch(
     let stranger = admission::must_log_in(client, around.shared.config());
     let (consumed, parsed) = parse(parser, input, stranger, around, &mut places);
     let around = &*around;
+    let _batch = around.shared.store.batch(around.counters);
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, around, client.database, &mut requests);
     let count = requests.len();
     requests.iter().filter_map(|request| request.ahead).for_each(Ahead::prefetch_entry);
     // By reference: the array is large, and mostly empty.
-    for &Request { args, end, entry, key, .. } in &requests {
-        let mut cx = around.context(client, out, key);
+    for &Request { args, start, end, entry, key, .. } in &requests {
+        let mut cx = around.context(client, out, args, key);
         match entry {
             Some(entry) => dispatch::run(entry, &mut cx, args),
             None => dispatch::execute(&mut cx, args),
         }
-        let job = cx.job;
+        let suspension = cx.suspension;
         if client.closing {
             return Batch { consumed: input.len(), requests: count, next: Next::Closing };
         }
-        if let Some(job) = job {
+        if let Some(suspension) = suspension {
             // What was parsed behind this request is parsed again when its turn comes.
             *parser = Parser::default();
-            return Batch {
-                consumed: end,
-                requests: count,
-                next: Next::Job(Unfinished::Resp(job)),
-            };
+            let next =
+                Next::Suspended(Suspended::Midway(Midway::new(suspension, args, end - start)));
+            return Batch { consumed: start, requests: count, next };
         }
     }
     let next = match parsed {
         Ok(next) => next,
         Err(ProtocolError(text)) => {
             let error = Error::new(format!("ERR Protocol error: {text}"));
-            dispatch::refuse(&mut around.context(client, out, None), &error);
+            dispatch::refuse(&mut around.context(client, out, Args::new(&[], &[]), None), &error);
             Next::Closing
         }
     };
@@ -132,6 +133,6 @@ fn resolve<'a>(
             Some(key) if places.len() > 1 => around.shared.store.prefetch(database, key),
             _ => None,
         };
-        requests.push(Request { args, end, entry, key, ahead });
+        requests.push(Request { args, start, end, entry, key, ahead });
     }
 }

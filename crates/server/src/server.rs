@@ -1,6 +1,6 @@
 //! Starting and stopping; what the workers share; what commands ask of the process.
 
-use crate::driver::Driver;
+use crate::driver::{Driver, Token};
 use crate::epoll::Epoll;
 use crate::io::Io;
 use crate::listener::{Endpoint, Listener};
@@ -59,6 +59,8 @@ pub(crate) enum Mail {
     Housekeeping,
     /// Database 0 is to be emptied.
     Flush,
+    /// What one of its sessions waits for has come.
+    Call(Token),
 }
 
 /// A worker's letter box.

@@ -2,14 +2,16 @@
 
 use crate::input::Input;
 use crate::server::Shared;
+use crate::suspended::{Suspended, When};
 use crate::{resp, text};
 use nagi_commands::{
-    Client, ClientInfo, Config, Context, Job, Server as _, Tally, admission, dispatch, memcached,
+    Client, ClientInfo, Config, Context, Server as _, Tally, admission, memcached,
 };
-use nagi_proto::{Output, Span};
-use nagi_store::{Counters, Key};
+use nagi_proto::{Args, Output, Span};
+use nagi_store::{Counters, Key, Wait};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 
 /// Most requests of a batch.
 pub(crate) const BATCH: usize = 32;
@@ -39,6 +41,7 @@ impl Surroundings<'_> {
         &'a self,
         client: &'a mut Client,
         out: &'a mut Output,
+        args: Args<'a>,
         prefetched: Option<Key<'a>>,
     ) -> Context<'a> {
         Context {
@@ -47,8 +50,9 @@ impl Surroundings<'_> {
             client,
             server: self.shared,
             tally: self.tally,
+            args,
             prefetched,
-            job: None,
+            suspension: None,
         }
     }
 
@@ -79,6 +83,10 @@ pub(crate) enum Standing {
     Bytes,
     /// For its next slice: it has work left and is to be fed again, with nothing if need be.
     Turn,
+    /// The same in the middle of a request, which others may be waiting for.
+    Midway,
+    /// For its waker to be called.
+    Called,
     /// For nothing: the connection is to be closed once the replies have been sent.
     Closing,
 }
@@ -98,18 +106,10 @@ pub(crate) enum Next {
     Batch,
     /// Nothing until more bytes arrive.
     Bytes,
-    /// The rest of the last request, before anything else.
-    Job(Unfinished),
+    /// The rest of the next request, before anything else.
+    Suspended(Suspended),
     /// The end.
     Closing,
-}
-
-/// The rest of a request.
-pub(crate) enum Unfinished {
-    /// One of Redis'.
-    Resp(Job),
-    /// One of memcached's.
-    Memcached(memcached::Job),
 }
 
 /// The protocol that a client speaks, with what is understood of a request that has not arrived
@@ -146,19 +146,25 @@ pub(crate) struct Session {
     dialect: Dialect,
     /// What has arrived and was not executed.
     input: Input,
-    /// What the last request has left to do.
-    job: Option<Unfinished>,
+    /// The request at the start of the input, if it has begun and is not over.
+    suspended: Option<Suspended>,
 }
 
 impl Session {
-    pub(crate) fn new(info: Arc<ClientInfo>, protocol: Protocol, config: &Config) -> Self {
+    pub(crate) fn new(
+        info: Arc<ClientInfo>,
+        protocol: Protocol,
+        config: &Config,
+        waker: Waker,
+    ) -> Self {
         let dialect = match protocol {
             Protocol::Resp => Dialect::Resp(nagi_proto::resp::Parser::default()),
             Protocol::Memcached => Dialect::Memcached(nagi_proto::memcached::Parser::default()),
         };
         let mut client = Client::new(info);
         client.restrictions = admission::restrictions(config);
-        Session { client, dialect, input: Input::default(), job: None }
+        client.waker = waker;
+        Session { client, dialect, input: Input::default(), suspended: None }
     }
 
     /// Whether the client has to give a password before anything else.
@@ -183,14 +189,12 @@ impl Session {
         out: &mut Output,
     ) -> Standing {
         self.client.info.active_at_ms.store(around.now_ms, Ordering::Relaxed);
-        if let Some(job) = self.job.take() {
-            self.resume(job, around, out);
-        }
+        let place = self.resume(around, out);
         let standing = if self.client.closing {
             Standing::Closing
-        } else if self.job.is_some() {
+        } else if let Some(suspended) = &self.suspended {
             self.input.push(received);
-            Standing::Turn
+            standing_of(suspended)
         } else if self.input.is_empty() {
             let (consumed, standing) = self.advance(received, around, out);
             self.input.push(received.get(consumed..).unwrap_or_default());
@@ -203,6 +207,7 @@ impl Session {
             self.input = input;
             standing
         };
+        drop(place);
         self.note_input(standing, around)
     }
 
@@ -233,9 +238,10 @@ impl Session {
             match batch.next {
                 Next::Bytes => return (at, Standing::Bytes),
                 Next::Closing => return (at, Standing::Closing),
-                Next::Job(job) => {
-                    self.job = Some(job);
-                    return (at, Standing::Turn);
+                Next::Suspended(suspended) => {
+                    let standing = standing_of(&suspended);
+                    self.suspended = Some(suspended);
+                    return (at, standing);
                 }
                 Next::Batch => {}
             }
@@ -246,20 +252,33 @@ impl Session {
         }
     }
 
-    /// Does a slice of a job.
-    fn resume(&mut self, job: Unfinished, around: &Surroundings<'_>, out: &mut Output) {
-        self.job = match job {
-            Unfinished::Resp(job) => {
-                let mut context = around.context(&mut self.client, out, None);
-                dispatch::resume(&mut context, job);
-                context.job.take().map(Unfinished::Resp)
-            }
-            Unfinished::Memcached(job) => {
+    /// Whether its request must come to its end even if the client has left.
+    pub(crate) fn is_committed(&self) -> bool {
+        self.suspended.as_ref().is_some_and(Suspended::is_committed)
+    }
+
+    /// Goes on with the request that is suspended, if one is, for a slice. Returns a place in a
+    /// queue that is to be kept until the request has been parsed again and run.
+    pub(crate) fn resume(&mut self, around: &Surroundings<'_>, out: &mut Output) -> Option<Wait> {
+        let midway = match self.suspended.take()? {
+            Suspended::Midway(midway) => midway,
+            Suspended::Unparsed(wait) => return Some(wait),
+            Suspended::Memcached(job) => {
+                let _batch = around.shared.store.batch(around.counters);
                 let mut context = around.memcached_context(&mut self.client, out, false, None);
                 context.start(job);
-                context.job.take().map(Unfinished::Memcached)
+                self.suspended = context.job.take().map(Suspended::Memcached);
+                return None;
             }
         };
+        let _batch = around.shared.store.batch(around.counters);
+        let len = midway.len();
+        let left = midway.go_on(self.input.as_mut_slice(), &mut self.client, around, out);
+        if left.is_none() {
+            self.input.consume(len);
+        }
+        self.suspended = left.map(Suspended::Midway);
+        None
     }
 
     /// Shows others how much is waiting, and refuses to let it grow without bound.
@@ -274,6 +293,14 @@ impl Session {
             }
         }
         standing
+    }
+}
+
+/// What a session waits for whose request is suspended.
+fn standing_of(suspended: &Suspended) -> Standing {
+    match suspended.when() {
+        When::Turn => Standing::Midway,
+        When::Called => Standing::Called,
     }
 }
 
@@ -295,7 +322,12 @@ mod tests {
         fn new(protocol: Protocol) -> Self {
             let shared = Shared::new(Options::default(), Vec::new()).unwrap();
             Talk {
-                session: Session::new(Arc::default(), protocol, shared.config()),
+                session: Session::new(
+                    Arc::default(),
+                    protocol,
+                    shared.config(),
+                    Waker::noop().clone(),
+                ),
                 shared,
                 spans: Vec::new(),
                 slices: 0,
@@ -317,7 +349,7 @@ mod tests {
                 };
                 let standing = self.session.feed(&mut received, &mut around, &mut out);
                 replies.extend(out.slices().flatten());
-                if standing != Standing::Turn {
+                if !matches!(standing, Standing::Turn | Standing::Midway) {
                     return (replies, standing);
                 }
                 self.slices += 1;

@@ -1,6 +1,7 @@
 //! A batch of requests in memcached's text protocol, in the passes of a RESP batch.
 
-use crate::session::{BATCH, Batch, Next, Surroundings, Unfinished};
+use crate::session::{BATCH, Batch, Next, Surroundings};
+use crate::suspended::Suspended;
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Error, Verb};
 use nagi_commands::{Client, Server as _, admission};
@@ -35,6 +36,7 @@ enum Found {
 /// A request on its way to its handler.
 #[derive(Clone, Copy)]
 struct Request<'a> {
+    start: usize,
     args: Args<'a>,
     end: usize,
     key: Option<Key<'a>>,
@@ -62,20 +64,24 @@ pub(crate) fn batch(
     let stranger = admission::must_log_in(client, around.shared.config());
     let (consumed, next) = parse(parser, input, stranger, around, &mut places);
     let around = &*around;
+    let _batch = around.shared.store.batch(around.counters);
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, around, &mut requests);
     let count = requests.len();
     requests.iter().filter_map(|request| request.ahead).for_each(Ahead::prefetch_entry);
     for request in &requests {
-        let job = run(request, client, around, out);
+        let unfinished = run(request, client, around, out);
         if client.closing {
             return Batch { consumed: input.len(), requests: count, next: Next::Closing };
         }
-        if let Some(job) = job {
+        if let Some(suspended) = unfinished {
             // What was parsed behind this request is parsed again when its turn comes.
             *parser = Parser::default();
-            let next = Next::Job(Unfinished::Memcached(job));
-            return Batch { consumed: request.end, requests: count, next };
+            let consumed = match suspended {
+                Suspended::Unparsed(_) => request.start,
+                _ => request.end,
+            };
+            return Batch { consumed, requests: count, next: Next::Suspended(suspended) };
         }
     }
     Batch { consumed, requests: count, next }
@@ -137,17 +143,17 @@ fn resolve<'a>(
             Some(key) if places.len() > 1 => around.shared.store.prefetch(0, key),
             _ => None,
         };
-        requests.push(Request { args, end, key, ahead, work });
+        requests.push(Request { start, args, end, key, ahead, work });
     }
 }
 
-/// The third pass, for one request. Returns what it leaves to do.
+/// The third pass, for one request. Returns what it leaves to do, which may be all of it.
 fn run(
     request: &Request<'_>,
     client: &mut Client,
     around: &Surroundings<'_>,
     out: &mut Output,
-) -> Option<memcached::Job> {
+) -> Option<Suspended> {
     let quiet = match request.work {
         Work::Run { quiet, .. } | Work::Refuse { quiet, .. } => quiet,
         Work::Reject { .. } => false,
@@ -155,7 +161,10 @@ fn run(
     let mut cx = around.memcached_context(client, out, quiet, request.key);
     let stranger = admission::must_log_in(cx.client, cx.server.config());
     match request.work {
-        Work::Run { verb, .. } => memcached::run(verb, &mut cx, request.args),
+        Work::Run { verb, .. } => match memcached::meets_claim(verb, &cx, request.args) {
+            None => memcached::run(verb, &mut cx, request.args),
+            wait => return wait.map(Suspended::Unparsed),
+        },
         Work::Refuse { error, .. } => memcached::refuse(&mut cx, error),
         Work::Reject { reply, close } => {
             // The parser leaves the line of a value that is too long, and nothing else.
@@ -168,5 +177,5 @@ fn run(
             cx.client.closing |= close;
         }
     }
-    cx.job
+    cx.job.map(Suspended::Memcached)
 }

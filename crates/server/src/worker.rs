@@ -11,6 +11,7 @@ use nagi_store::{Counters, Expirer, Scope};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// How long a stopping worker goes on with what clients have sent, and then waits for them to take
@@ -53,6 +54,8 @@ struct Sessions {
     turns: Vec<Token>,
     /// How many ticks there have been.
     ticks: u64,
+    /// Sessions whose clients have left in the middle of a request that must come to its end.
+    orphans: Vec<Session>,
     /// Whether connections are taken; not any more at the end.
     taking: bool,
     /// What a session replies, until it is handed to the driver.
@@ -80,6 +83,8 @@ enum Waits {
     Turn,
     /// For the client to take the replies that it has been given.
     Room,
+    /// For its waker to be called.
+    Call,
 }
 
 impl Sessions {
@@ -94,6 +99,7 @@ impl Sessions {
             seats: Vec::new(),
             turns: Vec::new(),
             ticks: 0,
+            orphans: Vec::new(),
             taking: true,
             output: Output::default(),
             spans: Vec::new(),
@@ -123,7 +129,8 @@ impl Sessions {
         timeout: Option<Duration>,
     ) -> std::io::Result<usize> {
         self.ticks += 1;
-        let timeout = if self.turns.is_empty() { timeout } else { Some(Duration::ZERO) };
+        let idle = self.turns.is_empty() && self.orphans.is_empty();
+        let timeout = if idle { timeout } else { Some(Duration::ZERO) };
         let mut turns = std::mem::take(&mut self.turns);
         let happened = driver.turn(timeout, self)? + turns.len();
         for token in turns.drain(..) {
@@ -133,6 +140,7 @@ impl Sessions {
         if self.turns.is_empty() {
             self.turns = turns;
         }
+        self.see_to_orphans();
         Ok(happened)
     }
 
@@ -155,6 +163,9 @@ impl Sessions {
             && driver.connections() > 0
             && self.tick(driver, Some(left)).is_ok()
         {}
+        while !self.orphans.is_empty() {
+            self.see_to_orphans();
+        }
     }
 
     /// Takes a connection that this worker has been assigned.
@@ -187,7 +198,9 @@ impl Sessions {
         };
         self.tally.connections.add(1);
         self.shared.registry.add(&info);
-        let session = Session::new(info, protocol, self.shared.config());
+        let caller = Caller { shared: Arc::clone(&self.shared), worker: self.worker, token };
+        let waker = Waker::from(Arc::new(caller));
+        let session = Session::new(info, protocol, self.shared.config(), waker);
         let seat =
             Seat { token, session, waits: Waits::Bytes, fed_at: 0, fed_bytes: 0, ended: false };
         let seat = Some(seat);
@@ -212,7 +225,27 @@ impl Sessions {
         {
             self.shared.registry.remove(seat.session.info().id);
             self.shared.registry.release(self.worker);
+            if seat.session.is_committed() {
+                self.orphans.push(seat.session);
+            }
         }
+    }
+
+    /// Goes on with requests whose clients have left, each for a slice.
+    fn see_to_orphans(&mut self) {
+        let mut orphans = std::mem::take(&mut self.orphans);
+        orphans.retain_mut(|session| {
+            let around = Surroundings {
+                shared: &self.shared,
+                counters: &self.counters,
+                tally: &self.tally,
+                now_ms: self.shared.store.now_ms(),
+                spans: &mut self.spans,
+            };
+            session.resume(&around, &mut Output::default());
+            session.is_committed()
+        });
+        self.orphans = orphans;
     }
 
     /// Has a session execute a slice of what it has been sent, and sends its replies.
@@ -249,6 +282,8 @@ impl Sessions {
         }
         let waits = match standing {
             Standing::Closing => None,
+            Standing::Midway => Some(Waits::Turn),
+            Standing::Called => Some(Waits::Call),
             _ if unsent > most => Some(Waits::Room),
             Standing::Turn => Some(Waits::Turn),
             Standing::Bytes if seat.ended => None,
@@ -264,6 +299,17 @@ impl Sessions {
         }
         if waits == Waits::Turn {
             self.turns.push(token);
+        }
+    }
+
+    /// Empties database 0, or leaves it for later if somebody is at work on it.
+    fn flush(&mut self) {
+        let store = &self.shared.store;
+        let _batch = store.batch(&self.counters);
+        if store.has_claims() {
+            self.shared.flush_at(store.now_ms() + 1);
+        } else {
+            store.flush(Scope::Database(0));
         }
     }
 
@@ -284,6 +330,19 @@ impl Sessions {
             self.leave(token);
             driver.close(token);
         }
+    }
+}
+
+/// Calls a session from whatever thread it is that has what the session waits for.
+struct Caller {
+    shared: Arc<Shared>,
+    worker: usize,
+    token: Token,
+}
+
+impl Wake for Caller {
+    fn wake(self: Arc<Self>) {
+        self.shared.post(self.worker, Mail::Call(self.token));
     }
 }
 
@@ -352,7 +411,12 @@ impl<D: Driver> Sink<D> for Sessions {
                     self.look_for_expired();
                     self.shared.store.rest();
                 }
-                Mail::Flush => self.shared.store.flush(Scope::Database(0)),
+                Mail::Flush => self.flush(),
+                Mail::Call(token) => {
+                    if self.seat_of(token).is_some_and(|seat| seat.waits == Waits::Call) {
+                        self.feed(driver, token, &mut []);
+                    }
+                }
             }
         }
     }

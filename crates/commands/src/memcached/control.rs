@@ -27,7 +27,7 @@ pub(super) static FLUSH_ALL: Verb = Verb {
     name: "flush_all",
     syntax: "[delay] [noreply]",
     words: 1,
-    keys: Keys::NONE,
+    keys: Keys::WHOLE,
     summary: "Empties the cache, which is database 0, now or later",
     run: flush_all,
 };

@@ -15,11 +15,11 @@ mod tests;
 use crate::admission::{self, Restrictions};
 use crate::arguments::is;
 use crate::context::Slice;
-use crate::{Client, Flow, Keys, Server, table};
+use crate::{Client, Flow, Keys, Server, dispatch, table};
 pub use meta::forget_refused;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
-use nagi_store::{Database, Key};
+use nagi_store::{Database, Key, Wait};
 pub use statistics::{Tally, Totals};
 use std::sync::atomic::Ordering;
 
@@ -199,6 +199,17 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
 fn unknown(name: &[u8]) -> Error {
     let from_a_browser = is(name, "POST") || is(name, "Host:");
     if from_a_browser { Error::FROM_A_BROWSER } else { Error::UNKNOWN }
+}
+
+/// Whether a verb must wait before it runs, since one of its keys is claimed; the client's waker
+/// is called when it is worth another try.
+#[inline]
+#[must_use]
+pub fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
+    if !cx.db.store().has_claims() {
+        return None;
+    }
+    dispatch::meets_claim(verb.keys, cx.db, cx.client, args)
 }
 
 /// Runs what [`resolve`] found and writes the reply.

@@ -139,7 +139,8 @@ impl Claim {
     }
 
     /// The claim, of which nothing stays behind.
-    fn hand_over(&mut self) -> Claim {
+    #[must_use]
+    pub fn hand_over(&mut self) -> Claim {
         let (taken, active) = (std::mem::take(&mut self.taken), self.active);
         self.active = false;
         Claim { claims: Arc::clone(&self.claims), owner: self.owner, taken, active }

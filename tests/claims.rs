@@ -1,0 +1,162 @@
+//! Requests with very many keys: seen by others at one moment, however many slices they take.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use harness::{Connection, Reply, Server, until};
+
+/// More than are ever latched together.
+const MANY: usize = 5000;
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("key:{index}")).collect()
+}
+
+/// `command` with every key, and `value` behind each if there is one.
+fn with_keys(command: &str, keys: &[String], value: Option<&str>) -> Vec<String> {
+    let mut words = vec![command.to_owned()];
+    for key in keys {
+        words.push(key.clone());
+        words.extend(value.map(str::to_owned));
+    }
+    words
+}
+
+/// The values of an MGET, each once.
+fn distinct(reply: &Reply) -> Vec<String> {
+    let mut values: Vec<String> = reply.list().iter().map(|value| format!("{value:?}")).collect();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+#[test]
+fn very_many_keys_are_served_like_few() {
+    let (server, redis) = (Server::nagi(), Server::redis());
+    let keys = names(MANY);
+    let twice: Vec<String> = keys.iter().chain(&keys).cloned().collect();
+    let some: Vec<String> = keys.iter().step_by(2).cloned().collect();
+    let requests = [
+        with_keys("MGET", &keys, None),
+        with_keys("MSETNX", &some, Some("first")),
+        with_keys("MSETNX", &keys, Some("second")),
+        with_keys("MGET", &twice, None),
+        with_keys("MSET", &twice, Some("third")),
+        with_keys("EXISTS", &twice, None),
+        with_keys("TOUCH", &keys, None),
+        with_keys("UNLINK", &some, None),
+        with_keys("MGET", &keys, None),
+        with_keys("DEL", &twice, None),
+        with_keys("MSET", &keys, Some("fourth"))[..2 * MANY].to_vec(),
+        vec!["DBSIZE".to_owned()],
+    ];
+    let (mut ours, mut theirs) = (server.connect_resp(), redis.connect_resp());
+    for request in requests {
+        assert_eq!(ours.run_words(&request), theirs.run_words(&request), "{}", request[0]);
+    }
+}
+
+#[test]
+fn others_see_all_of_it_or_nothing() {
+    let server = Server::nagi_with(&["--workers", "3"]);
+    let keys = names(MANY);
+    server.connect_resp().run_words(&with_keys("MSET", &keys, Some("start")));
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = ["left", "right"]
+            .map(|value| {
+                let (server, mut keys) = (&server, keys.clone());
+                scope.spawn(move || {
+                    let mut connection = server.connect_resp();
+                    for _ in 0..20 {
+                        // In opposite orders, and from places of their own.
+                        keys.reverse();
+                        keys.rotate_left(value.len() * 100);
+                        let reply = connection.run_words(&with_keys("MSET", &keys, Some(value)));
+                        assert_eq!(reply.text(), "OK");
+                    }
+                })
+            })
+            .into_iter()
+            .collect();
+        let readers: Vec<_> = [3, 100, MANY]
+            .map(|count| {
+                let (server, keys, done) = (&server, &keys, &done);
+                scope.spawn(move || {
+                    let mut connection = server.connect_resp();
+                    // Spread over all of them, so that some come in an early slice and some late.
+                    let spread: Vec<String> = keys.iter().step_by(MANY / count).cloned().collect();
+                    let request = with_keys("MGET", &spread, None);
+                    let mut rounds = 0;
+                    while !done.load(Ordering::Relaxed) || rounds < 20 {
+                        let seen = distinct(&connection.run_words(&request));
+                        assert_eq!(seen.len(), 1, "{count} keys at one moment: {seen:?}");
+                        rounds += 1;
+                    }
+                })
+            })
+            .into_iter()
+            .collect();
+        for writer in writers {
+            writer.join().expect("the writer ends well");
+        }
+        done.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().expect("the reader ends well"));
+    });
+}
+
+#[test]
+fn both_protocols_and_whole_databases_wait_their_turn() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let keys = names(MANY);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut connection = server.connect_resp();
+            for _ in 0..30 {
+                let reply = connection.run_words(&with_keys("MSET", &keys, Some("value")));
+                assert_eq!(reply.text(), "OK");
+            }
+        });
+        let counter = scope.spawn(|| {
+            let mut connection = server.connect_memcached();
+            for _ in 0..200 {
+                connection.check_raw("set key:77 0 0 1\r\n1\r\n", "STORED\r\n");
+            }
+        });
+        let flusher = scope.spawn(|| {
+            let mut connection = server.connect_resp();
+            for _ in 0..30 {
+                assert_eq!(connection.run("FLUSHALL").text(), "OK");
+                let size = connection.run("DBSIZE").integer();
+                assert!(size <= MANY as i64);
+            }
+        });
+        for thread in [writer, counter, flusher] {
+            thread.join().expect("ends well");
+        }
+    });
+    let mut connection = server.connect_resp();
+    connection.check("FLUSHALL", "+OK\r\n");
+    connection.check("DBSIZE", ":0\r\n");
+}
+
+#[test]
+fn what_has_begun_ends_even_if_its_client_leaves() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let keys = names(20 * MANY);
+    let mut witness = server.connect_resp();
+    for round in 0..5 {
+        let value = format!("round {round}");
+        let request = harness::encode_command(&with_keys("MSET", &keys, Some(&value)));
+        let mut leaver: Connection = server.connect_resp();
+        leaver.send(&request);
+        drop(leaver);
+        until("nobody but the witness is there", || {
+            (witness.run("CLIENT LIST").text().lines().count() == 1).then_some(())
+        })
+        .expect("the client is gone");
+        let seen = distinct(&witness.run_words(&with_keys("MGET", &keys, None)));
+        assert_eq!(seen.len(), 1, "all or nothing: {seen:?}");
+        witness.check("PING", "+PONG\r\n");
+    }
+}
