@@ -1,3 +1,5 @@
+//! What claimers and those who meet them are told, step by step.
+
 use super::*;
 use crate::key::Key;
 use crate::quiescence::Quiescence;
