@@ -6,6 +6,7 @@
 mod bitmap;
 mod claims;
 mod clients;
+mod configuration;
 mod connection;
 mod crowd;
 mod differential;

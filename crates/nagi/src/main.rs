@@ -1,6 +1,7 @@
 //! The nagi command: arguments, and nothing else.
 
 mod arguments;
+mod memcached;
 mod screen;
 mod serve;
 
@@ -21,7 +22,8 @@ static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 /// An in-memory cache server that speaks Redis' and memcached's protocols.
 ///
 /// Without a command it serves: `nagi`, `nagi redis.conf` and `nagi --port 7000` are short for
-/// `nagi serve ...`. Started under the name redis-server it takes that program's arguments.
+/// `nagi serve ...`. Started under the name redis-server or memcached it takes that program's
+/// arguments.
 #[derive(Debug, Parser)]
 #[command(name = "nagi", version, arg_required_else_help = true)]
 struct Arguments {
@@ -58,7 +60,10 @@ enum Page {
 /// Every command with its options.
 fn commands() -> clap::Command {
     let serve = serve::command();
-    let mut all = Arguments::command().subcommand(serve.display_order(0));
+    // Its flags are read elsewhere; here it is named for the help.
+    let memcached = clap::Command::new("memcached")
+        .about("Serves memcached's clients, with that server's flags: nagi memcached -h");
+    let mut all = Arguments::command().subcommand(serve.display_order(0)).subcommand(memcached);
     all.build();
     all
 }
@@ -82,9 +87,13 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         words.split_first().map_or(("nagi", &[][..]), |(name, rest)| (name, rest));
     let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     if program.ends_with("redis-server") || program.ends_with("valkey-server") {
-        return serve::run(rest, Role::StandIn);
+        return serve::run(rest, Role::RedisServer);
+    }
+    if program == "memcached" {
+        return serve::run_memcached(rest);
     }
     match rest.split_first() {
+        Some((first, flags)) if first == "memcached" => return serve::run_memcached(flags),
         None => return serve::run(&[], Role::Nagi),
         Some((first, options)) if first == "serve" => return serve::run(options, Role::Nagi),
         Some((first, _)) if starts_server(first) => return serve::run(rest, Role::Nagi),

@@ -1,7 +1,7 @@
 //! `nagi serve`: what it is started with, and its life from start to stop.
 
 use crate::arguments::{self, Arguments, Print};
-use crate::screen;
+use crate::{memcached, screen};
 use clap::{Arg, ArgAction, Command};
 use nagi_server::config::{Config, settings};
 use nagi_server::config::{Directive, Loaded, Origin, Setting, load, read_file, read_text};
@@ -17,8 +17,10 @@ use std::{fs, io};
 pub(crate) enum Role {
     /// Started by its own name: it greets, and logs to the standard error stream.
     Nagi,
-    /// Started by another server's name: it logs to the standard output stream, as that does.
-    StandIn,
+    /// Started by the name redis-server: it logs to the standard output stream, as that does.
+    RedisServer,
+    /// Started by the name memcached: it logs to the standard error stream.
+    Memcached,
 }
 
 /// The command with all its options, for its help, its manual page and shells.
@@ -56,21 +58,40 @@ pub(crate) fn command() -> Command {
         .arg(flag("ignore-unsupported", "Leaves out options that promise what is not there"))
 }
 
-/// Serves until a signal or SHUTDOWN.
+/// Serves as redis-server's words say, until a signal or SHUTDOWN.
 pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Error>> {
     let arguments = arguments::parse(words)?;
     match arguments.print {
-        Some(Print::Help) => {
-            command().bin_name("nagi serve").print_help()?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        Some(Print::Version) => {
-            println!("nagi {}", env!("CARGO_PKG_VERSION"));
-            return Ok(ExitCode::SUCCESS);
-        }
-        None => {}
+        Some(Print::Help) => command().bin_name("nagi serve").print_help()?,
+        Some(Print::Version) => println!("nagi {}", env!("CARGO_PKG_VERSION")),
+        None => return start_as(&arguments, role, &[]),
     }
-    let (config, loaded, input) = configure(&arguments, role)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves as memcached's flags say, until a signal or SHUTDOWN.
+pub(crate) fn run_memcached(words: &[String]) -> Result<ExitCode, Box<dyn Error>> {
+    let flags = memcached::parse(words)?;
+    match flags.arguments.print {
+        Some(Print::Help) => print!("{}", memcached::usage()),
+        Some(Print::Version) => println!("nagi {}", env!("CARGO_PKG_VERSION")),
+        None => {
+            if let Some(user) = &flags.user {
+                daemon::become_user(user)?;
+            }
+            return start_as(&flags.arguments, Role::Memcached, &flags.without_effect);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves until a signal or SHUTDOWN.
+fn start_as(
+    arguments: &Arguments,
+    role: Role,
+    without_effect: &[String],
+) -> Result<ExitCode, Box<dyn Error>> {
+    let (config, loaded, input) = configure(arguments, role)?;
     let supervisor = supervisor::find(config.supervised.get());
     let in_background = config.daemonize.is_on() && supervisor.is_none();
     if in_background && !daemon::is_background() {
@@ -81,13 +102,13 @@ pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Erro
         let _ = daemon::leave_terminal();
     }
     let target = match (&*config.logfile.get(), role) {
-        ("", Role::Nagi) => log::Target::Stderr,
-        ("", Role::StandIn) => log::Target::Stdout,
+        ("", Role::RedisServer) => log::Target::Stdout,
+        ("", _) => log::Target::Stderr,
         (path, _) => log::Target::File(path.into()),
     };
     log::begin(target, config.loglevel.get())
         .map_err(|error| format!("cannot write the log {}: {error}", config.logfile.get()))?;
-    tell(&loaded);
+    tell(&loaded, without_effect);
     nagi_server::raise_descriptor_limit();
     let pidfile = PathBuf::from(&*config.pidfile.get());
     let server = start(nagi_server::Options { config, ..nagi_server::Options::default() })?;
@@ -122,7 +143,7 @@ fn configure(
     role: Role,
 ) -> Result<(Config, Loaded, String), Box<dyn Error>> {
     let config = Config::default();
-    if role == Role::StandIn {
+    if role == Role::RedisServer {
         // Whoever starts a redis-server does not expect a second port.
         config.set("memcached-port", "0", Origin::Startup)?;
     }
@@ -150,13 +171,12 @@ fn configure(
 }
 
 /// Says once what was given and is not gone by.
-fn tell(loaded: &Loaded) {
+fn tell(loaded: &Loaded, flags: &[String]) {
     tracing::info!("nagi {} starts, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
-    if !loaded.without_effect.is_empty() {
-        tracing::info!(
-            "accepted without effect, see docs/configuration.md: {}",
-            loaded.without_effect.join(", ")
-        );
+    let settings = loaded.without_effect.iter().copied();
+    let all: Vec<&str> = settings.chain(flags.iter().map(String::as_str)).collect();
+    if !all.is_empty() {
+        tracing::info!("accepted without effect, see docs/configuration.md: {}", all.join(", "));
     }
     for option in &loaded.left_out {
         tracing::warn!("left out: {option}");

@@ -46,6 +46,34 @@ pub fn start_in_background(input: &str) -> io::Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
+/// Starts this program again as another user, in place of this process, if it runs as root and the
+/// user is another one.
+///
+/// # Errors
+/// There is no such user, or the kernel refuses.
+pub fn become_user(name: &str) -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let users = std::fs::read_to_string("/etc/passwd")?;
+    let numbers = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let is_it = fields.next() == Some(name);
+        let (user, group) = (fields.nth(1)?.parse::<u32>().ok()?, fields.next()?.parse().ok()?);
+        is_it.then_some((user, group))
+    });
+    let (user, group): (u32, u32) = numbers.ok_or_else(|| {
+        io::Error::new(io::ErrorKind::NotFound, format!("there is no user {name}"))
+    })?;
+    if user == 0 {
+        return Ok(());
+    }
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_else(|| OsString::from("nagi"));
+    let mut command = Command::new("/proc/self/exe");
+    Err(command.arg0(program).args(arguments).uid(user).gid(group).exec())
+}
+
 /// Leaves the terminal's session, so that its end does not end this process.
 ///
 /// # Errors

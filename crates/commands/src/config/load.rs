@@ -90,8 +90,7 @@ fn value(setting: &Setting, directive: &Directive) -> Result<String, Refusal> {
         }
         words if setting.kind.takes_words() && !words.is_empty() => Ok(words.join(" ")),
         words => {
-            let count = words.len();
-            let reason = format!("{} takes one value, not {count}", setting.name);
+            let reason = format!("wrong number of arguments: {} of 1", words.len());
             Err(Refusal::Malformed(reason))
         }
     }
@@ -134,9 +133,9 @@ mod tests {
         for (line, reason) in [
             ("prot 1", "there is no option prot; did you mean port?"),
             ("nothing-like-it 1", "there is no option nothing-like-it"),
-            ("port", "port takes one value, not 0"),
-            ("port 1 2", "port takes one value, not 2"),
-            ("bind", "bind takes one value, not 0"),
+            ("port", "wrong number of arguments: 0 of 1"),
+            ("port 1 2", "wrong number of arguments: 2 of 1"),
+            ("bind", "wrong number of arguments: 0 of 1"),
             ("port x", "argument couldn't be parsed into an integer"),
             ("maxmemory-policy x", "argument(s) must be one of the following: noeviction,"),
             ("appendonly yes", "There is no append-only file"),

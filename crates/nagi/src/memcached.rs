@@ -1,0 +1,411 @@
+//! memcached's command line: a literal row for each of its flags, which become settings.
+
+use crate::arguments::{Arguments, Print};
+use nagi_server::config::{Directive, Source, nearest};
+
+/// A flag's row.
+struct Flag {
+    letter: char,
+    name: &'static str,
+    /// How its value is called, if it takes one.
+    value: Option<&'static str>,
+    means: Means,
+    summary: &'static str,
+}
+
+/// What a flag does.
+enum Means {
+    /// Its value goes to a setting, perhaps written otherwise.
+    Setting(&'static str, fn(&str) -> String),
+    /// It gives settings values of their own.
+    Settings(&'static [(&'static str, &'static str)]),
+    /// What it takes care of.
+    Special(fn(&mut Flags, &str) -> Result<(), String>),
+    /// It has no effect, for the reason in its summary.
+    Nothing,
+    /// It would promise what is not there: the reason.
+    Refused(&'static str),
+}
+
+use Means::{Nothing, Refused, Setting, Settings, Special};
+
+/// What memcached does without a flag, where nagi does otherwise.
+const DEFAULTS: [(&str, &str); 8] = [
+    ("port", "0"),
+    ("memcached-port", "11211"),
+    ("bind", "* -::*"),
+    ("maxmemory", "64mb"),
+    ("maxmemory-policy", "allkeys-lru"),
+    ("maxclients", "1024"),
+    ("tcp-backlog", "1024"),
+    ("loglevel", "warning"),
+];
+
+const fn flag(
+    letter: char,
+    name: &'static str,
+    value: Option<&'static str>,
+    means: Means,
+    summary: &'static str,
+) -> Flag {
+    Flag { letter, name, value, means, summary }
+}
+
+/// In the order in which memcached 1.6.45 lists them.
+#[rustfmt::skip]
+static FLAGS: &[Flag] = &[
+    flag('p', "port", Some("num"), Setting("memcached-port", same), "TCP port to listen on"),
+    flag('U', "udp-port", Some("num"), Special(udp), "UDP port: only 0, off, is there"),
+    flag('s', "unix-socket", Some("file"), Special(unix_socket),
+        "path of a socket to listen on instead of ports"),
+    flag('a', "unix-mask", Some("mask"), Setting("unixsocketperm", same),
+        "permissions of that socket, in octal"),
+    flag('A', "enable-shutdown", None, Nothing, "no effect: there is no shutdown command"),
+    flag('l', "listen", Some("addr"), Special(listen),
+        "addresses to listen on, for clients of any machine; without it, all of them, for \
+         clients of this machine"),
+    flag('d', "daemon", None, Settings(&[("daemonize", "yes")]), "serve in the background"),
+    flag('r', "enable-coredumps", None, Nothing, "no effect: see ulimit -c"),
+    flag('u', "user", Some("user"), Special(user), "whom to serve as, if it is started by root"),
+    flag('m', "memory-limit", Some("num"), Setting("maxmemory", megabytes), "memory in megabytes"),
+    flag('M', "disable-evictions", None, Settings(&[("maxmemory-policy", "noeviction")]),
+        "an error when memory is full, instead of eviction"),
+    flag('c', "conn-limit", Some("num"), Setting("maxclients", same), "most connections"),
+    flag('k', "lock-memory", None, Refused("memory is not locked"), "not there"),
+    flag('v', "verbose", None, Special(verbose), "log more; up to three of them"),
+    flag('h', "help", None, Special(help), "this text"),
+    flag('i', "license", None, Special(help), "this text"),
+    flag('V', "version", None, Special(version), "the version"),
+    flag('P', "pidfile", Some("file"), Setting("pidfile", same), "file for the process number"),
+    flag('f', "slab-growth-factor", Some("num"), Nothing, "no effect: sizes are as they are"),
+    flag('n', "slab-min-size", Some("bytes"), Nothing, "no effect: sizes are as they are"),
+    flag('L', "enable-largepages", None, Nothing, "no effect"),
+    flag('D', "prefix-delimiter", Some("char"), Nothing, "no effect: nothing is counted by prefix"),
+    flag('t', "threads", Some("num"), Setting("workers", same), "threads (default: one per core)"),
+    flag('R', "max-reqs-per-event", Some("num"), Nothing, "no effect: turns have bounds of their own"),
+    flag('C', "disable-cas", None, Nothing, "no effect: CAS costs nothing until it is asked for"),
+    flag('b', "listen-backlog", Some("num"), Setting("tcp-backlog", same),
+        "connections that may wait to be accepted"),
+    flag('B', "protocol", Some("name"), Special(protocol), "only auto is there"),
+    flag('I', "max-item-size", Some("num"), Setting("memcached-item-limit", kilobytes),
+        "longest value, such as 512k or 2m"),
+    flag('S', "enable-sasl", None, Refused("it would let everybody in: there is no SASL"),
+        "not there"),
+    flag('F', "disable-flush-all", None, Refused("flush_all is there for everybody"), "not there"),
+    flag('X', "disable-dumping", None, Refused("dumping is there for everybody"), "not there"),
+    flag('W', "disable-watch", None, Refused("watch cannot be disabled"), "not there"),
+    flag('Y', "auth-file", Some("file"), Refused("it would let everybody in: there are no users"),
+        "not there"),
+    flag('e', "memory-file", Some("file"), Refused("memory is kept in no file"), "not there"),
+    flag('Z', "enable-ssl", None, Refused("there is no TLS: connections are not encrypted"),
+        "not there"),
+    flag('o', "extended", Some("list"), Special(extended),
+        "options between commas: idle_timeout=SECONDS; those that tune have no effect"),
+    flag('N', "napi-ids", Some("num"), Nothing, "no effect"),
+];
+
+/// Extended options that tune what works otherwise here.
+const TUNING: [&str; 24] = [
+    "hash_algorithm",
+    "hashpower",
+    "hot_lru_pct",
+    "hot_max_factor",
+    "lru_crawler",
+    "lru_crawler_sleep",
+    "lru_crawler_tocrawl",
+    "lru_maintainer",
+    "maxconns_fast",
+    "modern",
+    "no_hashexpand",
+    "no_lru_crawler",
+    "no_lru_maintainer",
+    "no_modern",
+    "read_buf_mem_limit",
+    "slab_automove",
+    "slab_automove_freeratio",
+    "slab_chunk_max",
+    "slab_reassign",
+    "tail_repair_time",
+    "temporary_ttl",
+    "track_sizes",
+    "warm_lru_pct",
+    "warm_max_factor",
+];
+
+/// What a command line of memcached comes to.
+#[derive(Debug, Default)]
+pub(crate) struct Flags {
+    /// As `nagi serve` would have it.
+    pub(crate) arguments: Arguments,
+    /// Whom to serve as, if it is started by root.
+    pub(crate) user: Option<String>,
+    /// Flags that have no effect.
+    pub(crate) without_effect: Vec<String>,
+    addresses: Vec<String>,
+    verbosity: usize,
+}
+
+/// Reads the words behind the program's name.
+pub(crate) fn parse(words: &[String]) -> Result<Flags, String> {
+    let mut flags = Flags::default();
+    for (name, value) in DEFAULTS {
+        flags.set("memcached's default", name, value);
+    }
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if let Some(long) = word.strip_prefix("--") {
+            let (name, value) = match long.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (long, None),
+            };
+            let row = FLAGS.iter().find(|row| row.name == name).ok_or_else(|| unknown(name))?;
+            let value = value.or_else(|| row.value.and_then(|_| words.next().cloned()));
+            flags.take(row, value)?;
+        } else if let Some(letters) = word.strip_prefix('-').filter(|it| !it.is_empty()) {
+            let mut rest = letters.chars();
+            while let Some(letter) = rest.next() {
+                let row = FLAGS.iter().find(|row| row.letter == letter);
+                let row = row.ok_or_else(|| format!("memcached has no flag -{letter}"))?;
+                let mut value = None;
+                if row.value.is_some() {
+                    let attached: String = rest.by_ref().collect();
+                    value = Some(attached).filter(|it| !it.is_empty());
+                    value = value.or_else(|| words.next().cloned());
+                }
+                flags.take(row, value)?;
+            }
+        } else {
+            return Err(format!("{word} is no flag of memcached"));
+        }
+    }
+    Ok(flags)
+}
+
+fn unknown(name: &str) -> String {
+    match nearest(name, FLAGS.iter().map(|row| row.name)) {
+        Some(meant) => format!("memcached has no flag --{name}; did you mean --{meant}?"),
+        None => format!("memcached has no flag --{name}"),
+    }
+}
+
+impl Flags {
+    fn take(&mut self, row: &Flag, value: Option<String>) -> Result<(), String> {
+        let spelled = format!("-{}", row.letter);
+        if row.value.is_some() != value.is_some() {
+            let needs = if row.value.is_some() { "needs a value" } else { "takes no value" };
+            return Err(format!("{spelled} (--{}) {needs}", row.name));
+        }
+        let value = value.unwrap_or_default();
+        match &row.means {
+            Setting(name, write) => self.set(&format!("{spelled} {value}"), name, &write(&value)),
+            Settings(settings) => {
+                for (name, value) in *settings {
+                    self.set(&spelled, name, value);
+                }
+            }
+            Special(take) => {
+                take(self, &value).map_err(|why| format!("{spelled} {value}: {why}"))?
+            }
+            Nothing => self.without_effect.push(spelled),
+            Refused(why) => return Err(format!("{spelled} (--{}): {why}", row.name)),
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, spelled: &str, name: &str, value: &str) {
+        let source = Source::CommandLine(spelled.to_owned());
+        let words = vec![value.to_owned()];
+        self.arguments.options.push(Directive { name: name.to_owned(), words, source });
+    }
+}
+
+fn same(value: &str) -> String {
+    value.to_owned()
+}
+
+fn megabytes(value: &str) -> String {
+    format!("{value}mb")
+}
+
+/// Units are powers of 2 in memcached, without a `b`.
+fn kilobytes(value: &str) -> String {
+    let unit = value.chars().last().filter(char::is_ascii_alphabetic);
+    unit.map_or_else(|| value.to_owned(), |_| format!("{value}b"))
+}
+
+fn udp(_: &mut Flags, port: &str) -> Result<(), String> {
+    if port == "0" { Ok(()) } else { Err("there is no UDP".to_owned()) }
+}
+
+fn unix_socket(flags: &mut Flags, path: &str) -> Result<(), String> {
+    flags.set("-s", "memcached-port", "0");
+    flags.set(&format!("-s {path}"), "memcached-unixsocket", path);
+    let has_mask = flags.arguments.options.iter().any(|it| it.name == "unixsocketperm");
+    if !has_mask {
+        flags.set("-s", "unixsocketperm", "700");
+    }
+    Ok(())
+}
+
+fn listen(flags: &mut Flags, addresses: &str) -> Result<(), String> {
+    for address in addresses.split(',') {
+        if address.contains('[') && !address.starts_with('[') {
+            return Err("listeners are not told apart by protocol or tag".to_owned());
+        }
+        let bare = address.trim_start_matches('[');
+        let (host, port) = match bare.split_once(']') {
+            Some((host, port)) => (host, port.strip_prefix(':')),
+            None if bare.matches(':').count() == 1 => {
+                bare.split_once(':').map_or((bare, None), |(host, port)| (host, Some(port)))
+            }
+            None => (bare, None),
+        };
+        if let Some(port) = port {
+            flags.set(&format!("-l {address}"), "memcached-port", port);
+        }
+        flags.addresses.push(host.to_owned());
+    }
+    let all = flags.addresses.join(" ");
+    flags.set(&format!("-l {addresses}"), "bind", &all);
+    flags.set(&format!("-l {addresses}"), "protected-mode", "no");
+    Ok(())
+}
+
+fn user(flags: &mut Flags, name: &str) -> Result<(), String> {
+    flags.user = Some(name.to_owned());
+    Ok(())
+}
+
+fn verbose(flags: &mut Flags, _: &str) -> Result<(), String> {
+    flags.verbosity += 1;
+    let level = match flags.verbosity {
+        1 => "notice",
+        2 => "verbose",
+        _ => "debug",
+    };
+    flags.set("-v", "loglevel", level);
+    Ok(())
+}
+
+fn help(flags: &mut Flags, _: &str) -> Result<(), String> {
+    flags.arguments.print = Some(Print::Help);
+    Ok(())
+}
+
+fn version(flags: &mut Flags, _: &str) -> Result<(), String> {
+    flags.arguments.print = Some(Print::Version);
+    Ok(())
+}
+
+fn protocol(_: &mut Flags, name: &str) -> Result<(), String> {
+    match name {
+        "auto" | "auto-negotiate" => Ok(()),
+        _ => Err("a client chooses its protocol".to_owned()),
+    }
+}
+
+fn extended(flags: &mut Flags, list: &str) -> Result<(), String> {
+    for option in list.split(',').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        if name == "idle_timeout" {
+            flags.set(&format!("-o {option}"), "timeout", value);
+        } else if TUNING.contains(&name) {
+            flags.without_effect.push(format!("-o {name}"));
+        } else if ["ext_", "ssl_", "proxy_"].iter().any(|prefix| name.starts_with(prefix)) {
+            return Err(format!("{name}: there is no external storage, no TLS and no proxy"));
+        } else {
+            let meant = nearest(name, TUNING.into_iter().chain(["idle_timeout"]));
+            let hint = meant.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
+            return Err(format!("there is no option {name}{hint}"));
+        }
+    }
+    Ok(())
+}
+
+/// What `-h` prints.
+pub(crate) fn usage() -> String {
+    let mut text = format!("nagi {}, started as memcached\n\n", env!("CARGO_PKG_VERSION"));
+    for row in FLAGS {
+        let value = row.value.map(|value| format!("=<{value}>")).unwrap_or_default();
+        let flag = format!("-{}, --{}{value}", row.letter, row.name);
+        text.push_str(&format!("{flag:<29} {}\n", row.summary));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The settings that a command line changes, the last value of each.
+    fn settings(line: &str) -> Result<Vec<String>, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let flags = parse(&words)?;
+        let own = flags.arguments.options.iter().skip(DEFAULTS.len());
+        Ok(own.map(|it| format!("{} {}", it.name, it.words.join(" "))).collect())
+    }
+
+    #[test]
+    fn flags_become_settings() {
+        for (line, expected) in [
+            ("-p 11311 -U 0 -m 128", vec!["memcached-port 11311", "maxmemory 128mb"]),
+            ("-p11311 -vv", vec!["memcached-port 11311", "loglevel notice", "loglevel verbose"]),
+            ("--port=1 --conn-limit 5", vec!["memcached-port 1", "maxclients 5"]),
+            ("-dM", vec!["daemonize yes", "maxmemory-policy noeviction"]),
+            (
+                "-I 2m -I 512k -I 4096",
+                vec![
+                    "memcached-item-limit 2mb",
+                    "memcached-item-limit 512kb",
+                    "memcached-item-limit 4096",
+                ],
+            ),
+            (
+                "-s /tmp/x -a 770",
+                vec![
+                    "memcached-port 0",
+                    "memcached-unixsocket /tmp/x",
+                    "unixsocketperm 700",
+                    "unixsocketperm 770",
+                ],
+            ),
+            ("-l 127.0.0.1,::1", vec!["bind 127.0.0.1 ::1", "protected-mode no"]),
+            ("-l 127.0.0.1:99", vec!["memcached-port 99", "bind 127.0.0.1", "protected-mode no"]),
+            ("-o modern,idle_timeout=7 -f 1.2", vec!["timeout 7"]),
+            ("-t 3 -b 9 -P /tmp/pid", vec!["workers 3", "tcp-backlog 9", "pidfile /tmp/pid"]),
+        ] {
+            assert_eq!(
+                settings(line),
+                Ok(expected.into_iter().map(str::to_owned).collect()),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_with_a_reason() {
+        for (line, reason) in [
+            ("-U 11211", "-U 11211: there is no UDP"),
+            ("-S", "-S (--enable-sasl): it would let everybody in: there is no SASL"),
+            ("-Z", "-Z (--enable-ssl): there is no TLS: connections are not encrypted"),
+            ("-B binary", "-B binary: a client chooses its protocol"),
+            ("-o ext_path=/x", "-o ext_path=/x: ext_path: there is no external storage"),
+            ("-o idle_timeut=1", "-o idle_timeut=1: there is no option idle_timeut; did you mean"),
+            ("-p", "-p (--port) needs a value"),
+            ("-q", "memcached has no flag -q"),
+            ("--prot 1", "memcached has no flag --prot; did you mean --port?"),
+            ("x", "x is no flag of memcached"),
+        ] {
+            let error = settings(line).unwrap_err();
+            assert!(error.starts_with(reason), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_flag_of_memcached_has_a_row() {
+        for letter in "pUsaAldrumMckvhiVPfnLDtRCbBISFXWYeZoN".chars() {
+            assert_eq!(FLAGS.iter().filter(|row| row.letter == letter).count(), 1, "{letter}");
+        }
+        assert_eq!(usage().lines().count(), FLAGS.len() + 2);
+    }
+}

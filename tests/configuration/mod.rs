@@ -1,0 +1,303 @@
+//! Configuration files and command lines, of nagi's own and of the servers it stands in for.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use harness::{Connection, Server, nagi_binary, root};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A folder of this test's own, which goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nagi-conf-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        fs::write(self.0.join(name), text).expect("a file");
+        self.path(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn nagi(arguments: &[&str]) -> Command {
+    let mut command = Command::new(nagi_binary());
+    command.args(arguments);
+    command
+}
+
+/// Runs nagi where it is expected to end by itself.
+fn output(arguments: &[&str]) -> Output {
+    nagi(arguments).stdin(Stdio::null()).output().expect("starts")
+}
+
+fn start(arguments: &[&str]) -> Server {
+    Server::start_nagi(nagi(arguments)).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+fn setting(client: &mut Connection, name: &str) -> String {
+    client.run(&format!("CONFIG GET {name}")).list()[1].text().to_owned()
+}
+
+#[test]
+fn a_small_file_is_gone_by() {
+    let server = start(&[&root().join("tests/configuration/small.conf").display().to_string()]);
+    let mut client = server.connect_resp();
+    for (name, value) in [
+        ("databases", "4"),
+        ("maxmemory", "33554432"),
+        ("maxmemory-policy", "allkeys-lru"),
+        ("save", "900 1 300 10"),
+        ("proc-title-template", "{title} {listen-addr}"),
+    ] {
+        assert_eq!(setting(&mut client, name), value, "{name}");
+    }
+    client.check("SELECT 4", "-ERR DB index is out of range\r\n");
+    let log = server.log();
+    let told = log.lines().find(|line| line.contains("accepted without effect")).expect("a line");
+    for name in ["save", "notify-keyspace-events", "client-output-buffer-limit"] {
+        assert!(told.matches(name).count() == 1, "{name}: {told}");
+    }
+    assert!(!told.contains("databases"), "{told}");
+}
+
+/// The files that come with other servers, as far as this machine has them.
+fn shipped() -> Vec<PathBuf> {
+    let files = [
+        ".setup/debian/etc/redis/redis.conf",
+        ".peers/sid/etc/redis/redis.conf",
+        ".peers/sid/etc/valkey/valkey.conf",
+    ];
+    files.iter().map(|file| root().join(file)).filter(|file| file.is_file()).collect()
+}
+
+#[test]
+fn shipped_files_start_nagi_unedited() {
+    for file in shipped() {
+        // The places that the package makes are the machine's; a test has its own.
+        let folder = Folder::new("shipped");
+        let (log, pidfile) = (folder.path("log"), folder.path("pid"));
+        let own = ["--dir", &folder.path(""), "--logfile", &log, "--pidfile", &pidfile];
+        let mut arguments = vec!["serve", file.to_str().expect("text"), "--daemonize", "no"];
+        arguments.extend(own);
+        let server = start(&arguments);
+        let mut client = server.connect_resp();
+        client.check("SET key value", "+OK\r\n");
+        assert_eq!(setting(&mut client, "acllog-max-len"), "128", "{}", file.display());
+        let written = fs::read_to_string(&pidfile).expect("a pidfile");
+        assert_eq!(written.trim(), server.process_id().to_string());
+        let log = fs::read_to_string(&log).expect("a log");
+        assert!(log.contains("Ready to accept connections"), "{log}");
+        assert_eq!(log.matches("accepted without effect").count(), 1, "{log}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_told_with_file_line_and_reason() {
+    let folder = Folder::new("wrong");
+    for (line, reason) in [
+        ("maxmemry 5mb", "there is no option maxmemry; did you mean maxmemory?"),
+        ("maxmemory lots", "argument must be a memory value"),
+        ("databases 1 2", "wrong number of arguments"),
+        ("bind \"127.0.0.1", "unbalanced quotes"),
+        ("appendonly yes", "There is no append-only file"),
+        ("replicaof 10.0.0.1 6379", "There is no replication"),
+        ("cluster-enabled yes", "There is no cluster mode"),
+        ("tls-port 6380", "There is no TLS"),
+        ("rename-command FLUSHALL \"\"", "Commands keep their names"),
+        ("user alice on", "There are no users but the default one"),
+        ("aclfile /etc/users.acl", "There are no users but the default one"),
+        ("loadmodule /usr/lib/x.so", "There are no modules"),
+    ] {
+        let file = folder.write("some.conf", &format!("# one\nport 0\n{line}\n"));
+        let output = output(&[&file]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{line}");
+        let place = format!("nagi: {file}, line 3: {line}: ");
+        assert!(error.starts_with(&place) && error.contains(reason), "{line}: {error}");
+    }
+    let file = folder.write("some.conf", "appendonly yes\nuser alice on\n");
+    let server = start(&["serve", &file, "--ignore-unsupported"]);
+    assert_eq!(setting(&mut server.connect_resp(), "appendonly"), "no");
+    assert_eq!(server.log().matches("left out").count(), 2);
+}
+
+#[test]
+fn a_server_of_nothing_does_not_start() {
+    for (arguments, reason) in [
+        (["--port", "0", "--memcached-port", "0"], "nothing to listen on"),
+        (["--port", "1234", "--memcached-port", "1234"], "both 1234"),
+    ] {
+        let output = output(&arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && error.contains(reason), "{error}");
+    }
+    let folder = Folder::new("socket-only");
+    let path = folder.path("socket");
+    let mut server = nagi(&["--port", "0", "--memcached-port", "0", "--unixsocket", &path])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    harness::until("the socket", || UnixStream::connect(&path).ok()).expect("it serves");
+    server.kill().expect("ends");
+    server.wait().expect("ends");
+}
+
+#[test]
+fn options_without_a_purpose_yet_are_accepted() {
+    let server = start(&["--dir", "/tmp", "--save", "", "--http-port", "0"]);
+    assert_eq!(setting(&mut server.connect_resp(), "dir"), "/tmp");
+}
+
+#[test]
+fn several_sockets_have_the_permissions_that_were_asked_for() {
+    let folder = Folder::new("sockets");
+    let paths = [folder.path("a"), folder.path("b"), folder.path("c")];
+    let [a, b, c] = &paths;
+    let _server =
+        start(&["--unixsocket", a, b, "--unixsocketperm", "770", "--memcached-unixsocket", c]);
+    for path in &paths {
+        UnixStream::connect(path).expect("it listens");
+        let mode = fs::metadata(path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o770, "{path}");
+    }
+}
+
+#[test]
+fn files_are_rewritten_as_by_redis() {
+    let folder = Folder::new("rewrite");
+    let text = "# about time\ntimeout 5\n\n# the end\n";
+    let expected = "# about time\ntimeout 77\n\n# the end\n";
+    let of_nagi = folder.write("nagi.conf", text);
+    let mut server = Command::new(nagi_binary());
+    server.args(["serve", &of_nagi]);
+    let nagi = Server::start_nagi(server).expect("starts");
+    let of_redis = folder.write("redis.conf", text);
+    let mut server = harness::tool("redis-server");
+    server.arg(&of_redis);
+    let redis = Server::start_redis(server).expect("starts");
+    for (server, file) in [(nagi, of_nagi), (redis, of_redis)] {
+        let mut client = server.connect_resp();
+        client.check("CONFIG SET timeout 77 maxmemory-samples 7", "+OK\r\n");
+        client.check("CONFIG REWRITE", "+OK\r\n");
+        let written = fs::read_to_string(&file).expect("the file");
+        assert!(written.starts_with(expected), "{file}: {written}");
+        let (_, added) = written.split_once("# Generated by CONFIG REWRITE\n").expect("a comment");
+        assert!(added.contains("maxmemory-samples 7"), "{written}");
+    }
+}
+
+#[test]
+fn the_background_is_entered_once_it_listens() {
+    let folder = Folder::new("background");
+    let (pidfile, ports) = (folder.path("pid"), folder.path("ports"));
+    let own = ["--daemonize", "yes", "--pidfile", &pidfile, "--ports-file", &ports];
+    let started = output(&[&["--port", "any", "--memcached-port", "any"][..], &own].concat());
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    // Both files are there as soon as the command has ended.
+    let process: i32 = fs::read_to_string(&pidfile).expect("a pidfile").trim().parse().unwrap();
+    let ports = fs::read_to_string(ports).expect("a ports file");
+    let port = ports.lines().next().and_then(|line| line.strip_prefix("resp ")).expect("a port");
+    let failed = output(&[
+        "--port",
+        port.rsplit(':').next().expect("a port"),
+        "--memcached-port",
+        "0",
+        "--daemonize",
+        "yes",
+    ]);
+    kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("it runs");
+    harness::until("its end", || (!Path::new(&pidfile).exists()).then_some(())).expect("it ends");
+    assert!(!failed.status.success());
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("in use"));
+}
+
+#[test]
+fn the_supervisor_is_told() {
+    let folder = Folder::new("supervisor");
+    let path = folder.path("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    let mut command = nagi(&["serve", "--supervised", "systemd", "--daemonize", "yes"]);
+    command.env("NOTIFY_SOCKET", &path);
+    let _server = Server::start_nagi(command).expect("starts");
+    let mut message = [0; 100];
+    let length = socket.recv(&mut message).expect("a message");
+    assert!(message[..length].starts_with(b"READY=1\n"));
+}
+
+#[test]
+fn settings_are_read_from_the_standard_input() {
+    let mut command = Command::new("sh");
+    // The harness gives no input of its own.
+    let script = format!("echo 'databases 7' | exec '{}' serve - \"$@\"", nagi_binary().display());
+    command.args(["-c", &script, "sh"]);
+    let server = Server::start_nagi(command).expect("starts");
+    assert_eq!(setting(&mut server.connect_resp(), "databases"), "7");
+    // The harness would end the shell, which has started nagi.
+    let mut client = server.connect_resp();
+    client.send("SHUTDOWN\r\n");
+    assert_eq!(client.rest(), b"");
+}
+
+#[test]
+fn names_of_other_servers_bring_their_arguments() {
+    let folder = Folder::new("names");
+    let name = |name: &str| {
+        let path = folder.path(name);
+        symlink(nagi_binary(), &path).expect("a link");
+        Command::new(path)
+    };
+    let server = Server::start_redis(name("redis-server")).expect("starts");
+    server.connect_resp().check("PING", "+PONG\r\n");
+    assert_eq!(setting(&mut server.connect_resp(), "memcached-port"), "0");
+    let log = server.log();
+    assert!(log.contains(&format!(" PID: {}", server.process_id())), "{log}");
+    assert!(log.contains("Ready to accept connections"), "{log}");
+
+    let mut command = name("memcached");
+    command.args(["-m", "10", "-c", "20", "-t", "1", "-I", "2m", "-vv", "-f", "1.1"]);
+    let server = Server::start_memcached(command).expect("starts");
+    let mut client = server.connect_memcached();
+    client.check_raw("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.send("stats settings\r\n");
+    client.expect("STAT maxbytes 10485760\r\nSTAT maxconns 20\r\n");
+
+    let refused = nagi(&["memcached", "-S"]).output().expect("starts");
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && error.contains("no SASL"), "{error}");
+    for (program, argument, expected) in [
+        ("redis-server", "--version", "nagi 0"),
+        ("redis-server", "--help", "--maxmemory"),
+        ("memcached", "-h", "--memory-limit"),
+        ("memcached", "-V", "nagi 0"),
+    ] {
+        let output = Command::new(folder.path(program)).arg(argument).output().expect("starts");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains(expected), "{program}: {text}");
+    }
+}
+
+#[test]
+fn the_manual_and_completions_know_the_options() {
+    for arguments in [&["man", "serve"][..], &["completions", "bash"], &["completions", "zsh"]] {
+        let output = output(arguments);
+        let text = String::from_utf8_lossy(&output.stdout).replace('\\', "");
+        assert!(output.status.success() && text.contains("maxmemory-policy"), "{arguments:?}");
+    }
+}
