@@ -1,10 +1,10 @@
 //! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
 
+use crate::access::AccessClock;
 use crate::claims::{Claiming, Step};
 use crate::counters::Counters;
 use crate::door::Door;
 use crate::entry::EntryView;
-use crate::evict::AccessClock;
 use crate::key::Key;
 use crate::latch::Held;
 use crate::reclaim::Garbage;

@@ -1,13 +1,8 @@
 //! Eviction: which entries go when memory has run out.
 //!
-//! Victims are sampled, as in Redis: the worst of a few entries spread over a segment. An entry
-//! keeps 24 bits about its use, which the policy decides how to read. Any worker takes victims of
-//! any shard.
-//!
-//! ```text
-//!  LRU  | used again:1 |  last used, in ticks of 128 ms:23     |
-//!  LFU  |  last used, in minutes:16  |  logarithmic counter:8  |
-//! ```
+//! Victims are sampled, as in Redis: the worst of a few entries spread over a segment. Any worker
+//! takes victims of any shard; of small shards the fullest of a few gives, or some would by chance
+//! give up all they have while others grow.
 //!
 //! Most keys of a cache are asked for once and never again. So both kinds let what was never used
 //! since it was stored go first. With samples as large as ours such entries come to a tenth of the
@@ -17,12 +12,13 @@
 //! follow the uses at whatever rate those come, and a minute without use lowers them as in Redis.
 //! `cargo xtask bench --eviction` compares.
 
+use crate::access::{AccessClock, START, Tuning};
 use crate::database::Database;
 use crate::entry::Entry;
 use crate::memory;
 use crate::reclaim::Garbage;
 use crate::store::Store;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Entries among which the worst is chosen.
@@ -34,6 +30,11 @@ const UNUSED_SAMPLES: usize = 8;
 const UNUSED_AGEING: u32 = 6;
 /// Shards tried for one victim before giving up.
 const TRIES: usize = 512;
+/// Shards from which the fullest is chosen, while they are small.
+const CHOICES: usize = 4;
+/// A shard with so many entries is not small: that it has a few more or less than others makes no
+/// difference.
+const MANY_ENTRIES: usize = 1000;
 /// Longest time that one command spends on making room.
 const BUDGET: Duration = Duration::from_micros(500);
 /// The same while memory is far beyond the limit, which only commands that add much can bring
@@ -43,19 +44,9 @@ const LONG_BUDGET: Duration = Duration::from_millis(10);
 /// Free room on pages that is not counted, beside a share of all pages.
 const UNCOUNTED_BYTES: usize = 4 << 20;
 
-const LRU_TICK_MS: u64 = 128;
-const TICKS_MASK: u32 = 0x7f_ffff;
-const USED_AGAIN: u32 = 1 << 23;
-/// Where the counter of a new entry begins, so that it is not the first to go.
-const LFU_START: u32 = 5;
-/// Up to here every use counts; Redis begins at once to leave some out, which cannot tell a key
-/// used twice from one used twenty times.
-const LFU_EXACT: u32 = 15;
-/// How slowly the counter grows from there on: a million uses bring it near 255.
-const LFU_SLOWNESS: u64 = 10;
 /// The most that a counter keeps when it is lowered for lack of worse entries: a hot set that has
 /// moved on is not remembered for long.
-const LFU_KEPT: u32 = LFU_START + 5;
+const KEPT: u32 = START + 2;
 
 /// What goes first. The names are those of `maxmemory-policy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,107 +116,40 @@ impl Policy {
 }
 
 /// The limit and what happens at it; changed at run time, read by every writing command.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Limit {
     /// 0 for none.
     bytes: AtomicU64,
     policy: AtomicU8,
+    lfu_log_factor: AtomicU32,
+    lfu_decay_time: AtomicU32,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        let Tuning { lfu_log_factor, lfu_decay_time } = Tuning::default();
+        Limit {
+            bytes: AtomicU64::default(),
+            policy: AtomicU8::default(),
+            lfu_log_factor: lfu_log_factor.into(),
+            lfu_decay_time: lfu_decay_time.into(),
+        }
+    }
 }
 
 impl Limit {
+    fn clock(&self, now_ms: u64) -> AccessClock {
+        let tuning = Tuning {
+            lfu_log_factor: self.lfu_log_factor.load(Ordering::Relaxed),
+            lfu_decay_time: self.lfu_decay_time.load(Ordering::Relaxed),
+        };
+        AccessClock::new(now_ms, self.policy().counts_uses(), tuning)
+    }
+
     fn policy(&self) -> Policy {
         let number = usize::from(self.policy.load(Ordering::Relaxed));
         Policy::ALL.get(number).map_or(Policy::NoEviction, |row| row.0)
     }
-}
-
-/// How uses are noted, at the time of a batch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AccessClock {
-    now_ms: u64,
-    counts_uses: bool,
-    notes: Notes,
-}
-
-/// What a use of an entry leaves in it.
-#[derive(Clone, Copy, Debug)]
-enum Notes {
-    Time,
-    Count,
-    Nothing,
-}
-
-impl AccessClock {
-    fn new(now_ms: u64, policy: Policy) -> Self {
-        let counts_uses = policy.counts_uses();
-        let notes = if counts_uses { Notes::Count } else { Notes::Time };
-        AccessClock { now_ms, counts_uses, notes }
-    }
-
-    /// The same, but uses leave nothing.
-    pub(crate) fn untouching(self) -> Self {
-        AccessClock { notes: Notes::Nothing, ..self }
-    }
-
-    /// What a new entry begins with.
-    pub(crate) fn first(self) -> u32 {
-        if self.counts_uses { self.minutes() << 8 | LFU_START } else { self.ticks() }
-    }
-
-    /// Notes a use of an entry. `random` is any number that differs between uses.
-    #[inline]
-    pub(crate) fn note(self, entry: Entry, random: u64) {
-        match self.notes {
-            Notes::Time => entry.set_access(self.ticks() | USED_AGAIN),
-            Notes::Count => {
-                entry.set_access(self.minutes() << 8 | self.grown(entry.access(), random));
-            }
-            Notes::Nothing => {}
-        }
-    }
-
-    /// How long an entry has not been used, in milliseconds: as finely as its bits tell.
-    pub(crate) fn idle_ms(self, access: u32) -> u64 {
-        match self.counts_uses {
-            true => u64::from(self.idle_minutes(access)) * 60_000,
-            false => u64::from(self.idle_ticks(access)) * LRU_TICK_MS,
-        }
-    }
-
-    /// The counter of uses, as it stands now.
-    pub(crate) fn frequency(self, access: u32) -> u32 {
-        (access & 0xff).saturating_sub(self.idle_minutes(access))
-    }
-
-    fn grown(self, access: u32, random: u64) -> u32 {
-        let counter = self.frequency(access);
-        let odds = u64::from(counter.saturating_sub(LFU_EXACT)) * LFU_SLOWNESS + 1;
-        let mixed = (random ^ random >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
-        if counter < 255 && mixed.is_multiple_of(odds) { counter + 1 } else { counter }
-    }
-
-    fn idle_minutes(self, access: u32) -> u32 {
-        passed(self.minutes(), access >> 8, 0xffff)
-    }
-
-    fn ticks(self) -> u32 {
-        (self.now_ms / LRU_TICK_MS) as u32 & TICKS_MASK
-    }
-
-    fn idle_ticks(self, access: u32) -> u32 {
-        passed(self.ticks(), access, TICKS_MASK)
-    }
-
-    fn minutes(self) -> u32 {
-        (self.now_ms / 60_000) as u32 & 0xffff
-    }
-}
-
-/// How much time lies between two readings of a clock that goes round. What seems to come next is
-/// taken for now: other workers' batches began later than ours.
-fn passed(now: u32, then: u32, mask: u32) -> u32 {
-    let passed = now.wrapping_sub(then) & mask;
-    if passed > mask - mask / 64 { 0 } else { passed }
 }
 
 /// Chooses the worst of a sample.
@@ -252,7 +176,7 @@ impl Judge {
 
     fn least_recent(self, sample: impl Iterator<Item = Entry> + Clone) -> Option<Entry> {
         let idle = |entry: &Entry| self.clock.idle_ticks(entry.access());
-        let is_used = |entry: &Entry| entry.access() & USED_AGAIN != 0;
+        let is_used = |entry: &Entry| self.clock.is_used(entry.access());
         let few = sample.clone().take(UNUSED_SAMPLES);
         let unused = few.filter(|entry| !is_used(entry)).max_by_key(idle);
         let used = sample.filter(is_used).max_by_key(idle);
@@ -264,10 +188,10 @@ impl Judge {
     fn least_frequent(self, sample: impl Iterator<Item = Entry> + Clone) -> Option<Entry> {
         let frequency = |entry: &Entry| self.clock.frequency(entry.access());
         let rarest = sample.clone().min_by_key(frequency)?;
-        if frequency(&rarest) > LFU_START {
+        if frequency(&rarest) > START {
             for entry in sample {
-                let lowered = frequency(&entry).saturating_sub(1).min(LFU_KEPT);
-                entry.set_access(self.clock.minutes() << 8 | lowered);
+                let lowered = frequency(&entry).saturating_sub(1).min(KEPT);
+                entry.set_access(self.clock.counted(lowered));
             }
         }
         Some(rarest)
@@ -295,7 +219,7 @@ impl Database<'_> {
 
     fn evict_for(&self, budget: Duration) -> bool {
         let policy = self.store.limit.policy();
-        let clock = AccessClock::new(self.now_ms, policy);
+        let clock = self.store.limit.clock(self.now_ms);
         let judge = Judge { policy, clock };
         let mut started = None;
         while self.store.is_over_limit() {
@@ -312,8 +236,7 @@ impl Database<'_> {
     /// Removes one entry of some shard; `false` if none was found.
     fn evict(&self, judge: Judge) -> bool {
         let shards = self.store.shards.len();
-        // Chosen as a key is, so that wider shards give more.
-        let first = self.store.shard_of_hash(self.random());
+        let first = self.full_shard();
         for attempt in 0..TRIES.max(shards) {
             let Some(latch) = self.store.shards.get((first + attempt) % shards) else { continue };
             let mut garbage = Garbage::default();
@@ -334,6 +257,22 @@ impl Database<'_> {
             }
         }
         false
+    }
+
+    /// A shard to take a victim of: chosen as a key is, so that wider ones give more, and of small
+    /// ones the fullest of a few (Mitzenmacher, "The power of two choices", 2001).
+    fn full_shard(&self) -> usize {
+        let mut chosen = (0, 0);
+        for _ in 0..CHOICES {
+            let shard = self.store.shard_of_hash(self.random());
+            let Some(latch) = self.store.shards.get(shard) else { continue };
+            let (entries, fullness) = latch.lock_untimed().fullness();
+            chosen = chosen.max((fullness + 1, shard));
+            if entries >= MANY_ENTRIES {
+                break;
+            }
+        }
+        chosen.1
     }
 
     /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over this worker's draws.
@@ -358,6 +297,12 @@ impl Store {
         let number = Policy::ALL.iter().position(|row| row.0 == policy).unwrap_or(0);
         self.limit.bytes.store(bytes, Ordering::Relaxed);
         self.limit.policy.store(number as u8, Ordering::Relaxed);
+    }
+
+    /// Sets how the policies that count uses do it.
+    pub fn set_tuning(&self, tuning: Tuning) {
+        self.limit.lfu_log_factor.store(tuning.lfu_log_factor, Ordering::Relaxed);
+        self.limit.lfu_decay_time.store(tuning.lfu_decay_time, Ordering::Relaxed);
     }
 
     /// Bytes in use: what the process has allocated, and the store's pages. Free room on these is
@@ -389,6 +334,6 @@ impl Store {
     }
 
     pub(crate) fn access_clock(&self, now_ms: u64) -> AccessClock {
-        AccessClock::new(now_ms, self.limit.policy())
+        self.limit.clock(now_ms)
     }
 }

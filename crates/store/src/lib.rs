@@ -5,6 +5,7 @@
 //! type of value, each of which takes the latches that it needs, passes the door (`Slot`) for
 //! every change, and lets go before it returns.
 
+mod access;
 mod ahead;
 mod arenas;
 mod barrier;
@@ -40,6 +41,7 @@ mod ticks;
 pub mod types;
 mod value;
 
+pub use access::Tuning;
 pub use ahead::Ahead;
 pub use claims::{Claim, Claiming, Intent, Step, Wait};
 pub use clock::Clock;

@@ -70,6 +70,12 @@ impl Range {
         ((u128::from(offset) * u128::from(self.scale)) >> 64) as u64
     }
 
+    /// How many entries there would be if all hashes had as many as this range has with `entries`.
+    pub(crate) fn density(&self, entries: usize) -> u64 {
+        let density = (entries as u128 * u128::from(self.scale)) >> POSITION_BITS;
+        u64::try_from(density).unwrap_or(u64::MAX)
+    }
+
     fn new(shard: usize, shards: usize) -> Self {
         let (start, end) = (boundary(shard, shards), boundary(shard + 1, shards));
         let scale = (1_u128 << (64 + POSITION_BITS)) / (end - start);

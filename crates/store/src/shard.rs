@@ -57,6 +57,12 @@ impl Shard {
         }
     }
 
+    /// How many entries there are in all, and how many there would be if all shards were as full.
+    pub(crate) fn fullness(&self) -> (usize, u64) {
+        let entries = self.tables.iter().map(Table::len).sum();
+        (entries, self.locator.range.density(entries))
+    }
+
     /// Every database's table, in order.
     pub(crate) fn tables_mut(&mut self) -> &mut [Table] {
         &mut self.tables

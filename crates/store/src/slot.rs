@@ -1,10 +1,10 @@
 //! A key's place in its shard while the latch is held: what stands there, and the changes that
 //! types are made of. Every one of them passes the door.
 
+use crate::access::AccessClock;
 use crate::database::Database;
 use crate::door::Door;
 use crate::entry::{Entry, EntryView};
-use crate::evict::AccessClock;
 use crate::key::Key;
 use crate::reclaim::Garbage;
 use crate::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};

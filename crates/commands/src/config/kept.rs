@@ -185,8 +185,6 @@ pub(super) static ROWS: &[Setting] = &[
         "What is large is always freed in the background"),
     aside("lazyfree-lazy-user-flush", &[], Switch, "no", SET,
         "What is large is always freed in the background"),
-    aside("lfu-decay-time", &[], Integer(0..=INT), "1", SET, NOT_READ),
-    aside("lfu-log-factor", &[], Integer(0..=INT), "10", SET, NOT_READ),
     aside("list-compress-depth", &[], Integer(0..=INT), "0", SET, NO_SUCH_TYPE),
     aside("list-max-listpack-size", &["list-max-ziplist-size"], Integer(-INT..=INT), "-2", SET,
         NO_SUCH_TYPE),

@@ -20,7 +20,7 @@ pub(crate) use commands::ALL;
 pub use file::{Directive, FileError, Source, read_file, read_text};
 pub use kinds::{Kind, LOG_LEVELS, SUPERVISORS, Value};
 pub use load::{LoadError, Loaded, load};
-use nagi_store::{Policy, Store};
+use nagi_store::{Policy, Store, Tuning};
 pub use nearest::nearest;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -136,6 +136,8 @@ pub struct Values {
     pub databases: Number,
     pub dir: Text,
     pub io: Number,
+    pub lfu_decay_time: Number,
+    pub lfu_log_factor: Number,
     pub logfile: Text,
     pub loglevel: Number,
     pub maxclients: Number,
@@ -198,6 +200,11 @@ impl Config {
         let place = self.maxmemory_policy.bytes();
         let policy = Policy::ALL.get(place).map_or(Policy::default(), |row| row.0);
         store.set_limit(self.maxmemory.get(), policy);
+        let number = |value: &Number| u32::try_from(value.get()).unwrap_or(u32::MAX);
+        store.set_tuning(Tuning {
+            lfu_log_factor: number(&self.lfu_log_factor),
+            lfu_decay_time: number(&self.lfu_decay_time),
+        });
     }
 
     /// The word of `io`.
