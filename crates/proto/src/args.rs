@@ -1,6 +1,10 @@
 //! The arguments of one request, as places in the buffer they arrived in.
 //!
 //! A request is never copied out of its receive buffer: parsers note spans, handlers borrow them.
+//! Only an argument that is long enough to be received into chunks of its own lies elsewhere.
+
+use crate::output::Chunk;
+use std::cell::{OnceCell, RefCell};
 
 /// Where one argument lies, relative to the first byte of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,18 +15,81 @@ pub struct Span {
     pub len: u32,
 }
 
+impl Span {
+    /// Where an argument lies that was received on its own, as the `index`th of its request.
+    #[must_use]
+    pub(crate) fn landed(index: usize) -> Self {
+        Span { start: LANDED, len: index as u32 }
+    }
+}
+
+/// The start of a span that stands for an argument received on its own; no request is so long.
+const LANDED: u32 = u32::MAX;
+
+/// An argument that is as long as this or longer may be received on its own.
+pub const LONG_BYTES: usize = 128 * 1024;
+
+/// A long argument of which a part is still to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// Offset of its first byte from its request's.
+    pub at: u32,
+    /// Its length in bytes.
+    pub len: u32,
+}
+
+impl Awaited {
+    /// Offset of the byte behind the line break that follows it.
+    pub(crate) fn end(self) -> usize {
+        self.at as usize + self.len as usize + 2
+    }
+}
+
+/// A long argument, in chunks of its own.
+#[derive(Debug, Default)]
+pub struct Landed {
+    chunks: RefCell<Vec<Chunk>>,
+    joined: OnceCell<Box<[u8]>>,
+}
+
+impl Landed {
+    /// The argument that these chunks make.
+    #[must_use]
+    pub fn new(chunks: Vec<Chunk>) -> Self {
+        Landed { chunks: chunks.into(), joined: OnceCell::new() }
+    }
+
+    /// Takes the chunks; whoever asks after that finds nothing.
+    #[must_use]
+    pub fn take(&self) -> Vec<Chunk> {
+        self.chunks.take()
+    }
+
+    /// All of it in one piece, for a command that can make nothing of chunks.
+    fn joined(&self) -> &[u8] {
+        self.joined.get_or_init(|| self.chunks.take().concat().into())
+    }
+}
+
 /// The arguments of one request, the command's name first.
 #[derive(Clone, Copy, Debug)]
 pub struct Args<'a> {
     request: &'a [u8],
     spans: &'a [Span],
+    landed: &'a [Landed],
 }
 
 impl<'a> Args<'a> {
     /// `request` starts with the request's first byte; `spans` are relative to it.
     #[must_use]
     pub fn new(request: &'a [u8], spans: &'a [Span]) -> Self {
-        Args { request, spans }
+        Args { request, spans, landed: &[] }
+    }
+
+    /// The same with those arguments that were received on their own, in order.
+    #[must_use]
+    pub fn with_landed(self, landed: &'a [Landed]) -> Self {
+        Args { landed, ..self }
     }
 
     /// How many arguments there are, the command's name included.
@@ -46,7 +113,7 @@ impl<'a> Args<'a> {
     /// The arguments without the first `count`, as a request of its own.
     #[must_use]
     pub fn skip(&self, count: usize) -> Args<'a> {
-        Args { request: self.request, spans: self.spans.get(count..).unwrap_or_default() }
+        Args { spans: self.spans.get(count..).unwrap_or_default(), ..*self }
     }
 
     /// The first `count` arguments, as a request of their own.
@@ -58,8 +125,28 @@ impl<'a> Args<'a> {
     /// The argument at `index`, the name being 0.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
-        let span = self.spans.get(index)?;
-        self.request.get(span.start as usize..)?.get(..span.len as usize)
+        self.find(*self.spans.get(index)?)
+    }
+
+    #[inline]
+    fn find(&self, span: Span) -> Option<&'a [u8]> {
+        match self.request.get(span.start as usize..) {
+            Some(rest) => rest.get(..span.len as usize),
+            None => self.join(span),
+        }
+    }
+
+    #[cold]
+    fn join(&self, span: Span) -> Option<&'a [u8]> {
+        (span.start == LANDED).then(|| self.landed.get(span.len as usize))?.map(Landed::joined)
+    }
+
+    /// The argument at `index` if it was received on its own.
+    #[must_use]
+    #[inline]
+    pub fn landed(&self, index: usize) -> Option<&'a Landed> {
+        let span = self.spans.get(index).filter(|span| span.start == LANDED)?;
+        self.landed.get(span.len as usize)
     }
 
     /// The argument at `index`, which the command's arity has already promised; an argument that
@@ -72,12 +159,8 @@ impl<'a> Args<'a> {
 
     /// Every argument from `index` on.
     pub fn from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
-        let request = self.request;
-        self.spans.get(index..).unwrap_or_default().iter().map(move |span| {
-            request
-                .get(span.start as usize..)
-                .and_then(|rest| rest.get(..span.len as usize))
-                .unwrap_or_default()
-        })
+        let args = *self;
+        let spans = self.spans.get(index..).unwrap_or_default().iter();
+        spans.map(move |span| args.find(*span).unwrap_or_default())
     }
 }

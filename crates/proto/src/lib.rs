@@ -12,6 +12,6 @@ pub mod memcached;
 mod output;
 pub mod resp;
 
-pub use args::{Args, Span};
+pub use args::{Args, Awaited, LONG_BYTES, Landed, Span};
 pub use malformed::MalformedReply;
 pub use output::{Chunk, Output};

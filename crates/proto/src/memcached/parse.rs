@@ -1,7 +1,7 @@
 //! Bytes to requests of the classic text protocol and of the meta commands: one line each, with a
 //! data block behind those that store.
 
-use crate::Span;
+use crate::{Awaited, LONG_BYTES, Span};
 
 /// Longest line of any request but a `get`, in bytes; memcached's own receive buffer.
 const LINE_BYTES: usize = 16 * 1024;
@@ -60,6 +60,7 @@ pub struct Parser {
     need_bytes: usize,
     /// Bytes of a refused data block that are still to come.
     swallow_bytes: usize,
+    awaited: Option<Awaited>,
     /// A long line of which a part has arrived.
     partial: Option<Box<Partial>>,
 }
@@ -87,6 +88,8 @@ struct Header {
     /// How many words go with the request, the verb included.
     words: usize,
     quiet: bool,
+    /// Whether the data block was taken out.
+    landed: bool,
 }
 
 /// What is known about a verb's arguments.
@@ -140,7 +143,20 @@ impl Parser {
     ///
     /// A line that grows beyond what any request needs closes the connection without a word, as
     /// memcached does; its limit of 2 KB holds for lines that arrive in pieces only, ours for all.
+    #[inline]
     pub fn parse(&mut self, input: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
+        self.parse_landed(input, limits, &[], spans)
+    }
+
+    /// The same for a request whose data block the caller has taken out of the input, if it began
+    /// at one of the offsets `landed`; see [`Parser::awaited`].
+    pub fn parse_landed(
+        &mut self,
+        input: &[u8],
+        limits: &Limits,
+        landed: &[u32],
+        spans: &mut Vec<Span>,
+    ) -> Step {
         if self.swallow_bytes > 0 {
             return self.swallow(input.len());
         }
@@ -172,7 +188,8 @@ impl Parser {
             return Step::Reject { consumed: line_bytes, reply, close: false };
         }
         let verb = words.first().map_or(Verb::Other, |&verb| Verb::find(text(input, verb)));
-        let mut header = Header { line_bytes, length: 4, words: words.len(), quiet: false };
+        let landed = landed.contains(&(line_bytes as u32));
+        let mut header = Header { line_bytes, length: 4, words: words.len(), quiet: false, landed };
         match verb {
             Verb::Other => {}
             Verb::Classic(needed) => {
@@ -219,8 +236,8 @@ impl Parser {
             spans.truncate(before);
             return Step::Reject { consumed: start, reply: BAD_LINE, close: false };
         };
-        let end = start + len + 2;
-        if len > limits.item_bytes {
+        let end = if header.landed { start + 2 } else { start + len + 2 };
+        if len > limits.item_bytes && !header.landed {
             let verb = spans.get(before).map(|&verb| text(input, verb));
             let line = if matches!(verb, Some(b"set" | b"ms")) { header.words } else { 0 };
             spans.truncate(before + line);
@@ -231,6 +248,8 @@ impl Parser {
         if input.len() < end {
             spans.truncate(before);
             self.need_bytes = end;
+            let long = len >= LONG_BYTES && !header.landed;
+            self.awaited = long.then_some(Awaited { at: start as u32, len: len as u32 });
             return Step::Incomplete;
         }
         if input.get(end - 2..end) != Some(b"\r\n") {
@@ -239,8 +258,25 @@ impl Parser {
             return Step::Reject { consumed: end, reply, close: false };
         }
         spans.truncate(before + header.words);
-        spans.push(Span { start: start as u32, len: len as u32 });
+        spans.push(match header.landed {
+            true => Span::landed(0),
+            false => Span { start: start as u32, len: len as u32 },
+        });
         Step::Request { consumed: end, quiet: header.quiet }
+    }
+
+    /// The long data block that the request at the start of the input waits for; see
+    /// [`crate::resp::Parser::awaited`].
+    #[must_use]
+    pub fn awaited(&self) -> Option<Awaited> {
+        self.awaited.filter(|awaited| self.need_bytes == awaited.end())
+    }
+
+    /// Goes on behind the awaited block, which was taken out of the input.
+    pub fn land(&mut self) {
+        if let Some(awaited) = self.awaited.take() {
+            self.need_bytes = awaited.at as usize + 2;
+        }
     }
 
     /// Drops what has arrived of a refused data block.
@@ -525,6 +561,36 @@ mod tests {
         assert_eq!(parser.parse(&input, &LIMITS, &mut Vec::new()), Step::Incomplete);
         let at = parser.partial.as_ref().map(|partial| (partial.cursor.at, partial.spans.len()));
         assert_eq!(at, Some((input.len(), 201)));
+    }
+
+    #[test]
+    fn a_long_block_may_be_taken_out_as_it_arrives() {
+        let limits = Limits { item_bytes: 1 << 20 };
+        for (behind, last) in [("\r\n", Some(Span::landed(0))), ("xx", None)] {
+            let mut input = format!("set a 0 0 {LONG_BYTES}\r\n").into_bytes();
+            let at = input.len() as u32;
+            let mut parser = Parser::default();
+            input.extend(b"some of it");
+            assert_eq!(parser.parse(&input, &limits, &mut Vec::new()), Step::Incomplete);
+            assert_eq!(parser.awaited(), Some(Awaited { at, len: LONG_BYTES as u32 }));
+            input.truncate(at as usize);
+            parser.land();
+            let mut parse = |input: &[u8], spans: &mut Vec<Span>| {
+                parser.parse_landed(input, &limits, &[at], spans)
+            };
+            assert_eq!(parse(&input, &mut Vec::new()), Step::Incomplete);
+            input.extend(behind.bytes());
+            input.extend(b"get a\r\n");
+            let mut spans = Vec::new();
+            let consumed = at as usize + 2;
+            match parse(&input, &mut spans) {
+                Step::Request { consumed: taken, quiet } => {
+                    assert_eq!((taken, quiet), (consumed, false))
+                }
+                step => assert_eq!(step, Step::Reject { consumed, reply: BAD_BLOCK, close: false }),
+            }
+            assert_eq!(spans.last().copied(), last);
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::error::Error;
 use std::fmt;
 
 use super::{inline, number};
-use crate::Span;
 use crate::line::LineEnd;
+use crate::{Awaited, LONG_BYTES, Span};
 
 /// Longest line without its end: an inline command, or the header of a multibulk or bulk.
 const LINE_BYTES: usize = 64 * 1024;
@@ -27,6 +27,11 @@ pub struct Limits {
 impl Limits {
     /// The longest argument that needs no closer look.
     fn plain_bytes(&self) -> usize {
+        self.allowed_bytes().min(LONG_BYTES - 1)
+    }
+
+    /// The longest argument that is allowed.
+    fn allowed_bytes(&self) -> usize {
         if self.authenticated { self.bulk_bytes } else { self.bulk_bytes.min(LOGIN_BULK_BYTES) }
     }
 }
@@ -57,6 +62,7 @@ pub struct Parser {
     /// empty as well.
     need_bytes: usize,
     line_end: LineEnd,
+    awaited: Option<Awaited>,
     /// A long multibulk of which a part has arrived.
     partial: Option<Box<Partial>>,
 }
@@ -92,16 +98,48 @@ impl Parser {
     /// # Errors
     /// Input that no later byte can mend; its connection is to be closed after the reply. The
     /// arguments in front of the fault may have been appended.
+    #[inline]
     pub fn parse(
         &mut self,
         input: &mut [u8],
         limits: &Limits,
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
+        self.parse_landed(input, limits, &[], spans)
+    }
+
+    /// The same for a request out of whose bytes the caller has taken long arguments, those that
+    /// began at the offsets `landed`; see [`Parser::awaited`].
+    ///
+    /// # Errors
+    /// Those of [`Parser::parse`].
+    #[inline]
+    pub fn parse_landed(
+        &mut self,
+        input: &mut [u8],
+        limits: &Limits,
+        landed: &[u32],
+        spans: &mut Vec<Span>,
+    ) -> Result<Option<usize>, ProtocolError> {
         if self.need_bytes == 0 {
-            self.read(input, limits, spans)
+            self.read(input, limits, landed, spans)
         } else {
-            self.retry(input, limits, spans)
+            self.retry(input, limits, landed, spans)
+        }
+    }
+
+    /// The long argument that the request at the start of the input waits for, if it waits for
+    /// one. Its bytes may be taken out of the input as far as they have arrived; once all have,
+    /// [`Parser::land`] is called, and then [`Parser::parse`] with what stands behind them.
+    #[must_use]
+    pub fn awaited(&self) -> Option<Awaited> {
+        self.awaited.filter(|awaited| self.need_bytes == awaited.end())
+    }
+
+    /// Goes on behind the awaited argument, which was taken out of the input.
+    pub fn land(&mut self) {
+        if let Some(awaited) = self.awaited.take() {
+            self.need_bytes = awaited.at as usize + 2;
         }
     }
 
@@ -111,14 +149,15 @@ impl Parser {
         &mut self,
         input: &mut [u8],
         limits: &Limits,
+        landed: &[u32],
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
         if input.len() < self.need_bytes {
             return Ok(None);
         }
         let found = match self.partial.take() {
-            Some(partial) => self.resume(partial, input, limits, spans)?,
-            None => self.read(input, limits, spans)?,
+            Some(partial) => self.resume(partial, input, limits, landed, spans)?,
+            None => self.read(input, limits, landed, spans)?,
         };
         if found.is_some() {
             *self = Parser::default();
@@ -132,10 +171,11 @@ impl Parser {
         &mut self,
         input: &mut [u8],
         limits: &Limits,
+        landed: &[u32],
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
         match input.first() {
-            Some(b'*') => self.multibulk(input, limits, spans),
+            Some(b'*') => self.multibulk(input, limits, landed, spans),
             Some(_) => self.inline(input, spans),
             None => Ok(None),
         }
@@ -146,6 +186,7 @@ impl Parser {
         &mut self,
         input: &[u8],
         limits: &Limits,
+        landed: &[u32],
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
         let (count, at) = match number::short(b'*', input) {
@@ -156,7 +197,7 @@ impl Parser {
             },
         };
         let before = spans.len();
-        let cursor = self.arguments(input, limits, Cursor { at, left: count }, spans)?;
+        let cursor = self.arguments(input, limits, landed, Cursor { at, left: count }, spans)?;
         if cursor.left == 0 {
             return Ok(Some(cursor.at));
         }
@@ -173,9 +214,11 @@ impl Parser {
         mut partial: Box<Partial>,
         input: &[u8],
         limits: &Limits,
+        landed: &[u32],
         spans: &mut Vec<Span>,
     ) -> Result<Option<usize>, ProtocolError> {
-        partial.cursor = self.arguments(input, limits, partial.cursor, &mut partial.spans)?;
+        partial.cursor =
+            self.arguments(input, limits, landed, partial.cursor, &mut partial.spans)?;
         if partial.cursor.left == 0 {
             spans.append(&mut partial.spans);
             return Ok(Some(partial.cursor.at));
@@ -190,6 +233,7 @@ impl Parser {
         &mut self,
         input: &[u8],
         limits: &Limits,
+        landed: &[u32],
         mut cursor: Cursor,
         spans: &mut Vec<Span>,
     ) -> Result<Cursor, ProtocolError> {
@@ -207,6 +251,18 @@ impl Parser {
             let end = start + len as usize + 2;
             if end > u32::MAX as usize {
                 return Err(ProtocolError::new("invalid bulk length"));
+            }
+            if len as usize >= LONG_BYTES {
+                if let Some(index) = landed.iter().position(|&at| at as usize == start) {
+                    if start + 2 > input.len() {
+                        self.need_bytes = start + 2;
+                        return Ok(cursor);
+                    }
+                    spans.push(Span::landed(index));
+                    cursor = Cursor { at: start + 2, left: cursor.left - 1 };
+                    continue;
+                }
+                self.awaited = Some(Awaited { at: start as u32, len });
             }
             if end > input.len() {
                 self.need_bytes = end;
@@ -255,7 +311,7 @@ impl Parser {
             .and_then(|len| u32::try_from(len).ok())
             .filter(|&len| len as usize <= limits.bulk_bytes)
             .ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
-        if len as usize > limits.plain_bytes() {
+        if len as usize > limits.allowed_bytes() {
             return Err(ProtocolError::new("unauthenticated bulk length"));
         }
         Ok(Some((len, line_bytes)))
@@ -322,6 +378,7 @@ fn not_a_bulk(got: Option<&u8>) -> ProtocolError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Args, Landed};
 
     const LIMITS: Limits = Limits { bulk_bytes: 512 << 20, authenticated: true };
     const LOGIN: Limits = Limits { bulk_bytes: 512 << 20, authenticated: false };
@@ -425,6 +482,44 @@ mod tests {
         input.extend(b"$100000\r\n");
         assert_eq!(parser.parse(&mut input, &LIMITS, &mut Vec::new()), Ok(None));
         assert_eq!(parser.need_bytes, input.len() + 100_002);
+    }
+
+    #[test]
+    fn long_arguments_may_be_taken_out_as_they_arrive() {
+        let long = [vec![b'1'; LONG_BYTES], vec![b'2'; LONG_BYTES + 9]];
+        let mut input = b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n".to_vec();
+        let mut parser = Parser::default();
+        let mut landed = Vec::new();
+        for (word, behind) in long.iter().zip(["\r\n$1\r\nb\r\n", "\r\n"]) {
+            input.extend(format!("${}\r\n", word.len()).bytes());
+            let at = input.len() as u32;
+            input.extend_from_slice(&word[..5]);
+            let parsed = parser.parse_landed(&mut input, &LIMITS, &landed, &mut Vec::new());
+            assert_eq!(parsed, Ok(None));
+            assert_eq!(parser.awaited(), Some(Awaited { at, len: word.len() as u32 }));
+            input.truncate(at as usize);
+            landed.push(at);
+            parser.land();
+            assert_eq!(parser.awaited(), None);
+            for byte in behind.bytes().take(behind.len() - 1) {
+                let parsed = parser.parse_landed(&mut input, &LIMITS, &landed, &mut Vec::new());
+                assert_eq!(parsed, Ok(None));
+                input.push(byte);
+            }
+            input.extend(behind.bytes().last());
+        }
+        input.extend(b"*1\r\n");
+        // From the start or from where the parser stopped, the request is the same.
+        for parser in [&mut parser, &mut Parser::default()] {
+            let mut spans = Vec::new();
+            let taken = parser.parse_landed(&mut input, &LIMITS, &landed, &mut spans);
+            assert_eq!(taken, Ok(Some(input.len() - 4)), "up to the next request");
+            let places: Vec<Landed> =
+                long.iter().map(|word| Landed::new(vec![word[..].into()])).collect();
+            let args = Args::new(&input, &spans).with_landed(&places);
+            let words: Vec<&[u8]> = args.from(0).collect();
+            assert_eq!(words, [b"MSET", &b"a"[..], &long[0], b"b", &long[1]]);
+        }
     }
 
     #[test]
