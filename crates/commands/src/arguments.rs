@@ -2,8 +2,17 @@
 
 use crate::Error;
 use nagi_proto::Args;
-use nagi_store::parse_i64;
 use nagi_store::types::string::Expiry;
+use nagi_store::{Given, Rope, parse_i64};
+
+/// The argument at `index`, to be kept: in the chunks into which it was received, if it is long.
+/// It can be asked for once.
+pub(crate) fn value(args: Args<'_>, index: usize) -> Given<'_> {
+    match args.landed(index) {
+        Some(landed) => Given::Rope(Rope::from_chunks(landed.take())),
+        None => Given::Bytes(args.at(index)),
+    }
+}
 
 /// Whether an argument is this option, in any case.
 #[inline]

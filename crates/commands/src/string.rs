@@ -1,11 +1,11 @@
 //! Strings, and counters, which are strings that hold a number.
 
-use crate::arguments::{Rest, Time, integer, is};
+use crate::arguments::{Rest, Time, integer, is, value};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, many};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::types::string::{Condition, End, Expiry, SetOptions};
-use nagi_store::{EntryView, Value};
+use nagi_store::{EntryView, Given, Key, Value};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[
@@ -100,9 +100,9 @@ pub(crate) static GETEX: Command = Command {
 };
 
 fn getset<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let key = cx.key(args.at(1));
+    let (key, value) = (cx.key(args.at(1)), value(args, 2));
     let Context { db, reply, .. } = cx;
-    db.set_and_get(key, args.at(2), SetOptions::default(), |entry| string(reply, entry));
+    db.set_and_get(key, value, SetOptions::default(), |entry| string(reply, entry));
     Ok(())
 }
 
@@ -189,10 +189,11 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let key = cx.key(args.at(1));
     let (options, returns_old) =
         if args.len() == 3 { Default::default() } else { set_options(args, cx.db.now_ms())? };
+    let value = value(args, 2);
     let Context { db, reply, .. } = cx;
     if returns_old {
-        db.set_and_get(key, args.at(2), options, |entry| string(reply, entry));
-    } else if db.set(key, args.at(2), options) {
+        db.set_and_get(key, value, options, |entry| string(reply, entry));
+    } else if db.set(key, value, options) {
         reply.ok();
     } else {
         reply.null();
@@ -249,7 +250,7 @@ pub(crate) static SET: Command = Command {
 
 fn setnx<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let options = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
-    let stored = cx.db.set(cx.key(args.at(1)), args.at(2), options);
+    let stored = cx.db.set(cx.key(args.at(1)), value(args, 2), options);
     cx.reply.integer(i64::from(stored));
     Ok(())
 }
@@ -313,7 +314,7 @@ fn set_for<'a>(
 ) -> Result<(), Error> {
     let expiry = unit.expiry(args.at(2), cx.db.now_ms(), command)?;
     let options = SetOptions { expiry, ..SetOptions::default() };
-    cx.db.set(cx.key(args.at(1)), args.at(3), options);
+    cx.db.set(cx.key(args.at(1)), value(args, 3), options);
     cx.reply.ok();
     Ok(())
 }
@@ -325,7 +326,7 @@ fn mset<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if many::is_long(MSET.keys, args) {
         return many::each_key(cx, MSET.keys, (), set_pair, |cx, ()| cx.reply.ok());
     }
-    cx.db.set_many(&pairs(cx, args), false);
+    cx.db.set_many(pairs(cx, args), false);
     cx.reply.ok();
     Ok(())
 }
@@ -351,7 +352,7 @@ fn msetnx<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if many::is_long(MSETNX.keys, args) {
         return set_all_if_absent(cx);
     }
-    let stored = cx.db.set_many(&pairs(cx, args), true);
+    let stored = cx.db.set_many(pairs(cx, args), true);
     cx.reply.integer(i64::from(stored));
     Ok(())
 }
@@ -371,16 +372,16 @@ pub(crate) static MSETNX: Command = Command {
 };
 
 /// Keys with the values behind them.
-fn pairs<'a>(cx: &Context<'a>, args: Args<'a>) -> Vec<(nagi_store::Key<'a>, &'a [u8])> {
+fn pairs<'a>(cx: &Context<'a>, args: Args<'a>) -> Vec<(Key<'a>, Given<'a>)> {
     let keys = args.from(1).step_by(2);
-    let values = args.from(2).step_by(2);
+    let values = (2..args.len()).step_by(2).map(|index| value(args, index));
     keys.zip(values).map(|(key, value)| (cx.key(key), value)).collect()
 }
 
 /// Sets the key at `position` to the value behind it.
 fn set_pair(cx: &mut Context<'_>, position: usize, (): &mut ()) {
     let key = cx.key(cx.args.at(position));
-    cx.db.set(key, cx.args.at(position + 1), SetOptions::default());
+    cx.db.set(key, value(cx.args, position + 1), SetOptions::default());
 }
 
 /// MSETNX with very many keys: looks at all of them first, and then sets all or none.

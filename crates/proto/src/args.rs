@@ -49,6 +49,7 @@ impl Awaited {
 #[derive(Debug, Default)]
 pub struct Landed {
     chunks: RefCell<Vec<Chunk>>,
+    len: usize,
     joined: OnceCell<Box<[u8]>>,
 }
 
@@ -56,7 +57,20 @@ impl Landed {
     /// The argument that these chunks make.
     #[must_use]
     pub fn new(chunks: Vec<Chunk>) -> Self {
-        Landed { chunks: chunks.into(), joined: OnceCell::new() }
+        let len = chunks.iter().map(|chunk| chunk.len()).sum();
+        Landed { chunks: chunks.into(), len, joined: OnceCell::new() }
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Takes the chunks; whoever asks after that finds nothing.
@@ -119,7 +133,7 @@ impl<'a> Args<'a> {
     /// The first `count` arguments, as a request of their own.
     #[must_use]
     pub fn take(&self, count: usize) -> Args<'a> {
-        Args { request: self.request, spans: self.spans.get(..count).unwrap_or_default() }
+        Args { spans: self.spans.get(..count).unwrap_or_default(), ..*self }
     }
 
     /// The argument at `index`, the name being 0.

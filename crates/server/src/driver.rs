@@ -5,6 +5,7 @@
 //! length of one call; it takes whole outputs to send and keeps what the socket has no room for.
 //! Nothing above it ever sees a half-done read or write.
 
+use crate::landing::Room;
 use nagi_proto::Output;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -50,9 +51,9 @@ pub(crate) trait Driver: Sized {
     /// Bytes that were handed to [`Driver::send`] and that the kernel has not taken yet.
     fn unsent_bytes(&self, token: Token) -> usize;
 
-    /// Whether bytes are to be received from now on. What is on its way already is delivered all
+    /// What is to be received from now on. What is on its way already is delivered all
     /// the same, and has to be kept.
-    fn receive(&mut self, token: Token, wanted: bool);
+    fn receive(&mut self, token: Token, wanted: Wanted);
 
     /// Receives nothing more, sends what is left and closes. The sink hears no more of it.
     fn close(&mut self, token: Token);
@@ -64,6 +65,17 @@ pub(crate) trait Driver: Sized {
     fn connections(&self) -> usize;
 }
 
+/// What is to be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing.
+    Nothing,
+    /// Whatever comes, into the driver's own memory.
+    Bytes,
+    /// What there is [`Sink::room`] for, and nothing behind it.
+    Landing,
+}
+
 /// Hears from a [`Driver`] what has happened.
 pub(crate) trait Sink<D> {
     /// A client has connected to listener `listener`.
@@ -72,6 +84,12 @@ pub(crate) trait Sink<D> {
     /// Bytes have arrived, perhaps more than once in a turn. They are the sink's to change,
     /// and gone when it returns.
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]);
+
+    /// Lends room for what is landing, if anything is.
+    fn room(&mut self, token: Token) -> Option<Room>;
+
+    /// Takes back room that was lent, now that bytes have been received into it.
+    fn landed(&mut self, driver: &mut D, token: Token, room: Room);
 
     /// All that was queued has been sent, after some of it had to wait.
     fn drained(&mut self, driver: &mut D, token: Token);

@@ -5,7 +5,8 @@
 //! connection that is not wanted at the moment costs nothing. In exchange a [`Link`] remembers
 //! that there may be more in the kernel, and `again` which links to come back to.
 
-use crate::driver::{Driver, Sink, Token};
+use crate::driver::{Driver, Sink, Token, Wanted};
+use crate::landing::Room;
 use crate::links::Links;
 use crate::listener::Listener;
 use crate::outgoing::{Outgoing, Sent, discard_unread, send};
@@ -14,7 +15,7 @@ use crate::waker::Waker;
 use nagi_proto::Output;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, SocketFlags};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -56,8 +57,9 @@ struct Link {
     readable: bool,
     /// Whether the end is behind the bytes that are in the kernel.
     ending: bool,
-    /// Whether bytes are wanted.
-    wanted: bool,
+    wanted: Wanted,
+    /// Room for what is landing, lent and not used yet.
+    room: Option<Room>,
     /// Whether the kernel tells when there is room to send.
     watches_room: bool,
     /// Whether it is in `again`.
@@ -154,14 +156,20 @@ impl Epoll {
     /// Receives once, if bytes are wanted and there may be any.
     #[inline]
     fn receive_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token).filter(|link| link.readable) else { return };
+        match link.wanted {
+            Wanted::Nothing => {}
+            Wanted::Bytes => self.receive_bytes(token, sink),
+            Wanted::Landing => self.receive_landing(token, sink),
+        }
+    }
+
+    #[inline]
+    fn receive_bytes(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        if let Some(link) = self.links.get_mut(token).filter(|link| link.wanted && link.readable) {
+        if let Some(link) = self.links.get_mut(token) {
             match rustix::net::recv(&link.socket, &mut *buffer, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => {
-                    link.wanted = false;
-                    link.readable = false;
-                    sink.ended(self, token);
-                }
+                Ok((_, 0)) => self.ended(token, sink),
                 Ok((_, len)) => {
                     link.readable = link.ending || len == buffer.len();
                     sink.received(self, token, buffer.get_mut(..len).unwrap_or_default());
@@ -169,18 +177,62 @@ impl Epoll {
                 }
                 Err(Errno::AGAIN) => link.readable = false,
                 Err(Errno::INTR) => self.come_back_to_read(token),
-                Err(_) => {
-                    self.links.remove(token);
-                    sink.lost(self, token);
-                }
+                Err(_) => self.lost(token, sink),
             }
         }
         self.buffer = buffer;
     }
 
+    /// Receives into the chunks in which it is going to be kept.
+    fn receive_landing(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        let Some(mut room) = link.room.take().or_else(|| sink.room(token)) else { return };
+        let asked = room.len();
+        let received = {
+            let mut control = RecvAncillaryBuffer::default();
+            let flags = RecvFlags::DONTWAIT;
+            rustix::net::recvmsg(&link.socket, &mut room.slices(), &mut control, flags)
+        };
+        match received.map(|message| message.bytes) {
+            Ok(0) => self.ended(token, sink),
+            Ok(len) => {
+                link.readable = link.ending || len == asked;
+                room.advance(len);
+                sink.landed(self, token, room);
+                self.come_back_to_read(token);
+            }
+            Err(Errno::AGAIN) => {
+                link.readable = false;
+                link.room = Some(room);
+            }
+            Err(Errno::INTR) => {
+                link.room = Some(room);
+                self.come_back_to_read(token);
+            }
+            Err(_) => self.lost(token, sink),
+        }
+    }
+
+    fn ended(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        if let Some(link) = self.links.get_mut(token) {
+            link.wanted = Wanted::Nothing;
+            link.readable = false;
+            sink.ended(self, token);
+        }
+    }
+
+    fn lost(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        drop(self.links.remove(token));
+        sink.lost(self, token);
+    }
+
     #[inline]
     fn come_back_to_read(&mut self, token: Token) {
-        if self.links.get_mut(token).is_some_and(|link| link.readable && link.wanted) {
+        if self
+            .links
+            .get_mut(token)
+            .is_some_and(|link| link.readable && link.wanted != Wanted::Nothing)
+        {
             self.come_back(token);
         }
     }
@@ -278,7 +330,8 @@ impl Driver for Epoll {
             unsent: Outgoing::default(),
             readable: false,
             ending: false,
-            wanted: true,
+            wanted: Wanted::Bytes,
+            room: None,
             watches_room: false,
             queued: false,
             closing: false,
@@ -314,7 +367,7 @@ impl Driver for Epoll {
         self.links.get(token).map_or(0, |link| link.unsent.bytes())
     }
 
-    fn receive(&mut self, token: Token, wanted: bool) {
+    fn receive(&mut self, token: Token, wanted: Wanted) {
         if let Some(link) = self.links.get_mut(token) {
             link.wanted = wanted;
             self.come_back_to_read(token);
@@ -323,7 +376,7 @@ impl Driver for Epoll {
 
     fn close(&mut self, token: Token) {
         let Some(link) = self.links.get_mut(token) else { return };
-        link.wanted = false;
+        link.wanted = Wanted::Nothing;
         link.closing = true;
         if link.unsent.is_empty() {
             self.hang_up(token);

@@ -27,6 +27,12 @@ impl Input {
         self.bytes.extend_from_slice(received);
     }
 
+    /// Drops `len` bytes from the middle.
+    pub(crate) fn cut(&mut self, at: usize, len: usize) {
+        let from = self.start + at;
+        self.bytes.drain(from..from + len);
+    }
+
     /// What is left.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.start..).unwrap_or_default()

@@ -10,6 +10,7 @@ mod driver;
 mod epoll;
 mod input;
 mod io;
+mod landing;
 mod links;
 mod listener;
 pub mod log;

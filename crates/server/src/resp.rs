@@ -1,6 +1,7 @@
 //! A batch of RESP requests, in passes of their own: parse, resolve and hash, execute in order. So
 //! the memory that a batch needs is asked for before its first request waits for any.
 
+use crate::landing::Landing;
 use crate::session::{BATCH, Batch, Next, Surroundings};
 use crate::suspended::{Midway, Suspended};
 use arrayvec::ArrayVec;
@@ -35,17 +36,18 @@ struct Request<'a> {
 pub(crate) fn batch(
     parser: &mut Parser,
     input: &mut [u8],
+    landing: &Landing,
     client: &mut Client,
     around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Batch {
     let mut places = ArrayVec::new();
     let stranger = admission::must_log_in(client, around.shared.config());
-    let (consumed, parsed) = parse(parser, input, stranger, around, &mut places);
+    let (consumed, parsed) = parse(parser, input, landing, stranger, around, &mut places);
     let around = &*around;
     let _batch = around.shared.store.batch(around.counters);
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
-    resolve(input, &places, around, client.database, &mut requests);
+    resolve(input, &places, landing, around, client.database, &mut requests);
     let count = requests.len();
     requests.iter().filter_map(|request| request.ahead).for_each(Ahead::prefetch_entry);
     // By reference: the array is large, and mostly empty.
@@ -82,6 +84,7 @@ pub(crate) fn batch(
 fn parse(
     parser: &mut Parser,
     input: &mut [u8],
+    landing: &Landing,
     stranger: bool,
     around: &mut Surroundings<'_>,
     places: &mut ArrayVec<Place, BATCH>,
@@ -98,7 +101,8 @@ fn parse(
         if at > 0 && (stranger || rest.first().is_some_and(|&kind| kind != b'*')) {
             return (at, Ok(Next::Batch));
         }
-        match parser.parse(rest, &limits, around.spans) {
+        let landed = if at == 0 { landing.offsets() } else { &[] };
+        match parser.parse_landed(rest, &limits, landed, around.spans) {
             Ok(Some(taken)) => {
                 let (start, spans_end) = (at, around.spans.len());
                 at += taken;
@@ -117,6 +121,7 @@ fn parse(
 fn resolve<'a>(
     input: &'a [u8],
     places: &[Place],
+    landing: &'a Landing,
     around: &'a Surroundings<'_>,
     database: usize,
     requests: &mut ArrayVec<Request<'a>, BATCH>,
@@ -125,7 +130,8 @@ fn resolve<'a>(
     for &Place { start, end, spans_end } in places {
         let spans = around.spans.get(spans_start..spans_end).unwrap_or_default();
         spans_start = spans_end;
-        let args = Args::new(input.get(start..end).unwrap_or_default(), spans);
+        let landed = if start == 0 { landing.arguments() } else { &[] };
+        let args = Args::new(input.get(start..end).unwrap_or_default(), spans).with_landed(landed);
         let entry = dispatch::resolve(args).ok();
         let first = entry.and_then(|entry| entry.command.keys.first_of(args));
         let key = first.map(|bytes| around.shared.store.key(bytes));

@@ -1,13 +1,14 @@
 //! One client's conversation, without the socket: bytes in, replies out.
 
 use crate::input::Input;
+use crate::landing::{FIRST_BYTES, Landing, Room};
 use crate::server::Shared;
 use crate::suspended::{Suspended, When};
 use crate::{resp, text};
 use nagi_commands::{
     Client, ClientInfo, Config, Context, Server as _, Tally, admission, memcached,
 };
-use nagi_proto::{Args, Output, Span};
+use nagi_proto::{Args, Awaited, Output, Span};
 use nagi_store::{Counters, Key, Wait};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -120,6 +121,24 @@ enum Dialect {
     Memcached(nagi_proto::memcached::Parser),
 }
 
+impl Dialect {
+    /// The long argument that it waits for.
+    fn awaited(&self) -> Option<Awaited> {
+        match self {
+            Dialect::Resp(parser) => parser.awaited(),
+            Dialect::Memcached(parser) => parser.awaited(),
+        }
+    }
+
+    /// Goes on behind that argument.
+    fn land(&mut self) {
+        match self {
+            Dialect::Resp(parser) => parser.land(),
+            Dialect::Memcached(parser) => parser.land(),
+        }
+    }
+}
+
 /// Which protocol a listener's clients speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -146,6 +165,8 @@ pub(crate) struct Session {
     dialect: Dialect,
     /// What has arrived and was not executed.
     input: Input,
+    /// The long arguments of the request with which `input` begins, whose bytes are not in it.
+    landing: Landing,
     /// The request at the start of the input, if it has begun and is not over.
     suspended: Option<Suspended>,
 }
@@ -164,7 +185,13 @@ impl Session {
         let mut client = Client::new(info);
         client.restrictions = admission::restrictions(config);
         client.waker = waker;
-        Session { client, dialect, input: Input::default(), suspended: None }
+        Session {
+            client,
+            dialect,
+            input: Input::default(),
+            landing: Landing::default(),
+            suspended: None,
+        }
     }
 
     /// Whether the client has to give a password before anything else.
@@ -178,7 +205,51 @@ impl Session {
 
     /// Takes what has arrived, to be executed later.
     pub(crate) fn keep(&mut self, received: &[u8]) {
-        self.input.push(received);
+        let landed = self.land(received);
+        self.input.push(received.get(landed..).unwrap_or_default());
+    }
+
+    /// Whether what comes next belongs to a long argument, for which [`Session::room`] has room.
+    pub(crate) fn is_landing(&self) -> bool {
+        self.landing.is_coming()
+    }
+
+    /// Lends room for what comes next of a long argument, and for nothing behind it.
+    pub(crate) fn room(&mut self) -> Option<Room> {
+        self.landing.lend()
+    }
+
+    /// Takes back room that was lent, with what was received into it. Returns how much that was.
+    pub(crate) fn landed(&mut self, room: Room) -> usize {
+        let before = self.landing.bytes();
+        self.landing.give_back(room);
+        let bytes = self.landing.bytes() - before;
+        self.land(&[]);
+        bytes
+    }
+
+    /// Takes what belongs to a long argument. Returns how many bytes that is.
+    fn land(&mut self, received: &[u8]) -> usize {
+        let taken = self.landing.take(received);
+        if self.landing.has_landed() {
+            self.dialect.land();
+        }
+        taken
+    }
+
+    /// Has the rest of a long argument received into chunks of its own, if one is awaited and
+    /// enough of it has arrived.
+    fn begin_landing(&mut self) {
+        let Some(awaited) = self.dialect.awaited() else { return };
+        let at = awaited.at as usize;
+        if self.input.len() < at + FIRST_BYTES {
+            return;
+        }
+        self.landing.begin(awaited);
+        let mut input = std::mem::take(&mut self.input);
+        let landed = self.land(input.as_mut_slice().get(at..).unwrap_or_default());
+        input.cut(at, landed);
+        self.input = input;
     }
 
     /// Takes what has arrived, executes a slice of it and appends the replies to `out`.
@@ -190,8 +261,12 @@ impl Session {
     ) -> Standing {
         self.client.info.active_at_ms.store(around.now_ms, Ordering::Relaxed);
         let place = self.resume(around, out);
+        let landed = self.land(received);
+        let received = received.get_mut(landed..).unwrap_or_default();
         let standing = if self.client.closing {
             Standing::Closing
+        } else if self.landing.is_coming() {
+            Standing::Bytes
         } else if let Some(suspended) = &self.suspended {
             self.input.push(received);
             standing_of(suspended)
@@ -208,6 +283,9 @@ impl Session {
             standing
         };
         drop(place);
+        if standing == Standing::Bytes && !self.landing.is_coming() {
+            self.begin_landing();
+        }
         self.note_input(standing, around)
     }
 
@@ -227,11 +305,16 @@ impl Session {
             }
             around.spans.clear();
             let batch = match &mut self.dialect {
-                Dialect::Resp(parser) => resp::batch(parser, rest, &mut self.client, around, out),
+                Dialect::Resp(parser) => {
+                    resp::batch(parser, rest, &self.landing, &mut self.client, around, out)
+                }
                 Dialect::Memcached(parser) => {
-                    text::batch(parser, rest, &mut self.client, around, out)
+                    text::batch(parser, rest, &self.landing, &mut self.client, around, out)
                 }
             };
+            if batch.consumed > 0 && !self.landing.is_empty() {
+                self.landing = Landing::default();
+            }
             around.spans.shrink_to(KEPT_SPANS);
             at += batch.consumed;
             requests += batch.requests;
@@ -273,9 +356,12 @@ impl Session {
         };
         let _batch = around.shared.store.batch(around.counters);
         let len = midway.len();
-        let left = midway.go_on(self.input.as_mut_slice(), &mut self.client, around, out);
+        let landed = self.landing.arguments();
+        let input = self.input.as_mut_slice();
+        let left = midway.go_on(input, landed, &mut self.client, around, out);
         if left.is_none() {
             self.input.consume(len);
+            self.landing = Landing::default();
         }
         self.suspended = left.map(Suspended::Midway);
         None
@@ -284,7 +370,7 @@ impl Session {
     /// Shows others how much is waiting, and refuses to let it grow without bound.
     fn note_input(&self, standing: Standing, around: &Surroundings<'_>) -> Standing {
         let info = self.info();
-        let waiting = self.input.len();
+        let waiting = self.input.len() + self.landing.bytes();
         if info.query_bytes.load(Ordering::Relaxed) != waiting {
             info.query_bytes.store(waiting, Ordering::Relaxed);
             if waiting > around.shared.config().client_query_buffer_limit.bytes() {
@@ -381,7 +467,11 @@ mod tests {
     /// A request of RESP, well-formed for the most part.
     fn request() -> impl Strategy<Value = String> {
         let long = "v".repeat(300);
+        let (huge, other) = ("h".repeat(140_000), "o".repeat(131_072));
         prop_oneof![
+            1 => Just(multibulk(&["SET", "key", &huge, "GET"])),
+            1 => Just(multibulk(&["MSET", "key", &huge, "other", &other, "number", "7"])),
+            1 => Just(multibulk(&["APPEND", "other", &other])),
             8 => Just(multibulk(&["SET", "key", "value"])),
             4 => Just(multibulk(&["set", "other", &long])),
             4 => Just(multibulk(&["GET", "other"])),
@@ -408,6 +498,8 @@ mod tests {
             3 => Just("set number 0 0 1 noreply\r\n7\r\n".to_owned()),
             3 => Just("incr number 5\r\n".to_owned()),
             2 => Just("set key 0 0 5\r\nvalues\r\n".to_owned()),
+            1 => Just(format!("set key 0 0 140000\r\n{}\r\n", "y".repeat(140_000))),
+            1 => Just(format!("append key 0 0 140000\r\n{}zz", "y".repeat(140_000))),
             1 => Just(format!("set key 0 0 1048577\r\n{}\r\n", "x".repeat(1_048_577))),
             1 => Just("nothing of ours\r\n".to_owned()),
             1 => Just("quit\r\n".to_owned()),
@@ -525,6 +617,36 @@ mod tests {
             said += 10_000;
         }
         assert!((1_000_000..1 << 20).contains(&said), "given up after {said} bytes");
+    }
+
+    #[test]
+    fn a_long_argument_is_received_into_room_of_its_own() {
+        let mut talk = Talk::new(Protocol::Resp);
+        let value: String = (0..1_000_000).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
+        let set = multibulk(&["SET", "key", &value]);
+        let (begin, end) = set.as_bytes().split_at(20_000);
+        talk.say(begin);
+        assert!(talk.session.is_landing());
+        let header = set.find(&value).unwrap();
+        assert_eq!(talk.session.input.len(), header, "the value is not in the buffer");
+        let mut at = 20_000;
+        while let Some(mut room) = talk.session.room() {
+            let mut received = 0;
+            for part in &mut room.slices() {
+                let len = part.len();
+                part.copy_from_slice(&set.as_bytes()[at + received..][..len]);
+                received += len;
+            }
+            at += received;
+            room.advance(received);
+            assert_eq!(talk.session.landed(room), received);
+        }
+        assert_eq!(at, set.len() - 2, "there is room for the value, and for nothing behind it");
+        assert_eq!(talk.say(&end[end.len() - 2..]).0, b"+OK\r\n");
+        assert_eq!(talk.session.input.capacity(), 0);
+        assert!(talk.session.landing.is_empty());
+        let got = talk.say(multibulk(&["GET", "key"]).as_bytes()).0;
+        assert!(got == format!("$1000000\r\n{value}\r\n").as_bytes());
     }
 
     #[test]

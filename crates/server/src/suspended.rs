@@ -2,7 +2,7 @@
 
 use crate::session::Surroundings;
 use nagi_commands::{Client, Suspension, dispatch, memcached};
-use nagi_proto::{Args, Output, Span};
+use nagi_proto::{Args, Landed, Output, Span};
 use nagi_store::Wait;
 
 /// A request at the start of the session's input that goes on later.
@@ -63,16 +63,17 @@ impl Midway {
         self.len
     }
 
-    /// Goes on for a slice; `input` begins with it. What is left of it, if anything is.
+    /// Goes on for a slice; `input` begins with it, without its long arguments. What is left of it, if anything is.
     pub(crate) fn go_on(
         self,
         input: &[u8],
+        landed: &[Landed],
         client: &mut Client,
         around: &Surroundings<'_>,
         out: &mut Output,
     ) -> Option<Midway> {
         let Midway { suspension, spans, len } = self;
-        let args = Args::new(input.get(..len).unwrap_or_default(), &spans);
+        let args = Args::new(input.get(..len).unwrap_or_default(), &spans).with_landed(landed);
         let mut cx = around.context(client, out, args, None);
         let place = match suspension {
             Suspension::Turn(job) | Suspension::Committed(job) | Suspension::Called(job) => {

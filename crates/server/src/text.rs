@@ -1,5 +1,6 @@
 //! A batch of requests in memcached's text protocol, in the passes of a RESP batch.
 
+use crate::landing::Landing;
 use crate::session::{BATCH, Batch, Next, Surroundings};
 use crate::suspended::Suspended;
 use arrayvec::ArrayVec;
@@ -56,17 +57,18 @@ enum Work {
 pub(crate) fn batch(
     parser: &mut Parser,
     input: &mut [u8],
+    landing: &Landing,
     client: &mut Client,
     around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Batch {
     let mut places = ArrayVec::new();
     let stranger = admission::must_log_in(client, around.shared.config());
-    let (consumed, next) = parse(parser, input, stranger, around, &mut places);
+    let (consumed, next) = parse(parser, input, landing, stranger, around, &mut places);
     let around = &*around;
     let _batch = around.shared.store.batch(around.counters);
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
-    resolve(input, &places, around, &mut requests);
+    resolve(input, &places, landing, around, &mut requests);
     let count = requests.len();
     requests.iter().filter_map(|request| request.ahead).for_each(Ahead::prefetch_entry);
     for request in &requests {
@@ -91,6 +93,7 @@ pub(crate) fn batch(
 fn parse(
     parser: &mut Parser,
     input: &[u8],
+    landing: &Landing,
     stranger: bool,
     around: &mut Surroundings<'_>,
     places: &mut ArrayVec<Place, BATCH>,
@@ -103,7 +106,8 @@ fn parse(
             return (at, Next::Batch);
         }
         let rest = input.get(at..).unwrap_or_default();
-        let (taken, found) = match parser.parse(rest, &limits, around.spans) {
+        let landed = if at == 0 { landing.offsets() } else { &[] };
+        let (taken, found) = match parser.parse_landed(rest, &limits, landed, around.spans) {
             Step::Incomplete => return (at, Next::Bytes),
             Step::Request { consumed, quiet } => (consumed, Found::Request { quiet }),
             Step::Reject { consumed, reply, close } => (consumed, Found::Reject { reply, close }),
@@ -119,6 +123,7 @@ fn parse(
 fn resolve<'a>(
     input: &'a [u8],
     places: &[Place],
+    landing: &'a Landing,
     around: &'a Surroundings<'_>,
     requests: &mut ArrayVec<Request<'a>, BATCH>,
 ) {
@@ -126,7 +131,8 @@ fn resolve<'a>(
     for &Place { start, end, spans_end, found } in places {
         let spans = around.spans.get(spans_start..spans_end).unwrap_or_default();
         spans_start = spans_end;
-        let args = Args::new(input.get(start..end).unwrap_or_default(), spans);
+        let landed = if start == 0 { landing.arguments() } else { &[] };
+        let args = Args::new(input.get(start..end).unwrap_or_default(), spans).with_landed(landed);
         let work = match found {
             Found::Reject { reply, close } => Work::Reject { reply, close },
             Found::Request { quiet } => match memcached::resolve(args) {

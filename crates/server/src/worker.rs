@@ -1,7 +1,8 @@
 //! A worker: one thread, an event loop, and the sessions that it owns for as long as they live.
 
 use crate::address;
-use crate::driver::{Driver, Sink, Token};
+use crate::driver::{Driver, Sink, Token, Wanted};
+use crate::landing::Room;
 use crate::refusal::{Refusal, refuse};
 use crate::server::{Mail, Shared};
 use crate::session::{Protocol, SLICE_BYTES, Session, Standing, Surroundings};
@@ -79,12 +80,30 @@ struct Seat {
 enum Waits {
     /// For bytes to arrive.
     Bytes,
+    /// For bytes of a long argument.
+    Landing,
     /// For the next tick.
     Turn,
     /// For the client to take the replies that it has been given.
     Room,
     /// For its waker to be called.
     Call,
+}
+
+impl Waits {
+    /// Whether it goes on when bytes arrive.
+    fn is_for_bytes(self) -> bool {
+        matches!(self, Waits::Bytes | Waits::Landing)
+    }
+
+    /// What is to be received meanwhile.
+    fn wanted(self) -> Wanted {
+        match self {
+            Waits::Bytes => Wanted::Bytes,
+            Waits::Landing => Wanted::Landing,
+            Waits::Turn | Waits::Call | Waits::Room => Wanted::Nothing,
+        }
+    }
 }
 
 impl Sessions {
@@ -287,6 +306,7 @@ impl Sessions {
             _ if unsent > most => Some(Waits::Room),
             Standing::Turn => Some(Waits::Turn),
             Standing::Bytes if seat.ended => None,
+            Standing::Bytes if seat.session.is_landing() => Some(Waits::Landing),
             Standing::Bytes => Some(Waits::Bytes),
         };
         let Some(waits) = waits else {
@@ -295,7 +315,7 @@ impl Sessions {
         };
         if waits != seat.waits {
             seat.waits = waits;
-            driver.receive(token, waits == Waits::Bytes);
+            driver.receive(token, waits.wanted());
         }
         if waits == Waits::Turn {
             self.turns.push(token);
@@ -322,7 +342,7 @@ impl Sessions {
         let now_ms = self.shared.store.now_ms();
         let is_idle = |seat: &&Seat| {
             let active_at_ms = seat.session.info().active_at_ms.load(Ordering::Relaxed);
-            seat.waits == Waits::Bytes && now_ms.saturating_sub(active_at_ms) > timeout_ms
+            seat.waits.is_for_bytes() && now_ms.saturating_sub(active_at_ms) > timeout_ms
         };
         let seats = self.seats.iter().flatten();
         let idle: Vec<Token> = seats.filter(is_idle).map(|seat| seat.token).collect();
@@ -370,14 +390,25 @@ impl<D: Driver> Sink<D> for Sessions {
             (seat.fed_at, seat.fed_bytes) = (ticks, 0);
         }
         seat.fed_bytes += bytes.len();
-        if seat.waits == Waits::Bytes && seat.fed_bytes <= SLICE_BYTES {
+        if seat.waits.is_for_bytes() && seat.fed_bytes <= SLICE_BYTES {
             self.feed(driver, token, bytes);
         } else {
             seat.session.keep(bytes);
-            if seat.waits == Waits::Bytes {
+            if seat.waits.is_for_bytes() {
                 self.settle(driver, token, Standing::Turn);
             }
         }
+    }
+
+    fn room(&mut self, token: Token) -> Option<Room> {
+        self.seat_of(token)?.session.room()
+    }
+
+    fn landed(&mut self, driver: &mut D, token: Token, room: Room) {
+        let Some(seat) = self.seat_of(token) else { return };
+        let bytes = seat.session.landed(room);
+        self.tally.input_bytes.add(bytes as u64);
+        self.feed(driver, token, &mut []);
     }
 
     fn drained(&mut self, driver: &mut D, token: Token) {
@@ -392,7 +423,7 @@ impl<D: Driver> Sink<D> for Sessions {
     fn ended(&mut self, driver: &mut D, token: Token) {
         let Some(seat) = self.seat_of(token) else { return };
         seat.ended = true;
-        if seat.waits == Waits::Bytes {
+        if seat.waits.is_for_bytes() {
             self.leave(token);
             driver.close(token);
         }
@@ -458,8 +489,8 @@ mod tests {
             self.unsent
         }
 
-        fn receive(&mut self, _: Token, wanted: bool) {
-            self.wanted = wanted;
+        fn receive(&mut self, _: Token, wanted: Wanted) {
+            self.wanted = wanted != Wanted::Nothing;
         }
 
         fn close(&mut self, _: Token) {

@@ -250,6 +250,55 @@ fn large_replies_pass_through_small_buffers() {
 }
 
 #[test]
+fn long_values_arrive_as_they_were_sent() {
+    let server = Server::with(&[("memcached-item-limit", "8mb"), ("workers", "1")], |_| {});
+    let value: String = (0..500_000).map(|number| format!("{number:07}")).collect();
+    let set = multibulk(&["SET", "key", &value, "KEEPTTL"]);
+    let get = multibulk(&["GET", "key"]);
+    let bulk = format!("${}\r\n{value}\r\n", value.len());
+    // In one piece with what follows, and with a pause at places that matter.
+    for cut in [set.len(), 10, 20_000, set.len() - 9, set.len() - 20_000] {
+        let mut stream = server.connect();
+        let mut writer = stream.try_clone().unwrap();
+        let address = server.resp;
+        let (begin, end) = set.split_at(cut);
+        let (begin, end) = (begin.to_vec(), [end, &get[..], &set, &get].concat());
+        let sender = std::thread::spawn(move || {
+            writer.write_all(&begin).unwrap();
+            // In the meantime the server has answered somebody else.
+            let mut other = patient(TcpStream::connect(address).unwrap());
+            other.write_all(b"PING\r\n").unwrap();
+            expect(&mut other, b"+PONG\r\n");
+            writer.write_all(&end).unwrap();
+        });
+        for _ in 0..2 {
+            expect(&mut stream, b"+OK\r\n");
+            expect(&mut stream, bulk.as_bytes());
+        }
+        sender.join().unwrap();
+    }
+    let mut stream = patient(TcpStream::connect(server.memcached).unwrap());
+    let set = format!("set key 3 0 {}\r\n{value}\r\nget key\r\n", value.len());
+    stream.write_all(set.as_bytes()).unwrap();
+    let expected = format!("STORED\r\nVALUE key 3 {}\r\n{value}\r\nEND\r\n", value.len());
+    expect(&mut stream, expected.as_bytes());
+}
+
+#[test]
+fn a_client_that_goes_in_the_middle_of_a_value_leaves_nothing() {
+    let server = Server::new();
+    let set = multibulk(&["SET", "key", &"v".repeat(3_000_000)]);
+    for sent in [set.len() / 2, set.len() - 1] {
+        let mut stream = server.connect();
+        stream.write_all(&set[..sent]).unwrap();
+    }
+    let mut client = server.connect();
+    wait_for("the server to see them go", || clients_of(&mut client).trim().lines().count() == 1);
+    client.write_all(&multibulk(&["EXISTS", "key"])).unwrap();
+    expect(&mut client, b":0\r\n");
+}
+
+#[test]
 fn replies_precede_a_protocol_error_and_the_end() {
     let server = Server::new();
     let mut stream = server.connect();

@@ -55,4 +55,4 @@ pub use number::{parse_i64, parse_u64};
 pub use quiescence::Batch;
 pub use rope::{CHUNK_BYTES, Rope};
 pub use store::{Options, Scope, Store};
-pub use value::{Kind, Marks, Value};
+pub use value::{Given, Kind, Marks, Value};

@@ -26,6 +26,13 @@ impl Rope {
         Rope { chunks: bytes.chunks(CHUNK_BYTES).map(Arc::from).collect(), len: bytes.len() }
     }
 
+    /// The string that these chunks make, each of [`CHUNK_BYTES`] but the last.
+    #[must_use]
+    pub fn from_chunks(chunks: Vec<Arc<[u8]>>) -> Self {
+        let last = chunks.last().map_or(0, |last| last.len());
+        Rope { len: chunks.len().saturating_sub(1) * CHUNK_BYTES + last, chunks }
+    }
+
     /// So many zeros, for which no more memory is taken than for their list.
     pub(crate) fn zeros(len: usize) -> Self {
         let mut rope = Rope::default();

@@ -73,6 +73,33 @@ impl Value<'_> {
     }
 }
 
+/// A string that a caller hands over to be kept.
+#[derive(Debug)]
+pub enum Given<'a> {
+    /// In one piece, to be copied.
+    Bytes(&'a [u8]),
+    /// In chunks, to be kept as they are: more than [`CHUNK_BYTES`].
+    Rope(Rope),
+}
+
+impl<'a> From<&'a [u8]> for Given<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Given::Bytes(bytes)
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Given<'a> {
+    fn from(bytes: &'a Vec<u8>) -> Self {
+        Given::Bytes(bytes)
+    }
+}
+
+impl<'a, const LEN: usize> From<&'a [u8; LEN]> for Given<'a> {
+    fn from(bytes: &'a [u8; LEN]) -> Self {
+        Given::Bytes(bytes)
+    }
+}
+
 /// A value on its way into the store.
 #[derive(Debug)]
 pub(crate) enum NewValue<'a> {
@@ -89,6 +116,14 @@ impl<'a> NewValue<'a> {
             NewValue::Rope(Rope::from_bytes(bytes))
         } else {
             NewValue::Bytes(bytes)
+        }
+    }
+
+    /// The form of what a caller has handed over.
+    pub(crate) fn from_given(given: impl Into<Given<'a>>) -> Self {
+        match given.into() {
+            Given::Rope(rope) => NewValue::Rope(rope),
+            Given::Bytes(bytes) => NewValue::from_bytes(bytes),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::arguments::{expiry, flags, number};
 use super::{Context, Error, Verb, operation, statistics};
+use crate::arguments::value;
 use crate::{Access, Keys};
 use nagi_proto::Args;
 use nagi_store::types::counter::Step;
@@ -56,7 +57,7 @@ pub(super) static REPLACE: Verb = Verb {
 fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Result<(), Error> {
     let options = SetOptions { condition, ..options(cx, args)? };
     cx.tally.verbs.sets.add(1);
-    let stored = cx.db.set(cx.key(args.at(1)), args.at(5), options);
+    let stored = cx.db.set(cx.key(args.at(1)), value(args, 5), options);
     cx.reply.line(if stored { "STORED" } else { "NOT_STORED" });
     Ok(())
 }

@@ -8,7 +8,8 @@
 
 mod ring;
 
-use crate::driver::{Driver, Sink, Token};
+use crate::driver::{Driver, Sink, Token, Wanted};
+use crate::landing::Room;
 use crate::links::Links;
 use crate::listener::Listener;
 use crate::outgoing::{Outgoing, discard_unread};
@@ -57,11 +58,12 @@ struct Link {
     first: Output,
     unsent: Outgoing,
     sending: Sending,
-    /// Whether bytes are wanted.
-    wanted: bool,
-    /// Whether the kernel receives, and whether it has been told to stop.
-    receiving: bool,
+    wanted: Wanted,
+    receiving: Receiving,
+    /// Whether the kernel has been told to stop to receive.
     cancelled: bool,
+    /// Room for what is landing, lent and not used yet.
+    room: Option<Room>,
     /// Whether the peer will send nothing more.
     ended: bool,
     /// Whether the sink has been told of bytes that are unsent.
@@ -82,6 +84,16 @@ enum Sending {
     Room,
     /// It goes on in the next turn.
     Later,
+}
+
+/// What the kernel receives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Receiving {
+    Nothing,
+    /// Whatever comes, into one provided buffer after the other.
+    Bytes,
+    /// Once, into room that was lent.
+    Landing,
 }
 
 /// How far a link is from its end.
@@ -281,33 +293,47 @@ impl Uring {
             }
             _ => {}
         }
-        self.see_to_receiving(token);
+        self.see_to_receiving(token, sink);
     }
 
-    /// Receives if bytes are wanted, and lets go of what has to be let go of.
-    fn see_to_receiving(&mut self, token: Token) {
+    /// Receives what is wanted, and lets go of what has to be let go of. A long argument is
+    /// received once nothing else can be on its way.
+    fn see_to_receiving(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let Some(link) = self.links.get_mut(token) else { return };
         if link.end == End::Gone {
             return self.let_go(token);
         }
-        if !link.wanted || link.ended || link.receiving || link.end == End::Broken {
+        if link.ended || link.end == End::Broken {
             return;
         }
-        link.receiving = true;
+        let begun = match (link.wanted, link.receiving) {
+            (Wanted::Bytes, Receiving::Nothing) => {
+                link.receiving = Receiving::Bytes;
+                self.ring.receive(token, link.socket.as_fd())
+            }
+            (Wanted::Landing, Receiving::Nothing) => {
+                let Some(room) = link.room.take().or_else(|| sink.room(token)) else { return };
+                link.receiving = Receiving::Landing;
+                self.ring.land(token, link.socket.as_fd(), room)
+            }
+            _ => return,
+        };
         link.cancelled = false;
-        if self.ring.receive(token, link.socket.as_fd()).is_err() {
-            link.receiving = false;
+        if begun.is_err() {
+            link.receiving = Receiving::Nothing;
             self.broke(token);
         }
     }
 
     /// Has the kernel stop to receive.
     fn stop_receiving(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        if link.receiving && !link.cancelled {
-            // A receive that could not be cancelled ends with its connection.
-            link.cancelled = self.ring.cancel_receive(token).is_ok();
-        }
+        let Some(link) = self.links.get_mut(token).filter(|link| !link.cancelled) else { return };
+        // A receive that could not be cancelled ends with its connection.
+        link.cancelled = match link.receiving {
+            Receiving::Nothing => false,
+            Receiving::Bytes => self.ring.cancel_receive(token).is_ok(),
+            Receiving::Landing => self.ring.cancel_land(token).is_ok(),
+        };
     }
 
     /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
@@ -336,7 +362,9 @@ impl Uring {
         if link.sending == Sending::Room {
             // It ends with what is next to arrive in any case, and says so.
             let _ = self.ring.cancel_room(token);
-        } else if !link.receiving && !matches!(link.sending, Sending::Queued(_)) {
+        } else if link.receiving == Receiving::Nothing
+            && !matches!(link.sending, Sending::Queued(_))
+        {
             discard_unread(link.socket.as_fd());
             drop(self.links.remove(token));
             return;
@@ -370,36 +398,69 @@ impl Uring {
         sink: &mut impl Sink<Self>,
     ) {
         let Some(link) = self.links.get_mut(token) else { return };
-        link.receiving = more;
-        let is_open = link.end == End::Open;
+        if !more {
+            link.receiving = Receiving::Nothing;
+        }
         match bytes {
-            Ok(0) => {
-                let heard = std::mem::replace(&mut link.ended, true);
-                link.wanted = false;
-                if is_open && !heard {
-                    sink.ended(self, token);
-                }
-            }
+            Ok(0) => self.ended(token, sink),
             Ok(len) => {
-                if is_open {
+                if link.end == End::Open {
                     let bytes = block.and_then(|block| block.get_mut(..len)).unwrap_or_default();
                     sink.received(self, token, bytes);
                 }
-                if self.links.get(token).is_some_and(|link| !link.wanted) {
+                if self.links.get(token).is_some_and(|link| link.wanted != Wanted::Bytes) {
                     self.stop_receiving(token);
                 }
             }
-            // It begins anew if bytes are wanted: buffers are there again.
-            Err(Errno::NOBUFS | Errno::CANCELED | Errno::AGAIN | Errno::INTR | Errno::NOMEM) => {}
-            Err(_) if is_open => {
-                link.drop_unsent();
-                self.let_go(token);
-                return sink.lost(self, token);
-            }
-            Err(_) => {}
+            Err(error) => self.receive_failed(token, error, sink),
         }
         if !more {
-            self.see_to_receiving(token);
+            self.see_to_receiving(token, sink);
+        }
+    }
+
+    fn landed(
+        &mut self,
+        token: Token,
+        mut room: Room,
+        bytes: Result<usize, Errno>,
+        sink: &mut impl Sink<Self>,
+    ) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.receiving = Receiving::Nothing;
+        match bytes {
+            Ok(0) => self.ended(token, sink),
+            Ok(len) => {
+                room.advance(len);
+                if link.end == End::Open {
+                    sink.landed(self, token, room);
+                }
+            }
+            Err(error) => {
+                link.room = Some(room);
+                self.receive_failed(token, error, sink);
+            }
+        }
+        self.see_to_receiving(token, sink);
+    }
+
+    fn ended(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        let heard = std::mem::replace(&mut link.ended, true);
+        link.wanted = Wanted::Nothing;
+        if link.end == End::Open && !heard {
+            sink.ended(self, token);
+        }
+    }
+
+    fn receive_failed(&mut self, token: Token, error: Errno, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        let passing = [Errno::NOBUFS, Errno::CANCELED, Errno::AGAIN, Errno::INTR, Errno::NOMEM];
+        // What passes is tried again if bytes are wanted: buffers are there again.
+        if link.end == End::Open && !passing.contains(&error) {
+            link.drop_unsent();
+            self.let_go(token);
+            sink.lost(self, token);
         }
     }
 
@@ -418,6 +479,7 @@ impl Uring {
                     None => self.received(token, bytes, more, None, sink),
                 }
             }
+            Event::Landed { token, room, bytes } => self.landed(token, room, bytes, sink),
             Event::Room { token } => {
                 let Some(link) = self.links.get_mut(token) else { return };
                 link.sending = Sending::Nothing;
@@ -486,9 +548,10 @@ impl Driver for Uring {
             first: Output::default(),
             unsent: Outgoing::default(),
             sending: Sending::Nothing,
-            wanted: true,
-            receiving: true,
+            wanted: Wanted::Bytes,
+            receiving: Receiving::Bytes,
             cancelled: false,
+            room: None,
             ended: false,
             counted: Cell::new(false),
             queued: false,
@@ -520,18 +583,21 @@ impl Driver for Uring {
         bytes
     }
 
-    fn receive(&mut self, token: Token, wanted: bool) {
+    fn receive(&mut self, token: Token, wanted: Wanted) {
         let Some(link) = self.links.get_mut(token) else { return };
         link.wanted = wanted;
-        // What is not wanted is cancelled when it comes: most often nothing does.
-        if wanted {
-            self.see_to_receiving(token);
+        match (wanted, link.receiving) {
+            // What is not wanted is cancelled when it comes: most often nothing does.
+            (Wanted::Nothing, _) => {}
+            (Wanted::Landing, Receiving::Bytes) => self.stop_receiving(token),
+            (_, Receiving::Nothing) => self.come_back(token),
+            _ => {}
         }
     }
 
     fn close(&mut self, token: Token) {
         let Some(link) = self.links.get_mut(token) else { return };
-        link.wanted = false;
+        link.wanted = Wanted::Nothing;
         match (link.end, link.sending) {
             (End::Open, Sending::Nothing) => self.hang_up(token),
             (End::Open, _) => {

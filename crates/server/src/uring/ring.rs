@@ -8,6 +8,7 @@
 //! promise.
 
 use crate::driver::Token;
+use crate::landing::{ROOM_CHUNKS, Room};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use nagi_proto::Output;
 use rustix::io::Errno;
@@ -30,6 +31,7 @@ const BUFFER_BYTES: usize = 16 * 1024;
 const GROUP: u16 = 0;
 /// Most slices of one send: some 100 microseconds' worth of a large value.
 const SLICES: usize = 8;
+const _: () = assert!(SLICES >= ROOM_CHUNKS, "a message has place for a room's chunks");
 /// More than a socket has room for, to try out what becomes of it.
 const PROBE_BYTES: usize = 1 << 20;
 /// How long a submission waits that the kernel has no memory for.
@@ -46,15 +48,16 @@ enum Kind {
     Accept = 2,
     Wake = 3,
     Send = 4,
+    Land = 5,
     /// What nobody waits for.
-    Other = 5,
+    Other = 6,
 }
 
 const KIND_SHIFT: u32 = 60;
 
 impl Kind {
-    const ALL: [Kind; 6] =
-        [Kind::Receive, Kind::Room, Kind::Accept, Kind::Wake, Kind::Send, Kind::Other];
+    const ALL: [Kind; 7] =
+        [Kind::Receive, Kind::Room, Kind::Accept, Kind::Wake, Kind::Send, Kind::Land, Kind::Other];
 
     fn with(self, data: u64) -> u64 {
         (self as u64) << KIND_SHIFT | data
@@ -84,6 +87,8 @@ pub(super) enum Event {
         buffer: Option<u16>,
         more: bool,
     },
+    /// Room that was lent comes back.
+    Landed { token: Token, room: Room, bytes: Result<usize, Errno> },
     /// A socket that was full has room.
     Room { token: Token },
     /// The eventfd was written to.
@@ -123,6 +128,8 @@ pub(super) struct Ring {
     /// Never more than its capacity, so that none moves while the queue refers to it.
     messages: Vec<Message>,
     messages_used: usize,
+    #[expect(clippy::vec_box, reason = "the kernel knows where each of them is")]
+    landing: Vec<Box<Landing>>,
     pub(super) sent: Vec<Sent>,
     pub(super) events: VecDeque<Event>,
 }
@@ -138,6 +145,13 @@ impl Message {
         // SAFETY: both are plain data of C for which zeros are a value: nothing at all.
         unsafe { std::mem::zeroed() }
     }
+}
+
+/// A receive into room that was lent. Boxed, since the kernel knows where it is.
+struct Landing {
+    token: Token,
+    room: Room,
+    message: Message,
 }
 
 impl Ring {
@@ -164,6 +178,7 @@ impl Ring {
             sending: Vec::new(),
             messages: Vec::with_capacity(SUBMISSIONS as usize),
             messages_used: 0,
+            landing: Vec::new(),
             sent: Vec::new(),
             events: VecDeque::new(),
         })
@@ -250,6 +265,12 @@ impl Ring {
                     Event::Accepted { listener: data as usize, socket, more }
                 }
                 Kind::Wake => Event::Woken { more },
+                Kind::Land => {
+                    let place = self.landing.iter().position(|landing| landing.token == token);
+                    let Some(place) = place else { continue };
+                    let room = self.landing.swap_remove(place).room;
+                    Event::Landed { token, room, bytes: result_of(result) }
+                }
                 Kind::Other => continue,
             });
         }
@@ -310,6 +331,36 @@ impl Ring {
     /// Ends a receive, which says so.
     pub(super) fn cancel_receive(&mut self, token: Token) -> io::Result<()> {
         self.cancel(Kind::Receive.with(token.to_u64()))
+    }
+
+    /// Receives once, into room that comes back with the completion.
+    pub(super) fn land(
+        &mut self,
+        token: Token,
+        socket: BorrowedFd<'_>,
+        room: Room,
+    ) -> io::Result<()> {
+        let mut landing = Box::new(Landing { token, room, message: Message::new() });
+        let Landing { room, message, .. } = &mut *landing;
+        let mut count = 0;
+        for (place, part) in message.slices.iter_mut().zip(&mut room.slices()) {
+            *place = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() };
+            count += 1;
+        }
+        message.header.msg_iov = message.slices.as_mut_ptr();
+        message.header.msg_iovlen = count;
+        let entry = opcode::RecvMsg::new(types::Fd(socket.as_raw_fd()), &raw mut message.header)
+            .build()
+            .user_data(Kind::Land.with(token.to_u64()));
+        self.landing.push(landing);
+        // SAFETY: the box is in `landing` until the completion arrives, and nothing else touches
+        // it or the chunks of the room.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Ends such a receive, which says so.
+    pub(super) fn cancel_land(&mut self, token: Token) -> io::Result<()> {
+        self.cancel(Kind::Land.with(token.to_u64()))
     }
 
     /// Tells once when a socket has room.

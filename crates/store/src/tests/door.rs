@@ -27,7 +27,7 @@ const PATHS: &[Path] = &[
         };
     }),
     ("set many", |db, key| {
-        let _ = db.set_many(&[(key, b"new")], false);
+        let _ = db.set_many(vec![(key, b"new".into())], false);
     }),
     ("append", |db, key| {
         let _ = db.extend(key, b"+", End::Back, Condition::Always, usize::MAX);

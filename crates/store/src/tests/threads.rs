@@ -87,8 +87,8 @@ fn what_is_set_together_is_seen_together() {
             let db = store.database(0, &counters, 0);
             for round in 0..ROUNDS / 4 {
                 let value = format!("{thread}:{round}").repeat(1 + round as usize % 40);
-                let pairs = keys.map(|key| (db.key(key.as_bytes()), value.as_bytes()));
-                db.set_many(&pairs, false);
+                let pairs = keys.map(|key| (db.key(key.as_bytes()), value.as_bytes().into()));
+                db.set_many(pairs.into(), false);
                 if round % 97 == 0 {
                     store.flush(Scope::All);
                 }

@@ -6,7 +6,7 @@ use crate::entry::EntryView;
 use crate::key::Key;
 use crate::rope::Patch;
 use crate::slot::Slot;
-use crate::value::{Attributes, NewValue};
+use crate::value::{Attributes, Given, NewValue};
 
 /// When a write may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,19 +133,19 @@ impl Database<'_> {
     }
 
     /// Sets a string, whatever stood there before; whether the condition allowed it.
-    pub fn set(&self, key: Key<'_>, value: &[u8], options: SetOptions) -> bool {
+    pub fn set<'v>(&self, key: Key<'_>, value: impl Into<Given<'v>>, options: SetOptions) -> bool {
         self.set_and_get(key, value, options, |_| ()).0
     }
 
     /// Shows `look` what stands under the key, then sets it as [`Database::set`] does.
-    pub fn set_and_get<R>(
+    pub fn set_and_get<'v, R>(
         &self,
         key: Key<'_>,
-        value: &[u8],
+        value: impl Into<Given<'v>>,
         options: SetOptions,
         look: impl FnOnce(Option<EntryView<'_>>) -> R,
     ) -> (bool, R) {
-        let value = NewValue::from_bytes(value);
+        let value = NewValue::from_given(value);
         self.write(key, |slot| {
             let result = look(slot.entry());
             let allowed = options.condition.allows(slot);
@@ -158,9 +158,9 @@ impl Database<'_> {
 
     /// Sets several strings at one moment; where `if_all_absent`, only if none of the keys exists
     /// (MSETNX). Whether they were set.
-    pub fn set_many(&self, pairs: &[(Key<'_>, &[u8])], if_all_absent: bool) -> bool {
-        let keys: Vec<_> = pairs.iter().map(|(key, _)| *key).collect();
-        let values: Vec<_> = pairs.iter().map(|(_, value)| NewValue::from_bytes(value)).collect();
+    pub fn set_many(&self, pairs: Vec<(Key<'_>, Given<'_>)>, if_all_absent: bool) -> bool {
+        let prepared = pairs.into_iter().map(|(key, value)| (key, NewValue::from_given(value)));
+        let (keys, values): (Vec<_>, Vec<_>) = prepared.unzip();
         self.write_all(&keys, |slots| {
             let exists = |key: &Key<'_>| slots.with(*key, |slot| slot.entry().is_some());
             if if_all_absent && keys.iter().any(exists) {
