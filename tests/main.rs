@@ -10,6 +10,7 @@ mod configuration;
 mod connection;
 mod crowd;
 mod differential;
+mod hyperloglog;
 mod key;
 mod linearizability;
 mod memcached;

@@ -3,9 +3,10 @@
 use harness::Server;
 
 /// The files that hold those tests.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     include_str!("bitmap.rs"),
     include_str!("connection.rs"),
+    include_str!("hyperloglog.rs"),
     include_str!("key.rs"),
     include_str!("memcached.rs"),
     include_str!("relocation.rs"),

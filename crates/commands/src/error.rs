@@ -21,6 +21,12 @@ impl Error {
     pub const TOO_LONG: Error =
         Error::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
+    /// A string that is no HyperLogLog.
+    pub const NOT_A_SKETCH: Error =
+        Error::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
+    /// A HyperLogLog whose inside makes no sense.
+    pub const CORRUPTED_SKETCH: Error = Error::fixed("INVALIDOBJ Corrupted HLL object detected");
+
     /// Too few or too many arguments for the command or subcommand (`config|get`) of this name.
     #[must_use]
     #[cold]
@@ -46,6 +52,8 @@ impl From<Refusal> for Error {
         match refusal {
             Refusal::NotANumber => Error::NOT_AN_INTEGER,
             Refusal::Overflow => Error::OVERFLOW,
+            Refusal::NotASketch => Error::NOT_A_SKETCH,
+            Refusal::Corrupted => Error::CORRUPTED_SKETCH,
             Refusal::TooLong => Error::TOO_LONG,
         }
     }

@@ -21,6 +21,7 @@ mod error;
 mod float;
 mod glob;
 mod help;
+mod hyperloglog;
 mod info;
 mod introspection;
 mod key;

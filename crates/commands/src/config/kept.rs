@@ -162,7 +162,6 @@ pub(super) static ROWS: &[Setting] = &[
         SET, NO_SUCH_TYPE),
     aside("hash-seed", &[], Text, "", FIXED, OTHERWISE),
     aside("hide-user-data-from-log", &[], Switch, "yes", SET, OTHERWISE),
-    aside("hll-sparse-max-bytes", &[], Memory(0..=i64::MAX as u64), "3000", SET, NOT_READ),
     aside("http-port", &[], Integer(0..=0), "0", FIXED, NO_HTTP),
     aside("hz", &[], Integer(1..=500), "10", SET, OTHERWISE),
     aside("ignore-warnings", &[], Text, "", SET, OTHERWISE),

@@ -135,6 +135,7 @@ pub struct Values {
     pub daemonize: Number,
     pub databases: Number,
     pub dir: Text,
+    pub hll_sparse_max_bytes: Number,
     pub io: Number,
     pub lfu_decay_time: Number,
     pub lfu_log_factor: Number,

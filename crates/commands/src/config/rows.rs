@@ -69,6 +69,15 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Folder that the server works in, from which relative paths start",
     },
     Setting {
+        name: "hll-sparse-max-bytes",
+        aliases: &[],
+        kind: Kind::Memory(0..=i64::MAX as u64),
+        default: "3000",
+        changeable: true,
+        place: Place::Number(|values| &values.hll_sparse_max_bytes),
+        summary: "Length beyond which a HyperLogLog is kept densely",
+    },
+    Setting {
         name: "io",
         aliases: &[],
         kind: Kind::Choice(&IO),

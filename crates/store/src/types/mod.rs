@@ -6,6 +6,7 @@
 
 pub mod bitmap;
 pub mod counter;
+pub mod hyperloglog;
 pub mod key;
 pub mod relocation;
 pub mod snapshot;
@@ -19,6 +20,10 @@ pub enum Refusal {
     NotANumber,
     /// The result would not fit.
     Overflow,
+    /// The string is no sketch of a set.
+    NotASketch,
+    /// The string is a sketch whose inside makes no sense.
+    Corrupted,
     /// The string would pass the greatest length.
     TooLong,
 }

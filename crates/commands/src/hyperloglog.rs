@@ -1,0 +1,393 @@
+//! HyperLogLog: sketches that estimate how many different elements they have seen.
+
+use crate::arguments::is;
+use crate::context::Slice;
+use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys};
+use nagi_proto::Args;
+use nagi_store::Rope;
+use nagi_store::types::Refusal;
+use nagi_store::types::hyperloglog::{Mark, REGISTERS, Registers, Sketch};
+use nagi_store::types::snapshot::Outcome;
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&PFADD, &PFCOUNT, &PFDEBUG, &PFMERGE, &PFSELFTEST];
+
+/// Elements that are noted at one go; more take several slices.
+const BATCH: usize = 16;
+
+fn pfadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let limit_bytes = cx.server.config().hll_sparse_max_bytes.bytes();
+    let marks: Vec<Mark> = args.from(2).map(Mark::of).collect();
+    if marks.len() > BATCH {
+        return add_in_slices(cx, args.at(1), marks, limit_bytes);
+    }
+    let changed = cx.db.add_to_sketch(cx.key(args.at(1)), &marks, limit_bytes)?;
+    cx.reply.integer(i64::from(changed));
+    Ok(())
+}
+
+pub(crate) static PFADD: Command = Command {
+    name: "PFADD",
+    syntax: "key [element [element ...]]",
+    arity: -2,
+    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
+    keys: Keys::one(Access::RW.union(Access::INSERT)),
+    categories: Category::HYPERLOGLOG,
+    group: Group::HyperLogLog,
+    since: "2.8.9",
+    summary: "Notes elements in a sketch, and returns whether its estimate may have changed",
+    subcommands: &[],
+    run: pfadd,
+};
+
+/// A sketch that is being changed, beside the string as it was.
+struct Draft {
+    seen: Vec<Option<Rope>>,
+    sketch: Sketch,
+    changed: bool,
+    /// How much has been done.
+    done: usize,
+}
+
+impl Draft {
+    /// From a snapshot whose first string is the one to change; an empty sketch if there is none.
+    fn new(seen: Vec<Option<Rope>>) -> Result<Self, Refusal> {
+        let first = seen.iter().take(1).flatten().next();
+        let sketch = first.map_or_else(|| Ok(Sketch::default()), sketch_of)?;
+        Ok(Draft { changed: first.is_none(), sketch, seen, done: 0 })
+    }
+}
+
+/// The sketch that a string is. One that takes more than a chunk is none.
+fn sketch_of(rope: &Rope) -> Result<Sketch, Refusal> {
+    let sketch = Sketch::new(rope.chunk(0).map_or(&[], |chunk| chunk))?;
+    if rope.len() == sketch.bytes().len() { Ok(sketch) } else { Err(Refusal::Corrupted) }
+}
+
+fn add_in_slices<'a>(
+    cx: &mut Context<'a>,
+    key: &[u8],
+    marks: Vec<Mark>,
+    limit_bytes: usize,
+) -> Result<(), Error> {
+    let key: Box<[u8]> = key.into();
+    let mut work = None;
+    cx.start(Box::new(move |cx| {
+        let key = cx.db.key(&key);
+        let draft = match &mut work {
+            Some(draft) => draft,
+            None => work.insert(Draft::new(cx.db.snapshot(&[key]))?),
+        };
+        let slice = Slice::begin();
+        while let Some(batch) = marks.get(draft.done..).filter(|rest| !rest.is_empty()) {
+            if slice.is_over() {
+                return Ok(Flow::More);
+            }
+            for mark in batch.iter().take(BATCH) {
+                draft.changed |= draft.sketch.add(*mark, limit_bytes)?;
+                draft.done += 1;
+            }
+        }
+        let rope = Rope::from_bytes(draft.sketch.bytes());
+        if draft.changed && !cx.db.commit(&[key], &draft.seen, key, Outcome::Changed(&rope)) {
+            // The sketch has changed meanwhile, so everything begins anew.
+            work = None;
+            return Ok(Flow::More);
+        }
+        cx.reply.integer(i64::from(draft.changed));
+        Ok(Flow::Done)
+    }))
+}
+
+fn pfcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if args.len() == 2 {
+        let count = cx.db.sketch_cardinality(cx.key(args.at(1)))?;
+        cx.reply.integer(count as i64);
+        return Ok(());
+    }
+    let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
+    let mut union = Union::new(cx.db.snapshot(&keys));
+    cx.start(Box::new(move |cx| {
+        if union.slice()? == Flow::More {
+            return Ok(Flow::More);
+        }
+        cx.reply.integer(union.registers.cardinality() as i64);
+        Ok(Flow::Done)
+    }))
+}
+
+pub(crate) static PFCOUNT: Command = Command {
+    name: "PFCOUNT",
+    syntax: "key [key ...]",
+    arity: -2,
+    flags: Flags::READONLY,
+    keys: Keys::all(Access::RW.union(Access::ACCESS)),
+    categories: Category::HYPERLOGLOG,
+    group: Group::HyperLogLog,
+    since: "2.8.9",
+    summary: "Returns the estimate of how many different elements sketches have seen together",
+    subcommands: &[],
+    run: pfcount,
+};
+
+/// Sketches being united.
+struct Union {
+    seen: Vec<Option<Rope>>,
+    next: usize,
+    registers: Registers,
+    /// Whether one of them was dense.
+    dense: bool,
+}
+
+impl Union {
+    fn new(seen: Vec<Option<Rope>>) -> Self {
+        Union { seen, next: 0, registers: Registers::default(), dense: false }
+    }
+
+    fn slice(&mut self) -> Result<Flow, Refusal> {
+        let slice = Slice::begin();
+        while let Some(string) = self.seen.get(self.next) {
+            if slice.is_over() {
+                return Ok(Flow::More);
+            }
+            if let Some(rope) = string {
+                let sketch = sketch_of(rope)?;
+                self.dense |= sketch.is_dense();
+                self.registers.merge(sketch.bytes())?;
+            }
+            self.next += 1;
+        }
+        Ok(Flow::Done)
+    }
+}
+
+fn pfmerge<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let limit_bytes = cx.server.config().hll_sparse_max_bytes.bytes();
+    let names: Vec<Box<[u8]>> = args.from(1).map(Box::from).collect();
+    let mut work = None;
+    cx.start(Box::new(move |cx| {
+        let keys: Vec<_> = names.iter().map(|key| cx.db.key(key)).collect();
+        let (union, draft) =
+            work.get_or_insert_with(|| (Union::new(cx.db.snapshot(&keys)), None::<Draft>));
+        if union.slice()? == Flow::More {
+            return Ok(Flow::More);
+        }
+        let draft = match draft {
+            Some(draft) => draft,
+            None => draft.insert(Draft::new(union.seen.clone())?),
+        };
+        if union.dense {
+            draft.sketch.make_dense()?;
+        }
+        let slice = Slice::begin();
+        let (sketch, done) = (&mut draft.sketch, draft.done);
+        let next = sketch.merge(&union.registers, done, limit_bytes, || slice.is_over())?;
+        if let Some(next) = next {
+            draft.done = next;
+            return Ok(Flow::More);
+        }
+        let rope = Rope::from_bytes(draft.sketch.bytes());
+        let Some(destination) = keys.first() else { return Ok(Flow::Done) };
+        if !cx.db.commit(&keys, &draft.seen, *destination, Outcome::Changed(&rope)) {
+            // One of the sketches has changed meanwhile, so everything begins anew.
+            work = None;
+            return Ok(Flow::More);
+        }
+        cx.reply.ok();
+        Ok(Flow::Done)
+    }))
+}
+
+pub(crate) static PFMERGE: Command = Command {
+    name: "PFMERGE",
+    syntax: "destkey [sourcekey [sourcekey ...]]",
+    arity: -2,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    keys: Keys::all(Access::RW.union(Access::ACCESS).union(Access::INSERT)),
+    categories: Category::HYPERLOGLOG,
+    group: Group::HyperLogLog,
+    since: "2.8.9",
+    summary: "Unites sketches with one that is made if it is not there",
+    subcommands: &[],
+    run: pfmerge,
+};
+
+fn pfdebug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let (word, key) = (args.at(1), cx.key(args.at(2)));
+    let seen = cx.db.snapshot(&[key]);
+    let rope = seen.iter().flatten().next();
+    let rope = rope.ok_or(Error::fixed("ERR The specified key does not exist"))?;
+    let mut sketch = sketch_of(rope)?;
+    let shown = String::from_utf8_lossy(word);
+    let known = ["GETREG", "DECODE", "ENCODING", "TODENSE"];
+    if !known.iter().any(|name| is(word, name)) {
+        return Err(Error::new(format!("ERR Unknown PFDEBUG subcommand '{shown}'")));
+    }
+    if args.len() != 3 {
+        let text = format!("ERR Wrong number of arguments for the '{shown}' subcommand");
+        return Err(Error::new(text));
+    }
+    if is(word, "ENCODING") {
+        cx.reply.simple(if sketch.is_dense() { "dense" } else { "sparse" });
+    } else if is(word, "DECODE") {
+        if sketch.is_dense() {
+            return Err(Error::fixed("ERR HLL encoding is not sparse"));
+        }
+        cx.reply.bulk(sketch.runs().as_bytes());
+    } else {
+        let changed = sketch.make_dense()?;
+        let dense = Rope::from_bytes(sketch.bytes());
+        if changed {
+            cx.db.commit(&[key], &seen, key, Outcome::Changed(&dense));
+        }
+        if is(word, "TODENSE") {
+            cx.reply.integer(i64::from(changed));
+        } else {
+            let mut registers = Registers::default();
+            registers.merge(sketch.bytes())?;
+            cx.reply.array(REGISTERS);
+            registers.ranks().for_each(|rank| cx.reply.integer(i64::from(rank)));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) static PFDEBUG: Command = Command {
+    name: "PFDEBUG",
+    syntax: "GETREG | DECODE | ENCODING | TODENSE key",
+    arity: 3,
+    flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::ADMIN),
+    keys: Keys { first: 2, last: 2, step: 1, access: Access::RW.union(Access::ACCESS) },
+    categories: Category::HYPERLOGLOG,
+    group: Group::HyperLogLog,
+    since: "2.8.9",
+    summary: "Shows the inside of a sketch, or makes it a dense one",
+    subcommands: &[],
+    run: pfdebug,
+};
+
+fn pfselftest<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    /// Elements noted in all.
+    const ELEMENTS: u64 = 300_000;
+    /// More than three times the standard error of 16384 registers.
+    const TOLERANCE: f64 = 0.03;
+    let limit_bytes = cx.server.config().hll_sparse_max_bytes.bytes();
+    let (mut sketch, mut dense) = (Sketch::default(), Sketch::default());
+    let mut noted = 0_u64;
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        dense.make_dense()?;
+        while noted < ELEMENTS {
+            if slice.is_over() {
+                return Ok(Flow::More);
+            }
+            let mark = Mark::of(&noted.to_le_bytes());
+            if sketch.add(mark, limit_bytes)? != dense.add(mark, limit_bytes)? {
+                return Err(Error::fixed("TESTFAILED sparse and dense sketches differ"));
+            }
+            noted += 1;
+        }
+        let mut registers = Registers::default();
+        registers.merge(sketch.bytes())?;
+        let ratio = registers.cardinality() as f64 / ELEMENTS as f64;
+        if (ratio - 1.0).abs() > TOLERANCE {
+            return Err(Error::fixed("TESTFAILED the estimate is too far from the number"));
+        }
+        cx.reply.ok();
+        Ok(Flow::Done)
+    }))
+}
+
+pub(crate) static PFSELFTEST: Command = Command {
+    name: "PFSELFTEST",
+    syntax: "",
+    arity: 1,
+    flags: Flags::ADMIN,
+    keys: Keys::NONE,
+    categories: Category::HYPERLOGLOG,
+    group: Group::HyperLogLog,
+    since: "2.8.9",
+    summary: "Checks estimates against numbers that are known",
+    subcommands: &[],
+    run: pfselftest,
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, converse};
+
+    #[test]
+    fn sketches() {
+        converse(
+            "PFADD k => :1|
+             PFADD k => :0|
+             PFADD k a b c a => :1|
+             PFADD k a => :0|
+             PFCOUNT k => :3|
+             PFCOUNT none => :0|
+             PFADD l c d => :1|
+             PFCOUNT k l none => :4|
+             PFMERGE m k l => +OK|
+             PFCOUNT m => :4|
+             PFMERGE m => +OK|
+             PFDEBUG ENCODING m => +sparse|
+             PFDEBUG TODENSE m => :1|
+             PFDEBUG TODENSE m => :0|
+             PFDEBUG ENCODING m => +dense|
+             STRLEN m => :12304|
+             PFCOUNT m => :4|
+             PFADD m e => :1|
+             PFCOUNT m => :5|
+             PFDEBUG DECODE m => -ERR HLL encoding is not sparse|
+             PFDEBUG FOO m => -ERR Unknown PFDEBUG subcommand 'FOO'|
+             PFDEBUG DECODE none => -ERR The specified key does not exist|
+             PFSELFTEST => +OK|",
+        );
+    }
+
+    #[test]
+    fn what_is_no_sketch() {
+        let wrong = "-WRONGTYPE Key is not a valid HyperLogLog string value.|";
+        let corrupted = "-INVALIDOBJ Corrupted HLL object detected|";
+        converse(&format!(
+            "SET k v => +OK|
+             PFADD k a => {wrong}
+             PFCOUNT k => {wrong}
+             PFCOUNT none k => {wrong}
+             PFMERGE none k => {wrong}
+             PFDEBUG ENCODING k => {wrong}
+             PFADD s a b c => :1|
+             APPEND s hello => :32|
+             PFCOUNT s => {corrupted}
+             PFCOUNT s none => {corrupted}
+             PFMERGE none s => {corrupted}
+             PFDEBUG GETREG s => {corrupted}
+             SETRANGE s 4 x => :32|
+             PFADD s a => {wrong}
+             INCR n => :1|
+             PFADD n a => {wrong}
+             SETRANGE long 100000 x => :100001|
+             PFCOUNT long => {wrong}
+             PFADD long a => {wrong}
+             PFADD sparse a => :1|
+             SETRANGE sparse 100000 x => :100001|
+             PFCOUNT sparse => {corrupted}
+             PFADD sparse a => {corrupted}",
+        ));
+    }
+
+    #[test]
+    fn so_many_elements_that_they_take_slices() {
+        let mut bench = Bench::new();
+        let elements: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
+        let mut words = vec!["PFADD", "many"];
+        words.extend(elements.iter().map(String::as_str));
+        assert_eq!(bench.call(&words), ":1|");
+        assert_eq!(bench.call(&words), ":0|");
+        for element in &elements {
+            bench.call(&["PFADD", "single", element]);
+        }
+        assert_eq!(bench.call(&["PFCOUNT", "many"]), bench.call(&["PFCOUNT", "single"]));
+        assert_eq!(bench.resp(b"GET many\r\n"), bench.resp(b"GET single\r\n"));
+    }
+}

@@ -1,0 +1,628 @@
+//! Sketches of sets: strings of Redis' HYLL format, byte for byte as Redis makes them.
+//!
+//! ```text
+//!   HYLL  encoding  0 0 0  cached cardinality, little endian; its highest bit: not valid
+//!   4     1         3      8                                                    = 16 bytes
+//! ```
+//!
+//! Behind this header stand 16384 registers of six bits each. Dense: one behind the other, the low
+//! bits first. Sparse: as runs, `00nnnnnn` for n+1 registers of zero, `01nnnnnn nnnnnnnn` for up to
+//! 16384 of them, `1vvvvvnn` for n+1 registers of v+1. The format is described at the top of Redis'
+//! `hyperloglog.c`; the estimate is that of Ertl, "New cardinality estimation algorithms for
+//! HyperLogLog sketches", 2017.
+
+use super::Refusal;
+use crate::database::Database;
+use crate::key::Key;
+use crate::rope::{Patch, StringMut};
+use crate::value::{NewValue, Value};
+
+/// Registers of a sketch.
+pub const REGISTERS: usize = 1 << INDEX_BITS;
+
+const INDEX_BITS: u32 = 14;
+/// Bits of a hash in which the rank is looked for.
+const RANK_BITS: u32 = 64 - INDEX_BITS;
+const SEED: u64 = 0xadc8_3b19;
+const HEADER_BYTES: usize = 16;
+const ENCODING_AT: usize = 4;
+const CACHE_AT: usize = 8;
+const INVALID: u8 = 0x80;
+const DENSE: u8 = 0;
+const SPARSE: u8 = 1;
+const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
+/// No sparse sketch is longer: each run has a register at least, and takes two bytes at most.
+const SPARSE_BYTES: usize = HEADER_BYTES + 2 * REGISTERS;
+const MOST_SPARSE_RANK: u8 = 32;
+
+/// Where an element counts: the number of a register, and the rank that it has to have at least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    register: u16,
+    rank: u8,
+}
+
+impl Mark {
+    /// Where `element` counts.
+    #[must_use]
+    pub fn of(element: &[u8]) -> Self {
+        let hash = hash(element);
+        let register = (hash & (REGISTERS as u64 - 1)) as u16;
+        let rest = hash >> INDEX_BITS | 1 << RANK_BITS;
+        Mark { register, rank: rest.trailing_zeros() as u8 + 1 }
+    }
+}
+
+/// MurmurHash64A (Appleby), which Redis reads in little endian everywhere.
+fn hash(bytes: &[u8]) -> u64 {
+    const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
+    let scramble = |word: u64| word ^ word >> 47;
+    let mut hash = SEED ^ (bytes.len() as u64).wrapping_mul(FACTOR);
+    let (words, rest) = bytes.as_chunks();
+    for word in words {
+        let word = scramble(u64::from_le_bytes(*word).wrapping_mul(FACTOR)).wrapping_mul(FACTOR);
+        hash = (hash ^ word).wrapping_mul(FACTOR);
+    }
+    if !rest.is_empty() {
+        let word = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        hash = (hash ^ word).wrapping_mul(FACTOR);
+    }
+    scramble(scramble(hash).wrapping_mul(FACTOR))
+}
+
+/// A sketch that is nobody else's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sketch(Vec<u8>);
+
+/// The ranks of all registers.
+#[derive(Clone, Debug)]
+pub struct Registers(Vec<u8>);
+
+impl Default for Sketch {
+    fn default() -> Self {
+        let mut bytes = b"HYLL".to_vec();
+        bytes.resize(HEADER_BYTES, 0);
+        if let Some(encoding) = bytes.get_mut(ENCODING_AT) {
+            *encoding = SPARSE;
+        }
+        bytes.extend(zeros(REGISTERS));
+        Sketch(bytes)
+    }
+}
+
+impl Sketch {
+    /// The sketch that a string is.
+    ///
+    /// # Errors
+    /// [`Refusal::NotASketch`] if it is none.
+    pub fn new(bytes: &[u8]) -> Result<Self, Refusal> {
+        check(bytes)?;
+        Ok(Sketch(bytes.to_vec()))
+    }
+
+    /// The string.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether it is kept densely.
+    #[must_use]
+    pub fn is_dense(&self) -> bool {
+        is_dense(&self.0)
+    }
+
+    /// Notes an element; whether this changed anything. `sparse_limit_bytes` is how long a sparse
+    /// sketch may become.
+    ///
+    /// # Errors
+    /// [`Refusal::Corrupted`].
+    pub fn add(&mut self, mark: Mark, sparse_limit_bytes: usize) -> Result<bool, Refusal> {
+        let changed = if self.is_dense() {
+            raise(&mut self.0, mark)
+        } else {
+            self.add_sparsely(mark, sparse_limit_bytes)?
+        };
+        if changed {
+            invalidate(&mut self.0);
+        }
+        Ok(changed)
+    }
+
+    /// Raises all registers to those of others, from the one numbered `from` on, until `is_over`;
+    /// where to go on, or `None` at the end.
+    ///
+    /// # Errors
+    /// [`Refusal::Corrupted`].
+    pub fn merge(
+        &mut self,
+        registers: &Registers,
+        from: usize,
+        sparse_limit_bytes: usize,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Result<Option<usize>, Refusal> {
+        for (register, rank) in registers.0.iter().enumerate().skip(from) {
+            if *rank > 0 {
+                let mark = Mark { register: register as u16, rank: *rank };
+                self.add(mark, sparse_limit_bytes)?;
+            }
+            if register % 64 == 63 && register + 1 < REGISTERS && is_over() {
+                return Ok(Some(register + 1));
+            }
+        }
+        invalidate(&mut self.0);
+        Ok(None)
+    }
+
+    /// Makes it a dense one; whether it was not.
+    ///
+    /// # Errors
+    /// [`Refusal::Corrupted`].
+    pub fn make_dense(&mut self) -> Result<bool, Refusal> {
+        if self.is_dense() {
+            return Ok(false);
+        }
+        let mut registers = Registers::default();
+        registers.merge(&self.0)?;
+        let mut dense = vec![0; DENSE_BYTES];
+        for (to, from) in dense.iter_mut().zip(self.0.iter().take(HEADER_BYTES)) {
+            *to = *from;
+        }
+        if let Some(encoding) = dense.get_mut(ENCODING_AT) {
+            *encoding = DENSE;
+        }
+        for (register, rank) in registers.0.iter().enumerate() {
+            raise(&mut dense, Mark { register: register as u16, rank: *rank });
+        }
+        self.0 = dense;
+        Ok(true)
+    }
+
+    /// The runs of a sparse sketch, as PFDEBUG DECODE shows them.
+    #[must_use]
+    pub fn runs(&self) -> String {
+        let mut at = HEADER_BYTES;
+        let mut shown = Vec::new();
+        while let Some(run) = Run::read(&self.0, at) {
+            at += run.bytes;
+            shown.push(match (run.rank, run.bytes) {
+                (0, 1) => format!("z:{}", run.len),
+                (0, _) => format!("Z:{}", run.len),
+                (rank, _) => format!("v:{rank},{}", run.len),
+            });
+        }
+        shown.join(" ")
+    }
+
+    fn add_sparsely(&mut self, mark: Mark, limit_bytes: usize) -> Result<bool, Refusal> {
+        if mark.rank > MOST_SPARSE_RANK {
+            return self.add_densely(mark);
+        }
+        let index = usize::from(mark.register);
+        let (mut at, mut first, mut previous) = (HEADER_BYTES, 0, None);
+        let run = loop {
+            let run = Run::read(&self.0, at).ok_or(Refusal::Corrupted)?;
+            if index < first + run.len {
+                break run;
+            }
+            previous = Some(at);
+            (at, first) = (at + run.bytes, first + run.len);
+        };
+        if run.rank >= mark.rank {
+            return Ok(false);
+        }
+        // The run falls into what lies before the register, the register, and what lies behind.
+        let (before, behind) = (index - first, first + run.len - index - 1);
+        let part = |len: usize| match run.rank {
+            0 => zeros(len).collect(),
+            rank => values(rank, len),
+        };
+        let parts = [part(before), values(mark.rank, 1), part(behind)].concat();
+        if parts.len() > run.bytes && self.0.len() + parts.len() - run.bytes > limit_bytes {
+            return self.add_densely(mark);
+        }
+        self.0.splice(at..at + run.bytes, parts);
+        self.join_runs(previous.unwrap_or(HEADER_BYTES));
+        Ok(true)
+    }
+
+    /// Joins runs of the same rank that lie side by side, among those that a change can have made
+    /// so.
+    fn join_runs(&mut self, mut at: usize) {
+        const RUNS: usize = 5;
+        const MOST: usize = 4;
+        for _ in 0..RUNS {
+            let Some(run) = Run::read(&self.0, at) else { return };
+            let next = Run::read(&self.0, at + run.bytes).filter(|next| next.rank == run.rank);
+            match next {
+                Some(next) if run.rank > 0 && run.len + next.len <= MOST => {
+                    self.0.splice(at..at + 2, values(run.rank, run.len + next.len));
+                }
+                _ => at += run.bytes,
+            }
+        }
+    }
+
+    fn add_densely(&mut self, mark: Mark) -> Result<bool, Refusal> {
+        self.make_dense()?;
+        Ok(raise(&mut self.0, mark))
+    }
+}
+
+/// A run of a sparse sketch.
+struct Run {
+    rank: u8,
+    len: usize,
+    bytes: usize,
+}
+
+impl Run {
+    fn read(bytes: &[u8], at: usize) -> Option<Self> {
+        let byte = *bytes.get(at)?;
+        Some(match byte >> 6 {
+            0 => Run { rank: 0, len: usize::from(byte & 0x3f) + 1, bytes: 1 },
+            1 => {
+                let low = *bytes.get(at + 1)?;
+                Run {
+                    rank: 0,
+                    len: (usize::from(byte & 0x3f) << 8 | usize::from(low)) + 1,
+                    bytes: 2,
+                }
+            }
+            _ => Run { rank: (byte >> 2 & 0x1f) + 1, len: usize::from(byte & 3) + 1, bytes: 1 },
+        })
+    }
+}
+
+/// A run of so many zeros, if there are any.
+fn zeros(len: usize) -> impl Iterator<Item = u8> {
+    let count = len.saturating_sub(1);
+    let [high, low] = [(count >> 8) as u8 | 0x40, count as u8];
+    let bytes = if len > 64 { [Some(high), Some(low)] } else { [None, Some(low)] };
+    bytes.into_iter().flatten().filter(move |_| len > 0)
+}
+
+/// A run of a rank, if it has any length.
+fn values(rank: u8, len: usize) -> Vec<u8> {
+    if len == 0 { Vec::new() } else { vec![0x80 | (rank - 1) << 2 | (len - 1) as u8] }
+}
+
+impl Default for Registers {
+    fn default() -> Self {
+        Registers(vec![0; REGISTERS])
+    }
+}
+
+impl Registers {
+    /// The ranks in order.
+    pub fn ranks(&self) -> impl ExactSizeIterator<Item = u8> {
+        self.0.iter().copied()
+    }
+
+    /// Raises the registers to those of a sketch.
+    ///
+    /// # Errors
+    /// [`Refusal::NotASketch`] or [`Refusal::Corrupted`].
+    pub fn merge(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        check(bytes)?;
+        if is_dense(bytes) {
+            for (register, rank) in self.0.iter_mut().enumerate() {
+                *rank = (*rank).max(rank_at(bytes, register));
+            }
+            return Ok(());
+        }
+        walk(bytes, |first, run| {
+            if run.rank > 0 {
+                let ranks = self.0.iter_mut().skip(first).take(run.len);
+                ranks.for_each(|rank| *rank = (*rank).max(run.rank));
+            }
+        })
+    }
+
+    /// The estimate of how many elements were noted.
+    #[must_use]
+    pub fn cardinality(&self) -> u64 {
+        let mut histogram = Histogram::default();
+        self.0.iter().for_each(|rank| histogram.add(*rank, 1));
+        histogram.cardinality()
+    }
+}
+
+/// Shows all runs of a sparse sketch with their first registers.
+fn walk(bytes: &[u8], mut look: impl FnMut(usize, &Run)) -> Result<(), Refusal> {
+    let (mut at, mut first) = (HEADER_BYTES, 0);
+    while at < bytes.len() {
+        let run = Run::read(bytes, at).ok_or(Refusal::Corrupted)?;
+        if first + run.len > REGISTERS {
+            return Err(Refusal::Corrupted);
+        }
+        look(first, &run);
+        (at, first) = (at + run.bytes, first + run.len);
+    }
+    if first == REGISTERS { Ok(()) } else { Err(Refusal::Corrupted) }
+}
+
+/// How many registers have each rank.
+struct Histogram([u32; 64]);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram([0; 64])
+    }
+}
+
+impl Histogram {
+    fn add(&mut self, rank: u8, registers: usize) {
+        if let Some(count) = self.0.get_mut(usize::from(rank)) {
+            *count += registers as u32;
+        }
+    }
+
+    fn cardinality(&self) -> u64 {
+        const M: f64 = REGISTERS as f64;
+        /// 1 / (2 ln 2), to the digits that Redis writes.
+        const ALPHA: f64 = 0.721_347_520_444_481_7;
+        let of = |rank: u32| self.0.get(rank as usize).map_or(0.0, |count| f64::from(*count));
+        let mut z = M * tau((M - of(RANK_BITS + 1)) / M);
+        for rank in (1..=RANK_BITS).rev() {
+            z = (z + of(rank)) * 0.5;
+        }
+        z += M * sigma(of(0) / M);
+        (ALPHA * M * M / z).round() as u64
+    }
+}
+
+fn tau(mut x: f64) -> f64 {
+    if x == 0.0 || x == 1.0 {
+        return 0.0;
+    }
+    let (mut y, mut z) = (1.0, 1.0 - x);
+    loop {
+        x = x.sqrt();
+        let before = z;
+        y *= 0.5;
+        z -= (1.0 - x) * (1.0 - x) * y;
+        if z == before {
+            return z / 3.0;
+        }
+    }
+}
+
+fn sigma(mut x: f64) -> f64 {
+    if x == 1.0 {
+        return f64::INFINITY;
+    }
+    let (mut y, mut z) = (1.0, x);
+    loop {
+        x *= x;
+        let before = z;
+        z += x * y;
+        y += y;
+        if z == before {
+            return z;
+        }
+    }
+}
+
+fn check(bytes: &[u8]) -> Result<(), Refusal> {
+    let is_sketch = bytes.len() >= HEADER_BYTES
+        && bytes.starts_with(b"HYLL")
+        && match bytes.get(ENCODING_AT) {
+            Some(&DENSE) => bytes.len() == DENSE_BYTES,
+            encoding => encoding == Some(&SPARSE),
+        };
+    if !is_sketch {
+        return Err(Refusal::NotASketch);
+    }
+    if bytes.len() > SPARSE_BYTES { Err(Refusal::Corrupted) } else { Ok(()) }
+}
+
+fn is_dense(bytes: &[u8]) -> bool {
+    bytes.get(ENCODING_AT) == Some(&DENSE)
+}
+
+/// The two bytes in which a register of a dense sketch lies, their place, and its lowest bit.
+fn dense_window(bytes: &[u8], register: usize) -> (u16, usize, usize) {
+    let at = HEADER_BYTES + register * 6 / 8;
+    let byte = |at: usize| u16::from(bytes.get(at).copied().unwrap_or(0));
+    (byte(at) | byte(at + 1) << 8, at, register * 6 % 8)
+}
+
+fn rank_at(bytes: &[u8], register: usize) -> u8 {
+    let (window, _, shift) = dense_window(bytes, register);
+    (window >> shift & 0x3f) as u8
+}
+
+/// Raises a register of a dense sketch; whether it was lower.
+fn raise(bytes: &mut [u8], mark: Mark) -> bool {
+    let (window, at, shift) = dense_window(bytes, usize::from(mark.register));
+    let is_lower = ((window >> shift & 0x3f) as u8) < mark.rank;
+    if is_lower {
+        let window = window & !(0x3f << shift) | u16::from(mark.rank) << shift;
+        let target = bytes.iter_mut().skip(at);
+        target.zip(window.to_le_bytes()).for_each(|(to, from)| *to = from);
+    }
+    is_lower
+}
+
+fn invalidate(bytes: &mut [u8]) {
+    if let Some(byte) = bytes.get_mut(HEADER_BYTES - 1) {
+        *byte |= INVALID;
+    }
+}
+
+fn cached(bytes: &[u8]) -> Option<u64> {
+    let cache = bytes.get(CACHE_AT..HEADER_BYTES)?.first_chunk()?;
+    let is_valid = bytes.get(HEADER_BYTES - 1).is_some_and(|byte| byte & INVALID == 0);
+    is_valid.then(|| u64::from_le_bytes(*cache))
+}
+
+fn estimate(bytes: &[u8]) -> Result<u64, Refusal> {
+    let mut histogram = Histogram::default();
+    if is_dense(bytes) {
+        (0..REGISTERS).for_each(|register| histogram.add(rank_at(bytes, register), 1));
+    } else {
+        walk(bytes, |_, run| histogram.add(run.rank, run.len))?;
+    }
+    Ok(histogram.cardinality())
+}
+
+impl Database<'_> {
+    /// Notes elements in a sketch, which is made if nothing is there; whether this changed
+    /// anything. Few of them, since the latch is held for all.
+    ///
+    /// # Errors
+    /// [`Refusal::NotASketch`] or [`Refusal::Corrupted`]; what was noted before stays.
+    pub fn add_to_sketch(
+        &self,
+        key: Key<'_>,
+        marks: &[Mark],
+        sparse_limit_bytes: usize,
+    ) -> Result<bool, Refusal> {
+        self.write(key, |slot| {
+            let mut changed = false;
+            let mut sketch = match slot.entry().map(|entry| entry.value()) {
+                None => {
+                    changed = true;
+                    Sketch::default()
+                }
+                Some(Value::Bytes(bytes)) => {
+                    check(bytes)?;
+                    let news = |mark: &Mark| rank_at(bytes, usize::from(mark.register)) < mark.rank;
+                    if is_dense(bytes) {
+                        let changed = marks.iter().any(news);
+                        if changed {
+                            slot.change(0, |string| raise_in_place(string, marks));
+                        }
+                        return Ok(changed);
+                    }
+                    Sketch(bytes.to_vec())
+                }
+                Some(value) => return Err(value.with_bytes(refusal_of)),
+            };
+            let mut result = Ok(());
+            for mark in marks {
+                match sketch.add(*mark, sparse_limit_bytes) {
+                    Ok(news) => changed |= news,
+                    Err(refusal) => {
+                        result = Err(refusal);
+                        break;
+                    }
+                }
+            }
+            if changed {
+                // Of a new sketch as well, as Redis does.
+                invalidate(&mut sketch.0);
+                slot.set_or_put(NewValue::Raw(sketch.bytes()));
+            }
+            result.map(|()| changed)
+        })
+    }
+
+    /// The estimate of how many elements a sketch has seen, 0 where there is none; kept within the
+    /// sketch until it changes.
+    ///
+    /// # Errors
+    /// [`Refusal::NotASketch`] or [`Refusal::Corrupted`].
+    pub fn sketch_cardinality(&self, key: Key<'_>) -> Result<u64, Refusal> {
+        self.write(key, |slot| {
+            let entry = slot.entry();
+            self.count_lookup(entry.is_some());
+            let estimated = match entry.map(|entry| entry.value()) {
+                None => return Ok(0),
+                Some(Value::Bytes(bytes)) => {
+                    check(bytes)?;
+                    if let Some(cached) = cached(bytes) {
+                        return Ok(cached);
+                    }
+                    estimate(bytes)?
+                }
+                Some(value) => return Err(value.with_bytes(refusal_of)),
+            };
+            let bytes = estimated.to_le_bytes();
+            slot.change(0, |string| string.write(&Patch::new(CACHE_AT, &bytes)));
+            Ok(estimated)
+        })
+    }
+}
+
+/// Why something that is not in one piece is no sketch.
+fn refusal_of(bytes: &[u8]) -> Refusal {
+    check(bytes).err().unwrap_or(Refusal::Corrupted)
+}
+
+fn raise_in_place(string: &mut StringMut<'_>, marks: &[Mark]) {
+    if let StringMut::Bytes(bytes) = string {
+        for mark in marks {
+            raise(bytes, *mark);
+        }
+        invalidate(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn added(elements: std::ops::Range<u32>, limit_bytes: usize) -> Sketch {
+        let mut sketch = Sketch::default();
+        for element in elements {
+            sketch.add(Mark::of(&element.to_le_bytes()), limit_bytes).unwrap();
+        }
+        sketch
+    }
+
+    #[test]
+    fn an_empty_sketch_is_one_run() {
+        let sketch = Sketch::default();
+        assert_eq!(sketch.bytes(), b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0\x7f\xff");
+        assert_eq!(sketch.runs(), "Z:16384");
+        assert_eq!(estimate(sketch.bytes()), Ok(0));
+    }
+
+    #[test]
+    fn estimates_are_near() {
+        for count in [1, 10, 100, 1000, 10_000, 300_000] {
+            let sketch = added(0..count, 3000);
+            let estimated = estimate(sketch.bytes()).unwrap() as f64;
+            let error = (estimated - f64::from(count)).abs() / f64::from(count);
+            assert!(error < 0.03, "{count}: {estimated}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sparse_and_dense_say_the_same(from: u32, count in 1..3000_u32) {
+            let range = from.wrapping_add(0)..from.saturating_add(count);
+            let sparse = added(range.clone(), usize::MAX);
+            let mut dense = Sketch::default();
+            dense.make_dense().unwrap();
+            for element in range {
+                dense.add(Mark::of(&element.to_le_bytes()), 0).unwrap();
+            }
+            prop_assert!(!sparse.is_dense() || sparse.bytes() == dense.bytes());
+            let [mut one, mut other] = [Registers::default(), Registers::default()];
+            one.merge(sparse.bytes()).unwrap();
+            other.merge(dense.bytes()).unwrap();
+            prop_assert_eq!(&one.0, &other.0);
+            prop_assert_eq!(estimate(sparse.bytes()), estimate(dense.bytes()));
+            let mut promoted = sparse;
+            promoted.make_dense().unwrap();
+            prop_assert_eq!(promoted.bytes(), dense.bytes());
+        }
+
+        #[test]
+        fn whatever_is_corrupted_is_refused_or_taken(
+            bytes in proptest::collection::vec(any::<u8>(), 0..300),
+            mark in (0..16384_u16, 1..52_u8),
+        ) {
+            let bytes = [&Sketch::default().bytes()[..HEADER_BYTES], &bytes].concat();
+            let mut sketch = Sketch::new(&bytes).unwrap();
+            let _ = sketch.runs();
+            let _ = estimate(&bytes);
+            let _ = Registers::default().merge(&bytes);
+            let _ = sketch.add(Mark { register: mark.0, rank: mark.1 }, 3000);
+        }
+    }
+}
