@@ -19,11 +19,12 @@ const QUOTED_BYTES: usize = 128;
 pub fn resolve(args: Args<'_>) -> Result<&'static Entry, Error> {
     let name = args.at(0);
     let entry = table::find(name).ok_or_else(|| unknown_command(args))?;
-    let entry = match args.get(1) {
-        Some(word) if !entry.command.subcommands.is_empty() => {
-            entry.subcommand(word).ok_or_else(|| unknown_subcommand(name, word))?
-        }
-        _ => entry,
+    let entry = match entry.command.subcommands {
+        [] => entry,
+        _ => match args.get(1) {
+            Some(word) => entry.subcommand(word).ok_or_else(|| unknown_subcommand(name, word))?,
+            None => entry,
+        },
     };
     if entry.command.accepts(args.len()) {
         Ok(entry)

@@ -59,15 +59,14 @@ struct Table {
     entries: Vec<Entry>,
     /// How many of them are commands; the subcommands follow.
     commands: usize,
-    /// Commands by the hash of their names, with linear probing; a power of two in length.
-    slots: Box<[Option<Slot>]>,
+    short: Names<1>,
+    long: Names<3>,
 }
 
-#[derive(Clone, Copy)]
-struct Slot {
-    name: Folded,
-    /// Its place in the entries.
-    index: usize,
+/// Places of commands in the entries by the hash of their names, with linear probing; a power of
+/// two in length. Names are of up to eight bytes for each of `WORDS`.
+struct Names<const WORDS: usize> {
+    slots: Box<[Option<(Folded<WORDS>, usize)>]>,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
@@ -77,15 +76,12 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Entry> {
     let table = &*TABLE;
-    let name = Folded::new(name)?;
-    let mut place = name.hash();
-    loop {
-        let slot = table.slots.get(place & (table.slots.len() - 1))?.as_ref()?;
-        if slot.name == name {
-            return table.entries.get(slot.index);
-        }
-        place += 1;
-    }
+    // Of the commands that are asked for all the time, none has a long name.
+    let index = match Folded::short(name) {
+        Some(name) => table.short.find(&name)?,
+        None => table.long.find(&Folded::long(name)?)?,
+    };
+    table.entries.get(index)
 }
 
 /// Every command, then every subcommand.
@@ -138,19 +134,45 @@ impl Table {
                 });
             }
         }
-        let mut slots = vec![None; (commands.len() * 4).next_power_of_two()].into_boxed_slice();
+        let (mut short, mut long) = (Names::new(commands.len()), Names::new(commands.len()));
         for (index, command) in commands.iter().enumerate() {
-            let Some(name) = Folded::new(command.name.as_bytes()) else { continue };
-            let mask = slots.len() - 1;
-            let mut place = name.hash();
-            while slots.get(place & mask).is_some_and(Option::is_some) {
-                place += 1;
-            }
-            if let Some(free) = slots.get_mut(place & mask) {
-                *free = Some(Slot { name, index });
+            let name = command.name.as_bytes();
+            match Folded::short(name) {
+                Some(name) => short.add(name, index),
+                None => Folded::long(name).into_iter().for_each(|name| long.add(name, index)),
             }
         }
-        Table { entries, commands: commands.len(), slots }
+        Table { entries, commands: commands.len(), short, long }
+    }
+}
+
+impl<const WORDS: usize> Names<WORDS> {
+    /// Room for `count` names, and as much again several times, so that probing is short.
+    fn new(count: usize) -> Self {
+        Names { slots: vec![None; (count * 4).next_power_of_two()].into_boxed_slice() }
+    }
+
+    fn add(&mut self, name: Folded<WORDS>, index: usize) {
+        let mask = self.slots.len() - 1;
+        let mut place = name.hash();
+        while self.slots.get(place & mask).is_some_and(Option::is_some) {
+            place += 1;
+        }
+        if let Some(free) = self.slots.get_mut(place & mask) {
+            *free = Some((name, index));
+        }
+    }
+
+    #[inline]
+    fn find(&self, name: &Folded<WORDS>) -> Option<usize> {
+        let mut place = name.hash();
+        loop {
+            let slot = self.slots.get(place & (self.slots.len() - 1))?.as_ref()?;
+            if slot.0 == *name {
+                return Some(slot.1);
+            }
+            place += 1;
+        }
     }
 }
 
@@ -161,21 +183,32 @@ fn is_called(name: &str, word: &[u8]) -> bool {
 /// A name in small letters, as numbers that are compared in no time. Where it is no multiple of
 /// eight bytes long, some bytes are in it twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Folded {
+struct Folded<const WORDS: usize> {
     len: usize,
-    words: [u64; 3],
+    words: [u64; WORDS],
 }
 
-impl Folded {
-    /// `None` for a name longer than any that there is.
+impl Folded<1> {
+    /// `None` for a name longer than this, or none at all.
     #[inline]
-    fn new(name: &[u8]) -> Option<Self> {
-        let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+    fn short(name: &[u8]) -> Option<Self> {
         let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
-        let byte = |at: usize| name.get(at).map_or(0, |byte| u64::from(*byte));
+        let word = match *name {
+            [a] => u64::from(a),
+            [a, b] => u64::from(a) | u64::from(b) << 8,
+            [a, b, c] => u64::from(a) | u64::from(b) << 8 | u64::from(c) << 16,
+            _ if name.len() > 8 => return None,
+            _ => half(name.first_chunk()?) | half(name.last_chunk()?) << 32,
+        };
+        Some(Folded { len: name.len(), words: [to_small_letters(word)] })
+    }
+}
+
+impl Folded<3> {
+    /// `None` for a name longer than any that there is, or one that is short.
+    fn long(name: &[u8]) -> Option<Self> {
+        let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let words = match name.len() {
-            0..4 => [byte(0) | byte(1) << 8 | byte(2) << 16, 0, 0],
-            4..8 => [half(name.first_chunk()?) | half(name.last_chunk()?) << 32, 0, 0],
             8..=16 => [word(name.first_chunk()?), word(name.last_chunk()?), 0],
             17..=24 => [
                 word(name.first_chunk()?),
@@ -186,13 +219,14 @@ impl Folded {
         };
         Some(Folded { len: name.len(), words: words.map(to_small_letters) })
     }
+}
 
+impl<const WORDS: usize> Folded<WORDS> {
     #[inline]
     fn hash(&self) -> usize {
         // 2^64 divided by the golden ratio: multiplying by it spreads a number over its high bits.
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-        let [first, second, third] = self.words;
-        let mixed = first ^ second.rotate_left(29) ^ third.rotate_left(43);
+        let mixed = self.words.iter().fold(0, |mixed: u64, word| mixed.rotate_left(29) ^ word);
         (mixed.wrapping_mul(GOLDEN) >> 40) as usize
     }
 }
@@ -241,18 +275,25 @@ mod tests {
 
     #[test]
     fn names_of_every_length_are_told_apart() {
-        let long = "abcdefghijklmnopqrstuvwxy";
-        for len in 0..=24 {
-            let name = &long.as_bytes()[..len];
-            let folded = Folded::new(name).unwrap();
-            assert!(Folded::new(&name.to_ascii_uppercase()).unwrap() == folded);
-            for at in 0..len {
-                let mut other = name.to_vec();
-                other[at] = b'_';
-                assert!(Folded::new(&other).unwrap() != folded, "{len} {at}");
+        fn told_apart<const WORDS: usize>(
+            folded: impl Fn(&[u8]) -> Option<Folded<WORDS>>,
+            lengths: std::ops::RangeInclusive<usize>,
+        ) {
+            let long = "abcdefghijklmnopqrstuvwxy";
+            assert!(folded(&long.as_bytes()[..lengths.end() + 1]).is_none());
+            for len in lengths {
+                let name = &long.as_bytes()[..len];
+                let same = folded(&name.to_ascii_uppercase()).unwrap();
+                assert!(folded(name).unwrap() == same, "{len}");
+                for at in 0..len {
+                    let mut other = name.to_vec();
+                    other[at] = b'_';
+                    assert!(folded(&other).unwrap() != same, "{len} {at}");
+                }
             }
         }
-        assert!(Folded::new(long.as_bytes()).is_none());
+        told_apart(Folded::short, 1..=8);
+        told_apart(Folded::long, 9..=24);
         let longest = entries().iter().map(|entry| entry.command.name.len()).max().unwrap();
         assert!(longest <= 24);
     }

@@ -49,7 +49,9 @@ pub(crate) fn batch(
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, landing, around, client.database, &mut requests);
     let count = requests.len();
-    requests.iter().filter_map(|request| request.ahead).for_each(Ahead::prefetch_entry);
+    for (key, ahead) in requests.iter().filter_map(|request| request.key.zip(request.ahead)) {
+        ahead.prefetch_entry(key);
+    }
     // By reference: the array is large, and mostly empty.
     for &Request { args, start, end, entry, key, .. } in &requests {
         let mut cx = around.context(client, out, args, key);

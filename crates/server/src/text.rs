@@ -70,7 +70,9 @@ pub(crate) fn batch(
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, landing, around, &mut requests);
     let count = requests.len();
-    requests.iter().filter_map(|request| request.ahead).for_each(Ahead::prefetch_entry);
+    for (key, ahead) in requests.iter().filter_map(|request| request.key.zip(request.ahead)) {
+        ahead.prefetch_entry(key);
+    }
     for request in &requests {
         let unfinished = run(request, client, around, out);
         if client.closing {

@@ -1,21 +1,25 @@
 //! What the store costs while it grows from 100 thousand to 16 million keys, by the CPU clock of
-//! the threads that use it: `cargo bench -p nagi-store --bench growth [MOST_KEYS]`.
+//! the threads that use it: `cargo bench -p nagi-store --bench growth [MOST_KEYS]`, a line of JSON
+//! for each size, of which `cargo xtask bench --store` makes a table.
 //!
 //! Keys of 16 bytes, values of 32, requests in batches whose buckets and entries are prefetched,
-//! as a worker's are.
+//! as a worker's are. A hold of a latch counts as undisturbed if the kernel did not let its thread
+//! wait for a processor in the same thousand or so writes.
 
 use nagi_store::memory::Counting;
 use nagi_store::types::string::SetOptions;
-use nagi_store::{Ahead, Counters, Database, Options, Store, Value};
+use nagi_store::{Counters, Database, Options, Store, Value};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[global_allocator]
 static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 const SIZES: [u64; 5] = [100_000, 1_000_000, 4_000_000, 8_000_000, 16_000_000];
 const BATCH: usize = 32;
+/// Batches between two looks at what the kernel did.
+const WINDOW: usize = 32;
 const LOOKUPS: u64 = 4_000_000;
 const VALUE: [u8; 32] = [b'v'; 32];
 const KEY_AND_VALUE_BYTES: f64 = 48.0;
@@ -26,34 +30,54 @@ fn main() {
     let store = Store::new(&Options { seed: 1, workers: 2, ..Options::default() });
     let counters = [store.counters(0), store.counters(1)];
     let base_bytes = resident_bytes();
-    println!("      keys  SET ns  GET ns  over key+value, B  longest latch hold, us  two threads");
     let mut from = 0;
     for keys in SIZES.into_iter().filter(|keys| *keys <= most) {
-        store.reset_counters();
-        let set_ns = fill(&store, &counters[0], from..keys);
-        let hold_us = store.longest_latch_hold().as_micros();
+        let (set_ns, holds) = fill(&store, &counters[0], from..keys);
         let over = (resident_bytes() - base_bytes) as f64 / keys as f64 - KEY_AND_VALUE_BYTES;
         let get_ns = look_up(&store, &counters[0], keys, 1);
         let speedup = speedup(&store, [&counters[0], &counters[1]], keys);
         println!(
-            "{keys:>10}  {set_ns:>6.0}  {get_ns:>6.0}  {over:>17.1}  {hold_us:>22}  \
-             {speedup:>10.2}x"
+            "{{\"keys\": {keys}, \"set_ns\": {set_ns:.0}, \"get_ns\": {get_ns:.0}, \
+             \"overhead_bytes\": {over:.1}, \"longest_hold_us\": {}, \
+             \"longest_undisturbed_hold_us\": {}, \"two_threads\": {speedup:.2}}}",
+            holds.longest.as_micros(),
+            holds.undisturbed.as_micros(),
         );
         from = keys;
     }
 }
 
+/// The longest holds of latches.
+#[derive(Default)]
+struct Holds {
+    longest: Duration,
+    /// Of those during which the thread did not have to wait for a processor.
+    undisturbed: Duration,
+}
+
 /// Sets keys that are not there yet; CPU nanoseconds for each.
-fn fill(store: &Store, counters: &Counters, keys: std::ops::Range<u64>) -> f64 {
+fn fill(store: &Store, counters: &Counters, keys: std::ops::Range<u64>) -> (f64, Holds) {
+    let mut holds = Holds::default();
+    let mut waited_ns = waited_for_a_processor_ns();
     let started = cpu_ns();
     let count = keys.end - keys.start;
-    for first in keys.clone().step_by(BATCH) {
-        let batch: Vec<_> = (first..keys.end.min(first + BATCH as u64)).map(key).collect();
-        in_batch(store, counters, &batch, |db, key| {
-            db.set(db.key(key), &VALUE, SetOptions::default());
-        });
+    for window in keys.clone().step_by(WINDOW * BATCH) {
+        store.reset_counters();
+        let end = keys.end.min(window + (WINDOW * BATCH) as u64);
+        for first in (window..end).step_by(BATCH) {
+            let batch: Vec<_> = (first..end.min(first + BATCH as u64)).map(key).collect();
+            in_batch(store, counters, &batch, |db, key| {
+                db.set(db.key(key), &VALUE, SetOptions::default());
+            });
+        }
+        let (hold, before_ns) = (store.longest_latch_hold(), waited_ns);
+        waited_ns = waited_for_a_processor_ns();
+        holds.longest = holds.longest.max(hold);
+        if waited_ns == before_ns {
+            holds.undisturbed = holds.undisturbed.max(hold);
+        }
     }
-    (cpu_ns() - started) as f64 / count as f64
+    ((cpu_ns() - started) as f64 / count as f64, holds)
 }
 
 /// Looks up random keys; CPU nanoseconds for each.
@@ -107,7 +131,9 @@ fn in_batch(
     for (key, ahead) in keys.iter().zip(&mut aheads) {
         *ahead = store.prefetch(0, db.key(key));
     }
-    aheads.into_iter().flatten().for_each(Ahead::prefetch_entry);
+    for (key, ahead) in keys.iter().zip(aheads) {
+        ahead.into_iter().for_each(|ahead| ahead.prefetch_entry(db.key(key)));
+    }
     for key in keys {
         work(db, key);
     }
@@ -132,6 +158,12 @@ fn random(state: &mut u64) -> u64 {
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// How long this thread could have run and did not; always 0 where the kernel does not say.
+fn waited_for_a_processor_ns() -> u64 {
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    schedstat.split(' ').nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
 /// 0 where the kernel does not say.

@@ -12,7 +12,6 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead<'a> {
     bucket: Bucket,
-    fingerprint: u16,
     /// The bucket's memory is a bucket's while the store lives.
     store: PhantomData<&'a Store>,
 }
@@ -27,14 +26,14 @@ impl Store {
         let position = self.placement.ranges().get(shard)?.position(key.hash);
         let bucket = self.directories.peek(database, shard, position)?.bucket(position)?;
         bucket.prefetch();
-        Some(Ahead { bucket, fingerprint: fingerprint(key.hash), store: PhantomData })
+        Some(Ahead { bucket, store: PhantomData })
     }
 }
 
 impl Ahead<'_> {
-    /// Asks the processor for the key's entry, now that the bucket has arrived.
+    /// Asks the processor for the entry of the same `key`, now that the bucket has arrived.
     #[inline]
-    pub fn prefetch_entry(self) {
-        self.bucket.prefetch_entry(self.fingerprint);
+    pub fn prefetch_entry(self, key: Key<'_>) {
+        self.bucket.prefetch_entry(fingerprint(key.hash));
     }
 }

@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::door::Door;
 use crate::entry::EntryView;
 use crate::key::Key;
-use crate::latch::Held;
+use crate::latch::{self, Held};
 use crate::reclaim::Garbage;
 use crate::shard::Shard;
 use crate::slot::Slot;
@@ -74,8 +74,21 @@ impl<'a> Database<'a> {
 
     /// Runs `work` on a key's place, its latch held.
     pub(crate) fn write<R>(&self, key: Key<'_>, work: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        self.write_briefly(key, |slot| {
+            latch::slow();
+            work(slot)
+        })
+    }
+
+    /// The same for `work` that puts no more than one value in place of another.
+    #[inline]
+    pub(crate) fn write_briefly<R>(
+        &self,
+        key: Key<'_>,
+        work: impl FnOnce(&mut Slot<'_>) -> R,
+    ) -> R {
         let mut garbage = Garbage::default();
-        let mut held = self.store.latch_of(key).lock();
+        let mut held = self.store.latch_of(key).lock_untimed();
         let door = self.store.word.read();
         let (mut slot, expired) = Slot::open(&mut held, door, *self, key, &mut garbage);
         self.counters.expired.add(u64::from(expired));

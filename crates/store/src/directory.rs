@@ -96,7 +96,7 @@ impl Directories {
     }
 
     fn take(&self, depth: u32) -> Elements {
-        let mut idle = self.idle.lock_untimed();
+        let mut idle = self.idle.lock_nested();
         idle.get_mut(depth as usize).and_then(Vec::pop).unwrap_or_else(|| {
             let elements: Box<[Element]> = (0..1 << depth).map(|_| AtomicPtr::default()).collect();
             Elements(NonNull::from(Box::leak(elements)))
@@ -104,7 +104,7 @@ impl Directories {
     }
 
     fn give(&self, elements: Elements) {
-        let mut idle = self.idle.lock_untimed();
+        let mut idle = self.idle.lock_nested();
         let depth = elements.0.len().ilog2() as usize;
         if idle.len() <= depth {
             idle.resize_with(depth + 1, Vec::new);
@@ -115,7 +115,7 @@ impl Directories {
 
 impl Drop for Directories {
     fn drop(&mut self) {
-        for Elements(elements) in self.idle.lock_untimed().drain(..).flatten() {
+        for Elements(elements) in self.idle.lock_nested().drain(..).flatten() {
             // SAFETY: it was leaked by `take`, and whoever looks ahead borrows the store, which
             // has `self`.
             drop(unsafe { Box::from_raw(elements.as_ptr()) });

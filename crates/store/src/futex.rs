@@ -34,9 +34,10 @@ mod real {
             self.0.compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
         }
 
+        /// Stores, and releases what was written before.
         #[inline]
-        pub(crate) fn swap(&self, value: u32, order: Ordering) -> u32 {
-            self.0.swap(value, order)
+        pub(crate) fn release(&self, value: u32) {
+            self.0.store(value, Ordering::Release);
         }
 
         /// Sleeps while the word is `expected`; may return for no reason.
@@ -79,8 +80,8 @@ mod model {
             self.value.compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
         }
 
-        pub(crate) fn swap(&self, value: u32, order: Ordering) -> u32 {
-            self.value.swap(value, order)
+        pub(crate) fn release(&self, value: u32) {
+            self.value.store(value, Ordering::Release);
         }
 
         pub(crate) fn wait(&self, expected: u32) {

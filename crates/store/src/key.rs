@@ -1,6 +1,6 @@
 //! A key together with its hash, so that it is hashed once per request.
 
-use siphasher::sip::SipHasher13;
+use crate::siphash::SipHash13;
 
 /// A key and its keyed hash.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ impl<'a> Key<'a> {
 /// choose keys that collide.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hasher {
-    seed: (u64, u64),
+    siphash: SipHash13,
     /// The bits that differ between keys, for tests of what happens when too few do.
     #[cfg(test)]
     pub(crate) mask: u64,
@@ -30,14 +30,15 @@ pub(crate) struct Hasher {
 impl Hasher {
     pub(crate) fn new(seed: u128) -> Self {
         Hasher {
-            seed: ((seed >> 64) as u64, seed as u64),
+            siphash: SipHash13::new((seed >> 64) as u64, seed as u64),
             #[cfg(test)]
             mask: u64::MAX,
         }
     }
 
+    #[inline]
     pub(crate) fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        let hash = SipHasher13::new_with_keys(self.seed.0, self.seed.1).hash(bytes);
+        let hash = self.siphash.hash(bytes);
         #[cfg(test)]
         let hash = hash & self.mask;
         Key { bytes, hash }

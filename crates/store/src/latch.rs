@@ -1,28 +1,45 @@
 //! The lock of one shard: a word that is taken by compare-and-swap, with a futex for the rare
 //! time that its holder has been put to sleep by the kernel.
 //!
-//! Holders keep it for microseconds and do no I/O, so a short spin nearly always suffices. The
-//! three states are those of Drepper's "Futexes Are Tricky" (2011), third mutex.
+//! Holders keep it for microseconds and do no I/O, so a short spin nearly always suffices, and
+//! whoever has to sleep can afford more than others. So letting go is a plain store and a plain
+//! load: the sleeper announces itself and passes the heavy side of a barrier before it looks at
+//! the word for the last time. Either it sees the latch free, or the holder sees it waiting.
 
+use crate::barrier;
 use crate::futex::Word;
 use crate::ticks;
+use std::cell::Cell;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU32;
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicU32;
+
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-const AWAITED: u32 = 2;
 /// In the model every turn of the loop is another story to tell.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// The longest time that any latch was held, in ticks.
 static LONGEST_HOLD: AtomicU64 = AtomicU64::new(0);
 
+thread_local! {
+    /// When the holder of an untimed latch began what may take long, in ticks; 0 if it did not.
+    static SLOW_SINCE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What stands for the beginning of a hold that another one includes.
+const NESTED: u64 = u64::MAX;
+
 /// The longest time that a latch was held since the process began, or since the last reset, the
-/// time included for which the kernel put the holder to sleep. Lookups of one key are not timed:
-/// two readings of a clock would be a tenth of what they do.
+/// time included for which the kernel put the holder to sleep. Lookups and writes of one key are
+/// timed only from where they call [`slow`]: two readings of a clock would be a tenth of what they
+/// do otherwise.
 pub(crate) fn longest_hold() -> Duration {
     ticks::duration(LONGEST_HOLD.load(Ordering::Relaxed))
 }
@@ -32,10 +49,34 @@ pub(crate) fn reset_longest_hold() {
     LONGEST_HOLD.store(0, Ordering::Relaxed);
 }
 
+/// Whoever holds an untimed latch is about to do what may take longer than looking a key up: the
+/// time from here on counts.
+#[inline]
+pub(crate) fn slow() {
+    if SLOW_SINCE.get() == 0 {
+        SLOW_SINCE.set(ticks::now());
+    }
+}
+
+#[cold]
+fn note_hold(since: u64) {
+    if since == NESTED {
+        return;
+    }
+    let since = if since == 0 { SLOW_SINCE.get() } else { since };
+    SLOW_SINCE.set(0);
+    let held = ticks::now().wrapping_sub(since);
+    if held > LONGEST_HOLD.load(Ordering::Relaxed) {
+        LONGEST_HOLD.fetch_max(held, Ordering::Relaxed);
+    }
+}
+
 /// Guards `T`.
 #[derive(Debug)]
 pub(crate) struct Latch<T> {
     word: Word,
+    /// Threads that sleep until the word is free, or are about to.
+    sleepers: AtomicU32,
     value: UnsafeCell<T>,
 }
 
@@ -44,7 +85,7 @@ unsafe impl<T: Send> Sync for Latch<T> {}
 
 impl<T> Latch<T> {
     pub(crate) fn new(value: T) -> Self {
-        Latch { word: Word::new(FREE), value: UnsafeCell::new(value) }
+        Latch { word: Word::new(FREE), sleepers: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
     /// Takes the latch, waiting for it if need be, and takes the time until it is let go of.
@@ -55,7 +96,15 @@ impl<T> Latch<T> {
         held
     }
 
-    /// Takes the latch for what is known to be short.
+    /// Takes the latch within the hold of another, whose time is what counts.
+    #[inline]
+    pub(crate) fn lock_nested(&self) -> Held<'_, T> {
+        let mut held = self.lock_untimed();
+        held.since = NESTED;
+        held
+    }
+
+    /// Takes the latch for what is short unless it calls [`slow`].
     #[inline]
     pub(crate) fn lock_untimed(&self) -> Held<'_, T> {
         if !self.word.compare_exchange(FREE, HELD) {
@@ -72,9 +121,12 @@ impl<T> Latch<T> {
             }
             std::hint::spin_loop();
         }
-        while self.word.swap(AWAITED, Ordering::Acquire) != FREE {
-            self.word.wait(AWAITED);
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        barrier::heavy();
+        while !self.word.compare_exchange(FREE, HELD) {
+            self.word.wait(HELD);
         }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -107,13 +159,12 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if self.since != 0 {
-            let held = ticks::now().wrapping_sub(self.since);
-            if held > LONGEST_HOLD.load(Ordering::Relaxed) {
-                LONGEST_HOLD.fetch_max(held, Ordering::Relaxed);
-            }
+        if self.since | SLOW_SINCE.get() != 0 {
+            note_hold(self.since);
         }
-        if self.latch.word.swap(FREE, Ordering::Release) == AWAITED {
+        self.latch.word.release(FREE);
+        barrier::light();
+        if self.latch.sleepers.load(Ordering::Relaxed) != 0 {
             self.latch.word.wake_one();
         }
     }
@@ -156,7 +207,22 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
+    fn what_is_slow_is_timed_however_the_latch_was_taken() {
+        ticks::start();
+        let (outer, inner) = (Latch::new(0), Latch::new(0));
+        let wait = Duration::from_millis(30);
+        let held = outer.lock_untimed();
+        slow();
+        drop(inner.lock_nested());
+        std::thread::sleep(wait);
+        drop(held);
+        assert!(longest_hold() >= wait / 2, "{:?}", longest_hold());
+        assert_eq!(SLOW_SINCE.get(), 0, "the next hold is another");
+    }
+
+    #[test]
     fn two_threads_never_hold_it_together() {
+        barrier::prepare();
         let latch = Arc::new(Latch::new(0_u64));
         let threads: Vec<_> = (0..4)
             .map(|_| {

@@ -31,6 +31,7 @@ mod reclaim;
 mod rope;
 mod segment;
 mod shard;
+mod siphash;
 mod slab;
 mod slot;
 mod store;

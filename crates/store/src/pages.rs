@@ -13,7 +13,7 @@
 //! addresses stay ours. A page that was a segment's becomes only another segment's: it may still
 //! be read without a latch (`directory.rs`).
 
-use crate::latch::Latch;
+use crate::latch::{self, Latch};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 
@@ -115,8 +115,9 @@ impl PagePool {
     }
 
     fn take_of(&self, kind: Kind) -> Page {
+        latch::slow();
         self.used_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner.lock_nested();
         let idle = kind(&mut inner);
         idle.asked = true;
         if let Some(page) = idle.warm.pop() {
@@ -129,7 +130,7 @@ impl PagePool {
 
     fn give_to(&self, page: Page, kind: Kind) {
         self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
-        let mut inner = self.inner.lock();
+        let mut inner = self.inner.lock_nested();
         let idle = kind(&mut inner);
         if idle.warm.len() < MOST_WARM_PAGES {
             idle.warm.push(page);
@@ -142,7 +143,8 @@ impl PagePool {
 
     /// An arena, and how many bytes from its start on have been written before.
     pub(crate) fn take_arena(&self) -> (Arena, usize) {
-        let mut arenas = self.arenas.lock();
+        latch::slow();
+        let mut arenas = self.arenas.lock_nested();
         arenas.asked = true;
         if let Some((arena, touched)) = arenas.warm.pop() {
             arenas.warm_bytes -= touched;
@@ -158,7 +160,7 @@ impl PagePool {
     pub(crate) fn give_arena(&self, arena: Arena, touched: usize) {
         self.used_bytes.fetch_sub(touched, Ordering::Relaxed);
         self.add_idle_bytes(-touched.cast_signed());
-        let mut arenas = self.arenas.lock();
+        let mut arenas = self.arenas.lock_nested();
         if arenas.warm_bytes + touched <= MOST_WARM_ARENA_BYTES {
             arenas.warm.push((arena, touched));
             arenas.warm_bytes += touched;

@@ -306,7 +306,9 @@ impl Segment {
         let mut lanes = lanes::of_fingerprint(self.word_pointer(bucket * LANES), fingerprint);
         while lanes != 0 {
             let index = bucket * LANES + lanes.trailing_zeros() as usize;
-            if self.word(index).entry().is_some_and(&mut is_it) {
+            // SAFETY: a lane of a bucket of this segment.
+            let word = unsafe { self.word_pointer(index).read() };
+            if word.entry().is_some_and(&mut is_it) {
                 return Some(index);
             }
             lanes &= lanes - 1;

@@ -6,11 +6,15 @@ use crate::database::Database;
 use crate::door::Door;
 use crate::entry::{Entry, EntryView};
 use crate::key::Key;
+use crate::latch;
 use crate::reclaim::Garbage;
 use crate::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};
 use crate::shard::Shard;
 use crate::table::{Place, Table};
 use crate::value::{Attributes, Encoding, Marks, NewValue, OwnedValue, Value};
+
+/// Most bytes of a value that are copied in no time.
+const QUICK_BYTES: usize = 1024;
 
 /// A key's place, occupied or vacant. What has expired has been removed before a slot is handed
 /// out.
@@ -59,6 +63,11 @@ impl<'a> Slot<'a> {
 
     /// Puts an entry here, in place of whatever stood here.
     pub(crate) fn put(&mut self, value: NewValue<'_>, attributes: Attributes) {
+        if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
+            && bytes.len() > QUICK_BYTES
+        {
+            latch::slow();
+        }
         match self.occupant() {
             None => {
                 let place = self.table.insert(self.door, self.key, value, &attributes);

@@ -18,6 +18,7 @@ use crate::door::{Door, Mutable};
 use crate::entry::{Entry, Shape};
 use crate::evict::{Judge, SAMPLES};
 use crate::key::{Hasher, Key};
+use crate::latch;
 use crate::pages::PagePool;
 use crate::placement::{POSITION_BITS, Range, fingerprint};
 use crate::reclaim::Garbage;
@@ -367,6 +368,7 @@ impl Table {
         let mut moved_bytes = 0;
         for _ in 0..RELOCATIONS {
             let Some(from) = self.slab.relocation(bytes) else { return };
+            latch::slow();
             let entry = Entry::from_pointer(from);
             let position = self.position_of(entry);
             let Some(mut segment) = self.directory.get(position) else { return };
@@ -516,6 +518,7 @@ impl Table {
 
     /// Copies every word of `from` into one of `targets`, which `choose` names by position.
     fn move_entries(&self, from: Segment, choose: impl Fn(u64) -> usize, targets: &mut [Segment]) {
+        latch::slow();
         for (_, word) in from.occupied_places() {
             word.entry().into_iter().for_each(|entry| prefetch(entry.pointer()));
         }

@@ -11,6 +11,7 @@ mod machine;
 mod memory;
 mod report;
 mod sid;
+mod store;
 mod throughput;
 mod usage;
 
@@ -18,6 +19,8 @@ use anyhow::Result;
 
 use crate::workspace;
 use contestants::Contestant;
+use report::Report;
+use serde_json::Value;
 
 /// What to measure, and how long.
 #[derive(clap::Args)]
@@ -31,6 +34,9 @@ pub(crate) struct Arguments {
     /// Measure what eviction keeps, and memory at the limit, instead of requests
     #[arg(long, conflicts_with = "memory")]
     eviction: bool,
+    /// Measure the store alone while it grows to 16 million keys, instead of requests
+    #[arg(long, conflicts_with_all = ["memory", "eviction"])]
+    store: bool,
     /// Repetitions of each measurement
     #[arg(long, default_value_t = 5, value_name = "N")]
     repetitions: u32,
@@ -55,6 +61,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     let usual_profile = if arguments.quick { "quick" } else { "release" };
     let profile = arguments.profile.as_deref().unwrap_or(usual_profile);
     println!("bench: builds nagi in profile {profile}");
+    if arguments.store {
+        let report = store::measure(&arguments, profile)?;
+        return finish(&report, &arguments, &machine, &[]);
+    }
     let contestants = Contestant::all(&workspace::build_nagi(profile)?)?;
     let names = contestants.iter().map(|it| format!("{} {}", it.name, it.version));
     println!("bench: {}", names.collect::<Vec<_>>().join(", "));
@@ -65,12 +75,22 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     } else {
         throughput::measure(&contestants, &arguments)?
     };
+    finish(&report, &arguments, &machine, &contestants)
+}
+
+/// Prints a report, and writes a whole one down.
+fn finish(
+    report: &Report,
+    arguments: &Arguments,
+    machine: &Value,
+    contestants: &[Contestant],
+) -> Result<()> {
     println!("\n{}", report.table);
     if arguments.quick || !arguments.only.is_empty() {
         println!("\nbench: not a whole run, so nothing is written down");
         return Ok(());
     }
-    report.write(&machine, &contestants)
+    report.write(machine, contestants)
 }
 
 impl Arguments {

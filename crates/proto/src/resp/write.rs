@@ -150,8 +150,15 @@ impl<'a> Writer<'a> {
         buffer.extend_from_slice(b"\r\n");
     }
 
+    #[inline]
     fn header(&mut self, kind: u8, len: usize) {
-        self.number(kind, i64::try_from(len).unwrap_or(i64::MAX));
+        let digit = |value: usize| b'0' + value as u8;
+        // Nearly every length has one or two digits.
+        match len {
+            0..10 => self.out.push(&[kind, digit(len), b'\r', b'\n']),
+            10..100 => self.out.push(&[kind, digit(len / 10), digit(len % 10), b'\r', b'\n']),
+            _ => self.number(kind, i64::try_from(len).unwrap_or(i64::MAX)),
+        }
     }
 
     fn number(&mut self, kind: u8, value: i64) {

@@ -146,7 +146,7 @@ impl Database<'_> {
         look: impl FnOnce(Option<EntryView<'_>>) -> R,
     ) -> (bool, R) {
         let value = NewValue::from_given(value);
-        self.write(key, |slot| {
+        self.write_briefly(key, |slot| {
             let result = look(slot.entry());
             let allowed = options.condition.allows(slot);
             if allowed {
