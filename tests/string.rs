@@ -212,3 +212,29 @@ fn numbers_with_decimals_are_added() {
         ("INCRBYFLOAT n 1", not_a_float),
     ]);
 }
+
+#[test]
+fn what_two_strings_have_in_common() {
+    as_redis(&[
+        ("MSET a ohmytext b mynewtext", "+OK\r\n"),
+        ("LCS a b", "$6\r\nmytext\r\n"),
+        ("LCS b a LEN", ":6\r\n"),
+        (
+            "LCS a b IDX",
+            "*4\r\n$7\r\nmatches\r\n*2\r\n*2\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n\
+             *2\r\n*2\r\n:2\r\n:3\r\n*2\r\n:0\r\n:1\r\n$3\r\nlen\r\n:6\r\n",
+        ),
+        (
+            "LCS a b IDX MINMATCHLEN 4 WITHMATCHLEN",
+            "*4\r\n$7\r\nmatches\r\n*1\r\n*3\r\n*2\r\n:4\r\n:7\r\n*2\r\n:5\r\n:8\r\n:4\r\n\
+             $3\r\nlen\r\n:6\r\n",
+        ),
+        ("LCS a nothing", "$0\r\n\r\n"),
+        (
+            "LCS a b LEN IDX",
+            "-ERR If you want both the length and indexes, please just use IDX.\r\n",
+        ),
+        ("LCS a b NONSENSE", SYNTAX),
+        ("LCS a b MINMATCHLEN x", NOT_AN_INTEGER),
+    ]);
+}

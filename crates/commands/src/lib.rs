@@ -26,6 +26,7 @@ mod info;
 mod introspection;
 mod key;
 mod keyspace;
+mod lcs;
 mod long_double;
 mod many;
 pub mod memcached;

@@ -2,7 +2,7 @@
 
 use crate::{
     Command, bitfield, bitmap, bitop, client, config, connection, float, hyperloglog,
-    introspection, key, keyspace, memcached, object, range, relocation, replication, server,
+    introspection, key, keyspace, lcs, memcached, object, range, relocation, replication, server,
     string,
 };
 use std::ops::Range;
@@ -21,6 +21,7 @@ const FAMILIES: &[&[&Command]] = &[
     hyperloglog::ALL,
     key::ALL,
     keyspace::ALL,
+    lcs::ALL,
     object::ALL,
     range::ALL,
     relocation::ALL,
