@@ -5,6 +5,7 @@
 //! its socket; a [`driver`] moves the bytes.
 
 mod address;
+mod binary;
 pub mod daemon;
 mod driver;
 mod epoll;

@@ -4,7 +4,7 @@ use crate::input::Input;
 use crate::landing::{FIRST_BYTES, Landing, Room};
 use crate::server::Shared;
 use crate::suspended::{Suspended, When};
-use crate::{resp, text};
+use crate::{binary, resp, text};
 use nagi_commands::{
     Client, ClientInfo, Config, Context, Server as _, Tally, admission, memcached,
 };
@@ -118,15 +118,30 @@ pub(crate) enum Next {
 #[derive(Debug)]
 enum Dialect {
     Resp(nagi_proto::resp::Parser),
-    Memcached(nagi_proto::memcached::Parser),
+    /// One of memcached's: the first byte tells which.
+    Memcached,
+    Text(nagi_proto::memcached::Parser),
+    Binary(nagi_proto::memcached::binary::Parser),
 }
 
 impl Dialect {
+    /// Finds out which of memcached's protocols begins with `first`, unless it is known.
+    #[inline]
+    fn negotiate(&mut self, first: u8) {
+        if matches!(self, Dialect::Memcached) {
+            *self = match first {
+                nagi_proto::memcached::binary::REQUEST => Dialect::Binary(Default::default()),
+                _ => Dialect::Text(Default::default()),
+            };
+        }
+    }
+
     /// The long argument that it waits for.
     fn awaited(&self) -> Option<Awaited> {
         match self {
             Dialect::Resp(parser) => parser.awaited(),
-            Dialect::Memcached(parser) => parser.awaited(),
+            Dialect::Text(parser) => parser.awaited(),
+            Dialect::Memcached | Dialect::Binary(_) => None,
         }
     }
 
@@ -134,7 +149,8 @@ impl Dialect {
     fn land(&mut self) {
         match self {
             Dialect::Resp(parser) => parser.land(),
-            Dialect::Memcached(parser) => parser.land(),
+            Dialect::Text(parser) => parser.land(),
+            Dialect::Memcached | Dialect::Binary(_) => {}
         }
     }
 }
@@ -180,7 +196,7 @@ impl Session {
     ) -> Self {
         let dialect = match protocol {
             Protocol::Resp => Dialect::Resp(nagi_proto::resp::Parser::default()),
-            Protocol::Memcached => Dialect::Memcached(nagi_proto::memcached::Parser::default()),
+            Protocol::Memcached => Dialect::Memcached,
         };
         let mut client = Client::new(info);
         client.restrictions = admission::restrictions(config);
@@ -300,17 +316,21 @@ impl Session {
         let (mut at, mut requests, replies_before) = (0, 0, out.len());
         loop {
             let rest = input.get_mut(at..).unwrap_or_default();
-            if rest.is_empty() {
-                return (at, Standing::Bytes);
-            }
+            let Some(&first) = rest.first() else { return (at, Standing::Bytes) };
+            self.dialect.negotiate(first);
             around.spans.clear();
             let batch = match &mut self.dialect {
                 Dialect::Resp(parser) => {
                     resp::batch(parser, rest, &self.landing, &mut self.client, around, out)
                 }
-                Dialect::Memcached(parser) => {
+                Dialect::Text(parser) => {
                     text::batch(parser, rest, &self.landing, &mut self.client, around, out)
                 }
+                Dialect::Binary(parser) => {
+                    binary::batch(parser, rest, &mut self.client, around, out)
+                }
+                // Negotiated above.
+                Dialect::Memcached => return (at, Standing::Closing),
             };
             if batch.consumed > 0 && !self.landing.is_empty() {
                 self.landing = Landing::default();

@@ -5,6 +5,10 @@ use crate::pages::PagePool;
 use crate::table::{Locator, Table};
 use std::sync::Arc;
 
+/// The first CAS number is 2: tests of clients take one less than what they were given for the
+/// number of no version, and 0 means any version in memcached's binary protocol.
+const LAST_CAS: u64 = 1;
+
 /// What one latch guards.
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -26,7 +30,7 @@ impl Shard {
         pool: Arc<PagePool>,
         directories: Arc<Directories>,
     ) -> Self {
-        Shard { number, locator, pool, directories, tables: Vec::new(), last_cas: 0 }
+        Shard { number, locator, pool, directories, tables: Vec::new(), last_cas: LAST_CAS }
     }
 
     /// The table of a database, if anything was ever stored there.

@@ -33,20 +33,26 @@ pub(super) fn seconds(word: &[u8]) -> Option<i32> {
 /// memcached keeps 32 bits of it, so that a time behind January 2038 means the past there; here it
 /// means what it says.
 pub(super) fn when(word: &[u8], now_ms: u64) -> Option<When> {
-    const THIRTY_DAYS_S: u64 = 60 * 60 * 24 * 30;
     if let Some(digits) = word.strip_prefix(b"-") {
         return nagi_store::parse_u64(digits).map(|number| match number {
             0 => When::Never,
             _ => When::At(0),
         });
     }
-    let seconds = number(word).filter(|seconds| i64::try_from(*seconds).is_ok())?;
+    let seconds = i64::try_from(number(word)?).ok()?;
+    Some(timestamp(seconds, now_ms))
+}
+
+/// What a number of seconds means as a time; one below 0 means the past.
+pub(super) fn timestamp(seconds: i64, now_ms: u64) -> When {
+    const THIRTY_DAYS_S: u64 = 60 * 60 * 24 * 30;
+    let Ok(seconds) = u64::try_from(seconds) else { return When::At(0) };
     let ms = seconds.saturating_mul(1000);
-    Some(match seconds {
+    match seconds {
         0 => When::Never,
         1..=THIRTY_DAYS_S => When::At(now_ms.saturating_add(ms)),
         _ => When::At(ms),
-    })
+    }
 }
 
 /// Reads a time as the expiry of a value.

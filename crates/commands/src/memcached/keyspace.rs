@@ -153,7 +153,7 @@ fn emptying() {
 fn after(change: &str) -> Bench {
     let mut bench = Bench::new();
     bench.expect_memcached("set k 7 100 1|5", "STORED|");
-    bench.expect_memcached("gets k", "VALUE k 7 1 1|5|END|");
+    bench.expect_memcached("gets k", "VALUE k 7 1 2|5|END|");
     match change.strip_prefix("M:") {
         Some(change) => drop(bench.memcached(format!("{change}|").replace('|', "\r\n").as_bytes())),
         None => drop(bench.resp(format!("{change}\r\n").as_bytes())),
@@ -237,8 +237,8 @@ fn memcached_overwrites_and_expiry() {
          EXPIRE k 100 => :1|
          M:replace k 0 50 1|w => STORED|
          TTL k => :50|
-         M:gets k => VALUE k 0 1 1|w|END|
-         M:cas k 0 0 1 1|x => STORED|
+         M:gets k => VALUE k 0 1 2|w|END|
+         M:cas k 0 0 1 2|x => STORED|
          TTL k => :-1|",
     );
 }
@@ -294,25 +294,25 @@ fn expiry_comes_for_both() {
 #[test]
 fn redis_writes_make_another_version() {
     for change in REDIS_OVERWRITES.iter().chain(&REDIS_CHANGES) {
-        after(change).expect_memcached("cas k 0 0 1 1|x", "EXISTS|");
+        after(change).expect_memcached("cas k 0 0 1 2|x", "EXISTS|");
     }
 }
 
 #[test]
 fn expiry_does_not_make_another_version() {
     for change in REDIS_EXPIRY.iter().chain(&["M:touch k 10", "M:gat 0 k"]) {
-        after(change).expect_memcached("cas k 0 0 1 1|x", "STORED|");
+        after(change).expect_memcached("cas k 0 0 1 2|x", "STORED|");
     }
 }
 
 #[test]
 fn no_version_of_nothing() {
     for change in ["DEL k", "FLUSHALL", "GETDEL k", "PEXPIREAT k 1"] {
-        after(change).expect_memcached("cas k 0 0 1 1|x", "NOT_FOUND|");
+        after(change).expect_memcached("cas k 0 0 1 2|x", "NOT_FOUND|");
     }
     let mut bench = after("PING");
     bench.advance_ms(100_000);
-    bench.expect_memcached("cas k 0 0 1 1|x", "NOT_FOUND|");
+    bench.expect_memcached("cas k 0 0 1 2|x", "NOT_FOUND|");
 }
 
 #[test]
@@ -320,9 +320,9 @@ fn a_value_set_anew_is_another_version() {
     for again in ["SET k 5", "INCRBY k 5", "APPEND k 5"] {
         let mut bench = after("DEL k");
         bench.resp(format!("{again}\r\n").as_bytes());
-        bench.expect_memcached("cas k 0 0 1 1|x", "EXISTS|");
+        bench.expect_memcached("cas k 0 0 1 2|x", "EXISTS|");
         let version = String::from_utf8(bench.memcached(b"gets k\r\n")).unwrap();
-        assert!(!version.starts_with("VALUE k 0 1 1\r\n"), "{again}: {version}");
+        assert!(!version.starts_with("VALUE k 0 1 2\r\n"), "{again}: {version}");
     }
 }
 
@@ -330,8 +330,8 @@ fn a_value_set_anew_is_another_version() {
 fn values_of_redis_have_versions() {
     converse(
         "SET k v => +OK|
-         M:gets k => VALUE k 0 1 1|v|END|
-         M:cas k 0 0 1 1|w => STORED|
+         M:gets k => VALUE k 0 1 2|v|END|
+         M:cas k 0 0 1 2|w => STORED|
          GET k => $1|w|",
     );
 }

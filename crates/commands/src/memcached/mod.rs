@@ -1,13 +1,17 @@
 //! memcached's verbs, over the same store as the commands of Redis; they see database 0.
 
 mod arguments;
+pub mod binary;
 mod control;
+mod dump;
 #[cfg(test)]
 mod keyspace;
 mod meta;
 mod operation;
+mod operator;
 mod retrieval;
 mod statistics;
+mod stats;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -175,6 +179,12 @@ pub static VERBS: &[&Verb] = &[
     &control::STATS,
     &control::VERBOSITY,
     &control::VERSION_ROW,
+    &dump::LRU_CRAWLER,
+    &operator::CACHE_MEMLIMIT,
+    &operator::LRU,
+    &operator::SHUTDOWN,
+    &operator::SLABS,
+    &operator::WATCH,
 ];
 
 /// Finds the row that a request is for, and checks its words and keys.
@@ -209,6 +219,10 @@ pub fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait
     if !cx.db.store().has_claims() {
         return None;
     }
+    let mut room = Vec::new();
+    if let Some(key) = meta::spelled_key(args, &mut room) {
+        return binary::meets_claim(cx, key);
+    }
     dispatch::meets_claim(verb.keys, cx.db, cx.client, args)
 }
 
@@ -240,10 +254,12 @@ fn log_in<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     if !std::ptr::eq(verb, &raw const storage::SET) {
         return refuse(cx, Error::NOT_LOGGED_IN);
     }
+    cx.tally.verbs.logins.add(1);
     let mut words = args.at(5).splitn(2, |byte| *byte == b' ');
     let (user, password) = (words.next().unwrap_or_default(), words.next());
     let config = cx.server.config();
     if !password.is_some_and(|password| admission::is_login(config, user, password)) {
+        cx.tally.verbs.failed_logins.add(1);
         cx.reply.line(Error::WRONG_LOGIN.0);
         return;
     }

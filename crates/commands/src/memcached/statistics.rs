@@ -29,6 +29,11 @@ macro_rules! tallies {
                 $(self.$name = self.$name.wrapping_sub(baseline.$name);)+
             }
 
+            /// Values that were stored, or that somebody tried to store.
+            pub(super) fn sets(&self) -> u64 {
+                self.sets
+            }
+
             /// The counters that memcached has, by the names that it gives them.
             pub(super) fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$(($shown, self.$name),)+].into_iter()
@@ -42,6 +47,7 @@ tallies! {
     sets: "cmd_set",
     flushes: "cmd_flush",
     touches: "cmd_touch",
+    meta: "cmd_meta",
     get_hits: "get_hits",
     get_misses: "get_misses",
     delete_misses: "delete_misses",
@@ -55,6 +61,8 @@ tallies! {
     cas_changed: "cas_badval",
     touch_hits: "touch_hits",
     touch_misses: "touch_misses",
+    logins: "auth_cmds",
+    failed_logins: "auth_errors",
 }
 
 /// Counts a key that was asked for, and whether its expiry was to change.
@@ -67,9 +75,15 @@ pub(super) fn count_get(tally: &crate::Tally, found: bool, touched: bool) {
         verbs.get_misses.add(1)
     }
     if touched {
-        verbs.touches.add(1);
-        if found { verbs.touch_hits.add(1) } else { verbs.touch_misses.add(1) }
+        count_touch(tally, found);
     }
+}
+
+/// Counts a key whose expiry was to change.
+pub(super) fn count_touch(tally: &crate::Tally, found: bool) {
+    let verbs = &tally.verbs;
+    verbs.touches.add(1);
+    if found { verbs.touch_hits.add(1) } else { verbs.touch_misses.add(1) }
 }
 
 /// Counts a key that was to be removed.

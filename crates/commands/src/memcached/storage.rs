@@ -189,6 +189,16 @@ fn step<'a>(cx: &mut Context<'a>, args: Args<'a>, direction: fn(u64) -> Step) ->
 }
 
 fn delete<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    // A time of 0 was an argument once; memcached 1.6.18 says what it is that others do wrong.
+    match (args.len(), args.get(2)) {
+        (2, _) | (3, Some(b"0")) => {}
+        (3 | 4, _) => {
+            return Err(Error(
+                "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]",
+            ));
+        }
+        _ => return Err(Error::UNKNOWN),
+    }
     let found = cx.db.delete(cx.key(args.at(1)));
     statistics::count_removal(cx.tally, found);
     cx.reply.line(if found { "DELETED" } else { "NOT_FOUND" });

@@ -40,7 +40,9 @@ fn values_in_and_out() {
          M:delete a => DELETED|
          M:delete a => NOT_FOUND|
          M:delete b 0 => DELETED|
-         M:delete b 1 2 3 => NOT_FOUND|
+         M:delete b 1 => CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]|
+         M:delete b 0 0 => CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]|
+         M:delete b 1 2 3 => ERROR|
          M:get => CLIENT_ERROR bad command line format|
          M:gets => CLIENT_ERROR bad command line format|
          M:delete => CLIENT_ERROR bad command line format|
@@ -67,7 +69,7 @@ fn long_keys() {
     bench.expect_memcached(&format!("get {key}"), &format!("VALUE {key} 0 1|x|END|"));
     for request in [
         "set K 0 0 1|x",
-        "cas K 0 0 1 1|x",
+        "cas K 0 0 1 2|x",
         "get K",
         "get a K b",
         "gats 0 a K",
@@ -84,13 +86,13 @@ fn long_keys() {
 fn versions_of_values() {
     converse(
         "M:set a 0 0 1|x => STORED|
-         M:gets a b => VALUE a 0 1 1|x|END|
+         M:gets a b => VALUE a 0 1 2|x|END|
          M:touch a 0 => TOUCHED|
-         M:gets a => VALUE a 0 1 1|x|END|
+         M:gets a => VALUE a 0 1 2|x|END|
          M:cas a 7 0 1 99|y => EXISTS|
-         M:cas a 7 0 1 1|y => STORED|
-         M:cas a 7 0 1 1|z => EXISTS|
-         M:cas b 7 0 1 1|z => NOT_FOUND|
+         M:cas a 7 0 1 2|y => STORED|
+         M:cas a 7 0 1 2|z => EXISTS|
+         M:cas b 7 0 1 2|z => NOT_FOUND|
          M:get a => VALUE a 7 1|y|END|
          M:cas a 0 0 1|x => CLIENT_ERROR bad command line format|
          M:cas a 0 0 1 x|x => CLIENT_ERROR bad command line format|
@@ -134,7 +136,7 @@ fn times() {
          TTL a => :5|
          M:gat 20 a b => VALUE a 0 2|xx|END|
          TTL a => :20|
-         M:gats 30 a => VALUE a 0 2 1|xx|END|
+         M:gats 30 a => VALUE a 0 2 2|xx|END|
          TTL a => :30|
          M:touch none 0 => NOT_FOUND|
          M:touch a -1 => TOUCHED|
@@ -275,4 +277,107 @@ fn statistics() {
     assert!(stats.contains("STAT cmd_get 0\r\n"));
     let settings = String::from_utf8(bench.memcached(b"stats settings\r\n")).unwrap();
     assert!(settings.contains("STAT item_size_max 1048576\r\n"), "{settings}");
+}
+
+#[test]
+fn operators_verbs() {
+    let mut bench = Bench::new();
+    for (request, reply) in [
+        ("cache_memlimit 64", "OK|"),
+        ("cache_memlimit 1", "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m|"),
+        ("cache_memlimit x", "ERROR|"),
+        ("cache_memlimit", "ERROR|"),
+        ("shutdown", "SERVER_ERROR: shutdown not enabled|"),
+        ("stats reset", "RESET|"),
+        ("stats detail on", "OK|"),
+        ("stats detail dump", "END|"),
+        ("stats sizes", "STAT sizes_status disabled|END|"),
+        ("stats items", "END|"),
+        ("lru_crawler", "ERROR|"),
+        ("lru_crawler enable", "OK|"),
+        ("lru_crawler sleep 1000001", "CLIENT_ERROR sleep must be one second or less|"),
+        ("lru_crawler tocrawl x", "CLIENT_ERROR bad command line format|"),
+        ("lru_crawler crawl 99", "BADCLASS invalid class id|"),
+        ("lru_crawler metadump x", "BADCLASS invalid class id|"),
+        ("lru_crawler metadump all", "OK|END|"),
+        ("slabs reassign 1 2", "NOSPARE source class has no spare pages|"),
+        ("slabs automove 1", "OK|"),
+        ("lru mode flat", "OK|"),
+        ("lru tune 10", "ERROR|"),
+        ("watch mutations", "WATCHER_FAILED failed to add log watcher|"),
+        ("watch nonsense", "ERROR|"),
+    ] {
+        bench.expect_memcached(request, reply);
+    }
+    assert_eq!(bench.process.config.maxmemory.get(), 64 << 20);
+}
+
+#[test]
+fn every_key_is_dumped_once() {
+    let mut bench = Bench::new();
+    for number in 0..1000 {
+        bench.expect_memcached(&format!("set key:{number} 0 0 1|x"), "STORED|");
+    }
+    bench.expect_memcached("set s%/~ 7 100 1|x", "STORED|");
+    bench.expect_memcached("ms AAH/ 1 b|x", "HD|");
+    let dump = String::from_utf8(bench.memcached(b"lru_crawler metadump all\r\n")).unwrap();
+    assert_eq!(dump.lines().count(), 1004);
+    let line = "key=s%25%2F~ exp=1700000100 la=1700000000 cas=0 fetch=no cls=1 size=25 flags=7 \n";
+    let found = dump.lines().find(|line| line.starts_with("key=s"));
+    assert!(dump.contains(line), "{found:?}");
+    assert!(dump.contains("key=%00%01%FF exp=-1 "), "{dump}");
+    let keys = String::from_utf8(bench.memcached(b"lru_crawler mgdump hash\r\n")).unwrap();
+    assert!(keys.contains("mg key:1\r\n"), "{keys}");
+    assert!(keys.contains("mg AAH/ b\r\n") && keys.ends_with("EN\r\n"), "{keys}");
+}
+
+/// The fields that memcached_exporter 0.15 reads.
+#[test]
+fn statistics_that_exporters_read() {
+    let mut bench = Bench::new();
+    bench.expect_memcached("set a 0 0 1|x", "STORED|");
+    for (request, names) in [
+        (
+            "stats",
+            "uptime time version rusage_user rusage_system bytes_read bytes_written \
+             curr_connections max_connections total_connections rejected_connections \
+             conn_yields listen_disabled_num curr_items \
+             total_items bytes limit_maxbytes evictions reclaimed threads cmd_get cmd_set \
+             cmd_flush cmd_touch cmd_meta get_hits get_misses get_expired get_flushed \
+             delete_hits delete_misses incr_hits incr_misses decr_hits decr_misses cas_hits \
+             cas_misses cas_badval touch_hits touch_misses auth_cmds auth_errors \
+             hash_is_expanding hash_power_level hash_bytes slab_reassign_running slabs_moved \
+             lru_crawler_starts lru_crawler_running lru_maintainer_juggles malloc_fails \
+             expired_unfetched evicted_unfetched evicted_active crawler_reclaimed \
+             crawler_items_checked lrutail_reflocked moves_to_cold moves_to_warm \
+             moves_within_lru direct_reclaims lru_bumps_dropped log_watchers",
+        ),
+        (
+            "stats settings",
+            "maxbytes maxconns tcpport item_size_max num_threads lru_crawler \
+             lru_crawler_sleep lru_crawler_tocrawl lru_maintainer_thread hot_lru_pct \
+             warm_lru_pct hot_max_factor warm_max_factor track_sizes evictions",
+        ),
+        (
+            "stats items",
+            "items:1:number items:1:age items:1:evicted items:1:evicted_nonzero \
+             items:1:evicted_time items:1:outofmemory items:1:tailrepairs items:1:reclaimed \
+             items:1:expired_unfetched items:1:evicted_unfetched items:1:crawler_reclaimed \
+             items:1:lrutail_reflocked items:1:moves_to_cold items:1:number_hot \
+             items:1:number_warm items:1:number_cold items:1:hits_to_hot items:1:age_hot \
+             items:1:age_warm items:1:mem_requested",
+        ),
+        (
+            "stats slabs",
+            "1:chunk_size 1:chunks_per_page 1:total_pages 1:total_chunks 1:used_chunks \
+             1:free_chunks 1:free_chunks_end 1:get_hits 1:cmd_set 1:delete_hits 1:incr_hits \
+             1:decr_hits 1:cas_hits 1:cas_badval 1:touch_hits active_slabs total_malloced",
+        ),
+    ] {
+        let shown = bench.memcached(format!("{request}\r\n").as_bytes());
+        let shown = String::from_utf8(shown).unwrap();
+        let missing =
+            names.split_whitespace().find(|name| !shown.contains(&format!("STAT {name} ")));
+        assert_eq!(missing, None, "{request}");
+    }
 }

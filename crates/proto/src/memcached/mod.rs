@@ -2,6 +2,7 @@
 //! `doc/protocol.txt` has them, and the binary protocol of its `protocol_binary.h`.
 
 pub mod base64;
+pub mod binary;
 mod parse;
 mod reply;
 mod write;

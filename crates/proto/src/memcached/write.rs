@@ -21,6 +21,12 @@ impl<'a> Writer<'a> {
         self.out.buffer()
     }
 
+    /// Where everything goes, for protocols that have no lines.
+    #[inline]
+    pub fn output(&mut self) -> &mut Output {
+        self.out
+    }
+
     /// Bytes of replies that wait to be sent.
     #[must_use]
     pub fn waiting(&self) -> usize {

@@ -74,7 +74,13 @@ impl Database<'_> {
             .filter(|entry| entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms));
         // SAFETY: the latch is held while `look` runs.
         let view = entry.map(|entry| unsafe { EntryView::new(entry) });
-        look(view.map(|view| (view, self.access.idle_ms(view.access()))))
+        look(view.map(|view| (view, self.idle_ms_of(&view))))
+    }
+
+    /// For how long an entry has not been used, in milliseconds.
+    #[must_use]
+    pub fn idle_ms_of(&self, entry: &EntryView<'_>) -> u64 {
+        self.access.idle_ms(entry.access())
     }
 
     /// For how long a key has not been used, in milliseconds and to within 128 of them; means

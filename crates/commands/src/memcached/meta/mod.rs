@@ -9,6 +9,7 @@ use super::{Context, Error, Verb, operation, statistics};
 use crate::{Access, Keys};
 use flags::Flags;
 use nagi_proto::Args;
+use nagi_proto::memcached::base64;
 use nagi_store::types::counter::Step;
 use nagi_store::types::string::Expiry;
 use nagi_store::types::versioned::{Count, Counted, Fetch, Mode, Removal, Write, Written};
@@ -29,6 +30,7 @@ pub(super) static MN: Verb = Verb {
 };
 
 fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    cx.tally.verbs.meta.add(1);
     let flags = Flags::read(cx, args, 2)?;
     let mut room = Vec::new();
     let key = cx.key(flags.key(args.at(1), &mut room)?);
@@ -65,6 +67,7 @@ pub(super) static MG: Verb = Verb {
 
 fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (args, value) = (args.take(args.len() - 1), args.at(args.len() - 1));
+    cx.tally.verbs.meta.add(1);
     let flags = Flags::read(cx, args, 3)?;
     let mut room = Vec::new();
     let key = cx.key(flags.key(args.at(1), &mut room)?);
@@ -121,20 +124,23 @@ pub(super) static MS: Verb = Verb {
     run: ms,
 };
 
-/// What a `ms` that was refused for the length of its value was about, given its line: memcached
-/// removes the key, since what the client wanted to replace is no longer what it wants there.
+/// The key that the line of a meta command spells in base64, if it does; `room` has space for it.
+pub(super) fn spelled_key<'r>(args: Args<'_>, room: &'r mut Vec<u8>) -> Option<&'r [u8]> {
+    let is_meta = matches!(args.get(0), Some(b"mg" | b"ms" | b"md" | b"ma" | b"me"));
+    let spelled = is_meta && args.from(2).any(|word| word.starts_with(b"b"));
+    (spelled && base64::decode(args.at(1), room)).then_some(room)
+}
+
+/// What a `ms` or `set` that was refused for the length of its value was about, given its line:
+/// memcached removes the key, since what the client wanted to replace is not wanted any more.
 pub fn forget_refused<'a>(cx: &mut Context<'a>, args: Args<'a>) {
-    let base64 = args.get(0) == Some(b"ms") && args.from(3).any(|word| word.starts_with(b"b"));
     let mut room = Vec::new();
-    let (word, bytes) = (args.at(1), &mut room);
-    if !base64 {
-        cx.db.delete(cx.key(word));
-    } else if nagi_proto::memcached::base64::decode(word, bytes) {
-        cx.db.delete(cx.key(bytes));
-    }
+    let key = spelled_key(args, &mut room).unwrap_or(args.at(1));
+    cx.db.delete(cx.db.key(key));
 }
 
 fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    cx.tally.verbs.meta.add(1);
     let flags = Flags::read(cx, args, 2)?;
     let mut room = Vec::new();
     let key = cx.key(flags.key(args.at(1), &mut room)?);
@@ -166,6 +172,7 @@ pub(super) static MD: Verb = Verb {
 
 fn ma<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     const INVALID: Error = Error("CLIENT_ERROR invalid or duplicate flag");
+    cx.tally.verbs.meta.add(1);
     let flags = Flags::read(cx, args, 2).map_err(|_| INVALID)?;
     let mut room = Vec::new();
     let key = cx.key(flags.key(args.at(1), &mut room).map_err(|_| INVALID)?);
@@ -220,16 +227,12 @@ pub(super) static MA: Verb = Verb {
 };
 
 fn me<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let base64 = args.from(2).any(|word| word.starts_with(b"b"));
+    let spelled = args.from(2).any(|word| word.starts_with(b"b"));
     let mut room = Vec::new();
-    let key = if base64 {
-        if !nagi_proto::memcached::base64::decode(args.at(1), &mut room) {
-            return Err(Error::BAD_LINE);
-        }
-        cx.db.key(&room)
-    } else {
-        cx.key(args.at(1))
-    };
+    if spelled && !base64::decode(args.at(1), &mut room) {
+        return Err(Error::BAD_LINE);
+    }
+    let key = if spelled { cx.db.key(&room) } else { cx.key(args.at(1)) };
     let Context { db, reply, .. } = cx;
     let now_ms = db.now_ms();
     db.inspect(key, |entry| match entry {

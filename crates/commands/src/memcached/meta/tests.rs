@@ -11,7 +11,7 @@ fn flags_are_answered_in_their_order() {
          M:mg a k O1 v s t => EN ka O1|
          M:ms a 2 k O7 s|hi => HD ka O7 s2|
          M:mg a => HD|
-         M:mg a s v t k f c O123 h l => VA 2 s2 t-1 ka f0 c1 O123 h1 l0|hi|
+         M:mg a s v t k f c O123 h l => VA 2 s2 t-1 ka f0 c2 O123 h1 l0|hi|
          M:ms a 2 T100 F77|hi => HD|
          M:mg a v f t s => VA 2 f77 t100 s2|hi|
          M:mg a t T50 => HD t100|
@@ -69,8 +69,8 @@ fn versions() {
     converse(
         "M:ms a 2 E1000 c|hi => HD c1000|
          M:ms a 2 C999 c|xx => EX c0|
-         M:ms a 2 C1000 c|10 => HD c1|
-         M:ma a C1 E7 c => HD c7|
+         M:ms a 2 C1000 c|10 => HD c2|
+         M:ma a C2 E7 c => HD c7|
          M:ma a C1 => EX|
          M:md a C1 => EX|
          M:mg a E5 c => HD c7|
@@ -80,7 +80,7 @@ fn versions() {
          M:ms a 2 MA C7|hi => NS|
          M:ms a 2 ME C7|hi => HD|
          M:ms a 2 MA C7|hi => EX|
-         M:ms a 2 E0 c|hi => HD c2|
+         M:ms a 2 E0 c|hi => HD c3|
          M:md a I E55 => HD|
          M:mg a c => HD c55 X W|",
     );
@@ -90,8 +90,8 @@ fn versions() {
 fn counting() {
     converse(
         "M:ma n => NF|
-         M:ma n N0 v t c => VA 1 t-1 c1|0|
-         M:ma n v t c k O7 => VA 1 t-1 c2 kn O7|1|
+         M:ma n N0 v t c => VA 1 t-1 c2|0|
+         M:ma n v t c k O7 => VA 1 t-1 c3 kn O7|1|
          M:ma n D5 v => VA 1|6|
          M:ma n MD v => VA 1|5|
          M:ma n M- D9 v => VA 1|0|
@@ -112,10 +112,10 @@ fn counting() {
 #[test]
 fn a_lease_on_what_is_not_there() {
     converse(
-        "M:mg a N30 t c v => VA 0 t30 c1 W||
+        "M:mg a N30 t c v => VA 0 t30 c2 W||
          M:mg a N30 t v => VA 0 t30 Z||
          M:mg a h => HD h1 Z|
-         M:ms a 2 C1 T100|hi => HD|
+         M:ms a 2 C2 T100|hi => HD|
          M:mg a v => VA 2|hi|
          M:mg b N30 E99 c s f h l k => HD c99 s0 f0 h0 l0 kb W|
          M:mg c N30 T40 t => HD t40 W|",
@@ -143,7 +143,7 @@ fn what_is_stale_is_won_once() {
         "M:ms a 2 T100|hi => HD|
          M:md a I T30 => HD|
          M:get a => VALUE a 0 2|hi|END|
-         M:mg a v c t => VA 2 c1 t30 X W|hi|
+         M:mg a v c t => VA 2 c2 t30 X W|hi|
          M:mg a v => VA 2 Z X|hi|
          M:ms a 2 C0 I T50 F3|xx => HD|
          M:mg a t f v => VA 2 t30 f3 Z X|xx|
@@ -255,9 +255,9 @@ fn many_keys_are_got_in_slices() {
     bench.expect_memcached("set a 1 0 1|x", "STORED|");
     for (request, value) in [
         ("get", "VALUE a 1 1|x|"),
-        ("gets", "VALUE a 1 1 1|x|"),
+        ("gets", "VALUE a 1 1 2|x|"),
         ("gat 0", "VALUE a 1 1|x|"),
-        ("gats 0", "VALUE a 1 1 1|x|"),
+        ("gats 0", "VALUE a 1 1 2|x|"),
     ] {
         let request = format!("{request}{}", " a b".repeat(1000));
         bench.expect_memcached(&request, &format!("{}END|", value.repeat(1000)));

@@ -1,0 +1,412 @@
+//! The binary protocol's opcodes: a literal row each, and what they share under them.
+
+use super::arguments::{When, timestamp};
+use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats};
+use crate::admission::{self, Restrictions};
+use nagi_proto::memcached::binary::{self, Frame, Head};
+use nagi_store::types::counter::Step;
+use nagi_store::types::string::Expiry;
+use nagi_store::types::versioned::{Count, Counted, Fetch, Mode, Removal, Write, Written};
+use nagi_store::{Intent, Key, Value, Wait};
+
+/// An opcode's row.
+#[derive(Debug)]
+pub struct Opcode {
+    /// Its number.
+    pub code: u8,
+    /// Its name in memcached's `protocol_binary.h`.
+    pub name: &'static str,
+    /// How many bytes of extras it may have.
+    extras: &'static [usize],
+    key: Part,
+    value: Part,
+    /// Which reply is left out.
+    quiet: Quiet,
+    run: fn(&mut Context<'_>, &Call<'_, '_>) -> Result<(), Failure>,
+}
+
+/// Whether a part of a request is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    None,
+    Some,
+    Any,
+}
+
+/// Which reply is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quiet {
+    Never,
+    /// That it was carried out.
+    Success,
+    /// That there is nothing under the key.
+    Miss,
+}
+
+/// A request on its way through its handler.
+struct Call<'f, 'a> {
+    frame: &'f Frame<'a>,
+    quiet: Quiet,
+    key: Key<'a>,
+}
+
+/// A reply's status other than success, and the words for it.
+struct Failure(u16, &'static str);
+
+const NOT_FOUND: Failure = Failure(0x01, "Not found");
+const EXISTS: Failure = Failure(0x02, "Data exists for key.");
+const TOO_LARGE: Failure = Failure(0x03, "Too large.");
+const INVALID: Failure = Failure(0x04, "Invalid arguments");
+const NOT_STORED: Failure = Failure(0x05, "Not stored.");
+const NOT_A_NUMBER: Failure = Failure(0x06, "Non-numeric server-side value for incr or decr");
+const AUTH_FAILED: Failure = Failure(0x20, "Auth failure.");
+const UNKNOWN: Failure = Failure(0x81, "Unknown command");
+const OUT_OF_MEMORY: Failure = Failure(0x82, "Out of memory");
+
+const NO_EXTRAS: &[usize] = &[0];
+/// Client flags and expiry.
+const STORE_EXTRAS: &[usize] = &[8];
+/// Delta, initial number and expiry.
+const COUNT_EXTRAS: &[usize] = &[20];
+const EXPIRY_EXTRAS: &[usize] = &[4];
+
+macro_rules! opcodes {
+    ($($code:literal $name:literal $extras:ident $key:ident $value:ident $quiet:ident $run:expr,)+) => {
+        /// Every opcode.
+        pub static OPCODES: &[Opcode] = &[$(Opcode {
+            code: $code,
+            name: $name,
+            extras: $extras,
+            key: Part::$key,
+            value: Part::$value,
+            quiet: Quiet::$quiet,
+            run: $run,
+        },)+];
+    };
+}
+
+const WITH_KEY: bool = true;
+const WITHOUT_KEY: bool = false;
+
+opcodes! {
+    0x00 "get" NO_EXTRAS Some None Never |cx, call| get(cx, call, WITHOUT_KEY),
+    0x01 "set" STORE_EXTRAS Some Any Never |cx, call| store(cx, call, Mode::Set),
+    0x02 "add" STORE_EXTRAS Some Any Never |cx, call| store(cx, call, Mode::Add),
+    0x03 "replace" STORE_EXTRAS Some Any Never |cx, call| store(cx, call, Mode::Replace),
+    0x04 "delete" NO_EXTRAS Some None Never delete,
+    0x05 "increment" COUNT_EXTRAS Some None Never |cx, call| count(cx, call, Step::Up),
+    0x06 "decrement" COUNT_EXTRAS Some None Never |cx, call| count(cx, call, Step::Down),
+    0x07 "quit" NO_EXTRAS None None Never quit,
+    0x08 "flush" FLUSH_EXTRAS None None Never flush,
+    0x09 "getq" NO_EXTRAS Some None Miss |cx, call| get(cx, call, WITHOUT_KEY),
+    0x0a "noop" NO_EXTRAS None None Never noop,
+    0x0b "version" NO_EXTRAS None None Never version,
+    0x0c "getk" NO_EXTRAS Some None Never |cx, call| get(cx, call, WITH_KEY),
+    0x0d "getkq" NO_EXTRAS Some None Miss |cx, call| get(cx, call, WITH_KEY),
+    0x0e "append" NO_EXTRAS Some Any Never |cx, call| store(cx, call, Mode::Append),
+    0x0f "prepend" NO_EXTRAS Some Any Never |cx, call| store(cx, call, Mode::Prepend),
+    0x10 "stat" NO_EXTRAS Any None Never stat,
+    0x11 "setq" STORE_EXTRAS Some Any Success |cx, call| store(cx, call, Mode::Set),
+    0x12 "addq" STORE_EXTRAS Some Any Success |cx, call| store(cx, call, Mode::Add),
+    0x13 "replaceq" STORE_EXTRAS Some Any Success |cx, call| store(cx, call, Mode::Replace),
+    0x14 "deleteq" NO_EXTRAS Some None Success delete,
+    0x15 "incrementq" COUNT_EXTRAS Some None Success |cx, call| count(cx, call, Step::Up),
+    0x16 "decrementq" COUNT_EXTRAS Some None Success |cx, call| count(cx, call, Step::Down),
+    0x17 "quitq" NO_EXTRAS None None Success quit,
+    0x18 "flushq" FLUSH_EXTRAS None None Success flush,
+    0x19 "appendq" NO_EXTRAS Some Any Success |cx, call| store(cx, call, Mode::Append),
+    0x1a "prependq" NO_EXTRAS Some Any Success |cx, call| store(cx, call, Mode::Prepend),
+    0x1c "touch" EXPIRY_EXTRAS Some None Never touch,
+    0x1d "gat" EXPIRY_EXTRAS Some None Never |cx, call| get(cx, call, WITHOUT_KEY),
+    0x1e "gatq" EXPIRY_EXTRAS Some None Miss |cx, call| get(cx, call, WITHOUT_KEY),
+    0x20 "sasl_list_mechs" NO_EXTRAS None None Never mechanisms,
+    0x21 "sasl_auth" NO_EXTRAS Some Any Never log_in,
+    0x22 "sasl_step" NO_EXTRAS Some Any Never log_in,
+    0x23 "gatk" EXPIRY_EXTRAS Some None Never |cx, call| get(cx, call, WITH_KEY),
+    0x24 "gatkq" EXPIRY_EXTRAS Some None Miss |cx, call| get(cx, call, WITH_KEY),
+}
+
+/// A flush may say when.
+const FLUSH_EXTRAS: &[usize] = &[0, 4];
+
+/// Runs a request from lookup to reply.
+pub fn execute<'a>(cx: &mut Context<'a>, frame: &Frame<'a>) {
+    let row = OPCODES.iter().find(|row| row.code == frame.opcode);
+    let done = match row {
+        None => Err(UNKNOWN),
+        Some(row) => run(cx, row, frame),
+    };
+    if let Err(failure) = done {
+        // A key goes back with a miss where it goes back with a hit.
+        let key = if matches!(frame.opcode, 0x0c | 0x23) { frame.key } else { b"" };
+        refuse(cx, frame, &failure, key);
+    }
+}
+
+/// Whether a request for `key` must wait before it runs, since the key is claimed; the client's
+/// waker is called when it is worth another try.
+#[must_use]
+pub fn meets_claim(cx: &Context<'_>, key: &[u8]) -> Option<Wait> {
+    if key.is_empty() || !cx.db.store().has_claims() {
+        return None;
+    }
+    cx.db.store().meets_claim(std::iter::once(key), Intent::Write, &cx.client.waker)
+}
+
+/// Answers a request that cannot be: its lengths contradict each other, or are too great.
+pub fn refuse_contradiction(cx: &mut Context<'_>, frame: &Frame<'_>, too_long: bool) {
+    refuse(cx, frame, if too_long { &INVALID } else { &UNKNOWN }, b"");
+    cx.client.closing = true;
+}
+
+fn run<'a>(cx: &mut Context<'a>, row: &Opcode, frame: &Frame<'a>) -> Result<(), Failure> {
+    let fits = |part: Part, there: bool| match part {
+        Part::None => !there,
+        Part::Some => there,
+        Part::Any => true,
+    };
+    let has_value = !frame.value.is_empty() || frame.oversized;
+    let well_formed = row.extras.contains(&frame.extras.len())
+        && fits(row.key, !frame.key.is_empty())
+        && fits(row.value, has_value);
+    if !well_formed {
+        cx.client.closing = true;
+        return Err(INVALID);
+    }
+    if must_log_in(cx) && !matches!(row.code, 0x0a | 0x0b | 0x20 | 0x21 | 0x22 | 0x07 | 0x17) {
+        return Err(AUTH_FAILED);
+    }
+    let key = cx.key(frame.key);
+    if frame.oversized {
+        // What the client wanted to replace is no longer what it wants to be there.
+        cx.db.delete(key);
+        return Err(TOO_LARGE);
+    }
+    cx.tally.verbs.calls.add(1);
+    (row.run)(cx, &Call { frame, quiet: row.quiet, key })
+}
+
+fn refuse(cx: &mut Context<'_>, frame: &Frame<'_>, failure: &Failure, key: &[u8]) {
+    let Failure(status, words) = *failure;
+    let head = Head { opcode: frame.opcode, status, opaque: frame.opaque, cas: 0 };
+    let words = if key.is_empty() { words.as_bytes() } else { b"" };
+    binary::write(cx.reply.output(), head, b"", key, words);
+}
+
+impl Call<'_, '_> {
+    fn head(&self, cas: u64) -> Head {
+        Head { opcode: self.frame.opcode, status: 0, opaque: self.frame.opaque, cas }
+    }
+
+    /// Says that it was carried out, unless nobody wants to know.
+    fn done(&self, cx: &mut Context<'_>, cas: Option<u64>, value: &[u8]) {
+        if self.quiet != Quiet::Success {
+            binary::write(cx.reply.output(), self.head(cas.unwrap_or(0)), b"", b"", value);
+        }
+    }
+
+    fn expected(&self) -> Option<u64> {
+        (self.frame.cas != 0).then_some(self.frame.cas)
+    }
+
+    /// The number that begins at byte `at` of the extras.
+    fn number<const BYTES: usize>(&self, at: usize) -> [u8; BYTES] {
+        let bytes = self.frame.extras.get(at..).and_then(<[u8]>::first_chunk);
+        bytes.copied().unwrap_or([0; BYTES])
+    }
+
+    /// The expiry that begins at byte `at` of the extras.
+    fn expiry(&self, cx: &Context<'_>, at: usize) -> Expiry {
+        let seconds = i32::from_be_bytes(self.number(at));
+        match timestamp(seconds.into(), cx.db.now_ms()) {
+            When::Never => Expiry::Never,
+            When::At(at_ms) => Expiry::AtMs(at_ms),
+        }
+    }
+}
+
+/// Returns a value, and changes when it expires where the extras say so.
+fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), Failure> {
+    let touched = !call.frame.extras.is_empty();
+    let expiry = if touched { call.expiry(cx, 0) } else { Expiry::Keep };
+    let fetch = Fetch { expiry, versioned: true, ..Fetch::default() };
+    let key = if with_key { call.frame.key } else { b"" };
+    let Context { db, reply, tally, .. } = cx;
+    let found = db.fetch(call.key, &fetch, |found| {
+        statistics::count_get(tally, found.is_some(), touched);
+        let Some(found) = found else { return false };
+        let (entry, out) = (found.entry, reply.output());
+        let (value, flags) = (entry.value(), entry.flags().to_be_bytes());
+        let head = call.head(entry.cas().unwrap_or(0));
+        binary::begin(out, head, &flags, key, value.len());
+        match value {
+            Value::Rope(rope) => binary::push_chunks(out, rope.chunks().cloned()),
+            value => value.with_bytes(|bytes| out.push(bytes)),
+        }
+        true
+    });
+    if found || call.quiet == Quiet::Miss { Ok(()) } else { Err(NOT_FOUND) }
+}
+
+fn touch(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    let fetch = Fetch { expiry: call.expiry(cx, 0), versioned: true, ..Fetch::default() };
+    let Context { db, reply, tally, .. } = cx;
+    db.fetch(call.key, &fetch, |found| {
+        statistics::count_touch(tally, found.is_some());
+        let found = found.ok_or(NOT_FOUND)?;
+        let head = call.head(found.entry.cas().unwrap_or(0));
+        binary::write(reply.output(), head, &found.entry.flags().to_be_bytes(), b"", b"");
+        Ok(())
+    })
+}
+
+fn store(cx: &mut Context<'_>, call: &Call<'_, '_>, mode: Mode) -> Result<(), Failure> {
+    let adds = matches!(mode, Mode::Append | Mode::Prepend);
+    let expected = call.expected();
+    let write = Write {
+        mode,
+        value: call.frame.value,
+        flags: u32::from_be_bytes(call.number(0)),
+        expiry: if adds { Expiry::Keep } else { call.expiry(cx, 4) },
+        expected,
+        allow_older: false,
+        vivify: None,
+        version: None,
+        versioned: call.quiet != Quiet::Success,
+        limit_bytes: cx.server.config().memcached_item_limit.bytes(),
+    };
+    let written = operation::store(cx, call.key, &write).map_err(|_: Error| OUT_OF_MEMORY)?;
+    match written {
+        Written::Done(cas) => {
+            call.done(cx, cas, b"");
+            Ok(())
+        }
+        Written::Changed => Err(EXISTS),
+        Written::Missing => Err(NOT_FOUND),
+        Written::TooLong => Err(NOT_STORED),
+        Written::Refused => Err(match mode {
+            Mode::Add => EXISTS,
+            Mode::Append | Mode::Prepend => NOT_STORED,
+            Mode::Set | Mode::Replace => NOT_FOUND,
+        }),
+    }
+}
+
+fn delete(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    let removal = Removal {
+        expected: call.expected(),
+        invalidate: false,
+        clear: false,
+        expiry: Expiry::Keep,
+        version: None,
+    };
+    match operation::remove(cx, call.key, &removal) {
+        Written::Done(_) => {
+            call.done(cx, None, b"");
+            Ok(())
+        }
+        Written::Missing => Err(NOT_FOUND),
+        _ => Err(EXISTS),
+    }
+}
+
+fn count(
+    cx: &mut Context<'_>,
+    call: &Call<'_, '_>,
+    direction: fn(u64) -> Step,
+) -> Result<(), Failure> {
+    /// An expiry that says that nothing is to be put there.
+    const NO_INITIAL: u32 = u32::MAX;
+    let initial = u64::from_be_bytes(call.number(8));
+    let wanted = u32::from_be_bytes(call.number(16)) != NO_INITIAL;
+    let count = Count {
+        step: direction(u64::from_be_bytes(call.number(0))),
+        expected: call.expected(),
+        expiry: Expiry::Keep,
+        initial: wanted.then(|| (initial, call.expiry(cx, 16))),
+        version: None,
+        versioned: call.quiet != Quiet::Success,
+    };
+    let counted = operation::count(cx, call.key, &count).map_err(|error| match error {
+        Error::OUT_OF_MEMORY => OUT_OF_MEMORY,
+        _ => NOT_A_NUMBER,
+    })?;
+    match counted {
+        Counted::At { number, cas, .. } => {
+            call.done(cx, cas, &number.to_be_bytes());
+            Ok(())
+        }
+        Counted::Changed => Err(EXISTS),
+        Counted::Missing => Err(NOT_FOUND),
+    }
+}
+
+fn noop(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    call.done(cx, None, b"");
+    Ok(())
+}
+
+fn version(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    call.done(cx, None, VERSION.as_bytes());
+    Ok(())
+}
+
+fn quit(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    call.done(cx, None, b"");
+    cx.client.closing = true;
+    Ok(())
+}
+
+fn flush(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    let seconds = i32::from_be_bytes(call.number(0));
+    control::flush(cx, timestamp(seconds.into(), cx.db.now_ms()));
+    call.done(cx, None, b"");
+    Ok(())
+}
+
+fn stat(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    let fields = match call.frame.key {
+        b"" => stats::fields(cx, None),
+        b"reset" => {
+            control::reset(cx);
+            Some(Vec::new())
+        }
+        b"detail on" | b"detail off" => Some(Vec::new()),
+        b"detail dump" => Some(vec![("detailed".to_owned(), "END\r\n".to_owned())]),
+        group => stats::fields(cx, Some(group)),
+    };
+    for (name, value) in fields.ok_or(NOT_FOUND)? {
+        binary::write(cx.reply.output(), call.head(0), b"", name.as_bytes(), value.as_bytes());
+    }
+    call.done(cx, None, b"");
+    Ok(())
+}
+
+/// The ways to log in; none are known where nobody has to.
+fn mechanisms(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    if !admission::is_password_required(cx.server.config()) {
+        return Err(UNKNOWN);
+    }
+    call.done(cx, None, b"PLAIN");
+    Ok(())
+}
+
+/// SASL PLAIN (RFC 4616): an identity, which is ignored, a user and a password, with a zero
+/// before each of these two.
+fn log_in(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    let config = cx.server.config();
+    if !admission::is_password_required(config) {
+        return Err(UNKNOWN);
+    }
+    cx.tally.verbs.logins.add(1);
+    let mut parts = call.frame.value.splitn(3, |byte| *byte == 0);
+    let (_, user, password) = (parts.next(), parts.next(), parts.next());
+    let (user, password) = (user.unwrap_or_default(), password.unwrap_or_default());
+    if call.frame.key != b"PLAIN" || !admission::is_login(config, user, password) {
+        cx.tally.verbs.failed_logins.add(1);
+        return Err(AUTH_FAILED);
+    }
+    cx.client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
+    call.done(cx, None, b"Authenticated");
+    Ok(())
+}

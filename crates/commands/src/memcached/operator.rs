@@ -1,0 +1,120 @@
+//! Verbs for whoever runs the server. Those that turn a screw which is not here are read as
+//! memcached reads them, and change nothing.
+
+use super::arguments::number;
+use super::{Context, Error, Verb};
+use crate::Keys;
+use crate::config::Origin;
+use nagi_proto::Args;
+
+fn cache_memlimit<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let megabytes = args.get(1).and_then(number).ok_or(Error::UNKNOWN)?;
+    if megabytes < 8 {
+        return Err(Error("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m"));
+    }
+    let config = cx.server.config();
+    let value = format!("{megabytes}mb");
+    if config.set("maxmemory", &value, Origin::Runtime).is_err() {
+        return Err(Error::BAD_LINE);
+    }
+    config.limit_memory(cx.db.store());
+    cx.reply.line("OK");
+    Ok(())
+}
+
+pub(super) static CACHE_MEMLIMIT: Verb = Verb {
+    name: "cache_memlimit",
+    syntax: "<megabytes> [noreply]",
+    words: 1,
+    keys: Keys::NONE,
+    summary: "Changes the setting maxmemory",
+    run: cache_memlimit,
+};
+
+fn shutdown<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    Err(Error("SERVER_ERROR: shutdown not enabled"))
+}
+
+pub(super) static SHUTDOWN: Verb = Verb {
+    name: "shutdown",
+    syntax: "[graceful]",
+    words: 1,
+    keys: Keys::NONE,
+    summary: "Answers that it is not enabled, as memcached does unless it was started with -A",
+    run: shutdown,
+};
+
+fn slabs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let words = (args.get(1), args.get(2), args.get(3));
+    match words {
+        (Some(b"reassign"), Some(from), Some(to)) => {
+            number(from).and(number(to)).ok_or(Error::BAD_LINE)?;
+            Err(Error("NOSPARE source class has no spare pages"))
+        }
+        (Some(b"automove"), Some(mode), _) => {
+            number(mode).ok_or(Error::BAD_LINE)?;
+            cx.reply.line("OK");
+            Ok(())
+        }
+        _ => Err(Error::UNKNOWN),
+    }
+}
+
+pub(super) static SLABS: Verb = Verb {
+    name: "slabs",
+    syntax: "reassign <from> <to> | automove <mode>",
+    words: 1,
+    keys: Keys::NONE,
+    summary: "Changes nothing: memory is not divided among sizes for good here",
+    run: slabs,
+};
+
+fn lru<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let accepted = match (args.get(1), args.get(2)) {
+        (Some(b"mode"), Some(mode)) => matches!(mode, b"flat" | b"segmented"),
+        (Some(b"temp_ttl"), Some(ttl)) => number(ttl.strip_prefix(b"-").unwrap_or(ttl)).is_some(),
+        (Some(b"tune"), Some(_)) => args.len() == 6,
+        _ => false,
+    };
+    if !accepted {
+        return Err(Error::UNKNOWN);
+    }
+    cx.reply.line("OK");
+    Ok(())
+}
+
+pub(super) static LRU: Verb = Verb {
+    name: "lru",
+    syntax: "mode <mode> | temp_ttl <ttl> | tune <hot> <warm> <hot factor> <warm factor>",
+    words: 1,
+    keys: Keys::NONE,
+    summary: "Answers OK and changes nothing: maxmemory-policy says what is evicted",
+    run: lru,
+};
+
+fn watch<'a>(_: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    const STREAMS: [&[u8]; 9] = [
+        b"fetchers",
+        b"mutations",
+        b"evictions",
+        b"connevents",
+        b"proxyreqs",
+        b"proxyevents",
+        b"proxyuser",
+        b"deletions",
+        b"sysevents",
+    ];
+    if args.from(1).all(|stream| STREAMS.contains(&stream)) {
+        return Err(Error("WATCHER_FAILED failed to add log watcher"));
+    }
+    Err(Error::UNKNOWN)
+}
+
+pub(super) static WATCH: Verb = Verb {
+    name: "watch",
+    syntax: "<stream>*",
+    words: 1,
+    keys: Keys::NONE,
+    summary: "Answers that it failed: there is nothing to watch yet",
+    run: watch,
+};

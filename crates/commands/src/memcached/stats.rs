@@ -1,0 +1,281 @@
+//! What `stats` shows, by the names that memcached 1.6.45 gives it. Exporters read nearly all of
+//! them, so each is there; what has no counterpart here is shown as it is in a memcached that has
+//! never used it.
+
+use super::{Context, VERSION};
+use crate::usage::Usage;
+
+/// A name and its value.
+pub(super) type Field = (String, String);
+
+/// The fields of a group, the general ones without a name; `None` for a group that there is not.
+pub(super) fn fields(cx: &Context<'_>, group: Option<&[u8]>) -> Option<Vec<Field>> {
+    Some(match group {
+        None => general(cx),
+        Some(b"settings") => settings(cx),
+        Some(b"items") => items(cx),
+        Some(b"slabs") => slabs(cx),
+        Some(b"sizes") => vec![field("sizes_status", "disabled")],
+        Some(b"conns") => connections(cx),
+        Some(b"extstore" | b"proxy") => Vec::new(),
+        Some(_) => return None,
+    })
+}
+
+fn field(name: impl ToString, value: impl ToString) -> Field {
+    (name.to_string(), value.to_string())
+}
+
+/// Fields that stand still: there is no such thing here.
+const STILL: &[(&str, &str)] = &[
+    ("response_obj_oom", "0"),
+    ("response_obj_count", "0"),
+    ("response_obj_bytes", "0"),
+    ("read_buf_count", "0"),
+    ("read_buf_bytes", "0"),
+    ("read_buf_bytes_free", "0"),
+    ("read_buf_oom", "0"),
+    ("reserved_fds", "0"),
+    ("get_expired", "0"),
+    ("get_flushed", "0"),
+    ("store_too_large", "0"),
+    ("store_no_memory", "0"),
+    ("accepting_conns", "1"),
+    ("listen_disabled_num", "0"),
+    ("time_in_listen_disabled_us", "0"),
+    ("conn_yields", "0"),
+    ("hash_power_level", "0"),
+    ("hash_bytes", "0"),
+    ("hash_is_expanding", "0"),
+    ("slab_reassign_rescues", "0"),
+    ("slab_reassign_chunk_rescues", "0"),
+    ("slab_reassign_inline_reclaim", "0"),
+    ("slab_reassign_busy_items", "0"),
+    ("slab_reassign_busy_deletes", "0"),
+    ("slab_reassign_busy_nomem", "0"),
+    ("slab_reassign_last_busy_status", "none"),
+    ("slab_reassign_running", "0"),
+    ("slabs_moved", "0"),
+    ("lru_crawler_running", "0"),
+    ("lru_crawler_starts", "0"),
+    ("lru_maintainer_juggles", "0"),
+    ("malloc_fails", "0"),
+    ("log_worker_dropped", "0"),
+    ("log_worker_written", "0"),
+    ("log_watcher_skipped", "0"),
+    ("log_watcher_sent", "0"),
+    ("log_watchers", "0"),
+    ("unexpected_napi_ids", "0"),
+    ("round_robin_fallback", "0"),
+    ("slab_global_page_pool", "0"),
+    ("expired_unfetched", "0"),
+    ("evicted_unfetched", "0"),
+    ("evicted_active", "0"),
+    ("reclaimed", "0"),
+    ("crawler_items_checked", "0"),
+    ("lrutail_reflocked", "0"),
+    ("moves_to_cold", "0"),
+    ("moves_to_warm", "0"),
+    ("moves_within_lru", "0"),
+    ("direct_reclaims", "0"),
+    ("lru_bumps_dropped", "0"),
+];
+
+/// Connections and bytes are those of all protocols, items those of database 0.
+fn general(cx: &Context<'_>) -> Vec<Field> {
+    let totals = cx.server.statistics().totals();
+    let store = cx.db.store().totals();
+    let now_ms = cx.db.now_ms();
+    let process = cx.server.process();
+    let mut fields = vec![
+        field("pid", std::process::id()),
+        field("uptime", now_ms.saturating_sub(process.started_at_ms) / 1000),
+        field("time", now_ms / 1000),
+        field("version", VERSION),
+        field("pointer_size", usize::BITS),
+    ];
+    if let Some(usage) = Usage::read() {
+        fields.push(field("rusage_user", format_args!("{:.6}", usage.user.as_secs_f64())));
+        fields.push(field("rusage_system", format_args!("{:.6}", usage.system.as_secs_f64())));
+    }
+    let connections = cx.server.clients().len();
+    fields.extend([
+        field("max_connections", cx.server.config().maxclients.get()),
+        field("curr_connections", connections),
+        field("total_connections", totals.connections),
+        field("rejected_connections", totals.refused_connections),
+        field("connection_structures", connections),
+    ]);
+    fields.extend(totals.verbs.fields().map(|(name, value)| field(name, value)));
+    fields.extend([
+        field("bytes_read", totals.input_bytes),
+        field("bytes_written", totals.output_bytes),
+        field("limit_maxbytes", cx.db.store().limit().0),
+        field("threads", process.workers),
+        field("bytes", cx.db.store().used_bytes()),
+        field("curr_items", cx.db.size()),
+        field("total_items", totals.verbs.sets()),
+        field("evictions", store.evicted),
+        field("crawler_reclaimed", store.expired),
+    ]);
+    fields.extend(STILL.iter().map(|(name, value)| field(name, value)));
+    fields
+}
+
+/// Settings that have one value here.
+const FIXED: &[(&str, &str)] = &[
+    ("udpport", "0"),
+    ("verbosity", "0"),
+    ("oldest", "0"),
+    ("domain_socket", "NULL"),
+    ("shutdown_command", "no"),
+    ("growth_factor", "1.25"),
+    ("chunk_size", "8"),
+    ("stat_key_prefix", ":"),
+    ("detail_enabled", "no"),
+    ("cas_enabled", "yes"),
+    ("binding_protocol", "auto-negotiate"),
+    ("maxconns_fast", "yes"),
+    ("slab_reassign", "yes"),
+    ("slab_automove", "1"),
+    ("lru_crawler", "yes"),
+    ("lru_crawler_sleep", "0"),
+    ("lru_crawler_tocrawl", "0"),
+    ("flush_enabled", "yes"),
+    ("dump_enabled", "yes"),
+    ("hash_algorithm", "siphash"),
+    ("lru_maintainer_thread", "no"),
+    ("lru_segmented", "no"),
+    ("hot_lru_pct", "0"),
+    ("warm_lru_pct", "0"),
+    ("hot_max_factor", "0.00"),
+    ("warm_max_factor", "0.00"),
+    ("temp_lru", "no"),
+    ("temporary_ttl", "0"),
+    ("track_sizes", "no"),
+    ("inline_ascii_response", "no"),
+    ("ssl_enabled", "no"),
+    ("proxy_enabled", "no"),
+    ("client_flags_size", "4"),
+];
+
+fn settings(cx: &Context<'_>) -> Vec<Field> {
+    let process = cx.server.process();
+    let config = cx.server.config();
+    let login = if crate::admission::is_password_required(config) { "yes" } else { "no" };
+    let evicts = config.maxmemory_policy.get() != 0;
+    let mut fields = vec![
+        field("maxbytes", cx.db.store().limit().0),
+        field("maxconns", config.maxclients.get()),
+        field("tcpport", process.memcached_port),
+        field("inter", config.bind.get().replace(' ', ",")),
+        field("evictions", if evicts { "on" } else { "off" }),
+        field("num_threads", process.workers),
+        field("tcp_backlog", config.tcp_backlog.get()),
+        field("auth_enabled_sasl", login),
+        field("auth_enabled_ascii", login),
+        field("item_size_max", config.memcached_item_limit.get()),
+        field("idle_timeout", config.timeout_s.get()),
+    ];
+    fields.extend(FIXED.iter().map(|(name, value)| field(name, value)));
+    fields
+}
+
+/// One class holds everything: memory is not divided among sizes for good here.
+fn items(cx: &Context<'_>) -> Vec<Field> {
+    let store = cx.db.store().totals();
+    let items = cx.db.size();
+    if items == 0 {
+        return Vec::new();
+    }
+    let known = [
+        ("number", items as u64),
+        ("number_hot", 0),
+        ("number_warm", 0),
+        ("number_cold", items as u64),
+        ("age_hot", 0),
+        ("age_warm", 0),
+        ("age", 0),
+        ("mem_requested", cx.db.store().used_bytes()),
+        ("evicted", store.evicted),
+        ("evicted_nonzero", 0),
+        ("evicted_time", 0),
+        ("outofmemory", 0),
+        ("tailrepairs", 0),
+        ("reclaimed", 0),
+        ("expired_unfetched", 0),
+        ("evicted_unfetched", 0),
+        ("evicted_active", 0),
+        ("crawler_reclaimed", store.expired),
+        ("crawler_items_checked", 0),
+        ("lrutail_reflocked", 0),
+        ("moves_to_cold", 0),
+        ("moves_to_warm", 0),
+        ("moves_within_lru", 0),
+        ("direct_reclaims", 0),
+        ("hits_to_hot", 0),
+        ("hits_to_warm", 0),
+        ("hits_to_cold", 0),
+        ("hits_to_temp", 0),
+    ];
+    known.iter().map(|(name, value)| field(format_args!("items:1:{name}"), value)).collect()
+}
+
+fn slabs(cx: &Context<'_>) -> Vec<Field> {
+    /// The store's pages.
+    const PAGE_BYTES: usize = 4096;
+    /// The step between two sizes of entries.
+    const STEP_BYTES: usize = 8;
+    let verbs = cx.server.statistics().totals().verbs;
+    let pages = cx.db.store().page_bytes() / PAGE_BYTES;
+    let counted = |name: &str| {
+        let found = verbs.fields().find(|(known, _)| *known == name);
+        found.map_or(0, |(_, value)| value)
+    };
+    let mut fields = vec![
+        field("1:chunk_size", STEP_BYTES),
+        field("1:chunks_per_page", PAGE_BYTES / STEP_BYTES),
+        field("1:total_pages", pages),
+        field("1:total_chunks", pages * (PAGE_BYTES / STEP_BYTES)),
+        field("1:used_chunks", cx.db.size()),
+        field("1:free_chunks", 0),
+        field("1:free_chunks_end", 0),
+    ];
+    let names = [
+        "get_hits",
+        "cmd_set",
+        "delete_hits",
+        "incr_hits",
+        "decr_hits",
+        "cas_hits",
+        "cas_badval",
+        "touch_hits",
+    ];
+    fields.extend(names.map(|name| field(format_args!("1:{name}"), counted(name))));
+    fields.extend([field("active_slabs", 1), field("total_malloced", cx.db.store().page_bytes())]);
+    fields
+}
+
+/// Clients of every protocol, by the number of their descriptor.
+fn connections(cx: &Context<'_>) -> Vec<Field> {
+    use std::sync::atomic::Ordering;
+    let now_ms = cx.db.now_ms();
+    let clients = cx.server.clients();
+    let each = clients.iter().flat_map(|client| {
+        let number = client.descriptor;
+        let active_at_ms = client.active_at_ms.load(Ordering::Relaxed);
+        [
+            field(format_args!("{number}:addr"), format_args!("tcp:{}", client.address)),
+            field(
+                format_args!("{number}:listen_addr"),
+                format_args!("tcp:{}", client.local_address),
+            ),
+            field(format_args!("{number}:state"), "conn_parse_cmd"),
+            field(
+                format_args!("{number}:secs_since_last_cmd"),
+                now_ms.saturating_sub(active_at_ms) / 1000,
+            ),
+        ]
+    });
+    each.collect()
+}

@@ -1,0 +1,230 @@
+//! The binary protocol (memcached's `protocol_binary.h`): a header of 24 bytes, extras, key, value.
+//!
+//! ```text
+//!  0      1        2        4       5     6         8        12       16
+//!  +------+--------+--------+-------+-----+---------+--------+--------+-------+
+//!  | 0x80 | opcode | key len| extras| 0   | vbucket | body   | opaque |  CAS  |  request
+//!  | 0x81 |        |        | len   |     | status  | len    |        |       |  reply
+//!  +------+--------+--------+-------+-----+---------+--------+--------+-------+
+//! ```
+
+use crate::{Chunk, Output};
+
+/// The first byte of every request, which no line of text begins with.
+pub const REQUEST: u8 = 0x80;
+/// The first byte of every reply.
+pub const REPLY: u8 = 0x81;
+
+const HEADER_BYTES: usize = 24;
+/// Longest key in bytes.
+const KEY_BYTES: usize = 250;
+/// Longest body that a header may announce, whatever the limits.
+const BODY_BYTES: usize = i32::MAX as usize - 1;
+
+/// What a request may not exceed.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest value in bytes.
+    pub value_bytes: usize,
+}
+
+/// One request, as it lies in the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// What is to be done.
+    pub opcode: u8,
+    /// Numbers that the opcode calls for.
+    pub extras: &'a [u8],
+    /// The key; empty for none.
+    pub key: &'a [u8],
+    /// The value; empty if it is too long to be taken.
+    pub value: &'a [u8],
+    /// To be repeated in the reply.
+    pub opaque: u32,
+    /// The version that is expected; 0 for any.
+    pub cas: u64,
+    /// Whether the value, which is dropped, is too long.
+    pub oversized: bool,
+}
+
+/// What the next bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// More bytes are needed.
+    Incomplete,
+    /// Bytes of a value that is dropped.
+    Dropped {
+        /// How many.
+        consumed: usize,
+    },
+    /// A request.
+    Request {
+        /// Bytes that it took.
+        consumed: usize,
+        /// What it says.
+        frame: Frame<'a>,
+    },
+    /// A request whose lengths contradict each other, with an empty body. The connection cannot
+    /// go on.
+    Contradiction {
+        /// What is known of it.
+        frame: Frame<'a>,
+        /// Whether they do not, and it is the key or the whole that is longer than can be.
+        too_long: bool,
+    },
+    /// No request at all. The connection cannot go on.
+    Garbage,
+}
+
+/// Finds requests in a connection's bytes.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// Bytes of a value that is too long which are still to come.
+    swallow_bytes: usize,
+}
+
+impl Parser {
+    /// Looks for one request at the start of `input`.
+    pub fn parse<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Step<'a> {
+        if self.swallow_bytes > 0 {
+            let consumed = self.swallow_bytes.min(input.len());
+            self.swallow_bytes -= consumed;
+            return if consumed == 0 { Step::Incomplete } else { Step::Dropped { consumed } };
+        }
+        if input.first().is_some_and(|magic| *magic != REQUEST) {
+            return Step::Garbage;
+        }
+        let Some((header, body)) = input.split_first_chunk::<HEADER_BYTES>() else {
+            return Step::Incomplete;
+        };
+        let [_, opcode, k0, k1, extras_len, _, _, _, b0, b1, b2, b3, o0, o1, o2, o3, cas @ ..] =
+            *header;
+        let key_len = usize::from(u16::from_be_bytes([k0, k1]));
+        let body_len = u32::from_be_bytes([b0, b1, b2, b3]) as usize;
+        let value_at = usize::from(extras_len) + key_len;
+        let mut frame = Frame {
+            opcode,
+            extras: &[],
+            key: &[],
+            value: &[],
+            opaque: u32::from_be_bytes([o0, o1, o2, o3]),
+            cas: u64::from_be_bytes(cas),
+            oversized: false,
+        };
+        if value_at > body_len || key_len > KEY_BYTES || body_len > BODY_BYTES {
+            return Step::Contradiction { frame, too_long: value_at <= body_len };
+        }
+        frame.oversized = body_len - value_at > limits.value_bytes;
+        let needed = if frame.oversized { value_at } else { body_len };
+        let Some(body) = body.get(..needed) else { return Step::Incomplete };
+        let (extras, rest) = body.split_at_checked(extras_len.into()).unwrap_or_default();
+        let (key, value) = rest.split_at_checked(key_len).unwrap_or_default();
+        frame = Frame { extras, key, value, ..frame };
+        if frame.oversized {
+            self.swallow_bytes = body_len - value_at;
+        }
+        Step::Request { consumed: HEADER_BYTES + needed, frame }
+    }
+}
+
+/// The head of a reply: everything but the bytes behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// The request's.
+    pub opcode: u8,
+    /// 0 where it was carried out.
+    pub status: u16,
+    /// The request's.
+    pub opaque: u32,
+    /// The version's number, 0 for none.
+    pub cas: u64,
+}
+
+/// Appends a reply without its value, of which `value_len` bytes are to follow.
+pub fn begin(out: &mut Output, head: Head, extras: &[u8], key: &[u8], value_len: usize) {
+    let Head { opcode, status, opaque, cas } = head;
+    let body_len = (extras.len() + key.len() + value_len) as u32;
+    let buffer = out.buffer();
+    buffer.extend_from_slice(&[REPLY, opcode]);
+    buffer.extend_from_slice(&(key.len() as u16).to_be_bytes());
+    buffer.extend_from_slice(&[extras.len() as u8, 0]);
+    buffer.extend_from_slice(&status.to_be_bytes());
+    buffer.extend_from_slice(&body_len.to_be_bytes());
+    buffer.extend_from_slice(&opaque.to_be_bytes());
+    buffer.extend_from_slice(&cas.to_be_bytes());
+    buffer.extend_from_slice(extras);
+    buffer.extend_from_slice(key);
+}
+
+/// Appends a reply.
+pub fn write(out: &mut Output, head: Head, extras: &[u8], key: &[u8], value: &[u8]) {
+    begin(out, head, extras, key, value.len());
+    out.push(value);
+}
+
+/// Appends a value in chunks, which are sent from where they lie.
+pub fn push_chunks(out: &mut Output, chunks: impl IntoIterator<Item = Chunk>) {
+    for chunk in chunks {
+        out.splice(chunk);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { value_bytes: 10 };
+
+    fn request(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
+        let mut out = Output::default();
+        let head = Head { opcode, status: 0, opaque: 7, cas: 9 };
+        write(&mut out, head, extras, key, value);
+        let mut bytes = out.as_contiguous().unwrap().to_vec();
+        bytes[0] = REQUEST;
+        bytes
+    }
+
+    #[test]
+    fn a_request_at_every_cut() {
+        let input = request(1, b"extr", b"key", b"value");
+        for cut in 0..input.len() {
+            let step = Parser::default().parse(&input[..cut], &LIMITS);
+            assert_eq!(step, Step::Incomplete, "{cut}");
+        }
+        let Step::Request { consumed, frame } = Parser::default().parse(&input, &LIMITS) else {
+            panic!("a request");
+        };
+        assert_eq!((consumed, frame.opcode, frame.opaque, frame.cas), (input.len(), 1, 7, 9));
+        assert_eq!(
+            (frame.extras, frame.key, frame.value),
+            (&b"extr"[..], &b"key"[..], &b"value"[..])
+        );
+    }
+
+    #[test]
+    fn a_value_that_is_too_long_is_dropped_as_it_comes() {
+        let input = request(1, b"", b"k", &[b'x'; 11]);
+        let mut parser = Parser::default();
+        let Step::Request { consumed: 25, frame } = parser.parse(&input[..30], &LIMITS) else {
+            panic!("a request");
+        };
+        assert!(frame.oversized && frame.key == b"k" && frame.value.is_empty());
+        assert_eq!(parser.parse(&input[25..30], &LIMITS), Step::Dropped { consumed: 5 });
+        assert_eq!(parser.parse(b"", &LIMITS), Step::Incomplete);
+        let rest = [&input[30..], &request(0, b"", b"a", b"")].concat();
+        assert_eq!(parser.parse(&rest, &LIMITS), Step::Dropped { consumed: 6 });
+        assert!(matches!(parser.parse(&rest[6..], &LIMITS), Step::Request { consumed: 25, .. }));
+    }
+
+    #[test]
+    fn what_cannot_be() {
+        assert_eq!(Parser::default().parse(b"get a\r\n", &LIMITS), Step::Garbage);
+        let mut input = request(0, b"ab", b"key", b"");
+        input[11] = 4;
+        let step = Parser::default().parse(&input, &LIMITS);
+        assert!(matches!(step, Step::Contradiction { too_long: false, .. }));
+        let input = request(0, b"", &[b'k'; 251], b"");
+        let step = Parser::default().parse(&input[..24], &LIMITS);
+        assert!(matches!(step, Step::Contradiction { too_long: true, .. }));
+    }
+}
