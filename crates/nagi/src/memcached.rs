@@ -82,7 +82,7 @@ static FLAGS: &[Flag] = &[
     flag('L', "enable-largepages", None, Nothing, "no effect"),
     flag('D', "prefix-delimiter", Some("char"), Nothing, "no effect: nothing is counted by prefix"),
     flag('t', "threads", Some("num"), Setting("workers", same), "threads (default: one per core)"),
-    flag('R', "max-reqs-per-event", Some("num"), Nothing, "no effect: turns have bounds of their own"),
+    flag('R', "max-reqs-per-event", Some("num"), Nothing, "no effect: turns have their own bounds"),
     flag('C', "disable-cas", None, Nothing, "no effect: CAS costs nothing until it is asked for"),
     flag('b', "listen-backlog", Some("num"), Setting("tcp-backlog", same),
         "connections that may wait to be accepted"),

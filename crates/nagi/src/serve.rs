@@ -144,7 +144,9 @@ fn configure(
 ) -> Result<(Config, Loaded, String), Box<dyn Error>> {
     let config = Config::default();
     if role == Role::RedisServer {
-        // Whoever starts a redis-server does not expect a second port.
+        // What it does without a file; clients of other machines are refused until there is a
+        // password. Nobody who starts one expects a second port.
+        config.set("bind", "* -::*", Origin::Startup)?;
         config.set("memcached-port", "0", Origin::Startup)?;
     }
     let mut directives: Vec<Directive> = Vec::new();

@@ -48,13 +48,17 @@ pub(super) struct Superseded {
     change: String,
 }
 
-/// Tests that wait for one thing.
+/// Tests that wait for one thing: some of one unit, or all that the suite tags so.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Later {
     waits_for: String,
+    #[serde(default)]
     unit: String,
+    #[serde(default)]
     tests: Vec<String>,
+    #[serde(default)]
+    tags: Vec<String>,
 }
 
 impl Exclusions {
@@ -72,6 +76,12 @@ impl Exclusions {
             self.later.iter().flat_map(|it| it.tests.iter().map(move |test| (&it.unit, test)));
         let all = not_applicable.chain(superseded).chain(later);
         all.filter(|(of, _)| *of == unit).map(|(_, test)| test.as_str()).collect()
+    }
+
+    /// The tags whose tests are not run, as the suite wants to be told.
+    pub(super) fn tags(&self) -> String {
+        let tags = self.later.iter().flat_map(|it| &it.tags);
+        tags.map(|tag| format!("-{tag}")).collect::<Vec<_>>().join(" ")
     }
 
     /// How many there are of each kind, and what those wait for that come later.

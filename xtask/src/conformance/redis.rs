@@ -207,6 +207,9 @@ impl Suite {
         if !tests.is_empty() {
             command.arg("--skipfile").arg(&skipped);
         }
+        if !self.all {
+            command.arg("--tags").arg(self.exclusions.tags());
+        }
         let server = match self.mode {
             Mode::Internal => None,
             Mode::External => Some(start(binary)?),

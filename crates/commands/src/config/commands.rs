@@ -236,6 +236,13 @@ mod tests {
                 format!("{failed} 'databases') - can't set immutable config|"),
             ),
             (
+                "maxclients 9 port 7",
+                format!(
+                    "{failed} 'port') - Unable to listen on this port: ports are fixed while nagi \
+                     runs|"
+                ),
+            ),
+            (
                 "proto-max-bulk-len x",
                 format!("{failed} 'proto-max-bulk-len') - argument must be a memory value|"),
             ),

@@ -57,7 +57,8 @@ fn markdown() -> String {
 fn row(page: &mut String, setting: &Setting) {
     let names: Vec<String> = setting.names().map(code).collect();
     let default = if setting.default.is_empty() { String::new() } else { code(setting.default) };
-    let changeable = if setting.changeable { "yes" } else { "" };
+    let is_changeable = setting.changeable && setting.listener_refusal().is_none();
+    let changeable = if is_changeable { "yes" } else { "" };
     // Writing to a string cannot fail.
     let _ = writeln!(
         page,

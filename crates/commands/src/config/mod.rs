@@ -290,11 +290,28 @@ impl Setting {
         if origin == Origin::Runtime && !self.changeable {
             return Err("can't set immutable config".into());
         }
-        let value = self.kind.parse_onto(&self.value(config), value, origin)?;
+        let present = self.value(config);
+        let value = self.kind.parse_onto(&present, value, origin)?;
+        if let Some(refusal) = self.listener_refusal()
+            && origin == Origin::Runtime
+            && self.kind.show(&value) != present
+        {
+            return Err(refusal.into());
+        }
         if self.is_refused(&value) {
             return Err(self.summary.into());
         }
         Ok(value)
+    }
+
+    /// What CONFIG SET answers to a new value for what the listeners were opened with: they stay
+    /// as they are while the server runs. Their present value is accepted, as by Redis.
+    fn listener_refusal(&self) -> Option<&'static str> {
+        match self.name {
+            "bind" => Some("Failed to bind to specified addresses: they are fixed while nagi runs"),
+            "port" => Some("Unable to listen on this port: ports are fixed while nagi runs"),
+            _ => None,
+        }
     }
 
     /// Whether a value promises what is not there.
