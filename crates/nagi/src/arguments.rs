@@ -1,7 +1,7 @@
 //! The words of a command line that starts a server, read as redis-server reads them: perhaps a
 //! file, then options, each with the words as far as the next one.
 
-use nagi_server::config::{Directive, Source};
+use nagi_server::config::{Directive, Source, split};
 use std::path::PathBuf;
 
 /// What a command line asks for.
@@ -28,7 +28,9 @@ pub(crate) enum Print {
     Version,
 }
 
-/// Reads the words behind the program's name and `serve`.
+/// Reads the words behind the program's name and `serve`. Behind an option's name the next word is
+/// its value even if it begins with `--`, as with redis-server; further ones go on to the next
+/// option. An option and its values may also be one word: `"--port 7000"`.
 pub(crate) fn parse(words: &[String]) -> Result<Arguments, String> {
     let mut arguments = Arguments::default();
     let mut rest = words;
@@ -36,16 +38,20 @@ pub(crate) fn parse(words: &[String]) -> Result<Arguments, String> {
         arguments.file = Some(PathBuf::from(file));
         rest = options;
     }
-    if let Some((last, options)) = rest.split_last().filter(|(last, _)| *last == "-") {
-        debug_assert_eq!(last, "-");
+    if let Some((_, options)) = rest.split_last().filter(|(last, _)| *last == "-") {
         arguments.stdin = true;
         rest = options;
     }
-    while let Some((option, behind)) = rest.split_first() {
-        let count = behind.iter().take_while(|word| !word.starts_with("--")).count();
-        let (values, next) = behind.split_at_checked(count).unwrap_or((behind, &[]));
+    while let Some((word, behind)) = rest.split_first() {
+        let (name, mut values) = option(word)?;
+        let takes_next = values.is_empty() && !takes_nothing(&name) && name != "save";
+        let first = usize::from(takes_next && !behind.is_empty());
+        let further = behind.iter().skip(first).take_while(|word| !word.starts_with("--"));
+        let count = first + further.count();
+        let (own, next) = behind.split_at_checked(count).unwrap_or((behind, &[]));
+        values.extend_from_slice(own);
         rest = next;
-        arguments.take(option, values)?;
+        arguments.take(name, values)?;
     }
     Ok(arguments)
 }
@@ -55,36 +61,43 @@ fn is_option(word: &str) -> bool {
     word.starts_with("--") || matches!(word, "-h" | "-v" | "-V")
 }
 
+/// Whether an option is complete without a word behind it.
+fn takes_nothing(name: &str) -> bool {
+    matches!(name, "help" | "version" | "ignore-unsupported")
+}
+
+/// The option that a word names, and the values that it holds as well.
+fn option(word: &str) -> Result<(String, Vec<String>), String> {
+    match word {
+        "-h" => return Ok(("help".to_owned(), Vec::new())),
+        "-v" | "-V" => return Ok(("version".to_owned(), Vec::new())),
+        _ => {}
+    }
+    let line = word.strip_prefix("--").unwrap_or(word);
+    let mut parts = split(line).ok_or_else(|| format!("{word}: unbalanced quotes"))?.into_iter();
+    let name = parts.next().unwrap_or_default();
+    match name.split_once('=') {
+        Some((name, value)) => {
+            let values = std::iter::once(value.to_owned()).chain(parts).collect();
+            Ok((name.to_owned(), values))
+        }
+        None => Ok((name, parts.collect())),
+    }
+}
+
 impl Arguments {
-    fn take(&mut self, option: &str, values: &[String]) -> Result<(), String> {
-        let name = match option {
-            "-h" => "help",
-            "-v" | "-V" => "version",
-            _ => option.strip_prefix("--").ok_or_else(|| {
-                format!("{option} is not an option; options begin with --, see nagi serve --help")
-            })?,
-        };
-        let (name, mut words) = match name.split_once('=') {
-            Some((name, value)) => (name, vec![value.to_owned()]),
-            None => (name, Vec::new()),
-        };
-        words.extend_from_slice(values);
-        match (name, words.as_slice()) {
+    fn take(&mut self, name: String, words: Vec<String>) -> Result<(), String> {
+        match (name.as_str(), words.as_slice()) {
             ("help", []) => self.print = self.print.or(Some(Print::Help)),
             ("version", []) => self.print = self.print.or(Some(Print::Version)),
             ("ignore-unsupported", []) => self.ignore_unsupported = true,
             ("ports-file", [path]) => self.ports_file = Some(PathBuf::from(path)),
-            ("help" | "version" | "ignore-unsupported", _) => {
-                return Err(format!("--{name} takes no value"));
-            }
             ("ports-file", _) => return Err("--ports-file takes one path".to_owned()),
+            (flag, _) if takes_nothing(flag) => return Err(format!("--{flag} takes no value")),
             _ => {
-                let spelled: Vec<&str> = std::iter::once(option)
-                    .chain(values.iter().map(String::as_str))
-                    .map(|word| if word.is_empty() { "\"\"" } else { word })
-                    .collect();
-                let source = Source::CommandLine(spelled.join(" "));
-                self.options.push(Directive { name: name.to_owned(), words, source });
+                let quoted: String = words.iter().map(|word| format!(" {word:?}")).collect();
+                let source = Source::CommandLine(format!("{name}{quoted}"));
+                self.options.push(Directive { name, words, source });
             }
         }
         Ok(())
@@ -112,14 +125,28 @@ mod tests {
         assert_eq!(
             shown,
             [
-                ("bind", "127.0.0.1|-::1".to_owned(), spelled("--bind 127.0.0.1 -::1")),
-                ("save", String::new(), spelled("--save \"\"")),
-                ("port", "7".to_owned(), spelled("--port=7")),
-                ("daemonize", "no".to_owned(), spelled("--daemonize no")),
+                ("bind", "127.0.0.1|-::1".to_owned(), spelled("bind \"127.0.0.1\" \"-::1\"")),
+                ("save", String::new(), spelled("save \"\"")),
+                ("port", "7".to_owned(), spelled("port \"7\"")),
+                ("daemonize", "no".to_owned(), spelled("daemonize \"no\"")),
             ]
         );
         assert_eq!(arguments.options[1].words, [""]);
         assert_eq!(arguments.file, None);
+    }
+
+    #[test]
+    fn odd_spellings_are_those_of_redis() {
+        let shown = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let options = parse(&words).unwrap().options;
+            options.iter().map(|it| it.source.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(shown(&["--port", "--bla", "--io", "x"]), "'port \"--bla\"' 'io \"x\"'");
+        assert_eq!(shown(&["--save", "--port", "1"]), "'save' 'port \"1\"'");
+        assert_eq!(shown(&["--port 1", "--io 'x y'"]), "'port \"1\"' 'io \"x y\"'");
+        assert_eq!(shown(&["a.conf", "io", "x"]), "'io \"x\"'");
+        assert_eq!(shown(&["--port"]), "'port'");
     }
 
     #[test]
@@ -138,7 +165,7 @@ mod tests {
         assert!(arguments.ignore_unsupported && arguments.options.is_empty());
         assert_eq!(parsed("-h").print, Some(Print::Help));
         assert_eq!(parsed("--port 1 --version").print, Some(Print::Version));
-        for line in ["--help x", "--ports-file", "a.conf b.conf"] {
+        for line in ["--help x", "--ports-file"] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             assert!(parse(&words).is_err(), "{line}");
         }

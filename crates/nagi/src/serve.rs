@@ -146,8 +146,8 @@ fn configure(
     if role == Role::RedisServer {
         // What it does without a file; clients of other machines are refused until there is a
         // password. Nobody who starts one expects a second port.
-        config.set("bind", "* -::*", Origin::Startup)?;
-        config.set("memcached-port", "0", Origin::Startup)?;
+        config.set_default("bind", "* -::*")?;
+        config.set_default("memcached-port", "0")?;
     }
     let mut directives: Vec<Directive> = Vec::new();
     let mut reads_stdin = arguments.stdin;

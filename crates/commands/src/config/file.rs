@@ -21,7 +21,7 @@ pub struct Directive {
 /// Where an option was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// On the command line, spelled so.
+    /// On the command line, as a line that would say the same.
     CommandLine(String),
     /// In a line of a file; the standard input is called `-`.
     Line {
@@ -37,7 +37,7 @@ pub enum Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::CommandLine(words) => f.write_str(words),
+            Source::CommandLine(line) => write!(f, "'{line}'"),
             Source::Line { file, number, text } => {
                 write!(f, "{}, line {number}: {text}", file.display())
             }
@@ -162,7 +162,8 @@ fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
 /// Splits a line into words. Within double quotes a backslash begins an escape of C or `\xHH`,
 /// within single quotes it makes a single quote literal; a word ends where its quote does. `None`
 /// if a quote does not end, or if a word goes on behind it.
-pub(super) fn split(line: &str) -> Option<Vec<String>> {
+#[must_use]
+pub fn split(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut rest = line.bytes().peekable();
     loop {

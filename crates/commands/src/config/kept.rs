@@ -5,7 +5,7 @@
 //! refused instead.
 
 use super::Kind::{self, Choice, Integer, Lines, Memory, Port, Switch, Text, Words};
-use super::kinds::{OUTPUT_LIMITS, SAVE_POINTS};
+use super::kinds::{MASTER, OUTPUT_LIMITS, SAVE_POINTS, SHUTDOWN_FLAGS};
 use super::{Place, Setting};
 
 /// The largest `int` of Redis.
@@ -248,7 +248,7 @@ pub(super) static ROWS: &[Setting] = &[
     aside("replica-read-only", &["slave-read-only"], Switch, "yes", SET, NO_REPLICATION),
     aside("replica-serve-stale-data", &["slave-serve-stale-data"], Switch, "yes", SET,
         NO_REPLICATION),
-    refused("replicaof", &["slaveof"], Words, "", FIXED, &["no one"], NO_REPLICATION),
+    refused("replicaof", &["slaveof"], Lines(&MASTER), "", FIXED, &["no one"], NO_REPLICATION),
     aside("sanitize-dump-payload", &[], Choice(&["no", "yes", "clients"]), "no", SET, NO_DUMP),
     aside("save", &[], Lines(&SAVE_POINTS), "", SET, NO_DUMP),
     aside("server_cpulist", &["server-cpulist"], Text, "", FIXED, NOT_READ),
@@ -256,8 +256,8 @@ pub(super) static ROWS: &[Setting] = &[
     aside("set-max-listpack-entries", &[], Integer(0..=i64::MAX), "128", SET, NO_SUCH_TYPE),
     aside("set-max-listpack-value", &[], Integer(0..=i64::MAX), "64", SET, NO_SUCH_TYPE),
     aside("set-proc-title", &[], Switch, "yes", FIXED, NOT_READ),
-    aside("shutdown-on-sigint", &[], Words, "default", SET, NO_DUMP),
-    aside("shutdown-on-sigterm", &[], Words, "default", SET, NO_DUMP),
+    aside("shutdown-on-sigint", &[], Lines(&SHUTDOWN_FLAGS), "default", SET, NO_DUMP),
+    aside("shutdown-on-sigterm", &[], Lines(&SHUTDOWN_FLAGS), "default", SET, NO_DUMP),
     aside("shutdown-timeout", &[], Integer(0..=INT), "10", SET, NO_REPLICATION),
     aside("slot-migration-max-failover-repl-bytes", &[], Integer(-1..=i64::MAX), "0", SET,
         NO_CLUSTER),

@@ -221,6 +221,35 @@ pub(super) static OUTPUT_LIMITS: Lines = Lines {
     words_a_line: 4,
 };
 
+/// `shutdown-on-sigterm` and its sibling: flags, which nothing here goes by.
+pub(super) static SHUTDOWN_FLAGS: Lines = Lines {
+    add: |_, given, _| {
+        let flags = ["default", "save", "nosave", "now", "force"];
+        let mut words = given.split_whitespace().peekable();
+        if words.peek().is_none() || !words.all(|word| place(word, &flags).is_some()) {
+            let flags = flags.join(", ");
+            return Err(format!("argument(s) must be one of the following: {flags}").into());
+        }
+        Ok(given.to_ascii_lowercase())
+    },
+    words_a_line: usize::MAX,
+};
+
+/// `replicaof`: a host and a port, or nothing.
+pub(super) static MASTER: Lines = Lines {
+    add: |_, given, _| {
+        let words: Vec<&str> = given.split_whitespace().collect();
+        match words.as_slice() {
+            [] => Ok(String::new()),
+            ["no", "one"] => Ok(given.to_owned()),
+            [_, port] if port.parse::<u16>().is_ok() => Ok(given.to_owned()),
+            [_, _] => Err("Invalid master port".into()),
+            _ => Err("wrong number of arguments".into()),
+        }
+    },
+    words_a_line: 2,
+};
+
 const LIMITS_WRONG: &str =
     "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
 

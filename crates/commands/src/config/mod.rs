@@ -17,7 +17,7 @@ mod rows;
 
 use crate::usage;
 pub(crate) use commands::ALL;
-pub use file::{Directive, FileError, Source, read_file, read_text};
+pub use file::{Directive, FileError, Source, read_file, read_text, split};
 pub use kinds::{Kind, LOG_LEVELS, SUPERVISORS, Value};
 pub use load::{LoadError, Loaded, load};
 use nagi_store::{Policy, Store, Tuning};
@@ -169,6 +169,8 @@ pub struct Config {
     aside: RwLock<BTreeMap<&'static str, Arc<str>>>,
     /// The file that they were read from, which CONFIG REWRITE writes.
     file: OnceLock<PathBuf>,
+    /// Defaults of the server whose place this one takes, where they are not the rows'.
+    defaults: RwLock<BTreeMap<&'static str, String>>,
 }
 
 impl Deref for Config {
@@ -181,8 +183,12 @@ impl Deref for Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let config =
-            Config { values: Values::default(), aside: RwLock::default(), file: OnceLock::new() };
+        let config = Config {
+            values: Values::default(),
+            aside: RwLock::default(),
+            file: OnceLock::new(),
+            defaults: RwLock::default(),
+        };
         for setting in rows::ROWS {
             if let Ok(value) = setting.kind.parse(setting.default) {
                 setting.store(&config, value);
@@ -222,6 +228,18 @@ impl Config {
         let setting = find(name).ok_or("unknown setting")?;
         let value = setting.check(self, value, origin)?;
         setting.store(self, value);
+        Ok(())
+    }
+
+    /// Sets a setting to what is its default for the server whose place this one takes.
+    ///
+    /// # Errors
+    /// As for [`Config::set`].
+    pub fn set_default(&self, name: &str, value: &str) -> Result<(), Cow<'static, str>> {
+        self.set(name, value, Origin::Startup)?;
+        let setting = find(name).ok_or("unknown setting")?;
+        let mut defaults = self.defaults.write().unwrap_or_else(PoisonError::into_inner);
+        defaults.insert(setting.name, setting.value(self));
         Ok(())
     }
 
@@ -278,6 +296,13 @@ impl Setting {
     pub(crate) fn default_value(&self) -> String {
         let parsed = self.kind.parse(self.default);
         parsed.map_or_else(|_| self.default.to_owned(), |value| self.kind.show(&value))
+    }
+
+    /// Whether it has its default value.
+    pub(crate) fn is_default(&self, config: &Config) -> bool {
+        let defaults = config.defaults.read().unwrap_or_else(PoisonError::into_inner);
+        let value = self.value(config);
+        defaults.get(self.name).map_or_else(|| value == self.default_value(), |it| *it == value)
     }
 
     /// Reads a value for it without setting it.

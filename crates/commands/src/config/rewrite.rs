@@ -37,7 +37,7 @@ pub(super) fn rewritten(old: &str, config: &Config) -> String {
         }
     }
     for (setting, lines) in waiting {
-        let is_new = setting.value(config) != setting.default_value();
+        let is_new = !setting.is_default(config);
         for line in lines.into_iter().filter(|_| is_new) {
             if !is_signed {
                 text.push_str(&format!("\n{SIGNATURE}\n"));
@@ -141,6 +141,16 @@ mod tests {
                         maxclients 50\nmaxmemory 3mb\n";
         assert_eq!(rewritten(text, &config), expected);
         assert_eq!(rewritten(expected, &config), expected, "a second time changes nothing");
+    }
+
+    #[test]
+    fn defaults_of_another_server_are_not_written() {
+        let config = started_with("");
+        config.set_default("bind", "* -::*").unwrap();
+        config.set_default("dir", "/tmp").unwrap();
+        assert_eq!(rewritten("", &config), "");
+        config.set("dir", "/", Origin::Startup).unwrap();
+        assert_eq!(rewritten("", &config), format!("\n{SIGNATURE}\ndir /\n"));
     }
 
     #[test]
