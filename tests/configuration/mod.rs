@@ -266,9 +266,10 @@ fn names_of_other_servers_bring_their_arguments() {
     let server = Server::start_redis(name("redis-server")).expect("starts");
     server.connect_resp().check("PING", "+PONG\r\n");
     assert_eq!(setting(&mut server.connect_resp(), "memcached-port"), "0");
-    let log = server.log();
-    assert!(log.contains(&format!(" PID: {}", server.process_id())), "{log}");
-    assert!(log.contains("Ready to accept connections"), "{log}");
+    // It listens before it says so.
+    let says = |words: &str| server.log().contains(words).then_some(());
+    harness::until("the log", || says("Ready to accept connections")).expect("it is ready");
+    assert!(says(&format!(" PID: {}", server.process_id())).is_some(), "{}", server.log());
 
     let mut command = name("memcached");
     command.args(["-m", "10", "-c", "20", "-t", "1", "-I", "2m", "-vv", "-f", "1.1"]);
