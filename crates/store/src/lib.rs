@@ -26,6 +26,7 @@ pub mod memory;
 mod number;
 mod pages;
 mod placement;
+mod preparer;
 mod quiescence;
 mod reclaim;
 mod rope;

@@ -13,9 +13,11 @@
 //! addresses stay ours. A page that was a segment's becomes only another segment's: it may still
 //! be read without a latch (`directory.rs`).
 
-use crate::latch::{self, Latch};
+use crate::latch::{self, Held, Latch};
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
+use std::thread::Thread;
 
 /// Size and alignment of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -25,6 +27,11 @@ const REGION_BYTES: usize = if cfg!(miri) { 64 * PAGE_BYTES } else { 1024 * PAGE
 const REGION_PAGES: usize = REGION_BYTES / PAGE_BYTES;
 /// Pages at a region's start that hold the notes.
 const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
+/// Pages that the kernel is asked to provide at once: those of a large page.
+const BLOCK_PAGES: usize = REGION_PAGES / 2;
+/// So many pages before a block is used up, the next one is asked for: what a worker fills in a
+/// few milliseconds.
+const AHEAD_PAGES: usize = BLOCK_PAGES / 4;
 /// Idle pages of each kind that keep their memory while such pages are asked for: 4 MiB.
 const WARM_PAGES: usize = 1024;
 /// More idle pages than this lose their memory at once, and not when somebody has the time.
@@ -56,6 +63,9 @@ pub(crate) struct PagePool {
     idle_bytes: AtomicIsize,
     /// Bytes of idle pages and arenas that keep their memory.
     warm_bytes: AtomicUsize,
+    /// Who prepares the next block, if anybody does.
+    preparer: OnceLock<Thread>,
+    is_block_wanted: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +73,8 @@ struct Inner {
     regions: Vec<NonNull<u8>>,
     /// Pages of the newest region that nobody has had yet.
     untouched: usize,
+    /// The region that comes next, if it is there already.
+    prepared: Option<NonNull<u8>>,
     blocks: Idle,
     segments: Idle,
 }
@@ -125,7 +137,46 @@ impl PagePool {
             return page;
         }
         let cold = idle.cold.pop();
-        cold.unwrap_or_else(|| inner.carve())
+        cold.unwrap_or_else(|| self.carve(inner))
+    }
+
+    /// A page that nobody has had yet.
+    fn carve(&self, mut inner: Held<'_, Inner>) -> Page {
+        let page = inner.carve();
+        let is_block_wanted = inner.untouched % BLOCK_PAGES == AHEAD_PAGES;
+        drop(inner);
+        if is_block_wanted && let Some(preparer) = self.preparer.get() {
+            self.is_block_wanted.store(true, Ordering::Release);
+            preparer.unpark();
+        }
+        page
+    }
+
+    /// Says who calls [`PagePool::prepare`] whenever it is unparked.
+    pub(crate) fn set_preparer(&self, preparer: Thread) {
+        let _ = self.preparer.set(preparer);
+    }
+
+    /// Has the kernel provide the block that comes next, if that is wanted; whether it was. The
+    /// kernel fills a large page with zeros first, for which nobody should have to hold a latch.
+    pub(crate) fn prepare(&self) -> bool {
+        if !self.is_block_wanted.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        let inner = self.inner.lock_nested();
+        let (untouched, is_prepared) = (inner.untouched, inner.prepared.is_some());
+        let newest = inner.regions.last().copied();
+        drop(inner);
+        if untouched >= BLOCK_PAGES {
+            // SAFETY: the second half of a region that is not unmapped while the pool is there.
+            let second = newest.map(|region| unsafe { region.add(BLOCK_PAGES * PAGE_BYTES) });
+            second.into_iter().for_each(region::populate);
+        } else if !is_prepared {
+            let region = region::map();
+            region::populate(region);
+            self.inner.lock_nested().prepared = Some(region);
+        }
+        true
     }
 
     fn give_to(&self, page: Page, kind: Kind) {
@@ -257,7 +308,8 @@ impl Idle {
 impl Inner {
     fn carve(&mut self) -> Page {
         if self.untouched == 0 {
-            self.regions.push(region::map());
+            let region = self.prepared.take().unwrap_or_else(region::map);
+            self.regions.push(region);
             self.untouched = REGION_PAGES - NOTE_PAGES;
         }
         let offset = (REGION_PAGES - self.untouched) * PAGE_BYTES;
@@ -327,6 +379,7 @@ fn break_up(page: Page) {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.regions.extend(self.prepared);
         unmap_all(&self.regions);
     }
 }
@@ -347,7 +400,7 @@ fn unmap_all(regions: &[NonNull<u8>]) {
 /// Regions straight from the kernel: a general allocator would add to their size.
 #[cfg(not(miri))]
 mod region {
-    use super::REGION_BYTES;
+    use super::{BLOCK_PAGES, PAGE_BYTES, REGION_BYTES};
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::alloc::{Layout, handle_alloc_error};
     use std::ptr::NonNull;
@@ -375,6 +428,14 @@ mod region {
             let _ = madvise(region.as_ptr().cast(), REGION_BYTES, Advice::LinuxHugepage);
             region
         }
+    }
+
+    /// Has the kernel provide the memory of a block; what is in it stays. A kernel that cannot
+    /// (before 5.14) provides it when it is used.
+    pub(super) fn populate(block: NonNull<u8>) {
+        let bytes = BLOCK_PAGES * PAGE_BYTES;
+        // SAFETY: the block is mapped, and no byte of it changes.
+        let _ = unsafe { madvise(block.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
     }
 
     /// # Safety
@@ -422,6 +483,8 @@ mod region {
         unsafe { dealloc(region.as_ptr(), LAYOUT) };
     }
 
+    pub(super) fn populate(_: NonNull<u8>) {}
+
     pub(super) fn release(_: NonNull<u8>, _: usize) {}
 
     pub(super) fn want_small_pages(_: NonNull<u8>) {}
@@ -430,6 +493,24 @@ mod region {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_block_is_prepared_before_it_is_needed() {
+        let pool = PagePool::default();
+        pool.set_preparer(std::thread::current());
+        let take = |pages: usize| (0..pages).for_each(|_| _ = pool.take());
+        take(BLOCK_PAGES - AHEAD_PAGES - NOTE_PAGES - 1);
+        assert!(!pool.prepare(), "there is enough left of the first block");
+        take(1);
+        assert!(pool.prepare());
+        assert!(pool.inner.lock().prepared.is_none(), "the second block is in the same region");
+        take(BLOCK_PAGES);
+        assert!(pool.prepare());
+        let prepared = pool.inner.lock().prepared;
+        assert!(prepared.is_some());
+        take(AHEAD_PAGES + 1);
+        assert_eq!(pool.inner.lock().regions.last().copied(), prepared);
+    }
 
     #[test]
     fn pages_are_distinct_aligned_and_come_back() {

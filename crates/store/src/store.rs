@@ -10,6 +10,7 @@ use crate::key::{Hasher, Key};
 use crate::latch::Latch;
 use crate::pages::PagePool;
 use crate::placement::Placement;
+use crate::preparer::Preparer;
 use crate::quiescence::{Batch, Quiescence};
 use crate::reclaim::{Garbage, Reclaimer};
 use crate::shard::Shard;
@@ -56,6 +57,7 @@ pub struct Store {
     pub(crate) word: door::Word,
     pub(crate) limit: Limit,
     pub(crate) reclaimer: Reclaimer,
+    _preparer: Preparer,
     pub(crate) quiescence: Quiescence,
     claims: Arc<Claims>,
     clock: Clock,
@@ -87,6 +89,7 @@ impl Store {
             shards: placement.ranges().iter().enumerate().map(shard).collect(),
             word: door::Word::default(),
             limit: Limit::default(),
+            _preparer: Preparer::start(&pool),
             reclaimer: Reclaimer::start(),
             quiescence: Quiescence::new(options.workers),
             claims: Claims::new(),
