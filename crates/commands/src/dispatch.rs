@@ -2,7 +2,7 @@
 
 use crate::arguments::is;
 use crate::table::{self, Entry};
-use crate::{Client, Context, Error, Flags, Keys, Suspension, admission};
+use crate::{Client, Context, Error, Flags, Flow, Keys, Suspension, admission};
 use nagi_proto::Args;
 use nagi_store::{Database, Wait};
 use std::sync::atomic::Ordering;
@@ -61,6 +61,12 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if let Err(error) = (entry.command.run)(cx, args) {
         cx.tally.count_failure(entry.index);
         refuse(cx, &error);
+    }
+    let adds = entry.command.flags.contains(Flags::DENYOOM);
+    if adds && cx.suspension.is_none() && cx.db.store().is_far_over_limit() {
+        cx.suspension = Some(Suspension::Turn(Box::new(|cx| {
+            Ok(if cx.db.make_up() { Flow::More } else { Flow::Done })
+        })));
     }
 }
 

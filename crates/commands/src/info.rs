@@ -111,6 +111,8 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("keyspace_misses", store.misses);
     let longest_hold = cx.db.store().longest_latch_hold();
     fields.add("longest_latch_hold_usec", longest_hold.as_micros());
+    let longest_eviction = cx.db.store().longest_eviction();
+    fields.add("longest_eviction_usec", longest_eviction.as_micros());
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());
 }
 

@@ -35,11 +35,8 @@ const CHOICES: usize = 4;
 /// A shard with so many entries is not small: that it has a few more or less than others makes no
 /// difference.
 const MANY_ENTRIES: usize = 1000;
-/// Longest time that one command spends on making room.
+/// Longest time that evicting goes on at a stretch.
 const BUDGET: Duration = Duration::from_micros(500);
-/// The same while memory is far beyond the limit, which only commands that add much can bring
-/// about, or a limit that was lowered.
-const LONG_BUDGET: Duration = Duration::from_millis(10);
 
 /// Free room on pages that is not counted, beside a share of all pages.
 const UNCOUNTED_BYTES: usize = 4 << 20;
@@ -123,6 +120,7 @@ pub(crate) struct Limit {
     policy: AtomicU8,
     lfu_log_factor: AtomicU32,
     lfu_decay_time: AtomicU32,
+    longest_eviction_us: AtomicU64,
 }
 
 impl Default for Limit {
@@ -133,6 +131,7 @@ impl Default for Limit {
             policy: AtomicU8::default(),
             lfu_log_factor: lfu_log_factor.into(),
             lfu_decay_time: lfu_decay_time.into(),
+            longest_eviction_us: AtomicU64::default(),
         }
     }
 }
@@ -200,33 +199,42 @@ impl Judge {
 
 impl Database<'_> {
     /// Removes entries, of any database, until memory is below the limit, or half a millisecond
-    /// has passed (ten, if memory is far beyond the limit) and the rest is left to the next call.
-    /// `false` if memory is above the limit and nothing can go: then commands that need memory are
-    /// refused.
+    /// has passed and the rest is left to the next call. `false` if memory is above the limit and
+    /// nothing can go: then commands that need memory are refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
-        // A command that adds much must make much room, or the limit would not hold.
-        let budget = if self.store.is_far_over_limit() { LONG_BUDGET } else { BUDGET };
-        self.evict_for(budget)
+        let Some(started) = self.store.is_over_limit().then(Instant::now) else { return true };
+        let done = self.evict_since(started);
+        let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.store.limit.longest_eviction_us.fetch_max(took_us, Ordering::Relaxed);
+        done
+    }
+
+    /// The same for who has added much, to be called until it answers `false`: whether memory is
+    /// still far beyond the limit and something can go. Who adds much waits until there is room
+    /// for it, or the limit would not hold; and nobody else does.
+    #[must_use]
+    pub fn make_up(&self) -> bool {
+        let is_far = || self.store.is_far_over_limit();
+        is_far() && self.make_room() && is_far()
     }
 
     /// The same between commands, so that a limit that was lowered is met although none arrives;
     /// whether there is more to do and something that can go.
     #[must_use]
     pub fn shed(&self) -> bool {
-        self.store.is_over_limit() && self.evict_for(BUDGET) && self.store.is_over_limit()
+        self.store.is_over_limit() && self.make_room() && self.store.is_over_limit()
     }
 
-    fn evict_for(&self, budget: Duration) -> bool {
+    fn evict_since(&self, started: Instant) -> bool {
         let policy = self.store.limit.policy();
         let clock = self.store.limit.clock(self.now_ms);
         let judge = Judge { policy, clock };
-        let mut started = None;
         while self.store.is_over_limit() {
             if policy == Policy::NoEviction || !self.evict(judge) {
                 return false;
             }
-            if started.get_or_insert_with(Instant::now).elapsed() >= budget {
+            if started.elapsed() >= BUDGET {
                 break;
             }
         }
@@ -315,8 +323,20 @@ impl Store {
         memory::allocated_bytes() + pages.saturating_sub(idle) as u64
     }
 
+    /// The longest time for which evicting went on at a stretch.
+    #[must_use]
+    pub fn longest_eviction(&self) -> Duration {
+        Duration::from_micros(self.limit.longest_eviction_us.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn reset_longest_eviction(&self) {
+        self.limit.longest_eviction_us.store(0, Ordering::Relaxed);
+    }
+
     /// Whether more is in use than the limit and a thirty-second part of it.
-    fn is_far_over_limit(&self) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn is_far_over_limit(&self) -> bool {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
         limit != 0 && self.used_bytes() > limit + limit / 32
     }

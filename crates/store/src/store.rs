@@ -170,6 +170,7 @@ impl Store {
     /// Starts all counters again from zero.
     pub fn reset_counters(&self) {
         latch::reset_longest_hold();
+        self.reset_longest_eviction();
         for counters in &self.counters {
             counters.reset();
         }

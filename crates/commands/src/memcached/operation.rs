@@ -2,6 +2,7 @@
 //! the store, and what is counted of it.
 
 use super::{Context, Error, statistics};
+use crate::Flow;
 use nagi_store::Key;
 use nagi_store::types::counter::Step;
 use nagi_store::types::versioned::{Count, Counted, Removal, Write, Written};
@@ -23,6 +24,9 @@ pub(super) fn store(
     make_room(cx)?;
     cx.tally.verbs.sets.add(1);
     let written = cx.db.store_versioned(key, write);
+    if cx.job.is_none() && cx.db.store().is_far_over_limit() {
+        cx.job = Some(Box::new(|cx| if cx.db.make_up() { Flow::More } else { Flow::Done }));
+    }
     if write.expected.is_some() {
         let verbs = &cx.tally.verbs;
         match written {

@@ -26,6 +26,7 @@ pub(super) struct Usage {
     limit: u64,
     phases: Vec<Phase>,
     longest_latch_hold_us: u64,
+    longest_eviction_us: u64,
 }
 
 struct Phase {
@@ -66,7 +67,8 @@ pub(super) fn measure(nagi: &Contestant, arguments: &Arguments) -> Result<Usage>
         println!("bench: values of {value_bytes} B at the limit are done");
     }
     let longest_latch_hold_us = client.info("longest_latch_hold_usec")?;
-    Ok(Usage { limit, phases, longest_latch_hold_us })
+    let longest_eviction_us = client.info("longest_eviction_usec")?;
+    Ok(Usage { limit, phases, longest_latch_hold_us, longest_eviction_us })
 }
 
 impl Usage {
@@ -83,6 +85,7 @@ impl Usage {
             "trace": NAME,
             "maxmemory": self.limit,
             "longest_latch_hold_us": self.longest_latch_hold_us,
+            "longest_eviction_us": self.longest_eviction_us,
             "phases": phases.collect::<Vec<_>>(),
         })
     }
@@ -101,8 +104,10 @@ impl Usage {
         let limit = self.limit as f64 / 1e6;
         format!(
             "`maxmemory` {limit:.1} MB, allkeys-lru, {TIMES} times as much written; the bar is \
-             {:.1} MB resident. Longest latch hold: {} µs.\n\n{table}",
+             {:.1} MB resident. Longest time that evicting went on at a stretch: {} µs; longest latch \
+             hold: {} µs.\n\n{table}",
             limit * 1.1 + 64.0,
+            self.longest_eviction_us,
             self.longest_latch_hold_us
         )
     }
