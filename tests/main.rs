@@ -14,6 +14,7 @@ mod hyperloglog;
 mod key;
 mod linearizability;
 mod memcached;
+mod memory;
 mod one_keyspace;
 mod peers;
 mod process;

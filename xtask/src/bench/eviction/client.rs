@@ -95,6 +95,19 @@ impl Client {
         value.parse().with_context(|| format!("{name} is {value}"))
     }
 
+    /// What the server uses once that stays as it is: what FLUSHALL removes may be freed later.
+    pub(super) fn settled_memory(&mut self) -> Result<u64> {
+        let mut before = self.info("used_memory")?;
+        loop {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = self.info("used_memory")?;
+            if now == before {
+                return Ok(now);
+            }
+            before = now;
+        }
+    }
+
     /// Sets the memory limit and what goes when it is reached.
     pub(super) fn limit(&mut self, bytes: u64, policy: &str) -> Result<()> {
         self.ask(&format!("CONFIG SET maxmemory-policy {policy}"))?;

@@ -152,8 +152,7 @@ fn run(
         cache.begin_at(first_limit)?;
         let outcome = measure_once(&mut cache, room, trace, warm_up)?;
         let missing = capacity as f64 - outcome.held;
-        let bytes = outcome.bytes as f64 + missing * cache.bytes_per_key;
-        first_limit = Some(bytes as u64);
+        first_limit = Some((cache.limit as f64 + missing * cache.bytes_per_key) as u64);
         let is_good = fault(&outcome) < TOLERATED_FAULT || matches!(room, Room::Bytes(_));
         if best.as_ref().is_none_or(|best| fault(&outcome) < fault(best)) {
             best = Some(outcome);
@@ -215,12 +214,13 @@ impl<'a> Cache<'a> {
         let first_batch: Vec<u64> = strange.iter().copied().take(BATCH).collect();
         client.read_through(&first_batch, &value)?;
         client.ask("FLUSHALL")?;
-        let empty_bytes = client.info("used_memory")?;
+        let empty_bytes = client.settled_memory()?;
         for keys in strange.chunks(BATCH) {
             client.read_through(keys, &value)?;
         }
         let full_bytes = client.info("used_memory")?;
         client.ask("FLUSHALL")?;
+        client.settled_memory()?;
         let limit = match room {
             Room::Keys(_) => full_bytes,
             Room::Bytes(bytes) => empty_bytes + bytes,
@@ -231,10 +231,10 @@ impl<'a> Cache<'a> {
         Ok(Self { client, policy, value, limit, empty_bytes, bytes_per_key, damping, evicted: 0 })
     }
 
-    /// Sets another limit to begin with, in bytes beyond what the empty server uses.
-    fn begin_at(&mut self, bytes: Option<u64>) -> Result<()> {
-        let Some(bytes) = bytes else { return Ok(()) };
-        self.limit = self.empty_bytes + bytes;
+    /// Sets another limit to begin with.
+    fn begin_at(&mut self, limit: Option<u64>) -> Result<()> {
+        let Some(limit) = limit else { return Ok(()) };
+        self.limit = limit;
         self.client.limit(self.limit, self.policy)
     }
 

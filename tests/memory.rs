@@ -1,0 +1,141 @@
+//! The memory limit, and keys and times at the edges of what they may be.
+
+use harness::{Connection, Server, as_redis, encode_command, until};
+
+/// A number of INFO.
+fn info(client: &mut Connection, name: &str) -> u64 {
+    let text = client.run("INFO").text();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
+}
+
+/// MSET of `count` keys from number `first` on.
+fn mset(first: usize, count: usize) -> Vec<u8> {
+    let mut words = vec![b"MSET".to_vec()];
+    for key in first..first + count {
+        words.push(format!("key:{key:012}").into_bytes());
+        words.push(vec![b'v'; 100]);
+    }
+    encode_command(&words)
+}
+
+#[test]
+fn many_keys_in_one_command_do_not_outrun_the_evictor() {
+    const LIMIT: u64 = 32 << 20;
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check(&format!("CONFIG SET maxmemory {LIMIT} maxmemory-policy allkeys-lru"), "+OK\r\n");
+    for (count, rounds) in [(100, 500), (5_000, 100)] {
+        for round in 0..rounds {
+            client.send(mset(round * count, count));
+            client.expect("+OK\r\n");
+            let used = info(&mut client, "used_memory");
+            assert!(used < LIMIT * 11 / 10, "{used} after {round} times {count} keys");
+        }
+    }
+    assert!(info(&mut client, "evicted_keys") > 200_000);
+    assert!(client.run("DBSIZE").integer() > 50_000, "and it keeps what fits");
+}
+
+#[test]
+fn large_values_into_many_small_ones_do_not_outrun_the_evictor() {
+    const LIMIT: u64 = 32 << 20;
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check(&format!("CONFIG SET maxmemory {LIMIT} maxmemory-policy allkeys-lru"), "+OK\r\n");
+    for round in 0..60 {
+        client.send(mset(round * 5_000, 5_000));
+        client.expect("+OK\r\n");
+    }
+    let mut memcached = server.connect_memcached();
+    let block = "x".repeat(1_000_000);
+    for round in 0..40 {
+        client.send(encode_command(&["SET", &format!("large:{round}"), &block]));
+        client.expect("+OK\r\n");
+        memcached.check_raw(format!("set m:{round} 0 0 1000000\r\n{block}\r\n"), "STORED\r\n");
+        // What is asked behind it waits until there is room again.
+        let used = info(&mut client, "used_memory");
+        assert!(used < LIMIT * 115 / 100, "{used} in round {round}");
+    }
+}
+
+#[test]
+fn a_limit_below_what_is_stored_refuses_what_adds_and_serves_the_rest() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.send(mset(0, 100));
+    client.expect("+OK\r\n");
+    client.check("CONFIG SET maxmemory 1 maxmemory-policy noeviction", "+OK\r\n");
+    let refused = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    client.check("SET key:000000000001 x", refused);
+    client.check("MSET a 1 b 2", refused);
+    client.check("STRLEN key:000000000001", ":100\r\n");
+    client.check("DEL key:000000000001", ":1\r\n");
+    client.check("DBSIZE", ":99\r\n");
+    let mut memcached = server.connect_memcached();
+    let full = "SERVER_ERROR out of memory storing object\r\n";
+    memcached.check_raw("set k 0 0 1\r\nx\r\n", full);
+    memcached.check_raw("delete key:000000000002\r\n", "DELETED\r\n");
+    client.check("CONFIG SET maxmemory-policy allkeys-lfu", "+OK\r\n");
+    until("everything to go", || (client.run("DBSIZE").integer() == 0).then_some(())).unwrap();
+    client.check("CONFIG SET maxmemory 0", "+OK\r\n");
+    client.check("SET key x", "+OK\r\n");
+    client.check("GET key", "$1\r\nx\r\n");
+}
+
+#[test]
+fn keys_may_be_empty_binary_and_very_long() {
+    let long = vec![0xfe_u8; 40 << 20];
+    let keys: [&[u8]; 4] = [b"", b"\0\r\n\xff *1\r\n", &long[..70_000], &long];
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        for key in keys {
+            client.send(encode_command(&[b"SET", key, b"value"]));
+            client.expect("+OK\r\n");
+        }
+        for key in keys {
+            client.send(encode_command(&[b"APPEND", key, b"!"]));
+            client.expect(":6\r\n");
+            client.send(encode_command(&[b"GETEX", key, b"EX", b"100"]));
+            client.expect("$6\r\nvalue!\r\n");
+        }
+        client.check("DBSIZE", ":4\r\n");
+        for key in keys {
+            client.send(encode_command(&[b"RENAME", key, b"other"]));
+            client.expect("+OK\r\n");
+        }
+        client.check("DBSIZE", ":1\r\n");
+        client.send("*2\r\n$3\r\nGET\r\n$536870913\r\n");
+        client.expect("-ERR Protocol error: invalid bulk length\r\n");
+    }
+}
+
+#[test]
+fn times_to_live_at_the_extremes_of_64_bits() {
+    let refused = |command: &str| format!("-ERR invalid expire time in '{command}' command\r\n");
+    let (set, setex) = (refused("set"), refused("setex"));
+    let (expire, expireat) = (refused("expire"), refused("expireat"));
+    let (pexpire, getex) = (refused("pexpire"), refused("getex"));
+    as_redis(&[
+        ("SET key value", "+OK\r\n"),
+        ("EXPIRE key 9223372036854775807", &expire),
+        ("EXPIRE key -9223372036854775808", &expire),
+        ("EXPIREAT key 9223372036854775807", &expireat),
+        ("PEXPIRE key 9223372036854775807", &pexpire),
+        ("EXPIRE key 9223372036854775808", "-ERR value is not an integer or out of range\r\n"),
+        ("SET other value PX 9223372036854775807", &set),
+        ("SET other value EXAT 9223372036854775807", &set),
+        ("SETEX other -9223372036854775808 value", &setex),
+        ("GETEX key PX 9223372036854775807", &getex),
+        ("TTL key", ":-1\r\n"),
+        ("PEXPIREAT key 9223372036854775807", ":1\r\n"),
+        ("PEXPIRETIME key", ":9223372036854775807\r\n"),
+        ("GET key", "$5\r\nvalue\r\n"),
+        ("PERSIST key", ":1\r\n"),
+        ("SET far value PXAT 9223372036854775807", "+OK\r\n"),
+        ("PEXPIRETIME far", ":9223372036854775807\r\n"),
+        ("DBSIZE", ":2\r\n"),
+        ("PEXPIREAT key -9223372036854775808", ":1\r\n"),
+        ("EXISTS key", ":0\r\n"),
+    ]);
+}
