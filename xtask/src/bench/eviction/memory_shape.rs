@@ -104,8 +104,8 @@ impl Usage {
         let limit = self.limit as f64 / 1e6;
         format!(
             "`maxmemory` {limit:.1} MB, allkeys-lru, {TIMES} times as much written; the bar is \
-             {:.1} MB resident. Longest time that evicting went on at a stretch: {} µs; longest latch \
-             hold: {} µs.\n\n{table}",
+             {:.1} MB resident. Longest time that evicting went on at a stretch: {} µs; longest \
+             latch hold: {} µs.\n\n{table}",
             limit * 1.1 + 64.0,
             self.longest_eviction_us,
             self.longest_latch_hold_us
