@@ -24,4 +24,5 @@ mod robustness;
 mod rows;
 mod server;
 mod settings;
+mod slowlog;
 mod string;

@@ -3,7 +3,7 @@
 use harness::Server;
 
 /// The files that hold those tests.
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     include_str!("bitmap.rs"),
     include_str!("connection.rs"),
     include_str!("hyperloglog.rs"),
@@ -12,6 +12,7 @@ const SOURCES: [&str; 9] = [
     include_str!("relocation.rs"),
     include_str!("server.rs"),
     include_str!("settings.rs"),
+    include_str!("slowlog.rs"),
     include_str!("string.rs"),
 ];
 

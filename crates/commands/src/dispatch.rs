@@ -41,7 +41,7 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if !cx.client.restrictions.is_empty()
         && let Err(error) = admission::check(cx, entry)
     {
-        return refuse(cx, &error);
+        return reject(entry, cx, &error);
     }
     if cx.db.store().has_claims()
         && let Some(wait) = meets_claim(entry.command.keys, cx.db, cx.client, args)
@@ -49,15 +49,15 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
         cx.suspension = Some(Suspension::Retry(wait));
         return;
     }
-    cx.tally.count_call(entry.index);
     let number = u32::try_from(entry.index + 1).unwrap_or(0);
     cx.client.info.last_command.store(number, Ordering::Relaxed);
     if cx.db.store().is_over_limit()
         && !cx.db.make_room()
         && entry.command.flags.contains(Flags::DENYOOM)
     {
-        return refuse(cx, &Error::OUT_OF_MEMORY);
+        return reject(entry, cx, &Error::OUT_OF_MEMORY);
     }
+    cx.tally.count_call(entry.index);
     if let Err(error) = (entry.command.run)(cx, args) {
         cx.tally.count_failure(entry.index);
         refuse(cx, &error);
@@ -89,8 +89,21 @@ pub(crate) fn meets_claim(
 pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
     match resolve(args) {
         Ok(entry) => run(entry, cx, args),
-        Err(error) => refuse(cx, &error),
+        Err(error) => {
+            if let Some(entry) = table::find(args.at(0)) {
+                let subcommand = args.get(1).and_then(|word| entry.subcommand(word));
+                cx.tally.count_rejection(subcommand.unwrap_or(entry).index);
+            }
+            refuse(cx, &error);
+        }
     }
+}
+
+/// Answers a command that does not get to run with an error.
+#[cold]
+fn reject(entry: &Entry, cx: &mut Context<'_>, error: &Error) {
+    cx.tally.count_rejection(entry.index);
+    refuse(cx, error);
 }
 
 /// Goes on with a job for one slice. If `cx.suspension` is set afterwards, there is more to do.

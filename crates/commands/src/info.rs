@@ -1,8 +1,10 @@
 //! The sections of INFO. Each field is one that Redis has under the same name and that is true
 //! here; what nagi cannot say truthfully is left out.
 
+use crate::histogram::Distribution;
+use crate::phases::Phases;
 use crate::usage::{self, Usage};
-use crate::{Context, REDIS_VERSION, VERSION, table};
+use crate::{CommandTotals, Context, REDIS_VERSION, VERSION, table};
 use nagi_store::Counters;
 use std::fmt::Display;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,6 +30,8 @@ pub(crate) static SECTIONS: &[Section] = &[
     Section { name: "cpu", title: "CPU", by_default: true, fields: cpu },
     Section { name: "commandstats", title: "Commandstats", by_default: false, fields: commands },
     Section { name: "errorstats", title: "Errorstats", by_default: true, fields: errors },
+    Section { name: "latencystats", title: "Latencystats", by_default: false, fields: latencies },
+    Section { name: "phases", title: "Phases", by_default: false, fields: phases },
     Section { name: "cluster", title: "Cluster", by_default: true, fields: cluster },
     Section { name: "keyspace", title: "Keyspace", by_default: true, fields: keyspace },
 ];
@@ -102,13 +106,21 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let calls: u64 = totals.commands.iter().map(|command| command.calls).sum();
     fields.add("total_connections_received", totals.connections);
     fields.add("total_commands_processed", calls + totals.verbs.calls);
+    let rates = cx.server.statistics().rates();
+    fields.add("instantaneous_ops_per_sec", rates.requests);
     fields.add("total_net_input_bytes", totals.input_bytes);
     fields.add("total_net_output_bytes", totals.output_bytes);
+    let kbps = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    fields.add("instantaneous_input_kbps", kbps(rates.input_bytes));
+    fields.add("instantaneous_output_kbps", kbps(rates.output_bytes));
     fields.add("rejected_connections", totals.refused_connections);
     fields.add("expired_keys", store.expired);
     fields.add("evicted_keys", store.evicted);
     fields.add("keyspace_hits", store.hits);
     fields.add("keyspace_misses", store.misses);
+    let (slice_ns, send_ns) = cx.server.statistics().longest_ns();
+    fields.add("longest_slice_usec", slice_ns / 1000);
+    fields.add("longest_send_usec", send_ns / 1000);
     let longest_hold = cx.db.store().longest_latch_hold();
     fields.add("longest_latch_hold_usec", longest_hold.as_micros());
     let longest_eviction = cx.db.store().longest_eviction();
@@ -131,11 +143,47 @@ fn cpu(_: &Context<'_>, fields: &mut Fields<'_>) {
 fn commands(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let totals = cx.server.statistics().totals();
     for (entry, counted) in table::entries().iter().zip(&totals.commands) {
-        if counted.calls > 0 {
-            let value = format_args!("calls={},failed_calls={}", counted.calls, counted.failed);
+        let CommandTotals { calls, busy_ns, rejected, failed } = *counted;
+        if calls + rejected + failed > 0 {
+            let usec = busy_ns / 1000;
+            let each_usec = busy_ns as f64 / 1000.0 / calls.max(1) as f64;
+            let value = format!(
+                "calls={calls},usec={usec},usec_per_call={each_usec:.2},\
+                 rejected_calls={rejected},failed_calls={failed}"
+            );
             fields.add(&format!("cmdstat_{}", entry.full_name), value);
         }
     }
+}
+
+fn latencies(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    let percents = cx.server.config().latency_tracking_info_percentiles.get();
+    for entry in table::entries() {
+        if let Some(latencies) = cx.server.statistics().latencies(entry.index) {
+            let name = format!("latency_percentiles_usec_{}", entry.full_name);
+            fields.add(&name, percentiles(&latencies, &percents));
+        }
+    }
+}
+
+/// nagi's own: where the time of requests went, by families of commands.
+fn phases(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    for (family, distributions) in cx.server.statistics().phases() {
+        for (phase, distribution) in Phases::NAMES.iter().zip(&distributions) {
+            let percentiles = percentiles(distribution, "50 99 99.9 100");
+            let value = format_args!("requests={},{percentiles}", distribution.count());
+            fields.add(&format!("phase_usec_{family}_{phase}"), value);
+        }
+    }
+}
+
+/// Percentiles in microseconds, as in `p50=1.003,p99=2.007`.
+fn percentiles(distribution: &Distribution, percents: &str) -> String {
+    let one = |percent: &str| {
+        let ns = distribution.percentile(percent.parse().unwrap_or(0.0));
+        format!("p{percent}={:.3}", ns as f64 / 1000.0)
+    };
+    percents.split_whitespace().map(one).collect::<Vec<_>>().join(",")
 }
 
 fn errors(cx: &Context<'_>, fields: &mut Fields<'_>) {

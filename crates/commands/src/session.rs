@@ -80,6 +80,12 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
+    /// The name that the client gave itself.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.names().name.clone()
+    }
+
     /// What the client said of itself.
     pub(crate) fn names(&self) -> MutexGuard<'_, ClientNames> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)

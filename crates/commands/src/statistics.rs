@@ -1,10 +1,16 @@
 //! What is counted beside the keyspace's own counters: connections, bytes, calls and errors, by
 //! each worker for itself and summed up when somebody asks.
 
+use crate::histogram::{Distribution, Histogram};
+use crate::phases::{PhaseTally, PhaseTotals};
+use crate::rates::{Rates, Sums};
+use crate::slowlog::SlowLog;
 use crate::{memcached, table};
 use nagi_store::Counter;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 macro_rules! tallies {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -16,6 +22,12 @@ macro_rules! tallies {
             $($(#[doc = $doc])+ pub $name: Counter,)+
             pub(crate) commands: Box<[CommandTally]>,
             pub(crate) verbs: memcached::Tally,
+            /// Where the time of requests went.
+            pub phases: PhaseTally,
+            /// The longest that one connection, or a worker's own duties, held the worker.
+            pub longest_slice: Longest,
+            /// The longest that handing replies to the kernel held the worker.
+            pub longest_send: Longest,
             errors: Mutex<BTreeMap<String, u64>>,
         }
 
@@ -47,6 +59,9 @@ macro_rules! tallies {
                     $($name: Counter::default(),)+
                     commands: table::entries().iter().map(|_| CommandTally::default()).collect(),
                     verbs: memcached::Tally::default(),
+                    phases: PhaseTally::default(),
+                    longest_slice: Longest::default(),
+                    longest_send: Longest::default(),
                     errors: Mutex::default(),
                 }
             }
@@ -69,7 +84,25 @@ tallies! {
 #[derive(Debug, Default)]
 pub(crate) struct CommandTally {
     calls: Counter,
+    busy_ns: Counter,
+    rejected: Counter,
     failed: Counter,
+    /// How long calls took; not there before the first.
+    latencies: OnceLock<Box<Histogram>>,
+}
+
+/// The longest of many times, in nanoseconds. One thread notes, anyone may read.
+#[derive(Debug, Default)]
+pub struct Longest(AtomicU64);
+
+impl Longest {
+    /// Notes a time.
+    #[inline]
+    pub fn note(&self, ns: u64) {
+        if ns > self.0.load(Ordering::Relaxed) {
+            self.0.store(ns, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What was counted of one command.
@@ -77,6 +110,10 @@ pub(crate) struct CommandTally {
 pub struct CommandTotals {
     /// How often it ran.
     pub calls: u64,
+    /// How long it ran altogether, in nanoseconds.
+    pub busy_ns: u64,
+    /// How often it was refused before it ran.
+    pub rejected: u64,
     /// How often it answered an error.
     pub failed: u64,
 }
@@ -87,7 +124,17 @@ pub struct Statistics {
     workers: Box<[Arc<Tally>]>,
     /// What the counters showed at the last reset. They themselves are never set back, since each
     /// has one writer, which could overwrite the reset with what it had read before.
-    baseline: Mutex<Totals>,
+    baseline: Mutex<Baseline>,
+    rates: Mutex<Rates>,
+    /// Requests that took long.
+    pub slow_log: SlowLog,
+}
+
+#[derive(Debug, Default)]
+struct Baseline {
+    totals: Totals,
+    /// By the index of a command's row.
+    latencies: BTreeMap<usize, Distribution>,
 }
 
 impl Tally {
@@ -96,6 +143,23 @@ impl Tally {
     pub(crate) fn count_call(&self, index: usize) {
         if let Some(command) = self.commands.get(index) {
             command.calls.add(1);
+        }
+    }
+
+    /// Counts how long `count` calls in a row of the command with this index took, all together.
+    #[inline]
+    pub fn time_calls(&self, index: usize, count: u64, ns: u64) {
+        let Some(command) = self.commands.get(index) else { return };
+        command.busy_ns.add(ns);
+        let each_ns = if count == 1 { ns } else { ns / count.max(1) };
+        command.latencies.get_or_init(Box::default).add(each_ns, count);
+    }
+
+    /// Counts a command that was refused before it ran.
+    #[cold]
+    pub(crate) fn count_rejection(&self, index: usize) {
+        if let Some(command) = self.commands.get(index) {
+            command.rejected.add(1);
         }
     }
 
@@ -128,6 +192,8 @@ impl Statistics {
         Statistics {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             baseline: Mutex::default(),
+            rates: Mutex::default(),
+            slow_log: SlowLog::default(),
         }
     }
 
@@ -141,11 +207,14 @@ impl Statistics {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = self.sum();
-        let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
-        totals.subtract(&baseline);
+        let baseline = self.baseline();
+        let baseline = &baseline.totals;
+        totals.subtract(baseline);
         totals.verbs.subtract(&baseline.verbs);
         for (command, before) in totals.commands.iter_mut().zip(&baseline.commands) {
             command.calls = command.calls.wrapping_sub(before.calls);
+            command.busy_ns = command.busy_ns.wrapping_sub(before.busy_ns);
+            command.rejected = command.rejected.wrapping_sub(before.rejected);
             command.failed = command.failed.wrapping_sub(before.failed);
         }
         for (code, count) in &mut totals.errors {
@@ -157,8 +226,71 @@ impl Statistics {
 
     /// Starts again from zero (CONFIG RESETSTAT, memcached's `stats reset`).
     pub fn reset(&self) {
-        let sum = self.sum();
-        *self.baseline.lock().unwrap_or_else(PoisonError::into_inner) = sum;
+        let indices = 0..table::entries().len();
+        let latencies = indices.filter_map(|index| Some((index, self.all_latencies(index)?)));
+        *self.baseline() = Baseline { totals: self.sum(), latencies: latencies.collect() };
+        for tally in &self.workers {
+            tally.phases.reset();
+            tally.longest_slice.0.store(0, Ordering::Relaxed);
+            tally.longest_send.0.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the calls of the command with this index took, since the last reset; nothing if
+    /// there were none.
+    pub(crate) fn latencies(&self, index: usize) -> Option<Distribution> {
+        let mut latencies = self.all_latencies(index)?;
+        if let Some(before) = self.baseline().latencies.get(&index) {
+            latencies.subtract(before);
+        }
+        (latencies.count() > 0).then_some(latencies)
+    }
+
+    fn all_latencies(&self, index: usize) -> Option<Distribution> {
+        let commands = self.workers.iter().filter_map(|tally| tally.commands.get(index));
+        let mut histograms = commands.filter_map(|command| command.latencies.get()).peekable();
+        histograms.peek()?;
+        let mut sum = Distribution::default();
+        histograms.for_each(|histogram| sum.add(histogram));
+        Some(sum)
+    }
+
+    /// Where the time of requests went, by families of commands.
+    pub(crate) fn phases(&self) -> PhaseTotals {
+        let mut totals = PhaseTotals::new();
+        self.workers.iter().for_each(|tally| tally.phases.add_to(&mut totals));
+        totals
+    }
+
+    /// The longest slice and the longest send of any worker, in nanoseconds.
+    pub(crate) fn longest_ns(&self) -> (u64, u64) {
+        let longest = |of: fn(&Tally) -> &Longest| {
+            let all = self.workers.iter().map(|tally| of(tally).0.load(Ordering::Relaxed));
+            all.max().unwrap_or(0)
+        };
+        (longest(|tally| &tally.longest_slice), longest(|tally| &tally.longest_send))
+    }
+
+    /// Notes what has been counted until now, for [`Statistics::rates`]; to be called ten times a
+    /// second.
+    pub fn sample(&self, now: Instant) {
+        let mut sums = Sums::default();
+        for tally in &self.workers {
+            let calls = tally.commands.iter().map(|command| command.calls.get());
+            sums.requests += calls.sum::<u64>() + tally.verbs.calls.get();
+            sums.input_bytes += tally.input_bytes.get();
+            sums.output_bytes += tally.output_bytes.get();
+        }
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner).sample(now, sums);
+    }
+
+    /// What there is of each in a second now.
+    pub(crate) fn rates(&self) -> Sums {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner).per_second()
+    }
+
+    fn baseline(&self) -> MutexGuard<'_, Baseline> {
+        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sum(&self) -> Totals {
@@ -171,6 +303,8 @@ impl Statistics {
             totals.verbs.add(&tally.verbs);
             for (total, command) in totals.commands.iter_mut().zip(&tally.commands) {
                 total.calls = total.calls.wrapping_add(command.calls.get());
+                total.busy_ns = total.busy_ns.wrapping_add(command.busy_ns.get());
+                total.rejected = total.rejected.wrapping_add(command.rejected.get());
                 total.failed = total.failed.wrapping_add(command.failed.get());
             }
             let errors = tally.errors.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 use crate::{
     Command, bitfield, bitmap, bitop, client, config, connection, float, hyperloglog,
     introspection, key, keyspace, lcs, memcached, object, range, relocation, replication, server,
-    string,
+    slowlog, string,
 };
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -27,6 +27,7 @@ const FAMILIES: &[&[&Command]] = &[
     relocation::ALL,
     replication::ALL,
     server::ALL,
+    slowlog::ALL,
     string::ALL,
 ];
 

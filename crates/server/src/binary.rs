@@ -49,7 +49,7 @@ pub(crate) fn batch(
         if let Some(wait) = binary::meets_claim(&cx, frame.key) {
             // What was parsed from here on is parsed again when its turn comes.
             *parser = Parser::default();
-            let next = Next::Suspended(Suspended::Unparsed(wait));
+            let next = Next::Suspended(Suspended::Unparsed(wait), None);
             return Batch { consumed: *start, requests: count, next };
         }
         match contradiction {

@@ -78,6 +78,9 @@ pub(crate) enum Wanted {
 
 /// Hears from a [`Driver`] what has happened.
 pub(crate) trait Sink<D> {
+    /// A wait is over: what the sink is told until the next one has been there since.
+    fn awoke(&mut self);
+
     /// A client has connected to listener `listener`.
     fn accepted(&mut self, driver: &mut D, listener: usize, socket: OwnedFd);
 

@@ -293,6 +293,7 @@ impl Epoll {
 impl Driver for Epoll {
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
         self.wait(timeout)?;
+        sink.awoke();
         let again = std::mem::take(&mut self.again);
         let mut events = std::mem::take(&mut self.events);
         let happened = events.len() + again.len();

@@ -28,6 +28,7 @@ mod signals;
 pub mod supervisor;
 mod suspended;
 mod text;
+mod timing;
 mod uring;
 mod waker;
 mod worker;

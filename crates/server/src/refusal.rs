@@ -24,7 +24,8 @@ impl Refusal {
     }
 }
 
-const PROTECTED: &str = "nagi is in protected mode: it has no password, so it answers only clients of its own machine. \
+const PROTECTED: &str = "nagi is in protected mode: it has no password, so it answers \
+     only clients of its own machine. \
      To let others in, either set one (--requirepass PASSWORD, or CONFIG SET requirepass PASSWORD \
      from that machine), or, where nobody can reach it who should not, switch the mode off \
      (--protected-mode no, or CONFIG SET protected-mode no).";

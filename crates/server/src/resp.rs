@@ -4,6 +4,7 @@
 use crate::landing::Landing;
 use crate::session::{BATCH, Batch, Next, Surroundings};
 use crate::suspended::{Midway, Suspended};
+use crate::timing::{Arrivals, Ran, What};
 use arrayvec::ArrayVec;
 use nagi_commands::table::Entry;
 use nagi_commands::{Client, Error, Server as _, admission, dispatch};
@@ -38,6 +39,7 @@ pub(crate) fn batch(
     input: &mut [u8],
     landing: &Landing,
     client: &mut Client,
+    arrivals: &mut Arrivals,
     around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Batch {
@@ -52,23 +54,35 @@ pub(crate) fn batch(
     for (key, ahead) in requests.iter().filter_map(|request| request.key.zip(request.ahead)) {
         ahead.prefetch_entry(key);
     }
+    let mut stopwatch = around.timing.begin_batch(arrivals, count);
     // By reference: the array is large, and mostly empty.
-    for &Request { args, start, end, entry, key, .. } in &requests {
+    for (place, &Request { args, start, end, entry, key, .. }) in requests.iter().enumerate() {
+        let replied = out.len();
         let mut cx = around.context(client, out, args, key);
         match entry {
             Some(entry) => dispatch::run(entry, &mut cx, args),
             None => dispatch::execute(&mut cx, args),
         }
         let suspension = cx.suspension;
-        if client.closing {
-            return Batch { consumed: input.len(), requests: count, next: Next::Closing };
-        }
-        if let Some(suspension) = suspension {
+        let ran = entry.map(|entry| Ran {
+            what: What::Command(entry),
+            args,
+            replies: (replied, out.len()),
+        });
+        if let Some(suspension) = suspension.filter(|_| !client.closing) {
             // What was parsed behind this request is parsed again when its turn comes.
             *parser = Parser::default();
-            let next =
-                Next::Suspended(Suspended::Midway(Midway::new(suspension, args, end - start)));
+            let underway = ran.and_then(|ran| stopwatch.suspend(ran, client));
+            let suspended = Suspended::Midway(Midway::new(suspension, args, end - start));
+            let next = Next::Suspended(suspended, underway);
             return Batch { consumed: start, requests: count, next };
+        }
+        if let Some(ran) = ran {
+            let next = requests.get(place + 1).and_then(|next| next.entry);
+            stopwatch.ran(ran, next.map(What::Command), client, &around.audience());
+        }
+        if client.closing {
+            return Batch { consumed: input.len(), requests: count, next: Next::Closing };
         }
     }
     let next = match parsed {

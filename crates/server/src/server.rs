@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 /// Replies that a client leaves unread before it is read from no more, in bytes. Clients that send
@@ -332,7 +332,7 @@ impl Shared {
     /// Whether nothing but its address would keep a client from the data.
     pub(crate) fn is_unprotected(&self) -> bool {
         let config = &self.config;
-        config.protected_mode.get() != 0 && !admission::is_password_required(config)
+        config.protected_mode.is_on() && !admission::is_password_required(config)
     }
 
     /// Leaves something for a worker to do.
@@ -395,6 +395,7 @@ impl Shared {
             {
                 self.post(0, Mail::Flush);
             }
+            self.statistics.sample(Instant::now());
             (0..self.posts.len()).for_each(|worker| self.post(worker, Mail::Housekeeping));
             let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms).max(1));
             thread::park_timeout(until_flush.min(HOUSEKEEPING));

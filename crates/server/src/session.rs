@@ -4,6 +4,7 @@ use crate::input::Input;
 use crate::landing::{FIRST_BYTES, Landing, Room};
 use crate::server::Shared;
 use crate::suspended::{Suspended, When};
+use crate::timing::{Arrivals, Audience, Timing, Underway};
 use crate::{binary, resp, text};
 use nagi_commands::{
     Client, ClientInfo, Config, Context, Server as _, Tally, admission, memcached,
@@ -32,11 +33,23 @@ pub(crate) struct Surroundings<'w> {
     pub(crate) tally: &'w Tally,
     /// The time of the batch, in milliseconds since 1970.
     pub(crate) now_ms: u64,
+    /// Where the time of requests goes.
+    pub(crate) timing: &'w Timing,
     /// Room for the arguments of a batch; what is in it does not matter.
     pub(crate) spans: &'w mut Vec<Span>,
 }
 
 impl Surroundings<'_> {
+    /// Where the time of requests is told.
+    #[inline]
+    pub(crate) fn audience(&self) -> Audience<'_> {
+        Audience {
+            tally: self.tally,
+            statistics: self.shared.statistics(),
+            config: self.shared.config(),
+        }
+    }
+
     /// What a command's handler is given.
     pub(crate) fn context<'a>(
         &'a self,
@@ -107,8 +120,8 @@ pub(crate) enum Next {
     Batch,
     /// Nothing until more bytes arrive.
     Bytes,
-    /// The rest of the next request, before anything else.
-    Suspended(Suspended),
+    /// The rest of the next request, before anything else, and what is known of its time.
+    Suspended(Suspended, Option<Box<Underway>>),
     /// The end.
     Closing,
 }
@@ -183,8 +196,12 @@ pub(crate) struct Session {
     input: Input,
     /// The long arguments of the request with which `input` begins, whose bytes are not in it.
     landing: Landing,
+    /// When it arrived.
+    arrivals: Arrivals,
     /// The request at the start of the input, if it has begun and is not over.
     suspended: Option<Suspended>,
+    /// What is known of its time.
+    underway: Option<Box<Underway>>,
 }
 
 impl Session {
@@ -206,7 +223,9 @@ impl Session {
             dialect,
             input: Input::default(),
             landing: Landing::default(),
+            arrivals: Arrivals::default(),
             suspended: None,
+            underway: None,
         }
     }
 
@@ -220,7 +239,8 @@ impl Session {
     }
 
     /// Takes what has arrived, to be executed later.
-    pub(crate) fn keep(&mut self, received: &[u8]) {
+    pub(crate) fn keep(&mut self, received: &[u8], timing: &Timing) {
+        timing.arrive(&mut self.arrivals, !self.input.is_empty());
         let landed = self.land(received);
         self.input.push(received.get(landed..).unwrap_or_default());
     }
@@ -236,7 +256,8 @@ impl Session {
     }
 
     /// Takes back room that was lent, with what was received into it. Returns how much that was.
-    pub(crate) fn landed(&mut self, room: Room) -> usize {
+    pub(crate) fn landed(&mut self, room: Room, timing: &Timing) -> usize {
+        timing.arrive(&mut self.arrivals, true);
         let before = self.landing.bytes();
         self.landing.give_back(room);
         let bytes = self.landing.bytes() - before;
@@ -276,6 +297,9 @@ impl Session {
         out: &mut Output,
     ) -> Standing {
         self.client.info.active_at_ms.store(around.now_ms, Ordering::Relaxed);
+        if !received.is_empty() {
+            around.timing.arrive(&mut self.arrivals, !self.input.is_empty());
+        }
         let place = self.resume(around, out);
         let landed = self.land(received);
         let received = received.get_mut(landed..).unwrap_or_default();
@@ -321,10 +345,12 @@ impl Session {
             around.spans.clear();
             let batch = match &mut self.dialect {
                 Dialect::Resp(parser) => {
-                    resp::batch(parser, rest, &self.landing, &mut self.client, around, out)
+                    let (landing, client) = (&self.landing, &mut self.client);
+                    resp::batch(parser, rest, landing, client, &mut self.arrivals, around, out)
                 }
                 Dialect::Text(parser) => {
-                    text::batch(parser, rest, &self.landing, &mut self.client, around, out)
+                    let (landing, client) = (&self.landing, &mut self.client);
+                    text::batch(parser, rest, landing, client, &mut self.arrivals, around, out)
                 }
                 Dialect::Binary(parser) => {
                     binary::batch(parser, rest, &mut self.client, around, out)
@@ -341,9 +367,10 @@ impl Session {
             match batch.next {
                 Next::Bytes => return (at, Standing::Bytes),
                 Next::Closing => return (at, Standing::Closing),
-                Next::Suspended(suspended) => {
+                Next::Suspended(suspended, underway) => {
                     let standing = standing_of(&suspended);
                     self.suspended = Some(suspended);
+                    self.underway = underway;
                     return (at, standing);
                 }
                 Next::Batch => {}
@@ -363,7 +390,27 @@ impl Session {
     /// Goes on with the request that is suspended, if one is, for a slice. Returns a place in a
     /// queue that is to be kept until the request has been parsed again and run.
     pub(crate) fn resume(&mut self, around: &Surroundings<'_>, out: &mut Output) -> Option<Wait> {
-        let midway = match self.suspended.take()? {
+        let suspended = self.suspended.take()?;
+        let (replies, began) = (out.len(), around.timing.now());
+        let place = self.go_on(suspended, around, out);
+        if let Some(mut underway) = self.underway.take() {
+            underway.went_on(began, out.len() - replies, around.timing);
+            if self.suspended.is_some() {
+                self.underway = Some(underway);
+            } else {
+                around.timing.end(*underway, out.len(), &around.audience());
+            }
+        }
+        place
+    }
+
+    fn go_on(
+        &mut self,
+        suspended: Suspended,
+        around: &Surroundings<'_>,
+        out: &mut Output,
+    ) -> Option<Wait> {
+        let midway = match suspended {
             Suspended::Midway(midway) => midway,
             Suspended::Unparsed(wait) => return Some(wait),
             Suspended::Memcached(job) => {
@@ -451,6 +498,7 @@ mod tests {
                     counters: &self.shared.store.counters(0),
                     tally: &self.shared.statistics().worker(0),
                     now_ms: self.shared.store.now_ms(),
+                    timing: &Timing::default(),
                     spans: &mut self.spans,
                 };
                 let standing = self.session.feed(&mut received, &mut around, &mut out);
@@ -659,7 +707,7 @@ mod tests {
             }
             at += received;
             room.advance(received);
-            assert_eq!(talk.session.landed(room), received);
+            assert_eq!(talk.session.landed(room, &Timing::default()), received);
         }
         assert_eq!(at, set.len() - 2, "there is room for the value, and for nothing behind it");
         assert_eq!(talk.say(&end[end.len() - 2..]).0, b"+OK\r\n");

@@ -3,6 +3,7 @@
 use crate::landing::Landing;
 use crate::session::{BATCH, Batch, Next, Surroundings};
 use crate::suspended::Suspended;
+use crate::timing::{Arrivals, Ran, What};
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Error, Verb};
 use nagi_commands::{Client, Server as _, admission};
@@ -53,12 +54,22 @@ enum Work {
     Reject { reply: &'static str, close: bool },
 }
 
+impl Work {
+    fn what(&self) -> Option<What> {
+        match *self {
+            Work::Run { .. } => Some(What::Verb),
+            Work::Refuse { .. } | Work::Reject { .. } => None,
+        }
+    }
+}
+
 /// Executes one batch from the start of `input` on.
 pub(crate) fn batch(
     parser: &mut Parser,
     input: &mut [u8],
     landing: &Landing,
     client: &mut Client,
+    arrivals: &mut Arrivals,
     around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Batch {
@@ -73,19 +84,32 @@ pub(crate) fn batch(
     for (key, ahead) in requests.iter().filter_map(|request| request.key.zip(request.ahead)) {
         ahead.prefetch_entry(key);
     }
-    for request in &requests {
+    let mut stopwatch = around.timing.begin_batch(arrivals, count);
+    for (place, request) in requests.iter().enumerate() {
+        let replied = out.len();
         let unfinished = run(request, client, around, out);
-        if client.closing {
-            return Batch { consumed: input.len(), requests: count, next: Next::Closing };
-        }
-        if let Some(suspended) = unfinished {
+        let ran = request.work.what().map(|what| Ran {
+            what,
+            args: request.args,
+            replies: (replied, out.len()),
+        });
+        if let Some(suspended) = unfinished.filter(|_| !client.closing) {
             // What was parsed behind this request is parsed again when its turn comes.
             *parser = Parser::default();
-            let consumed = match suspended {
-                Suspended::Unparsed(_) => request.start,
-                _ => request.end,
+            let (consumed, ran) = match suspended {
+                Suspended::Unparsed(_) => (request.start, None),
+                _ => (request.end, ran),
             };
-            return Batch { consumed, requests: count, next: Next::Suspended(suspended) };
+            let underway = ran.and_then(|ran| stopwatch.suspend(ran, client));
+            let next = Next::Suspended(suspended, underway);
+            return Batch { consumed, requests: count, next };
+        }
+        if let Some(ran) = ran {
+            let next = requests.get(place + 1).and_then(|next| next.work.what());
+            stopwatch.ran(ran, next, client, &around.audience());
+        }
+        if client.closing {
+            return Batch { consumed: input.len(), requests: count, next: Next::Closing };
         }
     }
     Batch { consumed, requests: count, next }

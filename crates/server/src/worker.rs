@@ -6,6 +6,7 @@ use crate::landing::Room;
 use crate::refusal::{Refusal, refuse};
 use crate::server::{Mail, Shared};
 use crate::session::{Protocol, SLICE_BYTES, Session, Standing, Surroundings};
+use crate::timing::{Audience, Executed, Timing};
 use nagi_commands::{ClientInfo, Server as _, Tally};
 use nagi_proto::{Output, Span};
 use nagi_store::{Counters, Expirer, Scope};
@@ -62,6 +63,9 @@ struct Sessions {
     /// What a session replies, until it is handed to the driver.
     output: Output,
     spans: Vec<Span>,
+    timing: Timing,
+    /// Connections whose clients have yet to take replies that are timed.
+    unsent: Vec<Token>,
 }
 
 struct Seat {
@@ -73,6 +77,10 @@ struct Seat {
     fed_bytes: usize,
     /// Whether the client will send nothing more.
     ended: bool,
+    /// Bytes of replies that the driver has been given.
+    replied_bytes: u64,
+    /// Requests whose replies have not been taken in full, the oldest first.
+    unsent: Vec<Executed>,
 }
 
 /// What must happen before a session is fed again.
@@ -122,6 +130,8 @@ impl Sessions {
             taking: true,
             output: Output::default(),
             spans: Vec::new(),
+            timing: Timing::default(),
+            unsent: Vec::new(),
         }
     }
 
@@ -129,7 +139,12 @@ impl Sessions {
     /// before the next time at most.
     fn expire(&mut self) -> Option<Duration> {
         let left = self.expire_at?.saturating_duration_since(Instant::now());
-        if left.is_zero() { self.look_for_expired() } else { Some(left) }
+        if !left.is_zero() {
+            return Some(left);
+        }
+        let pause = self.look_for_expired();
+        self.timing.lap(&self.tally);
+        pause
     }
 
     fn look_for_expired(&mut self) -> Option<Duration> {
@@ -220,9 +235,16 @@ impl Sessions {
         let caller = Caller { shared: Arc::clone(&self.shared), worker: self.worker, token };
         let waker = Waker::from(Arc::new(caller));
         let session = Session::new(info, protocol, self.shared.config(), waker);
-        let seat =
-            Seat { token, session, waits: Waits::Bytes, fed_at: 0, fed_bytes: 0, ended: false };
-        let seat = Some(seat);
+        let seat = Some(Seat {
+            token,
+            session,
+            waits: Waits::Bytes,
+            fed_at: 0,
+            fed_bytes: 0,
+            ended: false,
+            replied_bytes: 0,
+            unsent: Vec::new(),
+        });
         let index = token.index as usize;
         if self.seats.len() <= index {
             self.seats.resize_with(index + 1, || None);
@@ -259,12 +281,15 @@ impl Sessions {
                 counters: &self.counters,
                 tally: &self.tally,
                 now_ms: self.shared.store.now_ms(),
+                timing: &self.timing,
                 spans: &mut self.spans,
             };
             session.resume(&around, &mut Output::default());
             session.is_committed()
         });
         self.orphans = orphans;
+        // Nobody is sent their replies.
+        self.timing.take_executed();
     }
 
     /// Has a session execute a slice of what it has been sent, and sends its replies.
@@ -278,14 +303,55 @@ impl Sessions {
             counters: &self.counters,
             tally: &self.tally,
             now_ms: self.shared.store.now_ms(),
+            timing: &self.timing,
             spans: &mut self.spans,
         };
         let standing = seat.session.feed(received, &mut around, &mut self.output);
         if !self.output.is_empty() {
-            self.tally.output_bytes.add(self.output.len() as u64);
+            let bytes = self.output.len() as u64;
+            self.tally.output_bytes.add(bytes);
             driver.send(token, &mut self.output);
+            self.timing.sent(&self.tally);
+            seat.replied_bytes += bytes;
+            if self.timing.has_executed() {
+                for mut executed in self.timing.take_executed() {
+                    executed.reply_end += seat.replied_bytes - bytes;
+                    seat.unsent.push(executed);
+                }
+                self.unsent.push(token);
+                self.see_what_was_sent(driver, token);
+            }
+        } else {
+            self.timing.lap(&self.tally);
         }
         self.settle(driver, token, standing);
+    }
+
+    /// Tells of requests whose replies have been taken in full. Whether there are others.
+    #[cold]
+    fn see_what_was_sent(&mut self, driver: &impl Driver, token: Token) -> bool {
+        let audience = Audience {
+            tally: &self.tally,
+            statistics: self.shared.statistics(),
+            config: self.shared.config(),
+        };
+        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(seat) = seat.filter(|seat| seat.token == token) else { return false };
+        let sent = seat.replied_bytes - driver.unsent_bytes(token) as u64;
+        let taken = seat.unsent.partition_point(|executed| executed.reply_end <= sent);
+        for executed in seat.unsent.drain(..taken) {
+            self.timing.finish(executed, &audience);
+        }
+        !seat.unsent.is_empty()
+    }
+
+    /// Does so for all connections that have some.
+    fn see_what_all_sent(&mut self, driver: &impl Driver) {
+        let mut tokens = std::mem::take(&mut self.unsent);
+        tokens.sort_unstable_by_key(|token| token.to_u64());
+        tokens.dedup();
+        tokens.retain(|token| self.see_what_was_sent(driver, *token));
+        self.unsent = tokens;
     }
 
     /// Sees to what a session needs next.
@@ -367,6 +433,10 @@ impl Wake for Caller {
 }
 
 impl<D: Driver> Sink<D> for Sessions {
+    fn awoke(&mut self) {
+        self.timing.begin_turn(self.shared.config());
+    }
+
     fn accepted(&mut self, driver: &mut D, listener: usize, socket: OwnedFd) {
         let Some(listener) = self.shared.listeners.get(listener) else { return };
         let protocol = listener.endpoint().protocol;
@@ -385,7 +455,8 @@ impl<D: Driver> Sink<D> for Sessions {
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]) {
         self.tally.input_bytes.add(bytes.len() as u64);
         let ticks = self.ticks;
-        let Some(seat) = self.seat_of(token) else { return };
+        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
         if seat.fed_at != ticks {
             (seat.fed_at, seat.fed_bytes) = (ticks, 0);
         }
@@ -393,7 +464,7 @@ impl<D: Driver> Sink<D> for Sessions {
         if seat.waits.is_for_bytes() && seat.fed_bytes <= SLICE_BYTES {
             self.feed(driver, token, bytes);
         } else {
-            seat.session.keep(bytes);
+            seat.session.keep(bytes, &self.timing);
             if seat.waits.is_for_bytes() {
                 self.settle(driver, token, Standing::Turn);
             }
@@ -405,13 +476,15 @@ impl<D: Driver> Sink<D> for Sessions {
     }
 
     fn landed(&mut self, driver: &mut D, token: Token, room: Room) {
-        let Some(seat) = self.seat_of(token) else { return };
-        let bytes = seat.session.landed(room);
+        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
+        let bytes = seat.session.landed(room, &self.timing);
         self.tally.input_bytes.add(bytes as u64);
         self.feed(driver, token, &mut []);
     }
 
     fn drained(&mut self, driver: &mut D, token: Token) {
+        self.see_what_was_sent(driver, token);
         let Some(seat) = self.seat_of(token) else { return };
         if seat.waits == Waits::Room {
             self.feed(driver, token, &mut []);
@@ -438,6 +511,8 @@ impl<D: Driver> Sink<D> for Sessions {
             match mail {
                 Mail::Arrival { socket, protocol } => self.seat(driver, socket, protocol),
                 Mail::Housekeeping => {
+                    self.timing.set_pace();
+                    self.see_what_all_sent(driver);
                     self.close_idle(driver);
                     self.look_for_expired();
                     self.shared.store.rest();
@@ -450,6 +525,7 @@ impl<D: Driver> Sink<D> for Sessions {
                 }
             }
         }
+        self.timing.lap(&self.tally);
     }
 }
 

@@ -39,7 +39,7 @@ mod store;
 mod table;
 #[cfg(test)]
 mod tests;
-mod ticks;
+pub mod ticks;
 pub mod types;
 mod value;
 

@@ -9,7 +9,8 @@ static START: OnceLock<(u64, Instant)> = OnceLock::new();
 
 /// The time now, in ticks of unknown length; never 0.
 #[inline]
-pub(crate) fn now() -> u64 {
+#[must_use]
+pub fn now() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: reading the counter has no precondition.
     let ticks = unsafe { std::arch::x86_64::_rdtsc() };
@@ -18,7 +19,7 @@ pub(crate) fn now() -> u64 {
     ticks | 1
 }
 
-/// Must be called once, long before the first call of [`duration`], which is the more exact the
+/// Must be called once, long before the first call of [`duration()`], which is the more exact the
 /// more time has passed between them.
 pub(crate) fn start() -> (u64, Instant) {
     *START.get_or_init(|| {
@@ -32,7 +33,8 @@ pub(crate) fn start() -> (u64, Instant) {
 }
 
 /// How long a number of ticks takes.
-pub(crate) fn duration(ticks: u64) -> Duration {
+#[must_use]
+pub fn duration(ticks: u64) -> Duration {
     let (first, at) = start();
     let passed = now().saturating_sub(first).max(1);
     at.elapsed().mul_f64(ticks as f64 / passed as f64)

@@ -244,7 +244,10 @@ mod tests {
             ),
             (
                 "proto-max-bulk-len x",
-                format!("{failed} 'proto-max-bulk-len') - argument must be a memory value|"),
+                format!(
+                    "{failed} 'proto-max-bulk-len') - argument must be a memory value (such \
+                     as 100mb)|"
+                ),
             ),
             (
                 "proto-max-bulk-len 1",

@@ -83,7 +83,8 @@ impl Kind {
             }
             Kind::Integer(range) => integer(value, range)?.cast_unsigned(),
             Kind::Memory(range) => {
-                let bytes = parse_memory(value).ok_or("argument must be a memory value")?;
+                let bytes =
+                    parse_memory(value).ok_or("argument must be a memory value (such as 100mb)")?;
                 within(bytes, range)?
             }
             Kind::Switch => place(value, &["no", "yes"]).ok_or("argument must be 'yes' or 'no'")?,
@@ -182,6 +183,23 @@ pub(super) static SAVE_POINTS: Lines = Lines {
         Ok(present.split_whitespace().chain(words).collect::<Vec<_>>().join(" "))
     },
     words_a_line: 2,
+};
+
+/// `latency-tracking-info-percentiles`: numbers from 0 to 100, which replace those before.
+pub(super) static PERCENTILES: Lines = Lines {
+    add: |_, given, _| {
+        for word in given.split_whitespace() {
+            let percent: f64 =
+                word.parse().map_err(|_| "Invalid latency-tracking-info-percentiles parameters")?;
+            if !(0.0..=100.0).contains(&percent) {
+                return Err("latency-tracking-info-percentiles parameters should sit between \
+                            [0.0,100.0]"
+                    .into());
+            }
+        }
+        Ok(given.split_whitespace().collect::<Vec<_>>().join(" "))
+    },
+    words_a_line: usize::MAX,
 };
 
 /// `client-output-buffer-limit`: a class, a hard limit, a soft limit and its seconds, each.

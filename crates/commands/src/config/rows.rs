@@ -1,6 +1,6 @@
 //! The rows of the settings that have an effect.
 
-use super::kinds::{LOG_LEVELS, SUPERVISORS};
+use super::kinds::{LOG_LEVELS, PERCENTILES, SUPERVISORS};
 use super::{Kind, Place, Setting};
 use nagi_store::Policy;
 
@@ -85,6 +85,24 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: false,
         place: Place::Number(|values| &values.io),
         summary: "How to wait for sockets; auto takes io_uring where it works, and epoll elsewhere",
+    },
+    Setting {
+        name: "latency-tracking",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "yes",
+        changeable: true,
+        place: Place::Number(|values| &values.latency_tracking),
+        summary: "Whether INFO and LATENCY HISTOGRAM are to know how long commands take",
+    },
+    Setting {
+        name: "latency-tracking-info-percentiles",
+        aliases: &[],
+        kind: Kind::Lines(&PERCENTILES),
+        default: "50 99 99.9",
+        changeable: true,
+        place: Place::Text(|values| &values.latency_tracking_info_percentiles),
+        summary: "The percentiles of INFO latencystats",
     },
     Setting {
         name: "lfu-decay-time",
@@ -221,6 +239,33 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: true,
         place: Place::Text(|values| &values.requirepass),
         summary: "Password that clients have to give before anything else; none if it is empty",
+    },
+    Setting {
+        name: "slowlog-log-slower-than",
+        aliases: &[],
+        kind: Kind::Integer(-1..=i64::MAX),
+        default: "10000",
+        changeable: true,
+        place: Place::Number(|values| &values.slowlog_log_slower_than_us),
+        summary: "Microseconds of execution that bring a request into the slow log; -1 for none",
+    },
+    Setting {
+        name: "slowlog-max-len",
+        aliases: &[],
+        kind: Kind::Integer(0..=i64::MAX),
+        default: "128",
+        changeable: true,
+        place: Place::Number(|values| &values.slowlog_max_len),
+        summary: "How many requests the slow log holds",
+    },
+    Setting {
+        name: "slowlog-total-slower-than",
+        aliases: &[],
+        kind: Kind::Integer(-1..=i64::MAX),
+        default: "1000000",
+        changeable: true,
+        place: Place::Number(|values| &values.slowlog_total_slower_than_us),
+        summary: "The same for the time from a request's first byte to its reply's last one",
     },
     Setting {
         name: "supervised",

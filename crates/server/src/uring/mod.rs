@@ -528,6 +528,7 @@ fn may_accept_again(socket: &Result<OwnedFd, Errno>) -> bool {
 impl Driver for Uring {
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
         self.wait(timeout)?;
+        sink.awoke();
         let mut happened = 0;
         while let Some(event) = self.ring.events.pop_front() {
             happened += 1;

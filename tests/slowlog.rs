@@ -1,0 +1,245 @@
+//! SLOWLOG, and what INFO and LATENCY know of how long requests take.
+
+use harness::{Reply, Server, as_redis, encode_command, until};
+
+#[test]
+fn slow_requests_are_logged_as_by_redis() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("SLOWLOG GET", "*0\r\n");
+        client.check("CLIENT SETNAME me", "+OK\r\n");
+        client.check("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
+        client.check("SLOWLOG RESET", "+OK\r\n");
+        client.check("SET key value", "+OK\r\n");
+        let long = "x".repeat(200);
+        client.check(&format!("APPEND key {long}"), ":205\r\n");
+        client.check("CONFIG SET slowlog-log-slower-than -1", "+OK\r\n");
+        client.check("GET key", format!("$205\r\nvalue{long}\r\n"));
+        let log = client.run("SLOWLOG GET");
+        let logged: Vec<String> = log.list().iter().map(first_words).collect();
+        let cut = format!("APPEND key {}... (72 more bytes)", "x".repeat(128));
+        assert_eq!(logged, [&cut, "SET key value", "SLOWLOG RESET"]);
+        let entry = log.list()[0].list();
+        assert_eq!(entry.len(), 6);
+        let (id, before) = (entry[0].integer(), log.list()[1].list()[0].integer());
+        assert_eq!(id, before + 1);
+        assert!(entry[1].integer() > 1_700_000_000 && entry[2].integer() < 1_000_000);
+        assert!(entry[4].text().starts_with("127.0.0.1:"));
+        assert_eq!(entry[5].text(), "me");
+        client.check("SLOWLOG LEN", ":3\r\n");
+        assert_eq!(client.run("SLOWLOG GET 2").list().len(), 2);
+        assert_eq!(client.run("SLOWLOG GET -1").list().len(), 3);
+        client.check("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1\r\n");
+        client.check("SLOWLOG RESET", "+OK\r\n");
+        client.check("SLOWLOG LEN", ":0\r\n");
+        assert!(!client.run("SLOWLOG HELP").list().is_empty());
+    }
+}
+
+/// The arguments of an entry, in one line.
+fn first_words(entry: &Reply) -> String {
+    let words = entry.list()[3].list().iter().map(Reply::text);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_slow_log_has_a_length_and_shows_no_passwords() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("CONFIG SET slowlog-max-len 3 slowlog-log-slower-than 0", "+OK\r\n");
+        for _ in 0..10 {
+            client.check("PING", "+PONG\r\n");
+        }
+        client.check("SLOWLOG LEN", ":3\r\n");
+        client.check("CONFIG SET slowlog-max-len 0", "+OK\r\n");
+        client.check("PING", "+PONG\r\n");
+        client.check("SLOWLOG LEN", ":0\r\n");
+        client.check("CONFIG SET slowlog-max-len 9", "+OK\r\n");
+        client.check("CONFIG SET requirepass sesame", "+OK\r\n");
+        client.check("AUTH sesame", "+OK\r\n");
+        client.check("AUTH default sesame", "+OK\r\n");
+        client.run("HELLO 2 AUTH default sesame SETNAME me");
+        let mut log =
+            client.run("SLOWLOG GET -1").list().iter().map(first_words).collect::<Vec<_>>();
+        log.truncate(4);
+        assert_eq!(
+            log,
+            [
+                "HELLO 2 AUTH (redacted) (redacted) SETNAME me",
+                "AUTH (redacted) (redacted)",
+                "AUTH (redacted)",
+                "CONFIG SET requirepass (redacted)",
+            ]
+        );
+    }
+}
+
+#[test]
+fn requests_of_a_pipeline_are_told_apart() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let mut pipeline = encode_command(&["CONFIG", "SET", "slowlog-log-slower-than", "2000"]);
+    client.check_raw(&pipeline, "+OK\r\n");
+    // Half a million keys in one request are slow on any machine; those around it are not.
+    let keys: Vec<String> = (0..500_000).map(|number| format!("key:{number}")).collect();
+    let mut exists = vec!["EXISTS"];
+    exists.extend(keys.iter().map(String::as_str));
+    pipeline = encode_command(&["SET", "before", "1"]);
+    pipeline.extend(encode_command(&exists));
+    pipeline.extend(encode_command(&["SET", "after", "1"]));
+    client.check_raw(pipeline, "+OK\r\n:0\r\n+OK\r\n");
+    let log = client.run("SLOWLOG GET");
+    let names: Vec<String> = log.list().iter().map(first_words).collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+    assert!(names[0].starts_with("EXISTS key:0 key:1 "), "{names:?}");
+    assert!(names[0].ends_with("... (499970 more arguments)"), "{names:?}");
+    assert!(log.list()[0].list()[2].integer() >= 2000);
+}
+
+#[test]
+fn a_slow_reader_shows_as_send() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET slowlog-total-slower-than 200000", "+OK\r\n");
+    let value = "v".repeat(20_000_000);
+    client.check(&format!("SET key {value}"), "+OK\r\n");
+    let mut reader = server.connect_resp();
+    reader.send(encode_command(&["GET", "key"]));
+    let has_begun = || client.run("CLIENT LIST").text().lines().any(has_unsent).then_some(());
+    until("replies that wait", has_begun).expect("the reply does not fit into a socket");
+    let begun = std::time::Instant::now();
+    until("a while", || (begun.elapsed().as_millis() >= 300).then_some(())).expect("passes");
+    reader.expect(format!("${}\r\n{value}\r\n", value.len()));
+    let logged = || client.run("SLOWLOG PHASES").list().first().cloned();
+    let entry = until("the request in the slow log", logged).expect("it took long");
+    let field = |name: &str| field(&entry, name);
+    assert!(field("send-usec") >= 300_000, "{entry:?}");
+    assert!(field("execute-usec") < 200_000 && field("receive-usec") == 0, "{entry:?}");
+    assert_eq!((field("request-bytes"), field("reply-bytes")), (6, 20_000_013));
+}
+
+fn has_unsent(line: &str) -> bool {
+    !line.contains(" omem=0 ")
+}
+
+/// A number among the fields of SLOWLOG PHASES.
+fn field(entry: &Reply, name: &str) -> i64 {
+    let fields = entry.list();
+    let at = fields.iter().position(|field| *field == Reply::Bulk(name.into())).expect(name);
+    fields[at + 1].integer()
+}
+
+#[test]
+fn a_slow_writer_shows_as_receive() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET slowlog-total-slower-than 100000", "+OK\r\n");
+    let mut writer = server.connect_resp();
+    writer.send("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nva");
+    let arrived = || client.run("CLIENT LIST").text().contains(" qbuf=28 ").then_some(());
+    until("the beginning", arrived).expect("the server holds it");
+    let begun = std::time::Instant::now();
+    until("a while", || (begun.elapsed().as_millis() >= 200).then_some(())).expect("passes");
+    writer.send("lue\r\n");
+    writer.expect("+OK\r\n");
+    let entry = client.run("SLOWLOG PHASES").list()[0].clone();
+    assert!(field(&entry, "receive-usec") >= 200_000, "{entry:?}");
+    assert!(field(&entry, "execute-usec") < 100_000, "{entry:?}");
+    assert_eq!(
+        client.run("SLOWLOG GET").list()[0].list()[2].integer(),
+        field(&entry, "execute-usec")
+    );
+}
+
+#[test]
+fn statistics_tell_how_long_commands_take() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        for number in 0..50 {
+            client.check(&format!("SET key {number}"), "+OK\r\n");
+        }
+        client.run("SET key");
+        client.run("INCRBY key x");
+        let commands = client.run("INFO commandstats").text();
+        let set = line_of(&commands, "cmdstat_set:");
+        assert!(
+            set.starts_with("calls=50,usec=") && set.ends_with(",rejected_calls=1,failed_calls=0")
+        );
+        assert!(set.contains(",usec_per_call="), "{set}");
+        assert!(
+            line_of(&commands, "cmdstat_incrby:").ends_with(",rejected_calls=0,failed_calls=1")
+        );
+        let latencies = client.run("INFO latencystats").text();
+        let set = line_of(&latencies, "latency_percentiles_usec_set:");
+        assert!(
+            set.starts_with("p50=") && set.contains(",p99=") && set.contains(",p99.9="),
+            "{set}"
+        );
+        client.check("CONFIG SET latency-tracking-info-percentiles \"90 100\"", "+OK\r\n");
+        let latencies = client.run("INFO latencystats").text();
+        let set = line_of(&latencies, "latency_percentiles_usec_set:");
+        assert!(set.starts_with("p90=") && set.contains(",p100="), "{set}");
+        client.check("CONFIG RESETSTAT", "+OK\r\n");
+        let latencies = client.run("INFO latencystats").text();
+        assert!(!latencies.contains("_usec_set:"), "{latencies}");
+        let statistics = client.run("INFO stats").text();
+        for name in [
+            "instantaneous_ops_per_sec:",
+            "instantaneous_input_kbps:",
+            "instantaneous_output_kbps:",
+            "total_net_input_bytes:",
+            "total_net_output_bytes:",
+        ] {
+            line_of(&statistics, name);
+        }
+    }
+}
+
+/// What stands behind `name` in a section of INFO.
+fn line_of<'t>(text: &'t str, name: &str) -> &'t str {
+    text.lines()
+        .find_map(|line| line.strip_prefix(name))
+        .unwrap_or_else(|| panic!("{name} in {text}"))
+}
+
+#[test]
+fn phases_are_counted_by_families() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    for _ in 0..20 {
+        client.check("SET key value", "+OK\r\n");
+    }
+    server.connect_memcached().check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
+    let phases = client.run("INFO phases").text();
+    for phase in ["receive", "queue", "execute", "send"] {
+        let string = line_of(&phases, &format!("phase_usec_string_{phase}:"));
+        assert!(string.starts_with("requests=20,p50=") && string.contains(",p100="), "{string}");
+        assert!(
+            line_of(&phases, &format!("phase_usec_memcached_{phase}:")).starts_with("requests=1,")
+        );
+    }
+    let longest = |client: &mut harness::Connection| -> u64 {
+        line_of(&client.run("INFO stats").text(), "longest_slice_usec:").parse().expect("a number")
+    };
+    let keys: Vec<String> = (0..300_000).map(|number| format!("key:{number}")).collect();
+    let mut exists = vec!["EXISTS"];
+    exists.extend(keys.iter().map(String::as_str));
+    client.run_words(&exists);
+    let before = longest(&mut client);
+    assert!(before > 1000, "300,000 lookups take more than a millisecond: {before}");
+    client.check("CONFIG RESETSTAT", "+OK\r\n");
+    assert!(longest(&mut client) < before);
+    assert!(client.run("INFO stats").text().contains("\nlongest_send_usec:"));
+}
+
+#[test]
+fn counting_can_be_switched_off() {
+    let server = Server::nagi_with(&["--latency-tracking", "no"]);
+    let mut client = server.connect_resp();
+    client.check("SET key value", "+OK\r\n");
+    assert_eq!(client.run("INFO latencystats").text().trim(), "# Latencystats");
+    client.check("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
+    client.check("SET key value", "+OK\r\n");
+    assert_eq!(first_words(&client.run("SLOWLOG GET 1").list()[0]), "SET key value");
+    as_redis(&[("SLOWLOG", "-ERR wrong number of arguments for 'slowlog' command\r\n")]);
+}
