@@ -1,6 +1,7 @@
 //! The same random commands for nagi and for the server that it stands in for: every reply has
 //! to be the same. `cargo xtask differential --count N` goes on for longer than a test should.
 
+mod grammar;
 mod memcached;
 mod resp;
 

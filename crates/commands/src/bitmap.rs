@@ -181,12 +181,12 @@ fn bitpos<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         1 => true,
         _ => return Err(NEITHER_BIT),
     };
-    let start = args.get(3).map_or(Ok(0), integer)?;
-    let in_bits = is_in_bits(args.get(5))?;
-    let end = args.get(4).map(integer).transpose()?;
     if args.len() > 6 {
         return Err(Error::SYNTAX);
     }
+    let start = args.get(3).map_or(Ok(0), integer)?;
+    let in_bits = is_in_bits(args.get(5))?;
+    let end = args.get(4).map(integer).transpose()?;
     let range_in = move |len: usize| {
         let len = if in_bits { len * 8 } else { len };
         to_bits(resolve_loosely(start, end.unwrap_or(-1), len), in_bits)
@@ -296,7 +296,7 @@ mod tests {
              BITPOS k 2 => -ERR The bit argument must be 1 or 0.|
              BITPOS k x => -ERR value is not an integer or out of range|
              BITPOS k 0 0 0 FOO => -ERR syntax error|
-             BITPOS k 0 0 0 BIT 1 => -ERR syntax error|
+             BITPOS k 0 x 0 BIT 1 => -ERR syntax error|
              SET e '' => +OK|
              BITPOS e 0 => :-1|
              BITPOS e 1 => :-1|",

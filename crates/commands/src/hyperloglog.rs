@@ -218,14 +218,10 @@ fn pfdebug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let rope = seen.iter().flatten().next();
     let rope = rope.ok_or(Error::fixed("ERR The specified key does not exist"))?;
     let mut sketch = sketch_of(rope)?;
-    let shown = String::from_utf8_lossy(word);
     let known = ["GETREG", "DECODE", "ENCODING", "TODENSE"];
     if !known.iter().any(|name| is(word, name)) {
+        let shown = String::from_utf8_lossy(word);
         return Err(Error::new(format!("ERR Unknown PFDEBUG subcommand '{shown}'")));
-    }
-    if args.len() != 3 {
-        let text = format!("ERR Wrong number of arguments for the '{shown}' subcommand");
-        return Err(Error::new(text));
     }
     if is(word, "ENCODING") {
         cx.reply.simple(if sketch.is_dense() { "dense" } else { "sparse" });
