@@ -3,10 +3,24 @@
 
 mod grammar;
 mod memcached;
+mod memcached_binary;
+mod memcached_meta;
 mod resp;
 
 /// Commands sent in each protocol.
 fn count() -> u64 {
     let given = std::env::var("NAGI_DIFFERENTIAL_COUNT").ok();
     given.and_then(|count| count.parse().ok()).unwrap_or(20_000)
+}
+
+/// The newest memcached that is unpacked here, as `cargo xtask bench` finds it; the one of setup
+/// is older than the meta commands are compared with.
+fn newest_memcached() -> Option<harness::Server> {
+    let tree = harness::root().join(".peers/sid");
+    if !tree.join("usr/bin/memcached").is_file() {
+        return None;
+    }
+    let mut command = std::process::Command::new("chroot");
+    command.arg(tree).arg("memcached");
+    harness::Server::start_memcached(command).ok()
 }

@@ -152,6 +152,17 @@ impl Connection {
         }
     }
 
+    /// Receives `count` bytes.
+    ///
+    /// # Panics
+    /// When the connection ends before.
+    pub fn take(&mut self, count: usize) -> Vec<u8> {
+        while self.received.len() < count {
+            self.receive().expect("receives what was announced");
+        }
+        self.received.drain(..count).collect()
+    }
+
     /// Receives everything until the server closes the connection.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: other people's tests of the servers that nagi stands in for.
 
 mod exclusions;
+mod memcached;
 mod outcome;
 mod redis;
 mod source;
@@ -12,11 +13,14 @@ use anyhow::Result;
 pub(crate) enum Suite {
     /// Redis 7.0.15's own suite, which speaks to a server that it starts and to one that runs
     Redis(redis::Arguments),
+    /// memccapable, then random requests in each of memcached's protocols
+    Memcached(memcached::Arguments),
 }
 
 /// Runs a suite.
 pub(crate) fn run(suite: Suite) -> Result<()> {
     match suite {
         Suite::Redis(arguments) => redis::run(&arguments),
+        Suite::Memcached(arguments) => memcached::run(&arguments),
     }
 }

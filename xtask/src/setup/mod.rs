@@ -13,16 +13,17 @@ use anyhow::{Context, Result, bail};
 use crate::{process, workspace};
 
 /// Raised when what setup does changes, so that it runs again where it has run before.
-const SETUP_VERSION: u32 = 2;
+const SETUP_VERSION: u32 = 3;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 9] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
     ("memcached", "memcached"),
     ("memccat", "libmemcached-tools"),
     ("memccp", "libmemcached-tools"),
     ("memcslap", "libmemcached-tools"),
+    ("memccapable", "libmemcached-tools"),
     ("python3", "python3"),
     ("tclsh", "tcl"),
 ];

@@ -263,6 +263,8 @@ fn touch(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
 fn store(cx: &mut Context<'_>, call: &Call<'_, '_>, mode: Mode) -> Result<(), Failure> {
     let adds = matches!(mode, Mode::Append | Mode::Prepend);
     let expected = call.expected();
+    // A version that is expected decides alone.
+    let mode = if expected.is_some() && !adds { Mode::Set } else { mode };
     let write = Write {
         mode,
         value: call.frame.value,

@@ -301,10 +301,14 @@ impl Database<'_> {
                     initial
                 }
                 (Some(entry), _) => {
-                    let old = number_of(&entry).ok_or(Refusal::NotANumber)?;
+                    // The order in which memcached finds faults: nothing at all is no number first.
+                    if entry.value().is_empty() {
+                        return Err(Refusal::NotANumber);
+                    }
                     if count.expected.is_some_and(|expected| entry.cas() != Some(expected)) {
                         return Ok(Counted::Changed);
                     }
+                    let old = number_of(&entry).ok_or(Refusal::NotANumber)?;
                     let new = match count.step {
                         Step::Up(amount) => old.wrapping_add(amount),
                         Step::Down(amount) => old.saturating_sub(amount),

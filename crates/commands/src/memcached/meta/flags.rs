@@ -80,13 +80,19 @@ impl<'a> Flags<'a> {
             initial: 0,
             mode: None,
         };
-        let mut shows_time = false;
+        let (mut shows_time, mut bad_client_flags) = (false, false);
         for (letter, token) in words.from(0).filter_map(<[u8]>::split_first) {
             shows_time |= *letter == b't';
             flags.time_first |= *letter == b'T' && shows_time;
+            if *letter == b'F' {
+                let number = nagi_store::parse_u64(token).and_then(|flags| flags.try_into().ok());
+                bad_client_flags = number.is_none();
+                flags.client_flags = number.unwrap_or(0);
+            }
             flags.take(cx, *letter, token)?;
         }
-        Ok(flags)
+        // Whatever else is wrong is said before this.
+        if bad_client_flags { Err(Error::BAD_LINE) } else { Ok(flags) }
     }
 
     fn take(&mut self, cx: &Context<'_>, letter: u8, token: &'a [u8]) -> Result<(), Error> {
@@ -106,10 +112,6 @@ impl<'a> Flags<'a> {
             b'T' => self.expiry = Some(time()?),
             b'R' => {
                 self.refresh_ms = Some(i64::from(seconds(token).ok_or(BAD_TOKEN)?) * 1000);
-            }
-            b'F' => {
-                let flags = number().and_then(|flags| u32::try_from(flags).ok());
-                self.client_flags = flags.ok_or(Error::BAD_LINE)?;
             }
             b'D' => {
                 self.delta = number().ok_or(Error("CLIENT_ERROR invalid numeric delta value"))?;

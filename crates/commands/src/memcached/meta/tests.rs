@@ -101,6 +101,7 @@ fn counting() {
          M:ma n2 N60 J13 t v => VA 2 t60|13|
          M:ma n2 J99 N60 t v => VA 2 t60|14|
          M:ms n 2|hi => HD|
+         M:ma n C9 => EX|
          M:ma n q => CLIENT_ERROR cannot increment or decrement non-numeric value|
          M:ma n Mx => CLIENT_ERROR invalid mode for ma M token|
          M:ma n D-5 => CLIENT_ERROR invalid or duplicate flag|

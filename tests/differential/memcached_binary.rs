@@ -1,0 +1,141 @@
+//! nagi's binary protocol beside memcached's.
+
+use std::collections::HashMap;
+
+use harness::{Connection, Random, Server};
+
+/// The keyspace is emptied about this often, so that histories stay short.
+const REQUESTS_A_HISTORY: u64 = 200;
+
+const KEYS: [&str; 4] = ["a", "b", "key:1", "with blanks\r\n"];
+
+/// No number that counting makes shorter: memcached pads those with blanks.
+const VALUES: [&str; 5] = ["1000000", "word", "two words", "x", "a longer value than others"];
+
+const STORE: [u8; 6] = [0x01, 0x02, 0x03, 0x11, 0x12, 0x13];
+const ADD: [u8; 4] = [0x0e, 0x0f, 0x19, 0x1a];
+const GET: [u8; 4] = [0x00, 0x09, 0x0c, 0x0d];
+const GET_AND_TOUCH: [u8; 5] = [0x1c, 0x1d, 0x1e, 0x23, 0x24];
+const DELETE: [u8; 2] = [0x04, 0x14];
+const COUNT: [u8; 2] = [0x05, 0x15];
+const OTHER: [u8; 3] = [0x0a, 0x18, 0x08];
+const NOOP: u8 = 0x0a;
+/// The opaque of the request that marks the end of the answers to one.
+const END: u32 = 0xffff_fff1;
+
+/// A reply: opcode, status, extras and key and value, and whether it has a version's number.
+type Answer = (u8, u16, Vec<u8>, bool);
+
+struct Side {
+    connection: Connection,
+    /// The numbers that this server gave.
+    versions: HashMap<&'static str, u64>,
+}
+
+fn encode(opcode: u8, opaque: u32, cas: u64, extras: &[u8], key: &str, value: &str) -> Vec<u8> {
+    let body = (extras.len() + key.len() + value.len()) as u32;
+    let mut bytes = vec![0x80, opcode];
+    bytes.extend((key.len() as u16).to_be_bytes());
+    bytes.extend([extras.len() as u8, 0, 0, 0]);
+    bytes.extend(body.to_be_bytes());
+    bytes.extend(opaque.to_be_bytes());
+    bytes.extend(cas.to_be_bytes());
+    bytes.extend([extras, key.as_bytes(), value.as_bytes()].concat());
+    bytes
+}
+
+impl Side {
+    fn new(server: &Server) -> Self {
+        Side { connection: server.connect_memcached(), versions: HashMap::new() }
+    }
+
+    fn run(&mut self, request: &Request) -> Vec<Answer> {
+        let Request { opcode, key, value, ref extras, versioned } = *request;
+        let known = self.versions.get(key).copied().unwrap_or(987_654_321);
+        let cas = if versioned { known } else { 0 };
+        self.connection.send(encode(opcode, 7, cas, extras, key, value));
+        self.connection.send(encode(NOOP, END, 0, b"", "", ""));
+        let mut answers = Vec::new();
+        loop {
+            let header = self.connection.take(24);
+            let length = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
+            let body = self.connection.take(length as usize);
+            let opaque = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
+            if opaque == END {
+                return answers;
+            }
+            let cas = u64::from_be_bytes(header[16..24].try_into().expect("eight bytes"));
+            if cas != 0 {
+                self.versions.insert(key, cas);
+            }
+            let status = u16::from_be_bytes([header[6], header[7]]);
+            answers.push((header[1], status, body, cas != 0));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Request {
+    opcode: u8,
+    key: &'static str,
+    value: &'static str,
+    extras: Vec<u8>,
+    versioned: bool,
+}
+
+fn request(random: &mut Random) -> Request {
+    fn one(random: &mut Random, codes: &[u8]) -> u8 {
+        codes[random.below(codes.len() as u64) as usize]
+    }
+    let key = KEYS[random.below(4) as usize];
+    let value = VALUES[random.below(5) as usize];
+    let versioned = random.below(4) == 0;
+    let expiry = [0_u32, 1000, 0][random.below(3) as usize];
+    let (opcode, extras, key, value) = match random.below(16) {
+        0..=3 => {
+            let flags = [0_u32, 5, u32::MAX][random.below(3) as usize];
+            let extras = [flags.to_be_bytes(), expiry.to_be_bytes()].concat();
+            (one(random, &STORE), extras, key, value)
+        }
+        4 => (one(random, &ADD), Vec::new(), key, ["word", "x"][random.below(2) as usize]),
+        5..=8 => (one(random, &GET), Vec::new(), key, ""),
+        9 | 10 => (one(random, &GET_AND_TOUCH), expiry.to_be_bytes().to_vec(), key, ""),
+        11 => (one(random, &DELETE), Vec::new(), key, ""),
+        12 | 13 => {
+            let expiry = if random.below(2) == 0 { u32::MAX } else { expiry };
+            let numbers = [1_u64.to_be_bytes(), 1_000_000_u64.to_be_bytes()].concat();
+            (one(random, &COUNT), [numbers, expiry.to_be_bytes().to_vec()].concat(), key, "")
+        }
+        14 => (0x77, Vec::new(), "", ""),
+        _ => (one(random, &OTHER), Vec::new(), "", ""),
+    };
+    Request { opcode, key, value, extras, versioned }
+}
+
+#[test]
+fn random_binary_requests_are_answered_as_by_memcached() {
+    let (nagi, memcached) = (Server::nagi(), Server::memcached());
+    let mut random = Random::announced();
+    let (mut ours, mut theirs) = (Side::new(&nagi), Side::new(&memcached));
+    let mut history: Vec<String> = Vec::new();
+    for number in 0..super::count() {
+        if number.is_multiple_of(REQUESTS_A_HISTORY) {
+            history.clear();
+            for side in [&mut ours, &mut theirs] {
+                for key in KEYS {
+                    let (value, extras, versioned) = ("", Vec::new(), false);
+                    let _ = side.run(&Request { opcode: 4, key, value, extras, versioned });
+                }
+                side.versions.clear();
+            }
+        }
+        let request = request(&mut random);
+        history.push(format!("{request:?}"));
+        assert_eq!(
+            ours.run(&request),
+            theirs.run(&request),
+            "nagi (left) and memcached (right) differ after:\n{}",
+            history[history.len().saturating_sub(12)..].join("\n")
+        );
+    }
+}

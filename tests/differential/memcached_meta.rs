@@ -1,0 +1,154 @@
+//! nagi's meta commands beside memcached's.
+
+use harness::{Connection, Random, Server};
+
+/// The keyspace is emptied about this often, so that histories stay short.
+const REQUESTS_A_HISTORY: u64 = 200;
+
+const KEYS: [&str; 4] = ["a", "b", "key:1", "key:2"];
+/// Keys that only base64 spells, so that no request spells them otherwise: memcached gives a key
+/// back as it was spelled when it was stored, and nagi as the request spells it.
+const SPELLED: [&str; 2] = ["AAEC", "AAH/"];
+
+/// Numbers that counting does not make shorter: memcached pads those with blanks.
+const VALUES: [&str; 6] =
+    ["1000000", "5000000", "word", "two words", "x", "a longer value than others"];
+
+const FLAGS: [&str; 42] = [
+    "v",
+    "v",
+    "v",
+    "t",
+    "s",
+    "f",
+    "k",
+    "k",
+    "h",
+    "l",
+    "q",
+    "O1",
+    "Oopaque",
+    "c",
+    "N100",
+    "R10",
+    "R2000",
+    "T1000",
+    "T0",
+    "N0",
+    "I",
+    "x",
+    "F5",
+    "F4294967295",
+    "Fx",
+    "Tx",
+    "C",
+    "C1",
+    "E77777",
+    "MS",
+    "ME",
+    "MR",
+    "MA",
+    "MP",
+    "MI",
+    "Mx",
+    "z",
+    "D3",
+    "J1000000",
+    "v",
+    "noreply",
+    "u",
+];
+
+/// Flags, none twice in a row but now and then some twice.
+fn flags(random: &mut Random, command: &str) -> String {
+    let mut words = String::new();
+    for _ in 0..random.below(6) {
+        let flag = random.choose(&FLAGS);
+        // memcached shows the length of the whole behind what was added, nagi that of the part.
+        let adds = words.contains(" MA") || words.contains(" MP");
+        if flag == "s" && adds || matches!(flag, "MA" | "MP") && words.contains(" s") {
+            continue;
+        }
+        // What would count down to a shorter number, or make a version whose number is compared.
+        if command == "ma" && flag.starts_with('M') && flag != "MI" && flag != "Mx" {
+            continue;
+        }
+        words.push(' ');
+        words.push_str(flag);
+    }
+    words
+}
+
+fn request(random: &mut Random) -> String {
+    let command = random.choose(&["mg", "mg", "mg", "ms", "ms", "md", "ma", "set", "get", "mn"]);
+    let (key, spelled) = match random.below(5) {
+        0 => (random.choose(&SPELLED), " b"),
+        _ => (random.choose(&KEYS), ""),
+    };
+    let flags = flags(random, command);
+    let value = random.choose(&VALUES);
+    match command {
+        "ms" => format!("ms {key} {}{flags}{spelled}\r\n{value}\r\n", value.len()),
+        "set" => {
+            let key = random.choose(&KEYS);
+            format!("set {key} 3 0 {}\r\n{value}\r\n", value.len())
+        }
+        "get" => format!("get {}\r\n", random.choose(&KEYS)),
+        "mn" => "mn\r\n".to_owned(),
+        command => format!("{command} {key}{flags}{spelled}\r\n"),
+    }
+}
+
+/// Everything that answers a request, with the versions' numbers masked: servers count them
+/// differently.
+fn answer(connection: &mut Connection, request: &str) -> Vec<String> {
+    connection.send(request);
+    connection.send("version\r\n");
+    let mut lines = Vec::new();
+    loop {
+        let line = connection.line();
+        if line.starts_with("VERSION ") {
+            return lines;
+        }
+        let is_number = |word: &str| {
+            let digits = word.strip_prefix('c').unwrap_or_default();
+            !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
+        };
+        let mask = |word: &str| if is_number(word) { "c#".to_owned() } else { word.to_owned() };
+        lines.push(line.split(' ').map(mask).collect::<Vec<_>>().join(" "));
+    }
+}
+
+#[test]
+fn random_meta_requests_are_answered_as_by_memcached() {
+    let (nagi, memcached) = (Server::nagi(), super::newest_memcached());
+    let Some(memcached) = memcached else {
+        eprintln!("skipped: there is no memcached 1.6.45 here");
+        return;
+    };
+    let mut random = Random::announced();
+    let (mut ours, mut theirs) = (nagi.connect_memcached(), memcached.connect_memcached());
+    let mut history: Vec<String> = Vec::new();
+    for number in 0..super::count() {
+        if number.is_multiple_of(REQUESTS_A_HISTORY) {
+            history.clear();
+            for connection in [&mut ours, &mut theirs] {
+                for key in KEYS {
+                    let _ = answer(connection, &format!("md {key}\r\n"));
+                }
+                for key in SPELLED {
+                    let _ = answer(connection, &format!("md {key} b\r\n"));
+                }
+            }
+        }
+        let text = request(&mut random);
+        history.push(format!("{text:?}"));
+        let (our_lines, their_lines) = (answer(&mut ours, &text), answer(&mut theirs, &text));
+        assert_eq!(
+            our_lines,
+            their_lines,
+            "nagi (left) and memcached (right) differ after:\n{}",
+            history[history.len().saturating_sub(12)..].join("\n")
+        );
+    }
+}
