@@ -16,6 +16,7 @@ mod linearizability;
 mod memcached;
 mod memory;
 mod one_keyspace;
+mod ordering;
 mod peers;
 mod process;
 mod protection;

@@ -23,6 +23,12 @@ impl Random {
         Self { state: seed }
     }
 
+    /// Other numbers, for a thread of its own.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        Self { state: self.bits() }
+    }
+
     /// A number of 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);

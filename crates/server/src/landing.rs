@@ -63,8 +63,8 @@ struct Coming {
     bytes: usize,
     /// What is being filled, unless the driver has it.
     room: Room,
-    /// Bytes that the room had when it was lent.
-    lent: usize,
+    /// Bytes that the room had when it was lent, while it is.
+    lent: Option<usize>,
     /// Bytes for which there is no chunk yet.
     unplaced: usize,
 }
@@ -92,7 +92,7 @@ impl Coming {
     }
 
     fn is_complete(&self) -> bool {
-        self.unplaced == 0 && self.room.chunks.is_empty()
+        self.unplaced == 0 && self.room.chunks.is_empty() && self.lent.is_none()
     }
 }
 
@@ -124,7 +124,7 @@ impl Landing {
             chunks: Vec::new(),
             bytes: 0,
             room: Room::default(),
-            lent: 0,
+            lent: None,
             unplaced: awaited.len as usize,
         });
     }
@@ -132,6 +132,7 @@ impl Landing {
     /// Copies what has arrived elsewhere. Returns how much of it belongs to the argument.
     pub(crate) fn take(&mut self, received: &[u8]) -> usize {
         let Some(coming) = &mut self.coming else { return 0 };
+        debug_assert!(received.is_empty() || coming.lent.is_none(), "the room is what comes next");
         let mut taken = 0;
         while taken < received.len() && !coming.is_complete() {
             coming.make_room();
@@ -151,16 +152,16 @@ impl Landing {
 
     /// Lends room for the argument that is arriving.
     pub(crate) fn lend(&mut self) -> Option<Room> {
-        let coming = self.coming.as_mut()?;
+        let coming = self.coming.as_mut().filter(|it| it.lent.is_none() && !it.is_complete())?;
         coming.make_room();
-        coming.lent = coming.room.filled;
+        coming.lent = Some(coming.room.filled);
         Some(std::mem::take(&mut coming.room))
     }
 
     /// Takes back room that was lent, with what was received into it.
     pub(crate) fn give_back(&mut self, room: Room) {
         if let Some(coming) = &mut self.coming {
-            coming.lent = 0;
+            coming.lent = None;
             coming.room = room;
             coming.collect();
         }
@@ -181,7 +182,7 @@ impl Landing {
             + self
                 .coming
                 .as_ref()
-                .map_or(0, |coming| coming.bytes + coming.room.filled + coming.lent)
+                .map_or(0, |coming| coming.bytes + coming.room.filled + coming.lent.unwrap_or(0))
     }
 }
 
@@ -225,6 +226,8 @@ mod tests {
                         received += taken;
                     }
                     room.advance(received);
+                    prop_assert!(!landing.has_landed(), "not while the room is lent");
+                    prop_assert!(landing.lend().is_none(), "there is one room");
                     landing.give_back(room);
                     at += received;
                 } else {

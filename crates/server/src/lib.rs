@@ -27,6 +27,8 @@ mod setup;
 mod signals;
 pub mod supervisor;
 mod suspended;
+#[cfg(test)]
+mod tests;
 mod text;
 mod timing;
 mod uring;

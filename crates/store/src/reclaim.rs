@@ -3,10 +3,23 @@
 use crate::rope::Rope;
 use crate::table::Table;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 
-/// Ropes whose chunks number fewer than this are freed where they are found.
-const LARGE_ROPE_BYTES: usize = 1024 * 1024;
+/// Frees the chunks of a long rope on a thread of its own: a rope may be dropped anywhere, by a
+/// client that breaks off in the middle of one as well.
+pub(crate) fn free_elsewhere(chunks: Vec<Arc<[u8]>>) {
+    static QUEUE: LazyLock<Option<Sender<Vec<Arc<[u8]>>>>> = LazyLock::new(|| {
+        let (queue, garbage) = channel::<Vec<Arc<[u8]>>>();
+        let free_all = move || garbage.into_iter().for_each(drop);
+        let thread = std::thread::Builder::new().name("reclaimer".into()).spawn(free_all);
+        thread.is_ok().then_some(queue)
+    });
+    if let Some(queue) = &*QUEUE {
+        // A thread that is gone hands the chunks back, and they are dropped here.
+        drop(queue.send(chunks));
+    }
+}
 
 /// What an operation removed, to be freed once its latch is released.
 #[derive(Debug, Default)]
@@ -21,7 +34,8 @@ impl Garbage {
     }
 
     fn is_large(&self) -> bool {
-        !self.tables.is_empty() || self.ropes.iter().any(|rope| rope.len() > LARGE_ROPE_BYTES)
+        // Ropes see to themselves.
+        !self.tables.is_empty()
     }
 }
 

@@ -3,11 +3,15 @@
 //! A clone is as cheap as its list of chunks; a change copies no more than the chunks it touches,
 //! and those only while somebody else holds them.
 
+use crate::reclaim;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 /// Bytes of payload in every chunk but the last: with the reference counts in front, 64 KiB.
 pub const CHUNK_BYTES: usize = 64 * 1024 - 16;
+
+/// Ropes with no more chunks than this are freed where they are dropped.
+const LARGE_CHUNKS: usize = 16;
 
 /// The chunk of nothing but zeros, which is there once however many zeros there are.
 pub(crate) static ZEROS: LazyLock<Arc<[u8]>> = LazyLock::new(|| vec![0; CHUNK_BYTES].into());
@@ -17,6 +21,14 @@ pub(crate) static ZEROS: LazyLock<Arc<[u8]>> = LazyLock::new(|| vec![0; CHUNK_BY
 pub struct Rope {
     chunks: Vec<Arc<[u8]>>,
     len: usize,
+}
+
+impl Drop for Rope {
+    fn drop(&mut self) {
+        if self.chunks.len() > LARGE_CHUNKS {
+            reclaim::free_elsewhere(std::mem::take(&mut self.chunks));
+        }
+    }
 }
 
 impl Rope {

@@ -83,6 +83,8 @@ pub(super) struct Contestant {
     program: PathBuf,
     /// The root that it is started in, if not ours.
     root: Option<PathBuf>,
+    /// What nagi is to wait for sockets with.
+    io: &'static str,
 }
 
 impl Contestant {
@@ -94,6 +96,7 @@ impl Contestant {
             kind,
             program: nagi.to_owned(),
             root: None,
+            io: "auto",
         };
         let mut all = vec![ours("nagi", Kind::Nagi)];
         let root = sid::prepare()?;
@@ -105,7 +108,8 @@ impl Contestant {
             let root = root.clone().filter(|root| root.join("usr/bin").join(program).exists());
             if root.is_some() || process::in_path(program) {
                 let version = String::new();
-                all.push(Self { name, version, kind, program: program.into(), root });
+                let program = program.into();
+                all.push(Self { name, version, kind, program, root, io: "auto" });
             } else {
                 println!("bench: {name} is missing: neither .peers/sid nor PATH has {program}");
             }
@@ -115,6 +119,21 @@ impl Contestant {
             contestant.version = contestant.ask_version();
         }
         Ok(all)
+    }
+
+    /// Has nagi take part once for each of its drivers.
+    pub(super) fn split_drivers(all: &mut Vec<Self>) {
+        let Some(nagi) = all.iter_mut().find(|it| it.is_nagi()) else { return };
+        (nagi.name, nagi.io) = ("nagi, io_uring", "uring");
+        let by_epoll = Self {
+            name: "nagi, epoll",
+            version: nagi.version.clone(),
+            kind: Kind::Nagi,
+            program: nagi.program.clone(),
+            root: None,
+            io: "epoll",
+        };
+        all.insert(1, by_epoll);
     }
 
     /// nagi's binary, which is also the load generator.
@@ -145,12 +164,16 @@ impl Contestant {
         let pinned = placement == Placement::Pinned;
         let started = match self.kind {
             Kind::Nagi => {
-                command.arg("serve").args(if pinned { &["--workers", "1"][..] } else { &[] });
+                command.args(["serve", "--maxclients", "15000", "--io", self.io]);
+                command.args(if pinned { &["--workers", "1"][..] } else { &[] });
                 Server::start_nagi(command)
             }
-            Kind::Redis => Server::start_redis(command),
+            Kind::Redis => {
+                command.args(["--maxclients", "15000"]);
+                Server::start_redis(command)
+            }
             Kind::Memcached => {
-                command.args(["-m", "4096", "-c", "4096", "-t", if pinned { "1" } else { "2" }]);
+                command.args(["-m", "4096", "-c", "15000", "-t", if pinned { "1" } else { "2" }]);
                 Server::start_memcached(command)
             }
             Kind::Responder => {

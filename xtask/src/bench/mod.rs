@@ -11,6 +11,7 @@ mod machine;
 mod memory;
 mod report;
 mod sid;
+mod sockets;
 mod store;
 mod throughput;
 mod usage;
@@ -37,6 +38,9 @@ pub(crate) struct Arguments {
     /// Measure the store alone while it grows to 16 million keys, instead of requests
     #[arg(long, conflicts_with_all = ["memory", "eviction"])]
     store: bool,
+    /// Measure what connections cost and do to each other, with both of nagi's drivers
+    #[arg(long, conflicts_with_all = ["memory", "eviction"])]
+    sockets: bool,
     /// Repetitions of each measurement
     #[arg(long, default_value_t = 5, value_name = "N")]
     repetitions: u32,
@@ -65,13 +69,18 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         let report = store::measure(&arguments, profile)?;
         return finish(&report, &arguments, &machine, &[]);
     }
-    let contestants = Contestant::all(&workspace::build_nagi(profile)?)?;
+    let mut contestants = Contestant::all(&workspace::build_nagi(profile)?)?;
+    if arguments.sockets {
+        Contestant::split_drivers(&mut contestants);
+    }
     let names = contestants.iter().map(|it| format!("{} {}", it.name, it.version));
     println!("bench: {}", names.collect::<Vec<_>>().join(", "));
     let report = if arguments.memory {
         memory::measure(&contestants, &arguments)?
     } else if arguments.eviction {
         eviction::measure(&contestants, &arguments)?
+    } else if arguments.sockets {
+        sockets::measure(&contestants, &arguments)?
     } else {
         throughput::measure(&contestants, &arguments)?
     };
@@ -86,6 +95,9 @@ fn finish(
     contestants: &[Contestant],
 ) -> Result<()> {
     println!("\n{}", report.table);
+    if arguments.sockets {
+        return Ok(());
+    }
     if arguments.quick || !arguments.only.is_empty() {
         println!("\nbench: not a whole run, so nothing is written down");
         return Ok(());

@@ -1,0 +1,106 @@
+//! A client of few words, and the probe that tells how long the slowest of small requests took.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+/// Longer than any reply may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time from one request of the probe to the next.
+const PROBE_PACE: Duration = Duration::from_millis(1);
+
+/// Connects, for replies that come within a minute.
+pub(super) fn connect(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// A request as a RESP array.
+pub(super) fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend(format!("${}\r\n", word.len()).bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend(b"\r\n");
+    }
+    bytes
+}
+
+/// Sends a request and receives exactly `expected`.
+pub(super) fn check(stream: &mut TcpStream, request: &[u8], expected: &[u8]) -> Result<()> {
+    stream.write_all(request)?;
+    let mut got = vec![0; expected.len()];
+    stream.read_exact(&mut got)?;
+    ensure!(got == expected, "another reply: {}", got.escape_ascii());
+    Ok(())
+}
+
+/// Reads a bulk string and forgets it. Returns its length.
+pub(super) fn skip_bulk(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<usize> {
+    let mut header = Vec::new();
+    while !header.ends_with(b"\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        header.extend(byte);
+    }
+    let digits = header.strip_prefix(b"$").unwrap_or_default();
+    let len: usize = std::str::from_utf8(digits)?.trim_end().parse()?;
+    let mut left = len + 2;
+    while left > 0 {
+        let most = left.min(buffer.len());
+        let taken = stream.read(buffer.get_mut(..most).unwrap_or_default())?;
+        ensure!(taken > 0, "the connection ended");
+        left -= taken;
+    }
+    Ok(len)
+}
+
+/// What a probe has seen, in microseconds.
+pub(super) struct Probed {
+    pub(super) p99_9_us: f64,
+    pub(super) max_us: f64,
+}
+
+/// Sends a small GET each millisecond until `stop` is set.
+pub(super) fn probe(address: SocketAddr, stop: &AtomicBool) -> Result<Probed> {
+    let mut stream = connect(address)?;
+    check(&mut stream, &request(&[b"SET", b"probe", b"value"]), b"+OK\r\n")?;
+    let get = request(&[b"GET", b"probe"]);
+    let mut times_us = Vec::new();
+    let mut next = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        next += PROBE_PACE;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        let start = Instant::now();
+        check(&mut stream, &get, b"$5\r\nvalue\r\n")?;
+        times_us.push(start.elapsed().as_secs_f64() * 1e6);
+        next = next.max(start);
+    }
+    times_us.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let index = ((times_us.len() as f64 * share) as usize).min(times_us.len().max(1) - 1);
+        times_us.get(index).copied().unwrap_or(f64::NAN)
+    };
+    Ok(Probed { p99_9_us: at(0.999), max_us: at(1.0) })
+}
+
+/// Runs the probe beside `work`.
+pub(super) fn probe_beside<T>(
+    address: SocketAddr,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<(Probed, T)> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let probe = scope.spawn(|| probe(address, &stop));
+        let done = work();
+        stop.store(true, Ordering::Relaxed);
+        let probed = probe.join().map_err(|_| anyhow::anyhow!("the probe panicked"))?;
+        Ok((probed?, done?))
+    })
+}

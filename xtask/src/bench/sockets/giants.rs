@@ -1,0 +1,150 @@
+//! Values of 500 MB beside small requests, and how long they take themselves.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::client::{Probed, check, connect, probe_beside, request, skip_bulk};
+use super::{Contestants, milliseconds};
+use crate::bench::Arguments;
+use crate::bench::contestants::Placement;
+use crate::bench::report::Table;
+
+const MEGABYTE: usize = 1_000_000;
+/// What is set and read, in tenths of a megabyte.
+const TENTHS: [usize; 3] = [15, 1000, 5000];
+const SLOW_READERS: usize = 4;
+/// What a slow reader takes at a time, and how long it sleeps then.
+const SIP_BYTES: usize = 256 * 1024;
+const SIP_PAUSE: Duration = Duration::from_millis(5);
+
+/// The slowest small GET at rest, beside a giant in a loop, and beside slow readers of giants; and
+/// the times of giants alone.
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<String> {
+    let length = Duration::from_secs_f64(if arguments.quick { 1.0 } else { 5.0 });
+    let giant = value(if arguments.quick { 100 } else { 500 } * MEGABYTE);
+    let mut slowest = Table::new(&[
+        "server",
+        "slowest small GET at rest ms",
+        "beside a giant",
+        "beside 4 slow readers of 100 MB",
+    ]);
+    let mut times = Table::new(&["server", "MB", "SET ms", "GET ms"]);
+    for contestant in contestants.resp() {
+        let server = contestant.start(Placement::Free)?;
+        let address = server.resp();
+        let at_rest = median_of(arguments, || at_rest(address, length))?;
+        let beside = median_of(arguments, || beside_a_giant(address, length, &giant))?;
+        let slow = median_of(arguments, || beside_slow_readers(address))?;
+        let cells = [at_rest, beside, slow].map(milliseconds);
+        slowest.row([vec![contestant.name.to_owned()], cells.to_vec()].concat());
+        for tenths in TENTHS {
+            let bytes = (tenths * MEGABYTE / 10).min(giant.len());
+            let (set_us, get_us) = set_and_get(address, giant.get(..bytes).unwrap_or_default())?;
+            let megabytes = format!("{:.1}", bytes as f64 / MEGABYTE as f64);
+            let row = [megabytes, milliseconds(set_us), milliseconds(get_us)];
+            times.row([vec![contestant.name.to_owned()], row.to_vec()].concat());
+        }
+    }
+    Ok(format!("{slowest}\n{times}"))
+}
+
+fn value(len: usize) -> Vec<u8> {
+    vec![b'v'; len]
+}
+
+/// The median of the runs' slowest, in microseconds.
+fn median_of(arguments: &Arguments, mut run: impl FnMut() -> Result<Probed>) -> Result<f64> {
+    let mut slowest_us = Vec::new();
+    for _ in 0..arguments.repetitions {
+        slowest_us.push(run()?.max_us);
+    }
+    slowest_us.sort_by(f64::total_cmp);
+    Ok(slowest_us.get(slowest_us.len() / 2).copied().unwrap_or(f64::NAN))
+}
+
+fn at_rest(address: SocketAddr, length: Duration) -> Result<Probed> {
+    let sleep = || {
+        std::thread::sleep(length);
+        Ok(())
+    };
+    Ok(probe_beside(address, sleep)?.0)
+}
+
+fn beside_a_giant(address: SocketAddr, length: Duration, giant: &[u8]) -> Result<Probed> {
+    let work = || {
+        let end = Instant::now() + length;
+        while Instant::now() < end {
+            set_and_get_once(address, giant)?;
+        }
+        Ok(())
+    };
+    Ok(probe_beside(address, work)?.0)
+}
+
+fn beside_slow_readers(address: SocketAddr) -> Result<Probed> {
+    let large = value(100 * MEGABYTE);
+    let mut stream = connect(address)?;
+    check(&mut stream, &set_header(&large), b"")?;
+    stream.write_all(&large)?;
+    check(&mut stream, b"\r\n", b"+OK\r\n")?;
+    let read = || {
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..SLOW_READERS).map(|_| scope.spawn(|| sip(address))).collect();
+            readers.into_iter().try_for_each(|reader| {
+                reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))?
+            })
+        })
+    };
+    Ok(probe_beside(address, read)?.0)
+}
+
+/// Reads the giant slowly.
+fn sip(address: SocketAddr) -> Result<()> {
+    let mut stream = connect(address)?;
+    stream.write_all(&request(&[b"GET", b"giant"]))?;
+    let mut buffer = vec![0; SIP_BYTES];
+    let mut left = 100 * MEGABYTE;
+    while left > 0 {
+        let taken = std::io::Read::read(&mut stream, &mut buffer)?;
+        left = if taken == 0 { 0 } else { left.saturating_sub(taken) };
+        std::thread::sleep(SIP_PAUSE);
+    }
+    Ok(())
+}
+
+fn set_header(value: &[u8]) -> Vec<u8> {
+    format!("*3\r\n$3\r\nSET\r\n$5\r\ngiant\r\n${}\r\n", value.len()).into_bytes()
+}
+
+/// How long a SET and a GET take, in microseconds: the middle one of five.
+fn set_and_get(address: SocketAddr, value: &[u8]) -> Result<(f64, f64)> {
+    let (mut sets, mut gets) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        let (set_us, get_us) = set_and_get_once(address, value)?;
+        sets.push(set_us);
+        gets.push(get_us);
+    }
+    let middle = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    Ok((middle(&mut sets), middle(&mut gets)))
+}
+
+fn set_and_get_once(address: SocketAddr, value: &[u8]) -> Result<(f64, f64)> {
+    let mut stream = connect(address)?;
+    let mut buffer = vec![0; 1 << 20];
+    let start = Instant::now();
+    stream.write_all(&set_header(value))?;
+    stream.write_all(value)?;
+    check(&mut stream, b"\r\n", b"+OK\r\n")?;
+    let set_us = start.elapsed().as_secs_f64() * 1e6;
+    let start = Instant::now();
+    stream.write_all(&request(&[b"GET", b"giant"]))?;
+    let len = skip_bulk(&mut stream, &mut buffer)?;
+    anyhow::ensure!(len == value.len(), "{len} bytes came back of {}", value.len());
+    Ok((set_us, start.elapsed().as_secs_f64() * 1e6))
+}

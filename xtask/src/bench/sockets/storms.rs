@@ -1,0 +1,111 @@
+//! Connections that come and go: one after the other, all at once, and beside steady traffic.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::client::{check, connect, probe_beside, request};
+use super::{Contestants, milliseconds};
+use crate::bench::Arguments;
+use crate::bench::contestants::Placement;
+use crate::bench::report::Table;
+
+/// Longest that a cycle may take: a SYN that is sent again takes a second.
+const MOST: Duration = Duration::from_secs(1);
+const PER_SECOND: u32 = 1000;
+
+/// All three storms on every server.
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<String> {
+    let (cycles, rounds, at_once) =
+        if arguments.quick { (2_000_u32, 1, 500) } else { (20_000, 10, 5_000) };
+    let length = Duration::from_secs(if arguments.quick { 1 } else { 5 });
+    let mut table = Table::new(&[
+        "server",
+        "cycles/s",
+        "slowest cycle ms",
+        "all at once, slowest ms",
+        "probe p99.9 ms, quiet",
+        "beside 1000 connects/s",
+    ]);
+    for contestant in contestants.resp() {
+        let server = contestant.start(Placement::Free)?;
+        let address = server.resp();
+        let start = Instant::now();
+        let mut slowest = Duration::ZERO;
+        for number in 1..=u64::from(cycles * rounds) {
+            slowest = slowest.max(cycle(address, number)?);
+        }
+        let per_second = f64::from(cycles * rounds) / start.elapsed().as_secs_f64();
+        let crowd = all_at_once(address, at_once)?;
+        let sleep = || {
+            std::thread::sleep(length);
+            Ok(())
+        };
+        let (quiet, ()) = probe_beside(address, sleep)?;
+        let before = u64::from(cycles * rounds);
+        let (beside, ()) = probe_beside(address, || steadily(address, length, before))?;
+        table.row(vec![
+            contestant.name.to_owned(),
+            format!("{per_second:.0}"),
+            milliseconds(slowest.as_secs_f64() * 1e6),
+            milliseconds(crowd.as_secs_f64() * 1e6),
+            milliseconds(quiet.p99_9_us),
+            milliseconds(beside.p99_9_us),
+        ]);
+    }
+    Ok(table.to_string())
+}
+
+/// Connects, counts, quits, and sees the connection end. The counter has to be at `number`.
+fn cycle(address: SocketAddr, number: u64) -> Result<Duration> {
+    let start = Instant::now();
+    let mut stream = connect(address)?;
+    let expected = format!(":{number}\r\n");
+    check(&mut stream, &request(&[b"INCR", b"cycles"]), expected.as_bytes())?;
+    check(&mut stream, &request(&[b"QUIT"]), b"+OK\r\n")?;
+    ensure!(stream.read(&mut [0])? == 0, "QUIT ends the connection");
+    let took = start.elapsed();
+    ensure!(took < MOST, "cycle {number} took {took:?}");
+    Ok(took)
+}
+
+/// Connects very often before it says anything.
+fn all_at_once(address: SocketAddr, count: usize) -> Result<Duration> {
+    let mut slowest = Duration::ZERO;
+    let mut streams: Vec<TcpStream> = Vec::new();
+    for _ in 0..count {
+        let start = Instant::now();
+        streams.push(connect(address)?);
+        slowest = slowest.max(start.elapsed());
+    }
+    let incr = request(&[b"INCR", b"crowd"]);
+    for stream in &mut streams {
+        stream.write_all(&incr)?;
+    }
+    for stream in &mut streams {
+        let mut end = [0; 3];
+        stream.read_exact(&mut end)?;
+    }
+    let mut last = connect(address)?;
+    let counted = format!(":{}\r\n", count + 1);
+    check(&mut last, &incr, counted.as_bytes())?;
+    ensure!(slowest < MOST, "a connection took {slowest:?}");
+    Ok(slowest)
+}
+
+/// Connects so many times a second, one after the other.
+fn steadily(address: SocketAddr, length: Duration, before: u64) -> Result<()> {
+    let start = Instant::now();
+    let pace = Duration::from_secs(1) / PER_SECOND;
+    for number in 1_u32.. {
+        let due = pace * number;
+        if due > length {
+            break;
+        }
+        std::thread::sleep(due.saturating_sub(start.elapsed()));
+        cycle(address, before + u64::from(number))?;
+    }
+    Ok(())
+}
