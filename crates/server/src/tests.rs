@@ -29,6 +29,8 @@ struct Echo {
 }
 
 impl<D: Driver> Sink<D> for Echo {
+    fn awoke(&mut self) {}
+
     fn accepted(&mut self, _: &mut D, _: usize, _: OwnedFd) {}
 
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]) {

@@ -6,11 +6,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 
+/// What a rope consists of.
+type Chunks = Vec<Arc<[u8]>>;
+
 /// Frees the chunks of a long rope on a thread of its own: a rope may be dropped anywhere, by a
 /// client that breaks off in the middle of one as well.
-pub(crate) fn free_elsewhere(chunks: Vec<Arc<[u8]>>) {
-    static QUEUE: LazyLock<Option<Sender<Vec<Arc<[u8]>>>>> = LazyLock::new(|| {
-        let (queue, garbage) = channel::<Vec<Arc<[u8]>>>();
+pub(crate) fn free_elsewhere(chunks: Chunks) {
+    static QUEUE: LazyLock<Option<Sender<Chunks>>> = LazyLock::new(|| {
+        let (queue, garbage) = channel::<Chunks>();
         let free_all = move || garbage.into_iter().for_each(drop);
         let thread = std::thread::Builder::new().name("reclaimer".into()).spawn(free_all);
         thread.is_ok().then_some(queue)
