@@ -168,7 +168,7 @@ impl Rope {
     }
 
     /// Appends `bytes`: the last chunk grows to its full size, new ones follow.
-    pub(crate) fn append(&mut self, mut bytes: &[u8]) {
+    pub fn append(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len();
         if let Some(last) = self.chunks.pop_if(|last| last.len() < CHUNK_BYTES) {
             let taken = bytes.len().min(CHUNK_BYTES - last.len());

@@ -1,0 +1,13 @@
+//! Values as bytes that outlive the process: Redis' RDB format, in its payloads for DUMP and
+//! RESTORE.
+//!
+//! The format is the one that Redis writes and documents in `rdb.h`; numbers of types, lengths and
+//! versions are its. What takes long works in steps of at most a chunk, so that a caller can do
+//! something else between two of them.
+
+mod checksum;
+mod length;
+pub mod lzf;
+pub mod payload;
+
+pub use checksum::Checksum;

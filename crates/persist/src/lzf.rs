@@ -1,0 +1,164 @@
+//! LZF, the compression of strings in RDB: runs of literal bytes, and references to what stood at
+//! most 8 KiB before.
+//!
+//! ```text
+//! 000lllll                       the next l + 1 bytes are literal
+//! lllooooo oooooooo              l + 2 bytes from o + 1 bytes back, 1 <= l <= 6
+//! 111ooooo llllllll oooooooo     l + 9 bytes from o + 1 bytes back
+//! ```
+//!
+//! Pieces that were compressed one by one make a whole when they are put behind each other, which
+//! is how a long string is compressed in steps. The format is that of Marc Lehmann's liblzf.
+
+/// A reference to what is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+const HASH_BITS: u32 = 13;
+const LONGEST_LITERAL: usize = 32;
+const FARTHEST: usize = 1 << 13;
+const LONGEST_MATCH: usize = 264;
+/// Where nothing with that hash has stood.
+const NO_PLACE: u32 = u32::MAX;
+
+/// Appends `input`, compressed, to `out`; at worst it takes a 32nd more.
+pub fn compress(input: &[u8], out: &mut Vec<u8>) {
+    let mut places = vec![NO_PLACE; 1 << HASH_BITS];
+    let (mut at, mut literal) = (0, 0);
+    while let Some(&[a, b, c]) = input.get(at..).and_then(|rest| rest.first_chunk()) {
+        let hash = u32::from_be_bytes([0, a, b, c]).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
+        let Some(place) = places.get_mut(hash as usize) else { break };
+        let before = std::mem::replace(place, at as u32) as usize;
+        let len = match at.checked_sub(before) {
+            Some(distance) if distance <= FARTHEST => common(input, before, at),
+            _ => 0,
+        };
+        if len < 3 {
+            at += 1;
+            continue;
+        }
+        write_literals(input.get(literal..at).unwrap_or_default(), out);
+        write_reference(at - before - 1, len, out);
+        at += len;
+        literal = at;
+    }
+    write_literals(input.get(literal..).unwrap_or_default(), out);
+}
+
+/// How many bytes are the same from `before` and from `at` on, which is behind it.
+fn common(input: &[u8], before: usize, at: usize) -> usize {
+    let first = input.get(before..).unwrap_or_default();
+    let second = input.get(at..).unwrap_or_default();
+    first.iter().zip(second).take(LONGEST_MATCH).take_while(|(a, b)| a == b).count()
+}
+
+fn write_literals(bytes: &[u8], out: &mut Vec<u8>) {
+    for run in bytes.chunks(LONGEST_LITERAL) {
+        out.push(run.len() as u8 - 1);
+        out.extend_from_slice(run);
+    }
+}
+
+fn write_reference(offset: usize, len: usize, out: &mut Vec<u8>) {
+    let high = (offset >> 8) as u8;
+    match len - 2 {
+        short @ ..7 => out.push((short as u8) << 5 | high),
+        long => out.extend_from_slice(&[7 << 5 | high, (long - 7) as u8]),
+    }
+    out.push(offset as u8);
+}
+
+/// Takes instructions off the front of `input` and appends what they mean to `out`, until `out`
+/// has at least `enough` bytes or no whole instruction is left. References reach back into what
+/// `out` holds.
+///
+/// # Errors
+/// If an instruction reaches back too far.
+pub fn decompress(input: &mut &[u8], out: &mut Vec<u8>, enough: usize) -> Result<(), Corrupt> {
+    while out.len() < enough {
+        let (control, len, low, rest) = match *input {
+            [control @ (0..0x20), rest @ ..] => {
+                let Some((run, rest)) = rest.split_at_checked(usize::from(*control) + 1) else {
+                    break;
+                };
+                out.extend_from_slice(run);
+                *input = rest;
+                continue;
+            }
+            [control @ (0xe0..=0xff), more, low, rest @ ..] => {
+                (control, 9 + usize::from(*more), low, rest)
+            }
+            [control @ (0..0xe0), low, rest @ ..] => {
+                (control, 2 + usize::from(control >> 5), low, rest)
+            }
+            _ => break,
+        };
+        *input = rest;
+        let distance = (usize::from(control & 0x1f) << 8 | usize::from(*low)) + 1;
+        let from = out.len().checked_sub(distance).ok_or(Corrupt)?;
+        repeat(out, from, len);
+    }
+    Ok(())
+}
+
+/// Appends `len` bytes from `from` on, which may be among those that are being appended.
+fn repeat(out: &mut Vec<u8>, from: usize, len: usize) {
+    let end = out.len() + len;
+    while out.len() < end {
+        let take = (out.len() - from).min(end - out.len());
+        out.extend_from_within(from..from + take);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(mut input: &[u8]) -> Result<Vec<u8>, Corrupt> {
+        let mut out = Vec::new();
+        decompress(&mut input, &mut out, usize::MAX)?;
+        if input.is_empty() { Ok(out) } else { Err(Corrupt) }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_compressed_comes_back(
+            pieces in prop::collection::vec(prop::collection::vec(0_u8..4, 0..2000), 0..8),
+            noise in prop::collection::vec(any::<u8>(), 0..500),
+        ) {
+            let mut out = Vec::new();
+            let mut whole = Vec::new();
+            for piece in pieces.iter().chain([&noise]) {
+                compress(piece, &mut out);
+                whole.extend_from_slice(piece);
+            }
+            prop_assert_eq!(all(&out), Ok(whole));
+        }
+
+        #[test]
+        fn nonsense_is_refused_or_means_something(input in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Ok(out) = all(&input) {
+                prop_assert!(out.len() <= input.len() * LONGEST_MATCH);
+            }
+        }
+    }
+
+    #[test]
+    fn what_repeats_gets_small() {
+        let mut out = Vec::new();
+        compress(&b"abcdefghij".repeat(1000), &mut out);
+        assert!(out.len() < 150, "{}", out.len());
+        let far = [&[1, 2, 3, 4][..], &vec![0; FARTHEST - 4], &[1, 2, 3, 4]].concat();
+        out.clear();
+        compress(&far, &mut out);
+        assert_eq!(all(&out), Ok(far));
+    }
+
+    #[test]
+    fn what_reaches_too_far_back_or_ends_early_is_corrupt() {
+        assert_eq!(all(&[0x20, 0x00]), Err(Corrupt));
+        assert_eq!(all(&[0x05, 1]), Err(Corrupt));
+        assert_eq!(all(&[0x00, 9, 0xe0, 0x00, 0x00]), Ok(vec![9; 10]));
+    }
+}
