@@ -23,6 +23,7 @@ mod protection;
 mod relocation;
 mod robustness;
 mod rows;
+mod serialization;
 mod server;
 mod settings;
 mod slowlog;

@@ -38,6 +38,7 @@ mod range;
 mod rates;
 mod relocation;
 mod replication;
+mod serialization;
 mod server;
 mod session;
 pub mod slowlog;

@@ -2,8 +2,8 @@
 
 use crate::{
     Command, bitfield, bitmap, bitop, client, config, connection, float, hyperloglog,
-    introspection, key, keyspace, lcs, memcached, object, range, relocation, replication, server,
-    slowlog, string,
+    introspection, key, keyspace, lcs, memcached, object, range, relocation, replication,
+    serialization, server, slowlog, string,
 };
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -26,6 +26,7 @@ const FAMILIES: &[&[&Command]] = &[
     range::ALL,
     relocation::ALL,
     replication::ALL,
+    serialization::ALL,
     server::ALL,
     slowlog::ALL,
     string::ALL,

@@ -164,6 +164,7 @@ fn encode_integer(out: &mut Vec<u8>, value: i64) -> bool {
 /// A payload on its way to a value.
 pub struct Restore {
     payload: Rope,
+    longest_bytes: usize,
     /// How many bytes of it have been seen to at this stage.
     at: usize,
     stage: Stage,
@@ -191,10 +192,11 @@ struct Unpacking {
 }
 
 impl Restore {
-    /// Begins with a payload.
+    /// Begins with a payload, whose string must not be longer than `longest_bytes`: what is
+    /// compressed can say that it is hundreds of times as long as it looks.
     #[must_use]
-    pub fn new(payload: Rope) -> Self {
-        Restore { payload, at: 0, stage: Stage::Checking(Checksum::default()) }
+    pub fn new(payload: Rope, longest_bytes: usize) -> Self {
+        Restore { payload, longest_bytes, at: 0, stage: Stage::Checking(Checksum::default()) }
     }
 
     /// Works on about one chunk; the string, once it is complete.
@@ -257,7 +259,11 @@ impl Restore {
             Stage::Plain { left, .. } => *left,
             Stage::Checking(_) => 0,
         };
-        if self.at + left == end { Ok(()) } else { Err(Damage) }
+        let too_long = match &self.stage {
+            Stage::Packed(unpacking) => unpacking.len > self.longest_bytes,
+            _ => false,
+        };
+        if self.at + left == end && !too_long { Ok(()) } else { Err(Damage) }
     }
 }
 
@@ -328,8 +334,7 @@ fn check_footer(payload: &Rope, end: usize, checksum: u64) -> Result<(), Refusal
     let version = u16::from_le_bytes(length::take(&mut rest).map_err(damaged)?);
     let expected = u64::from_le_bytes(length::take(&mut rest).map_err(damaged)?);
     let known = version <= NEWEST_VERSION || VALKEY_VERSIONS.contains(&version);
-    // Redis takes a checksum of zero for one that was switched off.
-    if known && (expected == checksum || expected == 0) { Ok(()) } else { Err(Refusal::Footer) }
+    if known && expected == checksum { Ok(()) } else { Err(Refusal::Footer) }
 }
 
 #[cfg(test)]
@@ -353,7 +358,7 @@ mod tests {
     }
 
     fn restore(payload: &[u8]) -> Result<Vec<u8>, Refusal> {
-        let mut restore = Restore::new(Rope::from_bytes(payload));
+        let mut restore = Restore::new(Rope::from_bytes(payload), 1 << 20);
         loop {
             if let Some(value) = restore.step()? {
                 return Ok(bytes(&value));
@@ -380,6 +385,13 @@ mod tests {
         assert_eq!(dump(Value::Int(70_000), true), seal(b"\x00\xc2\x70\x11\x01\x00", 10));
         let wide = dump(Value::Int(5_000_000_000), true);
         assert_eq!(wide, seal(b"\x00\x0a5000000000", 10));
+    }
+
+    #[test]
+    fn a_string_may_not_be_longer_than_is_allowed() {
+        let payload = dump(Value::Bytes(&vec![0; (1 << 20) + 1]), true);
+        assert!(payload.len() < 20_000);
+        assert_eq!(restore(&payload), Err(Refusal::Value));
     }
 
     #[test]

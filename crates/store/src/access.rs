@@ -78,6 +78,20 @@ impl AccessClock {
         entry.set_access(noted);
     }
 
+    /// What an entry is to have that has not been used for so long, under a policy that goes by
+    /// time.
+    pub(crate) fn idle_for(self, idle_ms: u64) -> Option<u32> {
+        // Rounded up, so that what is asked in whole seconds is answered in the same.
+        let idle_ms = idle_ms.saturating_add(TICK_MS);
+        let then = AccessClock { now_ms: self.now_ms.saturating_sub(idle_ms), ..self };
+        (!self.by_count).then(|| then.ticks())
+    }
+
+    /// What an entry is to have whose counter is `counter`, under a policy that goes by it.
+    pub(crate) fn used_often(self, counter: u8) -> Option<u32> {
+        self.by_count.then(|| self.counted(counter.into()))
+    }
+
     /// What an entry is to have whose counter is `counter` now.
     pub(crate) fn counted(self, counter: u32) -> u32 {
         BY_COUNT | self.minutes() << MINUTES_SHIFT | counter

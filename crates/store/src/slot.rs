@@ -11,6 +11,7 @@ use crate::reclaim::Garbage;
 use crate::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};
 use crate::shard::Shard;
 use crate::table::{Place, Table};
+use crate::types::restore::Usage;
 use crate::value::{Attributes, Encoding, Marks, NewValue, OwnedValue, Value};
 
 /// Most bytes of a value that are copied in no time.
@@ -92,6 +93,15 @@ impl<'a> Slot<'a> {
         self.garbage.add(self.table.remove(place, entry));
         self.place = None;
         true
+    }
+
+    /// Has the entry look as if it had been used like this.
+    pub(crate) fn set_usage(&mut self, usage: Usage) {
+        if let Some((_, entry)) = self.occupant()
+            && let Some(access) = usage.access(self.access)
+        {
+            entry.set_access(access);
+        }
     }
 
     /// Changes when the entry expires.

@@ -9,6 +9,7 @@ pub mod counter;
 pub mod hyperloglog;
 pub mod key;
 pub mod relocation;
+pub mod restore;
 pub mod snapshot;
 pub mod string;
 pub mod versioned;

@@ -240,7 +240,7 @@ impl Database<'_> {
         self.read(key, |entry| entry.map_or(0, |entry| entry.value().len()))
     }
 
-    fn put(&self, slot: &mut Slot<'_>, value: NewValue<'_>, options: SetOptions) {
+    pub(super) fn put(&self, slot: &mut Slot<'_>, value: NewValue<'_>, options: SetOptions) {
         let expire_at_ms = match options.expiry {
             Expiry::Never => None,
             Expiry::Keep => slot.entry().and_then(|entry| entry.expire_at_ms()),

@@ -1,0 +1,91 @@
+//! DUMP and RESTORE: values that go from one server to another, whichever it is.
+
+use harness::{Reply, Server};
+
+fn values() -> Vec<String> {
+    let words = "in the beginning there was a cache, and the cache was empty; ";
+    vec![
+        String::new(),
+        "a".into(),
+        "10".into(),
+        "-129".into(),
+        "2147483647".into(),
+        "-2147483649".into(),
+        "007".into(),
+        "x".repeat(20),
+        words.into(),
+        words.repeat(100),
+        words.repeat(5000),
+        (0..30_000).map(|number| format!("{number:x}")).collect(),
+    ]
+}
+
+/// The payload of a key, as it was sent.
+fn payload(reply: &Reply) -> Vec<u8> {
+    match reply {
+        Reply::Bulk(bytes) => bytes.clone(),
+        other => panic!("no payload: {other:?}"),
+    }
+}
+
+#[test]
+fn values_go_there_and_back() {
+    let servers = [Server::nagi(), Server::redis()];
+    for (from, to) in [(0, 1), (1, 0), (0, 0)] {
+        let (mut source, mut sink) = (servers[from].connect_resp(), servers[to].connect_resp());
+        for value in values() {
+            source.run_words(&["SET", "from", &value]);
+            let bytes = payload(&source.run("DUMP from"));
+            let reply = sink.run_words(&[b"RESTORE", &b"to"[..], b"0", &bytes, b"REPLACE"]);
+            assert_eq!(reply.text(), "OK", "{} bytes from {from} to {to}", value.len());
+            assert_eq!(sink.run("GET to").text(), value, "from {from} to {to}");
+            assert_eq!(sink.run("TTL to").integer(), -1);
+        }
+    }
+}
+
+#[test]
+fn what_restore_is_asked_and_answers() {
+    const FOOTER: &str = "ERR DUMP payload version or checksum are wrong";
+    let steps: &[(&[&str], &str)] = &[
+        (&["0", "nonsense"], FOOTER),
+        (&["0", ""], FOOTER),
+        (&["-1", "(foo)"], "ERR Invalid TTL value, must be >= 0"),
+        (&["x", "(foo)"], "ERR value is not an integer or out of range"),
+        (&["0", "(foo)"], "OK"),
+        (&["0", "(foo)"], "BUSYKEY Target key name already exists."),
+        (&["0", "nonsense"], "BUSYKEY Target key name already exists."),
+        (&["0", "(foo)", "REPLACE"], "OK"),
+        (&["0", "(foo)", "IDLETIME", "-1"], "ERR Invalid IDLETIME value, must be >= 0"),
+        (&["0", "(foo)", "FREQ", "256"], "ERR Invalid FREQ value, must be >= 0 and <= 255"),
+        (&["0", "(foo)", "FREQ", "1", "IDLETIME", "1"], "ERR syntax error"),
+        (&["0", "(foo)", "SOON"], "ERR syntax error"),
+        (&["0", "(foo)", "REPLACE", "IDLETIME", "1000"], "OK"),
+        (&["100000", "(foo)", "replace"], "OK"),
+        (&["1", "(foo)", "ABSTTL", "REPLACE"], "OK"),
+    ];
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.run("SET source foo");
+        let dumped = payload(&client.run("DUMP source"));
+        for (arguments, answer) in steps {
+            let mut words: Vec<&[u8]> = vec![b"RESTORE", b"k"];
+            words.extend(arguments.iter().map(|word| match *word {
+                "(foo)" => &dumped[..],
+                word => word.as_bytes(),
+            }));
+            let answered = match client.run_words(&words) {
+                Reply::Error(text) => text,
+                reply => reply.text(),
+            };
+            assert_eq!(answered, *answer, "{arguments:?}");
+            match arguments.last() {
+                Some(&"1000") => assert_eq!(client.run("OBJECT IDLETIME k").integer(), 1000),
+                Some(&"replace") => assert_eq!(client.run("TTL k").integer(), 100),
+                _ => {}
+            }
+        }
+        client.check("EXISTS k", ":0\r\n");
+        client.check("DUMP k", "$-1\r\n");
+    }
+}
