@@ -137,7 +137,9 @@ mod tests {
         }
 
         #[test]
-        fn nonsense_is_refused_or_means_something(input in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn nonsense_is_refused_or_means_something(
+            input in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
             if let Ok(out) = all(&input) {
                 prop_assert!(out.len() <= input.len() * LONGEST_MATCH);
             }

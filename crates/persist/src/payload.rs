@@ -445,7 +445,8 @@ mod tests {
         #[test]
         fn integers_come_back(value: i64, shift in 0_u32..64) {
             let value = value >> shift;
-            prop_assert_eq!(restore(&dump(Value::Int(value), true)), Ok(value.to_string().into_bytes()));
+            let restored = restore(&dump(Value::Int(value), true));
+            prop_assert_eq!(restored, Ok(value.to_string().into_bytes()));
         }
     }
 }

@@ -63,7 +63,8 @@ impl Midway {
         self.len
     }
 
-    /// Goes on for a slice; `input` begins with it, without its long arguments. What is left of it, if anything is.
+    /// Goes on for a slice; `input` begins with it, without its long arguments. What is left of it,
+    /// if anything is.
     pub(crate) fn go_on(
         self,
         input: &[u8],
