@@ -481,6 +481,9 @@ impl Database<'_> {
     ) -> Result<bool, Refusal> {
         self.write(key, |slot| {
             let mut changed = false;
+            if marks.is_empty() && slot.entry().is_some_and(|entry| looks_like_one(entry.value())) {
+                return Ok(false);
+            }
             let mut sketch = match slot.entry().map(|entry| entry.value()) {
                 None => {
                     changed = true;
@@ -498,7 +501,7 @@ impl Database<'_> {
                     }
                     Sketch(bytes.to_vec())
                 }
-                Some(value) => return Err(value.with_bytes(refusal_of)),
+                Some(value) => return Err(refusal_of(value)),
             };
             let mut result = Ok(());
             for mark in marks {
@@ -537,7 +540,7 @@ impl Database<'_> {
                     }
                     estimate(bytes)?
                 }
-                Some(value) => return Err(value.with_bytes(refusal_of)),
+                Some(value) => return Err(refusal_of(value)),
             };
             let bytes = estimated.to_le_bytes();
             slot.change(0, |string| string.write(&Patch::new(CACHE_AT, &bytes)));
@@ -546,9 +549,23 @@ impl Database<'_> {
     }
 }
 
-/// Why something that is not in one piece is no sketch.
-fn refusal_of(bytes: &[u8]) -> Refusal {
-    check(bytes).err().unwrap_or(Refusal::Corrupted)
+/// Whether something is a sketch as far as its header says.
+fn looks_like_one(value: Value<'_>) -> bool {
+    let is_one = |start: &[u8]| check(start) != Err(Refusal::NotASketch);
+    match value {
+        Value::Bytes(bytes) => is_one(bytes),
+        Value::Rope(rope) => rope.chunk(0).is_some_and(|start| is_one(start)),
+        Value::Int(_) => false,
+    }
+}
+
+/// Why something that is a number or longer than any sketch is none.
+fn refusal_of(value: Value<'_>) -> Refusal {
+    let start = match value {
+        Value::Rope(rope) => rope.chunk(0),
+        _ => None,
+    };
+    start.and_then(|start| check(start).err()).unwrap_or(Refusal::NotASketch)
 }
 
 fn raise_in_place(string: &mut StringMut<'_>, marks: &[Mark]) {
