@@ -37,7 +37,7 @@ impl Outcome {
                     let name = rest.rsplit_once(" (").map_or(rest, |(name, _)| name);
                     outcome.passed.push(name.to_owned());
                 }
-                "err" | "exception" | "timeout" => {
+                "err" | "exception" | "TIMEOUT" => {
                     let name = rest.split(" in tests/").next().unwrap_or(rest);
                     outcome.failed.push((name.to_owned(), String::new()));
                     explains = true;
@@ -65,12 +65,16 @@ mod tests {
     fn lines_are_understood() {
         let printed = "[\x1b[0;32;49mok\x1b[0m]: A (b) test (3 ms)\n\
                        [\x1b[0;31;49merr\x1b[0m]: Another in tests/unit/x.tcl\nExpected 1\n\
-                       [skip]: One\n[ignore]: two: Tag\n\n    The End\n*** [err]: Another\n";
+                       [skip]: One\n[ignore]: two: Tag\n\
+                       [TIMEOUT]: clients state report follows.\n\n    The End\n*** [err]: Another\n";
         assert_eq!(
             Outcome::parse(printed),
             Outcome {
                 passed: vec!["A (b) test".to_owned()],
-                failed: vec![("Another".to_owned(), "Expected 1\n".to_owned())],
+                failed: vec![
+                    ("Another".to_owned(), "Expected 1\n".to_owned()),
+                    ("clients state report follows.".to_owned(), "\n".to_owned()),
+                ],
                 skipped: 2,
                 is_complete: true,
             }

@@ -85,10 +85,8 @@ fn unknown(directive: &Directive) -> String {
 fn value(setting: &Setting, directive: &Directive) -> Result<String, Refusal> {
     match directive.words.as_slice() {
         [word] => Ok(word.clone()),
-        [] if setting.kind.takes_words() && matches!(directive.source, Source::CommandLine(_)) => {
-            Ok(String::new())
-        }
-        words if setting.kind.takes_words() && !words.is_empty() => Ok(words.join(" ")),
+        // `save` alone says the same as `save ""`.
+        words if setting.kind.takes_words() => Ok(words.join(" ")),
         _ => Err(Refusal::Malformed("wrong number of arguments".to_owned())),
     }
 }
@@ -116,7 +114,8 @@ mod tests {
     #[test]
     fn what_is_given_later_holds() {
         let config = Config::default();
-        let text = "PORT 1\nport 2\nbind 127.0.0.1 ::1\nsave 900 1\nsave 300 10\nslave-priority 3";
+        let text =
+            "save\nPORT 1\nport 2\nbind 127.0.0.1 ::1\nsave 900 1\nsave 300 10\nslave-priority 3";
         let loaded = load_text(&config, text, false).unwrap();
         assert_eq!(config.port.get(), 2);
         assert_eq!(&*config.bind.get(), "127.0.0.1 ::1");
@@ -132,7 +131,7 @@ mod tests {
             ("nothing-like-it 1", "there is no option nothing-like-it"),
             ("port", "wrong number of arguments"),
             ("port 1 2", "wrong number of arguments"),
-            ("bind", "wrong number of arguments"),
+            ("shutdown-on-sigint", "argument(s) must be one of the following: default,"),
             ("port x", "argument couldn't be parsed into an integer"),
             ("maxmemory-policy x", "argument(s) must be one of the following: noeviction,"),
             ("appendonly yes", "There is no append-only file"),
