@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         let mut command = cargo(&["test", "--package", "nagi-tests", test]);
         command
-            .args(["--", "--nocapture"])
+            .args(["--", "--nocapture", "--include-ignored"])
             .env("NAGI_DIFFERENTIAL_COUNT", arguments.count.to_string());
         match process::run(&mut command) {
             Ok(()) => {

@@ -37,6 +37,8 @@ pub(super) struct Flags<'a> {
     pub(super) expiry: Option<Expiry>,
     /// Whether `t` stands before `T`, and means the time before it is changed.
     pub(super) time_first: bool,
+    /// The same of `N`, before which a value that is made has no time.
+    pub(super) time_before_vivify: bool,
     /// `N`.
     pub(super) vivify: Option<Expiry>,
     /// `R`, in milliseconds.
@@ -72,6 +74,7 @@ impl<'a> Flags<'a> {
             client_flags: 0,
             expiry: None,
             time_first: false,
+            time_before_vivify: false,
             vivify: None,
             refresh_ms: None,
             invalidate: false,
@@ -84,6 +87,7 @@ impl<'a> Flags<'a> {
         for (letter, token) in words.from(0).filter_map(<[u8]>::split_first) {
             shows_time |= *letter == b't';
             flags.time_first |= *letter == b'T' && shows_time;
+            flags.time_before_vivify |= *letter == b'N' && shows_time;
             if *letter == b'F' {
                 let number = nagi_store::parse_u64(token).and_then(|flags| flags.try_into().ok());
                 bad_client_flags = number.is_none();

@@ -38,7 +38,11 @@ impl<'r> Reply<'r> {
             false => Reply::begin(writer, "HD"),
         };
         let expired_at_ms = found.expired_at_ms;
-        let expire_at_ms = if flags.time_first { expired_at_ms } else { entry.expire_at_ms() };
+        let expire_at_ms = match found.vivified && flags.time_before_vivify {
+            true => None,
+            false if flags.time_first => expired_at_ms,
+            false => entry.expire_at_ms(),
+        };
         let marks = entry.marks();
         for (letter, token) in flags.each() {
             match letter {
