@@ -5,6 +5,7 @@
 
 mod bitmap;
 mod claims;
+mod client;
 mod clients;
 mod configuration;
 mod connection;
@@ -12,9 +13,11 @@ mod crowd;
 mod differential;
 mod hyperloglog;
 mod key;
+mod latency;
 mod linearizability;
 mod memcached;
 mod memory;
+mod monitor;
 mod one_keyspace;
 mod ordering;
 mod peers;

@@ -2,7 +2,8 @@
 
 use crate::admission::{self, log_in};
 use crate::arguments::{Rest, integer, is};
-use crate::{Category, Command, Context, Error, Flags, Group, Keys, REDIS_VERSION, client};
+use crate::{Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, REDIS_VERSION};
+use crate::{client, monitor};
 use nagi_proto::Args;
 use nagi_proto::resp::Version;
 
@@ -106,6 +107,9 @@ fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.client.speak(Version::Two);
     cx.client.info.rename(String::new());
     cx.client.restrictions = admission::restrictions(cx.server.config());
+    cx.client.hears = Hears::All;
+    cx.client.info.mark(Marks::NO_EVICT | Marks::NO_TOUCH, false);
+    monitor::leave(cx.server, &cx.client.info);
     cx.reply.set_version(Version::Two);
     cx.reply.simple("RESET");
     Ok(())

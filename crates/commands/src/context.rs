@@ -1,6 +1,6 @@
 //! What a handler is given.
 
-use crate::{Client, Error, Server, Tally};
+use crate::{Attention, Client, Error, Server, Tally};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::{Database, Key, Wait};
@@ -15,6 +15,8 @@ pub struct Context<'a> {
     pub client: &'a mut Client,
     /// The process around it.
     pub server: &'a dyn Server,
+    /// Why requests are looked at more closely.
+    pub attention: &'a Attention,
     /// What this worker counts.
     pub tally: &'a Tally,
     /// Where the reply goes.
@@ -38,6 +40,8 @@ pub enum Suspension {
     /// From the start, once the client's waker has been called. The place in the queue is to be
     /// kept until the request has run.
     Retry(Wait),
+    /// From the start, once the client's waker has been called: all are held up.
+    Held,
 }
 
 /// Work that goes on over many ticks, a slice of at most a millisecond at each call; the client's

@@ -2,10 +2,13 @@
 
 use crate::arguments::is;
 use crate::table::{self, Entry};
-use crate::{Client, Context, Error, Flags, Flow, Keys, Suspension, admission};
+use crate::{
+    Client, Context, Error, Flags, Flow, Keys, Marks, Reasons, Suspension, admission, monitor,
+};
 use nagi_proto::Args;
 use nagi_store::{Database, Wait};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Most bytes of a request that an error reply repeats.
 const QUOTED_BYTES: usize = 128;
@@ -43,6 +46,16 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     {
         return reject(entry, cx, &error);
     }
+    let reasons = cx.attention.reasons();
+    if !reasons.is_empty() {
+        return run_observed(entry, cx, args, reasons);
+    }
+    run_unobserved(entry, cx, args);
+}
+
+/// The same when nobody looks.
+#[inline]
+fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if cx.db.store().has_claims()
         && let Some(wait) = meets_claim(entry.command.keys, cx.db, cx.client, args)
     {
@@ -52,7 +65,7 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     let number = u32::try_from(entry.index + 1).unwrap_or(0);
     cx.client.info.last_command.store(number, Ordering::Relaxed);
     if cx.db.store().is_over_limit()
-        && !cx.db.make_room()
+        && (cx.attention.is_paused(cx.db.now_ms()) || !cx.db.make_room())
         && entry.command.flags.contains(Flags::DENYOOM)
     {
         return reject(entry, cx, &Error::OUT_OF_MEMORY);
@@ -68,6 +81,62 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
             Ok(if cx.db.make_up() { Flow::More } else { Flow::Done })
         })));
     }
+}
+
+/// The same while requests are looked at: a pause may hold it up; monitors see requests in the
+/// order of their changes, which is why no two run at a time then; the latency monitor holds a
+/// clock.
+#[cold]
+fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>, reasons: Reasons) {
+    let attention = cx.attention;
+    let flags = entry.command.flags;
+    if attention.holds(reasons, flags.contains(Flags::WRITE), cx.client, cx.db.now_ms()) {
+        cx.suspension = Some(Suspension::Held);
+        return;
+    }
+    let is_monitored = reasons.contains(Reasons::MONITORED);
+    let order = is_monitored.then(|| attention.monitors.order());
+    if is_monitored
+        && cx.client.info.marks().contains(Marks::MONITOR)
+        && flags.intersects(Flags::WRITE | Flags::READONLY)
+    {
+        return refuse(cx, &Error::fixed("ERR Replica can't interact with the keyspace"));
+    }
+    let started = reasons.contains(Reasons::TIMED).then(Instant::now);
+    run_unobserved(entry, cx, args);
+    if matches!(cx.suspension, Some(Suspension::Retry(_))) {
+        return;
+    }
+    if let Some(started) = started {
+        let is_fast = flags.contains(Flags::FAST);
+        time(cx, if is_fast { "fast-command" } else { "command" }, started);
+    }
+    if is_monitored && !flags.contains(Flags::ADMIN) {
+        attention.monitors.show(cx.server, &monitor::line(entry.command, cx, args));
+    }
+    drop(order);
+}
+
+/// Tells the latency monitor how long a command took, when it is done.
+fn time(cx: &mut Context<'_>, event: &'static str, started: Instant) {
+    let timed = |mut job: crate::Job| -> crate::Job {
+        Box::new(move |cx| {
+            let flow = job(cx);
+            if flow.as_ref().map_or(true, |flow| *flow == Flow::Done) {
+                cx.attention.latency.add(event, started.elapsed());
+            }
+            flow
+        })
+    };
+    cx.suspension = match cx.suspension.take() {
+        Some(Suspension::Turn(job)) => Some(Suspension::Turn(timed(job))),
+        Some(Suspension::Committed(job)) => Some(Suspension::Committed(timed(job))),
+        Some(Suspension::Called(job)) => Some(Suspension::Called(timed(job))),
+        other => {
+            cx.attention.latency.add(event, started.elapsed());
+            other
+        }
+    };
 }
 
 /// Whether one of a request's keys is claimed by somebody who works on it for longer.

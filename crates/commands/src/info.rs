@@ -4,7 +4,7 @@
 use crate::histogram::Distribution;
 use crate::phases::Phases;
 use crate::usage::{self, Usage};
-use crate::{CommandTotals, Context, REDIS_VERSION, VERSION, table};
+use crate::{CommandTotals, Context, Marks, REDIS_VERSION, VERSION, table};
 use nagi_store::Counters;
 use std::fmt::Display;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -83,9 +83,11 @@ fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
 }
 
 fn clients(cx: &Context<'_>, fields: &mut Fields<'_>) {
-    fields.add("connected_clients", cx.server.clients().len());
+    let clients = cx.server.clients();
+    let waiting = clients.iter().filter(|client| client.marks().contains(Marks::WAITING));
+    fields.add("connected_clients", clients.len());
     fields.add("maxclients", cx.server.config().maxclients.get());
-    fields.add("blocked_clients", 0);
+    fields.add("blocked_clients", waiting.count());
 }
 
 fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {

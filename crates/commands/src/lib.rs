@@ -6,6 +6,7 @@
 
 pub mod admission;
 mod arguments;
+mod attention;
 mod bitfield;
 mod bitmap;
 mod bitop;
@@ -15,6 +16,7 @@ mod command;
 pub mod config;
 mod connection;
 mod context;
+mod debug;
 pub mod dispatch;
 pub mod docs;
 mod error;
@@ -27,10 +29,12 @@ mod info;
 mod introspection;
 mod key;
 mod keyspace;
+mod latency;
 mod lcs;
 mod long_double;
 mod many;
 pub mod memcached;
+mod monitor;
 mod object;
 pub mod phases;
 mod process;
@@ -49,12 +53,15 @@ pub mod table;
 mod testing;
 mod usage;
 
+pub use attention::{Attention, Reasons};
 pub use command::{Access, Category, Command, Flags, Group, Handler, Keys};
 pub use config::Config;
 pub use context::{Context, Flow, Job, Suspension};
 pub use error::Error;
+pub use latency::Latency;
+pub use monitor::{Monitors, leave as stop_monitoring};
 pub use process::{Process, Server};
-pub use session::{Client, ClientInfo, ClientNames};
+pub use session::{Client, ClientInfo, ClientNames, Hears, Marks};
 pub use statistics::{CommandTotals, Statistics, Tally, Totals};
 
 /// The version of Redis whose commands, replies and error texts these are.

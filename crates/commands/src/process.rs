@@ -1,13 +1,25 @@
 //! What handlers ask of the process that they run in. The server crate implements it; tests use
 //! a stand-in.
 
-use crate::{ClientInfo, Config, Statistics};
+use crate::{Attention, ClientInfo, Config, Statistics};
 use std::sync::Arc;
 
 /// The process around the commands.
 pub trait Server: Sync {
     /// Every connection of the process, in no particular order.
     fn clients(&self) -> Vec<Arc<ClientInfo>>;
+
+    /// Closes connections: they execute nothing more, and are listed no more when this returns.
+    fn kill(&self, clients: &[Arc<ClientInfo>]);
+
+    /// Has what is due looked for at once: there is something new to wait for.
+    fn hurry(&self);
+
+    /// Has a worker send what monitors that it owns are to see.
+    fn show_monitors(&self, worker: usize);
+
+    /// What requests must pass, or be seen by, before they run.
+    fn attention(&self) -> &Attention;
 
     /// Asks the process to stop, as SIGTERM does.
     fn shut_down(&self);

@@ -17,6 +17,8 @@ pub struct Client {
     pub closing: bool,
     /// Why it may not run any command that it likes.
     pub restrictions: Restrictions,
+    /// Which replies it wants to hear (CLIENT REPLY).
+    pub hears: Hears,
     /// What other clients may see.
     pub info: Arc<ClientInfo>,
     /// Called when what the client's request waits for has come.
@@ -32,6 +34,7 @@ impl Client {
             version: Version::Two,
             closing: false,
             restrictions: Restrictions::empty(),
+            hears: Hears::default(),
             info,
             waker: Waker::noop().clone(),
         }
@@ -50,6 +53,59 @@ impl Client {
     }
 }
 
+/// Which replies a client wants to hear.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hears {
+    /// All of them.
+    #[default]
+    All,
+    /// None until it says otherwise.
+    Nothing,
+    /// Those behind the next request's.
+    AllButNext,
+    /// Those behind the reply to the request that is being executed.
+    AllButThis,
+}
+
+impl Hears {
+    /// Whether the request that begins now is to be answered.
+    #[inline]
+    pub fn begin(&mut self) -> bool {
+        if *self == Hears::AllButNext {
+            *self = Hears::AllButThis;
+        }
+        *self == Hears::All
+    }
+
+    /// Whether a request that was not to be answered is to be all the same: CLIENT REPLY ON.
+    pub fn end(&mut self) -> bool {
+        let all = *self == Hears::All;
+        if *self == Hears::AllButThis {
+            *self = Hears::All;
+        }
+        all
+    }
+}
+
+bitflags::bitflags! {
+    /// What a connection is beside an ordinary one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Marks: u32 {
+        /// It is to be closed, and executes nothing more.
+        const KILLED = 1 << 0;
+        /// It sees what others do (MONITOR).
+        const MONITOR = 1 << 1;
+        /// It is not closed to save memory (CLIENT NO-EVICT).
+        const NO_EVICT = 1 << 2;
+        /// What it reads does not count as used (CLIENT NO-TOUCH).
+        const NO_TOUCH = 1 << 3;
+        /// Its request waits for something.
+        const WAITING = 1 << 4;
+        /// It came through a Unix socket.
+        const UNIX_SOCKET = 1 << 5;
+    }
+}
+
 /// What is known of a connection across workers. Its worker writes, anyone reads.
 #[derive(Debug, Default)]
 pub struct ClientInfo {
@@ -61,6 +117,12 @@ pub struct ClientInfo {
     pub local_address: String,
     /// Its descriptor.
     pub descriptor: i32,
+    /// The worker that owns it.
+    pub worker: usize,
+    /// By which its worker finds it.
+    pub seat: u64,
+    /// [`Marks`], as bits.
+    pub marks: AtomicU32,
     /// When it connected, in milliseconds since 1970.
     pub connected_at_ms: u64,
     /// When it last sent something, in milliseconds since 1970.
@@ -86,9 +148,42 @@ impl ClientInfo {
         self.names().name.clone()
     }
 
+    /// What it is beside an ordinary connection.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        Marks::from_bits_truncate(self.marks.load(Ordering::Relaxed))
+    }
+
+    /// Sets marks or takes them away.
+    pub fn mark(&self, marks: Marks, set: bool) {
+        if set {
+            self.marks.fetch_or(marks.bits(), Ordering::Relaxed);
+        } else {
+            self.marks.fetch_and(!marks.bits(), Ordering::Relaxed);
+        }
+    }
+
     /// What the client said of itself.
     pub(crate) fn names(&self) -> MutexGuard<'_, ClientNames> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it comes from this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        let address: Option<std::net::SocketAddr> = self.address.parse().ok();
+        address.is_none_or(|address| address.ip().to_canonical().is_loopback())
+    }
+
+    /// Memory that the connection takes, in bytes, which grows with what it has sent and not been
+    /// given yet.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        /// What one takes in all while it is idle.
+        const IDLE_BYTES: usize = 1600;
+        IDLE_BYTES
+            + self.query_bytes.load(Ordering::Relaxed)
+            + self.output_bytes.load(Ordering::Relaxed)
     }
 
     /// Gives the client a name; an empty one takes it away.

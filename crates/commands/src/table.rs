@@ -1,9 +1,9 @@
 //! All rows together, found by name in any case.
 
 use crate::{
-    Command, bitfield, bitmap, bitop, client, config, connection, float, hyperloglog,
-    introspection, key, keyspace, lcs, memcached, object, range, relocation, replication,
-    serialization, server, slowlog, string,
+    Command, bitfield, bitmap, bitop, client, config, connection, debug, float, hyperloglog,
+    introspection, key, keyspace, latency, lcs, memcached, monitor, object, range, relocation,
+    replication, serialization, server, slowlog, string,
 };
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -16,11 +16,14 @@ const FAMILIES: &[&[&Command]] = &[
     client::ALL,
     config::ALL,
     connection::ALL,
+    debug::ALL,
     introspection::ALL,
     float::ALL,
     hyperloglog::ALL,
     key::ALL,
     keyspace::ALL,
+    latency::ALL,
+    monitor::ALL,
     lcs::ALL,
     object::ALL,
     range::ALL,

@@ -2,7 +2,8 @@
 
 use crate::memcached;
 use crate::{
-    Client, ClientInfo, Config, Context, Process, Server, Statistics, Suspension, Tally, dispatch,
+    Attention, Client, ClientInfo, Config, Context, Marks, Process, Server, Statistics, Suspension,
+    Tally, dispatch,
 };
 use nagi_proto::memcached::Step;
 use nagi_proto::{Args, Output, resp};
@@ -32,11 +33,24 @@ pub(crate) struct FakeServer {
     pub(crate) process: Process,
     pub(crate) asked_to_stop: Mutex<bool>,
     pub(crate) flush_at_ms: Mutex<Option<u64>>,
+    pub(crate) attention: Attention,
 }
 
 impl Server for FakeServer {
     fn clients(&self) -> Vec<Arc<ClientInfo>> {
         self.clients.clone()
+    }
+
+    fn kill(&self, clients: &[Arc<ClientInfo>]) {
+        clients.iter().for_each(|client| client.mark(Marks::KILLED, true));
+    }
+
+    fn hurry(&self) {}
+
+    fn show_monitors(&self, _: usize) {}
+
+    fn attention(&self) -> &Attention {
+        &self.attention
     }
 
     fn shut_down(&self) {
@@ -94,6 +108,7 @@ impl Bench {
             },
             asked_to_stop: Mutex::default(),
             flush_at_ms: Mutex::default(),
+            attention: Attention::default(),
         };
         let counters = store.counters(0);
         let tally = process.statistics.worker(0);
@@ -129,6 +144,7 @@ impl Bench {
                 reply: resp::Writer::new(out, self.client.version),
                 client: &mut self.client,
                 server: &self.process,
+                attention: &self.process.attention,
                 tally: &self.tally,
                 args,
                 prefetched: None,
@@ -138,7 +154,7 @@ impl Bench {
                 Some(Suspension::Turn(job) | Suspension::Committed(job)) => {
                     dispatch::resume(&mut cx, job);
                 }
-                Some(Suspension::Called(_) | Suspension::Retry(_)) => panic!("nobody will call"),
+                Some(_) => panic!("nobody will call"),
                 None => dispatch::execute(&mut cx, args),
             }
             suspension = cx.suspension;

@@ -124,6 +124,12 @@ impl<'a> Args<'a> {
         self.spans
     }
 
+    /// The whole request as it arrived.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.request
+    }
+
     /// The arguments without the first `count`, as a request of its own.
     #[must_use]
     pub fn skip(&self, count: usize) -> Args<'a> {

@@ -7,7 +7,7 @@ use crate::suspended::{Midway, Suspended};
 use crate::timing::{Arrivals, Ran, What};
 use arrayvec::ArrayVec;
 use nagi_commands::table::Entry;
-use nagi_commands::{Client, Error, Server as _, admission, dispatch};
+use nagi_commands::{Client, Context, Error, Hears, Server as _, Suspension, admission, dispatch};
 use nagi_proto::resp::{Limits, Parser, ProtocolError};
 use nagi_proto::{Args, Output};
 use nagi_store::{Ahead, Key};
@@ -58,12 +58,11 @@ pub(crate) fn batch(
     // By reference: the array is large, and mostly empty.
     for (place, &Request { args, start, end, entry, key, .. }) in requests.iter().enumerate() {
         let replied = out.len();
-        let mut cx = around.context(client, out, args, key);
-        match entry {
-            Some(entry) => dispatch::run(entry, &mut cx, args),
-            None => dispatch::execute(&mut cx, args),
-        }
-        let suspension = cx.suspension;
+        let suspension = if client.hears == Hears::All {
+            run(entry, around.context(client, out, args, key))
+        } else {
+            run_unheard(entry, client, around, args, out)
+        };
         let ran = entry.map(|entry| Ran {
             what: What::Command(entry),
             args,
@@ -94,6 +93,37 @@ pub(crate) fn batch(
         }
     };
     Batch { consumed, requests: count, next }
+}
+
+/// The third pass, for one request. Returns how it goes on, if it is not over.
+#[inline]
+fn run(entry: Option<&'static Entry>, mut cx: Context<'_>) -> Option<Suspension> {
+    let args = cx.args;
+    match entry {
+        Some(entry) => dispatch::run(entry, &mut cx, args),
+        None => dispatch::execute(&mut cx, args),
+    }
+    cx.suspension
+}
+
+/// The same for a request that is not to be answered, unless it says that it is.
+#[cold]
+fn run_unheard(
+    entry: Option<&'static Entry>,
+    client: &mut Client,
+    around: &Surroundings<'_>,
+    args: Args<'_>,
+    out: &mut Output,
+) -> Option<Suspension> {
+    if client.hears.begin() {
+        return run(entry, around.context(client, out, args, None));
+    }
+    let mut unheard = Output::default();
+    let suspension = run(entry, around.context(client, &mut unheard, args, None));
+    if suspension.is_none() && client.hears.end() {
+        out.push(unheard.as_contiguous().unwrap_or_default());
+    }
+    suspension
 }
 
 /// The first pass. Returns how many bytes the requests take, and what follows them.

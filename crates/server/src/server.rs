@@ -11,7 +11,7 @@ use crate::session::Protocol;
 use crate::uring::Uring;
 use crate::waker::Waker;
 use crate::worker;
-use nagi_commands::{ClientInfo, Config, Process, Server, Statistics, admission};
+use nagi_commands::{Attention, ClientInfo, Config, Marks, Process, Server, Statistics, admission};
 use nagi_store::{Clock, Policy, Store};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -61,6 +61,10 @@ pub(crate) enum Mail {
     Flush,
     /// What one of its sessions waits for has come.
     Call(Token),
+    /// Connections have been marked as killed.
+    Kill,
+    /// Monitors are to be sent what they see.
+    Show,
 }
 
 /// A worker's letter box.
@@ -75,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) listeners: Arc<[Listener]>,
     pub(crate) unsent_limit: usize,
+    pub(crate) attention: Attention,
     config: Config,
     statistics: Statistics,
     process: Process,
@@ -272,6 +277,8 @@ impl Shared {
             ..nagi_store::Options::default()
         });
         config.limit_memory(&store);
+        let attention = Attention::default();
+        config.watch_latency(&attention);
         let port_of = |protocol| {
             let endpoints = listeners.iter().map(Listener::endpoint);
             endpoints.filter(|endpoint| endpoint.protocol == protocol).find_map(Endpoint::port)
@@ -294,6 +301,7 @@ impl Shared {
             registry: Registry::new(workers),
             listeners: listeners.into(),
             unsent_limit: options.unsent_limit,
+            attention,
             config,
             statistics: Statistics::new(workers),
             process,
@@ -339,8 +347,10 @@ impl Shared {
     pub(crate) fn post(&self, worker: usize, mail: Mail) {
         let Some(post) = self.posts.get(worker) else { return };
         let mut waiting = post.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_reminder = |mail: &Mail| matches!(mail, Mail::Housekeeping);
-        if is_reminder(&mail) && waiting.iter().any(is_reminder) {
+        let is_reminder =
+            |mail: &Mail| matches!(mail, Mail::Housekeeping | Mail::Kill | Mail::Show);
+        let same = |other: &Mail| std::mem::discriminant(other) == std::mem::discriminant(&mail);
+        if is_reminder(&mail) && waiting.iter().any(same) {
             return;
         }
         waiting.push(mail);
@@ -397,8 +407,10 @@ impl Shared {
             }
             self.statistics.sample(Instant::now());
             (0..self.posts.len()).for_each(|worker| self.post(worker, Mail::Housekeeping));
+            let next_call_ms = self.attention.call_due(now_ms);
+            let until_call = Duration::from_millis(next_call_ms.saturating_sub(now_ms).max(1));
             let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms).max(1));
-            thread::park_timeout(until_flush.min(HOUSEKEEPING));
+            thread::park_timeout(until_flush.min(until_call).min(HOUSEKEEPING));
         }
     }
 }
@@ -412,6 +424,28 @@ impl fmt::Debug for Shared {
 impl Server for Shared {
     fn clients(&self) -> Vec<Arc<ClientInfo>> {
         self.registry.clients()
+    }
+
+    fn kill(&self, clients: &[Arc<ClientInfo>]) {
+        for client in clients {
+            client.mark(Marks::KILLED, true);
+            self.registry.remove(client.id);
+            self.post(client.worker, Mail::Kill);
+        }
+    }
+
+    fn hurry(&self) {
+        if let Some(housekeeper) = self.housekeeper.get() {
+            housekeeper.unpark();
+        }
+    }
+
+    fn show_monitors(&self, worker: usize) {
+        self.post(worker, Mail::Show);
+    }
+
+    fn attention(&self) -> &Attention {
+        &self.attention
     }
 
     fn shut_down(&self) {

@@ -7,10 +7,10 @@ use crate::suspended::{Suspended, When};
 use crate::timing::{Arrivals, Audience, Timing, Underway};
 use crate::{binary, resp, text};
 use nagi_commands::{
-    Client, ClientInfo, Config, Context, Server as _, Tally, admission, memcached,
+    Client, ClientInfo, Config, Context, Hears, Marks, Server as _, Tally, admission, memcached,
 };
 use nagi_proto::{Args, Awaited, Output, Span};
-use nagi_store::{Counters, Key, Wait};
+use nagi_store::{Counters, Database, Key, Wait};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -59,15 +59,23 @@ impl Surroundings<'_> {
         prefetched: Option<Key<'a>>,
     ) -> Context<'a> {
         Context {
-            db: self.shared.store.database(client.database, self.counters, self.now_ms),
+            db: self.database(client),
             reply: nagi_proto::resp::Writer::new(out, client.version),
             client,
             server: self.shared,
+            attention: &self.shared.attention,
             tally: self.tally,
             args,
             prefetched,
             suspension: None,
         }
+    }
+
+    /// A client's database.
+    #[inline]
+    fn database(&self, client: &Client) -> Database<'_> {
+        let db = self.shared.store.database(client.database, self.counters, self.now_ms);
+        if client.info.marks().contains(Marks::NO_TOUCH) { db.untouched() } else { db }
     }
 
     /// What a handler of memcached's verbs is given.
@@ -296,6 +304,9 @@ impl Session {
         around: &mut Surroundings<'_>,
         out: &mut Output,
     ) -> Standing {
+        if self.info().marks().contains(Marks::KILLED) {
+            return Standing::Closing;
+        }
         self.client.info.active_at_ms.store(around.now_ms, Ordering::Relaxed);
         if !received.is_empty() {
             around.timing.arrive(&mut self.arrivals, !self.input.is_empty());
@@ -423,12 +434,18 @@ impl Session {
         };
         let _batch = around.shared.store.batch(around.counters);
         let len = midway.len();
+        let mut unheard = Output::default();
+        let hears = self.client.hears == Hears::All;
+        let replies = if hears { &mut *out } else { &mut unheard };
         let landed = self.landing.arguments();
         let input = self.input.as_mut_slice();
-        let left = midway.go_on(input, landed, &mut self.client, around, out);
+        let left = midway.go_on(input, landed, &mut self.client, around, replies);
         if left.is_none() {
             self.input.consume(len);
             self.landing = Landing::default();
+            if !hears && self.client.hears.end() {
+                out.push(unheard.as_contiguous().unwrap_or_default());
+            }
         }
         self.suspended = left.map(Suspended::Midway);
         None

@@ -1,7 +1,7 @@
 //! A request that is not over: what its session keeps of it until it is.
 
 use crate::session::Surroundings;
-use nagi_commands::{Client, Suspension, dispatch, memcached};
+use nagi_commands::{Client, Marks, Suspension, dispatch, memcached};
 use nagi_proto::{Args, Landed, Output, Span};
 use nagi_store::Wait;
 
@@ -38,7 +38,7 @@ impl Suspended {
         match self {
             Suspended::Midway(midway) => match midway.suspension {
                 Suspension::Turn(_) | Suspension::Committed(_) => When::Turn,
-                Suspension::Called(_) | Suspension::Retry(_) => When::Called,
+                Suspension::Called(_) | Suspension::Retry(_) | Suspension::Held => When::Called,
             },
             Suspended::Memcached(_) => When::Turn,
             Suspended::Unparsed(_) => When::Called,
@@ -79,6 +79,11 @@ impl Midway {
         let place = match suspension {
             Suspension::Turn(job) | Suspension::Committed(job) | Suspension::Called(job) => {
                 dispatch::resume(&mut cx, job);
+                None
+            }
+            Suspension::Held => {
+                cx.client.info.mark(Marks::WAITING, false);
+                dispatch::execute(&mut cx, args);
                 None
             }
             Suspension::Retry(wait) => {

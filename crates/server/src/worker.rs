@@ -7,7 +7,7 @@ use crate::refusal::{Refusal, refuse};
 use crate::server::{Mail, Shared};
 use crate::session::{Protocol, SLICE_BYTES, Session, Standing, Surroundings};
 use crate::timing::{Audience, Executed, Timing};
-use nagi_commands::{ClientInfo, Server as _, Tally};
+use nagi_commands::{ClientInfo, Marks, Server as _, Tally, stop_monitoring};
 use nagi_proto::{Output, Span};
 use nagi_store::{Counters, Expirer, Scope};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -150,6 +150,10 @@ impl Sessions {
     fn look_for_expired(&mut self) -> Option<Duration> {
         let store = &self.shared.store;
         let now_ms = store.now_ms();
+        if !self.shared.attention.expires_actively(now_ms) {
+            self.expire_at = None;
+            return None;
+        }
         let more = self.expirer.run(store, &self.counters, now_ms, EXPIRY_SLICE)
             || store.database(0, &self.counters, now_ms).shed();
         self.expire_at = more.then(|| Instant::now() + EXPIRY_PAUSE);
@@ -213,16 +217,8 @@ impl Sessions {
             return self.shared.registry.release(self.worker);
         }
         let now_ms = self.shared.store.now_ms();
-        let info = Arc::new(ClientInfo {
-            id: self.shared.registry.next_id(),
-            address: address::peer(&socket),
-            local_address: address::local(&socket),
-            descriptor: socket.as_raw_fd(),
-            connected_at_ms: now_ms,
-            active_at_ms: now_ms.into(),
-            resp: if protocol == Protocol::Resp { 2 } else { 0 }.into(),
-            ..ClientInfo::default()
-        });
+        let descriptor = socket.as_raw_fd();
+        let (address, local_address) = (address::peer(&socket), address::local(&socket));
         let token = match driver.adopt(socket) {
             Ok(token) => token,
             Err(error) => {
@@ -230,6 +226,18 @@ impl Sessions {
                 return self.shared.registry.release(self.worker);
             }
         };
+        let info = Arc::new(ClientInfo {
+            id: self.shared.registry.next_id(),
+            address,
+            local_address,
+            descriptor,
+            worker: self.worker,
+            seat: token.to_u64(),
+            connected_at_ms: now_ms,
+            active_at_ms: now_ms.into(),
+            resp: if protocol == Protocol::Resp { 2 } else { 0 }.into(),
+            ..ClientInfo::default()
+        });
         self.tally.connections.add(1);
         self.shared.registry.add(&info);
         let caller = Caller { shared: Arc::clone(&self.shared), worker: self.worker, token };
@@ -264,10 +272,42 @@ impl Sessions {
         if let Some(place) = self.seats.get_mut(token.index as usize)
             && let Some(seat) = place.take_if(|seat| seat.token == token)
         {
-            self.shared.registry.remove(seat.session.info().id);
+            let info = seat.session.info();
+            self.shared.registry.remove(info.id);
             self.shared.registry.release(self.worker);
+            stop_monitoring(&*self.shared, info);
             if seat.session.is_committed() {
                 self.orphans.push(seat.session);
+            }
+        }
+    }
+
+    /// Closes the connections that have been marked as killed.
+    fn close_killed(&mut self, driver: &mut impl Driver) {
+        let is_killed = |seat: &&Seat| seat.session.info().marks().contains(Marks::KILLED);
+        let seats = self.seats.iter().flatten();
+        let killed: Vec<Token> = seats.filter(is_killed).map(|seat| seat.token).collect();
+        for token in killed {
+            self.leave(token);
+            driver.close(token);
+        }
+    }
+
+    /// Sends monitors what they see; one that does not read is let go.
+    fn show(&mut self, driver: &mut impl Driver) {
+        for (seat, lines) in self.shared.attention.monitors.take(self.worker) {
+            let token = Token::from_u64(seat);
+            if self.seat_of(token).is_none() {
+                continue;
+            }
+            let mut output = Output::default();
+            output.push(&lines);
+            self.tally.output_bytes.add(lines.len() as u64);
+            driver.send(token, &mut output);
+            if driver.unsent_bytes(token) > self.shared.unsent_limit {
+                tracing::warn!(token.index, "closed: a monitor that does not read");
+                self.leave(token);
+                driver.close(token);
             }
         }
     }
@@ -518,6 +558,8 @@ impl<D: Driver> Sink<D> for Sessions {
                     self.shared.store.rest();
                 }
                 Mail::Flush => self.flush(),
+                Mail::Kill => self.close_killed(driver),
+                Mail::Show => self.show(driver),
                 Mail::Call(token) => {
                     if self.seat_of(token).is_some_and(|seat| seat.waits == Waits::Call) {
                         self.feed(driver, token, &mut []);
@@ -626,6 +668,25 @@ mod tests {
         while sessions.tick(&mut driver, None).unwrap() > 0 {}
         assert_eq!(driver.sent, b"+PONG\r\n".repeat(3000));
         assert!(driver.wanted);
+    }
+
+    #[test]
+    fn keys_do_not_expire_in_a_pause() {
+        let (mut sessions, mut driver) = connected();
+        let mut ask = |sessions: &mut Sessions, request: &str| {
+            driver.sent.clear();
+            sessions.ticks += 1;
+            sessions.received(&mut driver, TOKEN, &mut format!("{request}\r\n").into_bytes());
+            String::from_utf8_lossy(&driver.sent).into_owned()
+        };
+        ask(&mut sessions, "SET key value PX 1");
+        assert_eq!(ask(&mut sessions, "CLIENT PAUSE 100000 WRITE"), "+OK\r\n");
+        while ask(&mut sessions, "EXISTS key") == ":1\r\n" {}
+        sessions.look_for_expired();
+        assert_eq!(ask(&mut sessions, "DBSIZE"), ":1\r\n");
+        ask(&mut sessions, "CLIENT UNPAUSE");
+        sessions.look_for_expired();
+        assert_eq!(ask(&mut sessions, "DBSIZE"), ":0\r\n");
     }
 
     #[test]

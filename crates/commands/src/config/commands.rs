@@ -88,6 +88,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         setting.store(cx.server.config(), value);
     }
     cx.server.config().limit_memory(cx.db.store());
+    cx.server.config().watch_latency(cx.attention);
     cx.reply.ok();
     Ok(())
 }

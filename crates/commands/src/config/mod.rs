@@ -15,7 +15,7 @@ mod nearest;
 mod rewrite;
 mod rows;
 
-use crate::usage;
+use crate::{Attention, Reasons, usage};
 pub(crate) use commands::ALL;
 pub use file::{Directive, FileError, Source, read_file, read_text, split};
 pub use kinds::{Kind, LOG_LEVELS, SUPERVISORS, Value};
@@ -141,6 +141,8 @@ pub struct Values {
     pub lfu_log_factor: Number,
     pub latency_tracking: Number,
     pub latency_tracking_info_percentiles: Text,
+    pub enable_debug_command: Number,
+    pub latency_monitor_threshold_ms: Number,
     pub logfile: Text,
     pub loglevel: Number,
     pub maxclients: Number,
@@ -223,6 +225,13 @@ impl Config {
     #[must_use]
     pub fn io(&self) -> &'static str {
         rows::IO.get(self.io.bytes()).copied().unwrap_or_default()
+    }
+
+    /// Has requests be timed, if LATENCY is to note what took long.
+    pub fn watch_latency(&self, attention: &Attention) {
+        let threshold_ms = self.latency_monitor_threshold_ms.get();
+        attention.latency.set_threshold_ms(threshold_ms);
+        attention.set(Reasons::TIMED, threshold_ms > 0);
     }
 
     /// Sets a setting by name.

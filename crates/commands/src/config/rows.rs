@@ -69,6 +69,15 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Folder that the server works in, from which relative paths start",
     },
     Setting {
+        name: "enable-debug-command",
+        aliases: &[],
+        kind: Kind::Choice(&["no", "yes", "local"]),
+        default: "no",
+        changeable: false,
+        place: Place::Number(|values| &values.enable_debug_command),
+        summary: "Who may use DEBUG: nobody, everybody, or who connects from this machine",
+    },
+    Setting {
         name: "hll-sparse-max-bytes",
         aliases: &[],
         kind: Kind::Memory(0..=i64::MAX as u64),
@@ -85,6 +94,15 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: false,
         place: Place::Number(|values| &values.io),
         summary: "How to wait for sockets; auto takes io_uring where it works, and epoll elsewhere",
+    },
+    Setting {
+        name: "latency-monitor-threshold",
+        aliases: &[],
+        kind: Kind::Integer(0..=i64::MAX),
+        default: "0",
+        changeable: true,
+        place: Place::Number(|values| &values.latency_monitor_threshold_ms),
+        summary: "Milliseconds from which on LATENCY notes what took long; 0 for never",
     },
     Setting {
         name: "latency-tracking",

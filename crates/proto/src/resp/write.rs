@@ -122,6 +122,41 @@ impl<'a> Writer<'a> {
         self.header(kind, len);
     }
 
+    /// Opens a message that answers no request, of `len` replies; only RESP3 has such.
+    pub fn push(&mut self, len: usize) {
+        self.header(b'>', len);
+    }
+
+    /// Opens `pairs` keys and values about the reply behind them; only RESP3 has such.
+    pub fn attributes(&mut self, pairs: usize) {
+        self.header(b'|', pairs);
+    }
+
+    /// A truth value; in RESP2 an integer, 1 or 0.
+    pub fn boolean(&mut self, value: bool) {
+        match (self.version, value) {
+            (Version::Two, _) => self.integer(i64::from(value)),
+            (Version::Three, true) => self.out.push(b"#t\r\n"),
+            (Version::Three, false) => self.out.push(b"#f\r\n"),
+        }
+    }
+
+    /// A decimal number as it is written; in RESP2 a bulk string.
+    pub fn decimal(&mut self, digits: &str) {
+        match self.version {
+            Version::Two => self.bulk(digits.as_bytes()),
+            Version::Three => self.line(b',', digits.as_bytes()),
+        }
+    }
+
+    /// An integer of any length as it is written; in RESP2 a bulk string.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.version {
+            Version::Two => self.bulk(digits.as_bytes()),
+            Version::Three => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
     /// A verbatim string of plain text; in RESP2 a bulk string.
     pub fn text(&mut self, text: &str) {
         if self.version == Version::Two {

@@ -1,17 +1,34 @@
-//! CLIENT: what is known of connections.
+//! CLIENT: what is known of connections, and what can be done to them.
 
-use crate::arguments::{Rest, integer, is};
-use crate::context::Slice;
-use crate::{Category, ClientInfo, Command, Context, Error, Flags, Flow, Group, Keys, help, table};
+mod kill;
+mod list;
+mod pause;
+
+use crate::arguments::is;
+use crate::{Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, help};
 use nagi_proto::Args;
-use std::fmt::Write as _;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&CLIENT];
 
-const SUBCOMMANDS: &[&Command] = &[&GETNAME, &HELP, &ID, &INFO, &LIST, &SETINFO, &SETNAME];
+const SUBCOMMANDS: &[&Command] = &[
+    &GETNAME,
+    &GETREDIR,
+    &HELP,
+    &ID,
+    &list::INFO,
+    &kill::KILL,
+    &list::LIST,
+    &NO_EVICT,
+    &NO_TOUCH,
+    &pause::PAUSE,
+    &REPLY,
+    &SETINFO,
+    &SETNAME,
+    &TRACKINGINFO,
+    &kill::UNBLOCK,
+    &pause::UNPAUSE,
+];
 
 fn client<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     Err(Error::wrong_arity("client"))
@@ -31,8 +48,17 @@ pub(crate) static CLIENT: Command = Command {
     run: client,
 };
 
+/// A subcommand with more words than it takes.
+fn unknown_use(subcommand: &str) -> Error {
+    Error::new(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try CLIENT HELP."
+    ))
+}
+
 /// How the harmless subcommands behave.
 const PLAIN: Flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE);
+/// How subcommands for administrators behave.
+const ADMIN: Flags = Flags::ADMIN.union(PLAIN);
 
 fn id<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.reply.integer(i64::try_from(cx.client.info.id).unwrap_or(i64::MAX));
@@ -141,15 +167,117 @@ static SETINFO: Command = Command {
     run: setinfo,
 };
 
-fn info<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    let mut line = String::new();
-    describe(&cx.client.info, cx.db.now_ms(), &mut line);
-    cx.reply.text(&line);
+fn reply<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let mode = args.at(2);
+    if is(mode, "ON") {
+        cx.client.hears = Hears::All;
+        cx.reply.ok();
+    } else if is(mode, "OFF") {
+        cx.client.hears = Hears::Nothing;
+    } else if is(mode, "SKIP") {
+        if cx.client.hears != Hears::Nothing {
+            cx.client.hears = Hears::AllButNext;
+        }
+    } else {
+        return Err(Error::SYNTAX);
+    }
     Ok(())
 }
 
-static INFO: Command = Command {
-    name: "INFO",
+static REPLY: Command = Command {
+    name: "REPLY",
+    syntax: "ON | OFF | SKIP",
+    arity: 3,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "3.2.0",
+    summary: "Turns replies on or off, or leaves out the next one",
+    subcommands: &[],
+    run: reply,
+};
+
+fn no_evict<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    switch(cx, args.at(2), Marks::NO_EVICT)
+}
+
+static NO_EVICT: Command = Command {
+    name: "NO-EVICT",
+    syntax: "ON | OFF",
+    arity: 3,
+    flags: ADMIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "7.0.0",
+    summary: "Spares the connection when connections are closed to save memory, or does not",
+    subcommands: &[],
+    run: no_evict,
+};
+
+fn no_touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    switch(cx, args.at(2), Marks::NO_TOUCH)
+}
+
+static NO_TOUCH: Command = Command {
+    name: "NO-TOUCH",
+    syntax: "ON | OFF",
+    arity: 3,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "7.2.0",
+    summary: "Chooses whether what the connection reads counts as used, for eviction",
+    subcommands: &[],
+    run: no_touch,
+};
+
+fn switch(cx: &mut Context<'_>, word: &[u8], marks: Marks) -> Result<(), Error> {
+    let on = is(word, "ON");
+    if !on && !is(word, "OFF") {
+        return Err(Error::SYNTAX);
+    }
+    cx.client.info.mark(marks, on);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn getredir<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.reply.integer(-1);
+    Ok(())
+}
+
+static GETREDIR: Command = Command {
+    name: "GETREDIR",
+    syntax: "",
+    arity: 2,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "6.0.0",
+    summary: "Answers -1: the connection does not track keys",
+    subcommands: &[],
+    run: getredir,
+};
+
+fn trackinginfo<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let reply = &mut cx.reply;
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(1);
+    reply.bulk(b"off");
+    reply.bulk(b"redirect");
+    reply.integer(-1);
+    reply.bulk(b"prefixes");
+    reply.array(0);
+    Ok(())
+}
+
+static TRACKINGINFO: Command = Command {
+    name: "TRACKINGINFO",
     syntax: "",
     arity: 2,
     flags: PLAIN,
@@ -157,101 +285,10 @@ static INFO: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "6.2.0",
-    summary: "Returns the connection's own line of CLIENT LIST",
+    summary: "Tells that the connection does not track keys",
     subcommands: &[],
-    run: info,
+    run: trackinginfo,
 };
-
-fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let mut clients = chosen(cx, args)?.into_iter();
-    let mut text = String::new();
-    cx.start(Box::new(move |cx| {
-        let slice = Slice::begin();
-        for client in clients.by_ref() {
-            describe(&client, cx.db.now_ms(), &mut text);
-            if slice.is_over() {
-                return Ok(Flow::More);
-            }
-        }
-        cx.reply.text(&text);
-        Ok(Flow::Done)
-    }))
-}
-
-/// The clients that the arguments of CLIENT LIST mean.
-fn chosen(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Arc<ClientInfo>>, Error> {
-    let all = || {
-        let mut clients = cx.server.clients();
-        clients.sort_by_key(|client| client.id);
-        clients
-    };
-    let Some(option) = args.get(2) else { return Ok(all()) };
-    if is(option, "TYPE") && args.len() == 4 {
-        let kind = args.at(3);
-        if is(kind, "normal") {
-            return Ok(all());
-        }
-        if ["master", "replica", "slave", "pubsub"].iter().any(|known| is(kind, known)) {
-            return Ok(Vec::new());
-        }
-        let kind = String::from_utf8_lossy(kind);
-        return Err(Error::new(format!("ERR Unknown client type '{kind}'")));
-    }
-    if is(option, "ID") && args.len() > 3 {
-        let clients = all();
-        let mut chosen = Vec::new();
-        for id in Rest::from(args, 3) {
-            let id = integer(id).map_err(|_| Error::fixed("ERR Invalid client ID"))?;
-            let place = clients.binary_search_by_key(&id, |client| client.id as i64).ok();
-            chosen.extend(place.and_then(|place| clients.get(place)).cloned());
-        }
-        return Ok(chosen);
-    }
-    Err(Error::SYNTAX)
-}
-
-static LIST: Command = Command {
-    name: "LIST",
-    syntax: "[TYPE NORMAL | MASTER | REPLICA | PUBSUB] [ID id [id ...]]",
-    arity: -2,
-    flags: Flags::ADMIN.union(PLAIN),
-    keys: Keys::NONE,
-    categories: Category::CONNECTION,
-    group: Group::Connection,
-    since: "2.4.0",
-    summary: "Returns a line about each connection, memcached's included",
-    subcommands: &[],
-    run: list,
-};
-
-/// Appends a connection's line: the fields of Redis that are known here, under their names there.
-fn describe(client: &ClientInfo, now_ms: u64, line: &mut String) {
-    let names = client.names().clone();
-    let seconds_since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
-    let output_bytes = client.output_bytes.load(Relaxed);
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        line,
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags=N db={} sub=0 psub=0 ssub=0 \
-         multi=-1 watch=0 qbuf={} omem={} events={} cmd={} user=default redir=-1 resp={} \
-         lib-name={} lib-ver={}",
-        client.id,
-        client.address,
-        client.local_address,
-        client.descriptor,
-        names.name,
-        seconds_since(client.connected_at_ms),
-        seconds_since(client.active_at_ms.load(Relaxed)),
-        client.database.load(Relaxed),
-        client.query_bytes.load(Relaxed),
-        output_bytes,
-        if output_bytes > 0 { "rw" } else { "r" },
-        table::label(client.last_command.load(Relaxed)),
-        client.resp.load(Relaxed),
-        names.library_name,
-        names.library_version,
-    );
-}
 
 fn help<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     help::reply(cx, &CLIENT);
@@ -305,16 +342,29 @@ mod tests {
         bench.expect("CLIENT SETNAME me", "+OK|");
         bench.expect("CLIENT SETINFO lib-name redis-py", "+OK|");
         bench.advance_ms(2500);
-        let own = "id=1 addr=127.0.0.1:50001 laddr=127.0.0.1:6379 fd=7 name=me age=2 idle=2 \
-                   flags=N db=3 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=0 omem=0 events=r \
-                   cmd=client|info user=default redir=-1 resp=2 lib-name=redis-py lib-ver=\n";
-        let other = "id=2 addr=127.0.0.1:50002 laddr=127.0.0.1:6379 fd=7 name= age=2 idle=2 \
-                     flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=0 omem=0 events=r \
-                     cmd=get user=default redir=-1 resp=0 lib-name= lib-ver=\n";
+        let shown = |start: &str, database, request_bytes: usize, end: &str| {
+            let memory_bytes = 1600 + request_bytes;
+            format!(
+                "{start} age=2 idle=2 flags=N db={database} sub=0 psub=0 ssub=0 multi=-1 \
+                 qbuf={request_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
+                 omem=0 tot-mem={memory_bytes} events=r {end}\n"
+            )
+        };
+        let own = |request: &str, label: &str| {
+            let start = "id=1 addr=127.0.0.1:50001 laddr=127.0.0.1:6379 fd=7 name=me";
+            let end = "user=default redir=-1 resp=2 lib-name=redis-py lib-ver=";
+            shown(start, 3, request.len() + 2, &format!("cmd={label} {end}"))
+        };
+        let other = shown(
+            "id=2 addr=127.0.0.1:50002 laddr=127.0.0.1:6379 fd=7 name=",
+            0,
+            0,
+            "cmd=get user=default redir=-1 resp=0 lib-name= lib-ver=",
+        );
         let bulk = |text: String| format!("${}|{text}|", text.len());
-        bench.expect("CLIENT INFO", &bulk(own.to_owned()));
-        let own = own.replace("client|info", "client|list");
+        bench.expect("CLIENT INFO", &bulk(own("CLIENT INFO", "client|info")));
         for request in ["CLIENT LIST", "CLIENT LIST TYPE normal", "CLIENT LIST ID 1 2 99"] {
+            let own = own(request, "client|list");
             bench.expect(request, &bulk(format!("{own}{other}")));
         }
         bench.expect("CLIENT LIST ID 2", &bulk(other.to_owned()));
@@ -334,10 +384,29 @@ mod tests {
     }
 
     #[test]
+    fn marks() {
+        let mut bench = Bench::new();
+        bench.expect("CLIENT NO-EVICT on", "+OK|");
+        bench.expect("CLIENT NO-TOUCH ON", "+OK|");
+        assert!(bench.call(&["CLIENT", "INFO"]).contains(" flags=eT "));
+        bench.expect("CLIENT NO-TOUCH off", "+OK|");
+        assert!(bench.call(&["CLIENT", "INFO"]).contains(" flags=e "));
+        bench.expect(
+            "CLIENT NO-TOUCH",
+            "-ERR wrong number of arguments for 'client|no-touch' command|",
+        );
+        bench.expect("CLIENT NO-EVICT x", "-ERR syntax error|");
+        bench.expect("CLIENT REPLY x", "-ERR syntax error|");
+        bench.expect("CLIENT GETREDIR", ":-1|");
+        let info = "*6|$5|flags|*1|$3|off|$8|redirect|:-1|$8|prefixes|*0|";
+        bench.expect("CLIENT TRACKINGINFO", info);
+    }
+
+    #[test]
     fn help() {
         let mut bench = Bench::new();
         let help = bench.call(&["CLIENT", "HELP"]);
-        assert!(help.starts_with("*15|+CLIENT <subcommand> [<arg> [value]"), "{help}");
+        assert!(help.starts_with("*33|+CLIENT <subcommand> [<arg> [value]"), "{help}");
         assert!(help.contains("|+SETNAME name|+    Gives the connection a name"), "{help}");
     }
 }

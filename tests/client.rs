@@ -1,0 +1,159 @@
+//! CLIENT: connections as others see them, and what can be done to them.
+
+use harness::{Connection, Server, as_redis, encode_command, until, words};
+
+/// What INFO shows of a field.
+fn field(client: &mut Connection, name: &str) -> String {
+    let info = client.run("INFO").text();
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_else(|| panic!("{name} is not in {info}")).to_owned()
+}
+
+fn wait_for_blocked(client: &mut Connection, count: &str) {
+    let waits = || (field(client, "blocked_clients") == count).then_some(());
+    until("clients to wait", waits).expect("that many clients wait");
+}
+
+#[test]
+fn nonsense_is_refused() {
+    as_redis(&[
+        ("CLIENT KILL", "-ERR wrong number of arguments for 'client|kill' command\r\n"),
+        ("CLIENT KILL 1.2.3.4:5", "-ERR No such client\r\n"),
+        ("CLIENT KILL ID 10 x", "-ERR syntax error\r\n"),
+        ("CLIENT KILL ID x", "-ERR client-id should be greater than 0\r\n"),
+        ("CLIENT KILL ID -1", "-ERR client-id should be greater than 0\r\n"),
+        ("CLIENT KILL TYPE x", "-ERR Unknown client type 'x'\r\n"),
+        ("CLIENT KILL USER x", "-ERR No such user 'x'\r\n"),
+        ("CLIENT KILL SKIPME maybe", "-ERR syntax error\r\n"),
+        ("CLIENT KILL ID 999 SKIPME no", ":0\r\n"),
+        ("CLIENT KILL TYPE pubsub", ":0\r\n"),
+        ("CLIENT LIST TYPE x", "-ERR Unknown client type 'x'\r\n"),
+        ("CLIENT LIST ID x", "-ERR Invalid client ID\r\n"),
+        ("CLIENT LIST x", "-ERR syntax error\r\n"),
+        ("CLIENT PAUSE x", "-ERR timeout is not an integer or out of range\r\n"),
+        ("CLIENT PAUSE -1", "-ERR timeout is negative\r\n"),
+        ("CLIENT PAUSE 1 maybe", "-ERR syntax error\r\n"),
+        (
+            "CLIENT PAUSE 1 ALL x",
+            "-ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP.\r\n",
+        ),
+        ("CLIENT UNPAUSE", "+OK\r\n"),
+        ("CLIENT REPLY maybe", "-ERR syntax error\r\n"),
+        ("CLIENT NO-EVICT maybe", "-ERR syntax error\r\n"),
+        ("CLIENT NO-EVICT on", "+OK\r\n"),
+        ("CLIENT NO-EVICT off", "+OK\r\n"),
+        ("CLIENT UNBLOCK 1 maybe", "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR\r\n"),
+        ("CLIENT UNBLOCK x", "-ERR value is not an integer or out of range\r\n"),
+        ("CLIENT UNBLOCK 999 ERROR", ":0\r\n"),
+        ("CLIENT GETREDIR", ":-1\r\n"),
+        (
+            "CLIENT TRACKINGINFO",
+            "*6\r\n$5\r\nflags\r\n*1\r\n$3\r\noff\r\n$8\r\nredirect\r\n:-1\r\n$8\r\nprefixes\r\n*0\r\n",
+        ),
+    ]);
+}
+
+#[test]
+fn replies_can_be_turned_off() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        let say = |client: &mut Connection, commands: &[&str]| {
+            let requests = commands.iter().flat_map(|command| encode_command(&words(command)));
+            client.send(requests.collect::<Vec<u8>>());
+        };
+        say(
+            &mut client,
+            &["CLIENT REPLY OFF", "PING 1", "NONSENSE", "CLIENT REPLY SKIP", "PING 2"],
+        );
+        say(&mut client, &["CLIENT REPLY ON", "PING 3", "CLIENT REPLY SKIP", "KEYS *", "PING 4"]);
+        client.expect("+OK\r\n$1\r\n3\r\n$1\r\n4\r\n");
+        say(&mut client, &["CLIENT REPLY SKIP", "CLIENT REPLY ON", "PING 5"]);
+        client.expect("+OK\r\n$1\r\n5\r\n");
+        say(&mut client, &["CLIENT REPLY SKIP", "CLIENT REPLY SKIP", "PING 6", "PING 7"]);
+        client.expect("$1\r\n7\r\n");
+    }
+}
+
+#[test]
+fn connections_can_be_killed() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        let mut others: Vec<_> = (0..4).map(|_| server.connect_resp()).collect();
+        let ids: Vec<_> = others.iter_mut().map(|other| other.run("CLIENT ID").integer()).collect();
+        let list = client.run("CLIENT LIST").text();
+        let line = list.lines().find(|line| line.starts_with(&format!("id={} ", ids[1])));
+        let address = line.unwrap().split_once("addr=").unwrap().1.split(' ').next().unwrap();
+        client.check(&format!("CLIENT KILL ID {}", ids[0]), ":1\r\n");
+        client.check(&format!("CLIENT KILL {address}"), "+OK\r\n");
+        client.check(&format!("CLIENT KILL {address}"), "-ERR No such client\r\n");
+        assert_eq!(others[0].rest(), b"");
+        assert_eq!(others[1].rest(), b"");
+        others[2].check("PING", "+PONG\r\n");
+        client.check("CLIENT KILL SKIPME yes", ":2\r\n");
+        assert_eq!(client.run("CLIENT LIST").text().lines().count(), 1);
+        assert_eq!(others[3].rest(), b"");
+        client.check("CLIENT KILL TYPE normal SKIPME no", ":1\r\n");
+        assert_eq!(client.rest(), b"");
+    }
+}
+
+#[test]
+fn whichever_worker_it_is_with_a_connection_can_be_killed() {
+    let server = Server::nagi_with(&["--workers", "3"]);
+    let mut others: Vec<_> = (0..9).map(|_| server.connect_resp()).collect();
+    others.iter_mut().for_each(|other| other.check("PING", "+PONG\r\n"));
+    let mut memcached = server.connect_memcached();
+    memcached.check_raw("get a\r\n", "END\r\n");
+    let mut client = server.connect_resp();
+    client.check("CLIENT KILL SKIPME yes", ":10\r\n");
+    assert!(others.iter_mut().all(|other| other.rest().is_empty()));
+    assert_eq!(memcached.rest(), b"");
+    assert_eq!(field(&mut client, "connected_clients"), "1");
+}
+
+#[test]
+fn a_pause_holds_up_what_writes() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        let (mut first, mut second) = (server.connect_resp(), server.connect_resp());
+        client.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+        first.check("GET key", "$-1\r\n");
+        first.send(encode_command(&words("SET key value")));
+        first.send(encode_command(&words("PING")));
+        second.send("append other \"a b\"\r\nGET other\r\n");
+        wait_for_blocked(&mut client, "2");
+        client.check("EXISTS key other", ":0\r\n");
+        client.check("CLIENT UNPAUSE", "+OK\r\n");
+        first.expect("+OK\r\n+PONG\r\n");
+        second.expect(":3\r\n$3\r\na b\r\n");
+        assert_eq!(field(&mut client, "blocked_clients"), "0");
+    }
+}
+
+#[test]
+fn a_pause_ends_by_itself() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("CLIENT PAUSE 50", "+OK\r\n");
+        let started = std::time::Instant::now();
+        client.check("PING", "+PONG\r\n");
+        assert!(started.elapsed().as_millis() >= 45, "{:?}", started.elapsed());
+        client.check("PING", "+PONG\r\n");
+    }
+}
+
+#[test]
+fn what_waits_in_a_pause_can_be_killed() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        let mut other = server.connect_resp();
+        let id = other.run("CLIENT ID").integer();
+        client.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+        other.send(encode_command(&words("SET key value")));
+        wait_for_blocked(&mut client, "1");
+        client.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+        assert_eq!(other.rest(), b"");
+        client.check("CLIENT UNPAUSE", "+OK\r\n");
+        client.check("EXISTS key", ":0\r\n");
+    }
+}

@@ -1,0 +1,105 @@
+//! MONITOR: what others do, as it is done.
+
+use harness::{Connection, Server};
+
+/// The words of the next request that a monitor is shown.
+fn shown(monitor: &mut Connection) -> String {
+    let line = monitor.line();
+    let (head, words) = line.split_once("] ").unwrap_or_else(|| panic!("{line}"));
+    let (time, client) = head.split_once(" [").unwrap_or_else(|| panic!("{line}"));
+    let (seconds, micros) = time.strip_prefix('+').and_then(|time| time.split_once('.')).unwrap();
+    assert!(seconds.parse::<u64>().unwrap() > 1_700_000_000 && micros.len() == 6, "{line}");
+    let (database, address) = client.split_once(' ').unwrap();
+    assert!(address.starts_with("127.0.0.1:"), "{line}");
+    format!("{database} {words}")
+}
+
+#[test]
+fn requests_are_shown_as_redis_shows_them() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut monitor = server.connect_resp();
+        let mut client = server.connect_resp();
+        monitor.check("MONITOR", "+OK\r\n");
+        client.check("SET key value", "+OK\r\n");
+        client.check("select 9", "+OK\r\n");
+        client.send("GET \"a\\x00\\n\\\"\\\\\\xff\\a\"\r\n");
+        client.expect("$-1\r\n");
+        client.run("NO SUCH COMMAND");
+        client.run("SET key");
+        client.run("INCRBY key x");
+        client.run("CONFIG GET maxmemory");
+        client.run("AUTH secret");
+        client.run("AUTH default secret");
+        client.run("HELLO 3 AUTH default secret");
+        client.run("RESET");
+        for expected in [
+            r#"0 "SET" "key" "value""#,
+            r#"9 "select" "9""#,
+            r#"9 "GET" "a\x00\n\"\\\xff\a""#,
+            r#"9 "INCRBY" "key" "x""#,
+            r#"9 "AUTH" "(redacted)""#,
+            r#"9 "AUTH" "(redacted)" "(redacted)""#,
+            r#"9 "HELLO" "3" "AUTH" "(redacted)" "(redacted)""#,
+            r#"0 "RESET""#,
+        ] {
+            assert_eq!(shown(&mut monitor), expected);
+        }
+    }
+}
+
+#[test]
+fn who_monitors_does_not_touch_keys_until_it_says_reset() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut monitor = server.connect_resp();
+        let mut client = server.connect_resp();
+        monitor.check("MONITOR", "+OK\r\n");
+        let line = client.run("CLIENT LIST").text();
+        assert!(line.contains(" flags=O "), "{line}");
+        monitor.check("GET key", "-ERR Replica can't interact with the keyspace\r\n");
+        monitor.send("*1\r\n$5\r\nRESET\r\n");
+        monitor.expect("+RESET\r\n");
+        client.check("SET key value", "+OK\r\n");
+        monitor.check("GET key", "$5\r\nvalue\r\n");
+    }
+}
+
+#[test]
+fn lines_come_in_the_order_of_changes() {
+    let server = Server::nagi_with(&["--workers", "4"]);
+    let mut monitor = server.connect_resp();
+    monitor.check("MONITOR", "+OK\r\n");
+    let (clients, rounds) = (4, 500);
+    std::thread::scope(|scope| {
+        for client in 0..clients {
+            let mut connection = server.connect_resp();
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    connection.run(&format!("SET key {client}:{round}"));
+                }
+            });
+        }
+    });
+    let mut last = String::new();
+    for _ in 0..clients * rounds {
+        last = shown(&mut monitor);
+    }
+    let value = server.connect_resp().run("GET key").text();
+    assert_eq!(last, format!("0 \"SET\" \"key\" \"{value}\""));
+}
+
+#[test]
+fn a_monitor_that_does_not_read_holds_up_nobody() {
+    let server = Server::nagi();
+    let mut monitor = server.connect_resp();
+    monitor.check("MONITOR", "+OK\r\n");
+    let mut client = server.connect_resp();
+    let value = "v".repeat(1 << 20);
+    let mut sent = 0;
+    while client.run("CLIENT LIST").text().contains(" flags=O ") {
+        client.check(&format!("SET key {value}"), "+OK\r\n");
+        sent += 1;
+        assert!(sent < 400, "it is let go when enough waits for it");
+    }
+    assert!(sent > 50, "some may wait: {sent}");
+    client.check("SET key value", "+OK\r\n");
+}
