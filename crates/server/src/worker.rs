@@ -686,8 +686,9 @@ mod tests {
         sessions.look_for_expired();
         assert_eq!(ask(&mut sessions, "DBSIZE"), ":1\r\n");
         ask(&mut sessions, "CLIENT UNPAUSE");
-        sessions.look_for_expired();
-        assert_eq!(ask(&mut sessions, "DBSIZE"), ":0\r\n");
+        while ask(&mut sessions, "DBSIZE") == ":1\r\n" {
+            sessions.look_for_expired();
+        }
     }
 
     #[test]
