@@ -43,8 +43,12 @@ enum Task {
     Conformance(conformance::Suite),
     /// Try every interleaving of what threads do to a latch
     Loom,
-    /// Run the store's tests under AddressSanitizer (needs a nightly toolchain)
-    Sanitize,
+    /// Run the store's tests under a sanitizer (needs a nightly toolchain)
+    Sanitize {
+        /// Which one
+        #[arg(value_enum, default_value = "address")]
+        sanitizer: verify::Sanitizer,
+    },
     /// Measure nagi beside Valkey, Redis and memcached
     Bench(bench::Arguments),
 }
@@ -58,7 +62,7 @@ fn main() -> ExitCode {
         Task::Differential(arguments) => differential::run(&arguments),
         Task::Conformance(suite) => conformance::run(suite),
         Task::Loom => verify::loom(),
-        Task::Sanitize => verify::sanitize(),
+        Task::Sanitize { sanitizer } => verify::sanitize(sanitizer),
         Task::Bench(arguments) => bench::run(arguments),
     };
     let Err(error) = done else { return ExitCode::SUCCESS };

@@ -1,9 +1,11 @@
 //! Checks that take a build of their own: loom's models, and the store under a sanitizer.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use crate::process;
 use crate::workspace::{self, cargo};
 
 /// Test modules that loom runs; the others need threads that it does not know.
@@ -18,16 +20,51 @@ pub(crate) fn loom() -> Result<()> {
     run(command)
 }
 
-/// Runs the store's tests under AddressSanitizer, which needs a nightly toolchain.
-pub(crate) fn sanitize() -> Result<()> {
+/// Which of the compiler's sanitizers.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Sanitizer {
+    /// Memory that is used after it was freed, or beyond its end
+    Address,
+    /// Threads that reach the same memory without an order between them
+    Thread,
+}
+
+/// Runs the store's tests under a sanitizer, which needs a nightly toolchain.
+pub(crate) fn sanitize(sanitizer: Sanitizer) -> Result<()> {
+    let (flag, folder) = match sanitizer {
+        Sanitizer::Address => ("-Zsanitizer=address", "target/sanitize"),
+        Sanitizer::Thread => ("-Zsanitizer=thread", "target/sanitize-thread"),
+    };
     let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo", "test", "--package", "nagi-store", "--lib"]);
+    if matches!(sanitizer, Sanitizer::Thread) {
+        require_standard_library_source()?;
+        // It takes the locks of a standard library that it cannot see into for none at all.
+        command.arg("-Zbuild-std");
+    }
     command
-        .args(["run", "nightly", "cargo", "test", "--package", "nagi-store", "--lib"])
         .args(["--target", "x86_64-unknown-linux-gnu"])
         .current_dir(workspace::root())
-        .env("RUSTFLAGS", "-Zsanitizer=address")
-        .env("CARGO_TARGET_DIR", "target/sanitize");
+        .env("RUSTFLAGS", flag)
+        .env("CARGO_TARGET_DIR", folder);
+    if matches!(sanitizer, Sanitizer::Thread) {
+        command.args(["--", "tests::threads"]);
+    }
     run(command)
+}
+
+/// The nightly toolchain builds the standard library anew only with its source.
+fn require_standard_library_source() -> Result<()> {
+    let mut rustc = Command::new("rustup");
+    let printed = process::output(rustc.args(["run", "nightly", "rustc", "--print", "sysroot"]))?;
+    let source = Path::new(printed.trim()).join("lib/rustlib/src/rust/library/Cargo.toml");
+    if !source.is_file() {
+        bail!(
+            "the standard library's source is missing: \
+             `rustup component add rust-src --toolchain nightly`"
+        );
+    }
+    Ok(())
 }
 
 fn run(mut command: Command) -> Result<()> {
