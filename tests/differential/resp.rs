@@ -76,12 +76,14 @@ const HEADINGS: [&str; 4] = ["Strings", "Bitmaps", "HyperLogLog", "Keys"];
 const OTHERS: [&str; 7] = ["DBSIZE", "ECHO", "FLUSHALL", "FLUSHDB", "PING", "SELECT", "SWAPDB"];
 
 /// Commands that cannot be compared, and why.
-const NOT_COMPARED: [(&str, &str); 8] = [
+const NOT_COMPARED: [(&str, &str); 10] = [
+    ("DUMP", "writes the format of another version"),
     ("OBJECT", "has no use without a subcommand"),
     ("OBJECT FREQ", "depends on chance where it answers at all"),
     ("OBJECT HELP", "says what there is in words of its own"),
     ("PFSELFTEST", "takes Redis a second"),
     ("RANDOMKEY", "picks at random"),
+    ("RESTORE", "reads what DUMP writes"),
     ("SCAN", "walks in an order of its own"),
     ("WAIT", "waits in Redis for what cannot come"),
     ("WAITAOF", "is not in Redis 7.0"),
