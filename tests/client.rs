@@ -53,6 +53,18 @@ fn nonsense_is_refused() {
     ]);
 }
 
+/// Redis has it since 7.2.
+#[test]
+fn reads_need_not_count_as_use() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("CLIENT NO-TOUCH maybe", "-ERR syntax error\r\n");
+    client.check("CLIENT NO-TOUCH on", "+OK\r\n");
+    assert!(client.run("CLIENT INFO").text().contains(" flags=T "));
+    client.check("CLIENT NO-TOUCH off", "+OK\r\n");
+    assert!(client.run("CLIENT INFO").text().contains(" flags=N "));
+}
+
 #[test]
 fn replies_can_be_turned_off() {
     for server in [Server::nagi(), Server::redis()] {

@@ -3,6 +3,7 @@
 //! One file a command family. Start with `harness::Server::nagi()`; the harness's own page
 //! (tests/harness/lib.rs) shows how a test reads. Run them by `cargo test -p nagi-tests NAME`.
 
+mod binary;
 mod bitmap;
 mod claims;
 mod client;
@@ -17,8 +18,10 @@ mod latency;
 mod linearizability;
 mod memcached;
 mod memory;
+mod meta;
 mod monitor;
 mod one_keyspace;
+mod operators;
 mod ordering;
 mod peers;
 mod process;

@@ -3,13 +3,19 @@
 use harness::Server;
 
 /// The files that hold those tests.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 16] = [
     include_str!("bitmap.rs"),
+    include_str!("client.rs"),
     include_str!("connection.rs"),
     include_str!("hyperloglog.rs"),
     include_str!("key.rs"),
+    include_str!("latency.rs"),
     include_str!("memcached.rs"),
+    include_str!("meta.rs"),
+    include_str!("monitor.rs"),
+    include_str!("operators.rs"),
     include_str!("relocation.rs"),
+    include_str!("serialization.rs"),
     include_str!("server.rs"),
     include_str!("settings.rs"),
     include_str!("slowlog.rs"),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::binary::{encode, receive};
 use harness::{Connection, Random, Server};
 
 /// The keyspace is emptied about this often, so that histories stay short.
@@ -32,18 +33,6 @@ struct Side {
     versions: HashMap<&'static str, u64>,
 }
 
-fn encode(opcode: u8, opaque: u32, cas: u64, extras: &[u8], key: &str, value: &str) -> Vec<u8> {
-    let body = (extras.len() + key.len() + value.len()) as u32;
-    let mut bytes = vec![0x80, opcode];
-    bytes.extend((key.len() as u16).to_be_bytes());
-    bytes.extend([extras.len() as u8, 0, 0, 0]);
-    bytes.extend(body.to_be_bytes());
-    bytes.extend(opaque.to_be_bytes());
-    bytes.extend(cas.to_be_bytes());
-    bytes.extend([extras, key.as_bytes(), value.as_bytes()].concat());
-    bytes
-}
-
 impl Side {
     fn new(server: &Server) -> Self {
         Side { connection: server.connect_memcached(), versions: HashMap::new() }
@@ -57,19 +46,15 @@ impl Side {
         self.connection.send(encode(NOOP, END, 0, b"", "", ""));
         let mut answers = Vec::new();
         loop {
-            let header = self.connection.take(24);
-            let length = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
-            let body = self.connection.take(length as usize);
-            let opaque = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
-            if opaque == END {
+            let answer = receive(&mut self.connection);
+            if answer.opaque == END {
                 return answers;
             }
-            let cas = u64::from_be_bytes(header[16..24].try_into().expect("eight bytes"));
-            if cas != 0 {
-                self.versions.insert(key, cas);
+            if answer.cas != 0 {
+                self.versions.insert(key, answer.cas);
             }
-            let status = u16::from_be_bytes([header[6], header[7]]);
-            answers.push((header[1], status, body, cas != 0));
+            let body = [answer.extras, answer.key, answer.value].concat();
+            answers.push((answer.opcode, answer.status, body, answer.cas != 0));
         }
     }
 }

@@ -64,11 +64,6 @@ fn flags(random: &mut Random, command: &str) -> String {
     let mut words = String::new();
     for _ in 0..random.below(6) {
         let flag = random.choose(&FLAGS);
-        // memcached shows the length of the whole behind what was added, nagi that of the part.
-        let adds = words.contains(" MA") || words.contains(" MP");
-        if flag == "s" && adds || matches!(flag, "MA" | "MP") && words.contains(" s") {
-            continue;
-        }
         // What would count down to a shorter number, or make a version whose number is compared.
         if command == "ma" && flag.starts_with('M') && flag != "MI" && flag != "Mx" {
             continue;
@@ -99,8 +94,12 @@ fn request(random: &mut Random) -> String {
     }
 }
 
-/// Everything that answers a request, with the versions' numbers masked: servers count them
-/// differently.
+/// How memcached shows those keys where `mg` made their entries, with what stands for bytes that
+/// are no text, and how nagi does: bytes such as a line break would end the reply's line.
+const RAW: [(&str, &str); 2] = [("k\0\u{1}\u{2}", "kAAEC b"), ("k\0\u{1}\u{fffd}", "kAAH/ b")];
+
+/// Everything that answers a request, with keys spelled and the versions' numbers masked: servers
+/// count them differently.
 fn answer(connection: &mut Connection, request: &str) -> Vec<String> {
     connection.send(request);
     connection.send("version\r\n");
@@ -114,7 +113,11 @@ fn answer(connection: &mut Connection, request: &str) -> Vec<String> {
             let digits = word.strip_prefix('c').unwrap_or_default();
             !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
         };
-        let mask = |word: &str| if is_number(word) { "c#".to_owned() } else { word.to_owned() };
+        let mask = |word: &str| match RAW.iter().find(|(raw, _)| *raw == word) {
+            Some((_, spelled)) => (*spelled).to_owned(),
+            None if is_number(word) => "c#".to_owned(),
+            None => word.to_owned(),
+        };
         lines.push(line.split(' ').map(mask).collect::<Vec<_>>().join(" "));
     }
 }

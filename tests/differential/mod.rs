@@ -15,7 +15,7 @@ fn count() -> u64 {
 
 /// The newest memcached that is unpacked here, as `cargo xtask bench` finds it; the one of setup
 /// is older than the meta commands are compared with.
-fn newest_memcached() -> Option<harness::Server> {
+pub(crate) fn newest_memcached() -> Option<harness::Server> {
     let tree = harness::root().join(".peers/sid");
     if !tree.join("usr/bin/memcached").is_file() {
         return None;

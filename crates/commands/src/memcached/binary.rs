@@ -279,7 +279,7 @@ fn store(cx: &mut Context<'_>, call: &Call<'_, '_>, mode: Mode) -> Result<(), Fa
     };
     let written = operation::store(cx, call.key, &write).map_err(|_: Error| OUT_OF_MEMORY)?;
     match written {
-        Written::Done(cas) => {
+        Written::Done { cas, .. } => {
             call.done(cx, cas, b"");
             Ok(())
         }
@@ -298,12 +298,12 @@ fn delete(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     let removal = Removal {
         expected: call.expected(),
         invalidate: false,
-        clear: false,
+        clear: None,
         expiry: Expiry::Keep,
         version: None,
     };
     match operation::remove(cx, call.key, &removal) {
-        Written::Done(_) => {
+        Written::Done { .. } => {
             call.done(cx, None, b"");
             Ok(())
         }

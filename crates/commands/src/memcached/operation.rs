@@ -30,7 +30,7 @@ pub(super) fn store(
     if write.expected.is_some() {
         let verbs = &cx.tally.verbs;
         match written {
-            Written::Done(_) => verbs.cas_hits.add(1),
+            Written::Done { .. } => verbs.cas_hits.add(1),
             Written::Changed => verbs.cas_changed.add(1),
             Written::Missing => verbs.cas_misses.add(1),
             Written::Refused | Written::TooLong => {}

@@ -101,7 +101,7 @@ fn extend<'a>(cx: &mut Context<'a>, args: Args<'a>, mode: Mode) -> Result<(), Er
     let write = write(cx, args, mode, None)?;
     let written = operation::store(cx, cx.key(args.at(1)), &write)?;
     // What would become too long is not stored either, and memcached says no more than that.
-    let stored = matches!(written, Written::Done(_));
+    let stored = matches!(written, Written::Done { .. });
     cx.reply.line(if stored { "STORED" } else { "NOT_STORED" });
     Ok(())
 }
@@ -133,7 +133,7 @@ fn cas<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expected = number(args.at(5)).ok_or(Error::BAD_LINE)?;
     let write = write(cx, args, Mode::Set, Some(expected))?;
     let line = match operation::store(cx, cx.key(args.at(1)), &write)? {
-        Written::Done(_) => "STORED",
+        Written::Done { .. } => "STORED",
         Written::Missing => "NOT_FOUND",
         _ => "EXISTS",
     };

@@ -82,10 +82,10 @@ const PATHS: &[Path] = &[
         let _ = db.remove_versioned(key, &Removal { invalidate: true, ..REMOVAL });
     }),
     ("clear", |db, key| {
-        let _ = db.remove_versioned(key, &Removal { clear: true, ..REMOVAL });
+        let _ = db.remove_versioned(key, &Removal { clear: Some(0), ..REMOVAL });
     }),
     ("invalidate with a version", |db, key| {
-        let _ = db.remove_versioned(key, &Removal { clear: true, version: Some(5), ..REMOVAL });
+        let _ = db.remove_versioned(key, &Removal { clear: Some(0), version: Some(5), ..REMOVAL });
     }),
 ];
 
@@ -102,13 +102,8 @@ const WRITE: Write<'static> = Write {
     limit_bytes: usize::MAX,
 };
 
-const REMOVAL: Removal = Removal {
-    expected: None,
-    invalidate: false,
-    clear: false,
-    expiry: Expiry::Keep,
-    version: None,
-};
+const REMOVAL: Removal =
+    Removal { expected: None, invalidate: false, clear: None, expiry: Expiry::Keep, version: None };
 
 fn passages(value: &[u8], path: Path) {
     let fixture = Fixture::new(1);

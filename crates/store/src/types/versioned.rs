@@ -97,8 +97,13 @@ pub struct Write<'a> {
 /// What became of a write or a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Done; the version's number, where one was asked for or given.
-    Done(Option<u64>),
+    /// Done.
+    Done {
+        /// The version's number, where one was asked for or given.
+        cas: Option<u64>,
+        /// How long the value is now, in bytes; 0 of a removal.
+        bytes: usize,
+    },
     /// The mode did not allow it.
     Refused,
     /// Adding to the value would have made it too long.
@@ -162,8 +167,8 @@ pub struct Removal {
     pub expected: Option<u64>,
     /// The entry stays and is stale.
     pub invalidate: bool,
-    /// The entry stays without value, flags and expiry.
-    pub clear: bool,
+    /// The entry stays without value and expiry, and with these client flags.
+    pub clear: Option<u32>,
     /// What becomes of the expiry of an entry that stays.
     pub expiry: Expiry,
     /// The number of the version of an entry that stays, if it is not the store's to choose.
@@ -279,8 +284,9 @@ impl Database<'_> {
                 }
             }
             let cas = number(slot, write.version, write.versioned);
+            let bytes = slot.entry().map_or(0, |entry| entry.value().len());
             self.bury(slot);
-            Written::Done(cas)
+            Written::Done { cas, bytes }
         })
     }
 
@@ -333,12 +339,12 @@ impl Database<'_> {
             if removal.expected.is_some_and(|expected| entry.cas() != Some(expected)) {
                 return Written::Changed;
             }
-            if !removal.invalidate && !removal.clear {
+            if !removal.invalidate && removal.clear.is_none() {
                 slot.remove();
-                return Written::Done(None);
+                return Written::Done { cas: None, bytes: 0 };
             }
-            if removal.clear {
-                slot.put(NewValue::Bytes(b""), Attributes::default());
+            if let Some(flags) = removal.clear {
+                slot.put(NewValue::Bytes(b""), Attributes { flags, ..Attributes::default() });
             }
             self.postpone(slot, removal.expiry);
             if removal.invalidate {
@@ -347,7 +353,7 @@ impl Database<'_> {
             }
             slot.set_cas(removal.version);
             self.bury(slot);
-            Written::Done(removal.version)
+            Written::Done { cas: removal.version, bytes: 0 }
         })
     }
 }

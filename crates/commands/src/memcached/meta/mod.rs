@@ -84,18 +84,19 @@ fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         versioned: flags.versioned,
         limit_bytes: cx.server.config().memcached_item_limit.bytes(),
     };
-    let (code, cas) = match operation::store(cx, key, &write)? {
-        Written::Done(_) if flags.quiet => return Ok(()),
-        Written::Done(cas) => ("HD", cas),
-        Written::Refused | Written::TooLong => ("NS", None),
-        Written::Changed => ("EX", None),
-        Written::Missing => ("NF", None),
+    // What is stored has its own length, what is refused that of what was sent.
+    let (code, cas, bytes) = match operation::store(cx, key, &write)? {
+        Written::Done { .. } if flags.quiet => return Ok(()),
+        Written::Done { cas, bytes } => ("HD", cas, bytes),
+        Written::Refused | Written::TooLong => ("NS", None, value.len()),
+        Written::Changed => ("EX", None, value.len()),
+        Written::Missing => ("NF", None, value.len()),
     };
     let mut reply = Reply::begin(&mut cx.reply, code);
     for (letter, token) in flags.each() {
         match letter {
             b'c' => reply.number(b'c', cas.unwrap_or(0)),
-            b's' => reply.number(b's', value.len() as u64),
+            b's' => reply.number(b's', bytes as u64),
             _ => reply.echo_one(&flags, args.at(1), letter, token),
         };
     }
@@ -147,13 +148,13 @@ fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let removal = Removal {
         expected: flags.expected,
         invalidate: flags.invalidate,
-        clear: flags.clear,
+        clear: flags.clear.then_some(flags.client_flags),
         expiry: flags.expiry.unwrap_or(Expiry::Keep),
         version: flags.version,
     };
     let code = match operation::remove(cx, key, &removal) {
-        Written::Done(_) if flags.quiet => return Ok(()),
-        Written::Done(_) => "HD",
+        Written::Done { .. } if flags.quiet => return Ok(()),
+        Written::Done { .. } => "HD",
         Written::Missing => "NF",
         _ => "EX",
     };

@@ -54,8 +54,9 @@ fn modes() {
          M:ms a 2 MP N100 F5 T9|hi => HD|
          M:mg a v f t => VA 2 f5 t100|hi|
          M:ms a 2 ME|xx => NS|
-         M:ms a 2 MAppend F9 T7|!! => HD|
-         M:ms a 2 MP|?? => HD|
+         M:ms a 2 MAppend F9 T7 s|!! => HD s4|
+         M:ms a 2 MP s|?? => HD s6|
+         M:ms a 2 ME s|?? => NS s2|
          M:mg a v f t => VA 6 f5 t100|??hi!!|
          M:ms a 2 MR|hi => HD|
          M:mg a v f t => VA 2 f0 t-1|hi|
@@ -163,6 +164,8 @@ fn what_is_stale_is_won_once() {
          M:ms a 2 T100 F5|hi => HD|
          M:md a x => HD|
          M:mg a v f s t => VA 0 f0 s0 t-1||
+         M:md a x F7 => HD|
+         M:mg a v f => VA 0 f7||
          M:md a x I T5 E9 => HD|
          M:mg a t c v f => VA 0 t5 c9 f0 X W||",
     );

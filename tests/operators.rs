@@ -1,0 +1,116 @@
+//! memcached's verbs for whoever runs the server.
+
+use harness::{Server, as_memcached, until};
+
+#[test]
+fn switches_are_read_as_memcached_reads_them() {
+    as_memcached(&[
+        ("lru mode flat\r\n", "OK\r\n"),
+        ("lru mode sideways\r\n", "ERROR\r\n"),
+        ("lru temp_ttl 60\r\n", "OK\r\n"),
+        ("lru temp_ttl -1\r\n", "OK\r\n"),
+        ("lru tune 10 25 0.1 2.0\r\n", "OK\r\n"),
+        ("lru tune 10\r\n", "ERROR\r\n"),
+        ("lru\r\n", "ERROR\r\n"),
+        ("slabs automove 1\r\n", "OK\r\n"),
+        ("slabs automove x\r\n", "CLIENT_ERROR bad command line format\r\n"),
+        ("slabs reassign 1 2\r\n", "NOSPARE source class has no spare pages\r\n"),
+        ("slabs reassign x 2\r\n", "CLIENT_ERROR bad command line format\r\n"),
+        ("slabs reassign 1\r\n", "ERROR\r\n"),
+        ("lru_crawler disable\r\n", "OK\r\n"),
+        ("lru_crawler enable\r\n", "OK\r\n"),
+        ("lru_crawler sleep 100\r\n", "OK\r\n"),
+        ("lru_crawler sleep 10000000\r\n", "CLIENT_ERROR sleep must be one second or less\r\n"),
+        ("lru_crawler tocrawl x\r\n", "CLIENT_ERROR bad command line format\r\n"),
+        ("lru_crawler crawl all\r\n", "OK\r\n"),
+        ("lru_crawler metadump x\r\n", "BADCLASS invalid class id\r\n"),
+        ("lru_crawler\r\n", "ERROR\r\n"),
+        ("watch nothing\r\n", "ERROR\r\n"),
+    ]);
+}
+
+#[test]
+fn statistics_that_are_not_kept_are_empty() {
+    as_memcached(&[
+        ("stats detail on\r\n", "OK\r\n"),
+        ("stats detail dump\r\n", "END\r\n"),
+        ("stats detail off\r\n", "OK\r\n"),
+        ("stats detail\r\n", "CLIENT_ERROR usage: stats detail on|off|dump\r\n"),
+        ("stats sizes\r\n", "STAT sizes_status disabled\r\nEND\r\n"),
+        ("stats items\r\n", "END\r\n"),
+        ("stats nothing\r\n", "ERROR\r\n"),
+        ("stats reset\r\n", "RESET\r\n"),
+    ]);
+}
+
+#[test]
+fn the_limit_of_memory_is_changed() {
+    as_memcached(&[
+        ("cache_memlimit\r\n", "ERROR\r\n"),
+        ("cache_memlimit x\r\n", "ERROR\r\n"),
+        ("cache_memlimit 4\r\n", "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n"),
+        ("cache_memlimit 100\r\ncache_memlimit 90 noreply\r\nmn\r\n", "OK\r\nMN\r\n"),
+    ]);
+    let server = Server::nagi();
+    server.connect_memcached().check_raw("cache_memlimit 100\r\n", "OK\r\n");
+    let limit = "*2\r\n$9\r\nmaxmemory\r\n$9\r\n104857600\r\n";
+    server.connect_resp().check("CONFIG GET maxmemory", limit);
+}
+
+/// 1.6.18 spells it `ERROR:`.
+#[test]
+fn nobody_shuts_it_down() {
+    for server in [Some(Server::nagi()), crate::differential::newest_memcached()] {
+        let Some(server) = server else { continue };
+        let mut client = server.connect_memcached();
+        client.check_raw("shutdown\r\n", "SERVER_ERROR: shutdown not enabled\r\n");
+        client.check_raw("shutdown graceful\r\n", "SERVER_ERROR: shutdown not enabled\r\n");
+    }
+}
+
+#[test]
+fn there_is_nothing_to_watch() {
+    let server = Server::nagi();
+    let mut client = server.connect_memcached();
+    client.check_raw("watch\r\n", "WATCHER_FAILED failed to add log watcher\r\n");
+    client
+        .check_raw("watch fetchers mutations\r\n", "WATCHER_FAILED failed to add log watcher\r\n");
+}
+
+/// Its reply ends with what ends a dump, too: memcached takes the connection for the dump alone.
+fn dump(server: &Server, request: &str, end: &str) -> Vec<String> {
+    let mut client = server.connect_memcached();
+    client.send(request);
+    let mut lines = String::new();
+    let whole = || {
+        lines.push_str(&String::from_utf8_lossy(&client.take(1)));
+        lines.ends_with(end).then_some(())
+    };
+    until("the end of the dump", whole).expect("a whole dump");
+    let lines = lines.strip_suffix(end).unwrap_or_default();
+    let mut lines: Vec<String> = lines.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn every_key_is_dumped() {
+    for server in [Some(Server::nagi()), crate::differential::newest_memcached()] {
+        let Some(server) = server else { continue };
+        let mut client = server.connect_memcached();
+        client.check_raw("set a%b 5 0 1\r\nx\r\n", "STORED\r\n");
+        client.check_raw("set c 0 100 2\r\nhi\r\n", "STORED\r\n");
+        client.check_raw("ms AAEC 2 b\r\nhi\r\n", "HD\r\n");
+        let lines = dump(&server, "lru_crawler metadump all\r\n", "END\r\n");
+        assert_eq!(lines.len(), 4, "{lines:?}");
+        assert!(lines[0].starts_with("OK"));
+        assert!(lines[1].starts_with("key=%00%01%02 exp=-1 la="), "{}", lines[1]);
+        assert!(lines[2].starts_with("key=a%25b exp=-1 la="), "{}", lines[2]);
+        assert!(lines[2].contains(" fetch=no cls=1 size="), "{}", lines[2]);
+        assert!(lines[2].ends_with(" flags=5 "), "{}", lines[2]);
+        assert!(lines[3].starts_with("key=c exp=1"), "{}", lines[3]);
+        assert!(lines[3].contains(" fetch=no cls=1 size="), "{}", lines[3]);
+        let lines = dump(&server, "lru_crawler mgdump hash\r\n", "EN\r\n");
+        assert_eq!(lines, ["OK", "mg AAEC b", "mg a%b", "mg c"]);
+    }
+}
