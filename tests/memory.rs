@@ -60,6 +60,23 @@ fn large_values_into_many_small_ones_do_not_outrun_the_evictor() {
 }
 
 #[test]
+fn a_limit_just_above_what_an_empty_server_uses_holds_and_refuses_nothing() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("SELECT 9", "+OK\r\n");
+    client.check("SET key x", "+OK\r\n");
+    client.check("FLUSHALL", "+OK\r\n");
+    let limit = info(&mut client, "used_memory") + 256 * 1024;
+    client.check(&format!("CONFIG SET maxmemory {limit} maxmemory-policy allkeys-lru"), "+OK\r\n");
+    for key in 0..10_000 {
+        client.check(&format!("SET key:{key} x"), "+OK\r\n");
+    }
+    assert!(info(&mut client, "used_memory") < limit + 4096);
+    assert!(info(&mut client, "evicted_keys") > 0);
+    assert!(client.run("DBSIZE").integer() > 10, "and it keeps what fits");
+}
+
+#[test]
 fn a_limit_below_what_is_stored_refuses_what_adds_and_serves_the_rest() {
     let server = Server::nagi();
     let mut client = server.connect_resp();

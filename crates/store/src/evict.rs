@@ -38,7 +38,7 @@ const MANY_ENTRIES: usize = 1000;
 /// Longest time that evicting goes on at a stretch.
 const BUDGET: Duration = Duration::from_micros(500);
 
-/// Free room on pages that is not counted, beside a share of all pages.
+/// What is free on pages or taken by empty tables and not counted, beside a share of all pages.
 const UNCOUNTED_BYTES: usize = 4 << 20;
 
 /// The most that a counter keeps when it is lowered for lack of worse entries: a hot set that has
@@ -314,13 +314,14 @@ impl Store {
     }
 
     /// Bytes in use: what the process has allocated, and the store's pages. Free room on these is
-    /// left out up to a sixteenth of them and 4 MiB: the next entries go there, and to count it
-    /// would be to evict until pages are empty, which in a small store drives out a third.
+    /// left out up to a sixteenth of them and 4 MiB, and so is what empty tables take: the next
+    /// entries go there, and to count it would be to evict until pages are empty, which in a small
+    /// store drives out a third, or to look in vain for entries that would make room.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         let pages = self.page_bytes();
         let idle = self.idle_bytes().min(pages / 16 + UNCOUNTED_BYTES);
-        memory::allocated_bytes() + pages.saturating_sub(idle) as u64
+        (memory::allocated_bytes() + pages as u64).saturating_sub(idle as u64)
     }
 
     /// The longest time for which evicting went on at a stretch.

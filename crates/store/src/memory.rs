@@ -71,6 +71,12 @@ fn rounded(bytes: usize) -> i64 {
     i64::try_from(bytes.next_multiple_of(step)).unwrap_or(i64::MAX)
 }
 
+/// Bytes that a vector takes.
+pub(crate) fn vector_bytes<T>(vector: &Vec<T>) -> isize {
+    let bytes = vector.capacity() * size_of::<T>();
+    isize::try_from(rounded(bytes)).unwrap_or(isize::MAX)
+}
+
 #[inline]
 fn count(bytes: i64) {
     // A thread that is ending has no counter any more; the little that it still frees is told at

@@ -271,7 +271,8 @@ impl PagePool {
         self.arenas.lock().cold.extend(arenas.into_iter().map(|(arena, _)| arena));
     }
 
-    /// Notes that owners of pages have so many more bytes on them free, or fewer.
+    /// Notes that owners of pages have so many more bytes on them free, or fewer; and what each of
+    /// the many tables takes while it is empty, which stays when entries go.
     pub(crate) fn add_idle_bytes(&self, bytes: isize) {
         self.idle_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -1,6 +1,7 @@
 //! One part of the keyspace: the tables of every database over one range of hashes.
 
 use crate::directory::{self, Directories};
+use crate::memory::vector_bytes;
 use crate::pages::PagePool;
 use crate::table::{Locator, Table};
 use std::sync::Arc;
@@ -45,7 +46,9 @@ impl Shard {
             let directories = Arc::clone(&self.directories);
             let (database, shard) = (self.tables.len(), self.number);
             let place = directory::Place { directories, database, shard };
+            let before = vector_bytes(&self.tables);
             self.tables.push(Table::new(self.locator, Arc::clone(&self.pool), place));
+            self.pool.add_idle_bytes(vector_bytes(&self.tables) - before);
         }
         #[expect(clippy::indexing_slicing, reason = "the table was made just above")]
         let table = &mut self.tables[database];

@@ -21,6 +21,7 @@
 
 use crate::arenas::{Arenas, LARGEST_PIECE, piece_bytes};
 use crate::entry::FREE;
+use crate::memory::vector_bytes;
 use crate::pages::{NOTE_BYTES, PAGE_BYTES, Page, PagePool, note};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -132,7 +133,9 @@ impl Slab {
     pub(crate) fn take(&mut self, bytes: usize) -> Block {
         let Some(index) = class_of(bytes) else { return self.take_larger(bytes) };
         if self.classes.len() <= index {
+            let before = vector_bytes(&self.classes);
             self.classes.resize(index + 1, Class::default());
+            self.pool.add_idle_bytes(vector_bytes(&self.classes) - before);
         }
         let Some(class) = self.classes.get_mut(index) else { return take_from_heap(bytes) };
         if class.first.is_none() {
@@ -241,6 +244,7 @@ impl Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
+        self.untold_idle_bytes -= vector_bytes(&self.classes);
         self.tell_idle_bytes(0);
     }
 }
