@@ -32,7 +32,7 @@ fn nonsense_is_refused() {
         ("CLIENT LIST x", "-ERR syntax error\r\n"),
         ("CLIENT PAUSE x", "-ERR timeout is not an integer or out of range\r\n"),
         ("CLIENT PAUSE -1", "-ERR timeout is negative\r\n"),
-        ("CLIENT PAUSE 1 maybe", "-ERR syntax error\r\n"),
+        ("CLIENT PAUSE 1 maybe", "-ERR CLIENT PAUSE mode must be WRITE or ALL\r\n"),
         (
             "CLIENT PAUSE 1 ALL x",
             "-ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP.\r\n",
@@ -168,4 +168,22 @@ fn what_waits_in_a_pause_can_be_killed() {
         client.check("CLIENT UNPAUSE", "+OK\r\n");
         client.check("EXISTS key", ":0\r\n");
     }
+}
+
+#[test]
+fn what_a_connection_reads_may_leave_no_trace() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("CLIENT NO-TOUCH maybe", "-ERR syntax error\r\n");
+    client.check("SET key value", "+OK\r\n");
+    client.check("CLIENT NO-TOUCH on", "+OK\r\n");
+    assert!(client.run("CLIENT INFO").text().contains(" flags=T "));
+    let idles = || {
+        client.check("GET key", "$5\r\nvalue\r\n");
+        (client.run("OBJECT IDLETIME key").integer() > 0).then_some(())
+    };
+    until("the key to idle", idles).expect("reading does not touch it");
+    client.check("CLIENT NO-TOUCH off", "+OK\r\n");
+    client.check("GET key", "$5\r\nvalue\r\n");
+    client.check("OBJECT IDLETIME key", ":0\r\n");
 }

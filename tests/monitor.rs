@@ -48,6 +48,18 @@ fn requests_are_shown_as_redis_shows_them() {
 }
 
 #[test]
+fn a_long_value_is_shown_and_stored() {
+    let server = Server::nagi();
+    let mut monitor = server.connect_resp();
+    monitor.check("MONITOR", "+OK\r\n");
+    let mut client = server.connect_resp();
+    let value = "v".repeat(300_000);
+    client.check(&format!("SET key {value}"), "+OK\r\n");
+    assert_eq!(shown(&mut monitor), format!("0 \"SET\" \"key\" \"{value}\""));
+    client.check("GET key", format!("$300000\r\n{value}\r\n"));
+}
+
+#[test]
 fn who_monitors_does_not_touch_keys_until_it_says_reset() {
     for server in [Server::nagi(), Server::redis()] {
         let mut monitor = server.connect_resp();

@@ -102,6 +102,8 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
     {
         return refuse(cx, &Error::fixed("ERR Replica can't interact with the keyspace"));
     }
+    let is_shown = is_monitored && !flags.contains(Flags::ADMIN);
+    let words = is_shown.then(|| monitor::words(entry.command, args));
     let started = reasons.contains(Reasons::TIMED).then(Instant::now);
     run_unobserved(entry, cx, args);
     if matches!(cx.suspension, Some(Suspension::Retry(_))) {
@@ -111,8 +113,8 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
         let is_fast = flags.contains(Flags::FAST);
         time(cx, if is_fast { "fast-command" } else { "command" }, started);
     }
-    if is_monitored && !flags.contains(Flags::ADMIN) {
-        attention.monitors.show(cx.server, &monitor::line(entry.command, cx, args));
+    if let Some(words) = words {
+        attention.monitors.show(cx.server, &monitor::line(cx, &words));
     }
     drop(order);
 }

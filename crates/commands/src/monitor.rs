@@ -106,23 +106,30 @@ pub fn leave(server: &dyn Server, client: &ClientInfo) {
     attention.monitors.remove(client.id, || attention.set(Reasons::MONITORED, false));
 }
 
-/// A request as monitors see it: time, database, client and words.
-pub(crate) fn line(command: &Command, cx: &Context<'_>, args: Args<'_>) -> String {
+/// A request that has run as monitors see it: time, database, client and [`words`].
+pub(crate) fn line(cx: &Context<'_>, words: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut line = String::new();
     // Writing to a string cannot fail.
     let _ = write!(
         line,
-        "+{}.{:06} [{} {}]",
+        "+{}.{:06} [{} {}]{words}\r\n",
         now.as_secs(),
         now.subsec_micros(),
         cx.client.database,
         cx.client.info.address
     );
+    line
+}
+
+/// The words of a request that is about to run, each behind a space.
+pub(crate) fn words(command: &Command, args: Args<'_>) -> String {
+    let mut line = String::new();
     let mut secrets = 0;
     let is_hello = std::ptr::eq(command, &raw const connection::HELLO);
     let is_auth = std::ptr::eq(command, &raw const connection::AUTH);
-    for (index, word) in args.from(0).enumerate() {
+    for index in 0..args.len() {
+        let word = args.shown(index);
         if index > 0 && is_auth || secrets > 0 {
             secrets -= i32::from(secrets > 0);
             line.push_str(" \"(redacted)\"");
@@ -132,9 +139,8 @@ pub(crate) fn line(command: &Command, cx: &Context<'_>, args: Args<'_>) -> Strin
             secrets = 2;
         }
         line.push(' ');
-        quote(word, &mut line);
+        quote(&word, &mut line);
     }
-    line.push_str("\r\n");
     line
 }
 

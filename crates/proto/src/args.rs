@@ -4,6 +4,7 @@
 //! Only an argument that is long enough to be received into chunks of its own lies elsewhere.
 
 use crate::output::Chunk;
+use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 
 /// Where one argument lies, relative to the first byte of its request.
@@ -79,6 +80,14 @@ impl Landed {
         self.chunks.take()
     }
 
+    /// A copy of it, which takes nothing away.
+    fn copied(&self) -> Vec<u8> {
+        match self.joined.get() {
+            Some(joined) => joined.to_vec(),
+            None => self.chunks.borrow().concat(),
+        }
+    }
+
     /// All of it in one piece, for a command that can make nothing of chunks.
     fn joined(&self) -> &[u8] {
         self.joined.get_or_init(|| self.chunks.take().concat().into())
@@ -128,6 +137,15 @@ impl<'a> Args<'a> {
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.request
+    }
+
+    /// The argument at `index`, for who must leave it to the command that it is for.
+    #[must_use]
+    pub fn shown(&self, index: usize) -> Cow<'a, [u8]> {
+        match self.landed(index) {
+            Some(landed) => Cow::Owned(landed.copied()),
+            None => Cow::Borrowed(self.get(index).unwrap_or_default()),
+        }
     }
 
     /// The arguments without the first `count`, as a request of its own.

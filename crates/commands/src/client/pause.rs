@@ -10,7 +10,9 @@ fn pause<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let paused = match args.get(3) {
         _ if args.len() > 4 => return Err(super::unknown_use("PAUSE")),
         Some(mode) if is(mode, "WRITE") => Paused::Writes,
-        Some(mode) if !is(mode, "ALL") => return Err(Error::SYNTAX),
+        Some(mode) if !is(mode, "ALL") => {
+            return Err(Error::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL"));
+        }
         _ => Paused::All,
     };
     let timeout_ms = integer(args.at(2))
@@ -72,7 +74,7 @@ mod tests {
              CLIENT PAUSE x => -ERR timeout is not an integer or out of range|
              CLIENT PAUSE -1 => -ERR timeout is negative|
              CLIENT PAUSE 9223372036854775807 => -ERR timeout is out of range|
-             CLIENT PAUSE 1 FOO => -ERR syntax error|
+             CLIENT PAUSE 1 FOO => -ERR CLIENT PAUSE mode must be WRITE or ALL|
              CLIENT PAUSE 1 ALL x => -ERR unknown subcommand or wrong number of arguments for
              ... 'PAUSE'. Try CLIENT HELP.|
              CLIENT UNPAUSE => +OK|",
