@@ -35,7 +35,8 @@ fn nonsense_is_refused() {
         ("CLIENT PAUSE 1 maybe", "-ERR CLIENT PAUSE mode must be WRITE or ALL\r\n"),
         (
             "CLIENT PAUSE 1 ALL x",
-            "-ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP.\r\n",
+            "-ERR unknown subcommand or wrong number of arguments for 'PAUSE'. \
+             Try CLIENT HELP.\r\n",
         ),
         ("CLIENT UNPAUSE", "+OK\r\n"),
         ("CLIENT REPLY maybe", "-ERR syntax error\r\n"),
@@ -48,7 +49,8 @@ fn nonsense_is_refused() {
         ("CLIENT GETREDIR", ":-1\r\n"),
         (
             "CLIENT TRACKINGINFO",
-            "*6\r\n$5\r\nflags\r\n*1\r\n$3\r\noff\r\n$8\r\nredirect\r\n:-1\r\n$8\r\nprefixes\r\n*0\r\n",
+            "*6\r\n$5\r\nflags\r\n*1\r\n$3\r\noff\r\n$8\r\nredirect\r\n:-1\r\n\
+             $8\r\nprefixes\r\n*0\r\n",
         ),
     ]);
 }

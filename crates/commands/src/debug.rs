@@ -248,7 +248,8 @@ mod tests {
             ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK|"),
             (
                 "DEBUG SLEEP",
-                "-ERR unknown subcommand or wrong number of arguments for 'SLEEP'. Try DEBUG HELP.|",
+                "-ERR unknown subcommand or wrong number of arguments for 'SLEEP'. \
+                 Try DEBUG HELP.|",
             ),
             ("SET key value", "+OK|"),
         ] {

@@ -66,7 +66,8 @@ mod tests {
         let printed = "[\x1b[0;32;49mok\x1b[0m]: A (b) test (3 ms)\n\
                        [\x1b[0;31;49merr\x1b[0m]: Another in tests/unit/x.tcl\nExpected 1\n\
                        [skip]: One\n[ignore]: two: Tag\n\
-                       [TIMEOUT]: clients state report follows.\n\n    The End\n*** [err]: Another\n";
+                       [TIMEOUT]: clients state report follows.\n\n    The End\n\
+                       *** [err]: Another\n";
         assert_eq!(
             Outcome::parse(printed),
             Outcome {

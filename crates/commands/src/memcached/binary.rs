@@ -71,7 +71,9 @@ const COUNT_EXTRAS: &[usize] = &[20];
 const EXPIRY_EXTRAS: &[usize] = &[4];
 
 macro_rules! opcodes {
-    ($($code:literal $name:literal $extras:ident $key:ident $value:ident $quiet:ident $run:expr,)+) => {
+    ($(
+        $code:literal $name:literal $extras:ident $key:ident $value:ident $quiet:ident $run:expr,
+    )+) => {
         /// Every opcode.
         pub static OPCODES: &[Opcode] = &[$(Opcode {
             code: $code,
