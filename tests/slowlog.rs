@@ -90,10 +90,15 @@ fn requests_of_a_pipeline_are_told_apart() {
     client.check_raw(pipeline, "+OK\r\n:0\r\n+OK\r\n");
     let log = client.run("SLOWLOG GET");
     let names: Vec<String> = log.list().iter().map(first_words).collect();
-    assert_eq!(names.len(), 1, "{names:?}");
-    assert!(names[0].starts_with("EXISTS key:0 key:1 "), "{names:?}");
-    assert!(names[0].ends_with("... (499970 more arguments)"), "{names:?}");
-    assert!(log.list()[0].list()[2].integer() >= 2000);
+    let usec_of = |entry: &Reply| entry.list()[2].integer();
+    let exists = names.iter().position(|name| name.starts_with("EXISTS key:0 key:1 "));
+    let exists = exists.unwrap_or_else(|| panic!("it is slow: {names:?}"));
+    assert!(names[exists].ends_with("... (499970 more arguments)"), "{names:?}");
+    assert!(usec_of(&log.list()[exists]) >= 2000);
+    // A busy machine may put the others to sleep, but they have no part in what the one takes.
+    for (name, entry) in names.iter().zip(log.list()).filter(|(name, _)| name.starts_with("SET")) {
+        assert!(usec_of(entry) < usec_of(&log.list()[exists]), "{name}");
+    }
 }
 
 #[test]
