@@ -180,7 +180,7 @@ fn statistics_tell_how_long_commands_take() {
             set.starts_with("p50=") && set.contains(",p99=") && set.contains(",p99.9="),
             "{set}"
         );
-        client.check("CONFIG SET latency-tracking-info-percentiles \"90 100\"", "+OK\r\n");
+        client.check("CONFIG SET latency-tracking-info-percentiles \"90.0 100\"", "+OK\r\n");
         let latencies = client.run("INFO latencystats").text();
         let set = line_of(&latencies, "latency_percentiles_usec_set:");
         assert!(set.starts_with("p90=") && set.contains(",p100="), "{set}");

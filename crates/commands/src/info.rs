@@ -133,6 +133,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
 fn replication(_: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("role", "master");
     fields.add("connected_slaves", 0);
+    fields.add("master_repl_offset", 0);
 }
 
 fn cpu(_: &Context<'_>, fields: &mut Fields<'_>) {

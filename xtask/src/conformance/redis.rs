@@ -178,9 +178,9 @@ impl Suite {
             // What is not there is left out: a test that needs it fails on its own, and not all of
             // those that share its server.
             Binary::Nagi(path) => format!(
-                "#!/bin/bash\nfile=()\n\
-                 if [ -f \"$1\" ]; then file=(\"$1\" --ignore-unsupported); shift; fi\n\
-                 exec -a redis-server '{}' \"${{file[@]}}\" \"$@\"\n",
+                "#!/bin/bash\nmore=()\n\
+                 if [ -f \"$1\" ]; then more=(--ignore-unsupported); fi\n\
+                 exec -a redis-server '{}' \"$@\" \"${{more[@]}}\"\n",
                 path.display()
             ),
             Binary::Redis(path) => format!("#!/bin/bash\nexec '{}' \"$@\"\n", path.display()),

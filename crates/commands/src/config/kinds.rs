@@ -188,6 +188,7 @@ pub(super) static SAVE_POINTS: Lines = Lines {
 /// `latency-tracking-info-percentiles`: numbers from 0 to 100, which replace those before.
 pub(super) static PERCENTILES: Lines = Lines {
     add: |_, given, _| {
+        let mut percents = Vec::new();
         for word in given.split_whitespace() {
             let percent: f64 =
                 word.parse().map_err(|_| "Invalid latency-tracking-info-percentiles parameters")?;
@@ -196,8 +197,9 @@ pub(super) static PERCENTILES: Lines = Lines {
                             [0.0,100.0]"
                     .into());
             }
+            percents.push(percent.to_string());
         }
-        Ok(given.split_whitespace().collect::<Vec<_>>().join(" "))
+        Ok(percents.join(" "))
     },
     words_a_line: usize::MAX,
 };
