@@ -98,8 +98,17 @@ fn request(random: &mut Random) -> String {
 /// are no text, and how nagi does: bytes such as a line break would end the reply's line.
 const RAW: [(&str, &str); 2] = [("k\0\u{1}\u{2}", "kAAEC b"), ("k\0\u{1}\u{fffd}", "kAAH/ b")];
 
-/// Everything that answers a request, with keys spelled and the versions' numbers masked: servers
-/// count them differently.
+/// Seconds that are left, as if none had passed since they were given.
+fn whole_time(word: &str) -> Option<String> {
+    let left: u64 = word.strip_prefix('t')?.parse().ok()?;
+    [100, 1000]
+        .iter()
+        .find(|given| (**given - 5..**given).contains(&left))
+        .map(|it| format!("t{it}"))
+}
+
+/// Everything that answers a request, with keys spelled, a few seconds forgotten, and the
+/// versions' numbers masked: servers count them differently.
 fn answer(connection: &mut Connection, request: &str) -> Vec<String> {
     connection.send(request);
     connection.send("version\r\n");
@@ -116,16 +125,19 @@ fn answer(connection: &mut Connection, request: &str) -> Vec<String> {
         let mask = |word: &str| match RAW.iter().find(|(raw, _)| *raw == word) {
             Some((_, spelled)) => (*spelled).to_owned(),
             None if is_number(word) => "c#".to_owned(),
-            None => word.to_owned(),
+            None if ["l1", "l2", "l3"].contains(&word) => "l0".to_owned(),
+            None => whole_time(word).unwrap_or_else(|| word.to_owned()),
         };
         lines.push(line.split(' ').map(mask).collect::<Vec<_>>().join(" "));
     }
 }
 
 #[test]
-#[ignore = "still finds rare differences, which docs/conformance.md names"]
 fn random_meta_requests_are_answered_as_by_memcached() {
-    let (nagi, memcached) = (Server::nagi(), super::newest_memcached());
+    // Its thread for the LRU holds entries now and then, and counting, which then cannot be done in
+    // their place, forgets that they were read.
+    let memcached = super::newest_memcached_with(&["-o", "no_lru_maintainer"]);
+    let nagi = Server::nagi();
     let Some(memcached) = memcached else {
         eprintln!("skipped: there is no memcached 1.6.45 here");
         return;

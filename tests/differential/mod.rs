@@ -16,11 +16,16 @@ fn count() -> u64 {
 /// The newest memcached that is unpacked here, as `cargo xtask bench` finds it; the one of setup
 /// is older than the meta commands are compared with.
 pub(crate) fn newest_memcached() -> Option<harness::Server> {
+    newest_memcached_with(&[])
+}
+
+/// The same, with further arguments.
+fn newest_memcached_with(arguments: &[&str]) -> Option<harness::Server> {
     let tree = harness::root().join(".peers/sid");
     if !tree.join("usr/bin/memcached").is_file() {
         return None;
     }
     let mut command = std::process::Command::new("chroot");
-    command.arg(tree).arg("memcached");
+    command.arg(tree).arg("memcached").args(arguments);
     harness::Server::start_memcached(command).ok()
 }

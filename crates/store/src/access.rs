@@ -59,6 +59,11 @@ impl AccessClock {
         AccessClock { leaves_traces: false, ..self }
     }
 
+    /// Whether uses leave something.
+    pub(crate) fn leaves_traces(self) -> bool {
+        self.leaves_traces
+    }
+
     /// What a new entry begins with.
     pub(crate) fn first(self) -> u32 {
         if self.by_count { self.counted(START) } else { self.ticks() }

@@ -43,6 +43,11 @@ impl<'a> Database<'a> {
         Database { access: self.access.untouching(), ..*self }
     }
 
+    /// Whether looking at keys counts as a use of them.
+    pub(crate) fn leaves_traces(&self) -> bool {
+        self.access.leaves_traces()
+    }
+
     /// Its number.
     #[must_use]
     pub fn index(&self) -> usize {

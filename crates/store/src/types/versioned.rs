@@ -18,8 +18,10 @@ use crate::value::{Attributes, Marks, NewValue, Value};
 /// What a read does beside reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetch {
-    /// What becomes of the expiry.
+    /// What becomes of the expiry of an entry that was there.
     pub expiry: Expiry,
+    /// Whether it is the expiry after that change which `refresh_ms` is compared with.
+    pub expiry_first: bool,
     /// Where nothing stands, an empty value that expires then is put there, and the caller has
     /// won.
     pub vivify: Option<Expiry>,
@@ -34,7 +36,14 @@ pub struct Fetch {
 impl Default for Fetch {
     fn default() -> Self {
         let expiry = Expiry::Keep;
-        Fetch { expiry, vivify: None, refresh_ms: None, versioned: false, version: None }
+        Fetch {
+            expiry,
+            expiry_first: false,
+            vivify: None,
+            refresh_ms: None,
+            versioned: false,
+            version: None,
+        }
     }
 }
 
@@ -187,16 +196,24 @@ impl Database<'_> {
             let found = slot.entry().is_some();
             self.count_lookup(found);
             let vivified = !found && self.vivify(slot, fetch);
+            let expired_at_ms = slot.entry().and_then(|entry| entry.expire_at_ms());
+            let expiry = if vivified { Expiry::Keep } else { fetch.expiry };
+            if fetch.expiry_first {
+                self.postpone(slot, expiry);
+            }
             let won = vivified || self.win(slot, fetch);
             if fetch.versioned {
                 slot.ensure_cas();
             }
-            let expired_at_ms = slot.entry().and_then(|entry| entry.expire_at_ms());
-            self.postpone(slot, fetch.expiry);
+            if !fetch.expiry_first {
+                self.postpone(slot, expiry);
+            }
             let idle_ms = if found { slot.idle_ms() } else { 0 };
             let shown = |entry| Fetched { entry, expired_at_ms, idle_ms, won, vivified };
             let result = look(slot.entry().map(shown));
-            slot.mark_fetched();
+            if self.leaves_traces() {
+                slot.mark_fetched();
+            }
             // A time that has passed holds from now on: the value has still been shown.
             self.bury(slot);
             result

@@ -37,12 +37,18 @@ pub(super) struct Flags<'a> {
     pub(super) expiry: Option<Expiry>,
     /// Whether `t` stands before `T`, and means the time before it is changed.
     pub(super) time_first: bool,
-    /// The same of `N`, before which a value that is made has no time.
-    pub(super) time_before_vivify: bool,
+    /// `N`, or else a `T` behind it: when `mg` and `ma` let expire what they make.
+    pub(super) vivified: Option<Expiry>,
+    /// The same as it is where `t` stands.
+    vivified_shown: Option<Expiry>,
     /// `N`.
     pub(super) vivify: Option<Expiry>,
     /// `R`, in milliseconds.
     pub(super) refresh_ms: Option<i64>,
+    /// Whether `T` stands before `R`, which then looks at the time that it sets.
+    pub(super) expiry_before_refresh: bool,
+    /// Looking at the entry is not to count as a use of it (`u`).
+    pub(super) untouched: bool,
     /// `I`.
     pub(super) invalidate: bool,
     /// `x`.
@@ -74,9 +80,12 @@ impl<'a> Flags<'a> {
             client_flags: 0,
             expiry: None,
             time_first: false,
-            time_before_vivify: false,
+            vivified: None,
+            vivified_shown: None,
             vivify: None,
             refresh_ms: None,
+            expiry_before_refresh: false,
+            untouched: false,
             invalidate: false,
             clear: false,
             delta: 1,
@@ -87,13 +96,15 @@ impl<'a> Flags<'a> {
         for (letter, token) in words.from(0).filter_map(<[u8]>::split_first) {
             shows_time |= *letter == b't';
             flags.time_first |= *letter == b'T' && shows_time;
-            flags.time_before_vivify |= *letter == b'N' && shows_time;
             if *letter == b'F' {
                 let number = nagi_store::parse_u64(token).and_then(|flags| flags.try_into().ok());
                 bad_client_flags = number.is_none();
                 flags.client_flags = number.unwrap_or(0);
             }
             flags.take(cx, *letter, token)?;
+            if *letter == b't' {
+                flags.vivified_shown = flags.vivified;
+            }
         }
         // Whatever else is wrong is said before this.
         if bad_client_flags { Err(Error::BAD_LINE) } else { Ok(flags) }
@@ -105,6 +116,7 @@ impl<'a> Flags<'a> {
         match letter {
             b'b' => self.base64 = true,
             b'q' => self.quiet = true,
+            b'u' => self.untouched = true,
             b'v' => self.value = true,
             b'c' => self.versioned = true,
             b'I' => self.invalidate = true,
@@ -112,10 +124,17 @@ impl<'a> Flags<'a> {
             b'M' => self.mode = Some(token),
             b'C' => self.expected = Some(number().ok_or(BAD_TOKEN)?),
             b'E' => self.version = Some(number().ok_or(BAD_TOKEN)?),
-            b'N' => self.vivify = Some(time()?),
-            b'T' => self.expiry = Some(time()?),
+            b'N' => {
+                self.vivify = Some(time()?);
+                self.vivified = self.vivify;
+            }
+            b'T' => {
+                self.expiry = Some(time()?);
+                self.vivified = self.vivified.and(self.expiry);
+            }
             b'R' => {
                 self.refresh_ms = Some(i64::from(seconds(token).ok_or(BAD_TOKEN)?) * 1000);
+                self.expiry_before_refresh = self.expiry.is_some();
             }
             b'D' => {
                 self.delta = number().ok_or(Error("CLIENT_ERROR invalid numeric delta value"))?;
@@ -141,6 +160,15 @@ impl<'a> Flags<'a> {
             return Err(Error("CLIENT_ERROR error decoding key"));
         }
         Ok(room)
+    }
+
+    /// When `t` says that an entry expires which was made for this request: what stands before
+    /// it has been done to the entry, what stands behind it has not.
+    pub(super) fn vivified_expire_at_ms(&self) -> Option<u64> {
+        match self.vivified_shown {
+            Some(Expiry::AtMs(at_ms)) => Some(at_ms),
+            _ => None,
+        }
     }
 
     /// The letters with their tokens.

@@ -36,7 +36,8 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let key = cx.key(flags.key(args.at(1), &mut room)?);
     let fetch = Fetch {
         expiry: flags.expiry.unwrap_or(Expiry::Keep),
-        vivify: flags.vivify,
+        expiry_first: flags.expiry_before_refresh,
+        vivify: flags.vivified,
         refresh_ms: flags.refresh_ms,
         versioned: flags.versioned,
         version: flags.version,
@@ -44,6 +45,7 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let Context { db, reply, tally, .. } = cx;
     let touched = flags.expiry.is_some();
     let now_ms = db.now_ms();
+    let db = if flags.untouched { db.untouched() } else { *db };
     db.fetch(key, &fetch, |found| {
         let hit = found.as_ref().is_some_and(|found| !found.vivified);
         statistics::count_get(tally, hit, touched);
@@ -186,15 +188,19 @@ fn ma<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         step,
         expected: flags.expected,
         expiry: flags.expiry.unwrap_or(Expiry::Keep),
-        initial: flags.vivify.map(|expiry| (flags.initial, expiry)),
+        initial: flags.vivified.map(|expiry| (flags.initial, expiry)),
         version: flags.version,
         versioned: flags.versioned,
     };
     let now_ms = cx.db.now_ms();
     match operation::count(cx, key, &count)? {
         Counted::At { .. } if flags.quiet => {}
-        Counted::At { number, cas, expire_at_ms: (after, before), .. } => {
-            let expire_at_ms = if flags.time_first { before } else { after };
+        Counted::At { number, cas, expire_at_ms: (after, before), created } => {
+            let expire_at_ms = match created {
+                true => flags.vivified_expire_at_ms(),
+                false if flags.time_first => before,
+                false => after,
+            };
             let digits = number.to_string();
             let mut reply = match flags.value {
                 true => Reply::value(&mut cx.reply, digits.len()),

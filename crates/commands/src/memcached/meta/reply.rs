@@ -38,8 +38,8 @@ impl<'r> Reply<'r> {
             false => Reply::begin(writer, "HD"),
         };
         let expired_at_ms = found.expired_at_ms;
-        let expire_at_ms = match found.vivified && flags.time_before_vivify {
-            true => None,
+        let expire_at_ms = match found.vivified {
+            true => flags.vivified_expire_at_ms(),
             false if flags.time_first => expired_at_ms,
             false => entry.expire_at_ms(),
         };

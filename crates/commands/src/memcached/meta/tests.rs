@@ -100,6 +100,11 @@ fn counting() {
          M:ma n T100 t v => VA 1 t100|2|
          M:ma n t T50 v => VA 1 t100|3|
          M:ma n2 N60 J13 t v => VA 2 t60|13|
+         M:ma n3 t N60 => HD t-1|
+         M:ma n4 N60 T30 t => HD t30|
+         M:ma n5 N60 t T30 => HD t60|
+         M:mg n5 t => HD t30|
+         M:ma n6 T30 N60 t => HD t60|
          M:ma n2 J99 N60 t v => VA 2 t60|14|
          M:ms n 2|hi => HD|
          M:ma n C9 => EX|
@@ -120,7 +125,9 @@ fn a_lease_on_what_is_not_there() {
          M:ms a 2 C2 T100|hi => HD|
          M:mg a v => VA 2|hi|
          M:mg b N30 E99 c s f h l k => HD c99 s0 f0 h0 l0 kb W|
-         M:mg c N30 T40 t => HD t40 W|",
+         M:mg c N30 T40 t => HD t40 W|
+         M:mg d T40 N30 => HD W|
+         M:mg d t => HD t30 Z|",
     );
 }
 
@@ -134,6 +141,11 @@ fn a_lease_on_what_expires_soon() {
          M:mg a v => VA 2 Z|hi|
          M:touch a 300 => TOUCHED|
          M:mg a => HD Z|
+         M:ms a 2 T100|hi => HD|
+         M:mg a T300 R200 t => HD t300|
+         M:mg a T100 R200 => HD W|
+         M:ms a 2 T100|hi => HD|
+         M:mg a R200 T300 t => HD t300 W|
          M:ms a 2|hi => HD|
          M:mg a R2147483647 => HD|",
     );
@@ -197,6 +209,7 @@ fn whether_it_was_read_before() {
         ("mg a", 1),
         ("incr a 1", 0),
         ("me a", 0),
+        ("mg a u", 0),
         ("set a 0 0 2|10", 0),
         ("append a 0 0 1|1", 0),
     ] {
