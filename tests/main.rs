@@ -15,6 +15,7 @@ mod differential;
 mod hyperloglog;
 mod key;
 mod latency;
+mod limits;
 mod linearizability;
 mod memcached;
 mod memory;

@@ -11,6 +11,8 @@ bitflags::bitflags! {
     pub struct Restrictions: u8 {
         /// There was a password when it connected, which it has not given.
         const NOT_LOGGED_IN = 1 << 0;
+        /// There were `maxclients` already: its place is kept for administrators.
+        const ADMINISTRATES = 1 << 1;
     }
 }
 
@@ -25,16 +27,19 @@ const NO_PASSWORD: Error = Error::fixed(
      sure your configuration is correct?",
 );
 
+const TOO_MANY: Error = Error::fixed("ERR max number of clients reached");
+
 /// Whether clients have to log in.
 #[must_use]
 pub fn is_password_required(config: &Config) -> bool {
     !config.requirepass.get().is_empty()
 }
 
-/// The restrictions of a client that has just connected.
+/// The restrictions of a client that has just connected, or of one that had the `present` ones
+/// and begins anew.
 #[must_use]
-pub fn restrictions(config: &Config) -> Restrictions {
-    let mut restrictions = Restrictions::empty();
+pub fn restrictions(config: &Config, present: Restrictions) -> Restrictions {
+    let mut restrictions = present;
     restrictions.set(Restrictions::NOT_LOGGED_IN, is_password_required(config));
     restrictions
 }
@@ -85,14 +90,30 @@ pub fn must_log_in(client: &Client, config: &Config) -> bool {
     client.restrictions.contains(Restrictions::NOT_LOGGED_IN) && is_password_required(config)
 }
 
-/// Whether a client that may not run everything may run this.
+/// Whether a client that may not run everything may run this. One that takes an administrator's
+/// place and is none is told what it would have been told at once, and closed.
 #[cold]
 pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry) -> Result<(), Error> {
     let is_login = entry.command.flags.contains(Flags::NO_AUTH);
     if !is_login && must_log_in(cx.client, cx.server.config()) {
         return Err(NOAUTH);
     }
+    if cx.client.restrictions.contains(Restrictions::ADMINISTRATES) && !administrates(entry) {
+        cx.client.closing = true;
+        cx.tally.refused_connections.add(1);
+        return Err(TOO_MANY);
+    }
     Ok(())
+}
+
+/// Whether a command is one of those by which a server is looked at and looked after, or by which
+/// a client introduces itself. They are slow ones by their flags: PING and SELECT are not among
+/// them, with which every client begins.
+fn administrates(entry: &Entry) -> bool {
+    let flags = entry.command.flags;
+    flags.contains(Flags::NO_AUTH)
+        || flags.contains(Flags::ADMIN)
+        || !flags.intersects(Flags::FAST | Flags::READONLY | Flags::WRITE)
 }
 
 #[cfg(test)]

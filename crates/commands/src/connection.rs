@@ -106,7 +106,7 @@ fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.client.select(0);
     cx.client.speak(Version::Two);
     cx.client.info.rename(String::new());
-    cx.client.restrictions = admission::restrictions(cx.server.config());
+    cx.client.restrictions = admission::restrictions(cx.server.config(), cx.client.restrictions);
     cx.client.hears = Hears::All;
     cx.client.info.mark(Marks::NO_EVICT | Marks::NO_TOUCH, false);
     monitor::leave(cx.server, &cx.client.info);

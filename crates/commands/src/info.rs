@@ -118,6 +118,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("rejected_connections", totals.refused_connections);
     fields.add("expired_keys", store.expired);
     fields.add("evicted_keys", store.evicted);
+    fields.add("evicted_clients", totals.evicted_clients);
     fields.add("keyspace_hits", store.hits);
     fields.add("keyspace_misses", store.misses);
     let (slice_ns, send_ns) = cx.server.statistics().longest_ns();
@@ -127,6 +128,8 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("longest_latch_hold_usec", longest_hold.as_micros());
     let longest_eviction = cx.db.store().longest_eviction();
     fields.add("longest_eviction_usec", longest_eviction.as_micros());
+    fields.add("client_query_buffer_limit_disconnections", totals.query_limit_disconnections);
+    fields.add("client_output_buffer_limit_disconnections", totals.output_limit_disconnections);
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());
 }
 

@@ -74,6 +74,12 @@ tallies! {
     connections,
     /// Connections turned away because there were `maxclients` already.
     refused_connections,
+    /// Connections closed for `client-output-buffer-limit`.
+    output_limit_disconnections,
+    /// Connections closed for `client-query-buffer-limit`.
+    query_limit_disconnections,
+    /// Connections closed for `maxmemory-clients`.
+    evicted_clients,
     /// Bytes received.
     input_bytes,
     /// Bytes sent.

@@ -58,6 +58,9 @@ pub(crate) trait Driver: Sized {
     /// Receives nothing more, sends what is left and closes. The sink hears no more of it.
     fn close(&mut self, token: Token);
 
+    /// Drops what is left to be sent, and closes at once. The sink hears no more of it.
+    fn cut(&mut self, token: Token);
+
     /// Gives up the listening sockets.
     fn stop_listening(&mut self);
 

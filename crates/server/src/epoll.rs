@@ -384,6 +384,10 @@ impl Driver for Epoll {
         }
     }
 
+    fn cut(&mut self, token: Token) {
+        drop(self.links.remove(token));
+    }
+
     fn stop_listening(&mut self) {
         self.stop_watching_listeners();
         self.listening = false;

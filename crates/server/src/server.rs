@@ -8,6 +8,7 @@ use crate::log;
 use crate::open::{self, OpenError};
 use crate::registry::Registry;
 use crate::session::Protocol;
+use crate::setup;
 use crate::uring::Uring;
 use crate::waker::Waker;
 use crate::worker;
@@ -24,6 +25,8 @@ use std::{fmt, io};
 /// a whole pipeline before they read the first reply are the reason for so much: with Redis, which
 /// knows no bound, they work.
 const UNSENT_LIMIT_BYTES: usize = 64 << 20;
+/// Places beyond `maxclients` for clients of this machine who administrate the server.
+pub(crate) const RESERVE: usize = 8;
 /// `flush_at_ms` when nothing is to be flushed.
 const NEVER: u64 = u64::MAX;
 /// How often is looked for what is due.
@@ -54,7 +57,7 @@ pub struct Running {
 /// What is to be done by a worker that somebody else has heard of.
 pub(crate) enum Mail {
     /// It has been assigned a connection that another worker has accepted.
-    Arrival { socket: OwnedFd, protocol: Protocol },
+    Arrival(Arrival),
     /// Keys may have expired, and connections may have been silent for too long.
     Housekeeping,
     /// Database 0 is to be emptied.
@@ -63,8 +66,18 @@ pub(crate) enum Mail {
     Call(Token),
     /// Connections have been marked as killed.
     Kill,
+    /// A connection is to be closed to save memory.
+    Evict(Token),
     /// Monitors are to be sent what they see.
     Show,
+}
+
+/// A connection that has been accepted.
+pub(crate) struct Arrival {
+    pub(crate) socket: OwnedFd,
+    pub(crate) protocol: Protocol,
+    /// Whether it takes a place that is kept for administrators.
+    pub(crate) reserved: bool,
 }
 
 /// A worker's letter box.
@@ -150,6 +163,7 @@ pub fn start(options: Options) -> Result<Running, StartError> {
     }
     let shared = Arc::new(Shared::new(options, listeners)?);
     shared.tell_of_protection();
+    setup::tell_of_descriptors(shared.config.maxclients.get(), shared.posts.len());
     let mut running = Running { shared, threads: Vec::new() };
     match running.spawn_all() {
         Ok(()) => Ok(running),
@@ -406,11 +420,39 @@ impl Shared {
                 self.post(0, Mail::Flush);
             }
             self.statistics.sample(Instant::now());
+            self.limit_clients();
             (0..self.posts.len()).for_each(|worker| self.post(worker, Mail::Housekeeping));
             let next_call_ms = self.attention.call_due(now_ms);
             let until_call = Duration::from_millis(next_call_ms.saturating_sub(now_ms).max(1));
             let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms).max(1));
             thread::park_timeout(until_flush.min(until_call).min(HOUSEKEEPING));
+        }
+    }
+}
+
+impl Shared {
+    /// Closes the clients that take the most memory, until all of them together take no more than
+    /// `maxmemory-clients`.
+    fn limit_clients(&self) {
+        let limit = self.config.client_memory_limit();
+        if limit == 0 {
+            return;
+        }
+        let with_bytes = |client: Arc<ClientInfo>| (client.memory_bytes() as u64, client);
+        let mut clients: Vec<_> = self.registry.clients().into_iter().map(with_bytes).collect();
+        let mut used: u64 = clients.iter().map(|(bytes, _)| bytes).sum();
+        if used < limit {
+            return;
+        }
+        clients.retain(|(_, client)| !client.marks().contains(Marks::NO_EVICT));
+        clients.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        for (bytes, client) in clients {
+            if used < limit {
+                return;
+            }
+            used = used.saturating_sub(bytes);
+            self.registry.remove(client.id);
+            self.post(client.worker, Mail::Evict(Token::from_u64(client.seat)));
         }
     }
 }

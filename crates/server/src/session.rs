@@ -6,6 +6,7 @@ use crate::server::Shared;
 use crate::suspended::{Suspended, When};
 use crate::timing::{Arrivals, Audience, Timing, Underway};
 use crate::{binary, resp, text};
+use nagi_commands::admission::Restrictions;
 use nagi_commands::{
     Client, ClientInfo, Config, Context, Hears, Marks, Server as _, Tally, admission, memcached,
 };
@@ -224,7 +225,7 @@ impl Session {
             Protocol::Memcached => Dialect::Memcached,
         };
         let mut client = Client::new(info);
-        client.restrictions = admission::restrictions(config);
+        client.restrictions = admission::restrictions(config, Restrictions::empty());
         client.waker = waker;
         Session {
             client,
@@ -235,6 +236,11 @@ impl Session {
             suspended: None,
             underway: None,
         }
+    }
+
+    /// Has the client do nothing but administrate.
+    pub(crate) fn administrate(&mut self) {
+        self.client.restrictions |= Restrictions::ADMINISTRATES;
     }
 
     /// Whether the client has to give a password before anything else.
@@ -458,7 +464,13 @@ impl Session {
         if info.query_bytes.load(Ordering::Relaxed) != waiting {
             info.query_bytes.store(waiting, Ordering::Relaxed);
             if waiting > around.shared.config().client_query_buffer_limit.bytes() {
-                tracing::warn!(client = info.id, bytes = waiting, "closed: request too long");
+                tracing::warn!(
+                    client = info.id,
+                    address = %info.address,
+                    bytes = waiting,
+                    "closed: a request passes client-query-buffer-limit"
+                );
+                around.tally.query_limit_disconnections.add(1);
                 return Standing::Closing;
             }
         }

@@ -1,13 +1,16 @@
 //! A worker: one thread, an event loop, and the sessions that it owns for as long as they live.
 
+mod limits;
+
 use crate::address;
 use crate::driver::{Driver, Sink, Token, Wanted};
 use crate::landing::Room;
 use crate::refusal::{Refusal, refuse};
-use crate::server::{Mail, Shared};
+use crate::server::{Arrival, Mail, RESERVE, Shared};
 use crate::session::{Protocol, SLICE_BYTES, Session, Standing, Surroundings};
 use crate::timing::{Audience, Executed, Timing};
-use nagi_commands::{ClientInfo, Marks, Server as _, Tally, stop_monitoring};
+use limits::Behind;
+use nagi_commands::{ClientInfo, Server as _, Tally, stop_monitoring};
 use nagi_proto::{Output, Span};
 use nagi_store::{Counters, Expirer, Scope};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -66,6 +69,8 @@ struct Sessions {
     timing: Timing,
     /// Connections whose clients have yet to take replies that are timed.
     unsent: Vec<Token>,
+    /// Connections whose clients have left replies unread.
+    behind: Vec<Behind>,
 }
 
 struct Seat {
@@ -77,6 +82,8 @@ struct Seat {
     fed_bytes: usize,
     /// Whether the client will send nothing more.
     ended: bool,
+    /// Whether it is among those in [`Sessions::behind`].
+    is_behind: bool,
     /// Bytes of replies that the driver has been given.
     replied_bytes: u64,
     /// Requests whose replies have not been taken in full, the oldest first.
@@ -132,6 +139,7 @@ impl Sessions {
             spans: Vec::new(),
             timing: Timing::default(),
             unsent: Vec::new(),
+            behind: Vec::new(),
         }
     }
 
@@ -207,7 +215,8 @@ impl Sessions {
     }
 
     /// Takes a connection that this worker has been assigned.
-    fn seat(&mut self, driver: &mut impl Driver, socket: OwnedFd, protocol: Protocol) {
+    fn seat(&mut self, driver: &mut impl Driver, arrival: Arrival) {
+        let Arrival { socket, protocol, reserved } = arrival;
         if !self.taking {
             return self.shared.registry.release(self.worker);
         }
@@ -242,7 +251,10 @@ impl Sessions {
         self.shared.registry.add(&info);
         let caller = Caller { shared: Arc::clone(&self.shared), worker: self.worker, token };
         let waker = Waker::from(Arc::new(caller));
-        let session = Session::new(info, protocol, self.shared.config(), waker);
+        let mut session = Session::new(info, protocol, self.shared.config(), waker);
+        if reserved {
+            session.administrate();
+        }
         let seat = Some(Seat {
             token,
             session,
@@ -250,6 +262,7 @@ impl Sessions {
             fed_at: 0,
             fed_bytes: 0,
             ended: false,
+            is_behind: false,
             replied_bytes: 0,
             unsent: Vec::new(),
         });
@@ -278,36 +291,6 @@ impl Sessions {
             stop_monitoring(&*self.shared, info);
             if seat.session.is_committed() {
                 self.orphans.push(seat.session);
-            }
-        }
-    }
-
-    /// Closes the connections that have been marked as killed.
-    fn close_killed(&mut self, driver: &mut impl Driver) {
-        let is_killed = |seat: &&Seat| seat.session.info().marks().contains(Marks::KILLED);
-        let seats = self.seats.iter().flatten();
-        let killed: Vec<Token> = seats.filter(is_killed).map(|seat| seat.token).collect();
-        for token in killed {
-            self.leave(token);
-            driver.close(token);
-        }
-    }
-
-    /// Sends monitors what they see; one that does not read is let go.
-    fn show(&mut self, driver: &mut impl Driver) {
-        for (seat, lines) in self.shared.attention.monitors.take(self.worker) {
-            let token = Token::from_u64(seat);
-            if self.seat_of(token).is_none() {
-                continue;
-            }
-            let mut output = Output::default();
-            output.push(&lines);
-            self.tally.output_bytes.add(lines.len() as u64);
-            driver.send(token, &mut output);
-            if driver.unsent_bytes(token) > self.shared.unsent_limit {
-                tracing::warn!(token.index, "closed: a monitor that does not read");
-                self.leave(token);
-                driver.close(token);
             }
         }
     }
@@ -397,6 +380,9 @@ impl Sessions {
     /// Sees to what a session needs next.
     fn settle(&mut self, driver: &mut impl Driver, token: Token, standing: Standing) {
         let unsent = driver.unsent_bytes(token);
+        if unsent > 0 && self.falls_behind(driver, token, unsent) {
+            return;
+        }
         let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
         let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
         let stranger = seat.session.must_log_in(self.shared.config());
@@ -438,25 +424,6 @@ impl Sessions {
             store.flush(Scope::Database(0));
         }
     }
-
-    /// Closes the connections that have been silent for too long.
-    fn close_idle(&mut self, driver: &mut impl Driver) {
-        let timeout_ms = match self.shared.config().timeout_s.get() {
-            0 => return,
-            seconds => seconds.saturating_mul(1000),
-        };
-        let now_ms = self.shared.store.now_ms();
-        let is_idle = |seat: &&Seat| {
-            let active_at_ms = seat.session.info().active_at_ms.load(Ordering::Relaxed);
-            seat.waits.is_for_bytes() && now_ms.saturating_sub(active_at_ms) > timeout_ms
-        };
-        let seats = self.seats.iter().flatten();
-        let idle: Vec<Token> = seats.filter(is_idle).map(|seat| seat.token).collect();
-        for token in idle {
-            self.leave(token);
-            driver.close(token);
-        }
-    }
 }
 
 /// Calls a session from whatever thread it is that has what the session waits for.
@@ -481,12 +448,19 @@ impl<D: Driver> Sink<D> for Sessions {
         let Some(listener) = self.shared.listeners.get(listener) else { return };
         let protocol = listener.endpoint().protocol;
         let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
-        match self.shared.registry.assign(self.worker, most) {
-            Some(worker) if worker == self.worker => self.seat(driver, socket, protocol),
-            Some(worker) => self.shared.post(worker, Mail::Arrival { socket, protocol }),
+        let mut assigned = self.shared.registry.assign(self.worker, most);
+        let reserved =
+            assigned.is_none() && protocol == Protocol::Resp && address::is_local(&socket);
+        if reserved {
+            assigned = self.shared.registry.assign(self.worker, most + RESERVE);
+        }
+        let arrival = Arrival { socket, protocol, reserved };
+        match assigned {
+            Some(worker) if worker == self.worker => self.seat(driver, arrival),
+            Some(worker) => self.shared.post(worker, Mail::Arrival(arrival)),
             None => {
                 self.tally.refused_connections.add(1);
-                refuse(&socket, protocol, Refusal::TooMany);
+                refuse(&arrival.socket, protocol, Refusal::TooMany);
             }
         }
     }
@@ -549,11 +523,13 @@ impl<D: Driver> Sink<D> for Sessions {
     fn woken(&mut self, driver: &mut D) {
         for mail in self.shared.collect(self.worker) {
             match mail {
-                Mail::Arrival { socket, protocol } => self.seat(driver, socket, protocol),
+                Mail::Arrival(arrival) => self.seat(driver, arrival),
+                Mail::Evict(token) => self.evict(driver, token),
                 Mail::Housekeeping => {
                     self.timing.set_pace();
                     self.see_what_all_sent(driver);
                     self.close_idle(driver);
+                    self.see_to_those_behind(driver);
                     self.look_for_expired();
                     self.shared.store.rest();
                 }
@@ -615,6 +591,10 @@ mod tests {
             self.closed = true;
         }
 
+        fn cut(&mut self, _: Token) {
+            self.closed = true;
+        }
+
         fn stop_listening(&mut self) {}
 
         fn connections(&self) -> usize {
@@ -631,7 +611,8 @@ mod tests {
         let mut driver = Script { sent: Vec::new(), unsent: 0, wanted: true, closed: false };
         let (socket, _) = UnixStream::pair().unwrap();
         sessions.shared.registry.assign(0, 10).unwrap();
-        sessions.seat(&mut driver, socket.into(), Protocol::Resp);
+        let arrival = Arrival { socket: socket.into(), protocol: Protocol::Resp, reserved: false };
+        sessions.seat(&mut driver, arrival);
         (sessions, driver)
     }
 

@@ -340,7 +340,10 @@ fn clients_beyond_the_limit_are_told_so() {
         client.write_all(b"PING\r\n").unwrap();
         expect(client, b"+PONG\r\n");
     }
-    assert_eq!(rest(&mut server.connect()), b"-ERR max number of clients reached\r\n");
+    let mut another = server.connect();
+    // A client of this machine might be an administrator, so that it gets to ask.
+    another.write_all(b"PING\r\n").unwrap();
+    assert_eq!(rest(&mut another), b"-ERR max number of clients reached\r\n");
     clients.pop();
     wait_for("a place", || {
         let mut client = server.connect();

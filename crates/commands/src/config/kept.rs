@@ -5,7 +5,7 @@
 //! refused instead.
 
 use super::Kind::{self, Choice, Integer, Lines, Memory, Port, Switch, Text, Words};
-use super::kinds::{MASTER, OUTPUT_LIMITS, SAVE_POINTS, SHUTDOWN_FLAGS};
+use super::kinds::{MASTER, SAVE_POINTS, SHUTDOWN_FLAGS};
 use super::{Place, Setting};
 
 /// The largest `int` of Redis.
@@ -103,8 +103,6 @@ pub(super) static ROWS: &[Setting] = &[
     aside("bio_cpulist", &["bio-cpulist"], Text, "", FIXED, OTHERWISE),
     aside("busy-reply-threshold", &["lua-time-limit"], Integer(0..=i64::MAX), "5000", SET,
         NO_SCRIPTS),
-    aside("client-output-buffer-limit", &[], Lines(&OUTPUT_LIMITS),
-        "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60", SET, NOT_READ),
     aside("cluster-allow-pubsubshard-when-down", &[], Switch, "yes", SET, NO_CLUSTER),
     aside("cluster-allow-reads-when-down", &[], Switch, "no", SET, NO_CLUSTER),
     aside("cluster-allow-replica-migration", &[], Switch, "yes", SET, NO_CLUSTER),
@@ -192,7 +190,6 @@ pub(super) static ROWS: &[Setting] = &[
     aside("masteruser", &["primaryuser"], Text, "", SET, NO_REPLICATION),
     aside("max-new-connections-per-cycle", &[], Integer(1..=1000), "10", SET, OTHERWISE),
     aside("max-new-tls-connections-per-cycle", &[], Integer(1..=1000), "1", SET, OTHERWISE),
-    aside("maxmemory-clients", &[], Text, "0", SET, NOT_READ),
     aside("maxmemory-eviction-tenacity", &[], Integer(0..=100), "10", SET, OTHERWISE),
     aside("maxmemory-samples", &[], Integer(1..=64), "5", SET, OTHERWISE),
     aside("min-replicas-max-lag", &["min-slaves-max-lag"], Integer(0..=INT), "10", SET,

@@ -25,6 +25,8 @@ pub enum Kind {
     Integer(RangeInclusive<i64>),
     /// A number of bytes, for which units such as `512mb` may be used.
     Memory(RangeInclusive<u64>),
+    /// The same, or a number of percent such as `5%`, which is kept as its negative.
+    MemoryOrPercent,
     /// `yes` or `no`.
     Switch,
     /// One of several words, kept as its place among them.
@@ -87,6 +89,7 @@ impl Kind {
                     parse_memory(value).ok_or("argument must be a memory value (such as 100mb)")?;
                 within(bytes, range)?
             }
+            Kind::MemoryOrPercent => memory_or_percent(value)?.cast_unsigned(),
             Kind::Switch => place(value, &["no", "yes"]).ok_or("argument must be 'yes' or 'no'")?,
             Kind::Choice(words) => place(value, words).ok_or_else(|| {
                 format!("argument(s) must be one of the following: {}", words.join(", "))
@@ -121,6 +124,9 @@ impl Kind {
             Kind::Choice(words) => word(words),
             Kind::Port if number == ANY_PORT => ANY.to_owned(),
             Kind::Permissions => format!("{number:o}"),
+            Kind::MemoryOrPercent if number.cast_signed() < 0 => {
+                format!("{}%", number.cast_signed().unsigned_abs())
+            }
             _ => number.to_string(),
         }
     }
@@ -165,6 +171,19 @@ pub(crate) fn parse_memory(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// Reads a number of bytes, or of percent as its negative.
+fn memory_or_percent(value: &str) -> Result<i64, Fault> {
+    const WRONG: &str = "argument must be a memory or percent value";
+    let Some(percent) = value.strip_suffix('%') else {
+        let bytes = parse_memory(value).ok_or(WRONG)?;
+        return Ok(within(bytes, &(0..=i64::MAX as u64))?.cast_signed());
+    };
+    match percent.parse::<u8>().map_err(|_| WRONG)? {
+        percent @ 0..=100 => Ok(-i64::from(percent)),
+        _ => Err("percentage argument must be less or equal to 100".into()),
+    }
 }
 
 /// `save`: pairs of seconds and changes; none of them is acted on.

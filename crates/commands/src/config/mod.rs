@@ -10,6 +10,7 @@ mod docs;
 mod file;
 mod kept;
 mod kinds;
+mod limits;
 mod load;
 mod nearest;
 mod rewrite;
@@ -19,6 +20,7 @@ use crate::{Attention, Reasons, usage};
 pub(crate) use commands::ALL;
 pub use file::{Directive, FileError, Source, read_file, read_text, split};
 pub use kinds::{Kind, LOG_LEVELS, SUPERVISORS, Value};
+pub use limits::OutputLimit;
 pub use load::{LoadError, Loaded, load};
 use nagi_store::{Policy, Store, Tuning};
 pub use nearest::nearest;
@@ -131,6 +133,7 @@ impl Text {
 #[expect(missing_docs, reason = "each field's setting has a summary in its row")]
 pub struct Values {
     pub bind: Text,
+    pub client_output_buffer_limit: Text,
     pub client_query_buffer_limit: Number,
     pub daemonize: Number,
     pub databases: Number,
@@ -147,6 +150,7 @@ pub struct Values {
     pub loglevel: Number,
     pub maxclients: Number,
     pub maxmemory: Number,
+    pub maxmemory_clients: Number,
     pub maxmemory_policy: Number,
     pub memcached_item_limit: Number,
     pub memcached_port: Number,

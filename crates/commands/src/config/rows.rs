@@ -1,6 +1,6 @@
 //! The rows of the settings that have an effect.
 
-use super::kinds::{LOG_LEVELS, PERCENTILES, SUPERVISORS};
+use super::kinds::{LOG_LEVELS, OUTPUT_LIMITS, PERCENTILES, SUPERVISORS};
 use super::{Kind, Place, Setting};
 use nagi_store::Policy;
 
@@ -31,6 +31,16 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: true,
         place: Place::Text(|values| &values.bind),
         summary: "Addresses to listen on; one that is missing is no error if a - stands before it",
+    },
+    Setting {
+        name: "client-output-buffer-limit",
+        aliases: &[],
+        kind: Kind::Lines(&OUTPUT_LIMITS),
+        default: "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
+        changeable: true,
+        place: Place::Text(|values| &values.client_output_buffer_limit),
+        summary: "Bytes of replies that a client may leave unread before it is closed: at most; \
+                  and for so many seconds on end; every client here is a normal one",
     },
     Setting {
         name: "client-query-buffer-limit",
@@ -165,7 +175,7 @@ pub(super) static ROWS: &[Setting] = &[
         default: "10000",
         changeable: true,
         place: Place::Number(|values| &values.maxclients),
-        summary: "Most connections at a time",
+        summary: "Most connections at a time; 8 more from this machine may administrate only",
     },
     Setting {
         name: "maxmemory",
@@ -176,6 +186,16 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Number(|values| &values.maxmemory),
         summary: "Most memory in use, 0 for no limit; unless it is given, three quarters of the \
                   container's limit where there is one",
+    },
+    Setting {
+        name: "maxmemory-clients",
+        aliases: &[],
+        kind: Kind::MemoryOrPercent,
+        default: "0",
+        changeable: true,
+        place: Place::Number(|values| &values.maxmemory_clients),
+        summary: "Most memory for clients' requests and replies, or percent of maxmemory such as \
+                  5%; those with the most are closed first; 0 for no limit",
     },
     Setting {
         name: "maxmemory-policy",

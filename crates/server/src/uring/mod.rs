@@ -118,10 +118,12 @@ impl Link {
         first + self.unsent.bytes()
     }
 
+    /// Forgets what is to be sent. What is queued stays so: the socket must outlive it, since the
+    /// kernel knows it by a number that would soon be another's.
     fn drop_unsent(&mut self) {
         self.first = Output::default();
         self.unsent.clear();
-        if self.sending != Sending::Room {
+        if self.sending == Sending::Later {
             self.sending = Sending::Nothing;
         }
     }
@@ -608,6 +610,14 @@ impl Driver for Uring {
             (End::Broken, _) => self.let_go(token),
             (End::Closing | End::Gone, _) => {}
         }
+    }
+
+    fn cut(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.wanted = Wanted::Nothing;
+        link.drop_unsent();
+        self.attentive = true;
+        self.let_go(token);
     }
 
     fn stop_listening(&mut self) {

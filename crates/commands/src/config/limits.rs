@@ -1,0 +1,99 @@
+//! Settings that bound what clients may take, as those read them who enforce them.
+
+use super::{Config, Number};
+
+/// How many bytes of replies a client may leave unread; 0 stands for any number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// So many are too many.
+    pub hard_bytes: u64,
+    /// So many are too many for longer than the following time.
+    pub soft_bytes: u64,
+    /// In milliseconds.
+    pub soft_ms: u64,
+}
+
+impl OutputLimit {
+    /// Whether so many bytes are too many at any time.
+    #[must_use]
+    pub fn is_passed(self, bytes: u64) -> bool {
+        self.hard_bytes > 0 && bytes >= self.hard_bytes
+    }
+
+    /// Whether so many bytes are too many for long.
+    #[must_use]
+    pub fn is_neared(self, bytes: u64) -> bool {
+        self.soft_bytes > 0 && bytes >= self.soft_bytes
+    }
+}
+
+impl Config {
+    /// The limit of `client-output-buffer-limit` for ordinary clients, to which all belong as
+    /// long as there is neither replication nor publish and subscribe. Monitors do with Redis too.
+    #[must_use]
+    pub fn output_limit(&self) -> OutputLimit {
+        let classes = self.client_output_buffer_limit.get();
+        let mut words = classes.split(' ').skip_while(|word| *word != "normal").skip(1);
+        let mut next = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+        let (hard_bytes, soft_bytes) = (next(), next());
+        OutputLimit { hard_bytes, soft_bytes, soft_ms: u64::saturating_mul(next(), 1000) }
+    }
+
+    /// The limit of `maxmemory-clients` in bytes; 0 for none.
+    #[must_use]
+    pub fn client_memory_limit(&self) -> u64 {
+        let percent_of = |whole: &Number, percent: u64| {
+            u64::try_from(u128::from(whole.get()) * u128::from(percent) / 100).unwrap_or(u64::MAX)
+        };
+        match self.maxmemory_clients.signed() {
+            percent @ ..0 => percent_of(&self.maxmemory, percent.unsigned_abs()),
+            bytes => bytes.unsigned_abs(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Origin;
+
+    #[test]
+    fn limits_of_replies_are_those_of_the_class() {
+        let config = Config::default();
+        assert_eq!(config.output_limit(), OutputLimit::default());
+        for value in ["normal 1kb 512 3", "pubsub 1 2 3"] {
+            config.set("client-output-buffer-limit", value, Origin::Runtime).unwrap();
+            let limit = config.output_limit();
+            assert_eq!(limit, OutputLimit { hard_bytes: 1024, soft_bytes: 512, soft_ms: 3000 });
+            assert!(limit.is_passed(1024) && !limit.is_passed(1023));
+            assert!(limit.is_neared(512) && !limit.is_neared(511));
+        }
+        assert!(!OutputLimit::default().is_passed(u64::MAX));
+        assert!(!OutputLimit::default().is_neared(u64::MAX));
+    }
+
+    #[test]
+    fn memory_of_clients_may_be_a_part_of_all() {
+        let config = Config::default();
+        for (value, shown, bytes) in
+            [("1mb", "1048576", 1 << 20), ("5%", "5%", 50), ("100%", "100%", 1000), ("0%", "0", 0)]
+        {
+            config.set("maxmemory", "1000", Origin::Runtime).unwrap();
+            config.set("maxmemory-clients", value, Origin::Runtime).unwrap();
+            let setting = crate::config::find("maxmemory-clients").unwrap();
+            assert_eq!(setting.value(&config), shown);
+            assert_eq!(config.client_memory_limit(), bytes);
+        }
+        config.set("maxmemory-clients", "5%", Origin::Runtime).unwrap();
+        config.set("maxmemory", "0", Origin::Runtime).unwrap();
+        assert_eq!(config.client_memory_limit(), 0, "no limit of nothing");
+        for (value, fault) in [
+            ("x", "argument must be a memory or percent value"),
+            ("-5%", "argument must be a memory or percent value"),
+            ("101%", "percentage argument must be less or equal to 100"),
+        ] {
+            let set = config.set("maxmemory-clients", value, Origin::Runtime);
+            assert_eq!(set, Err(fault.into()), "{value}");
+        }
+    }
+}

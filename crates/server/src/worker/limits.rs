@@ -1,0 +1,153 @@
+//! Who is let go: who is silent for too long, leaves too much unread, takes too much memory, or was
+//! killed. Each is told of in the log.
+
+use super::{Seat, Sessions};
+use crate::driver::{Driver, Token};
+use nagi_commands::{Marks, Server as _};
+use nagi_proto::Output;
+use std::sync::atomic::Ordering;
+
+/// A connection whose client has left replies unread.
+pub(super) struct Behind {
+    token: Token,
+    /// Since when these have been more than the soft limit, in milliseconds since 1970.
+    neared_at_ms: Option<u64>,
+}
+
+impl Sessions {
+    /// Lets go of a connection, with what it has left unread.
+    fn cut(&mut self, driver: &mut impl Driver, token: Token) {
+        self.leave(token);
+        driver.cut(token);
+    }
+
+    /// Closes the connections that have been marked as killed.
+    pub(super) fn close_killed(&mut self, driver: &mut impl Driver) {
+        let is_killed = |seat: &&Seat| seat.session.info().marks().contains(Marks::KILLED);
+        let seats = self.seats.iter().flatten();
+        let killed: Vec<Token> = seats.filter(is_killed).map(|seat| seat.token).collect();
+        for token in killed {
+            self.cut(driver, token);
+        }
+    }
+
+    /// Closes a connection to save memory.
+    pub(super) fn evict(&mut self, driver: &mut impl Driver, token: Token) {
+        let Some(seat) = self.seat_of(token) else { return };
+        let info = seat.session.info();
+        tracing::warn!(
+            client = info.id,
+            address = %info.address,
+            bytes = info.memory_bytes(),
+            "closed: clients take more than maxmemory-clients"
+        );
+        self.tally.evicted_clients.add(1);
+        self.cut(driver, token);
+    }
+
+    /// Sends monitors what they see; one that does not read is let go.
+    pub(super) fn show(&mut self, driver: &mut impl Driver) {
+        for (seat, lines) in self.shared.attention.monitors.take(self.worker) {
+            let token = Token::from_u64(seat);
+            if self.seat_of(token).is_none() {
+                continue;
+            }
+            let mut output = Output::default();
+            output.push(&lines);
+            self.tally.output_bytes.add(lines.len() as u64);
+            driver.send(token, &mut output);
+            let unsent = driver.unsent_bytes(token);
+            if unsent > 0 && !self.falls_behind(driver, token, unsent) {
+                if unsent > self.shared.unsent_limit {
+                    tracing::warn!(token.index, "closed: a monitor that does not read");
+                    self.cut(driver, token);
+                }
+            }
+        }
+    }
+
+    /// Notes that replies wait for a client. Whether it has been let go, since they are too many.
+    #[cold]
+    pub(super) fn falls_behind(
+        &mut self,
+        driver: &mut impl Driver,
+        token: Token,
+        unsent: usize,
+    ) -> bool {
+        let Some(seat) = self.seat_of(token) else { return false };
+        if !std::mem::replace(&mut seat.is_behind, true) {
+            self.behind.push(Behind { token, neared_at_ms: None });
+        }
+        let passed = self.shared.config().output_limit().is_passed(unsent as u64);
+        if passed {
+            self.cut_behind(driver, token, unsent);
+        }
+        passed
+    }
+
+    fn cut_behind(&mut self, driver: &mut impl Driver, token: Token, unsent: usize) {
+        let Some(seat) = self.seat_of(token) else { return };
+        let info = seat.session.info();
+        tracing::warn!(
+            client = info.id,
+            address = %info.address,
+            bytes = unsent,
+            "closed: unread replies pass client-output-buffer-limit"
+        );
+        self.tally.output_limit_disconnections.add(1);
+        self.cut(driver, token);
+    }
+
+    /// Shows others how much is left unread, and lets go of those who leave too much for too long.
+    pub(super) fn see_to_those_behind(&mut self, driver: &mut impl Driver) {
+        let limit = self.shared.config().output_limit();
+        let now_ms = self.shared.store.now_ms();
+        let mut behind = std::mem::take(&mut self.behind);
+        behind.retain_mut(|client| {
+            let unsent = driver.unsent_bytes(client.token);
+            let Some(seat) = self.seat_of(client.token) else { return false };
+            seat.session.info().output_bytes.store(unsent, Ordering::Relaxed);
+            seat.is_behind = unsent > 0;
+            if limit.is_neared(unsent as u64) {
+                client.neared_at_ms.get_or_insert(now_ms);
+            } else {
+                client.neared_at_ms = None;
+            }
+            let neared_ms = client.neared_at_ms.map_or(0, |at_ms| now_ms.saturating_sub(at_ms));
+            let has_passed = limit.is_passed(unsent as u64)
+                || client.neared_at_ms.is_some() && neared_ms > limit.soft_ms;
+            if has_passed {
+                self.cut_behind(driver, client.token, unsent);
+            }
+            unsent > 0 && !has_passed
+        });
+        self.behind = behind;
+    }
+
+    /// Closes the connections that have been silent for too long.
+    pub(super) fn close_idle(&mut self, driver: &mut impl Driver) {
+        let timeout_ms = match self.shared.config().timeout_s.get() {
+            0 => return,
+            seconds => seconds.saturating_mul(1000),
+        };
+        let now_ms = self.shared.store.now_ms();
+        let is_idle = |seat: &&Seat| {
+            let active_at_ms = seat.session.info().active_at_ms.load(Ordering::Relaxed);
+            seat.waits.is_for_bytes() && now_ms.saturating_sub(active_at_ms) > timeout_ms
+        };
+        let seats = self.seats.iter().flatten();
+        let idle: Vec<Token> = seats.filter(is_idle).map(|seat| seat.token).collect();
+        for token in idle {
+            if let Some(seat) = self.seat_of(token) {
+                let info = seat.session.info();
+                tracing::info!(
+                    client = info.id,
+                    address = %info.address,
+                    "closed: silent for longer than timeout"
+                );
+            }
+            self.leave(token);
+            driver.close(token);
+        }
+    }
+}

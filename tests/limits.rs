@@ -1,0 +1,219 @@
+//! What clients may take of the server, and what becomes of those who take more.
+
+use harness::{Connection, Server, encode_command, until};
+
+/// A number of INFO.
+fn info(client: &mut Connection, name: &str) -> i64 {
+    let text = client.run("INFO").text();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
+}
+
+/// Waits for a number of INFO.
+fn await_info(client: &mut Connection, name: &str, value: i64) {
+    until(name, || (info(client, name) == value).then_some(())).expect("it is counted");
+}
+
+/// Bytes of a reply that no socket has room for.
+const REPLY_BYTES: usize = 11 + 20_000_000 + 2;
+
+/// Stores what makes such a reply.
+fn store_large(client: &mut Connection) {
+    client.check(&format!("SET large {}", "v".repeat(20_000_000)), "+OK\r\n");
+}
+
+#[test]
+fn who_leaves_too_much_unread_is_closed() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        store_large(&mut client);
+        let mut reader = server.connect_resp();
+        reader.send(encode_command(&["GET", "large"]));
+        reader.take(REPLY_BYTES);
+        client.check(r#"CONFIG SET client-output-buffer-limit "normal 1mb 0 0""#, "+OK\r\n");
+        client.check("GET missing", "$-1\r\n");
+        reader.send(encode_command(&["GET", "large"]));
+        assert!(reader.rest().len() < REPLY_BYTES, "it is closed in the middle");
+        client.check(
+            "CONFIG GET client-output-buffer-limit",
+            "*2\r\n$26\r\nclient-output-buffer-limit\r\n$73\r\n\
+             normal 1048576 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60\r\n",
+        );
+    }
+}
+
+#[test]
+fn who_leaves_much_unread_for_long_is_closed() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    store_large(&mut client);
+    client.check(r#"CONFIG SET client-output-buffer-limit "normal 100mb 10kb 1""#, "+OK\r\n");
+    let mut reader = server.connect_resp();
+    reader.send(encode_command(&["GET", "large"]));
+    await_info(&mut client, "client_output_buffer_limit_disconnections", 1);
+    assert!(reader.rest().len() < REPLY_BYTES, "it is closed in the middle");
+    let said = "closed: unread replies pass client-output-buffer-limit";
+    assert_eq!(server.log().matches(said).count(), 1);
+}
+
+#[test]
+fn without_a_limit_nobody_is_closed_who_reads_late() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    store_large(&mut client);
+    let mut reader = server.connect_resp();
+    reader.send(encode_command(&["GET", "large"]));
+    until("replies that wait", || {
+        client
+            .run("CLIENT LIST")
+            .text()
+            .lines()
+            .any(|line| !line.contains(" omem=0 "))
+            .then_some(())
+    })
+    .expect("they do not fit");
+    reader.take(REPLY_BYTES);
+    reader.check("PING", "+PONG\r\n");
+    until("none to wait", || {
+        client.run("CLIENT LIST").text().lines().all(|line| line.contains(" omem=0 ")).then_some(())
+    })
+    .expect("they were read");
+}
+
+#[test]
+fn administrators_get_in_when_all_places_are_taken() {
+    let server = Server::nagi_with(&["--maxclients", "3"]);
+    let mut clients: Vec<Connection> = (0..3).map(|_| server.connect_resp()).collect();
+    clients.iter_mut().for_each(|client| client.check("PING", "+PONG\r\n"));
+    let full = "-ERR max number of clients reached\r\n";
+    for request in ["PING", "GET key", "SELECT 1", "FLUSHALL", "DBSIZE"] {
+        let mut another = server.connect_resp();
+        another.check(request, full);
+        assert_eq!(another.rest(), b"", "{request}");
+    }
+    let mut admin = server.connect_resp();
+    assert_eq!(info(&mut admin, "connected_clients"), 4);
+    admin.check("RESET", "+RESET\r\n");
+    let list = admin.run("CLIENT LIST").text();
+    let ids = list.split([' ', '\n']).filter_map(|field| field.strip_prefix("id="));
+    // The administrator takes one of the places that become free.
+    for id in ids.take(2) {
+        admin.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+    }
+    assert_eq!(clients[0].rest(), b"");
+    until("a place", || {
+        let mut another = server.connect_resp();
+        another.send("PING\r\n");
+        (another.line() == "+PONG").then_some(())
+    })
+    .expect("those who were killed have left one");
+    admin.check("GET key", full);
+    assert_eq!(admin.rest(), b"", "it is no place for others");
+}
+
+#[test]
+fn the_reserve_has_an_end_as_well() {
+    let server = Server::nagi_with(&["--maxclients", "3"]);
+    let mut clients: Vec<Connection> = (0..3 + 8).map(|_| server.connect_resp()).collect();
+    clients.iter_mut().for_each(|client| assert!(client.run("CLIENT ID").integer() > 0));
+    assert_eq!(server.connect_resp().rest(), b"-ERR max number of clients reached\r\n");
+}
+
+#[test]
+fn a_full_server_answers_as_redis_does() {
+    for server in [Server::nagi_with(&["--maxclients", "3"]), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("CONFIG SET maxclients 3", "+OK\r\n");
+        let mut others: Vec<Connection> = (0..2).map(|_| server.connect_resp()).collect();
+        others.iter_mut().for_each(|client| client.check("PING", "+PONG\r\n"));
+        until("the first connection to be gone", || {
+            let mut another = server.connect_resp();
+            // The server may have closed it before anything is sent.
+            let _ = another.try_send("PING\r\n");
+            (another.rest() == b"-ERR max number of clients reached\r\n").then_some(())
+        })
+        .expect("it is refused");
+        client.check("PING", "+PONG\r\n");
+    }
+}
+
+#[test]
+fn more_clients_than_descriptors_are_warned_of() {
+    let server = Server::nagi_with(&["--maxclients", "4000000000"]);
+    assert!(server.log().contains("maxclients 4000000000 takes 4000000"), "{}", server.log());
+}
+
+/// The beginning of a request whose last bytes never come.
+fn unfinished_set(bytes: usize) -> Vec<u8> {
+    let mut request = format!("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n${}\r\n", bytes + 1).into_bytes();
+    request.resize(request.len() + bytes, b'v');
+    request
+}
+
+#[test]
+fn those_with_the_most_memory_are_closed_first() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        let mut spared = server.connect_resp();
+        spared.check("CLIENT NO-EVICT on", "+OK\r\n");
+        spared.send(unfinished_set(9_000_000));
+        let mut small = server.connect_resp();
+        small.send(unfinished_set(1_000_000));
+        let mut large = server.connect_resp();
+        large.send(unfinished_set(5_000_000));
+        until("them to arrive", || {
+            let list = client.run("CLIENT LIST").text();
+            let qbuf = |line: &str| {
+                let field = line.split(' ').find_map(|field| field.strip_prefix("qbuf="));
+                field.and_then(|field| field.parse::<u64>().ok()).unwrap_or(0)
+            };
+            (list.lines().map(qbuf).sum::<u64>() >= 15_000_000).then_some(())
+        })
+        .expect("the server takes them");
+        client.check("CONFIG SET maxmemory-clients 14mb", "+OK\r\n");
+        assert_eq!(large.rest(), b"");
+        await_info(&mut client, "evicted_clients", 1);
+        for other in [&mut small, &mut spared] {
+            other.send("v\r\n");
+            other.expect("+OK\r\n");
+        }
+        client.check(
+            "CONFIG SET maxmemory-clients 150%",
+            "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-clients') - \
+             percentage argument must be less or equal to 100\r\n",
+        );
+        client.check(
+            "CONFIG SET maxmemory-clients x",
+            "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-clients') - \
+             argument must be a memory or percent value\r\n",
+        );
+        client.check("CONFIG SET maxmemory-clients 5%", "+OK\r\n");
+        client.check(
+            "CONFIG GET maxmemory-clients",
+            "*2\r\n$17\r\nmaxmemory-clients\r\n$2\r\n5%\r\n",
+        );
+    }
+}
+
+#[test]
+fn the_log_says_which_limit_it_was() {
+    let server = Server::nagi_with(&["--client-query-buffer-limit", "1mb", "--timeout", "1"]);
+    let mut long = server.connect_resp();
+    // The server closes while this is being sent.
+    let _ = long.try_send(unfinished_set(3_000_000));
+    long.rest();
+    let mut silent = server.connect_resp();
+    assert_eq!(silent.rest(), b"");
+    let mut invalid = server.connect_resp();
+    invalid.send("*2\r\n$3\r\nGET\r\n$536870913\r\n");
+    invalid.rest();
+    let log = server.log();
+    for line in [
+        "closed: a request passes client-query-buffer-limit",
+        "closed: silent for longer than timeout",
+        "closed: Protocol error: invalid bulk length",
+    ] {
+        assert_eq!(log.matches(line).count(), 1, "{line}\n{log}");
+    }
+    assert_eq!(info(&mut server.connect_resp(), "client_query_buffer_limit_disconnections"), 1);
+}
