@@ -88,7 +88,11 @@ pub(crate) fn batch(
         Ok(next) => next,
         Err(ProtocolError(text)) => {
             let info = &client.info;
-            tracing::info!(client = info.id, address = %info.address, "closed: Protocol error: {text}");
+            tracing::info!(
+                client = info.id,
+                address = %info.address,
+                "closed: Protocol error: {text}"
+            );
             let error = Error::new(format!("ERR Protocol error: {text}"));
             dispatch::refuse(&mut around.context(client, out, Args::new(&[], &[]), None), &error);
             Next::Closing
