@@ -57,11 +57,12 @@ impl Sessions {
             self.tally.output_bytes.add(lines.len() as u64);
             driver.send(token, &mut output);
             let unsent = driver.unsent_bytes(token);
-            if unsent > 0 && !self.falls_behind(driver, token, unsent) {
-                if unsent > self.shared.unsent_limit {
-                    tracing::warn!(token.index, "closed: a monitor that does not read");
-                    self.cut(driver, token);
-                }
+            if unsent > 0
+                && !self.falls_behind(driver, token, unsent)
+                && unsent > self.shared.unsent_limit
+            {
+                tracing::warn!(token.index, "closed: a monitor that does not read");
+                self.cut(driver, token);
             }
         }
     }
