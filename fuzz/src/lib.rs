@@ -4,6 +4,7 @@
 #[path = "../../crates/proto/tests/pieces/feed.rs"]
 mod feed;
 
+use nagi_proto::memcached::{base64, binary};
 use nagi_proto::{MalformedReply, memcached, resp};
 
 /// Longest input that is also fed byte by byte.
@@ -80,4 +81,45 @@ pub fn memcached_text(data: &[u8]) {
             feed::replies(pieces, |input| parser.next(input))
         });
     }
+}
+
+/// Requests of memcached's binary protocol.
+pub fn memcached_binary(data: &[u8]) {
+    if let Some(case) = Case::new(data) {
+        let limits = binary::Limits { value_bytes: if case.flag { 16 } else { 1 << 20 } };
+        case.same_in_pieces(|pieces| feed::binary_requests(pieces, &limits));
+    }
+}
+
+/// What follows a meta command and a key, and that key in base64.
+pub fn memcached_meta(data: &[u8]) {
+    const COMMANDS: [&[u8]; 6] = [b"mg ", b"ms ", b"md ", b"ma ", b"me ", b"mn "];
+    let Some((command, rest)) = data.split_first() else { return };
+    let Some(case) = Case::new(rest) else { return };
+    let line = [COMMANDS[usize::from(*command) % COMMANDS.len()], case.input].concat();
+    let limits = memcached::Limits { item_bytes: if case.flag { 16 } else { 1 << 20 } };
+    let case = Case { input: &line, ..case };
+    case.same_in_pieces(|pieces| feed::memcached_requests(pieces, &limits));
+    for word in line.split(|byte| b" \r\n".contains(byte)) {
+        spelled(word);
+    }
+    spelled(&line);
+}
+
+/// Any bytes come back from how they are spelled, and what a text spells does as well: the bits
+/// of its last letter that say nothing may have been set.
+fn spelled(bytes: &[u8]) {
+    let mut decoded = Vec::new();
+    if base64::decode(bytes, &mut decoded) {
+        comes_back(&decoded);
+    }
+    if !bytes.is_empty() {
+        comes_back(bytes);
+    }
+}
+
+fn comes_back(bytes: &[u8]) {
+    let (mut decoded, mut encoded) = (Vec::new(), Vec::new());
+    base64::encode(bytes, &mut encoded);
+    assert!(base64::decode(&encoded, &mut decoded) && decoded == bytes, "base64 and back");
 }

@@ -1,6 +1,7 @@
 //! Parsers fed in pieces, with what must hold at every call checked on the way. Shared by the
 //! property tests and, through `#[path]`, the fuzz targets.
 
+use nagi_proto::memcached::binary;
 use nagi_proto::{MalformedReply, Span, memcached, resp};
 
 /// What a parser made of some bytes.
@@ -96,6 +97,38 @@ pub(crate) fn memcached_requests(
             buffer.drain(..taken);
         }
         assert!(spans.is_empty(), "a partial request leaves no span");
+    }
+    (events, buffer)
+}
+
+/// Every request in `pieces` and what is left at the end.
+pub(crate) fn binary_requests(pieces: &[&[u8]], limits: &binary::Limits) -> (Vec<Event>, Vec<u8>) {
+    let mut parser = binary::Parser::default();
+    let (mut events, mut buffer) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            let (event, taken) = match parser.parse(&buffer, limits) {
+                binary::Step::Incomplete => break,
+                binary::Step::Dropped { consumed } => (None, consumed),
+                binary::Step::Request { consumed, frame } => {
+                    assert!(frame.value.len() <= limits.value_bytes, "a value keeps to its limit");
+                    let parts = [frame.extras, frame.key, frame.value];
+                    let length: usize = parts.iter().map(|part| part.len()).sum();
+                    assert!(length < consumed, "a request has a header, too");
+                    let mut words = parts.map(<[u8]>::to_vec).to_vec();
+                    words.push(format!("{frame:?}").into_bytes());
+                    (Some(Event::Request(words)), consumed)
+                }
+                ended => {
+                    events.push(Event::Closed(format!("{ended:?}")));
+                    return (events, Vec::new());
+                }
+            };
+            assert!(0 < taken && taken <= buffer.len(), "a step takes bytes");
+            events.extend(event);
+            buffer.drain(..taken);
+        }
     }
     (events, buffer)
 }

@@ -2,6 +2,7 @@
 //! the same answer in one piece and in many.
 
 use crate::feed::{self, Event, cut};
+use nagi_proto::memcached::binary;
 use nagi_proto::{memcached, resp};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,6 +11,7 @@ use proptest::sample::{Index, select};
 const RESP: resp::Limits = resp::Limits { bulk_bytes: 10_000, authenticated: true };
 const LOGIN: resp::Limits = resp::Limits { bulk_bytes: 100_000, authenticated: false };
 const MEMCACHED: memcached::Limits = memcached::Limits { item_bytes: 40 };
+const BINARY: binary::Limits = binary::Limits { value_bytes: 20 };
 
 fn arguments() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let argument = prop_oneof![
@@ -41,6 +43,19 @@ fn inline(arguments: &[Vec<u8>]) -> Vec<u8> {
 
 fn pieces() -> impl Strategy<Value = Vec<usize>> {
     vec(any::<usize>(), 0..12)
+}
+
+/// A binary request whose value may be too long, and whose lengths may contradict each other.
+fn binary_request() -> impl Strategy<Value = Vec<u8>> {
+    let part = || vec(any::<u8>(), 0..30);
+    let wrong = prop_oneof![9 => Just(0), 1 => any::<u8>()];
+    (any::<u8>(), part(), part(), part(), wrong).prop_map(|(opcode, extras, key, value, wrong)| {
+        let body = [&extras[..], &key, &value].concat();
+        let key_len = key.len() as u8;
+        let lengths = [0, key_len, extras.len() as u8, wrong, 0, 0, 0, 0, 0];
+        let length = (body.len() as u8).wrapping_add(wrong);
+        [&[binary::REQUEST, opcode], &lengths[..], &[length], &[7; 12], &body[..]].concat()
+    })
 }
 
 /// What a line of memcached's may be made of, and what it should not.
@@ -204,6 +219,18 @@ proptest! {
         for cuts in [vec![], vec![place.index(input.len())], cuts, (0..input.len()).collect()] {
             let found = feed::memcached_requests(&cut(&input, &cuts), &MEMCACHED);
             prop_assert_eq!(found, expected.clone());
+        }
+    }
+
+    #[test]
+    fn binary_requests_mean_the_same_in_pieces(
+        requests in vec(binary_request(), 1..5),
+        cuts in pieces(),
+    ) {
+        let input = requests.concat();
+        let whole = feed::binary_requests(&[&input], &BINARY);
+        for cuts in [cuts, (0..input.len()).collect()] {
+            prop_assert_eq!(feed::binary_requests(&cut(&input, &cuts), &BINARY), whole.clone());
         }
     }
 

@@ -1,0 +1,5 @@
+//! Meta requests, cut anywhere, with their keys in base64.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| nagi_fuzz::memcached_meta(data));
