@@ -252,7 +252,7 @@ mod tests {
     fn without_memory_only_what_needs_some_is_refused() {
         let mut bench = Bench::new();
         let oom = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
-        for index in 0..20_000 {
+        for index in 0..200_000 {
             bench.resp(format!("SET filler:{index} value\r\n").as_bytes());
         }
         for (request, reply) in [
