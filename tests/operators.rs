@@ -17,7 +17,6 @@ fn switches_are_read_as_memcached_reads_them() {
         ("slabs reassign 1 2\r\n", "NOSPARE source class has no spare pages\r\n"),
         ("slabs reassign x 2\r\n", "CLIENT_ERROR bad command line format\r\n"),
         ("slabs reassign 1\r\n", "ERROR\r\n"),
-        ("lru_crawler disable\r\n", "OK\r\n"),
         ("lru_crawler sleep 100\r\n", "OK\r\n"),
         ("lru_crawler sleep 10000000\r\n", "CLIENT_ERROR sleep must be one second or less\r\n"),
         ("lru_crawler tocrawl x\r\n", "CLIENT_ERROR bad command line format\r\n"),
@@ -25,6 +24,7 @@ fn switches_are_read_as_memcached_reads_them() {
         ("lru_crawler metadump x\r\n", "BADCLASS invalid class id\r\n"),
         ("lru_crawler\r\n", "ERROR\r\n"),
         ("watch nothing\r\n", "ERROR\r\n"),
+        ("lru_crawler disable\r\n", "OK\r\n"),
     ]);
 }
 
