@@ -17,6 +17,14 @@ pub(crate) enum Length {
     Encoded(u8),
 }
 
+impl Length {
+    /// How a string is encoded: integers of so many bits, the low byte first, and compressed.
+    pub(crate) const INT8: u8 = 0;
+    pub(crate) const INT16: u8 = 1;
+    pub(crate) const INT32: u8 = 2;
+    pub(crate) const LZF: u8 = 3;
+}
+
 /// Appends a length.
 pub(crate) fn write(out: &mut Vec<u8>, len: u64) {
     match len {

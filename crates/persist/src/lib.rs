@@ -9,5 +9,6 @@ mod checksum;
 mod length;
 pub mod lzf;
 pub mod payload;
+pub mod rdb;
 
 pub use checksum::Checksum;

@@ -18,31 +18,57 @@ const HASH_BITS: u32 = 13;
 const LONGEST_LITERAL: usize = 32;
 const FARTHEST: usize = 1 << 13;
 const LONGEST_MATCH: usize = 264;
-/// Where nothing with that hash has stood.
-const NO_PLACE: u32 = u32::MAX;
 
 /// Appends `input`, compressed, to `out`; at worst it takes a 32nd more.
 pub fn compress(input: &[u8], out: &mut Vec<u8>) {
-    let mut places = vec![NO_PLACE; 1 << HASH_BITS];
-    let (mut at, mut literal) = (0, 0);
-    while let Some(&[a, b, c]) = input.get(at..).and_then(|rest| rest.first_chunk()) {
-        let hash = u32::from_be_bytes([0, a, b, c]).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
-        let Some(place) = places.get_mut(hash as usize) else { break };
-        let before = std::mem::replace(place, at as u32) as usize;
-        let len = match at.checked_sub(before) {
-            Some(distance) if distance <= FARTHEST => common(input, before, at),
-            _ => 0,
-        };
-        if len < 3 {
-            at += 1;
-            continue;
-        }
-        write_literals(input.get(literal..at).unwrap_or_default(), out);
-        write_reference(at - before - 1, len, out);
-        at += len;
-        literal = at;
+    Compressor::default().compress(input, out);
+}
+
+/// What compressing needs, kept from one string to the next: short ones take longer to prepare
+/// for than to compress. What it makes of a string does not depend on those before.
+pub(crate) struct Compressor {
+    /// Where bytes with a hash stood last, counted from `base`; less for strings before this.
+    places: Vec<u32>,
+    base: u32,
+}
+
+impl Default for Compressor {
+    fn default() -> Self {
+        Compressor { places: vec![0; 1 << HASH_BITS], base: 1 }
     }
-    write_literals(input.get(literal..).unwrap_or_default(), out);
+}
+
+impl Compressor {
+    /// Appends `input`, compressed, to `out`.
+    pub(crate) fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        let next = u32::try_from(input.len()).ok().and_then(|len| self.base.checked_add(len));
+        let Some(next) = next else {
+            // Numbers have run out, or one string has more bytes than there are of them.
+            *self = Compressor::default();
+            return input.chunks(1 << 30).for_each(|piece| self.compress(piece, out));
+        };
+        let (mut at, mut literal) = (0, 0);
+        while let Some(&[a, b, c]) = input.get(at..).and_then(|rest| rest.first_chunk()) {
+            let hash =
+                u32::from_be_bytes([0, a, b, c]).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
+            let Some(place) = self.places.get_mut(hash as usize) else { break };
+            let before = std::mem::replace(place, self.base + at as u32);
+            let len = match before.checked_sub(self.base).map(|before| before as usize) {
+                Some(before) if at - before <= FARTHEST => common(input, before, at),
+                _ => 0,
+            };
+            if len < 3 {
+                at += 1;
+                continue;
+            }
+            write_literals(input.get(literal..at).unwrap_or_default(), out);
+            write_reference(at - (before - self.base) as usize - 1, len, out);
+            at += len;
+            literal = at;
+        }
+        write_literals(input.get(literal..).unwrap_or_default(), out);
+        self.base = next;
+    }
 }
 
 /// How many bytes are the same from `before` and from `at` on, which is behind it.
@@ -110,6 +136,47 @@ fn repeat(out: &mut Vec<u8>, from: usize, len: usize) {
     }
 }
 
+/// A compressed string that comes in pieces.
+#[derive(Default)]
+pub(crate) struct Unpacker {
+    /// Compressed bytes that do not make an instruction yet.
+    input: Vec<u8>,
+    /// The end of what has been unpacked, as far as references reach back.
+    window: Vec<u8>,
+}
+
+impl Unpacker {
+    /// How much is unpacked before it is handed on.
+    const STEP_BYTES: usize = 64 * 1024;
+
+    /// Goes on with a piece and hands on what it means.
+    pub(crate) fn add(
+        &mut self,
+        packed: &[u8],
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Corrupt> {
+        self.input.extend_from_slice(packed);
+        let mut rest = &self.input[..];
+        loop {
+            let known = self.window.len();
+            decompress(&mut rest, &mut self.window, known + Self::STEP_BYTES)?;
+            let new = self.window.get(known..).unwrap_or_default();
+            if new.is_empty() {
+                break;
+            }
+            take(new);
+            self.window.drain(..self.window.len().saturating_sub(FARTHEST));
+        }
+        self.input.drain(..self.input.len() - rest.len());
+        Ok(())
+    }
+
+    /// Whether no instruction was begun without its end.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.input.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +193,7 @@ mod tests {
         fn what_is_compressed_comes_back(
             pieces in prop::collection::vec(prop::collection::vec(0_u8..4, 0..2000), 0..8),
             noise in prop::collection::vec(any::<u8>(), 0..500),
+            len in 1_usize..600,
         ) {
             let mut out = Vec::new();
             let mut whole = Vec::new();
@@ -133,7 +201,15 @@ mod tests {
                 compress(piece, &mut out);
                 whole.extend_from_slice(piece);
             }
-            prop_assert_eq!(all(&out), Ok(whole));
+            prop_assert_eq!(all(&out), Ok(whole.clone()));
+            let mut unpacker = Unpacker::default();
+            let mut unpacked = Vec::new();
+            for piece in out.chunks(len) {
+                let added = unpacker.add(piece, &mut |bytes| unpacked.extend_from_slice(bytes));
+                prop_assert_eq!(added, Ok(()));
+            }
+            prop_assert!(unpacker.is_complete());
+            prop_assert_eq!(unpacked, whole);
         }
 
         #[test]

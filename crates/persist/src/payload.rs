@@ -12,23 +12,18 @@ use nagi_store::{CHUNK_BYTES, Rope, Value};
 
 /// The version that is written: the lowest that has all that is written, so that older servers
 /// read it too.
-const VERSION: u16 = 10;
+pub(crate) const VERSION: u16 = 10;
 /// The newest version of Redis' that is read, and Valkey's, which counts on its own.
-const NEWEST_VERSION: u16 = 12;
-const VALKEY_VERSIONS: std::ops::RangeInclusive<u16> = 80..=80;
+pub(crate) const NEWEST_VERSION: u16 = 12;
+pub(crate) const VALKEY_VERSIONS: std::ops::RangeInclusive<u16> = 80..=80;
 
 /// The number of the type of strings.
 const STRING: u8 = 0;
 /// Version and checksum.
 const FOOTER_BYTES: usize = 10;
 /// Shorter strings are not worth compressing, nor is what does not save so much.
-const LEAST_COMPRESSED_BYTES: usize = 21;
-const LEAST_SAVED_BYTES: usize = 4;
-
-const INT8: u8 = 0;
-const INT16: u8 = 1;
-const INT32: u8 = 2;
-const LZF: u8 = 3;
+pub(crate) const LEAST_COMPRESSED_BYTES: usize = 21;
+pub(crate) const LEAST_SAVED_BYTES: usize = 4;
 
 /// Bytes that do not make a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +119,7 @@ impl Dump {
     }
 
     fn begin_packed(&mut self) {
-        let mut header = vec![0xc0 | LZF];
+        let mut header = vec![0xc0 | Length::LZF];
         length::write(&mut header, self.packed.len() as u64);
         length::write(&mut header, self.value.len() as u64);
         self.write(&header);
@@ -145,15 +140,15 @@ impl Dump {
 }
 
 /// Appends an integer in as many bytes as it needs, unless it needs more than four.
-fn encode_integer(out: &mut Vec<u8>, value: i64) -> bool {
+pub(crate) fn encode_integer(out: &mut Vec<u8>, value: i64) -> bool {
     if let Ok(value) = i8::try_from(value) {
-        out.push(0xc0 | INT8);
+        out.push(0xc0 | Length::INT8);
         out.extend_from_slice(&value.to_le_bytes());
     } else if let Ok(value) = i16::try_from(value) {
-        out.push(0xc0 | INT16);
+        out.push(0xc0 | Length::INT16);
         out.extend_from_slice(&value.to_le_bytes());
     } else if let Ok(value) = i32::try_from(value) {
-        out.push(0xc0 | INT32);
+        out.push(0xc0 | Length::INT32);
         out.extend_from_slice(&value.to_le_bytes());
     } else {
         return false;
@@ -241,16 +236,18 @@ impl Restore {
         let mut spelled = itoa::Buffer::new();
         self.stage = match length::read(&mut rest)? {
             Length::Plain(len) => plain(Rope::default(), len)?,
-            Length::Encoded(INT8) => {
+            Length::Encoded(Length::INT8) => {
                 number(spelled.format(i8::from_le_bytes(length::take(&mut rest)?)))
             }
-            Length::Encoded(INT16) => {
+            Length::Encoded(Length::INT16) => {
                 number(spelled.format(i16::from_le_bytes(length::take(&mut rest)?)))
             }
-            Length::Encoded(INT32) => {
+            Length::Encoded(Length::INT32) => {
                 number(spelled.format(i32::from_le_bytes(length::take(&mut rest)?)))
             }
-            Length::Encoded(LZF) => packed(length::read(&mut rest)?, length::read(&mut rest)?)?,
+            Length::Encoded(Length::LZF) => {
+                packed(length::read(&mut rest)?, length::read(&mut rest)?)?
+            }
             Length::Encoded(_) => return Err(Damage),
         };
         self.at = header.len() - rest.len();

@@ -1,0 +1,145 @@
+//! Entries as they stand in a file, put together by whoever may look at them.
+//!
+//! Workers fill blocks under a shard's latch: that copies bytes and does nothing else. The thread
+//! that writes the file compresses afterwards what a block says is worth it.
+
+use super::kind::ValueType;
+use super::note::{Memcached, NotesOut};
+use super::opcode;
+use crate::length;
+use crate::payload::{LEAST_COMPRESSED_BYTES, encode_integer};
+use nagi_store::types::restore::Usage;
+use nagi_store::{Rope, Value, parse_i64};
+
+/// A key with all that is saved of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: Value<'a>,
+    /// When it expires, in milliseconds since 1970.
+    pub expire_at_ms: Option<u64>,
+    /// What is known of its use, if the policy goes by it. Idle times are saved in seconds.
+    pub usage: Option<Usage>,
+    /// What memcached's clients know of it.
+    pub memcached: Memcached,
+}
+
+/// A key whose value is too long to be copied under a latch.
+#[derive(Clone, Debug)]
+pub struct LongEntry {
+    pub(super) value: Rope,
+    /// All that stands before the value.
+    pub(super) head: Block,
+}
+
+/// Entries on their way into a file, all of one database.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    pub(super) bytes: Vec<u8>,
+    /// The strings that may be worth compressing, in their order.
+    pub(super) strings: Vec<Piece>,
+    pub(super) notes: NotesOut,
+    pub(super) keys: u64,
+}
+
+/// Where a string is in a block: its length's first byte, its own first byte, its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) length_at: usize,
+    pub(super) at: usize,
+    pub(super) end: usize,
+}
+
+impl Block {
+    /// Appends an entry. A value that is a rope is not copied: the entry comes back with a clone
+    /// of it, for [`super::Writer::long`].
+    pub fn push(&mut self, entry: &Entry<'_>) -> Option<LongEntry> {
+        if let Value::Rope(rope) = entry.value {
+            let mut head = Block::default();
+            head.push_head(entry);
+            return Some(LongEntry { value: rope.clone(), head });
+        }
+        self.push_head(entry);
+        match entry.value {
+            Value::Int(number) => {
+                if !encode_integer(&mut self.bytes, number) {
+                    self.push_plain(itoa::Buffer::new().format(number).as_bytes());
+                }
+            }
+            Value::Bytes(bytes) => self.push_text(bytes),
+            Value::Rope(_) => {}
+        }
+        None
+    }
+
+    /// What is known of a key, its type and the key.
+    fn push_head(&mut self, entry: &Entry<'_>) {
+        if let Some(at_ms) = entry.expire_at_ms {
+            self.bytes.push(opcode::EXPIRY_MS);
+            // The format's are signed.
+            let at_ms = i64::try_from(at_ms).unwrap_or(i64::MAX);
+            self.bytes.extend_from_slice(&at_ms.to_le_bytes());
+        }
+        match entry.usage {
+            Some(Usage::IdleMs(idle_ms)) => {
+                self.bytes.push(opcode::IDLE);
+                length::write(&mut self.bytes, idle_ms / 1000);
+            }
+            Some(Usage::Frequency(counter)) => {
+                self.bytes.extend_from_slice(&[opcode::FREQUENCY, counter]);
+            }
+            None => {}
+        }
+        self.bytes.push(ValueType::String.number());
+        self.push_text(entry.key);
+        self.notes.push(&entry.memcached);
+        self.keys += 1;
+    }
+
+    /// A string, as an integer if it is short and spells one.
+    fn push_text(&mut self, text: &[u8]) {
+        const LONGEST_INT_BYTES: usize = 11;
+        let number = if text.len() <= LONGEST_INT_BYTES { parse_i64(text) } else { None };
+        if !number.is_some_and(|number| encode_integer(&mut self.bytes, number)) {
+            self.push_plain(text);
+        }
+    }
+
+    fn push_plain(&mut self, text: &[u8]) {
+        let length_at = self.bytes.len();
+        length::write(&mut self.bytes, text.len() as u64);
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(text);
+        if text.len() >= LEAST_COMPRESSED_BYTES {
+            self.strings.push(Piece { length_at, at, end: self.bytes.len() });
+        }
+    }
+
+    /// How many bytes it has by now.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.notes.bytes.len()
+    }
+
+    /// Whether nothing was appended.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys == 0
+    }
+
+    /// How many keys were appended.
+    #[must_use]
+    pub fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// Empties it, and keeps its memory for what follows.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.strings.clear();
+        self.notes.clear();
+        self.keys = 0;
+    }
+}

@@ -1,0 +1,150 @@
+//! The bytes of a file, taken off its front with their place and checksum.
+
+use super::fault::{Fault, Found};
+use crate::checksum::Checksum;
+use crate::length::Length;
+use std::io::{ErrorKind, Read};
+
+/// How much is read at once. No more than a quarter of it is ever asked for in one piece.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// A source with what has been read from it and not been taken yet.
+pub(super) struct Input<R> {
+    source: R,
+    buffer: Box<[u8]>,
+    /// What was taken ends here, and what was read.
+    at: usize,
+    end: usize,
+    /// What the checksum covers ends here.
+    summed: usize,
+    /// Where in the file the buffer begins.
+    base: u64,
+    checksum: Option<Checksum>,
+}
+
+impl<R: Read> Input<R> {
+    pub(super) fn new(source: R, checksum: bool) -> Self {
+        Input {
+            source,
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            at: 0,
+            end: 0,
+            summed: 0,
+            base: 0,
+            checksum: checksum.then(Checksum::default),
+        }
+    }
+
+    /// The place in the file of what comes next.
+    pub(super) fn offset(&self) -> u64 {
+        self.base + self.at as u64
+    }
+
+    /// Saves the work where nothing is there to compare with.
+    pub(super) fn without_checksum(self) -> Self {
+        Input { checksum: None, ..self }
+    }
+
+    /// The checksum of what was taken, if there is to be one.
+    pub(super) fn checksum(&mut self) -> Option<u64> {
+        self.sum();
+        self.checksum.clone().map(Checksum::value)
+    }
+
+    fn sum(&mut self) {
+        let taken = self.buffer.get(self.summed..self.at).unwrap_or_default();
+        if let Some(checksum) = &mut self.checksum {
+            checksum.add(taken);
+        }
+        self.summed = self.at;
+    }
+
+    /// Takes so many bytes, of which `expected` tells what they are.
+    #[inline]
+    pub(super) fn take(&mut self, count: usize, expected: &'static str) -> Result<&[u8], Fault> {
+        if self.end - self.at < count {
+            self.fill(count, expected)?;
+        }
+        let from = self.at;
+        self.at += count;
+        Ok(self.buffer.get(from..self.at).unwrap_or_default())
+    }
+
+    /// Takes at most so many bytes, and at least one.
+    pub(super) fn take_some(&mut self, most: u64, expected: &'static str) -> Result<&[u8], Fault> {
+        if self.at == self.end {
+            self.fill(1, expected)?;
+        }
+        let count = (self.end - self.at).min(usize::try_from(most).unwrap_or(usize::MAX));
+        self.take(count, expected)
+    }
+
+    #[inline]
+    pub(super) fn array<const LEN: usize>(
+        &mut self,
+        expected: &'static str,
+    ) -> Result<[u8; LEN], Fault> {
+        let taken = self.take(LEN, expected)?.first_chunk().copied();
+        Ok(taken.unwrap_or([0; LEN]))
+    }
+
+    #[inline]
+    pub(super) fn byte(&mut self, expected: &'static str) -> Result<u8, Fault> {
+        let [byte] = self.array(expected)?;
+        Ok(byte)
+    }
+
+    /// Takes a length, or the mark of an encoding in its place.
+    #[inline]
+    pub(super) fn length(&mut self, expected: &'static str) -> Result<Length, Fault> {
+        let first = self.byte(expected)?;
+        Ok(match (first >> 6, first & 0x3f) {
+            (0, low) => Length::Plain(low.into()),
+            (1, high) => Length::Plain(u16::from_be_bytes([high, self.byte(expected)?]).into()),
+            (2, 0) => Length::Plain(u32::from_be_bytes(self.array(expected)?).into()),
+            (2, 1) => Length::Plain(u64::from_be_bytes(self.array(expected)?)),
+            (2, _) => return Err(self.damaged(1, expected, Found::Byte(first))),
+            (_, encoding) => Length::Encoded(encoding),
+        })
+    }
+
+    /// Takes a length that stands for itself.
+    pub(super) fn number(&mut self, expected: &'static str) -> Result<u64, Fault> {
+        match self.length(expected)? {
+            Length::Plain(number) => Ok(number),
+            Length::Encoded(encoding) => {
+                Err(self.damaged(1, expected, Found::Byte(0xc0 | encoding)))
+            }
+        }
+    }
+
+    /// That something else was found so many bytes before what comes next.
+    pub(super) fn damaged(&self, back: u64, expected: &'static str, found: Found) -> Fault {
+        Fault::Damaged { offset: self.offset().saturating_sub(back), expected, found }
+    }
+
+    /// Reads until at least so many bytes can be taken.
+    #[cold]
+    fn fill(&mut self, count: usize, expected: &'static str) -> Result<(), Fault> {
+        self.sum();
+        self.buffer.copy_within(self.at..self.end, 0);
+        self.base += self.at as u64;
+        self.end -= self.at;
+        (self.at, self.summed) = (0, 0);
+        while self.end < count {
+            match self.source.read(self.buffer.get_mut(self.end..).unwrap_or_default()) {
+                Ok(0) => {
+                    self.at = self.end;
+                    return Err(self.damaged(0, expected, Found::End));
+                }
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let offset = self.base + self.end as u64;
+                    return Err(Fault::Unreadable { offset, error });
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! Files in RDB's format: what stands in them, read and written in one pass and in bounded memory.
+//!
+//! ```text
+//! "REDIS" version:4 digits | "VALKEY" version:3 digits
+//! AUX name value ...                                        what is known of the file
+//! SELECTDB number  RESIZEDB keys expiring                   for each database
+//!   [EXPIRETIME_MS at:8] [IDLE seconds | FREQ counter:1] type:1 key value ...
+//! EOF [checksum:8]                                          from version 5 on
+//! ```
+//!
+//! Numbers are lengths ([`crate::length`]) unless a width is given, and then little-endian. The
+//! numbers of opcodes and types are those of Redis' and Valkey's `rdb.h`.
+
+mod block;
+mod fault;
+mod input;
+mod kind;
+mod note;
+mod packed;
+mod reader;
+mod skip;
+mod text;
+mod writer;
+
+pub use block::{Block, Entry, LongEntry};
+pub use fault::{Fault, Found};
+pub use kind::ValueType;
+pub use note::Memcached;
+pub use reader::{Header, Item, Reader, Record, Text, unpack};
+pub use skip::Measure;
+pub use writer::{Options, Preamble, Version, Writer};
+
+/// What stands before something that is no value.
+mod opcode {
+    pub(super) const SLOT_IMPORT: u8 = 243;
+    pub(super) const SLOT_INFO: u8 = 244;
+    pub(super) const FUNCTION: u8 = 245;
+    pub(super) const FUNCTION_OF_A_PRERELEASE: u8 = 246;
+    pub(super) const MODULE_AUX: u8 = 247;
+    pub(super) const IDLE: u8 = 248;
+    pub(super) const FREQUENCY: u8 = 249;
+    pub(super) const AUX: u8 = 250;
+    pub(super) const SIZES: u8 = 251;
+    pub(super) const EXPIRY_MS: u8 = 252;
+    pub(super) const EXPIRY_SECONDS: u8 = 253;
+    pub(super) const DATABASE: u8 = 254;
+    pub(super) const END: u8 = 255;
+}

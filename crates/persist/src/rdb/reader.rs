@@ -1,0 +1,337 @@
+//! A file as it is read: what it says of itself, then key after key, in bounded memory.
+
+use super::fault::{Fault, Found};
+use super::input::Input;
+use super::kind::ValueType;
+use super::note::{self, Memcached, NotesIn};
+use super::opcode;
+use super::skip::Measure;
+use super::text::{BYTES, Form};
+use crate::payload::{NEWEST_VERSION, VALKEY_VERSIONS};
+use nagi_store::types::restore::Usage;
+use nagi_store::{CHUNK_BYTES, Rope};
+use std::io::Read;
+
+/// What a file begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The version of the format.
+    pub version: u16,
+    /// Whether it is one of those that Valkey counts on its own.
+    pub valkey: bool,
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A name and what the file says under it: `redis-ver`, `ctime`, `used-mem` and others.
+    Aux(Vec<u8>, Vec<u8>),
+    /// The following keys are of this database.
+    Database(u64),
+    /// How many keys the database has, and how many of them expire. Nobody vouches for it.
+    Sizes {
+        /// Keys, with and without an expiry.
+        keys: u64,
+        /// Keys that expire.
+        expiring: u64,
+    },
+    /// A library of functions, as it was loaded.
+    Function(Vec<u8>),
+    /// What a module, of which this is the name, keeps beside the keys.
+    ModuleAux(String),
+    /// What a cluster knows of its slots.
+    Slots,
+    /// A key; its value comes next, and is passed over if nobody asks for it.
+    Key(Record),
+    /// The end, with a checksum that was right or left out.
+    End,
+}
+
+/// What stands before a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// The type of the value.
+    pub value_type: ValueType,
+    /// The database.
+    pub database: u64,
+    /// When it expires, in milliseconds since 1970.
+    pub expire_at_ms: Option<u64>,
+    /// What is known of its use.
+    pub usage: Option<Usage>,
+    /// What memcached's clients know of it.
+    pub memcached: Memcached,
+}
+
+/// A string that was read.
+#[derive(Clone, Debug)]
+pub enum Text {
+    /// An integer in its canonical spelling.
+    Int(i64),
+    /// So many bytes.
+    Plain(usize),
+    /// So many bytes that are compressed, and how many they were before.
+    Packed(usize, usize),
+    /// A string of more than [`CHUNK_BYTES`].
+    Rope(Rope),
+}
+
+/// A file that is being read.
+pub struct Reader<R> {
+    input: Input<R>,
+    header: Header,
+    key: Vec<u8>,
+    database: u64,
+    notes: NotesIn,
+    /// The type of the value that is to be read next.
+    pending: Option<ValueType>,
+    ended: bool,
+}
+
+const OPCODE: &str = "a type or an opcode";
+
+impl<R: Read> Reader<R> {
+    /// Begins with a file's header. Whether its checksum is compared is up to the caller.
+    ///
+    /// # Errors
+    /// If it is no file of this format, or of a version that is not known.
+    pub fn new(source: R, verify_checksum: bool) -> Result<Self, Fault> {
+        let mut input = Input::new(source, verify_checksum);
+        let magic: [u8; 9] = input.array("the header REDIS or VALKEY with a version")?;
+        let header = header(&magic)?;
+        if header.version < 5 {
+            input = input.without_checksum();
+        }
+        let (key, notes) = (Vec::new(), NotesIn::default());
+        Ok(Reader { input, header, key, database: 0, notes, pending: None, ended: false })
+    }
+
+    /// What the file began with.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    /// How many bytes have been taken.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.input.offset()
+    }
+
+    /// The key that was read last.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// What comes next.
+    ///
+    /// # Errors
+    /// If it is nothing that the format has, or the end is missing.
+    pub fn next_item(&mut self) -> Result<Item, Fault> {
+        if self.pending.is_some() {
+            self.skip_value()?;
+        }
+        if self.ended {
+            return Ok(Item::End);
+        }
+        let offset = self.offset();
+        let (mut expire_at_ms, mut usage) = (None, None);
+        loop {
+            match self.input.byte(OPCODE)? {
+                opcode::EXPIRY_MS => {
+                    let at_ms = i64::from_le_bytes(self.input.array("a time of expiry")?);
+                    expire_at_ms = (at_ms != -1).then(|| at_ms.try_into().unwrap_or(0));
+                }
+                opcode::EXPIRY_SECONDS => {
+                    let at = i32::from_le_bytes(self.input.array("a time of expiry")?);
+                    expire_at_ms = Some(u64::try_from(at).unwrap_or(0) * 1000);
+                }
+                opcode::IDLE => {
+                    let seconds = self.input.number("an idle time")?;
+                    usage = Some(Usage::IdleMs(seconds.saturating_mul(1000)));
+                }
+                opcode::FREQUENCY => {
+                    usage = Some(Usage::Frequency(self.input.byte("a frequency")?));
+                }
+                number if let Some(value_type) = self.value_type(number) => {
+                    self.key.clear();
+                    self.input.append_text(&mut self.key, "a key")?;
+                    self.pending = Some(value_type);
+                    let (database, memcached) = (self.database, self.notes.next());
+                    return Ok(Item::Key(Record {
+                        offset,
+                        value_type,
+                        database,
+                        expire_at_ms,
+                        usage,
+                        memcached,
+                    }));
+                }
+                other => return self.not_a_key(other),
+            }
+        }
+    }
+
+    fn value_type(&self, number: u8) -> Option<ValueType> {
+        ValueType::from_number(number, self.header.valkey)
+    }
+
+    fn not_a_key(&mut self, code: u8) -> Result<Item, Fault> {
+        let input = &mut self.input;
+        match code {
+            opcode::DATABASE => {
+                self.database = input.number("the number of a database")?;
+                Ok(Item::Database(self.database))
+            }
+            opcode::SIZES => {
+                let keys = input.number("a number of keys")?;
+                let expiring = input.number("a number of keys that expire")?;
+                Ok(Item::Sizes { keys, expiring })
+            }
+            opcode::AUX => self.aux(),
+            opcode::FUNCTION => {
+                let mut library = Vec::new();
+                input.append_text(&mut library, "a library of functions")?;
+                Ok(Item::Function(library))
+            }
+            opcode::MODULE_AUX => {
+                let name = module_name(input.number("the number of a module")?);
+                for _ in 0..2 {
+                    input.number("when a module wrote this")?;
+                }
+                input.skip_module_parts()?;
+                Ok(Item::ModuleAux(name))
+            }
+            opcode::SLOT_INFO => {
+                for _ in 0..3 {
+                    input.number("what is known of a slot")?;
+                }
+                Ok(Item::Slots)
+            }
+            opcode::SLOT_IMPORT if self.header.valkey => {
+                input.skip_text("the name of an import of slots")?;
+                for _ in 0..input.number("a number of ranges of slots")? {
+                    input.number("the first slot of a range")?;
+                    input.number("the last slot of a range")?;
+                }
+                Ok(Item::Slots)
+            }
+            opcode::FUNCTION_OF_A_PRERELEASE => {
+                let what = "a library of functions of a prerelease of Redis 7".to_owned();
+                Err(Fault::Unsupported { offset: self.offset() - 1, what, key: None })
+            }
+            opcode::END => self.end(),
+            other => Err(input.damaged(1, OPCODE, Found::Byte(other))),
+        }
+    }
+
+    fn aux(&mut self) -> Result<Item, Fault> {
+        let (mut name, mut value) = (Vec::new(), Vec::new());
+        self.input.append_text(&mut name, "the name of an auxiliary field")?;
+        let offset = self.offset();
+        self.input.append_text(&mut value, "an auxiliary field")?;
+        if name == note::FIELD {
+            self.notes = NotesIn::new(value.clone()).ok_or(Fault::Damaged {
+                offset,
+                expected: "what memcached's clients know of the following keys",
+                found: Found::Other,
+            })?;
+        }
+        Ok(Item::Aux(name, value))
+    }
+
+    fn end(&mut self) -> Result<Item, Fault> {
+        self.ended = true;
+        if self.header.version < 5 {
+            return Ok(Item::End);
+        }
+        let computed = self.input.checksum();
+        let offset = self.offset();
+        let written = u64::from_le_bytes(self.input.array("a checksum")?);
+        match computed {
+            Some(computed) if written != 0 && written != computed => {
+                Err(Fault::Checksum { offset, written, computed })
+            }
+            _ => Ok(Item::End),
+        }
+    }
+
+    /// Reads the value of the last key. What is not long is appended to `out`, plain or compressed
+    /// as it is; [`unpack`] does what is left to do, wherever the caller finds time for it.
+    ///
+    /// # Errors
+    /// If it is no string, or damaged.
+    pub fn text(&mut self, out: &mut Vec<u8>) -> Result<Text, Fault> {
+        let offset = self.offset();
+        match self.pending.take() {
+            Some(ValueType::String) => {}
+            Some(other) => {
+                let what = format!("a value of the type {} ({})", other.name(), other.encoding());
+                return Err(Fault::Unsupported { offset, what, key: Some(self.key.clone()) });
+            }
+            None => return Err(self.input.damaged(0, "a value", Found::Other)),
+        }
+        let form = self.input.form("a string")?;
+        Ok(match form {
+            Form::Int(number) => Text::Int(number),
+            Form::Plain(len) if len <= CHUNK_BYTES as u64 => {
+                out.extend_from_slice(self.input.take(len as usize, BYTES)?);
+                Text::Plain(len as usize)
+            }
+            Form::Packed { packed, len } if packed.max(len) <= CHUNK_BYTES as u64 => {
+                out.extend_from_slice(self.input.take(packed as usize, BYTES)?);
+                Text::Packed(packed as usize, len as usize)
+            }
+            long => Text::Rope(self.input.rope(long)?),
+        })
+    }
+
+    /// Passes over the value of the last key, having seen that it can be read.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn skip_value(&mut self) -> Result<Measure, Fault> {
+        match self.pending.take() {
+            Some(value_type) => self.input.skip(value_type, &self.key),
+            None => Ok(Measure::default()),
+        }
+    }
+}
+
+/// What a compressed string of [`Text::Packed`] was, at the end of `out`; whether it is that long.
+#[must_use]
+pub fn unpack(mut packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
+    out.clear();
+    crate::lzf::decompress(&mut packed, out, len).is_ok() && packed.is_empty() && out.len() == len
+}
+
+fn header(magic: &[u8; 9]) -> Result<Header, Fault> {
+    let (valkey, digits) = match magic {
+        [b'R', b'E', b'D', b'I', b'S', digits @ ..] => (false, &digits[..]),
+        [b'V', b'A', b'L', b'K', b'E', b'Y', digits @ ..] => (true, &digits[..]),
+        _ => {
+            let expected = "the header REDIS or VALKEY with a version";
+            return Err(Fault::Damaged { offset: 0, expected, found: Found::Byte(magic[0]) });
+        }
+    };
+    let version = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    let known = |version: &u16| match valkey {
+        true => VALKEY_VERSIONS.contains(version),
+        false => (1..=NEWEST_VERSION).contains(version),
+    };
+    match version.filter(known) {
+        Some(version) => Ok(Header { version, valkey }),
+        None => Err(Fault::Version { magic: magic.escape_ascii().to_string() }),
+    }
+}
+
+/// A module's name, which its number spells with six bits a letter above ten of its version.
+fn module_name(number: u64) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..9)
+        .filter_map(|letter| LETTERS.get((number >> (58 - 6 * letter) & 0x3f) as usize))
+        .map(|letter| char::from(*letter))
+        .collect()
+}

@@ -1,0 +1,317 @@
+//! A file as it is written: from its first byte to its last, in one pass.
+
+use super::block::{Block, LongEntry, Piece};
+use super::kind::ValueType;
+use super::{note, opcode};
+use crate::checksum::Checksum;
+use crate::length::{self, Length};
+use crate::lzf::Compressor;
+use crate::payload::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES, NEWEST_VERSION, VALKEY_VERSIONS};
+use crate::payload::{VERSION, encode_integer};
+use nagi_store::Rope;
+use std::io::{self, Write};
+
+/// Which version of the format a file is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// One of Redis'.
+    Redis(u16),
+    /// One of those that Valkey counts on its own.
+    Valkey(u16),
+}
+
+impl Version {
+    /// The lowest that is written; it has strings, and what is known of them.
+    pub const LOWEST: Version = Version::Redis(VERSION);
+
+    /// The version of a number, if such files are written.
+    #[must_use]
+    pub fn from_number(number: u16) -> Option<Version> {
+        if (VERSION..=NEWEST_VERSION).contains(&number) {
+            Some(Version::Redis(number))
+        } else {
+            VALKEY_VERSIONS.contains(&number).then_some(Version::Valkey(number))
+        }
+    }
+
+    /// Whether its files may hold values of a type, which is as well the lowest that is needed.
+    #[must_use]
+    pub fn holds(self, value_type: ValueType) -> bool {
+        match self {
+            Version::Valkey(_) => {
+                value_type.number() < 22 || value_type == ValueType::HashExpiringOfValkey
+            }
+            Version::Redis(version) => {
+                let since = match value_type {
+                    ValueType::SetListpack | ValueType::Stream3 => 11,
+                    ValueType::HashExpiringOfValkey => return false,
+                    other if other.number() >= 22 => 12,
+                    _ => VERSION,
+                };
+                version >= since
+            }
+        }
+    }
+
+    fn magic(self) -> String {
+        match self {
+            Version::Redis(version) => format!("REDIS{version:04}"),
+            Version::Valkey(version) => format!("VALKEY{version:03}"),
+        }
+    }
+}
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Which version it is of.
+    pub version: Version,
+    /// Whether strings of more than 20 bytes are compressed, `rdbcompression`.
+    pub compress: bool,
+    /// Whether a checksum stands at the end, `rdbchecksum`.
+    pub checksum: bool,
+}
+
+/// What a file says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Preamble<'a> {
+    /// The version of Redis that the server stands in for.
+    pub redis_version: &'a str,
+    /// When it was written, in seconds since 1970.
+    pub created_at_s: u64,
+    /// Memory that the server had allocated, in bytes.
+    pub used_memory_bytes: u64,
+    /// Whether commands will follow in a file of their own.
+    pub is_aof_base: bool,
+}
+
+/// A file that is being written.
+pub struct Writer<W> {
+    sink: W,
+    /// What was not handed to the sink yet.
+    buffer: Vec<u8>,
+    /// Bytes that were.
+    written: u64,
+    checksum: Option<Checksum>,
+    options: Options,
+    compressor: Compressor,
+    packed: Vec<u8>,
+    keys: u64,
+}
+
+/// How much is handed to the sink at once, at least.
+const BUFFER_BYTES: usize = 128 * 1024;
+/// As much as is kept of a long string that was compressed; what is longer is compressed twice.
+const PACKED_BYTES: usize = 4 * 1024 * 1024;
+/// After so much of a long string it must have become shorter.
+const TRIED_BYTES: usize = 1024 * 1024;
+
+impl<W: Write> Writer<W> {
+    /// Begins with what the file says of itself.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn new(sink: W, options: Options, preamble: &Preamble<'_>) -> io::Result<Self> {
+        let mut writer = Writer {
+            sink,
+            buffer: Vec::with_capacity(2 * BUFFER_BYTES),
+            written: 0,
+            checksum: options.checksum.then(Checksum::default),
+            options,
+            compressor: Compressor::default(),
+            packed: Vec::new(),
+            keys: 0,
+        };
+        writer.buffer.extend_from_slice(options.version.magic().as_bytes());
+        writer.aux(b"redis-ver", preamble.redis_version.as_bytes())?;
+        writer.aux_number(b"redis-bits", usize::BITS.into())?;
+        writer.aux_number(b"ctime", preamble.created_at_s)?;
+        writer.aux_number(b"used-mem", preamble.used_memory_bytes)?;
+        writer.aux_number(b"aof-base", preamble.is_aof_base.into())?;
+        Ok(writer)
+    }
+
+    /// Says something more of the file: a name, and what is so called. Others pass over names that
+    /// they do not know.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn aux(&mut self, name: &[u8], value: &[u8]) -> io::Result<()> {
+        self.buffer.push(opcode::AUX);
+        self.short_text(name);
+        self.short_text(value);
+        self.flush_full()
+    }
+
+    /// The same with a number.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn aux_number(&mut self, name: &[u8], value: u64) -> io::Result<()> {
+        self.buffer.push(opcode::AUX);
+        self.short_text(name);
+        let is_short = i64::try_from(value).is_ok_and(|it| encode_integer(&mut self.buffer, it));
+        if !is_short {
+            self.short_text(itoa::Buffer::new().format(value).as_bytes());
+        }
+        self.flush_full()
+    }
+
+    /// Says which database the following keys are of, and about how many there are and how many of
+    /// them expire: readers make room for as many.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn database(&mut self, number: u64, keys: u64, expiring: u64) -> io::Result<()> {
+        self.buffer.push(opcode::DATABASE);
+        length::write(&mut self.buffer, number);
+        self.buffer.push(opcode::SIZES);
+        length::write(&mut self.buffer, keys);
+        length::write(&mut self.buffer, expiring);
+        self.flush_full()
+    }
+
+    /// Writes the entries of a block.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn block(&mut self, block: &Block) -> io::Result<()> {
+        if !block.notes.bytes.is_empty() {
+            self.aux(note::FIELD, &block.notes.bytes)?;
+        }
+        let mut at = 0;
+        let strings = if self.options.compress { &block.strings[..] } else { &[] };
+        for piece in strings {
+            if self.pack(&block.bytes, piece) {
+                let before = block.bytes.get(at..piece.length_at).unwrap_or_default();
+                self.buffer.extend_from_slice(before);
+                self.packed_header(self.packed.len(), piece.end - piece.at);
+                self.buffer.extend_from_slice(&self.packed);
+                at = piece.end;
+                self.flush_full()?;
+            }
+        }
+        self.buffer.extend_from_slice(block.bytes.get(at..).unwrap_or_default());
+        self.keys += block.keys;
+        self.flush_full()
+    }
+
+    /// Writes an entry whose value is long, a chunk at a time.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn long(&mut self, entry: &LongEntry) -> io::Result<()> {
+        self.block(&entry.head)?;
+        let value = &entry.value;
+        let packed_len = if self.options.compress { self.pack_rope(value) } else { None };
+        match packed_len {
+            Some(len) if len == self.packed.len() => {
+                self.packed_header(len, value.len());
+                self.buffer.extend_from_slice(&self.packed);
+                self.flush_full()
+            }
+            Some(len) => {
+                self.packed_header(len, value.len());
+                for chunk in value.chunks() {
+                    self.compressor.compress(chunk, &mut self.buffer);
+                    self.flush_full()?;
+                }
+                Ok(())
+            }
+            None => {
+                length::write(&mut self.buffer, value.len() as u64);
+                for chunk in value.chunks() {
+                    self.buffer.extend_from_slice(chunk);
+                    self.flush_full()?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the file. The sink has had every byte then, and is not synchronised with the disk.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.buffer.push(opcode::END);
+        self.flush()?;
+        let checksum = self.checksum.take().map_or(0, Checksum::value);
+        self.sink.write_all(&checksum.to_le_bytes())?;
+        self.sink.flush()?;
+        Ok(self.sink)
+    }
+
+    /// Bytes that are written so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Keys that are written so far.
+    #[must_use]
+    pub fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// Compresses a string of a block; whether that is worth it.
+    fn pack(&mut self, bytes: &[u8], piece: &Piece) -> bool {
+        let text = bytes.get(piece.at..piece.end).unwrap_or_default();
+        self.packed.clear();
+        self.compressor.compress(text, &mut self.packed);
+        self.packed.len() + LEAST_SAVED_BYTES <= text.len()
+    }
+
+    /// Compresses a long string; how long that is, if it is worth it. What it has become is kept
+    /// only if it is not too long.
+    fn pack_rope(&mut self, value: &Rope) -> Option<usize> {
+        self.packed.clear();
+        let (mut read, mut len) = (0, 0);
+        for chunk in value.chunks() {
+            let before = self.packed.len();
+            self.compressor.compress(chunk, &mut self.packed);
+            len += self.packed.len() - before;
+            read += chunk.len();
+            if len > PACKED_BYTES {
+                self.packed.clear();
+            }
+            if read >= TRIED_BYTES && len > read / 50 * 49 {
+                return None;
+            }
+        }
+        (len + LEAST_SAVED_BYTES <= value.len()).then_some(len)
+    }
+
+    fn packed_header(&mut self, packed_len: usize, len: usize) {
+        self.buffer.push(0xc0 | Length::LZF);
+        length::write(&mut self.buffer, packed_len as u64);
+        length::write(&mut self.buffer, len as u64);
+    }
+
+    /// A string that is no entry's, compressed if that is worth it.
+    fn short_text(&mut self, text: &[u8]) {
+        let piece = Piece { length_at: 0, at: 0, end: text.len() };
+        let may_pack = self.options.compress && text.len() >= LEAST_COMPRESSED_BYTES;
+        if may_pack && self.pack(text, &piece) {
+            self.packed_header(self.packed.len(), text.len());
+            self.buffer.extend_from_slice(&self.packed);
+        } else {
+            length::write(&mut self.buffer, text.len() as u64);
+            self.buffer.extend_from_slice(text);
+        }
+    }
+
+    fn flush_full(&mut self) -> io::Result<()> {
+        if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(checksum) = &mut self.checksum {
+            checksum.add(&self.buffer);
+        }
+        self.sink.write_all(&self.buffer)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}

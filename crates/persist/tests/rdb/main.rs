@@ -1,0 +1,13 @@
+//! Files in RDB's format from outside: written and read back, those of real servers, old ones, and
+//! damaged ones.
+
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod files;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod old;
+#[cfg(test)]
+mod round_trip;
