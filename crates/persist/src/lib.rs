@@ -1,5 +1,5 @@
 //! Values as bytes that outlive the process: Redis' RDB format, in its payloads for DUMP and
-//! RESTORE.
+//! RESTORE, and in files of all keys.
 //!
 //! The format is the one that Redis writes and documents in `rdb.h`; numbers of types, lengths and
 //! versions are its. What takes long works in steps of at most a chunk, so that a caller can do
