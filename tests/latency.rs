@@ -1,6 +1,6 @@
 //! LATENCY: what took long.
 
-use harness::{Server, as_redis, tool};
+use harness::{Connection, Reply, Server, as_redis, tool};
 
 #[test]
 fn nothing_is_noted_at_first() {
@@ -55,5 +55,56 @@ fn a_sleeping_command_holds_up_nobody_else() {
     let mut client = server.connect_resp();
     for _ in 0..100 {
         client.check("PING", "+PONG\r\n");
+    }
+}
+
+/// Names of commands and what LATENCY HISTOGRAM tells of each.
+fn histograms(client: &mut Connection, command: &str) -> Vec<(String, i64, Vec<i64>)> {
+    let reply = client.run(command);
+    let told = |pair: &[Reply]| {
+        let fields = pair[1].list();
+        assert_eq!((fields[0].text(), fields[2].text()), ("calls".into(), "histogram_usec".into()));
+        let buckets = fields[3].list().iter().map(Reply::integer).collect();
+        (pair[0].text(), fields[1].integer(), buckets)
+    };
+    reply.list().chunks(2).map(told).collect()
+}
+
+#[test]
+fn histograms_tell_how_long_calls_took() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("LATENCY HISTOGRAM nosuch get", "*0\r\n");
+        for number in 0..100 {
+            client.check(&format!("SET key {number}"), "+OK\r\n");
+        }
+        client.run("GET key");
+        client.run("CLIENT ID");
+        client.run("CLIENT ID");
+        client.run("CLIENT GETNAME");
+        let told = histograms(&mut client, "LATENCY HISTOGRAM set nosuch GET client|id");
+        let calls: Vec<_> = told.iter().map(|(name, calls, _)| (name.as_str(), *calls)).collect();
+        assert_eq!(calls, [("set", 100), ("get", 1), ("client|id", 2)]);
+        for (name, calls, buckets) in &told {
+            let (bounds, counts): (Vec<i64>, Vec<i64>) =
+                buckets.chunks(2).map(|pair| (pair[0], pair[1])).unzip();
+            assert!(bounds.is_sorted() && counts.is_sorted(), "{name}: {buckets:?}");
+            assert_eq!(counts.last(), Some(calls), "{name}: {buckets:?}");
+            // Powers of two in nanoseconds, to two digits.
+            let known = [1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056, 2113, 4227, 8454, 16908];
+            let longer = |bound: &i64| *bound > 16908;
+            assert!(bounds.iter().all(|it| known.contains(it) || longer(it)), "{buckets:?}");
+        }
+        let of_client = histograms(&mut client, "LATENCY HISTOGRAM client");
+        let mut names: Vec<_> = of_client.into_iter().map(|(name, ..)| name).collect();
+        names.sort();
+        assert_eq!(names, ["client|getname", "client|id"]);
+        client.check("CONFIG RESETSTAT", "+OK\r\n");
+        let all = histograms(&mut client, "LATENCY HISTOGRAM");
+        assert_eq!(all.len(), 1, "{all:?}");
+        assert_eq!(all[0].0, "config|resetstat");
+        client.run("HELLO 3");
+        let told = client.run("LATENCY HISTOGRAM hello");
+        assert!(matches!(told, Reply::Map(_)), "{told:?}");
     }
 }

@@ -170,13 +170,16 @@ fn several_sockets_have_the_permissions_that_were_asked_for() {
     let folder = Folder::new("sockets");
     let paths = [folder.path("a"), folder.path("b"), folder.path("c")];
     let [a, b, c] = &paths;
-    let _server =
+    let mut server =
         start(&["--unixsocket", a, b, "--unixsocketperm", "770", "--memcached-unixsocket", c]);
     for path in &paths {
         UnixStream::connect(path).expect("it listens");
         let mode = fs::metadata(path).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o770, "{path}");
     }
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_exit().success());
+    assert!(paths.iter().all(|path| !Path::new(path).exists()), "they go with the server");
 }
 
 #[test]
@@ -207,13 +210,16 @@ fn files_are_rewritten_as_by_redis() {
 fn the_background_is_entered_once_it_listens() {
     let folder = Folder::new("background");
     let (pidfile, ports) = (folder.path("pid"), folder.path("ports"));
+    fs::create_dir_all(folder.path("data")).expect("a folder");
+    folder.write("relative.conf", "port any\nmemcached-port any\ndir data\n");
     let own = ["--daemonize", "yes", "--pidfile", &pidfile, "--ports-file", &ports];
-    let started = output(&[&["--port", "any", "--memcached-port", "any"][..], &own].concat());
+    let mut command = nagi(&[&["./relative.conf"][..], &own].concat());
+    let started = command.current_dir(&folder.0).stdin(Stdio::null()).output().expect("starts");
     assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
     // Both files are there as soon as the command has ended.
     let process: i32 = fs::read_to_string(&pidfile).expect("a pidfile").trim().parse().unwrap();
-    let ports = fs::read_to_string(ports).expect("a ports file");
-    let port = ports.lines().next().and_then(|line| line.strip_prefix("resp ")).expect("a port");
+    let lines = fs::read_to_string(&ports).expect("a ports file");
+    let port = lines.lines().next().and_then(|line| line.strip_prefix("resp ")).expect("a port");
     let failed = output(&[
         "--port",
         port.rsplit(':').next().expect("a port"),
@@ -223,7 +229,8 @@ fn the_background_is_entered_once_it_listens() {
         "yes",
     ]);
     kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("it runs");
-    harness::until("its end", || (!Path::new(&pidfile).exists()).then_some(())).expect("it ends");
+    let is_gone = || [&pidfile, &ports].iter().all(|path| !Path::new(path).exists());
+    harness::until("its end", || is_gone().then_some(())).expect("it ends");
     assert!(!failed.status.success());
     assert!(String::from_utf8_lossy(&failed.stderr).contains("in use"));
 }

@@ -1,6 +1,7 @@
 //! From a request's words to its handler and back: lookup, arity, errors, counting.
 
 use crate::arguments::is;
+use crate::latency::EVICTION;
 use crate::table::{self, Entry};
 use crate::{
     Client, Context, Error, Flags, Flow, Keys, Marks, Reasons, Suspension, admission, monitor,
@@ -65,7 +66,7 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     let number = u32::try_from(entry.index + 1).unwrap_or(0);
     cx.client.info.last_command.store(number, Ordering::Relaxed);
     if cx.db.store().is_over_limit()
-        && (cx.attention.is_paused(cx.db.now_ms()) || !cx.db.make_room())
+        && (cx.attention.is_paused(cx.db.now_ms()) || !make_room(cx))
         && entry.command.flags.contains(Flags::DENYOOM)
     {
         return reject(entry, cx, &Error::OUT_OF_MEMORY);
@@ -81,6 +82,12 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
             Ok(if cx.db.make_up() { Flow::More } else { Flow::Done })
         })));
     }
+}
+
+/// Evicts what has to go; see [`Database::make_room`].
+#[cold]
+pub(crate) fn make_room(cx: &Context<'_>) -> bool {
+    cx.attention.latency.time(EVICTION, || cx.db.make_room())
 }
 
 /// The same while requests are looked at: a pause may hold it up; monitors see requests in the

@@ -60,7 +60,7 @@ fn info<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let names = args.from(2);
     cx.reply.array(names.len());
     for name in names {
-        match find(name) {
+        match table::find_full(name) {
             Some(entry) => describe(&mut cx.reply, entry),
             None => cx.reply.null(),
         }
@@ -81,13 +81,6 @@ static INFO: Command = Command {
     subcommands: &[],
     run: info,
 };
-
-/// The entry of a command or, as in `config|get`, of a subcommand.
-fn find(name: &[u8]) -> Option<&'static Entry> {
-    let mut words = name.splitn(2, |byte| *byte == b'|');
-    let entry = table::find(words.next()?)?;
-    words.next().map_or(Some(entry), |word| entry.subcommand(word))
-}
 
 /// Writes the ten fields of COMMAND INFO.
 fn describe(reply: &mut Writer<'_>, entry: &Entry) {
@@ -165,7 +158,7 @@ fn docs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let entries: Vec<&Entry> = if args.len() == 2 {
         table::commands().iter().collect()
     } else {
-        args.from(2).filter_map(find).collect()
+        args.from(2).filter_map(table::find_full).collect()
     };
     document(&mut cx.reply, &entries);
     Ok(())

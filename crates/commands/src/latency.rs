@@ -1,13 +1,15 @@
 //! The latency monitor: what took longer than `latency-monitor-threshold`, by kinds of events, and
 //! LATENCY, which tells.
 
+use crate::histogram::Distribution;
+use crate::table::{self, Entry};
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, help};
 use nagi_proto::Args;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&LATENCY];
@@ -30,6 +32,9 @@ struct Series {
     longest_ms: u64,
 }
 
+/// The kind of event of making room for what is to be stored.
+pub(crate) const EVICTION: &str = "eviction-cycle";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sample {
     /// Seconds since 1970.
@@ -44,6 +49,17 @@ impl Latency {
     pub fn add(&self, event: &'static str, took: Duration) {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         self.add_at(event, took, now_s);
+    }
+
+    /// Works, and notes how long that took, if it was long.
+    pub fn time<T>(&self, event: &'static str, work: impl FnOnce() -> T) -> T {
+        if self.threshold_ms.load(Relaxed) == 0 {
+            return work();
+        }
+        let started = Instant::now();
+        let done = work();
+        self.add(event, started.elapsed());
+        done
     }
 
     fn add_at(&self, event: &'static str, took: Duration, at_s: u64) {
@@ -89,7 +105,7 @@ impl Series {
     }
 }
 
-const SUBCOMMANDS: &[&Command] = &[&DOCTOR, &GRAPH, &HELP, &HISTORY, &LATEST, &RESET];
+const SUBCOMMANDS: &[&Command] = &[&DOCTOR, &GRAPH, &HELP, &HISTOGRAM, &HISTORY, &LATEST, &RESET];
 
 /// How all subcommands but HELP behave.
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
@@ -322,6 +338,80 @@ static DOCTOR: Command = Command {
     run: doctor,
 };
 
+/// The upper ends of the first bucket that LATENCY HISTOGRAM shows, in nanoseconds; that of each
+/// further one is twice as far.
+const FIRST_BOUND_NS: u64 = 1024;
+
+/// The upper end of a bucket as Redis shows it, in microseconds: a power of two in nanoseconds,
+/// and the 128th part of it that its histograms do not tell apart from that.
+fn shown_us(bound_ns: u64) -> u64 {
+    (bound_ns + bound_ns / 128 - 1) / 1000
+}
+
+/// How many calls took as long as the upper end of each bucket, or less: the buckets in which
+/// there are any, in microseconds.
+fn cumulated(latencies: &Distribution) -> Vec<(u64, u64)> {
+    let (total, mut before) = (latencies.count(), 0);
+    let mut buckets = Vec::new();
+    let bounds = std::iter::successors(Some(FIRST_BOUND_NS), |bound| bound.checked_mul(2));
+    for bound_ns in bounds {
+        let count = latencies.count_up_to(bound_ns - 1);
+        if count > before {
+            buckets.push((shown_us(bound_ns), count));
+        }
+        if count == total {
+            break;
+        }
+        before = count;
+    }
+    buckets
+}
+
+fn histogram<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let with_subcommands =
+        |entry: &'static Entry| std::iter::once(entry).chain(entry.subcommands());
+    let entries: Vec<&'static Entry> = if args.len() == 2 {
+        table::entries().iter().collect()
+    } else {
+        args.from(2).filter_map(table::find_full).flat_map(with_subcommands).collect()
+    };
+    let statistics = cx.server.statistics();
+    let timed = |entry: &'static Entry| {
+        Some((entry.full_name.as_str(), statistics.latencies(entry.index)?))
+    };
+    let timed: Vec<(&str, Distribution)> = entries.into_iter().filter_map(timed).collect();
+    cx.reply.map(timed.len());
+    let count_of = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    for (name, latencies) in timed {
+        cx.reply.bulk(name.as_bytes());
+        cx.reply.map(2);
+        cx.reply.bulk(b"calls");
+        cx.reply.integer(count_of(latencies.count()));
+        cx.reply.bulk(b"histogram_usec");
+        let buckets = cumulated(&latencies);
+        cx.reply.map(buckets.len());
+        for (bound_us, count) in buckets {
+            cx.reply.integer(count_of(bound_us));
+            cx.reply.integer(count_of(count));
+        }
+    }
+    Ok(())
+}
+
+static HISTOGRAM: Command = Command {
+    name: "HISTOGRAM",
+    syntax: "[command [command ...]]",
+    arity: -2,
+    flags: ADMIN,
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "7.0.0",
+    summary: "Returns how long calls of some commands took, or of all, by powers of two",
+    subcommands: &[],
+    run: histogram,
+};
+
 fn help<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     help::reply(cx, &LATENCY);
     Ok(())
@@ -386,6 +476,19 @@ mod tests {
         }
         let (_, series) = bench.process.attention.latency.of(b"command").unwrap();
         assert_eq!((series.samples.len(), series.range_ms()), (SAMPLES, (850, 1009)));
+    }
+
+    #[test]
+    fn buckets_end_where_those_of_redis_do() {
+        let histogram = crate::histogram::Histogram::default();
+        for (us, count) in [(0, 2), (1, 3), (3, 1), (30, 4), (1000, 5), (2_000_000, 1)] {
+            histogram.add(us * 1000, count);
+        }
+        let mut all = Distribution::default();
+        all.add(&histogram);
+        let buckets = [(1, 5), (4, 6), (33, 10), (1056, 15), (2_164_260, 16)];
+        assert_eq!(cumulated(&all), buckets);
+        assert_eq!(cumulated(&Distribution::default()), []);
     }
 
     #[test]

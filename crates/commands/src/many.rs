@@ -2,7 +2,7 @@
 //! them back; whoever needs one of the keys meanwhile waits, and nobody else notices.
 
 use crate::context::Slice;
-use crate::{Context, Error, Flow, Keys};
+use crate::{Context, Error, Flow, Keys, dispatch};
 use nagi_proto::Args;
 use nagi_store::{Claim, Claiming, Intent, Step};
 
@@ -111,7 +111,7 @@ impl Stage {
             Stage::Working(claim) => {
                 if intent == Intent::Write && cx.db.store().is_over_limit() {
                     // It was let in when it began, and goes on even if nothing can be evicted.
-                    let _ = cx.db.make_room();
+                    let _ = dispatch::make_room(cx);
                 }
                 if !work(cx, slice) {
                     return Outcome::Flow(more);

@@ -90,6 +90,14 @@ pub fn find(name: &[u8]) -> Option<&'static Entry> {
     table.entries.get(index)
 }
 
+/// The entry of a command or, as in `config|get`, of a subcommand.
+#[must_use]
+pub(crate) fn find_full(name: &[u8]) -> Option<&'static Entry> {
+    let mut words = name.splitn(2, |byte| *byte == b'|');
+    let entry = find(words.next()?)?;
+    words.next().map_or(Some(entry), |word| entry.subcommand(word))
+}
+
 /// Every command, then every subcommand.
 #[must_use]
 pub fn entries() -> &'static [Entry] {

@@ -91,11 +91,12 @@ fn start_as(
     role: Role,
     without_effect: &[String],
 ) -> Result<ExitCode, Box<dyn Error>> {
+    let started_in = std::env::current_dir()?;
     let (config, loaded, input) = configure(arguments, role)?;
     let supervisor = supervisor::find(config.supervised.get());
     let in_background = config.daemonize.is_on() && supervisor.is_none();
     if in_background && !daemon::is_background() {
-        return Ok(daemon::start_in_background(&input)?);
+        return Ok(daemon::start_in_background(&started_in, &input)?);
     }
     if in_background {
         // It fails only in a process that has left already.
@@ -129,9 +130,9 @@ fn start_as(
         daemon::report_ready()?;
     }
     server.join();
-    if !pidfile.as_os_str().is_empty() {
-        // It may have been cleared away with its folder.
-        let _ = fs::remove_file(&pidfile);
+    for path in [Some(&pidfile), arguments.ports_file.as_ref()].into_iter().flatten() {
+        // It may have been cleared away with its folder, or was not asked for.
+        let _ = fs::remove_file(path);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 /// Tells the process that it is the one in the background.
@@ -19,17 +20,19 @@ pub fn is_background() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// Starts this program again in the background with the same arguments, and `input` on its
-/// standard input; waits until it listens. Returns the status for this process to end with.
+/// Starts this program again in the background with the same arguments, in the folder that their
+/// paths are meant from, and with `input` on its standard input; waits until it listens. Returns
+/// the status for this process to end with.
 ///
 /// # Errors
 /// The kernel refuses a process.
-pub fn start_in_background(input: &str) -> io::Result<ExitCode> {
+pub fn start_in_background(folder: &Path, input: &str) -> io::Result<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_else(|| OsString::from("nagi"));
     let mut child = Command::new("/proc/self/exe")
         .arg0(name)
         .args(arguments)
+        .current_dir(folder)
         .env(MARK, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

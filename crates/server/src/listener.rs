@@ -12,6 +12,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Where a listener is found.
@@ -75,6 +76,7 @@ pub(crate) struct Backlog {
 pub(crate) struct Listener {
     socket: Socket,
     endpoint: Endpoint,
+    stopped: AtomicBool,
 }
 
 impl Listener {
@@ -95,7 +97,7 @@ impl Listener {
         socket.bind(&address.into())?;
         socket.listen(backlog.connections)?;
         let bound = socket.local_addr()?.as_socket().unwrap_or(address);
-        Ok(Listener { socket, endpoint: Endpoint { protocol, address: Address::Tcp(bound) } })
+        Ok(Listener::new(socket, protocol, Address::Tcp(bound)))
     }
 
     /// Listens on a path, in place of a socket that a server which is gone has left there.
@@ -119,8 +121,12 @@ impl Listener {
             std::fs::set_permissions(path, Permissions::from_mode(permissions))?;
         }
         socket.listen(backlog.connections)?;
-        let address = Address::Unix(path.to_owned());
-        Ok(Listener { socket, endpoint: Endpoint { protocol, address } })
+        Ok(Listener::new(socket, protocol, Address::Unix(path.to_owned())))
+    }
+
+    fn new(socket: Socket, protocol: Protocol, address: Address) -> Self {
+        let endpoint = Endpoint { protocol, address };
+        Listener { socket, endpoint, stopped: AtomicBool::new(false) }
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -137,10 +143,18 @@ impl Listener {
         }
     }
 
-    /// Refuses whoever connects from now on.
+    /// Refuses whoever connects from now on, and removes its path, which may be another server's
+    /// by the time that nobody holds this any more.
     pub(crate) fn stop(&self) {
+        if self.stopped.swap(true, Ordering::Relaxed) {
+            return;
+        }
         // One that does not listen is what is wanted.
         let _ = self.socket.shutdown(Shutdown::Both);
+        if let Address::Unix(path) = &self.endpoint.address {
+            // What cannot be removed is found abandoned by the next server.
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -161,10 +175,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Address::Unix(path) = &self.endpoint.address {
-            // What cannot be removed is found abandoned by the next server.
-            let _ = std::fs::remove_file(path);
-        }
+        self.stop();
     }
 }
 

@@ -162,8 +162,11 @@ impl Sessions {
             self.expire_at = None;
             return None;
         }
-        let more = self.expirer.run(store, &self.counters, now_ms, EXPIRY_SLICE)
-            || store.database(0, &self.counters, now_ms).shed();
+        let latency = &self.shared.attention.latency;
+        let counters = &self.counters;
+        let mut expire = || self.expirer.run(store, counters, now_ms, EXPIRY_SLICE);
+        let more = latency.time("expire-cycle", &mut expire)
+            || latency.time("eviction-cycle", || store.database(0, counters, now_ms).shed());
         self.expire_at = more.then(|| Instant::now() + EXPIRY_PAUSE);
         more.then_some(EXPIRY_PAUSE)
     }

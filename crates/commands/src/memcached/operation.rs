@@ -3,13 +3,15 @@
 
 use super::{Context, Error, statistics};
 use crate::Flow;
+use crate::latency::EVICTION;
 use nagi_store::Key;
 use nagi_store::types::counter::Step;
 use nagi_store::types::versioned::{Count, Counted, Removal, Write, Written};
 
 /// Makes room for a value that is about to be stored.
 pub(super) fn make_room(cx: &Context<'_>) -> Result<(), Error> {
-    if cx.db.store().is_over_limit() && !cx.db.make_room() {
+    let evict = || cx.server.attention().latency.time(EVICTION, || cx.db.make_room());
+    if cx.db.store().is_over_limit() && !evict() {
         return Err(Error::OUT_OF_MEMORY);
     }
     Ok(())
