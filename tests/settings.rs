@@ -1,6 +1,6 @@
 //! Settings, from the command line and CONFIG, and what they do.
 
-use harness::Server;
+use harness::{Server, encode_command};
 
 #[test]
 fn options_of_the_command_line_are_settings() {
@@ -33,6 +33,55 @@ fn all_settings_are_changed_or_none() {
              parameter\r\n",
         );
         client.check("CONFIG GET maxclients", "*2\r\n$10\r\nmaxclients\r\n$3\r\n500\r\n");
+    }
+}
+
+#[test]
+fn nonsense_changes_nothing() {
+    let long = "1".repeat(40);
+    let failed = |name: &str, fault: &str| {
+        format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {fault}\r\n")
+    };
+    let title = "template format is invalid or contains unknown variables";
+    let scores = "Invalid oom-score-adj-values, elements must be between -2000 and 2000.";
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        for (name, value, fault) in [
+            (
+                "notify-keyspace-events",
+                "KQ",
+                "Invalid event class character. Use \
+                                              'Ag$lshzxeKEtmdn'.",
+            ),
+            ("oom-score-adj-values", "1", "wrong number of arguments"),
+            ("oom-score-adj-values", "1 2 x", scores),
+            ("oom-score-adj-values", "1 2 3000", scores),
+            ("proc-title-template", "{foo}", title),
+            ("proc-title-template", "", title),
+            ("dbfilename", "other.rdb", "can't set protected config"),
+            ("maxmemory", "1e3", "argument must be a memory value"),
+            ("lazyfree-lazy-expire", "x", "argument must be 'yes' or 'no'"),
+            ("appendfsync", "x", "argument(s) must be one of the following: everysec, always, no"),
+            ("repl-timeout", &long, "argument couldn't be parsed into an integer"),
+            (
+                "repl-backlog-size",
+                "0",
+                "argument must be between 1 and 9223372036854775807 \
+                                        inclusive",
+            ),
+        ] {
+            let before = client.run(&format!("CONFIG GET {name}"));
+            client.send(encode_command(&["CONFIG", "SET", name, value]));
+            client.expect(failed(name, fault));
+            assert_eq!(client.run(&format!("CONFIG GET {name}")), before, "{name} {value}");
+        }
+        for (given, shown) in [("EKA", "AKE"), ("tdx", "xtd"), ("", "")] {
+            client.send(encode_command(&["CONFIG", "SET", "notify-keyspace-events", given]));
+            client.expect("+OK\r\n");
+            let name = "*2\r\n$22\r\nnotify-keyspace-events\r\n";
+            let shown = format!("{name}${}\r\n{shown}\r\n", shown.len());
+            client.check("CONFIG GET notify-keyspace-events", &shown);
+        }
     }
 }
 

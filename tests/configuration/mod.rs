@@ -236,6 +236,28 @@ fn the_background_is_entered_once_it_listens() {
 }
 
 #[test]
+fn lines_that_nobody_changed_are_not_rewritten() {
+    let folder = Folder::new("relative");
+    fs::create_dir(folder.path("data")).expect("a folder");
+    let text = "port any\nmemcached-port 0\ndaemonize yes\ndir data\npidfile pid\n";
+    fs::write(folder.path("relative.conf"), text).expect("a file");
+    let mut command = nagi(&["serve", "relative.conf", "--ports-file", "ports"]);
+    let started = command.current_dir(folder.path("")).output().expect("starts");
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    let pidfile = folder.path("data/pid");
+    let process: i32 = fs::read_to_string(&pidfile).expect("a pidfile").trim().parse().unwrap();
+    let ports = fs::read_to_string(folder.path("data/ports")).expect("a ports file");
+    let port = ports.lines().next().and_then(|line| line.strip_prefix("resp ")).expect("a port");
+    let mut client = Connection::open(port.parse().expect("an address"));
+    client.check("CONFIG REWRITE", "+OK\r\n");
+    kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("it runs");
+    harness::until("its end", || (!Path::new(&pidfile).exists()).then_some(())).expect("it ends");
+    let written = fs::read_to_string(folder.path("relative.conf")).expect("the file");
+    let data = fs::canonicalize(folder.path("data")).expect("the folder");
+    assert_eq!(written, text.replace("dir data", &format!("dir {}", data.display())));
+}
+
+#[test]
 fn the_supervisor_is_told() {
     let folder = Folder::new("supervisor");
     let path = folder.path("notify");

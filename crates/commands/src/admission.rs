@@ -1,6 +1,7 @@
 //! What a client may do: before it has logged in, and where it has got in by a place that is kept
 //! for administrators. Whoever speaks another protocol asks [`is_password`].
 
+use crate::config::Number;
 use crate::table::Entry;
 use crate::{Client, Config, Context, Error, Flags};
 use std::hint::black_box;
@@ -104,6 +105,20 @@ pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry) -> Result<(), Error> {
         return Err(TOO_MANY);
     }
     Ok(())
+}
+
+/// Whether a client may use what a setting of the words `no`, `yes` and `local` keeps for some:
+/// nobody, everybody, or who connects from this machine.
+#[must_use]
+pub(crate) fn is_permitted(setting: &Number, client: &Client) -> bool {
+    /// The places of `yes` and `local` among the words.
+    const YES: u64 = 1;
+    const LOCAL: u64 = 2;
+    match setting.get() {
+        YES => true,
+        LOCAL => client.info.is_local(),
+        _ => false,
+    }
 }
 
 /// Whether a command is one of those by which a server is looked at and looked after, or by which

@@ -1,6 +1,6 @@
 //! Reading arguments: option words, numbers and times.
 
-use crate::Error;
+use crate::{Context, Error};
 use nagi_proto::Args;
 use nagi_store::types::string::Expiry;
 use nagi_store::{Given, Rope, parse_i64};
@@ -24,6 +24,16 @@ pub(crate) fn is(argument: &[u8], option: &str) -> bool {
 #[inline]
 pub(crate) fn integer(argument: &[u8]) -> Result<i64, Error> {
     parse_i64(argument).ok_or(Error::NOT_AN_INTEGER)
+}
+
+/// The number of a database that there is.
+pub(crate) fn database(cx: &Context<'_>, argument: &[u8]) -> Result<usize, Error> {
+    const TOO_FAR: Error =
+        Error::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
+    let index = i32::try_from(integer(argument)?).map_err(|_| TOO_FAR)?;
+    let index = usize::try_from(index).ok();
+    let index = index.filter(|index| *index < cx.db.store().databases());
+    index.ok_or(Error::fixed("ERR DB index is out of range"))
 }
 
 /// The arguments from some place on, taken one by one.

@@ -201,6 +201,9 @@ mod tests {
              BITFIELD n OVERFLOW SAT INCRBY i64 0 -1 => *1|:-9223372036854775808|
              BITFIELD n OVERFLOW SAT SET u8 0 -1 GET u8 0 => *2|:128|:255|
              BITFIELD n OVERFLOW SAT SET i8 0 -1000 GET i8 0 => *2|:-1|:-128|
+             BITFIELD n OVERFLOW SAT SET i8 0 -9223372036854775681 GET i8 0 => *2|:-128|:127|
+             BITFIELD n OVERFLOW SAT SET i8 0 -9223372036854775680 GET i8 0 => *2|:127|:-128|
+             BITFIELD n SET i8 0 -128 => *1|:-128|
              BITFIELD n SET u63 1 -1 GET u63 1 => *2|:0|:9223372036854775807|
              BITFIELD_RO n GET i8 0 => *1|:-1|
              STRLEN n => :8|",

@@ -1,7 +1,7 @@
 //! Connections: greeting, login, choice of a database, farewell.
 
 use crate::admission::{self, log_in};
-use crate::arguments::{Rest, integer, is};
+use crate::arguments::{Rest, database, integer, is};
 use crate::{Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, REDIS_VERSION};
 use crate::{client, monitor};
 use nagi_proto::Args;
@@ -61,9 +61,7 @@ pub(crate) static ECHO: Command = Command {
 };
 
 fn select<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let index = usize::try_from(integer(args.at(1))?).ok();
-    let index = index.filter(|index| *index < cx.db.store().databases());
-    cx.client.select(index.ok_or(Error::fixed("ERR DB index is out of range"))?);
+    cx.client.select(database(cx, args.at(1))?);
     cx.reply.ok();
     Ok(())
 }
@@ -249,6 +247,8 @@ mod tests {
              SELECT 15 => +OK|
              SELECT 16 => -ERR DB index is out of range|
              SELECT -1 => -ERR DB index is out of range|
+             SELECT 2147483648 => -ERR value is out of range, value must between -2147483648 and
+             ... 2147483647|
              SELECT x => -ERR value is not an integer or out of range|
              AUTH a => -ERR AUTH <password> called without any password configured for the
              ... default user. Are you sure your configuration is correct?|

@@ -1,6 +1,7 @@
 //! DEBUG: what Redis' own tests ask a server to do, for who is allowed to by
 //! `enable-debug-command`.
 
+use crate::admission;
 use crate::arguments::is;
 use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys};
 use nagi_proto::Args;
@@ -27,17 +28,8 @@ const REFUSED: Error = Error::fixed(
      configuration file, and then restart the server.",
 );
 
-/// The places of `yes` and `local` among the words of `enable-debug-command`.
-const YES: u64 = 1;
-const LOCAL: u64 = 2;
-
 fn debug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let allowed = match cx.server.config().enable_debug_command.get() {
-        YES => true,
-        LOCAL => cx.client.info.is_local(),
-        _ => false,
-    };
-    if !allowed {
+    if !admission::is_permitted(&cx.server.config().enable_debug_command, cx.client) {
         return Err(REFUSED);
     }
     let word = args.at(1);
@@ -228,11 +220,11 @@ mod tests {
              ... argument 'enable-debug-command') - can't set immutable config|",
             REFUSED.0
         ));
-        let bench = allowed();
-        let config = &bench.process.config;
-        for (name, place) in [("yes", YES), ("local", LOCAL)] {
-            config.set("enable-debug-command", name, Origin::Startup).unwrap();
-            assert_eq!(config.enable_debug_command.get(), place);
+        let mut bench = allowed();
+        for (word, is_allowed) in [("yes", true), ("local", true), ("no", false)] {
+            bench.process.config.set("enable-debug-command", word, Origin::Startup).unwrap();
+            let reply = bench.call(&["DEBUG", "SLEEP", "0"]);
+            assert_eq!(reply == "+OK|", is_allowed, "{word}: {reply}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Keys under other names and in other databases, and one picked at random.
 
-use crate::arguments::{Rest, integer, is};
+use crate::arguments::{Rest, database, integer, is};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
 use nagi_proto::Args;
 use nagi_store::types::relocation::Relocated;
@@ -10,14 +10,7 @@ pub(crate) static ALL: &[&Command] =
     &[&COPY, &MOVE, &RANDOMKEY, &RENAME, &RENAMENX, &SWAPDB, &TOUCH];
 
 const NO_SUCH_KEY: Error = Error::fixed("ERR no such key");
-const NO_SUCH_DATABASE: Error = Error::fixed("ERR DB index is out of range");
 const SAME_PLACE: Error = Error::fixed("ERR source and destination objects are the same");
-
-/// The database that an argument names.
-fn database(cx: &Context<'_>, argument: &[u8]) -> Result<usize, Error> {
-    let index = usize::try_from(integer(argument)?).ok();
-    index.filter(|index| *index < cx.db.store().databases()).ok_or(NO_SUCH_DATABASE)
-}
 
 fn rename<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     match cx.db.rename(cx.key(args.at(1)), cx.key(args.at(2)), true) {
@@ -124,7 +117,8 @@ pub(crate) static MOVE: Command = Command {
 
 fn swapdb<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let index = |place: usize, text: &'static str| {
-        integer(args.at(place)).map_err(|_| Error::fixed(text)).map(|_| args.at(place))
+        let number = integer(args.at(place)).ok().filter(|it| i32::try_from(*it).is_ok());
+        number.map(|_| args.at(place)).ok_or(Error::fixed(text))
     };
     let first = index(1, "ERR invalid first DB index")?;
     let second = index(2, "ERR invalid second DB index")?;

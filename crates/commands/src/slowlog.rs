@@ -146,11 +146,20 @@ pub(crate) static SLOWLOG: Command = Command {
 /// The requests that GET and PHASES are asked for.
 fn asked_for(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<(u64, Arc<SlowRequest>)>, Error> {
     let count = match args.get(2) {
+        _ if args.len() > 3 => {
+            let word = String::from_utf8_lossy(args.at(1));
+            return Err(Error::new(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{word}'. Try SLOWLOG \
+                 HELP."
+            )));
+        }
         None => 10,
-        Some(count) => match integer(count)? {
-            -1 => usize::MAX,
-            count => usize::try_from(count)
-                .map_err(|_| Error::fixed("ERR count should be greater than or equal to -1"))?,
+        Some(count) => match integer(count) {
+            Ok(-1) => usize::MAX,
+            count => {
+                let count = count.ok().and_then(|count| usize::try_from(count).ok());
+                count.ok_or(Error::fixed("ERR count should be greater than or equal to -1"))?
+            }
         },
     };
     Ok(cx.server.statistics().slow_log.latest(count))
@@ -338,7 +347,7 @@ mod tests {
         let ten: String = (5..15).rev().map(entry).collect();
         bench.expect("SLOWLOG GET", &format!("*10|{ten}"));
         bench.expect("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1|");
-        bench.expect("SLOWLOG GET x", "-ERR value is not an integer or out of range|");
+        bench.expect("SLOWLOG GET x", "-ERR count should be greater than or equal to -1|");
         bench.expect(
             "SLOWLOG PHASES 1",
             "*1|*22|$2|id|:14|$4|time|:1700000000|$12|receive-usec|:8000000|$10|queue-usec|:1|\

@@ -3,7 +3,7 @@
 use crate::arguments::{self, Arguments, Print};
 use crate::{memcached, screen};
 use clap::{Arg, ArgAction, Command};
-use nagi_server::config::{Config, settings};
+use nagi_server::config::{Config, Kind, settings};
 use nagi_server::config::{Directive, Loaded, Origin, Setting, load, read_file, read_text};
 use nagi_server::{Running, daemon, log, start, stop_on_signals, supervisor};
 use std::error::Error;
@@ -32,7 +32,7 @@ pub(crate) fn command() -> Command {
             .value_name("VALUE")
             .num_args(1..=if setting.kind.takes_words() { usize::MAX } else { 1 })
             .hide(!setting.has_effect())
-            .help(format!("{} [default: {default}]", setting.summary))
+            .help(format!("{}{} [default: {default}]", setting.summary, choice(&setting.kind)))
     };
     let flag = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
@@ -56,6 +56,15 @@ pub(crate) fn command() -> Command {
                 .help("File to write once all is ready, a line for each address"),
         )
         .arg(flag("ignore-unsupported", "Leaves out options that promise what is not there"))
+}
+
+/// The words that an option takes, where they are few.
+fn choice(kind: &Kind) -> String {
+    match kind {
+        Kind::Choice(words) => format!(" [one of: {}]", words.join(", ")),
+        Kind::Switch => " [yes or no]".to_owned(),
+        _ => String::new(),
+    }
 }
 
 /// Serves as redis-server's words say, until a signal or SHUTDOWN.

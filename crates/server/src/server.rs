@@ -299,8 +299,8 @@ impl Shared {
         };
         let io = Io::choose(&config)?;
         let (resp_port, memcached_port) = (port_of(Protocol::Resp), port_of(Protocol::Memcached));
-        config.port.set(resp_port.unwrap_or(0).into());
-        config.memcached_port.set(memcached_port.unwrap_or(0).into());
+        config.found_port("port", resp_port.unwrap_or(0));
+        config.found_port("memcached-port", memcached_port.unwrap_or(0));
         let process = Process {
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at_ms: store.now_ms(),

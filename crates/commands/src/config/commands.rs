@@ -1,6 +1,7 @@
 //! CONFIG: settings and statistics while the server runs.
 
 use super::{Origin, Place, Setting, Value, find, rewrite, settings};
+use crate::admission;
 use crate::glob::Pattern;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, help};
 use nagi_proto::Args;
@@ -73,6 +74,8 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let value = String::from_utf8_lossy(value);
         let value = if checked.iter().any(|(other, _)| std::ptr::eq(*other, setting)) {
             Err("duplicate parameter".into())
+        } else if setting.is_protected() && !is_permitted(cx) {
+            Err("can't set protected config".into())
         } else {
             setting.check(cx.server.config(), &value, Origin::Runtime)
         };
@@ -91,6 +94,11 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.server.config().watch_latency(cx.attention);
     cx.reply.ok();
     Ok(())
+}
+
+/// Whether the client may change settings that are protected.
+fn is_permitted(cx: &Context<'_>) -> bool {
+    admission::is_permitted(&cx.server.config().enable_protected_configs, cx.client)
 }
 
 fn setting(name: &[u8]) -> Result<&'static Setting, Error> {
@@ -245,10 +253,7 @@ mod tests {
             ),
             (
                 "proto-max-bulk-len x",
-                format!(
-                    "{failed} 'proto-max-bulk-len') - argument must be a memory value (such \
-                     as 100mb)|"
-                ),
+                format!("{failed} 'proto-max-bulk-len') - argument must be a memory value|"),
             ),
             (
                 "proto-max-bulk-len 1",

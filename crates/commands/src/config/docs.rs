@@ -81,7 +81,7 @@ fn values(kind: &Kind) -> String {
         Kind::Choice(words) => words.iter().map(|word| code(word)).collect::<Vec<_>>().join(", "),
         Kind::Port => "port".to_owned(),
         Kind::Permissions => "octal number".to_owned(),
-        Kind::Text => "text".to_owned(),
+        Kind::Text | Kind::Checked(_) => "text".to_owned(),
         Kind::MemoryOrPercent => "bytes or percent".to_owned(),
         Kind::Words | Kind::Lines(_) => "words".to_owned(),
     }

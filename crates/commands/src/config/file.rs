@@ -115,7 +115,13 @@ fn lines_into(
         if name.eq_ignore_ascii_case("include") {
             let [pattern] = words.as_slice() else { return Err(fail("include takes one path")) };
             for path in included(pattern) {
-                read_into(directives, &path, depth + 1)?;
+                // What is wrong within the file has its own place there.
+                read_into(directives, &path, depth + 1).map_err(|error| match error.place {
+                    place if place == path.display().to_string() => {
+                        fail(&format!("{place} {}", error.reason))
+                    }
+                    place => FileError { place, ..error },
+                })?;
             }
         } else {
             directives.push(Directive { name, words, source });
@@ -299,6 +305,11 @@ mod tests {
         let names: Vec<_> =
             read_file(&path("main")).unwrap().into_iter().map(|it| it.name).collect();
         assert_eq!(names, ["a", "b", "last"]);
+        std::fs::write(path("broken"), format!("a 1\n{}", include("missing"))).unwrap();
+        let error = read_file(&path("broken")).unwrap_err().to_string();
+        let line = format!("{}, line 2: {}", path("broken").display(), include("missing").trim());
+        let missing = path("missing").display().to_string();
+        assert!(error.starts_with(&format!("{line}: {missing} cannot be read:")), "{error}");
         std::fs::write(path("circle"), include("circle")).unwrap();
         let error = read_file(&path("circle")).unwrap_err();
         assert!(error.reason.contains("include itself"), "{error}");

@@ -4,8 +4,9 @@
 //! name them; the log says so once. Those whose absence would lose data or let somebody in are
 //! refused instead.
 
-use super::Kind::{self, Choice, Integer, Lines, Memory, Port, Switch, Text, Words};
-use super::kinds::{MASTER, SAVE_POINTS, SHUTDOWN_FLAGS};
+use super::Kind::{self, Checked, Choice, Integer, Lines, Memory, Port, Switch, Text, Words};
+use super::checks;
+use super::kinds::{MASTER, SAVE_POINTS, SCORES, SHUTDOWN_FLAGS};
 use super::{Place, Setting};
 
 /// The largest `int` of Redis.
@@ -111,8 +112,8 @@ pub(super) static ROWS: &[Setting] = &[
     aside("cluster-announce-client-ipv6", &[], Text, "", SET, NO_CLUSTER),
     aside("cluster-announce-client-port", &[], Port, "0", SET, NO_CLUSTER),
     aside("cluster-announce-client-tls-port", &[], Port, "0", SET, NO_CLUSTER),
-    aside("cluster-announce-hostname", &[], Text, "", SET, NO_CLUSTER),
-    aside("cluster-announce-human-nodename", &[], Text, "", SET, NO_CLUSTER),
+    aside("cluster-announce-hostname", &[], Checked(checks::host_name), "", SET, NO_CLUSTER),
+    aside("cluster-announce-human-nodename", &[], Checked(checks::node_name), "", SET, NO_CLUSTER),
     aside("cluster-announce-ip", &[], Text, "", SET, NO_CLUSTER),
     aside("cluster-announce-port", &[], Port, "0", SET, NO_CLUSTER),
     aside("cluster-announce-tls-port", &[], Port, "0", SET, NO_CLUSTER),
@@ -146,12 +147,10 @@ pub(super) static ROWS: &[Setting] = &[
     aside("commandlog-slow-execution-max-len", &[], Integer(0..=i64::MAX), "128", SET, NOT_READ),
     aside("crash-log-enabled", &[], Switch, "yes", SET, OTHERWISE),
     aside("crash-memcheck-enabled", &[], Switch, "yes", SET, OTHERWISE),
-    aside("dbfilename", &[], Text, "dump.rdb", SET, NO_DUMP),
+    aside("dbfilename", &[], Checked(checks::file_name), "dump.rdb", SET, NO_DUMP),
     aside("disable-thp", &[], Switch, "yes", FIXED, OTHERWISE),
     aside("dual-channel-replication-enabled", &[], Switch, "no", SET, NO_REPLICATION),
     aside("dynamic-hz", &[], Switch, "yes", SET, OTHERWISE),
-    aside("enable-module-command", &[], Choice(&["no", "yes", "local"]), "no", FIXED, NO_MODULES),
-    aside("enable-protected-configs", &[], Choice(&["no", "yes", "local"]), "no", FIXED, NOT_READ),
     aside("extended-redis-compatibility", &[], Switch, "no", SET, OTHERWISE),
     aside("hash-max-listpack-entries", &["hash-max-ziplist-entries"], Integer(0..=i64::MAX),
         "512", SET, NO_SUCH_TYPE),
@@ -182,7 +181,7 @@ pub(super) static ROWS: &[Setting] = &[
     aside("list-max-listpack-size", &["list-max-ziplist-size"], Integer(-INT..=INT), "-2", SET,
         NO_SUCH_TYPE),
     directive("loadmodule", NO_MODULES),
-    aside("locale-collate", &[], Text, "", SET, NO_SUCH_TYPE),
+    aside("locale-collate", &[], Checked(checks::locale), "", SET, NO_SUCH_TYPE),
     aside("log-format", &[], Choice(&["legacy", "logfmt"]), "legacy", SET, NOT_READ),
     aside("log-timestamp-format", &[], Choice(&["legacy", "iso8601", "milliseconds"]), "legacy",
         SET, NOT_READ),
@@ -198,12 +197,13 @@ pub(super) static ROWS: &[Setting] = &[
         NO_REPLICATION),
     aside("mptcp", &[], Switch, "no", FIXED, OTHERWISE),
     aside("no-appendfsync-on-rewrite", &[], Switch, "no", SET, NO_AOF),
-    aside("notify-keyspace-events", &[], Text, "", SET, NO_PUBSUB),
+    aside("notify-keyspace-events", &[], Checked(checks::events), "", SET, NO_PUBSUB),
     aside("oom-score-adj", &[], Choice(&["no", "yes", "relative", "absolute"]), "no", SET,
         NOT_READ),
-    aside("oom-score-adj-values", &[], Words, "0 200 800", SET, NOT_READ),
+    aside("oom-score-adj-values", &[], Lines(&SCORES), "0 200 800", SET, NOT_READ),
     aside("prefetch-batch-max-size", &[], Integer(0..=128), "16", SET, OTHERWISE),
-    aside("proc-title-template", &[], Text, "{title} {listen-addr} {server-mode}", SET, NOT_READ),
+    aside("proc-title-template", &[], Checked(checks::title),
+        "{title} {listen-addr} {server-mode}", SET, NOT_READ),
     aside("propagation-error-behavior", &[], Choice(&["ignore", "panic", "panic-on-replicas"]),
         "ignore", SET, NO_REPLICATION),
     aside("rdb-del-sync-files", &[], Switch, "no", SET, NO_DUMP),

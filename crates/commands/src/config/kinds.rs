@@ -2,7 +2,7 @@
 //!
 //! The error texts are Redis': CONFIG SET replies with them.
 
-use super::Origin;
+use super::{Origin, checks};
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub const LOG_LEVELS: [&str; 5] = ["debug", "verbose", "notice", "warning", "not
 pub const SUPERVISORS: [&str; 4] = ["no", "upstart", "systemd", "auto"];
 
 /// What is wrong with a value, in the words that CONFIG SET puts behind the setting's name.
-type Fault = Cow<'static, str>;
+pub(crate) type Fault = Cow<'static, str>;
 
 /// What values a setting takes.
 pub enum Kind {
@@ -37,6 +37,8 @@ pub enum Kind {
     Permissions,
     /// One word.
     Text,
+    /// One word that has to pass a check, which may change how it is written.
+    Checked(fn(&str) -> Result<String, Fault>),
     /// Several words.
     Words,
     /// Several words that may be given in several lines, which add up.
@@ -80,13 +82,13 @@ impl Kind {
     ) -> Result<Value, Fault> {
         let number = match self {
             Kind::Text | Kind::Words => return Ok(Value::Text(value.into())),
+            Kind::Checked(check) => return Ok(Value::Text(check(value)?.into())),
             Kind::Lines(lines) => {
                 return Ok(Value::Text((lines.add)(present, value, origin)?.into()));
             }
             Kind::Integer(range) => integer(value, range)?.cast_unsigned(),
             Kind::Memory(range) => {
-                let bytes =
-                    parse_memory(value).ok_or("argument must be a memory value (such as 100mb)")?;
+                let bytes = parse_memory(value).ok_or("argument must be a memory value")?;
                 within(bytes, range)?
             }
             Kind::MemoryOrPercent => memory_or_percent(value)?.cast_unsigned(),
@@ -203,6 +205,10 @@ pub(super) static SAVE_POINTS: Lines = Lines {
     },
     words_a_line: 2,
 };
+
+/// `oom-score-adj-values`, which replace those before.
+pub(super) static SCORES: Lines =
+    Lines { add: |_, given, _| checks::scores(given), words_a_line: usize::MAX };
 
 /// `latency-tracking-info-percentiles`: numbers from 0 to 100, which replace those before.
 pub(super) static PERCENTILES: Lines = Lines {

@@ -4,6 +4,7 @@
 //! A setting that does something has a row in `rows`, and a field in [`Values`]. Those of Redis
 //! that do nothing here have a row in `kept`.
 
+mod checks;
 mod commands;
 #[cfg(test)]
 mod docs;
@@ -145,6 +146,8 @@ pub struct Values {
     pub latency_tracking: Number,
     pub latency_tracking_info_percentiles: Text,
     pub enable_debug_command: Number,
+    pub enable_module_command: Number,
+    pub enable_protected_configs: Number,
     pub latency_monitor_threshold_ms: Number,
     pub logfile: Text,
     pub loglevel: Number,
@@ -180,6 +183,8 @@ pub struct Config {
     aside: RwLock<BTreeMap<&'static str, Arc<str>>>,
     /// The file that they were read from, which CONFIG REWRITE writes.
     file: OnceLock<PathBuf>,
+    /// Ports that the kernel has chosen, by the names of their settings.
+    found: RwLock<BTreeMap<&'static str, String>>,
     /// Defaults of the server whose place this one takes, where they are not the rows'.
     defaults: RwLock<BTreeMap<&'static str, String>>,
 }
@@ -198,6 +203,7 @@ impl Default for Config {
             values: Values::default(),
             aside: RwLock::default(),
             file: OnceLock::new(),
+            found: RwLock::default(),
             defaults: RwLock::default(),
         };
         for setting in rows::ROWS {
@@ -206,13 +212,26 @@ impl Default for Config {
             }
         }
         if let Some(limit_bytes) = usage::container_memory_bytes() {
-            config.maxmemory.set(limit_bytes / 4 * 3);
+            // Fails only if the row were not there.
+            let _ = config.set_default("maxmemory", &(limit_bytes / 4 * 3).to_string());
         }
         config
     }
 }
 
 impl Config {
+    /// Sets a port to the one that is listened on, which the kernel may have chosen.
+    pub fn found_port(&self, name: &str, port: u16) {
+        let Some(setting) = find(name) else { return };
+        let Place::Number(number) = setting.place else { return };
+        let number = number(self);
+        if number.get() == kinds::ANY_PORT && port != 0 {
+            let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
+            found.insert(setting.name, port.to_string());
+        }
+        number.set(port.into());
+    }
+
     /// Has the store go by the memory limit and the policy.
     pub fn limit_memory(&self, store: &Store) {
         let place = self.maxmemory_policy.bytes();
@@ -310,6 +329,13 @@ impl Setting {
         }
     }
 
+    /// Its value, as a file is to say it: a port that was left to the kernel is left to it again.
+    pub(crate) fn written_value(&self, config: &Config) -> String {
+        let value = self.value(config);
+        let found = config.found.read().unwrap_or_else(PoisonError::into_inner);
+        if found.get(self.name) == Some(&value) { kinds::ANY.to_owned() } else { value }
+    }
+
     /// Its default, as CONFIG GET shows it.
     pub(crate) fn default_value(&self) -> String {
         let parsed = self.kind.parse(self.default);
@@ -345,6 +371,12 @@ impl Setting {
             return Err(self.summary.into());
         }
         Ok(value)
+    }
+
+    /// Whether it says where files are written, which `enable-protected-configs` keeps for those
+    /// who can start the server.
+    pub(crate) fn is_protected(&self) -> bool {
+        matches!(self.name, "dir" | "dbfilename")
     }
 
     /// What CONFIG SET answers to a new value for what the listeners were opened with: they stay

@@ -97,6 +97,20 @@ impl Field {
         }
     }
 
+    /// What a number that is to be set counts as. A negative one is huge where there is no sign;
+    /// and where there is one, so low a number that its distance from the field's greatest has no
+    /// place in 64 bits counts as too great, as with Redis.
+    fn given(&self, value: i64) -> i128 {
+        let most = self.mask() as i64 >> 1;
+        match self.signed {
+            false => i128::from(value as u64),
+            true if self.bits < 64 && most.checked_sub(value).is_none() => {
+                i128::from(value) + (1 << 64)
+            }
+            true => value.into(),
+        }
+    }
+
     /// Does what is to be done, in a string that is long enough unless the field is only read.
     /// Returns the number to answer, `None` if one did not fit and had to.
     fn apply(&self, string: &mut StringMut<'_>, change: Change) -> Option<i64> {
@@ -104,9 +118,7 @@ impl Field {
         match change {
             Change::None => Some(old),
             Change::Set(value, overflow) => {
-                // A negative number is a huge one where there is no sign.
-                let value = if self.signed { value.into() } else { (value as u64).into() };
-                self.write(string, self.fit(value, overflow)?);
+                self.write(string, self.fit(self.given(value), overflow)?);
                 Some(old)
             }
             Change::Add(amount, overflow) => {

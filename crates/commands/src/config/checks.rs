@@ -1,0 +1,147 @@
+//! Values of settings whose form has rules of its own: what each check returns is the value as
+//! CONFIG GET shows it. Rules and texts are Redis'.
+
+use super::kinds::Fault;
+
+/// The classes of events by their letters, in the order in which they are shown, and those of them
+/// that `A` stands for.
+const EVENTS: &str = "g$lshzxetdnKEm";
+const ALL_EVENTS: &str = "g$lshzxetd";
+
+/// `notify-keyspace-events`: letters, each a class of events.
+pub(super) fn events(given: &str) -> Result<String, Fault> {
+    if !given.chars().all(|letter| letter == 'A' || EVENTS.contains(letter)) {
+        return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
+    }
+    let is_given =
+        |letter: char| given.contains(letter) || given.contains('A') && ALL_EVENTS.contains(letter);
+    if !ALL_EVENTS.chars().all(is_given) {
+        return Ok(EVENTS.chars().filter(|letter| is_given(*letter)).collect());
+    }
+    // Redis forgets the n beside A.
+    let others = "KEm".chars().filter(|letter| is_given(*letter));
+    Ok(std::iter::once('A').chain(others).collect())
+}
+
+/// `oom-score-adj-values`: three numbers.
+pub(super) fn scores(given: &str) -> Result<String, Fault> {
+    let words: Vec<&str> = given.split_whitespace().collect();
+    if words.len() != 3 {
+        return Err("wrong number of arguments".into());
+    }
+    let is_score =
+        |word: &&str| word.parse::<i32>().is_ok_and(|score| (-2000..=2000).contains(&score));
+    if !words.iter().all(is_score) {
+        return Err("Invalid oom-score-adj-values, elements must be between -2000 and 2000.".into());
+    }
+    Ok(words.join(" "))
+}
+
+/// `proc-title-template`: text with the names of variables in braces, that makes a title which is
+/// not empty; `{{` is a brace. What is called title is so.
+pub(super) fn title(given: &str) -> Result<String, Fault> {
+    const VARIABLES: [&str; 6] =
+        ["listen-addr", "server-mode", "port", "tls-port", "config-file", "unixsocket"];
+    let wrong = || Fault::from("template format is invalid or contains unknown variables");
+    let mut is_empty = true;
+    let mut rest = given;
+    while let Some(letter) = rest.chars().next() {
+        if let Some(behind) = rest.strip_prefix('{').filter(|behind| !behind.starts_with('{')) {
+            let (name, behind) = behind.split_once('}').ok_or_else(wrong)?;
+            if name != "title" && !VARIABLES.contains(&name) {
+                return Err(wrong());
+            }
+            is_empty &= name == "title";
+            rest = behind;
+        } else {
+            is_empty = false;
+            rest = rest.strip_prefix("{{").or(rest.get(letter.len_utf8()..)).unwrap_or_default();
+        }
+    }
+    if is_empty { Err(wrong()) } else { Ok(given.to_owned()) }
+}
+
+/// `cluster-announce-hostname`: the name of a host.
+pub(super) fn host_name(given: &str) -> Result<String, Fault> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.');
+    if given.len() >= 256 {
+        return Err("Hostnames must be less than 256 characters".into());
+    }
+    if !given.chars().all(fits) {
+        return Err("Hostnames may only contain alphanumeric characters, hyphens or dots".into());
+    }
+    Ok(given.to_owned())
+}
+
+/// `cluster-announce-human-nodename`: a name without the characters that part fields.
+pub(super) fn node_name(given: &str) -> Result<String, Fault> {
+    if given.chars().any(|letter| "!#$%&()*+:;<>?@[]^{|}~ ".contains(letter)) {
+        return Err("Announced human node name contained invalid character".into());
+    }
+    Ok(given.to_owned())
+}
+
+/// `dbfilename`: the name of a file in `dir`.
+pub(super) fn file_name(given: &str) -> Result<String, Fault> {
+    if given.contains('/') {
+        return Err("dbfilename can't be a path, just a filename".into());
+    }
+    Ok(given.to_owned())
+}
+
+/// `locale-collate`: what could be the name of a locale.
+pub(super) fn locale(given: &str) -> Result<String, Fault> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-.@".contains(letter);
+    let begins_well = given.is_empty() || given.starts_with(|it: char| it.is_ascii_alphabetic());
+    if !begins_well || !given.chars().all(fits) {
+        return Err("Invalid locale name".into());
+    }
+    Ok(given.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(check: fn(&str) -> Result<String, Fault>, values: &[&str]) {
+        for value in values {
+            assert!(check(value).is_err(), "{value}");
+        }
+    }
+
+    #[test]
+    fn classes_of_events_are_shown_in_order() {
+        for (given, shown) in [
+            ("", ""),
+            ("EKAn", "AKE"),
+            ("g$lzxeKm", "g$lzxeKm"),
+            ("tdnx", "xtdn"),
+            ("g$lshzxetdn", "A"),
+            ("KEg", "gKE"),
+            ("KK", "K"),
+        ] {
+            assert_eq!(events(given).as_deref(), Ok(shown), "{given}");
+        }
+        refused(events, &["Q", "K E", "é"]);
+    }
+
+    #[test]
+    fn titles_name_variables_that_there_are() {
+        for given in ["x", "title}", "{{title}}", "{port}{title}", "{title} x", "é"] {
+            assert_eq!(title(given).as_deref(), Ok(given));
+        }
+        refused(title, &["", "{title}", "{title", "{}", "{title} {foo}", "x{"]);
+    }
+
+    #[test]
+    fn other_values_have_their_form() {
+        assert_eq!(scores(" 0  -1 5 ").as_deref(), Ok("0 -1 5"));
+        refused(scores, &["", "1 2", "a b c", "1 2 3000", "1 2 3 4"]);
+        assert_eq!(host_name("a-1.example").as_deref(), Ok("a-1.example"));
+        refused(host_name, &["a_b", "é", &"a".repeat(256)]);
+        refused(node_name, &["a?b", "a b", "{x}"]);
+        refused(file_name, &["a/b", "/"]);
+        assert_eq!(locale("de_DE.UTF-8@euro").as_deref(), Ok("de_DE.UTF-8@euro"));
+        refused(locale, &["1", "a b", "x\n"]);
+    }
+}
