@@ -17,6 +17,7 @@ mod key;
 mod latency;
 mod limits;
 mod linearizability;
+mod long_writes;
 mod memcached;
 mod memory;
 mod meta;

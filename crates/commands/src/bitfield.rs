@@ -3,11 +3,13 @@
 use crate::arguments::{Rest, integer, is};
 use crate::bitmap::bit_offset;
 use crate::context::Slice;
+use crate::many::{self, Claimed};
 use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
+use nagi_store::Rope;
 use nagi_store::types::bitmap::{Change, Field, Overflow, change_fields_of};
-use nagi_store::types::snapshot::Outcome;
+use nagi_store::types::derived::Outcome;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BITFIELD, &BITFIELD_RO];
@@ -26,7 +28,7 @@ fn bitfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let steps = steps(cx, args)?;
     let changes = steps.iter().any(|(_, change)| *change != Change::None);
     if steps.len() > BATCH {
-        return in_slices(cx, args.at(1), steps, changes);
+        return in_slices(cx, steps, changes);
     }
     let key = cx.key(args.at(1));
     let Context { db, reply, .. } = cx;
@@ -144,39 +146,61 @@ fn field(cx: &Context<'_>, encoding: &[u8], offset: &[u8]) -> Result<Field, Erro
     Ok(Field { signed, bits: width as u32, offset: bit_offset(cx, number)? })
 }
 
-/// Does so many operations that they take several slices.
-fn in_slices<'a>(
-    cx: &mut Context<'a>,
-    key: &[u8],
+/// Does so many operations that they take several slices: on a string that is claimed if it is to
+/// be changed, and else as it is now.
+fn in_slices(cx: &mut Context<'_>, steps: Vec<Step>, changes: bool) -> Result<(), Error> {
+    let mut work = Work { steps, draft: Rope::default(), is_there: false, answers: Vec::new() };
+    if !changes {
+        work.begin(cx);
+        return cx.start(Box::new(move |cx| match work.go_on(cx, Slice::begin()) {
+            true => Ok(Flow::Done),
+            false => Ok(Flow::More),
+        }));
+    }
+    let mut begun = false;
+    many::claimed(cx, Claimed::all(BITFIELD.keys), move |cx, slice| {
+        if !std::mem::replace(&mut begun, true) {
+            work.begin(cx);
+        }
+        let done = work.go_on(cx, slice);
+        if done {
+            let outcome = Outcome::Changed(std::mem::take(&mut work.draft));
+            cx.db.settle(cx.key(cx.args.at(1)), outcome, work.is_there);
+        }
+        Ok(done)
+    })
+}
+
+/// Operations under way on a copy of the string.
+struct Work {
     steps: Vec<Step>,
-    changes: bool,
-) -> Result<(), Error> {
-    let key: Box<[u8]> = key.into();
-    let mut work = None;
-    cx.start(Box::new(move |cx| {
-        let key = cx.db.key(&key);
-        let (seen, draft, answers) = work.get_or_insert_with(|| {
-            let seen = cx.db.snapshot(&[key]);
-            let draft = seen.iter().flatten().next().cloned().unwrap_or_default();
-            (seen, draft, Vec::with_capacity(steps.len()))
-        });
-        let slice = Slice::begin();
+    draft: Rope,
+    /// Whether there was a string to begin with.
+    is_there: bool,
+    answers: Vec<Option<i64>>,
+}
+
+impl Work {
+    fn begin(&mut self, cx: &Context<'_>) {
+        let string = cx.db.strings(&[cx.key(cx.args.at(1))]).pop().flatten();
+        self.is_there = string.is_some();
+        self.draft = string.unwrap_or_default();
+    }
+
+    /// Goes on until the slice is over; whether everything has been done and answered.
+    fn go_on(&mut self, cx: &mut Context<'_>, slice: Slice) -> bool {
+        let Work { steps, draft, answers, .. } = self;
         while let Some(batch) = steps.get(answers.len()..).filter(|rest| !rest.is_empty()) {
             if slice.is_over() {
-                return Ok(Flow::More);
+                return false;
             }
             let batch = batch.get(..BATCH).unwrap_or(batch);
             change_fields_of(draft, batch, |number| answers.push(number));
         }
-        if changes && !cx.db.commit(&[key], seen, key, Outcome::Changed(draft)) {
-            // The string has changed meanwhile, so everything begins anew.
-            work = None;
-            return Ok(Flow::More);
-        }
         cx.reply.array(answers.len());
         answers.iter().for_each(|number| answer(&mut cx.reply, *number));
-        Ok(Flow::Done)
-    }))
+        true
+    }
 }
 
 #[cfg(test)]

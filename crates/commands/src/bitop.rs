@@ -1,14 +1,17 @@
 //! BITOP: bitwise operations between strings.
 
 use crate::arguments::is;
-use crate::context::Slice;
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys};
+use crate::many::{self, Claimed, Strings};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
 use nagi_proto::Args;
-use nagi_store::types::snapshot::Outcome;
+use nagi_store::types::derived::Outcome;
 use nagi_store::{CHUNK_BYTES, Rope};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BITOP];
+
+/// Most bytes of all sources that are worked on while their latches are held.
+const QUICK_BYTES: usize = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -30,26 +33,41 @@ fn bitop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if operation == Operation::Not && args.len() != 4 {
         return Err(Error::fixed("ERR BITOP NOT must be called with a single source key."));
     }
-    let destination: Box<[u8]> = args.at(2).into();
-    let sources: Vec<Box<[u8]>> = args.from(3).map(Box::from).collect();
-    let mut work = None;
-    cx.start(Box::new(move |cx| {
-        let keys: Vec<_> = sources.iter().map(|key| cx.db.key(key)).collect();
-        let combination =
-            work.get_or_insert_with(|| Combination::new(operation, cx.db.snapshot(&keys)));
-        if combination.slice() == Flow::More {
-            return Ok(Flow::More);
+    if !many::is_long(BITOP.keys, args) {
+        let keys: Vec<_> = args.from(3).map(|key| cx.key(key)).collect();
+        let at_once = |strings| {
+            let mut combination = Combination::new(operation, strings);
+            combination.go_on(|| false);
+            let len = combination.len;
+            Ok::<_, Error>((combination.outcome(), len))
+        };
+        if let Some(len) = cx.db.derive(&keys, cx.key(args.at(2)), QUICK_BYTES, at_once) {
+            cx.reply.integer(len? as i64);
+            return Ok(());
         }
-        let len = combination.result.len();
-        let outcome = if len == 0 { Outcome::Nothing } else { Outcome::Anew(&combination.result) };
-        if !cx.db.commit(&keys, &combination.sources, cx.db.key(&destination), outcome) {
-            // A source has changed meanwhile, so there is another result to work out.
-            work = None;
-            return Ok(Flow::More);
+    }
+    combine_claimed(cx, operation)
+}
+
+fn combine_claimed(cx: &mut Context<'_>, operation: Operation) -> Result<(), Error> {
+    /// The destination is only written to.
+    const SOURCES: Keys = Keys { first: 3, ..BITOP.keys };
+    let (mut strings, mut work) = (Strings::new(SOURCES), None);
+    many::claimed(cx, Claimed::first_from_others(BITOP.keys), move |cx, slice| {
+        let combination = match &mut work {
+            Some(combination) => combination,
+            None => match strings.go_on(cx, slice) {
+                Some(strings) => work.insert(Combination::new(operation, strings)),
+                None => return Ok(false),
+            },
+        };
+        if !combination.go_on(|| slice.is_over()) {
+            return Ok(false);
         }
-        cx.reply.integer(len as i64);
-        Ok(Flow::Done)
-    }))
+        cx.reply.integer(combination.len as i64);
+        cx.db.settle(cx.key(cx.args.at(2)), combination.outcome(), false);
+        Ok(true)
+    })
 }
 
 pub(crate) static BITOP: Command = Command {
@@ -84,15 +102,24 @@ impl Combination {
         Combination { operation, sources, len, result: Rope::default(), chunk: Vec::new(), seen: 0 }
     }
 
-    fn slice(&mut self) -> Flow {
-        let slice = Slice::begin();
+    /// Goes on until `is_over` says that the slice is; whether the result is there.
+    fn go_on(&mut self, is_over: impl Fn() -> bool) -> bool {
         while self.result.len() < self.len {
-            if slice.is_over() {
-                return Flow::More;
+            if is_over() {
+                return false;
             }
             self.step();
         }
-        Flow::Done
+        true
+    }
+
+    /// What becomes of the destination.
+    fn outcome(&mut self) -> Outcome {
+        if self.len == 0 {
+            Outcome::Nothing
+        } else {
+            Outcome::Anew(std::mem::take(&mut self.result))
+        }
     }
 
     /// Sees to a chunk of one source.

@@ -29,19 +29,48 @@ pub struct Context<'a> {
     pub suspension: Option<Suspension>,
 }
 
-/// How a request goes on that is not over; the client's next one waits until it is.
-pub enum Suspension {
+/// How a request goes on that is not over, by a job of type `J`; the client's next one waits until
+/// it is.
+pub enum Suspension<J = Job> {
     /// With this job, in the next tick.
-    Turn(Job),
-    /// The same, whether or not the client is still there: something has been changed already.
-    Committed(Job),
+    Turn(J),
+    /// The same, once there is room for more replies if there is not.
+    Room(J),
+    /// With this job in the next tick, whether or not the client is still there: something has
+    /// been changed already.
+    Committed(J),
     /// With this job, once the client's waker has been called. Nothing has been changed yet.
-    Called(Job),
+    Called(J),
     /// From the start, once the client's waker has been called. The place in the queue is to be
     /// kept until the request has run.
     Retry(Wait),
     /// From the start, once the client's waker has been called: all are held up.
     Held,
+}
+
+impl<J> Suspension<J> {
+    /// How a job goes on that has answered with `flow`, if it does.
+    pub(crate) fn of(flow: Flow, job: J) -> Option<Self> {
+        match flow {
+            Flow::More => Some(Suspension::Turn(job)),
+            Flow::Room => Some(Suspension::Room(job)),
+            Flow::Committed => Some(Suspension::Committed(job)),
+            Flow::Wait => Some(Suspension::Called(job)),
+            Flow::Done => None,
+        }
+    }
+
+    /// The same with another job in place of the one that it has, if it has one.
+    pub(crate) fn map<K>(self, change: impl FnOnce(J) -> K) -> Suspension<K> {
+        match self {
+            Suspension::Turn(job) => Suspension::Turn(change(job)),
+            Suspension::Room(job) => Suspension::Room(change(job)),
+            Suspension::Committed(job) => Suspension::Committed(change(job)),
+            Suspension::Called(job) => Suspension::Called(change(job)),
+            Suspension::Retry(wait) => Suspension::Retry(wait),
+            Suspension::Held => Suspension::Held,
+        }
+    }
 }
 
 /// Work that goes on over many ticks, a slice of at most a millisecond at each call; the client's
@@ -73,6 +102,9 @@ impl Slice {
 pub enum Flow {
     /// Call it again in the next tick.
     More,
+    /// The same, once there is room for more replies if there is not. Who says so holds nothing
+    /// that others wait for.
+    Room,
     /// Call it again in the next tick even if the client has left, since something has been
     /// changed already.
     Committed,
@@ -97,12 +129,8 @@ impl<'a> Context<'a> {
     /// # Errors
     /// Those of the job, which is over then.
     pub fn start(&mut self, mut job: Job) -> Result<(), Error> {
-        self.suspension = match job(self)? {
-            Flow::More => Some(Suspension::Turn(job)),
-            Flow::Committed => Some(Suspension::Committed(job)),
-            Flow::Wait => Some(Suspension::Called(job)),
-            Flow::Done => None,
-        };
+        let flow = job(self)?;
+        self.suspension = Suspension::of(flow, job);
         Ok(())
     }
 }

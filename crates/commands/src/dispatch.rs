@@ -38,8 +38,8 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Entry, Error> {
 }
 
 /// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
-/// request is not over: the caller goes on with it as it says, by [`execute`] or [`resume`], before
-/// the client's next request.
+/// request is not over: the caller goes on with it as it says, by [`go_on`], before the client's
+/// next request.
 #[inline]
 pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if !cx.client.restrictions.is_empty()
@@ -137,15 +137,10 @@ fn time(cx: &mut Context<'_>, event: &'static str, started: Instant) {
             flow
         })
     };
-    cx.suspension = match cx.suspension.take() {
-        Some(Suspension::Turn(job)) => Some(Suspension::Turn(timed(job))),
-        Some(Suspension::Committed(job)) => Some(Suspension::Committed(timed(job))),
-        Some(Suspension::Called(job)) => Some(Suspension::Called(timed(job))),
-        other => {
-            cx.attention.latency.add(event, started.elapsed());
-            other
-        }
-    };
+    match cx.suspension.take() {
+        Some(suspension) => cx.suspension = Some(suspension.map(timed)),
+        None => cx.attention.latency.add(event, started.elapsed()),
+    }
 }
 
 /// Whether one of a request's keys is claimed by somebody who works on it for longer.
@@ -184,10 +179,24 @@ fn reject(entry: &Entry, cx: &mut Context<'_>, error: &Error) {
     refuse(cx, error);
 }
 
-/// Goes on with a job for one slice. If `cx.suspension` is set afterwards, there is more to do.
-pub fn resume(cx: &mut Context<'_>, job: crate::Job) {
-    if let Err(error) = cx.start(job) {
-        refuse(cx, &error);
+/// Goes on with a request for one slice. If `cx.suspension` is set afterwards, there is more to do.
+pub fn go_on(cx: &mut Context<'_>, suspension: Suspension) {
+    let args = cx.args;
+    match suspension {
+        Suspension::Turn(job)
+        | Suspension::Room(job)
+        | Suspension::Committed(job)
+        | Suspension::Called(job) => {
+            if let Err(error) = cx.start(job) {
+                refuse(cx, &error);
+            }
+        }
+        Suspension::Held => {
+            cx.client.info.mark(Marks::WAITING, false);
+            execute(cx, args);
+        }
+        // The place in the queue is kept meanwhile.
+        Suspension::Retry(_place) => execute(cx, args),
     }
 }
 

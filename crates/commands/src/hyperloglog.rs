@@ -2,24 +2,27 @@
 
 use crate::arguments::is;
 use crate::context::Slice;
+use crate::many::{self, Claimed, Strings};
 use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys};
 use nagi_proto::Args;
-use nagi_store::Rope;
 use nagi_store::types::Refusal;
+use nagi_store::types::derived::Outcome;
 use nagi_store::types::hyperloglog::{Mark, REGISTERS, Registers, Sketch};
-use nagi_store::types::snapshot::Outcome;
+use nagi_store::{CHUNK_BYTES, Rope};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&PFADD, &PFCOUNT, &PFDEBUG, &PFMERGE, &PFSELFTEST];
 
 /// Elements that are noted at one go; more take several slices.
 const BATCH: usize = 16;
+/// Most bytes of all sketches that are united while their latches are held.
+const QUICK_BYTES: usize = 512;
 
 fn pfadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let limit_bytes = cx.server.config().hll_sparse_max_bytes.bytes();
     let marks: Vec<Mark> = args.from(2).map(Mark::of).collect();
     if marks.len() > BATCH {
-        return add_in_slices(cx, args.at(1), marks, limit_bytes);
+        return add_in_slices(cx, marks, limit_bytes);
     }
     let changed = cx.db.add_to_sketch(cx.key(args.at(1)), &marks, limit_bytes)?;
     cx.reply.integer(i64::from(changed));
@@ -40,21 +43,30 @@ pub(crate) static PFADD: Command = Command {
     run: pfadd,
 };
 
-/// A sketch that is being changed, beside the string as it was.
+/// A sketch that is being changed.
 struct Draft {
-    seen: Vec<Option<Rope>>,
     sketch: Sketch,
+    /// Whether there was one to begin with.
+    is_there: bool,
     changed: bool,
     /// How much has been done.
     done: usize,
 }
 
 impl Draft {
-    /// From a snapshot whose first string is the one to change; an empty sketch if there is none.
-    fn new(seen: Vec<Option<Rope>>) -> Result<Self, Refusal> {
-        let first = seen.iter().take(1).flatten().next();
-        let sketch = first.map_or_else(|| Ok(Sketch::default()), sketch_of)?;
-        Ok(Draft { changed: first.is_none(), sketch, seen, done: 0 })
+    /// From the string to change; an empty sketch if there is none.
+    fn new(string: Option<&Rope>) -> Result<Self, Refusal> {
+        let sketch = string.map_or_else(|| Ok(Sketch::default()), sketch_of)?;
+        let is_there = string.is_some();
+        Ok(Draft { sketch, is_there, changed: !is_there, done: 0 })
+    }
+
+    /// What becomes of the key.
+    fn outcome(&self) -> Outcome {
+        match self.changed {
+            true => Outcome::Changed(Rope::from_bytes(self.sketch.bytes())),
+            false => Outcome::Same,
+        }
     }
 }
 
@@ -64,39 +76,27 @@ fn sketch_of(rope: &Rope) -> Result<Sketch, Refusal> {
     if rope.len() == sketch.bytes().len() { Ok(sketch) } else { Err(Refusal::Corrupted) }
 }
 
-fn add_in_slices<'a>(
-    cx: &mut Context<'a>,
-    key: &[u8],
-    marks: Vec<Mark>,
-    limit_bytes: usize,
-) -> Result<(), Error> {
-    let key: Box<[u8]> = key.into();
+fn add_in_slices(cx: &mut Context<'_>, marks: Vec<Mark>, limit_bytes: usize) -> Result<(), Error> {
     let mut work = None;
-    cx.start(Box::new(move |cx| {
-        let key = cx.db.key(&key);
+    many::claimed(cx, Claimed::all(PFADD.keys), move |cx, slice| {
+        let key = cx.key(cx.args.at(1));
         let draft = match &mut work {
             Some(draft) => draft,
-            None => work.insert(Draft::new(cx.db.snapshot(&[key]))?),
+            None => work.insert(Draft::new(cx.db.strings(&[key]).pop().flatten().as_ref())?),
         };
-        let slice = Slice::begin();
         while let Some(batch) = marks.get(draft.done..).filter(|rest| !rest.is_empty()) {
             if slice.is_over() {
-                return Ok(Flow::More);
+                return Ok(false);
             }
             for mark in batch.iter().take(BATCH) {
                 draft.changed |= draft.sketch.add(*mark, limit_bytes)?;
                 draft.done += 1;
             }
         }
-        let rope = Rope::from_bytes(draft.sketch.bytes());
-        if draft.changed && !cx.db.commit(&[key], &draft.seen, key, Outcome::Changed(&rope)) {
-            // The sketch has changed meanwhile, so everything begins anew.
-            work = None;
-            return Ok(Flow::More);
-        }
+        cx.db.settle(key, draft.outcome(), draft.is_there);
         cx.reply.integer(i64::from(draft.changed));
-        Ok(Flow::Done)
-    }))
+        Ok(true)
+    })
 }
 
 fn pfcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -105,10 +105,28 @@ fn pfcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         cx.reply.integer(count as i64);
         return Ok(());
     }
+    if many::is_long(PFCOUNT.keys, args) {
+        let (mut strings, mut work) = (Strings::new(PFCOUNT.keys), None);
+        return many::claimed(cx, Claimed::to_read(PFCOUNT.keys), move |cx, slice| {
+            let union = match &mut work {
+                Some(union) => union,
+                None => match strings.go_on(cx, slice) {
+                    Some(strings) => work.insert(Union::new(strings)),
+                    None => return Ok(false),
+                },
+            };
+            let done = union.go_on(|| slice.is_over())?;
+            if done {
+                cx.reply.integer(union.registers.cardinality() as i64);
+            }
+            Ok(done)
+        });
+    }
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
-    let mut union = Union::new(cx.db.snapshot(&keys));
+    let mut union = Union::new(cx.db.strings(&keys));
     cx.start(Box::new(move |cx| {
-        if union.slice()? == Flow::More {
+        let slice = Slice::begin();
+        if !union.go_on(|| slice.is_over())? {
             return Ok(Flow::More);
         }
         cx.reply.integer(union.registers.cardinality() as i64);
@@ -132,7 +150,7 @@ pub(crate) static PFCOUNT: Command = Command {
 
 /// Sketches being united.
 struct Union {
-    seen: Vec<Option<Rope>>,
+    strings: Vec<Option<Rope>>,
     next: usize,
     registers: Registers,
     /// Whether one of them was dense.
@@ -140,15 +158,15 @@ struct Union {
 }
 
 impl Union {
-    fn new(seen: Vec<Option<Rope>>) -> Self {
-        Union { seen, next: 0, registers: Registers::default(), dense: false }
+    fn new(strings: Vec<Option<Rope>>) -> Self {
+        Union { strings, next: 0, registers: Registers::default(), dense: false }
     }
 
-    fn slice(&mut self) -> Result<Flow, Refusal> {
-        let slice = Slice::begin();
-        while let Some(string) = self.seen.get(self.next) {
-            if slice.is_over() {
-                return Ok(Flow::More);
+    /// Goes on until `is_over` says that the slice is; whether all are united.
+    fn go_on(&mut self, is_over: impl Fn() -> bool) -> Result<bool, Refusal> {
+        while let Some(string) = self.strings.get(self.next) {
+            if is_over() {
+                return Ok(false);
             }
             if let Some(rope) = string {
                 let sketch = sketch_of(rope)?;
@@ -157,45 +175,71 @@ impl Union {
             }
             self.next += 1;
         }
-        Ok(Flow::Done)
+        Ok(true)
+    }
+}
+
+/// Sketches being united with the first of them.
+struct Merger {
+    union: Union,
+    draft: Draft,
+    limit_bytes: usize,
+}
+
+impl Merger {
+    fn new(strings: Vec<Option<Rope>>, limit_bytes: usize) -> Result<Self, Refusal> {
+        let draft = Draft::new(strings.first().and_then(Option::as_ref))?;
+        Ok(Merger { union: Union::new(strings), draft, limit_bytes })
+    }
+
+    /// Goes on until `is_over` says that the slice is; whether the sketch is what it is to be.
+    fn go_on(&mut self, is_over: impl Fn() -> bool) -> Result<bool, Refusal> {
+        let Merger { union, draft, limit_bytes } = self;
+        if !union.go_on(&is_over)? {
+            return Ok(false);
+        }
+        if union.dense {
+            draft.sketch.make_dense()?;
+        }
+        draft.changed = true;
+        let next = draft.sketch.merge(&union.registers, draft.done, *limit_bytes, is_over)?;
+        draft.done = next.unwrap_or(draft.done);
+        Ok(next.is_none())
     }
 }
 
 fn pfmerge<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let limit_bytes = cx.server.config().hll_sparse_max_bytes.bytes();
-    let names: Vec<Box<[u8]>> = args.from(1).map(Box::from).collect();
-    let mut work = None;
-    cx.start(Box::new(move |cx| {
-        let keys: Vec<_> = names.iter().map(|key| cx.db.key(key)).collect();
-        let (union, draft) =
-            work.get_or_insert_with(|| (Union::new(cx.db.snapshot(&keys)), None::<Draft>));
-        if union.slice()? == Flow::More {
-            return Ok(Flow::More);
-        }
-        let draft = match draft {
-            Some(draft) => draft,
-            None => draft.insert(Draft::new(union.seen.clone())?),
+    if !many::is_long(PFMERGE.keys, args) {
+        let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
+        let at_once = |strings| {
+            let mut merger = Merger::new(strings, limit_bytes)?;
+            merger.go_on(|| false)?;
+            Ok::<_, Refusal>((merger.draft.outcome(), ()))
         };
-        if union.dense {
-            draft.sketch.make_dense()?;
+        if let Some(done) = cx.db.derive(&keys, cx.key(args.at(1)), QUICK_BYTES, at_once) {
+            done?;
+            cx.reply.ok();
+            return Ok(());
         }
-        let slice = Slice::begin();
-        let (sketch, done) = (&mut draft.sketch, draft.done);
-        let next = sketch.merge(&union.registers, done, limit_bytes, || slice.is_over())?;
-        if let Some(next) = next {
-            draft.done = next;
-            return Ok(Flow::More);
+    }
+    let (mut strings, mut work) = (Strings::new(PFMERGE.keys), None);
+    many::claimed(cx, Claimed::first_from_others(PFMERGE.keys), move |cx, slice| {
+        let merger = match &mut work {
+            Some(merger) => merger,
+            None => match strings.go_on(cx, slice) {
+                Some(strings) => work.insert(Merger::new(strings, limit_bytes)?),
+                None => return Ok(false),
+            },
+        };
+        if !merger.go_on(|| slice.is_over())? {
+            return Ok(false);
         }
-        let rope = Rope::from_bytes(draft.sketch.bytes());
-        let Some(destination) = keys.first() else { return Ok(Flow::Done) };
-        if !cx.db.commit(&keys, &draft.seen, *destination, Outcome::Changed(&rope)) {
-            // One of the sketches has changed meanwhile, so everything begins anew.
-            work = None;
-            return Ok(Flow::More);
-        }
+        let draft = &merger.draft;
+        cx.db.settle(cx.key(cx.args.at(1)), draft.outcome(), draft.is_there);
         cx.reply.ok();
-        Ok(Flow::Done)
-    }))
+        Ok(true)
+    })
 }
 
 pub(crate) static PFMERGE: Command = Command {
@@ -214,10 +258,10 @@ pub(crate) static PFMERGE: Command = Command {
 
 fn pfdebug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (word, key) = (args.at(1), cx.key(args.at(2)));
-    let seen = cx.db.snapshot(&[key]);
-    let rope = seen.iter().flatten().next();
+    let string = cx.db.strings(&[key]).pop().flatten();
+    let rope = string.as_ref();
     let rope = rope.ok_or(Error::fixed("ERR The specified key does not exist"))?;
-    let mut sketch = sketch_of(rope)?;
+    let sketch = sketch_of(rope)?;
     let known = ["GETREG", "DECODE", "ENCODING", "TODENSE"];
     if !known.iter().any(|name| is(word, name)) {
         let shown = String::from_utf8_lossy(word);
@@ -231,11 +275,13 @@ fn pfdebug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         }
         cx.reply.bulk(sketch.runs().as_bytes());
     } else {
-        let changed = sketch.make_dense()?;
-        let dense = Rope::from_bytes(sketch.bytes());
-        if changed {
-            cx.db.commit(&[key], &seen, key, Outcome::Changed(&dense));
-        }
+        let at_once = |strings: Vec<Option<Rope>>| {
+            let mut draft = Draft::new(strings.first().and_then(Option::as_ref))?;
+            draft.changed = draft.sketch.make_dense()?;
+            Ok::<_, Refusal>((draft.outcome(), (draft.changed, draft.sketch)))
+        };
+        let done = cx.db.derive(&[key], key, CHUNK_BYTES, at_once);
+        let (changed, sketch) = done.ok_or(Refusal::Corrupted)??;
         if is(word, "TODENSE") {
             cx.reply.integer(i64::from(changed));
         } else {

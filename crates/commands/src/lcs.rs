@@ -29,7 +29,7 @@ fn lcs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     const CELL_BYTES: usize = 4;
     let options = options(args)?;
     let keys = [cx.key(args.at(1)), cx.key(args.at(2))];
-    let mut strings = cx.db.snapshot(&keys).into_iter().map(Option::unwrap_or_default);
+    let mut strings = cx.db.strings(&keys).into_iter().map(Option::unwrap_or_default);
     let [first, second] = [strings.next(), strings.next()].map(Option::unwrap_or_default);
     let cells = (first.len() + 1).checked_mul(second.len() + 1);
     let bytes = cells.and_then(|cells| cells.checked_mul(CELL_BYTES));

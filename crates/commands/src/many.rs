@@ -1,10 +1,11 @@
-//! Requests with very many keys: they claim them all, see to a slice of them per tick, and give
-//! them back; whoever needs one of the keys meanwhile waits, and nobody else notices.
+//! Requests with very many keys, or much to do with few: they claim them all, work for a slice
+//! per tick, and give them back; whoever needs one of the keys meanwhile waits, and nobody else
+//! notices.
 
 use crate::context::Slice;
 use crate::{Context, Error, Flow, Keys, dispatch};
 use nagi_proto::Args;
-use nagi_store::{Claim, Claiming, Intent, Step};
+use nagi_store::{Claim, Claiming, Intent, Rope, Step};
 
 /// Most keys that a request takes all latches for. More would hold everybody up for too long.
 const LATCHED_KEYS: usize = 128;
@@ -14,6 +15,31 @@ const STRIDE: usize = 16;
 /// Whether a request has so many keys that it must claim them.
 pub(crate) fn is_long(keys: Keys, args: Args<'_>) -> bool {
     args.len() > LATCHED_KEYS && keys.of(args).nth(LATCHED_KEYS).is_some()
+}
+
+/// The keys that a request claims, and what for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claimed {
+    keys: Keys,
+    first: Intent,
+    others: Intent,
+}
+
+impl Claimed {
+    /// All of them, for what the request's row says.
+    pub(crate) fn all(keys: Keys) -> Self {
+        Claimed { keys, first: keys.intent(), others: keys.intent() }
+    }
+
+    /// All of them, to be read.
+    pub(crate) fn to_read(keys: Keys) -> Self {
+        Claimed { keys, first: Intent::Read, others: Intent::Read }
+    }
+
+    /// The first one to be changed, which the others are only read for.
+    pub(crate) fn first_from_others(keys: Keys) -> Self {
+        Claimed { keys, first: Intent::Write, others: Intent::Read }
+    }
 }
 
 /// Claims all keys of the request, then shows them to `visit` one after the other with what it
@@ -29,29 +55,30 @@ pub(crate) fn each_key<S: Send + 'static>(
     mut finish: impl FnMut(&mut Context<'_>, &mut S) + Send + 'static,
 ) -> Result<(), Error> {
     let mut walk = Walk::new(keys);
-    claimed(cx, keys, move |cx, slice| {
-        let done = walk.go_on(cx, slice, |cx, position| visit(cx, position, &mut state));
+    claimed(cx, Claimed::all(keys), move |cx, slice| {
+        let words = cx.args.len();
+        let done = walk.go_on(cx, words, |_| slice.is_over(), |cx, at| visit(cx, at, &mut state));
         if done {
             finish(cx, &mut state);
         }
-        done
+        Ok(done)
     })
 }
 
-/// Claims all keys of the request, and calls `work` slice by slice until it is done.
+/// Claims keys of the request, and calls `work` slice by slice until it is done.
 ///
 /// # Errors
-/// None yet: they would be those of a job's first slice.
+/// Those of `work`'s first slice.
 pub(crate) fn claimed(
     cx: &mut Context<'_>,
-    keys: Keys,
-    mut work: impl FnMut(&mut Context<'_>, Slice) -> bool + Send + 'static,
+    claimed: Claimed,
+    mut work: impl FnMut(&mut Context<'_>, Slice) -> Result<bool, Error> + Send + 'static,
 ) -> Result<(), Error> {
-    let mut stage = Stage::Gathering(Walk::new(keys), cx.db.store().claiming());
+    let mut stage = Stage::Gathering(Walk::new(claimed.keys), cx.db.store().claiming());
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
         loop {
-            match stage.go_on(cx, keys.intent(), slice, &mut work) {
+            match stage.go_on(cx, claimed, slice, &mut work)? {
                 Outcome::Next(next) => stage = next,
                 Outcome::Flow(flow) => return Ok(flow),
             }
@@ -81,20 +108,28 @@ impl Stage {
     fn go_on(
         &mut self,
         cx: &mut Context<'_>,
-        intent: Intent,
+        claimed: Claimed,
         slice: Slice,
-        work: &mut impl FnMut(&mut Context<'_>, Slice) -> bool,
-    ) -> Outcome {
+        work: &mut impl FnMut(&mut Context<'_>, Slice) -> Result<bool, Error>,
+    ) -> Result<Outcome, Error> {
         // A writer that has begun is to come to its end.
-        let more = match intent {
+        let more = match claimed.first {
             Intent::Read => Flow::More,
             Intent::Write => Flow::Committed,
         };
-        match self {
+        Ok(match self {
             Stage::Gathering(walk, claiming) => {
-                let done = walk.go_on(cx, slice, |cx, position| {
-                    claiming.add(cx.db.key(cx.args.at(position)), intent);
-                });
+                let words = cx.args.len();
+                let done = walk.go_on(
+                    cx,
+                    words,
+                    |_| slice.is_over(),
+                    |cx, position| {
+                        let is_first = usize::try_from(claimed.keys.first) == Ok(position);
+                        let intent = if is_first { claimed.first } else { claimed.others };
+                        claiming.add(cx.db.key(cx.args.at(position)), intent);
+                    },
+                );
                 let nothing = cx.db.store().claiming();
                 match done {
                     true => Outcome::Next(Stage::Claiming(std::mem::replace(claiming, nothing))),
@@ -109,12 +144,12 @@ impl Stage {
                 }
             }
             Stage::Working(claim) => {
-                if intent == Intent::Write && cx.db.store().is_over_limit() {
+                if claimed.first == Intent::Write && cx.db.store().is_over_limit() {
                     // It was let in when it began, and goes on even if nothing can be evicted.
                     let _ = dispatch::make_room(cx);
                 }
-                if !work(cx, slice) {
-                    return Outcome::Flow(more);
+                if !work(cx, slice)? {
+                    return Ok(Outcome::Flow(more));
                 }
                 Outcome::Next(Stage::Releasing(claim.hand_over()))
             }
@@ -122,7 +157,7 @@ impl Stage {
                 true => Outcome::Flow(Flow::Done),
                 false => Outcome::Flow(more),
             },
-        }
+        })
     }
 }
 
@@ -139,20 +174,52 @@ impl Walk {
         Walk { keys, visited: 0 }
     }
 
-    /// Visits keys until the slice is over; whether all have been.
-    pub(crate) fn go_on(
+    /// Visits keys of a request of so many words until `is_over` says that the slice is; whether
+    /// all have been.
+    pub(crate) fn go_on<C>(
         &mut self,
-        cx: &mut Context<'_>,
-        slice: Slice,
-        mut visit: impl FnMut(&mut Context<'_>, usize),
+        cx: &mut C,
+        words: usize,
+        mut is_over: impl FnMut(&C) -> bool,
+        mut visit: impl FnMut(&mut C, usize),
     ) -> bool {
-        for position in self.keys.positions(cx.args.len()).skip(self.visited) {
+        for position in self.keys.positions(words).skip(self.visited) {
             visit(cx, position);
             self.visited += 1;
-            if self.visited.is_multiple_of(STRIDE) && slice.is_over() {
+            if self.visited.is_multiple_of(STRIDE) && is_over(cx) {
                 return false;
             }
         }
         true
+    }
+}
+
+/// The strings under keys that are claimed, long ones shared; read a few at a time.
+pub(crate) struct Strings {
+    walk: Walk,
+    read: Vec<Option<Rope>>,
+}
+
+impl Strings {
+    pub(crate) fn new(keys: Keys) -> Self {
+        Strings { walk: Walk::new(keys), read: Vec::new() }
+    }
+
+    /// Goes on until the slice is over; the strings in the order of their keys, once all are read.
+    pub(crate) fn go_on(
+        &mut self,
+        cx: &mut Context<'_>,
+        slice: Slice,
+    ) -> Option<Vec<Option<Rope>>> {
+        let (read, words) = (&mut self.read, cx.args.len());
+        let done = self.walk.go_on(
+            cx,
+            words,
+            |_| slice.is_over(),
+            |cx, position| {
+                read.append(&mut cx.db.strings(&[cx.key(cx.args.at(position))]));
+            },
+        );
+        done.then(|| std::mem::take(read))
     }
 }

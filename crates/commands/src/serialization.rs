@@ -2,6 +2,7 @@
 
 use crate::arguments::{self, Rest, integer, is};
 use crate::context::Slice;
+use crate::many::{self, Claimed};
 use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys};
 use nagi_persist::payload::{Dump, Refusal, Restore};
 use nagi_proto::Args;
@@ -60,18 +61,20 @@ fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     };
     let longest_bytes = cx.server.config().proto_max_bulk_len.bytes();
     let mut restore = Restore::new(payload, longest_bytes);
-    cx.start(Box::new(move |cx| {
-        let slice = Slice::begin();
-        loop {
-            if let Some(value) = restore.step().map_err(refusal)? {
-                put(cx, &value, expiry, &options)?;
-                return Ok(Flow::Done);
-            }
-            if slice.is_over() {
-                return Ok(Flow::More);
-            }
+    let mut go_on = move |cx: &mut Context<'_>, slice: Slice| loop {
+        if let Some(value) = restore.step().map_err(refusal)? {
+            put(cx, &value, expiry, &options)?;
+            return Ok(true);
         }
-    }))
+        if slice.is_over() {
+            return Ok(false);
+        }
+    };
+    // Nobody had claimed the key when this slice began. What takes longer looks again.
+    if go_on(cx, Slice::begin())? {
+        return Ok(());
+    }
+    many::claimed(cx, Claimed::all(RESTORE.keys), go_on)
 }
 
 pub(crate) static RESTORE: Command = Command {

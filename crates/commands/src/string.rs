@@ -1,7 +1,8 @@
 //! Strings, and counters, which are strings that hold a number.
 
 use crate::arguments::{Rest, Time, integer, is, value};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, many};
+use crate::many::{self, Claimed};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::types::string::{Condition, End, Expiry, SetOptions};
@@ -388,15 +389,17 @@ fn set_pair(cx: &mut Context<'_>, position: usize, (): &mut ()) {
 fn set_all_if_absent(cx: &mut Context<'_>) -> Result<(), Error> {
     let (mut look, mut exists) = (many::Walk::new(MSETNX.keys), false);
     let mut set = look.clone();
-    many::claimed(cx, MSETNX.keys, move |cx, slice| {
-        let looked = look.go_on(cx, slice, |cx, position| {
+    many::claimed(cx, Claimed::all(MSETNX.keys), move |cx, slice| {
+        let (words, is_over) = (cx.args.len(), |_: &Context<'_>| slice.is_over());
+        let looked = look.go_on(cx, words, is_over, |cx, position| {
             exists |= cx.db.kind(cx.key(cx.args.at(position))).is_some();
         });
-        let done = exists || looked && set.go_on(cx, slice, |cx, at| set_pair(cx, at, &mut ()));
+        let set_one = |cx: &mut Context<'_>, position| set_pair(cx, position, &mut ());
+        let done = exists || looked && set.go_on(cx, words, is_over, set_one);
         if done {
             cx.reply.integer(i64::from(!exists));
         }
-        done
+        Ok(done)
     })
 }
 

@@ -151,10 +151,8 @@ impl Bench {
                 suspension: None,
             };
             match suspension.take() {
-                Some(Suspension::Turn(job) | Suspension::Committed(job)) => {
-                    dispatch::resume(&mut cx, job);
-                }
-                Some(_) => panic!("nobody will call"),
+                Some(Suspension::Called(_) | Suspension::Retry(_)) => panic!("nobody will call"),
+                Some(suspension) => dispatch::go_on(&mut cx, suspension),
                 None => dispatch::execute(&mut cx, args),
             }
             suspension = cx.suspension;
@@ -187,12 +185,13 @@ impl Bench {
                         server: &self.process,
                         tally: &self.tally,
                         reply: nagi_proto::memcached::Writer::new(&mut out, quiet),
+                        args,
                         prefetched: None,
-                        job: None,
+                        suspension: None,
                     };
                     memcached::execute(&mut cx, args);
-                    while let Some(job) = cx.job.take() {
-                        cx.start(job);
+                    while let Some(suspension) = cx.suspension.take() {
+                        memcached::go_on(&mut cx, suspension);
                     }
                 }
             }

@@ -2,12 +2,12 @@
 //! in order.
 
 use crate::session::{BATCH, Batch, Next, Surroundings};
-use crate::suspended::Suspended;
+use crate::suspended::{Rest, Suspended};
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::binary;
 use nagi_commands::{Client, Server as _, admission};
-use nagi_proto::Output;
 use nagi_proto::memcached::binary::{Frame, Limits, Parser, Step};
+use nagi_proto::{Args, Output};
 use nagi_store::Key;
 
 /// Longest value of a client that has not logged in: a user and a password.
@@ -15,8 +15,9 @@ const LOGIN_BYTES: usize = 1024;
 
 /// A request on its way to its handler.
 struct Request<'a> {
-    /// The offset of its first byte.
+    /// The offsets of its first byte and behind its last one.
     start: usize,
+    end: usize,
     frame: Frame<'a>,
     key: Option<Key<'a>>,
     /// Whether its lengths cannot be, and it is for being too long.
@@ -44,17 +45,25 @@ pub(crate) fn batch(
             ahead.prefetch_entry(key);
         }
     }
-    for Request { start, frame, key, contradiction } in &requests {
-        let mut cx = around.memcached_context(client, out, false, *key);
+    let nothing = Args::new(&[], &[]);
+    for Request { start, end, frame, key, contradiction } in &requests {
+        let mut cx = around.memcached_context(client, out, nothing, false, *key);
         if let Some(wait) = binary::meets_claim(&cx, frame.key) {
             // What was parsed from here on is parsed again when its turn comes.
             *parser = Parser::default();
-            let next = Next::Suspended(Suspended::Unparsed(wait), None);
+            let suspended = Suspended::new(Rest::Unparsed(wait), nothing, 0);
+            let next = Next::Suspended(suspended, None);
             return Batch { consumed: *start, requests: count, next };
         }
         match contradiction {
             None => binary::execute(&mut cx, frame),
             Some(too_long) => binary::refuse_contradiction(&mut cx, frame, *too_long),
+        }
+        if let Some(suspension) = cx.suspension {
+            *parser = Parser::default();
+            let rest = Rest::Verb { suspension, quiet: false };
+            let next = Next::Suspended(Suspended::new(rest, nothing, 0), None);
+            return Batch { consumed: *end, requests: count, next };
         }
         if client.closing {
             return Batch { consumed: input.len(), requests: count, next: Next::Closing };
@@ -97,7 +106,7 @@ fn parse<'a>(
                 }
             };
         let key = (!frame.key.is_empty()).then(|| around.shared.store.key(frame.key));
-        requests.push(Request { start, frame, key, contradiction });
+        requests.push(Request { start, end: at, frame, key, contradiction });
         if contradiction.is_some() {
             break;
         }

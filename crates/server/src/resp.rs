@@ -3,7 +3,7 @@
 
 use crate::landing::Landing;
 use crate::session::{BATCH, Batch, Next, Surroundings};
-use crate::suspended::{Midway, Suspended};
+use crate::suspended::{Rest, Suspended};
 use crate::timing::{Arrivals, Ran, What};
 use arrayvec::ArrayVec;
 use nagi_commands::table::Entry;
@@ -72,7 +72,7 @@ pub(crate) fn batch(
             // What was parsed behind this request is parsed again when its turn comes.
             *parser = Parser::default();
             let underway = ran.and_then(|ran| stopwatch.suspend(ran, client));
-            let suspended = Suspended::Midway(Midway::new(suspension, args, end - start));
+            let suspended = Suspended::new(Rest::Command(suspension), args, end - start);
             let next = Next::Suspended(suspended, underway);
             return Batch { consumed: start, requests: count, next };
         }

@@ -3,7 +3,7 @@
 use crate::input::Input;
 use crate::landing::{FIRST_BYTES, Landing, Room};
 use crate::server::Shared;
-use crate::suspended::{Suspended, When};
+use crate::suspended::{Outcome, Suspended, When};
 use crate::timing::{Arrivals, Audience, Timing, Underway};
 use crate::{binary, resp, text};
 use nagi_commands::admission::Restrictions;
@@ -84,6 +84,7 @@ impl Surroundings<'_> {
         &'a self,
         client: &'a mut Client,
         out: &'a mut Output,
+        args: Args<'a>,
         quiet: bool,
         prefetched: Option<Key<'a>>,
     ) -> memcached::Context<'a> {
@@ -93,8 +94,9 @@ impl Surroundings<'_> {
             server: self.shared,
             tally: self.tally,
             reply: nagi_proto::memcached::Writer::new(out, quiet),
+            args,
             prefetched,
-            job: None,
+            suspension: None,
         }
     }
 }
@@ -427,33 +429,23 @@ impl Session {
         around: &Surroundings<'_>,
         out: &mut Output,
     ) -> Option<Wait> {
-        let midway = match suspended {
-            Suspended::Midway(midway) => midway,
-            Suspended::Unparsed(wait) => return Some(wait),
-            Suspended::Memcached(job) => {
-                let _batch = around.shared.store.batch(around.counters);
-                let mut context = around.memcached_context(&mut self.client, out, false, None);
-                context.start(job);
-                self.suspended = context.job.take().map(Suspended::Memcached);
-                return None;
-            }
-        };
         let _batch = around.shared.store.batch(around.counters);
-        let len = midway.len();
         let mut unheard = Output::default();
         let hears = self.client.hears == Hears::All;
         let replies = if hears { &mut *out } else { &mut unheard };
         let landed = self.landing.arguments();
         let input = self.input.as_mut_slice();
-        let left = midway.go_on(input, landed, &mut self.client, around, replies);
-        if left.is_none() {
-            self.input.consume(len);
-            self.landing = Landing::default();
-            if !hears && self.client.hears.end() {
-                out.push(unheard.as_contiguous().unwrap_or_default());
+        match suspended.go_on(input, landed, &mut self.client, around, replies) {
+            Outcome::More(suspended) => self.suspended = Some(suspended),
+            Outcome::Parse(wait) => return Some(wait),
+            Outcome::Over(len) => {
+                self.input.consume(len);
+                self.landing = Landing::default();
+                if !hears && self.client.hears.end() {
+                    out.push(unheard.as_contiguous().unwrap_or_default());
+                }
             }
         }
-        self.suspended = left.map(Suspended::Midway);
         None
     }
 
@@ -482,6 +474,7 @@ impl Session {
 fn standing_of(suspended: &Suspended) -> Standing {
     match suspended.when() {
         When::Turn => Standing::Midway,
+        When::Room => Standing::Turn,
         When::Called => Standing::Called,
     }
 }

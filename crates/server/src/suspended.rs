@@ -1,27 +1,27 @@
 //! A request that is not over: what its session keeps of it until it is.
 
 use crate::session::Surroundings;
-use nagi_commands::{Client, Marks, Suspension, dispatch, memcached};
+use nagi_commands::{Client, Job, Suspension, dispatch, memcached};
 use nagi_proto::{Args, Landed, Output, Span};
 use nagi_store::Wait;
 
-/// A request at the start of the session's input that goes on later.
-pub(crate) enum Suspended {
-    /// As its handler says.
-    Midway(Midway),
-    /// The rest of a request of memcached's, which is not in the input any more.
-    Memcached(memcached::Job),
-    /// From the start, parsing included, once its client's waker has been called.
-    Unparsed(Wait),
+/// A request that goes on later.
+pub(crate) struct Suspended {
+    rest: Rest,
+    /// Where its arguments lie, which the session's input begins with.
+    spans: Vec<Span>,
+    /// Its bytes there.
+    len: usize,
 }
 
-/// A request that has been parsed.
-pub(crate) struct Midway {
-    suspension: Suspension,
-    /// Where its arguments lie.
-    spans: Vec<Span>,
-    /// Its bytes.
-    len: usize,
+/// What is left to do.
+pub(crate) enum Rest {
+    /// Of a command of Redis'.
+    Command(Suspension),
+    /// Of a verb of memcached's, whose client wants to hear nothing if `quiet`.
+    Verb { suspension: Suspension<memcached::Job>, quiet: bool },
+    /// All of it, parsing included, once its client's waker has been called.
+    Unparsed(Wait),
 }
 
 /// When a suspended request goes on.
@@ -29,42 +29,42 @@ pub(crate) struct Midway {
 pub(crate) enum When {
     /// In the next tick.
     Turn,
+    /// The same, once there is room for its replies.
+    Room,
     /// Once its client's waker has been called.
     Called,
 }
 
+/// What became of a request that went on.
+pub(crate) enum Outcome {
+    /// It has been answered, and takes so many bytes of the input.
+    Over(usize),
+    /// There is more to do.
+    More(Suspended),
+    /// It is to be parsed, and has this place in a queue until it has run.
+    Parse(Wait),
+}
+
 impl Suspended {
+    /// A request of `len` bytes with these arguments at the start of the session's input.
+    pub(crate) fn new(rest: Rest, args: Args<'_>, len: usize) -> Self {
+        Suspended { rest, spans: args.spans().to_vec(), len }
+    }
+
     pub(crate) fn when(&self) -> When {
-        match self {
-            Suspended::Midway(midway) => match midway.suspension {
-                Suspension::Turn(_) | Suspension::Committed(_) => When::Turn,
-                Suspension::Called(_) | Suspension::Retry(_) | Suspension::Held => When::Called,
-            },
-            Suspended::Memcached(_) => When::Turn,
-            Suspended::Unparsed(_) => When::Called,
+        match &self.rest {
+            Rest::Command(suspension) => when(suspension),
+            Rest::Verb { suspension, .. } => when(suspension),
+            Rest::Unparsed(_) => When::Called,
         }
     }
 
     /// Whether it has changed something, and must come to its end even without its client.
     pub(crate) fn is_committed(&self) -> bool {
-        let Suspended::Midway(midway) = self else { return false };
-        matches!(midway.suspension, Suspension::Committed(_))
-    }
-}
-
-impl Midway {
-    /// A request of `len` bytes with these arguments.
-    pub(crate) fn new(suspension: Suspension, args: Args<'_>, len: usize) -> Self {
-        Midway { suspension, spans: args.spans().to_vec(), len }
+        matches!(self.rest, Rest::Command(Suspension::<Job>::Committed(_)))
     }
 
-    /// Its bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Goes on for a slice; `input` begins with it, without its long arguments. What is left of it,
-    /// if anything is.
+    /// Goes on for a slice; `input` begins with it, without its long arguments.
     pub(crate) fn go_on(
         self,
         input: &[u8],
@@ -72,27 +72,33 @@ impl Midway {
         client: &mut Client,
         around: &Surroundings<'_>,
         out: &mut Output,
-    ) -> Option<Midway> {
-        let Midway { suspension, spans, len } = self;
+    ) -> Outcome {
+        let Suspended { rest, spans, len } = self;
         let args = Args::new(input.get(..len).unwrap_or_default(), &spans).with_landed(landed);
-        let mut cx = around.context(client, out, args, None);
-        let place = match suspension {
-            Suspension::Turn(job) | Suspension::Committed(job) | Suspension::Called(job) => {
-                dispatch::resume(&mut cx, job);
-                None
+        let rest = match rest {
+            Rest::Command(suspension) => {
+                let mut cx = around.context(client, out, args, None);
+                dispatch::go_on(&mut cx, suspension);
+                cx.suspension.map(Rest::Command)
             }
-            Suspension::Held => {
-                cx.client.info.mark(Marks::WAITING, false);
-                dispatch::execute(&mut cx, args);
-                None
+            Rest::Verb { suspension, quiet } => {
+                let mut cx = around.memcached_context(client, out, args, quiet, None);
+                memcached::go_on(&mut cx, suspension);
+                cx.suspension.map(|suspension| Rest::Verb { suspension, quiet })
             }
-            Suspension::Retry(wait) => {
-                dispatch::execute(&mut cx, args);
-                Some(wait)
-            }
+            Rest::Unparsed(wait) => return Outcome::Parse(wait),
         };
-        let suspension = cx.suspension;
-        drop(place);
-        suspension.map(|suspension| Midway { suspension, spans, len })
+        match rest {
+            Some(rest) => Outcome::More(Suspended { rest, spans, len }),
+            None => Outcome::Over(len),
+        }
+    }
+}
+
+fn when<J>(suspension: &Suspension<J>) -> When {
+    match suspension {
+        Suspension::Turn(_) | Suspension::Committed(_) => When::Turn,
+        Suspension::Room(_) => When::Room,
+        Suspension::Called(_) | Suspension::Retry(_) | Suspension::Held => When::Called,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::landing::Landing;
 use crate::session::{BATCH, Batch, Next, Surroundings};
-use crate::suspended::Suspended;
+use crate::suspended::{Rest, Suspended};
 use crate::timing::{Arrivals, Ran, What};
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Error, Verb};
@@ -96,13 +96,9 @@ pub(crate) fn batch(
         if let Some(suspended) = unfinished.filter(|_| !client.closing) {
             // What was parsed behind this request is parsed again when its turn comes.
             *parser = Parser::default();
-            let (consumed, ran) = match suspended {
-                Suspended::Unparsed(_) => (request.start, None),
-                _ => (request.end, ran),
-            };
             let underway = ran.and_then(|ran| stopwatch.suspend(ran, client));
             let next = Next::Suspended(suspended, underway);
-            return Batch { consumed, requests: count, next };
+            return Batch { consumed: request.start, requests: count, next };
         }
         if let Some(ran) = ran {
             let next = requests.get(place + 1).and_then(|next| next.work.what());
@@ -190,13 +186,10 @@ fn run(
         Work::Run { quiet, .. } | Work::Refuse { quiet, .. } => quiet,
         Work::Reject { .. } => false,
     };
-    let mut cx = around.memcached_context(client, out, quiet, request.key);
+    let mut cx = around.memcached_context(client, out, request.args, quiet, request.key);
     let stranger = admission::must_log_in(cx.client, cx.server.config());
     match request.work {
-        Work::Run { verb, .. } => match memcached::meets_claim(verb, &cx, request.args) {
-            None => memcached::run(verb, &mut cx, request.args),
-            wait => return wait.map(Suspended::Unparsed),
-        },
+        Work::Run { verb, .. } => memcached::run(verb, &mut cx, request.args),
         Work::Refuse { error, .. } => memcached::refuse(&mut cx, error),
         Work::Reject { reply, close } => {
             // The parser leaves the line of a value that is too long, and nothing else.
@@ -209,5 +202,6 @@ fn run(
             cx.client.closing |= close;
         }
     }
-    cx.job.map(Suspended::Memcached)
+    let rest = Rest::Verb { suspension: cx.suspension?, quiet };
+    Some(Suspended::new(rest, request.args, request.end - request.start))
 }

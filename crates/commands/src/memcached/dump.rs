@@ -83,7 +83,7 @@ fn dump(cx: &mut Context<'_>, classes: &[u8], line: Line, end: &'static str) -> 
                 return Flow::Done;
             }
             if slice.is_over() || reply.waiting() - before > SLICE_REPLY_BYTES {
-                return Flow::More;
+                return Flow::Room;
             }
         }
     }));

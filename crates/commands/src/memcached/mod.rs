@@ -19,7 +19,8 @@ mod tests;
 use crate::admission::{self, Restrictions};
 use crate::arguments::is;
 use crate::context::Slice;
-use crate::{Client, Flow, Keys, Server, dispatch, table};
+use crate::many::Walk;
+use crate::{Client, Flow, Keys, Server, Suspension, dispatch, table};
 pub use meta::forget_refused;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
@@ -39,10 +40,12 @@ pub struct Context<'a> {
     pub tally: &'a crate::Tally,
     /// Where the reply goes.
     pub reply: Writer<'a>,
+    /// The request, the same for every slice of its job; none in the binary protocol.
+    pub args: Args<'a>,
     /// The request's first key, hashed when the batch was prefetched.
     pub prefetched: Option<Key<'a>>,
-    /// Set where the work goes on over several ticks.
-    pub job: Option<Job>,
+    /// Set where the request is not over yet.
+    pub suspension: Option<Suspension<Job>>,
 }
 
 /// Work that goes on over many ticks, as [`crate::Job`] does; it has no error to report.
@@ -61,51 +64,44 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Does a slice of a job now, and leaves it in `self.job` if there is more to do.
+    /// Does a slice of a job now, and leaves it in `self.suspension` if there is more to do.
     pub fn start(&mut self, mut job: Job) {
-        if job(self) == Flow::More {
-            self.job = Some(job);
-        }
+        let flow = job(self);
+        self.suspension = Suspension::of(flow, job);
     }
 
-    /// Runs `each` for every key and then `last`, in slices if they are many. Keys that are not
-    /// reached in the first slice are copied.
+    /// Runs `each` for every key and then `last`, in slices if they are many: a client is promised
+    /// nothing about several keys at one moment.
     fn each_key(
         &mut self,
-        keys: Args<'a>,
+        keys: Keys,
         mut each: impl FnMut(&mut Context<'_>, Key<'_>) + Send + 'static,
         last: fn(&mut Context<'_>),
     ) {
-        for (index, bytes) in keys.from(0).take(STRIDE).enumerate() {
-            let key = if index == 0 { self.key(bytes) } else { self.db.key(bytes) };
-            each(self, key);
-        }
-        if keys.len() <= STRIDE {
-            return last(self);
-        }
-        let rest: Vec<Box<[u8]>> = keys.from(STRIDE).map(Box::from).collect();
-        let mut rest = rest.into_iter();
-        self.start(Box::new(move |cx| {
-            let slice = Slice::begin();
-            let before = cx.reply.waiting();
-            while rest.len() > 0 {
-                for bytes in rest.by_ref().take(STRIDE) {
-                    let key = cx.db.key(&bytes);
-                    each(cx, key);
-                }
-                let replied = cx.reply.waiting() - before;
-                if slice.is_over() || replied > SLICE_REPLY_BYTES {
-                    return Flow::More;
-                }
+        let mut walk = Walk::new(keys);
+        let mut go_on = move |cx: &mut Context<'_>| {
+            let (words, before, mut slice) = (cx.args.len(), cx.reply.waiting(), None);
+            let is_over = |cx: &Context<'_>| {
+                // Few keys cost no look at the clock.
+                let slice = slice.get_or_insert_with(Slice::begin);
+                cx.reply.waiting() - before > SLICE_REPLY_BYTES || slice.is_over()
+            };
+            let done = walk.go_on(cx, words, is_over, |cx, position| {
+                let key = cx.key(cx.args.at(position));
+                each(cx, key);
+            });
+            if !done {
+                return Flow::Room;
             }
             last(cx);
             Flow::Done
-        }));
+        };
+        if go_on(self) == Flow::Room {
+            self.suspension = Some(Suspension::Room(Box::new(go_on)));
+        }
     }
 }
 
-/// Keys between two looks at the clock.
-const STRIDE: usize = 64;
 /// What one slice of a request for many keys may reply before others have their turn.
 const SLICE_REPLY_BYTES: usize = 256 << 10;
 
@@ -211,11 +207,24 @@ fn unknown(name: &[u8]) -> Error {
     if from_a_browser { Error::FROM_A_BROWSER } else { Error::UNKNOWN }
 }
 
+/// Goes on with a request for one slice. If `cx.suspension` is set afterwards, there is more to do.
+pub fn go_on(cx: &mut Context<'_>, suspension: Suspension<Job>) {
+    let args = cx.args;
+    match suspension {
+        Suspension::Turn(job)
+        | Suspension::Room(job)
+        | Suspension::Committed(job)
+        | Suspension::Called(job) => cx.start(job),
+        Suspension::Held => execute(cx, args),
+        // The place in the queue is kept meanwhile.
+        Suspension::Retry(_place) => execute(cx, args),
+    }
+}
+
 /// Whether a verb must wait before it runs, since one of its keys is claimed; the client's waker
 /// is called when it is worth another try.
 #[inline]
-#[must_use]
-pub fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
+fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
     if !cx.db.store().has_claims() {
         return None;
     }
@@ -226,11 +235,17 @@ pub fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait
     dispatch::meets_claim(verb.keys, cx.db, cx.client, args)
 }
 
-/// Runs what [`resolve`] found and writes the reply.
+/// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
+/// request is not over: the caller goes on with it as it says, by [`go_on`], before the client's
+/// next request.
 #[inline]
 pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     if must_log_in(cx) {
         return log_in(verb, cx, args);
+    }
+    if let Some(wait) = meets_claim(verb, cx, args) {
+        cx.suspension = Some(Suspension::Retry(wait));
+        return;
     }
     cx.tally.verbs.calls.add(1);
     let place = VERBS.iter().position(|row| std::ptr::eq(*row, verb)).unwrap_or(0);

@@ -1,9 +1,9 @@
 //! What verbs of every protocol have in common once their arguments are read: the one call of
 //! the store, and what is counted of it.
 
-use super::{Context, Error, statistics};
-use crate::Flow;
+use super::{Context, Error, Job, statistics};
 use crate::latency::EVICTION;
+use crate::{Flow, Suspension};
 use nagi_store::Key;
 use nagi_store::types::counter::Step;
 use nagi_store::types::versioned::{Count, Counted, Removal, Write, Written};
@@ -26,8 +26,9 @@ pub(super) fn store(
     make_room(cx)?;
     cx.tally.verbs.sets.add(1);
     let written = cx.db.store_versioned(key, write);
-    if cx.job.is_none() && cx.db.store().is_far_over_limit() {
-        cx.job = Some(Box::new(|cx| if cx.db.make_up() { Flow::More } else { Flow::Done }));
+    if cx.db.store().is_far_over_limit() {
+        let job: Job = Box::new(|cx| if cx.db.make_up() { Flow::More } else { Flow::Done });
+        cx.suspension = Some(Suspension::Turn(job));
     }
     if write.expected.is_some() {
         let verbs = &cx.tally.verbs;

@@ -12,7 +12,7 @@ fn end(cx: &mut Context<'_>) {
     cx.reply.line("END");
 }
 
-fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+fn get<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let show = |cx: &mut Context<'_>, key: Key<'_>| {
         let Context { db, reply, tally, .. } = cx;
         db.get(key, |entry| {
@@ -22,7 +22,7 @@ fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             }
         });
     };
-    cx.each_key(args.skip(1), show, end);
+    cx.each_key(GET.keys, show, end);
     Ok(())
 }
 
@@ -35,7 +35,7 @@ pub(super) static GET: Verb = Verb {
     run: get,
 };
 
-fn gets<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+fn gets<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let show = |cx: &mut Context<'_>, key: Key<'_>| {
         let Context { db, reply, tally, .. } = cx;
         db.get_versioned(key, |entry| {
@@ -45,7 +45,7 @@ fn gets<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             }
         });
     };
-    cx.each_key(args.skip(1), show, end);
+    cx.each_key(GETS.keys, show, end);
     Ok(())
 }
 
@@ -73,7 +73,7 @@ fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             }
         });
     };
-    cx.each_key(args.skip(2), show, end);
+    cx.each_key(GAT.keys, show, end);
     Ok(())
 }
 
@@ -97,7 +97,7 @@ fn gats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             }
         });
     };
-    cx.each_key(args.skip(2), show, end);
+    cx.each_key(GATS.keys, show, end);
     Ok(())
 }
 

@@ -6,11 +6,11 @@
 
 pub mod bitmap;
 pub mod counter;
+pub mod derived;
 pub mod hyperloglog;
 pub mod key;
 pub mod relocation;
 pub mod restore;
-pub mod snapshot;
 pub mod string;
 pub mod versioned;
 
