@@ -28,6 +28,7 @@ mod ordering;
 mod peers;
 mod process;
 mod protection;
+mod rdb;
 mod relocation;
 mod robustness;
 mod rows;

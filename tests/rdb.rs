@@ -1,0 +1,277 @@
+//! Files that nagi writes are read by the real servers, and theirs by nagi, without a word of
+//! complaint: Redis 7.0 always, newer servers where `cargo xtask bench` has brought them.
+
+use harness::{Reply, Server, root, tool, until};
+use nagi_persist::rdb::{
+    Block, Entry, Item, Memcached, Options, Preamble, Reader, Record, Text, Version, Writer, unpack,
+};
+use nagi_store::types::restore::Usage;
+use nagi_store::{CHUNK_BYTES, Marks, Rope, Value};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A server that files are exchanged with, in a root of its own or ours.
+struct Peer {
+    name: &'static str,
+    root: Option<PathBuf>,
+    /// Where it finds its files, as we see it.
+    folder: PathBuf,
+}
+
+impl Peer {
+    fn all(test: &str) -> Vec<Peer> {
+        let sid = root().join(".peers/sid");
+        let mut all = vec![("redis", None)];
+        if sid.join("usr/bin/valkey-server").exists() {
+            all.extend([("redis", Some(sid.clone())), ("valkey", Some(sid))]);
+        } else {
+            eprintln!("no newer servers: `cargo xtask bench` brings them");
+        }
+        let peer = |(name, root): (&'static str, Option<PathBuf>)| {
+            let temporary = root.as_ref().map_or(std::env::temp_dir(), |root| root.join("tmp"));
+            let folder = temporary.join(format!("nagi-{test}-{name}-{}", std::process::id()));
+            fs::create_dir_all(&folder).expect("creates a folder");
+            Peer { name, root, folder }
+        };
+        all.into_iter().map(peer).collect()
+    }
+
+    /// A path in the folder as the peer sees it.
+    fn sees(&self, file: &str) -> PathBuf {
+        let path = self.folder.join(file);
+        match &self.root {
+            Some(root) => Path::new("/").join(path.strip_prefix(root).expect("it is in there")),
+            None => path,
+        }
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let name = format!("{}-{program}", self.name);
+        match &self.root {
+            Some(root) => {
+                let mut command = Command::new("chroot");
+                command.arg(root).arg(name);
+                command
+            }
+            None if program == "check-rdb" => {
+                Command::new(root().join(".setup/debian/usr/bin").join(name))
+            }
+            None => tool(&name),
+        }
+    }
+
+    /// Starts it with a file of its folder, and waits until that is loaded.
+    fn start(&self, policy: &str) -> Server {
+        let mut command = self.command("server");
+        command.arg("--dir").arg(self.sees("")).args(["--maxmemory-policy", policy]);
+        let server = Server::start_redis(command).expect("it starts");
+        let mut client = server.connect_resp();
+        let pong = Reply::Simple("PONG".to_owned());
+        until("the file", || (client.run("PING") == pong).then_some(())).expect("it loads");
+        server
+    }
+
+    fn put(&self, file: &[u8]) {
+        fs::write(self.folder.join("dump.rdb"), file).expect("writes the file");
+    }
+
+    fn dumped(&self) -> Vec<u8> {
+        fs::read(self.folder.join("dump.rdb")).expect("reads the file")
+    }
+
+    /// What its checker prints about the file; it must find nothing wrong.
+    fn check(&self) -> String {
+        let output = self.command("check-rdb").arg(self.sees("dump.rdb")).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}: {said}", self.name);
+        said
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Nothing can be done if it is gone already.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A key, in the order of its database and name.
+type Name = (u64, Vec<u8>);
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Kept {
+    value: Vec<u8>,
+    expire_at_ms: Option<u64>,
+    usage: Option<Usage>,
+    memcached: Memcached,
+}
+
+/// Strings of every form and length, with and without everything that can be known of them.
+fn keys(usage: Option<Usage>) -> BTreeMap<Name, Kept> {
+    let mut all = BTreeMap::new();
+    let words = b"and so on, and so forth, ".repeat(10_000);
+    let noise: Vec<u8> =
+        (0..200_000_u32).flat_map(|it| it.wrapping_mul(0x9e37_79b1).to_be_bytes()).collect();
+    let lens = [0, 1, 20, 21, 63, 64, 100, 16_383, 16_384, CHUNK_BYTES, CHUNK_BYTES + 1, 200_000];
+    for (source, bytes) in [("words", &words), ("noise", &noise)] {
+        for len in lens {
+            all.insert((0, format!("{source}:{len}").into_bytes()), bytes[..len].to_vec());
+        }
+    }
+    for number in [0, -1, 127, 128, -32_769, 2_147_483_647, 2_147_483_648, i64::MIN] {
+        let number = number.to_string().into_bytes();
+        all.insert((3, number.clone()), number);
+    }
+    all.insert((3, words[..500].to_vec()), b"a long key".to_vec());
+    all.insert((15, b"\r\n\0\xff".to_vec()), b"007".to_vec());
+    let kept = |(at, (name, value)): (usize, (Name, Vec<u8>))| {
+        let at = at as u32;
+        let kept = Kept {
+            value,
+            expire_at_ms: at.is_multiple_of(3).then_some(4_102_444_800_000 + u64::from(at)),
+            usage,
+            memcached: Memcached {
+                flags: if at.is_multiple_of(2) { at } else { 0 },
+                cas: at.is_multiple_of(5).then_some(u64::from(at) << 40),
+                marks: Marks { stale: at.is_multiple_of(7), ..Marks::default() },
+            },
+        };
+        (name, kept)
+    };
+    all.into_iter().enumerate().map(kept).collect()
+}
+
+fn write(keys: &BTreeMap<Name, Kept>, options: Options) -> Vec<u8> {
+    let preamble = Preamble {
+        redis_version: "7.2.0",
+        created_at_s: 1_700_000_000,
+        used_memory_bytes: 1 << 20,
+        is_aof_base: false,
+    };
+    let mut writer = Writer::new(Vec::new(), options, &preamble).unwrap();
+    let mut database = None;
+    for ((number, key), kept) in keys {
+        if database != Some(*number) {
+            database = Some(*number);
+            writer.database(*number, 100, 50).unwrap();
+        }
+        let rope = Rope::from_bytes(&kept.value);
+        let value = match nagi_store::parse_i64(&kept.value) {
+            Some(number) => Value::Int(number),
+            None if rope.len() > CHUNK_BYTES => Value::Rope(&rope),
+            None => Value::Bytes(&kept.value),
+        };
+        let &Kept { expire_at_ms, usage, memcached, .. } = kept;
+        let mut block = Block::default();
+        match block.push(&Entry { key, value, expire_at_ms, usage, memcached }) {
+            Some(long) => writer.long(&long).unwrap(),
+            None => writer.block(&block).unwrap(),
+        }
+    }
+    writer.finish().unwrap()
+}
+
+fn read(file: &[u8]) -> BTreeMap<Name, Kept> {
+    let mut reader = Reader::new(file, true).unwrap();
+    let mut all = BTreeMap::new();
+    loop {
+        match reader.next_item().unwrap() {
+            Item::Key(record) => {
+                let (mut bytes, mut value) = (Vec::new(), Vec::new());
+                match reader.text(&mut bytes).unwrap() {
+                    Text::Int(number) => value = number.to_string().into_bytes(),
+                    Text::Plain(_) => value = bytes,
+                    Text::Packed(_, len) => assert!(unpack(&bytes, len, &mut value)),
+                    Text::Rope(rope) => rope.copy_range(0..rope.len(), &mut value),
+                }
+                let Record { database, expire_at_ms, usage, memcached, .. } = record;
+                let kept = Kept { value, expire_at_ms, usage, memcached };
+                all.insert((database, reader.key().to_vec()), kept);
+            }
+            Item::End => return all,
+            _ => {}
+        }
+    }
+}
+
+/// Every form of file that the peer is to understand.
+fn options(peer: &Peer) -> Vec<Options> {
+    let mut all: Vec<Options> = [(true, true), (false, true), (true, false)]
+        .into_iter()
+        .map(|(compress, checksum)| Options { version: Version::LOWEST, compress, checksum })
+        .collect();
+    let newest = match (peer.name, &peer.root) {
+        ("valkey", _) => 80,
+        (_, Some(_)) => 12,
+        _ => return all,
+    };
+    let version = Version::from_number(newest).expect("it is written");
+    all.push(Options { version, compress: true, checksum: true });
+    all
+}
+
+#[test]
+fn real_servers_read_what_nagi_writes_and_write_what_nagi_reads() {
+    for peer in Peer::all("exchange") {
+        let keys = keys(None);
+        for options in options(&peer) {
+            peer.put(&write(&keys, options));
+            assert!(peer.check().contains(&format!("{} keys read", keys.len())));
+            let server = peer.start("noeviction");
+            let log = server.log();
+            for complaint in ["AUX", "nagi", "rror", "orrupt"] {
+                assert!(!log.contains(complaint), "{}: {log}", peer.name);
+            }
+            let mut client = server.connect_resp();
+            for ((database, key), kept) in &keys {
+                client.run(&format!("SELECT {database}"));
+                let value = client.run_words(&[b"GET", &key[..]]);
+                assert_eq!(value, Reply::Bulk(kept.value.clone()), "{}", key.escape_ascii());
+                let expiry = kept.expire_at_ms.map_or(-1, |at_ms| at_ms as i64);
+                assert_eq!(client.run_words(&[b"PEXPIRETIME", &key[..]]).integer(), expiry);
+            }
+            // What memcached's clients know does not come back from another server.
+            let memcached = Memcached::default();
+            let expected: BTreeMap<Name, Kept> = keys
+                .iter()
+                .map(|(name, kept)| (name.clone(), Kept { memcached, ..kept.clone() }))
+                .collect();
+            for compression in ["yes", "no"] {
+                client.run(&format!("CONFIG SET rdbcompression {compression}"));
+                assert_eq!(client.run("SAVE").text(), "OK");
+                assert!(read(&peer.dumped()) == expected, "{}", peer.name);
+            }
+            drop(server);
+            peer.put(&write(&keys, options));
+            assert!(read(&peer.dumped()) == keys, "nagi loses nothing");
+        }
+    }
+}
+
+#[test]
+fn what_is_known_of_a_keys_use_goes_there_and_back() {
+    for peer in Peer::all("usage") {
+        let options = Options { version: Version::LOWEST, compress: true, checksum: true };
+        for (policy, usage, asked) in [
+            ("allkeys-lfu", Usage::Frequency(77), "OBJECT FREQ words:21"),
+            ("allkeys-lru", Usage::IdleMs(500_000), "OBJECT IDLETIME words:21"),
+        ] {
+            peer.put(&write(&keys(Some(usage)), options));
+            peer.check();
+            let server = peer.start(policy);
+            let mut client = server.connect_resp();
+            let said = client.run(asked).integer();
+            assert!(matches!(said, 77 | 500..=560), "{} says {said}", peer.name);
+            assert_eq!(client.run("SAVE").text(), "OK");
+            for kept in read(&peer.dumped()).values() {
+                match kept.usage {
+                    Some(Usage::Frequency(77)) => {}
+                    Some(Usage::IdleMs(500_000..560_000)) => {}
+                    other => panic!("{} saves {other:?}", peer.name),
+                }
+            }
+        }
+    }
+}
