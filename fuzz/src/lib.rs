@@ -3,6 +3,7 @@
 
 #[path = "../../crates/proto/tests/pieces/feed.rs"]
 mod feed;
+pub mod rdb;
 
 use nagi_proto::memcached::{base64, binary};
 use nagi_proto::{MalformedReply, memcached, resp};

@@ -44,6 +44,17 @@ pub enum Fault {
         /// Whose value it is, if it is one.
         key: Option<Vec<u8>>,
     },
+    /// A key is there twice.
+    Duplicate {
+        /// Where the second begins.
+        offset: u64,
+        /// The database of both.
+        database: u64,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// Whoever took what was read wants no more of it.
+    Stopped,
 }
 
 /// What was found where something else was expected.
@@ -93,6 +104,11 @@ impl fmt::Display for Fault {
             Fault::Unsupported { offset, what, key: None } => {
                 write!(f, "byte {offset}: {what}, which is not supported")
             }
+            Fault::Duplicate { offset, database, key } => {
+                let key = key.escape_ascii();
+                write!(f, "byte {offset}: the key \"{key}\" of database {database} is there twice")
+            }
+            Fault::Stopped => f.write_str("it was not read to its end"),
         }
     }
 }
@@ -111,11 +127,18 @@ impl Fault {
     #[must_use]
     pub fn offset(&self) -> u64 {
         match self {
-            Fault::Version { .. } => 0,
+            Fault::Version { .. } | Fault::Stopped => 0,
             Fault::Unreadable { offset, .. }
             | Fault::Damaged { offset, .. }
             | Fault::Checksum { offset, .. }
+            | Fault::Duplicate { offset, .. }
             | Fault::Unsupported { offset, .. } => *offset,
         }
+    }
+
+    /// That a compressed string that begins there is not what it says.
+    pub(super) fn unpacked(offset: u64) -> Self {
+        let expected = "a compressed string that is as long as it says";
+        Fault::Damaged { offset, expected, found: Found::Other }
     }
 }

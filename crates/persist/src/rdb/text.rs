@@ -15,8 +15,6 @@ pub(super) enum Form {
     Packed { packed: u64, len: u64 },
 }
 
-const UNPACKED: &str = "a compressed string that is as long as it says";
-
 impl<R: Read> Input<R> {
     /// Takes what stands before a string's bytes.
     #[inline]
@@ -65,7 +63,7 @@ impl<R: Read> Input<R> {
 
     fn unpack(&mut self, packed: u64, len: u64, take: &mut dyn FnMut(&[u8])) -> Result<u64, Fault> {
         let offset = self.offset();
-        let damaged = || Fault::Damaged { offset, expected: UNPACKED, found: Found::Other };
+        let damaged = || Fault::unpacked(offset);
         let mut unpacker = lzf::Unpacker::default();
         let (mut left, mut unpacked) = (packed, 0);
         while left > 0 {

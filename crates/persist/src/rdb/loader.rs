@@ -1,0 +1,305 @@
+//! A file on its way into memory: one thread reads and finds where values begin and end, whoever
+//! takes the batches unpacks and keeps them.
+
+use super::fault::Fault;
+use super::note::{FIELD, Memcached};
+use super::reader::{Header, Item, Reader, Record, Text, unpack};
+use nagi_store::types::restore::Usage;
+use nagi_store::{Given, Rope};
+use std::io::Read;
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+
+/// A batch is handed over when it has so many bytes or keys: some hundred microseconds of work.
+const BATCH_BYTES: usize = 128 * 1024;
+const BATCH_KEYS: usize = 512;
+/// Fields that are longer, or come after so many, are not kept.
+const LONGEST_FIELD_BYTES: usize = 1024;
+const MOST_FIELDS: usize = 64;
+
+/// Keys that were read, in the order of the file.
+#[derive(Debug, Default)]
+pub struct Batch {
+    records: Vec<Packed>,
+    next: usize,
+    /// Keys, and the values that are not ropes.
+    bytes: Vec<u8>,
+    at: usize,
+    /// What the last value was before it was compressed.
+    unpacked: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Packed {
+    record: Record,
+    key_len: usize,
+    text: Text,
+}
+
+/// A key that was read, with all that the file has of it.
+#[derive(Debug)]
+pub struct Loaded<'a> {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// The database.
+    pub database: u64,
+    /// The key.
+    pub key: &'a [u8],
+    /// Its value, in the form in which the store takes it.
+    pub value: Given<'a>,
+    /// When it expires, in milliseconds since 1970.
+    pub expire_at_ms: Option<u64>,
+    /// What is known of its use.
+    pub usage: Option<Usage>,
+    /// What memcached's clients know of it.
+    pub memcached: Memcached,
+}
+
+impl Loaded<'_> {
+    /// That the key had been read before, which no server writes.
+    #[must_use]
+    pub fn duplicate(&self) -> Fault {
+        Fault::Duplicate { offset: self.offset, database: self.database, key: self.key.to_vec() }
+    }
+}
+
+impl Batch {
+    /// How many keys there are, those that were taken included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    fn is_full(&self) -> bool {
+        self.records.len() >= BATCH_KEYS || self.bytes.len() >= BATCH_BYTES
+    }
+
+    /// The next key, unless all were taken.
+    ///
+    /// # Errors
+    /// If its value is not what it was before it was compressed.
+    pub fn next_key(&mut self) -> Result<Option<Loaded<'_>>, Fault> {
+        let Some(packed) = self.records.get_mut(self.next) else { return Ok(None) };
+        self.next += 1;
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let (key, rest) = rest.split_at_checked(packed.key_len).unwrap_or_default();
+        self.at += packed.key_len;
+        let value = match &mut packed.text {
+            Text::Rope(rope) => Given::Rope(mem::take::<Rope>(rope)),
+            Text::Int(number) => {
+                let mut spelled = itoa::Buffer::new();
+                self.unpacked.clear();
+                self.unpacked.extend_from_slice(spelled.format(*number).as_bytes());
+                Given::Bytes(&self.unpacked)
+            }
+            Text::Plain(len) => {
+                self.at += *len;
+                Given::Bytes(rest.get(..*len).unwrap_or_default())
+            }
+            Text::Packed(packed_len, len) => {
+                self.at += *packed_len;
+                let bytes = rest.get(..*packed_len).unwrap_or_default();
+                if !unpack(bytes, *len, &mut self.unpacked) {
+                    return Err(Fault::unpacked(packed.record.offset));
+                }
+                Given::Bytes(&self.unpacked)
+            }
+        };
+        let Record { offset, database, expire_at_ms, usage, memcached, .. } = packed.record;
+        Ok(Some(Loaded { offset, database, key, value, expire_at_ms, usage, memcached }))
+    }
+}
+
+/// What a loader goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// How many databases there are.
+    pub databases: u64,
+    /// Keys that expired before are left out; `None` keeps them all, as replicas do.
+    pub now_ms: Option<u64>,
+    /// Whether the checksum is compared, `rdbchecksum`.
+    pub verify_checksum: bool,
+}
+
+/// How far loading has come, for whoever shows it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes of the file that were read.
+    pub bytes: AtomicU64,
+    /// Keys that were handed over.
+    pub keys: AtomicU64,
+    /// Keys that had expired.
+    pub expired: AtomicU64,
+}
+
+/// What was read in all.
+#[derive(Clone, Debug)]
+pub struct Loading {
+    /// What the file began with.
+    pub header: Header,
+    /// Keys that were handed over.
+    pub keys: u64,
+    /// Keys that had expired.
+    pub expired: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// The greatest of memcached's unique numbers; the next ones must be greater.
+    pub greatest_cas: u64,
+    /// What the file says of itself, by name.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Takes what is loaded.
+pub trait Sink {
+    /// Takes the next keys, and waits where there is no room for more.
+    ///
+    /// # Errors
+    /// What ends the loading: a duplicate, or what had been wrong with batches before.
+    fn take(&mut self, batch: Batch) -> Result<(), Fault>;
+}
+
+impl<F: FnMut(Batch) -> Result<(), Fault>> Sink for F {
+    fn take(&mut self, batch: Batch) -> Result<(), Fault> {
+        self(batch)
+    }
+}
+
+/// Reads a file to its end and hands what is in it to `sink`.
+///
+/// # Errors
+/// If the file is damaged, has what cannot be kept, or the sink says so.
+pub fn load(
+    source: impl Read,
+    options: &LoadOptions,
+    progress: &Progress,
+    sink: &mut impl Sink,
+) -> Result<Loading, Fault> {
+    let mut reader = Reader::new(source, options.verify_checksum)?;
+    let mut loading = Loading {
+        header: reader.header(),
+        keys: 0,
+        expired: 0,
+        bytes: 0,
+        greatest_cas: 0,
+        fields: Vec::new(),
+    };
+    let mut batch = Batch::default();
+    loop {
+        let offset = reader.offset();
+        match reader.next_item()? {
+            Item::Key(record) => {
+                let expired = record.expire_at_ms.zip(options.now_ms);
+                if expired.is_some_and(|(at_ms, now_ms)| at_ms < now_ms) {
+                    loading.expired += 1;
+                    reader.skip_value()?;
+                    continue;
+                }
+                batch.bytes.extend_from_slice(reader.key());
+                let key_len = reader.key().len();
+                let text = reader.text(&mut batch.bytes)?;
+                batch.records.push(Packed { record, key_len, text });
+                loading.keys += 1;
+                let cas = record.memcached.cas.unwrap_or(0);
+                loading.greatest_cas = loading.greatest_cas.max(cas);
+                if batch.is_full() {
+                    loading.bytes = reader.offset();
+                    loading.show(progress);
+                    sink.take(mem::take(&mut batch))?;
+                }
+            }
+            Item::End => {
+                loading.bytes = reader.offset();
+                loading.show(progress);
+                sink.take(batch)?;
+                return Ok(loading);
+            }
+            other => loading.other(other, offset, options)?,
+        }
+    }
+}
+
+impl Loading {
+    fn show(&self, progress: &Progress) {
+        progress.bytes.store(self.bytes, Ordering::Relaxed);
+        progress.keys.store(self.keys, Ordering::Relaxed);
+        progress.expired.store(self.expired, Ordering::Relaxed);
+    }
+
+    /// Keeps what the file says of itself, and refuses what would be lost.
+    fn other(&mut self, item: Item, offset: u64, options: &LoadOptions) -> Result<(), Fault> {
+        let what = match item {
+            Item::Aux(name, value) => {
+                let is_short = name.len().max(value.len()) <= LONGEST_FIELD_BYTES;
+                if is_short && name != FIELD && self.fields.len() < MOST_FIELDS {
+                    self.fields.push((name, value));
+                }
+                return Ok(());
+            }
+            Item::Database(number) if number >= options.databases => {
+                format!("database {number} where there are {}", options.databases)
+            }
+            Item::Function(_) => "a library of functions".to_owned(),
+            Item::ModuleAux(name) => format!("what the module {name} keeps beside the keys"),
+            _ => return Ok(()),
+        };
+        Err(Fault::Unsupported { offset, what, key: None })
+    }
+}
+
+/// The same, with so many threads that take batches while this one reads. The first fault ends it.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with_threads(
+    source: impl Read,
+    options: &LoadOptions,
+    progress: &Progress,
+    threads: usize,
+    take: impl Fn(Batch) -> Result<(), Fault> + Sync,
+) -> Result<Loading, Fault> {
+    /// Batches that wait, for each thread.
+    const WAITING: usize = 4;
+    let threads = threads.max(1);
+    let (sender, receiver) = mpsc::sync_channel::<Batch>(threads * WAITING);
+    let (receiver, fault, faulty) =
+        (Mutex::new(receiver), Mutex::new(None), AtomicBool::new(false));
+    let next = || receiver.lock().ok().and_then(|receiver| receiver.recv().ok());
+    let work = || {
+        while let Some(batch) = next() {
+            // Those that wait are still taken off, so that whoever reads is not held up.
+            if faulty.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Err(found) = take(batch)
+                && let Ok(mut fault) = fault.lock()
+            {
+                fault.get_or_insert(found);
+                faulty.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    let loaded = thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+        let mut sink = |batch| {
+            let stopped = faulty.load(Ordering::Relaxed) || sender.send(batch).is_err();
+            if stopped { Err(Fault::Stopped) } else { Ok(()) }
+        };
+        let loaded = load(source, options, progress, &mut sink);
+        drop(sender);
+        loaded
+    });
+    match fault.into_inner() {
+        Ok(Some(fault)) => Err(fault),
+        _ => loaded,
+    }
+}

@@ -1,0 +1,154 @@
+//! Files are loaded whole, by one thread or several, or not at all.
+
+use crate::files::{Known, OPTIONS, write};
+use crate::golden::golden;
+use nagi_persist::rdb::{
+    Batch, Fault, LoadOptions, Loading, Memcached, Progress, load, load_with_threads,
+};
+use nagi_store::{CHUNK_BYTES, Given};
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+const LOAD: LoadOptions =
+    LoadOptions { databases: 16, now_ms: Some(1_000_000), verify_checksum: true };
+
+/// Thousands of keys, some of them long, expired, or known to memcached's clients.
+fn keys() -> Vec<Known> {
+    (0..5000_u32)
+        .map(|number| {
+            let len =
+                if number.is_multiple_of(500) { 3 * CHUNK_BYTES } else { number as usize % 90 };
+            Known {
+                database: u64::from(number / 1000),
+                key: format!("key:{number}").into_bytes(),
+                value: number.to_string().into_bytes().into_iter().cycle().take(len).collect(),
+                expire_at_ms: match number % 7 {
+                    0 => Some(999_999),
+                    1 => Some(1_000_000),
+                    _ => None,
+                },
+                memcached: Memcached {
+                    flags: number % 3,
+                    cas: number.is_multiple_of(5).then_some(number.into()),
+                    ..Memcached::default()
+                },
+                ..Known::default()
+            }
+        })
+        .collect()
+}
+
+/// Adds a batch to what is kept, of which no key may be there.
+fn keep(batch: &mut Batch, kept: &Mutex<HashMap<Vec<u8>, Known>>) -> Result<(), Fault> {
+    while let Some(loaded) = batch.next_key()? {
+        let value = match &loaded.value {
+            Given::Bytes(bytes) => bytes.to_vec(),
+            Given::Rope(rope) => {
+                let mut bytes = Vec::new();
+                rope.copy_range(0..rope.len(), &mut bytes);
+                bytes
+            }
+        };
+        let known = Known {
+            database: loaded.database,
+            key: loaded.key.to_vec(),
+            value,
+            expire_at_ms: loaded.expire_at_ms,
+            usage: loaded.usage,
+            memcached: loaded.memcached,
+        };
+        if kept.lock().unwrap().insert(known.key.clone(), known).is_some() {
+            return Err(loaded.duplicate());
+        }
+    }
+    Ok(())
+}
+
+fn loaded(file: &[u8], threads: usize) -> Result<(Loading, HashMap<Vec<u8>, Known>), Fault> {
+    let kept = Mutex::new(HashMap::new());
+    let progress = Progress::default();
+    let loading = if threads == 0 {
+        load(file, &LOAD, &progress, &mut |mut batch| keep(&mut batch, &kept))?
+    } else {
+        load_with_threads(file, &LOAD, &progress, threads, |mut batch| keep(&mut batch, &kept))?
+    };
+    assert_eq!(progress.bytes.load(Ordering::Relaxed), file.len() as u64);
+    assert_eq!(progress.keys.load(Ordering::Relaxed), loading.keys);
+    assert_eq!(progress.expired.load(Ordering::Relaxed), loading.expired);
+    Ok((loading, kept.into_inner().unwrap()))
+}
+
+#[test]
+fn everything_but_what_has_expired_is_loaded() {
+    let keys = keys();
+    let file = write(&keys, OPTIONS, 100);
+    let alive: HashMap<Vec<u8>, Known> = keys
+        .iter()
+        .filter(|known| known.expire_at_ms != Some(999_999))
+        .map(|known| (known.key.clone(), known.clone()))
+        .collect();
+    for threads in [0, 1, 3] {
+        let (loading, kept) = loaded(&file, threads).unwrap();
+        assert!(kept == alive, "{threads} threads");
+        assert_eq!(loading.keys, alive.len() as u64);
+        assert_eq!(loading.expired, (keys.len() - alive.len()) as u64);
+        assert_eq!(loading.greatest_cas, 4995);
+        let field = |name: &str| {
+            let found = loading.fields.iter().find(|(field, _)| field == name.as_bytes());
+            found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+        };
+        assert_eq!(field("redis-ver").as_deref(), Some("7.2.0"));
+        assert_eq!(field("used-mem").as_deref(), Some("5000000000"));
+        assert_eq!(field("nagi-memcached"), None);
+    }
+}
+
+#[test]
+fn a_key_that_is_there_twice_ends_it() {
+    let mut keys = keys();
+    keys.push(keys[4001].clone());
+    let file = write(&keys, OPTIONS, 100);
+    for threads in [0, 1, 3] {
+        let fault = loaded(&file, threads).expect_err("it is there twice");
+        let said = fault.to_string();
+        assert!(said.ends_with("the key \"key:4001\" of database 4 is there twice"), "{said}");
+    }
+}
+
+#[test]
+fn what_would_be_lost_is_refused() {
+    let beyond = write(&[Known { database: 16, ..Known::default() }], OPTIONS, 1);
+    let damaged = {
+        let mut file = write(&keys(), OPTIONS, 100);
+        let at = file.len() / 2;
+        file[at] ^= 1;
+        file
+    };
+    for (file, said) in [
+        (golden("redis-8.0.6.rdb"), "a library of functions, which is not supported"),
+        (beyond, "database 16 where there are 16, which is not supported"),
+        (damaged, "byte "),
+    ] {
+        for threads in [0, 2] {
+            let fault = loaded(&file, threads).expect_err(said).to_string();
+            assert!(fault.contains(said), "{fault}");
+        }
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_unpacked_is_found_by_who_takes_it() {
+    let value = b"abcdefgh".repeat(20);
+    let known = Known { key: b"k".to_vec(), value, ..Known::default() };
+    let mut file = write(&[known], OPTIONS, 1);
+    // The end without a checksum, and a reference to what is not there as the first instruction.
+    let end = file.len();
+    file[end - 8..].fill(0);
+    let at = file.windows(9).rposition(|window| window == b"\x07abcdefgh").unwrap();
+    file[at] = 0x20;
+    for threads in [0, 2] {
+        let fault = loaded(&file, threads).expect_err("it is damaged").to_string();
+        assert!(fault.contains("a compressed string that is as long as it says"), "{fault}");
+    }
+}
