@@ -48,12 +48,20 @@ pub(crate) static SUBSTR: Command = Command {
     run: getrange,
 };
 
+/// Longest part of a long string that is copied, rather than the string kept for it.
+const COPIED_BYTES: usize = 16 * 1024;
+
 /// Writes a part of what stands under a key, which is empty if nothing does.
 fn part(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>, start: i64, end: i64) {
     let Some(value) = entry.map(|entry| entry.value()) else { return reply.bulk(b"") };
     let range = resolve(start, end, value.len()).unwrap_or(0..0);
     match value {
-        Value::Rope(rope) => reply.bulk_chunks(range.len(), rope.slice(range)),
+        Value::Rope(rope) if range.len() > COPIED_BYTES => reply.bulk_chunks(rope.share(), range),
+        Value::Rope(rope) => {
+            let mut bytes = Vec::with_capacity(range.len());
+            rope.copy_range(range, &mut bytes);
+            reply.bulk(&bytes);
+        }
         value => {
             value.with_bytes(|bytes| reply.bulk(bytes.get(range).unwrap_or_default()));
         }

@@ -25,7 +25,7 @@ fn dump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let slice = Slice::begin();
         loop {
             if let Some(payload) = dump.step() {
-                cx.reply.bulk_chunks(payload.len(), payload.chunks().cloned());
+                cx.reply.bulk_chunks(payload.share(), 0..payload.len());
                 return Ok(Flow::Done);
             }
             if slice.is_over() {

@@ -182,7 +182,7 @@ fn string(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>) {
         None => reply.null(),
         Some(Value::Bytes(bytes)) => reply.bulk(bytes),
         Some(Value::Int(value)) => reply.bulk_integer(value),
-        Some(Value::Rope(rope)) => reply.bulk_chunks(rope.len(), rope.chunks().cloned()),
+        Some(Value::Rope(rope)) => reply.bulk_chunks(rope.share(), 0..rope.len()),
     }
 }
 

@@ -14,4 +14,4 @@ pub mod resp;
 
 pub use args::{Args, Awaited, LONG_BYTES, Landed, Span};
 pub use malformed::MalformedReply;
-pub use output::{Chunk, Output};
+pub use output::{Chunk, Chunks, Output};

@@ -4,10 +4,16 @@
 //! chunk, and sent from where it lies.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-/// A piece of a large value, shared between the keyspace and the replies that carry it.
+/// A piece of a large value.
 pub type Chunk = Arc<[u8]>;
+
+/// The pieces of a large value, all of one length but the last, shared between the keyspace and the
+/// replies that carry it.
+pub type Chunks = Arc<dyn AsRef<[Chunk]> + Send + Sync>;
 
 /// Encoded replies, in order.
 #[derive(Debug, Default)]
@@ -16,17 +22,37 @@ pub struct Output {
     /// Bytes of `bytes` that have been sent.
     sent: usize,
     splices: VecDeque<Splice>,
-    /// Bytes of the first splice that have been sent.
-    sent_of_splice: usize,
-    /// Bytes in all splices, sent ones of the first included.
+    /// Bytes waiting in all splices.
     spliced: usize,
 }
 
-#[derive(Debug)]
+/// A part of a large value.
 struct Splice {
-    /// The chunk goes out before the byte at this offset.
+    /// It goes out before the byte at this offset.
     at: usize,
-    chunk: Chunk,
+    chunks: Chunks,
+    /// Which bytes of the value are waiting.
+    range: Range<usize>,
+}
+
+impl Splice {
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let chunks = (*self.chunks).as_ref();
+        let stride = chunks.first().map_or(1, |first| first.len().max(1));
+        let from = self.range.start / stride;
+        chunks.iter().enumerate().skip(from).map_while(move |(index, chunk)| {
+            let from = self.range.start.saturating_sub(index * stride);
+            let to = self.range.end.saturating_sub(index * stride).min(chunk.len());
+            chunk.get(from..to).filter(|slice| !slice.is_empty())
+        })
+    }
+}
+
+impl fmt::Debug for Splice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Splice { at, range, .. } = self;
+        f.debug_struct("Splice").field("at", at).field("range", range).finish_non_exhaustive()
+    }
 }
 
 impl Output {
@@ -42,10 +68,10 @@ impl Output {
         &mut self.bytes
     }
 
-    /// Appends `chunk` without copying it.
-    pub fn splice(&mut self, chunk: Chunk) {
-        self.spliced += chunk.len();
-        self.splices.push_back(Splice { at: self.bytes.len(), chunk });
+    /// Appends a range of a value's bytes without copying them.
+    pub fn splice(&mut self, chunks: Chunks, range: Range<usize>) {
+        self.spliced += range.len();
+        self.splices.push_back(Splice { at: self.bytes.len(), chunks, range });
     }
 
     /// Whether nothing is waiting to be sent.
@@ -57,7 +83,7 @@ impl Output {
     /// Bytes waiting to be sent, shared chunks included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len() - self.sent + self.spliced - self.sent_of_splice
+        self.bytes.len() - self.sent + self.spliced
     }
 
     /// Whether every byte lies in the buffer itself, so that it can be sent as one slice.
@@ -69,37 +95,33 @@ impl Output {
     /// What is waiting, in the order in which it is to be sent; a slice may be empty.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let mut from = self.sent;
-        let mut skip = self.sent_of_splice;
         let spliced = self.splices.iter().flat_map(move |splice| {
             let before = self.bytes.get(from..splice.at).unwrap_or_default();
-            let chunk = splice.chunk.get(skip..).unwrap_or_default();
             from = splice.at;
-            skip = 0;
-            [before, chunk]
+            std::iter::once(before).chain(splice.slices())
         });
         let last = self.splices.back().map_or(self.sent, |splice| splice.at);
         spliced.chain([self.bytes.get(last..).unwrap_or_default()])
     }
 
-    /// Forgets the first `len` bytes of what is waiting, which have been sent; chunks among them
-    /// are let go.
+    /// Forgets the first `len` bytes of what is waiting, which have been sent; values that went out
+    /// in full are let go.
     pub fn advance(&mut self, mut len: usize) {
         debug_assert!(len <= self.len(), "no more can have been sent than was waiting");
-        while let Some(splice) = self.splices.front() {
+        while let Some(splice) = self.splices.front_mut() {
             let before = splice.at - self.sent;
             if len < before {
                 break;
             }
             len -= before;
             self.sent = splice.at;
-            let chunk_len = splice.chunk.len();
-            if len < chunk_len - self.sent_of_splice {
-                self.sent_of_splice += len;
+            let taken = len.min(splice.range.len());
+            splice.range.start += taken;
+            self.spliced -= taken;
+            len -= taken;
+            if !splice.range.is_empty() {
                 return;
             }
-            len -= chunk_len - self.sent_of_splice;
-            self.spliced -= chunk_len;
-            self.sent_of_splice = 0;
             self.splices.pop_front();
         }
         self.sent = self.bytes.len().min(self.sent + len);
@@ -115,7 +137,6 @@ impl Output {
         }
         if !self.splices.is_empty() {
             self.splices = VecDeque::new();
-            self.sent_of_splice = 0;
             self.spliced = 0;
         }
     }
@@ -126,9 +147,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bytes of its own, or a chunk.
-    fn part() -> impl Strategy<Value = (bool, Vec<u8>)> {
-        (any::<bool>(), prop::collection::vec(any::<u8>(), 0..5))
+    /// Bytes of its own, or a part of a value in chunks of a length.
+    fn part() -> impl Strategy<Value = (Option<(usize, usize)>, Vec<u8>)> {
+        (prop::option::of((1_usize..4, 0_usize..4)), prop::collection::vec(any::<u8>(), 0..9))
     }
 
     proptest! {
@@ -140,8 +161,16 @@ mod tests {
             let mut out = Output::default();
             let mut model = Vec::new();
             for (shared, bytes) in &parts {
-                model.extend_from_slice(bytes);
-                if *shared { out.splice(Arc::from(&bytes[..])) } else { out.push(bytes) }
+                let Some((stride, skip)) = shared else {
+                    model.extend_from_slice(bytes);
+                    out.push(bytes);
+                    continue;
+                };
+                let chunks: Vec<Chunk> = bytes.chunks(*stride).map(Arc::from).collect();
+                let range = (*skip).min(bytes.len())..bytes.len() - bytes.len() / 8;
+                let range = range.start.min(range.end)..range.end;
+                model.extend_from_slice(&bytes[range.clone()]);
+                out.splice(Arc::new(chunks), range);
             }
             let waiting = |out: &Output| out.slices().collect::<Vec<_>>().concat();
             for take in takes {

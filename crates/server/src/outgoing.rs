@@ -135,6 +135,7 @@ impl Outgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nagi_proto::Chunk;
     use std::io::Read as _;
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
@@ -150,7 +151,8 @@ mod tests {
             output.push(&vec![number; 999 * usize::from(number % 5)]);
             if number % 3 == 0 {
                 for _ in 0..=SLICES {
-                    output.splice(Arc::from(vec![number ^ 0xff; 7_000]));
+                    let chunk: Chunk = vec![number ^ 0xff; 7_000].into();
+                    output.splice(Arc::new([chunk]), 0..7_000);
                 }
                 output.push(b"behind");
             }

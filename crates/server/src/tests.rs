@@ -5,7 +5,7 @@ use crate::epoll::Epoll;
 use crate::landing::{Landing, Room};
 use crate::uring::{self, Uring};
 use crate::waker::Waker;
-use nagi_proto::{Awaited, Output};
+use nagi_proto::{Awaited, Chunk, Output};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -266,7 +266,8 @@ fn a_close_sends_what_is_left_first<D: Driver>(waker: &Waker, new: New<D>) {
     let sent = numbered(500_000);
     let mut output = Output::default();
     output.push(&sent[..300_000]);
-    output.splice(sent[300_000..].into());
+    let chunk: Chunk = sent[300_000..].into();
+    output.splice(Arc::new([chunk]), 0..200_000);
     driver.send(token, &mut output);
     driver.close(token);
     let mut back = Vec::new();

@@ -1,7 +1,7 @@
 //! Strings too long to move: reference-counted chunks, shared with the replies that carry them.
 //!
-//! A clone is as cheap as its list of chunks; a change copies no more than the chunks it touches,
-//! and those only while somebody else holds them.
+//! A clone shares the list of chunks; a change copies that list while somebody else holds it, and
+//! of the chunks those that it touches.
 
 use crate::reclaim;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 /// Bytes of payload in every chunk but the last: with the reference counts in front, 64 KiB.
 pub const CHUNK_BYTES: usize = 64 * 1024 - 16;
 
-/// Ropes with no more chunks than this are freed where they are dropped.
+/// Lists of no more chunks than this are freed where they are dropped.
 const LARGE_CHUNKS: usize = 16;
 
 /// The chunk of nothing but zeros, which is there once however many zeros there are.
@@ -19,14 +19,25 @@ pub(crate) static ZEROS: LazyLock<Arc<[u8]>> = LazyLock::new(|| vec![0; CHUNK_BY
 /// A long string.
 #[derive(Clone, Debug, Default)]
 pub struct Rope {
-    chunks: Vec<Arc<[u8]>>,
+    chunks: Arc<Chunks>,
     len: usize,
 }
 
-impl Drop for Rope {
+/// What a rope consists of, each of [`CHUNK_BYTES`] but the last. Whoever lets go of it last leaves
+/// it to the reclaimer if it is long.
+#[derive(Clone, Debug, Default)]
+pub struct Chunks(Vec<Arc<[u8]>>);
+
+impl AsRef<[Arc<[u8]>]> for Chunks {
+    fn as_ref(&self) -> &[Arc<[u8]>] {
+        &self.0
+    }
+}
+
+impl Drop for Chunks {
     fn drop(&mut self) {
-        if self.chunks.len() > LARGE_CHUNKS {
-            reclaim::free_elsewhere(std::mem::take(&mut self.chunks));
+        if self.0.len() > LARGE_CHUNKS {
+            reclaim::free_elsewhere(std::mem::take(&mut self.0));
         }
     }
 }
@@ -35,14 +46,27 @@ impl Rope {
     /// Copies `bytes` into chunks.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        Rope { chunks: bytes.chunks(CHUNK_BYTES).map(Arc::from).collect(), len: bytes.len() }
+        let chunks = bytes.chunks(CHUNK_BYTES).map(Arc::from).collect();
+        Rope { chunks: Arc::new(Chunks(chunks)), len: bytes.len() }
     }
 
     /// The string that these chunks make, each of [`CHUNK_BYTES`] but the last.
     #[must_use]
     pub fn from_chunks(chunks: Vec<Arc<[u8]>>) -> Self {
         let last = chunks.last().map_or(0, |last| last.len());
-        Rope { len: chunks.len().saturating_sub(1) * CHUNK_BYTES + last, chunks }
+        let len = chunks.len().saturating_sub(1) * CHUNK_BYTES + last;
+        Rope { len, chunks: Arc::new(Chunks(chunks)) }
+    }
+
+    /// All chunks together, for a reply to hold on to.
+    #[must_use]
+    pub fn share(&self) -> Arc<Chunks> {
+        Arc::clone(&self.chunks)
+    }
+
+    /// The chunks, to be changed.
+    fn chunks_mut(&mut self) -> &mut Vec<Arc<[u8]>> {
+        &mut Arc::make_mut(&mut self.chunks).0
     }
 
     /// So many zeros, for which no more memory is taken than for their list.
@@ -66,13 +90,13 @@ impl Rope {
 
     /// The chunks in order, each of which a reply may hold on to.
     pub fn chunks(&self) -> impl ExactSizeIterator<Item = &Arc<[u8]>> {
-        self.chunks.iter()
+        self.chunks.0.iter()
     }
 
     /// The chunk at a place in the list.
     #[must_use]
     pub fn chunk(&self, index: usize) -> Option<&Arc<[u8]>> {
-        self.chunks.get(index)
+        self.chunks.0.get(index)
     }
 
     /// Whether a chunk is the shared one that holds only zeros.
@@ -85,7 +109,7 @@ impl Rope {
     pub fn push(&mut self, chunk: Arc<[u8]>) {
         debug_assert!(self.len.is_multiple_of(CHUNK_BYTES), "only the last chunk may be shorter");
         self.len += chunk.len();
-        self.chunks.push(chunk);
+        self.chunks_mut().push(chunk);
     }
 
     /// Appends a copy of what would be a chunk; nothing but zeros are shared instead.
@@ -94,34 +118,10 @@ impl Rope {
         self.push(if is_zeros { Arc::clone(&ZEROS) } else { Arc::from(bytes) });
     }
 
-    /// Whether both consist of the very same chunks, so that neither was changed since it was a
-    /// clone of the other.
-    #[must_use]
-    pub fn is_same(&self, other: &Rope) -> bool {
-        self.len == other.len
-            && self.chunks.iter().zip(&other.chunks).all(|(one, other)| Arc::ptr_eq(one, other))
-    }
-
-    /// The bytes of a range, shared where whole chunks lie within it and copied at its ends.
-    pub fn slice(&self, range: Range<usize>) -> impl Iterator<Item = Arc<[u8]>> {
-        let first = range.start / CHUNK_BYTES;
-        let chunks = self.chunks.iter().enumerate().skip(first);
-        chunks.map_while(move |(index, chunk)| {
-            let at = index * CHUNK_BYTES;
-            let from = range.start.saturating_sub(at);
-            let to = range.end.saturating_sub(at).min(chunk.len());
-            match chunk.get(from..to)? {
-                [] => None,
-                piece if piece.len() == chunk.len() => Some(Arc::clone(chunk)),
-                piece => Some(Arc::from(piece)),
-            }
-        })
-    }
-
     /// The byte at a place; 0 behind the end.
     #[must_use]
     pub fn byte(&self, at: usize) -> u8 {
-        let chunk = self.chunks.get(at / CHUNK_BYTES);
+        let chunk = self.chunk(at / CHUNK_BYTES);
         chunk.and_then(|chunk| chunk.get(at % CHUNK_BYTES)).copied().unwrap_or(0)
     }
 
@@ -130,19 +130,20 @@ impl Rope {
         if len <= self.len {
             return;
         }
-        if let Some(last) = self.chunks.pop_if(|last| last.len() < CHUNK_BYTES) {
-            let start = self.chunks.len() * CHUNK_BYTES;
-            let zeros = ZEROS.iter().take((len - start).min(CHUNK_BYTES) - last.len());
-            self.chunks.push(last.iter().chain(zeros).copied().collect());
-        }
-        let full = (len / CHUNK_BYTES).max(self.chunks.len());
-        self.chunks.resize(full, Arc::clone(&ZEROS));
-        if let rest @ 1.. = len % CHUNK_BYTES
-            && self.chunks.len() * CHUNK_BYTES < len
-        {
-            self.chunks.push(ZEROS.get(..rest).unwrap_or_default().into());
-        }
         self.len = len;
+        let chunks = self.chunks_mut();
+        if let Some(last) = chunks.pop_if(|last| last.len() < CHUNK_BYTES) {
+            let start = chunks.len() * CHUNK_BYTES;
+            let zeros = ZEROS.iter().take((len - start).min(CHUNK_BYTES) - last.len());
+            chunks.push(last.iter().chain(zeros).copied().collect());
+        }
+        let full = (len / CHUNK_BYTES).max(chunks.len());
+        chunks.resize(full, Arc::clone(&ZEROS));
+        if let rest @ 1.. = len % CHUNK_BYTES
+            && chunks.len() * CHUNK_BYTES < len
+        {
+            chunks.push(ZEROS.get(..rest).unwrap_or_default().into());
+        }
     }
 
     /// Overwrites a part of a rope that is long enough. A chunk that somebody else holds is copied
@@ -151,7 +152,7 @@ impl Rope {
         let Patch { offset, mut bytes, .. } = *patch;
         let mut whole = patch.whole.iter();
         let mut start = offset % CHUNK_BYTES;
-        for chunk in self.chunks.iter_mut().skip(offset / CHUNK_BYTES) {
+        for chunk in self.chunks_mut().iter_mut().skip(offset / CHUNK_BYTES) {
             if bytes.is_empty() {
                 break;
             }
@@ -170,19 +171,21 @@ impl Rope {
     /// Appends `bytes`: the last chunk grows to its full size, new ones follow.
     pub fn append(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len();
-        if let Some(last) = self.chunks.pop_if(|last| last.len() < CHUNK_BYTES) {
+        let chunks = self.chunks_mut();
+        if let Some(last) = chunks.pop_if(|last| last.len() < CHUNK_BYTES) {
             let taken = bytes.len().min(CHUNK_BYTES - last.len());
             let (head, rest) = bytes.split_at(taken);
-            self.chunks.push(last.iter().chain(head).copied().collect());
+            chunks.push(last.iter().chain(head).copied().collect());
             bytes = rest;
         }
-        self.chunks.extend(bytes.chunks(CHUNK_BYTES).map(Arc::from));
+        chunks.extend(bytes.chunks(CHUNK_BYTES).map(Arc::from));
     }
 
     /// Appends `self[range]` to `out`; the range must lie within the rope.
     pub fn copy_range(&self, range: Range<usize>, out: &mut Vec<u8>) {
-        let mut at = 0;
-        for chunk in &self.chunks {
+        let first = range.start / CHUNK_BYTES;
+        let mut at = first * CHUNK_BYTES;
+        for chunk in self.chunks().skip(first) {
             let from = range.start.saturating_sub(at).min(chunk.len());
             let to = range.end.saturating_sub(at).min(chunk.len());
             out.extend_from_slice(chunk.get(from..to).unwrap_or_default());
@@ -321,11 +324,10 @@ mod tests {
                 rope.write(&patch);
                 prop_assert_eq!(whole(&rope), &model[..]);
                 prop_assert_eq!(whole(&shared), before);
-                prop_assert!(rope.is_same(&rope.clone()));
-                prop_assert_eq!(rope.is_same(&shared), len == 0 && rope.len() == shared.len());
                 let range = offset.min(model.len() / 2)..model.len() - model.len() / 3;
-                let slice: Vec<u8> = rope.slice(range.clone()).flat_map(|it| it.to_vec()).collect();
-                prop_assert_eq!(&slice[..], model.get(range).unwrap_or_default());
+                let mut part = Vec::new();
+                rope.copy_range(range.clone(), &mut part);
+                prop_assert_eq!(&part[..], model.get(range).unwrap_or_default());
             }
         }
     }

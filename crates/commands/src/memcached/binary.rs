@@ -242,7 +242,7 @@ fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), 
         let head = call.head(entry.cas().unwrap_or(0));
         binary::begin(out, head, &flags, key, value.len());
         match value {
-            Value::Rope(rope) => binary::push_chunks(out, rope.chunks().cloned()),
+            Value::Rope(rope) => out.splice(rope.share(), 0..rope.len()),
             value => value.with_bytes(|bytes| out.push(bytes)),
         }
         true

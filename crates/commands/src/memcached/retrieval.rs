@@ -115,7 +115,7 @@ fn value(reply: &mut Writer<'_>, entry: EntryView<'_>, cas: Option<u64>) {
     let value = entry.value();
     reply.value_header(entry.key(), entry.flags(), value.len(), cas);
     match value {
-        Value::Rope(rope) => reply.data_chunks(rope.chunks().cloned()),
+        Value::Rope(rope) => reply.data_chunks(rope.share(), rope.len()),
         value => value.with_bytes(|bytes| reply.data(bytes)),
     }
 }

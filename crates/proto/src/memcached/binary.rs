@@ -8,7 +8,7 @@
 //!  +------+--------+--------+-------+-----+---------+--------+--------+-------+
 //! ```
 
-use crate::{Chunk, Output};
+use crate::Output;
 
 /// The first byte of every request, which no line of text begins with.
 pub const REQUEST: u8 = 0x80;
@@ -160,13 +160,6 @@ pub fn begin(out: &mut Output, head: Head, extras: &[u8], key: &[u8], value_len:
 pub fn write(out: &mut Output, head: Head, extras: &[u8], key: &[u8], value: &[u8]) {
     begin(out, head, extras, key, value.len());
     out.push(value);
-}
-
-/// Appends a value in chunks, which are sent from where they lie.
-pub fn push_chunks(out: &mut Output, chunks: impl IntoIterator<Item = Chunk>) {
-    for chunk in chunks {
-        out.splice(chunk);
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Replies of the classic text protocol to bytes.
 
-use crate::{Chunk, Output};
+use crate::{Chunks, Output};
 
 /// Appends replies to an [`Output`]; says nothing where the client asked for silence.
 #[derive(Debug)]
@@ -69,11 +69,9 @@ impl<'a> Writer<'a> {
         self.out.push(b"\r\n");
     }
 
-    /// The data of a value in chunks, which are sent from where they lie.
-    pub fn data_chunks(&mut self, chunks: impl IntoIterator<Item = Chunk>) {
-        for chunk in chunks {
-            self.out.splice(chunk);
-        }
+    /// The data of a value of `len` bytes in chunks, which are sent from where they lie.
+    pub fn data_chunks(&mut self, chunks: Chunks, len: usize) {
+        self.out.splice(chunks, 0..len);
         self.out.push(b"\r\n");
     }
 }
@@ -89,7 +87,7 @@ mod tests {
         writer.value_header(b"a", 7, 3, None);
         writer.data(b"abc");
         writer.value_header(b"b", u32::MAX, 0, Some(u64::MAX));
-        writer.data_chunks([]);
+        writer.data(b"");
         writer.line("END");
         writer.number(10);
         Writer::new(&mut out, true).line("STORED");

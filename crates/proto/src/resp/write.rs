@@ -1,6 +1,8 @@
 //! Replies to bytes. One writer serves both versions, so that a handler never asks which it is.
 
-use crate::{Chunk, Output};
+use crate::{Chunk, Chunks, Output};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The version that a connection speaks; HELLO changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,12 +80,10 @@ impl<'a> Writer<'a> {
         self.bulk(itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// A bulk string of `len` bytes in chunks, which are sent from where they lie.
-    pub fn bulk_chunks(&mut self, len: usize, chunks: impl IntoIterator<Item = Chunk>) {
-        self.header(b'$', len);
-        for chunk in chunks {
-            self.out.splice(chunk);
-        }
+    /// A bulk string: a range of a value's bytes, which are sent from where they lie.
+    pub fn bulk_chunks(&mut self, chunks: Chunks, range: Range<usize>) {
+        self.header(b'$', range.len());
+        self.out.splice(chunks, range);
         self.out.push(b"\r\n");
     }
 
@@ -175,7 +175,8 @@ impl<'a> Writer<'a> {
 
     /// The same, sent from where they lie.
     pub fn encoded_chunk(&mut self, chunk: Chunk) {
-        self.out.splice(chunk);
+        let len = chunk.len();
+        self.out.splice(Arc::new([chunk]), 0..len);
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {

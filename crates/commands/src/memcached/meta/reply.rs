@@ -62,7 +62,7 @@ impl<'r> Reply<'r> {
         reply.end();
         if flags.value {
             match value {
-                Value::Rope(rope) => writer.data_chunks(rope.chunks().cloned()),
+                Value::Rope(rope) => writer.data_chunks(rope.share(), rope.len()),
                 value => value.with_bytes(|bytes| writer.data(bytes)),
             }
         }
