@@ -11,6 +11,7 @@ mod clients;
 mod configuration;
 mod connection;
 mod crowd;
+mod descriptions;
 mod differential;
 mod hyperloglog;
 mod key;

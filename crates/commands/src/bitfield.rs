@@ -4,7 +4,7 @@ use crate::arguments::{Rest, integer, is};
 use crate::bitmap::bit_offset;
 use crate::context::Slice;
 use crate::many::{self, Claimed};
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::Rope;
@@ -44,8 +44,8 @@ fn bitfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static BITFIELD: Command = Command {
     name: "BITFIELD",
-    syntax: "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value \
-             | [OVERFLOW WRAP | SAT | FAIL] INCRBY encoding offset increment ...]",
+    syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] \
+             <SET encoding offset value | INCRBY encoding offset increment> ...]",
     arity: -2,
     flags: Flags::WRITE.union(Flags::DENYOOM),
     keys: Keys::one(
@@ -54,6 +54,7 @@ pub(crate) static BITFIELD: Command = Command {
     categories: Category::BITMAP,
     group: Group::Bitmap,
     since: "3.2.0",
+    notes: Notes::of("O(1) for each operation"),
     summary: "Reads and changes integers of any width within a string",
     subcommands: &[],
     run: bitfield,
@@ -76,6 +77,7 @@ pub(crate) static BITFIELD_RO: Command = Command {
     categories: Category::BITMAP,
     group: Group::Bitmap,
     since: "6.0.0",
+    notes: Notes::of("O(1) for each operation"),
     summary: "Reads integers of any width within a string",
     subcommands: &[],
     run: bitfield_ro,

@@ -3,7 +3,7 @@
 use crate::arguments::{integer, is};
 use crate::context::Slice;
 use crate::range::{resolve, resolve_loosely};
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, bits};
+use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes, bits};
 use nagi_proto::Args;
 use nagi_store::{CHUNK_BYTES, Rope, Value};
 use std::convert::Infallible;
@@ -38,13 +38,14 @@ fn setbit<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static SETBIT: Command = Command {
     name: "SETBIT",
-    syntax: "key offset bit",
+    syntax: "key offset value",
     arity: 4,
     flags: Flags::WRITE.union(Flags::DENYOOM),
     keys: Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE)),
     categories: Category::BITMAP,
     group: Group::Bitmap,
     since: "2.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Sets a bit of a string, which grows with zeros, and returns what it was",
     subcommands: &[],
     run: setbit,
@@ -66,6 +67,7 @@ pub(crate) static GETBIT: Command = Command {
     categories: Category::BITMAP,
     group: Group::Bitmap,
     since: "2.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Returns a bit of a string, which is 0 behind its end",
     subcommands: &[],
     run: getbit,
@@ -136,6 +138,7 @@ pub(crate) static BITCOUNT: Command = Command {
     categories: Category::BITMAP,
     group: Group::Bitmap,
     since: "2.6.0",
+    notes: Notes::of("O(N), N being the bytes counted").history(&[("7.0.0", "BYTE and BIT")]),
     summary: "Returns how many bits of a string, or of a part of it, are 1",
     subcommands: &[],
     run: bitcount,
@@ -239,6 +242,7 @@ pub(crate) static BITPOS: Command = Command {
     categories: Category::BITMAP,
     group: Group::Bitmap,
     since: "2.8.7",
+    notes: Notes::of("O(N), N being the bytes looked at").history(&[("7.0.0", "BYTE and BIT")]),
     summary: "Returns where the first 1 or 0 of a string, or of a part of it, is",
     subcommands: &[],
     run: bitpos,

@@ -2,7 +2,7 @@
 
 use crate::arguments::is;
 use crate::many::{self, Claimed, Strings};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::derived::Outcome;
 use nagi_store::{CHUNK_BYTES, Rope};
@@ -72,13 +72,17 @@ fn combine_claimed(cx: &mut Context<'_>, operation: Operation) -> Result<(), Err
 
 pub(crate) static BITOP: Command = Command {
     name: "BITOP",
-    syntax: "AND | OR | XOR | NOT destkey key [key ...]",
+    syntax: "<AND | OR | XOR | NOT> destkey key [key ...]",
     arity: -4,
     flags: Flags::WRITE.union(Flags::DENYOOM),
     keys: Keys { first: 2, last: -1, step: 1, access: Access::OW.union(Access::UPDATE) },
     categories: Category::BITMAP,
     group: Group::Bitmap,
     since: "2.6.0",
+    notes: Notes::of("O(N), N being the length of the longest string").keys(&[
+        Keys { first: 2, last: 2, step: 1, access: Access::OW.union(Access::UPDATE) },
+        Keys { first: 3, last: -1, step: 1, access: Access::RO.union(Access::ACCESS) },
+    ]),
     summary: "Stores the result of a bitwise operation between strings, and returns its length",
     subcommands: &[],
     run: bitop,

@@ -1,7 +1,7 @@
 //! What is known of a command apart from what it does: one literal row each, from which lookup,
 //! the arity check, key extraction, COMMAND and the documentation derive.
 
-use crate::{Context, Error};
+use crate::{Context, Error, Notes};
 use nagi_proto::Args;
 use nagi_store::Intent;
 
@@ -25,6 +25,8 @@ pub struct Command {
     pub group: Group,
     /// The first version of Redis to have it.
     pub since: &'static str,
+    /// How its time grows, what has been added to it, how a cluster's clients spread it.
+    pub notes: Notes,
     /// What it does, in one sentence without a full stop.
     pub summary: &'static str,
     /// The rows of its subcommands, where its first argument chooses among them.
@@ -42,12 +44,23 @@ impl Command {
         if self.arity < 0 { words >= least } else { words == least }
     }
 
+    /// Its keys, in groups with which different things are done.
+    #[must_use]
+    pub fn key_groups(&self) -> &[Keys] {
+        match (self.notes.keys, self.keys.first) {
+            ([], 0) => &[],
+            ([], _) => std::slice::from_ref(&self.keys),
+            (groups, _) => groups,
+        }
+    }
+
     /// Its ACL categories, those that follow from its flags included.
     #[must_use]
     pub fn all_categories(&self) -> Category {
         let mut all = self.categories;
         all.set(Category::WRITE, self.flags.contains(Flags::WRITE));
         all.set(Category::READ, self.flags.contains(Flags::READONLY));
+        all.set(Category::BLOCKING, self.flags.contains(Flags::BLOCKING));
         if self.flags.contains(Flags::ADMIN) {
             all |= Category::ADMIN | Category::DANGEROUS;
         }
@@ -84,6 +97,10 @@ bitflags::bitflags! {
         const NO_MULTI = 1 << 9;
         /// Answered while a script runs too long.
         const ALLOW_BUSY = 1 << 10;
+        /// May wait.
+        const BLOCKING = 1 << 11;
+        /// Not answered while the dataset is loaded beside the old one.
+        const NO_ASYNC_LOADING = 1 << 12;
     }
 }
 
@@ -109,7 +126,7 @@ bitflags::bitflags! {
         const FAST = 1 << 7;
         /// Follows from the absence of [`Flags::FAST`].
         const SLOW = 1 << 8;
-        /// What may wait.
+        /// Follows from [`Flags::BLOCKING`].
         const BLOCKING = 1 << 9;
         /// What can hurt when used carelessly.
         const DANGEROUS = 1 << 10;

@@ -2,7 +2,9 @@
 
 use crate::admission::{self, log_in};
 use crate::arguments::{Rest, database, integer, is};
-use crate::{Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, REDIS_VERSION};
+use crate::{
+    Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, Notes, REDIS_VERSION,
+};
 use crate::{client, monitor};
 use nagi_proto::Args;
 use nagi_proto::resp::Version;
@@ -36,6 +38,7 @@ pub(crate) static PING: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "1.0.0",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
     summary: "Answers PONG, or the message",
     subcommands: &[],
     run: ping,
@@ -55,6 +58,7 @@ pub(crate) static ECHO: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "1.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Answers the message",
     subcommands: &[],
     run: echo,
@@ -75,6 +79,7 @@ pub(crate) static SELECT: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "1.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Chooses the database that the connection's further commands work on",
     subcommands: &[],
     run: select,
@@ -95,6 +100,7 @@ pub(crate) static QUIT: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "1.0.0",
+    notes: Notes::of("O(1)").replaced("7.2.0", "closing the connection"),
     summary: "Closes the connection once everything before has been answered",
     subcommands: &[],
     run: quit,
@@ -122,6 +128,7 @@ pub(crate) static RESET: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "6.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Brings the connection back to the state of a new one",
     subcommands: &[],
     run: reset,
@@ -147,6 +154,7 @@ pub(crate) static AUTH: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "1.0.0",
+    notes: Notes::of("O(1)").history(&[("6.0.0", "A username")]),
     summary: "Logs a user in; there is one, default, whose password is requirepass",
     subcommands: &[],
     run: auth,
@@ -227,6 +235,7 @@ pub(crate) static HELLO: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "6.0.0",
+    notes: Notes::of("O(1)").history(&[("6.2.0", "The version may be left out")]),
     summary: "Chooses RESP2 or RESP3 and tells about the server",
     subcommands: &[],
     run: hello,

@@ -3,7 +3,7 @@
 
 use crate::admission;
 use crate::arguments::is;
-use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys};
+use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Version;
 
@@ -52,6 +52,7 @@ pub(crate) static DEBUG: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "1.0.0",
+    notes: Notes::of("Depends on the subcommand").internal(),
     summary: "Does what tests of Redis ask for, if enable-debug-command allows it",
     subcommands: &[],
     run: debug,

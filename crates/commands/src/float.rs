@@ -2,7 +2,7 @@
 
 use crate::long_double::LongDouble;
 use crate::many::{self, Claimed};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::derived::Outcome;
 use nagi_store::{CHUNK_BYTES, Rope};
@@ -67,13 +67,14 @@ fn sum(old: Option<&Rope>, amount: Option<LongDouble>) -> Result<String, Error> 
 
 pub(crate) static INCRBYFLOAT: Command = Command {
     name: "INCRBYFLOAT",
-    syntax: "key amount",
+    syntax: "key increment",
     arity: 3,
     flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
     keys: Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE)),
     categories: Category::STRING,
     group: Group::String,
     since: "2.6.0",
+    notes: Notes::of("O(1)"),
     summary: "Adds an amount to a number with decimals, which counts from 0 if it is not there",
     subcommands: &[],
     run: incrbyfloat,

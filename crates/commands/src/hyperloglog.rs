@@ -3,7 +3,7 @@
 use crate::arguments::is;
 use crate::context::Slice;
 use crate::many::{self, Claimed, Strings};
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::Refusal;
 use nagi_store::types::derived::Outcome;
@@ -38,6 +38,7 @@ pub(crate) static PFADD: Command = Command {
     categories: Category::HYPERLOGLOG,
     group: Group::HyperLogLog,
     since: "2.8.9",
+    notes: Notes::of("O(1) for each element"),
     summary: "Notes elements in a sketch, and returns whether its estimate may have changed",
     subcommands: &[],
     run: pfadd,
@@ -143,6 +144,7 @@ pub(crate) static PFCOUNT: Command = Command {
     categories: Category::HYPERLOGLOG,
     group: Group::HyperLogLog,
     since: "2.8.9",
+    notes: Notes::of("O(1) for one key that has not changed; O(N) for N keys"),
     summary: "Returns the estimate of how many different elements sketches have seen together",
     subcommands: &[],
     run: pfcount,
@@ -251,6 +253,15 @@ pub(crate) static PFMERGE: Command = Command {
     categories: Category::HYPERLOGLOG,
     group: Group::HyperLogLog,
     since: "2.8.9",
+    notes: Notes::of("O(N), N being the keys").keys(&[
+        Keys {
+            first: 1,
+            last: 1,
+            step: 1,
+            access: Access::RW.union(Access::ACCESS).union(Access::INSERT),
+        },
+        Keys { first: 2, last: -1, step: 1, access: Access::RO.union(Access::ACCESS) },
+    ]),
     summary: "Unites sketches with one that is made if it is not there",
     subcommands: &[],
     run: pfmerge,
@@ -296,13 +307,14 @@ fn pfdebug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static PFDEBUG: Command = Command {
     name: "PFDEBUG",
-    syntax: "GETREG | DECODE | ENCODING | TODENSE key",
+    syntax: "subcommand key",
     arity: 3,
     flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::ADMIN),
     keys: Keys { first: 2, last: 2, step: 1, access: Access::RW.union(Access::ACCESS) },
     categories: Category::HYPERLOGLOG,
     group: Group::HyperLogLog,
     since: "2.8.9",
+    notes: Notes::of("O(1)").internal(),
     summary: "Shows the inside of a sketch, or makes it a dense one",
     subcommands: &[],
     run: pfdebug,
@@ -349,6 +361,7 @@ pub(crate) static PFSELFTEST: Command = Command {
     categories: Category::HYPERLOGLOG,
     group: Group::HyperLogLog,
     since: "2.8.9",
+    notes: Notes::of("O(1)").internal(),
     summary: "Checks estimates against numbers that are known",
     subcommands: &[],
     run: pfselftest,

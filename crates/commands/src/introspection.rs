@@ -1,16 +1,16 @@
 //! COMMAND: what the rows say, for clients that want to know what there is.
 
 use crate::arguments::is;
+use crate::describe::{access_names, describe, document};
 use crate::glob::Pattern;
 use crate::table::{self, Entry};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, help};
+use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, help};
 use nagi_proto::Args;
-use nagi_proto::resp::Writer;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&COMMAND];
 
-const SUBCOMMANDS: &[&Command] = &[&COUNT, &DOCS, &GETKEYS, &HELP, &INFO, &LIST];
+const SUBCOMMANDS: &[&Command] = &[&COUNT, &DOCS, &GETKEYS, &GETKEYSANDFLAGS, &HELP, &INFO, &LIST];
 
 fn command<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.reply.array(table::commands().len());
@@ -29,6 +29,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("O(N), N being the commands").tips(&["nondeterministic_output_order"]),
     summary: "Describes all commands",
     subcommands: SUBCOMMANDS,
     run: command,
@@ -48,6 +49,7 @@ static COUNT: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("O(1)"),
     summary: "Returns how many commands there are",
     subcommands: &[],
     run: count,
@@ -77,82 +79,13 @@ static INFO: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("O(N), N being the commands asked for")
+        .history(&[("7.0.0", "All commands, if none is named")])
+        .tips(&["nondeterministic_output_order"]),
     summary: "Describes commands: arity, flags, keys, ACL categories, subcommands",
     subcommands: &[],
     run: info,
 };
-
-/// Writes the ten fields of COMMAND INFO.
-fn describe(reply: &mut Writer<'_>, entry: &Entry) {
-    let Command { arity, flags, keys, .. } = *entry.command;
-    reply.array(10);
-    reply.bulk(entry.full_name.as_bytes());
-    reply.integer(arity.into());
-    flag_names(reply, flags, "");
-    for position in [keys.first, keys.last, keys.step] {
-        reply.integer(position.into());
-    }
-    flag_names(reply, entry.command.all_categories(), "@");
-    // No tips: they tell a cluster's clients how to split a command, and there is no cluster.
-    reply.set(0);
-    key_specification(reply, keys);
-    reply.array(entry.subcommands().len());
-    for sub in entry.subcommands() {
-        describe(reply, sub);
-    }
-}
-
-/// Writes a set of flags by their names in small letters, behind a prefix.
-fn flag_names<F: bitflags::Flags + Copy>(reply: &mut Writer<'_>, flags: F, prefix: &str) {
-    reply.set(flags.iter_names().count());
-    for (name, _) in flags.iter_names() {
-        reply.simple(&format!("{prefix}{}", name.to_ascii_lowercase()));
-    }
-}
-
-fn key_specification(reply: &mut Writer<'_>, keys: Keys) {
-    if keys.first == 0 {
-        return reply.set(0);
-    }
-    reply.set(1);
-    reply.map(3);
-    reply.bulk(b"flags");
-    access_names(reply, keys.access);
-    reply.bulk(b"begin_search");
-    reply.map(2);
-    reply.bulk(b"type");
-    reply.bulk(b"index");
-    reply.bulk(b"spec");
-    reply.map(1);
-    reply.bulk(b"index");
-    reply.integer(keys.first.into());
-    reply.bulk(b"find_keys");
-    reply.map(2);
-    reply.bulk(b"type");
-    reply.bulk(b"range");
-    reply.bulk(b"spec");
-    reply.map(3);
-    reply.bulk(b"lastkey");
-    // Counted from the first key here, unless negative.
-    reply.integer((if keys.last < 0 { keys.last } else { keys.last - keys.first }).into());
-    reply.bulk(b"keystep");
-    reply.integer(keys.step.into());
-    reply.bulk(b"limit");
-    reply.integer(0);
-}
-
-/// Writes what is done with keys: whether values are read, overwritten or removed in capitals, the
-/// rest in small letters.
-fn access_names(reply: &mut Writer<'_>, access: Access) {
-    reply.set(access.iter_names().count());
-    for (name, _) in access.iter_names() {
-        if name.len() == 2 {
-            reply.simple(name);
-        } else {
-            reply.simple(&name.to_ascii_lowercase());
-        }
-    }
-}
 
 fn docs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let entries: Vec<&Entry> = if args.len() == 2 {
@@ -173,29 +106,12 @@ static DOCS: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Server,
     since: "7.0.0",
+    notes: Notes::of("O(N), N being the commands asked for")
+        .tips(&["nondeterministic_output_order"]),
     summary: "Returns what documentation says about commands",
     subcommands: &[],
     run: docs,
 };
-
-fn document(reply: &mut Writer<'_>, entries: &[&Entry]) {
-    reply.map(entries.len());
-    for entry in entries {
-        let subcommands: Vec<&Entry> = entry.subcommands().iter().collect();
-        reply.bulk(entry.full_name.as_bytes());
-        reply.map(if subcommands.is_empty() { 3 } else { 4 });
-        reply.bulk(b"summary");
-        reply.bulk(entry.command.summary.as_bytes());
-        reply.bulk(b"since");
-        reply.bulk(entry.command.since.as_bytes());
-        reply.bulk(b"group");
-        reply.bulk(entry.command.group.name().as_bytes());
-        if !subcommands.is_empty() {
-            reply.bulk(b"subcommands");
-            document(reply, &subcommands);
-        }
-    }
-}
 
 fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let commands = table::entries().iter();
@@ -227,29 +143,35 @@ fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 static LIST: Command = Command {
     name: "LIST",
-    syntax: "[FILTERBY MODULE module-name | ACLCAT category | PATTERN pattern]",
+    syntax: "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
     arity: -2,
     flags: Flags::LOADING.union(Flags::STALE),
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Server,
     since: "7.0.0",
+    notes: Notes::of("O(N), N being the commands").tips(&["nondeterministic_output_order"]),
     summary: "Returns the names of commands",
     subcommands: &[],
     run: list,
 };
 
-fn getkeys<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+/// A command and its arguments behind the words of a subcommand, of which the keys are asked for.
+fn asked_for<'a>(args: Args<'a>) -> Result<(&'static Command, Args<'a>), Error> {
     let entry = table::find(args.at(2)).ok_or(Error::fixed("ERR Invalid command specified"))?;
     let entry = args.get(3).and_then(|word| entry.subcommand(word)).unwrap_or(entry);
-    let keys = entry.command.keys;
-    if keys.first == 0 {
+    if entry.command.keys.first == 0 {
         return Err(Error::fixed("ERR The command has no key arguments"));
     }
     if !entry.command.accepts(args.len() - 2) {
         return Err(Error::fixed("ERR Invalid number of arguments specified for command"));
     }
-    let keys = keys.of(args.skip(2));
+    Ok((entry.command, args.skip(2)))
+}
+
+fn getkeys<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let (command, args) = asked_for(args)?;
+    let keys = command.keys.of(args);
     cx.reply.array(keys.clone().count());
     for key in keys {
         cx.reply.bulk(key);
@@ -266,9 +188,38 @@ static GETKEYS: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("O(N), N being the arguments"),
     summary: "Returns the keys among the arguments of a command",
     subcommands: &[],
     run: getkeys,
+};
+
+fn getkeysandflags<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let (command, args) = asked_for(args)?;
+    let groups = command.key_groups();
+    let keys = || groups.iter().flat_map(|keys| keys.of(args).map(|key| (key, keys.access)));
+    cx.reply.array(keys().count());
+    for (key, access) in keys() {
+        cx.reply.array(2);
+        cx.reply.bulk(key);
+        access_names(&mut cx.reply, access);
+    }
+    Ok(())
+}
+
+static GETKEYSANDFLAGS: Command = Command {
+    name: "GETKEYSANDFLAGS",
+    syntax: "command [arg ...]",
+    arity: -3,
+    flags: Flags::LOADING.union(Flags::STALE),
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Server,
+    since: "7.0.0",
+    notes: Notes::of("O(N), N being the arguments"),
+    summary: "Returns the keys among the arguments of a command, with what it does with each",
+    subcommands: &[],
+    run: getkeysandflags,
 };
 
 fn help<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
@@ -285,6 +236,7 @@ static HELP: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Server,
     since: "5.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Lists the subcommands",
     subcommands: &[],
     run: help,
@@ -324,8 +276,12 @@ mod tests {
     fn documentation() {
         converse(
             "COMMAND DOCS nosuch => *0|
-             COMMAND DOCS get => *2|$3|get|*6|$7|summary|$37|Returns the string stored under a
-             ... key|$5|since|$5|1.0.0|$5|group|$6|string|",
+             COMMAND DOCS get => *2|$3|get|*10|$7|summary|$37|Returns the string stored under a
+             ... key|$5|since|$5|1.0.0|$5|group|$6|string|$10|complexity|$4|O(1)|$9|arguments|*1|
+             ...*8|$4|name|$3|key|$4|type|$3|key|$12|display_text|$3|key|$14|key_spec_index|:0|
+             COMMAND GETKEYSANDFLAGS copy a b => *2|*2|$1|a|*2|+RO|+access|*2|$1|b|*2|+OW|+update|
+             COMMAND GETKEYSANDFLAGS get a => *1|*2|$1|a|*2|+RO|+access|
+             COMMAND GETKEYSANDFLAGS ping => -ERR The command has no key arguments|",
         );
     }
 

@@ -1,7 +1,7 @@
 //! Keys, whatever stands under them: removal, existence, type and expiry.
 
 use crate::arguments::{Rest, Time, is};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, many};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes, many};
 use nagi_proto::Args;
 use nagi_store::types::key::ExpireWhen;
 
@@ -54,6 +54,8 @@ pub(crate) static DEL: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
+    notes: Notes::of("O(N), N being the keys")
+        .tips(&["request_policy:multi_shard", "response_policy:agg_sum"]),
     summary: "Removes keys and returns how many there were",
     subcommands: &[],
     run: del,
@@ -68,6 +70,8 @@ pub(crate) static UNLINK: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "4.0.0",
+    notes: Notes::of("O(N), N being the keys; what is large is freed in the background")
+        .tips(&["request_policy:multi_shard", "response_policy:agg_sum"]),
     summary: "Removes keys and returns how many there were, exactly as DEL does",
     subcommands: &[],
     run: del,
@@ -100,6 +104,9 @@ pub(crate) static EXISTS: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
+    notes: Notes::of("O(N), N being the keys")
+        .history(&[("3.0.3", "Several keys")])
+        .tips(&["request_policy:multi_shard", "response_policy:agg_sum"]),
     summary: "Returns how many of the keys exist, one that is named twice counting twice",
     subcommands: &[],
     run: exists,
@@ -120,6 +127,7 @@ pub(crate) static TYPE: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Returns the type of the value under a key",
     subcommands: &[],
     run: kind,
@@ -138,6 +146,7 @@ pub(crate) static EXPIRE: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
+    notes: Notes::of("O(1)").history(&[("7.0.0", "NX, XX, GT and LT")]),
     summary: "Lets a key expire after a number of seconds",
     subcommands: &[],
     run: expire,
@@ -156,6 +165,7 @@ pub(crate) static PEXPIRE: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.6.0",
+    notes: Notes::of("O(1)").history(&[("7.0.0", "NX, XX, GT and LT")]),
     summary: "Lets a key expire after a number of milliseconds",
     subcommands: &[],
     run: pexpire,
@@ -167,13 +177,14 @@ fn expireat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static EXPIREAT: Command = Command {
     name: "EXPIREAT",
-    syntax: "key unix-seconds [NX | XX | GT | LT]",
+    syntax: "key unix-time-seconds [NX | XX | GT | LT]",
     arity: -3,
     flags: Flags::WRITE.union(Flags::FAST),
     keys: Keys::one(Access::RW.union(Access::UPDATE)),
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.2.0",
+    notes: Notes::of("O(1)").history(&[("7.0.0", "NX, XX, GT and LT")]),
     summary: "Lets a key expire at a time given in seconds since 1970",
     subcommands: &[],
     run: expireat,
@@ -185,13 +196,14 @@ fn pexpireat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static PEXPIREAT: Command = Command {
     name: "PEXPIREAT",
-    syntax: "key unix-milliseconds [NX | XX | GT | LT]",
+    syntax: "key unix-time-milliseconds [NX | XX | GT | LT]",
     arity: -3,
     flags: Flags::WRITE.union(Flags::FAST),
     keys: Keys::one(Access::RW.union(Access::UPDATE)),
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.6.0",
+    notes: Notes::of("O(1)").history(&[("7.0.0", "NX, XX, GT and LT")]),
     summary: "Lets a key expire at a time given in milliseconds since 1970",
     subcommands: &[],
     run: pexpireat,
@@ -251,6 +263,7 @@ pub(crate) static PERSIST: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Takes a key's expiry away",
     subcommands: &[],
     run: persist,
@@ -270,6 +283,9 @@ pub(crate) static TTL: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
+    notes: Notes::of("O(1)")
+        .history(&[("2.8.0", "The reply -2")])
+        .tips(&["nondeterministic_output"]),
     summary: "Returns the seconds until a key expires, -1 if never and -2 if it does not exist",
     subcommands: &[],
     run: ttl,
@@ -289,6 +305,9 @@ pub(crate) static PTTL: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.6.0",
+    notes: Notes::of("O(1)")
+        .history(&[("2.8.0", "The reply -2")])
+        .tips(&["nondeterministic_output"]),
     summary: "Returns the milliseconds until a key expires, -1 if never and -2 if it does not \
               exist",
     subcommands: &[],
@@ -308,6 +327,7 @@ pub(crate) static EXPIRETIME: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "7.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Returns when a key expires, in seconds since 1970, or as TTL does -1 or -2",
     subcommands: &[],
     run: expiretime,
@@ -326,6 +346,7 @@ pub(crate) static PEXPIRETIME: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "7.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Returns when a key expires, in milliseconds since 1970, or as TTL does -1 or -2",
     subcommands: &[],
     run: pexpiretime,

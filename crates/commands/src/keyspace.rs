@@ -3,7 +3,7 @@
 use crate::arguments::{Rest, integer, is};
 use crate::context::Slice;
 use crate::glob::Pattern;
-use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys};
+use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Chunk, Output};
 use nagi_store::types::key::Cursor;
@@ -48,6 +48,9 @@ pub(crate) static SCAN: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.8.0",
+    notes: Notes::of("O(1) for each call; O(N) for a whole walk, N being the keys")
+        .history(&[("6.0.0", "TYPE")])
+        .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
     summary: "Returns some of the keys, and a cursor for the next call that is 0 at the end",
     subcommands: &[],
     run: scan,
@@ -68,6 +71,8 @@ pub(crate) static KEYS: Command = Command {
     categories: Category::KEYSPACE.union(Category::DANGEROUS),
     group: Group::Generic,
     since: "1.0.0",
+    notes: Notes::of("O(N), N being the keys of the database")
+        .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
     summary: "Returns all keys that match a pattern; only its own caller waits for it",
     subcommands: &[],
     run: keys,
@@ -173,6 +178,7 @@ pub(crate) static DBSIZE: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Server,
     since: "1.0.0",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
     summary: "Returns how many keys the database holds",
     subcommands: &[],
     run: dbsize,
@@ -191,6 +197,9 @@ pub(crate) static FLUSHDB: Command = Command {
     categories: Category::KEYSPACE.union(Category::DANGEROUS),
     group: Group::Server,
     since: "1.0.0",
+    notes: Notes::of("O(1); freeing goes on in the background")
+        .history(&[("4.0.0", "ASYNC"), ("6.2.0", "SYNC")])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
     summary: "Empties the database at once; its memory is freed elsewhere, whatever the option",
     subcommands: &[],
     run: flushdb,
@@ -209,6 +218,9 @@ pub(crate) static FLUSHALL: Command = Command {
     categories: Category::KEYSPACE.union(Category::DANGEROUS),
     group: Group::Server,
     since: "1.0.0",
+    notes: Notes::of("O(1); freeing goes on in the background")
+        .history(&[("4.0.0", "ASYNC"), ("6.2.0", "SYNC")])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
     summary: "Empties all databases at once; their memory is freed elsewhere, whatever the option",
     subcommands: &[],
     run: flushall,

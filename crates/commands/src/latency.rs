@@ -3,7 +3,7 @@
 
 use crate::histogram::Distribution;
 use crate::table::{self, Entry};
-use crate::{Category, Command, Context, Error, Flags, Group, Keys, help};
+use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, help};
 use nagi_proto::Args;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -123,6 +123,7 @@ pub(crate) static LATENCY: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("Depends on the subcommand"),
     summary: "Commands about what took long",
     subcommands: SUBCOMMANDS,
     run: latency,
@@ -152,6 +153,11 @@ static LATEST: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("O(1)").tips(&[
+        "nondeterministic_output",
+        "request_policy:all_nodes",
+        "response_policy:special",
+    ]),
     summary: "Returns the latest event of each kind: when, how long, and the longest ever",
     subcommands: &[],
     run: latest,
@@ -177,6 +183,11 @@ static HISTORY: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("O(1)").tips(&[
+        "nondeterministic_output",
+        "request_policy:all_nodes",
+        "response_policy:special",
+    ]),
     summary: "Returns the latest events of a kind: when, and how long in milliseconds",
     subcommands: &[],
     run: history,
@@ -199,6 +210,7 @@ static RESET: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:agg_sum"]),
     summary: "Forgets the events of some kinds, or of all",
     subcommands: &[],
     run: reset,
@@ -222,6 +234,11 @@ static GRAPH: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("O(1)").tips(&[
+        "nondeterministic_output",
+        "request_policy:all_nodes",
+        "response_policy:special",
+    ]),
     summary: "Draws the latest events of a kind",
     subcommands: &[],
     run: graph,
@@ -333,6 +350,11 @@ static DOCTOR: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("O(1)").tips(&[
+        "nondeterministic_output",
+        "request_policy:all_nodes",
+        "response_policy:special",
+    ]),
     summary: "Says in words what took long",
     subcommands: &[],
     run: doctor,
@@ -407,6 +429,11 @@ static HISTOGRAM: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "7.0.0",
+    notes: Notes::of("O(N), N being the commands asked for").tips(&[
+        "nondeterministic_output",
+        "request_policy:all_nodes",
+        "response_policy:special",
+    ]),
     summary: "Returns how long calls of some commands took, or of all, by powers of two",
     subcommands: &[],
     run: histogram,
@@ -426,6 +453,7 @@ static HELP: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.8.13",
+    notes: Notes::of("O(1)"),
     summary: "Lists the subcommands",
     subcommands: &[],
     run: help,

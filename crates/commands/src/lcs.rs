@@ -3,7 +3,7 @@
 
 use crate::arguments::{Rest, integer, is};
 use crate::context::Slice;
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::Rope;
@@ -62,6 +62,7 @@ pub(crate) static LCS: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "7.0.0",
+    notes: Notes::of("O(N*M), N and M being the lengths of the strings"),
     summary: "Returns the longest common subsequence of two strings",
     subcommands: &[],
     run: lcs,

@@ -6,7 +6,8 @@
 
 use crate::attention::Reasons;
 use crate::{
-    Category, ClientInfo, Command, Context, Error, Flags, Group, Keys, Marks, Server, connection,
+    Category, ClientInfo, Command, Context, Error, Flags, Group, Keys, Marks, Notes, Server,
+    connection,
 };
 use nagi_proto::Args;
 use std::fmt::Write as _;
@@ -179,6 +180,7 @@ pub(crate) static MONITOR: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "1.0.0",
+    notes: Notes::of(""),
     summary: "Shows the connection every request of all clients from now on",
     subcommands: &[],
     run: monitor,

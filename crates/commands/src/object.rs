@@ -1,6 +1,6 @@
 //! OBJECT: how values are kept and when they were last used.
 
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, help};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes, help};
 use nagi_proto::Args;
 use nagi_store::{Policy, parse_i64};
 
@@ -31,6 +31,7 @@ pub(crate) static OBJECT: Command = Command {
     categories: Category::empty(),
     group: Group::Generic,
     since: "2.2.3",
+    notes: Notes::of("Depends on the subcommand"),
     summary: "Commands about how values are kept",
     subcommands: SUBCOMMANDS,
     run: |_, _| Err(Error::wrong_arity("object")),
@@ -55,6 +56,7 @@ static ENCODING: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.2.3",
+    notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
     summary: "Returns the name of the way in which Redis would keep a value",
     subcommands: &[],
     run: encoding,
@@ -86,6 +88,7 @@ static FREQ: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "4.0.0",
+    notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
     summary: "Returns the logarithmic counter of a key's uses, which LFU policies keep",
     subcommands: &[],
     run: freq,
@@ -109,6 +112,7 @@ static IDLETIME: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.2.3",
+    notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
     summary: "Returns the seconds since a key was last used",
     subcommands: &[],
     run: idletime,
@@ -142,6 +146,7 @@ static REFCOUNT: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.2.3",
+    notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
     summary: "Returns how many keys share a value, which in Redis only small integers do",
     subcommands: &[],
     run: refcount,
@@ -167,6 +172,7 @@ static HELP: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "6.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Lists the subcommands",
     subcommands: &[],
     run: help,

@@ -1,7 +1,7 @@
 //! Parts of strings: read and overwritten.
 
 use crate::arguments::integer;
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::{EntryView, Value};
@@ -29,6 +29,7 @@ pub(crate) static GETRANGE: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "2.4.0",
+    notes: Notes::of("O(N), N being the length of the range"),
     summary: "Returns the part of a string between two positions, negative ones from its end",
     subcommands: &[],
     run: getrange,
@@ -43,6 +44,7 @@ pub(crate) static SUBSTR: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",
+    notes: Notes::of("O(N), N being the length of the range").replaced("2.0.0", "GETRANGE"),
     summary: "Returns a part of a string, exactly as GETRANGE does",
     subcommands: &[],
     run: getrange,
@@ -103,6 +105,7 @@ pub(crate) static SETRANGE: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "2.2.0",
+    notes: Notes::of("O(N), N being the length of what is written"),
     summary: "Overwrites a part of a string, which grows with zeros if it is too short",
     subcommands: &[],
     run: setrange,

@@ -1,7 +1,7 @@
 //! Keys under other names and in other databases, and one picked at random.
 
 use crate::arguments::{Rest, database, integer, is};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::relocation::Relocated;
 
@@ -29,6 +29,15 @@ pub(crate) static RENAME: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
+    notes: Notes::of("O(1)").keys(&[
+        Keys {
+            first: 1,
+            last: 1,
+            step: 1,
+            access: Access::RW.union(Access::ACCESS).union(Access::DELETE),
+        },
+        Keys { first: 2, last: 2, step: 1, access: Access::OW.union(Access::UPDATE) },
+    ]),
     summary: "Puts a key's value under another key, in place of what stood there",
     subcommands: &[],
     run: rename,
@@ -52,6 +61,15 @@ pub(crate) static RENAMENX: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
+    notes: Notes::of("O(1)").history(&[("3.2.0", "Both names may be the same")]).keys(&[
+        Keys {
+            first: 1,
+            last: 1,
+            step: 1,
+            access: Access::RW.union(Access::ACCESS).union(Access::DELETE),
+        },
+        Keys { first: 2, last: 2, step: 1, access: Access::OW.union(Access::INSERT) },
+    ]),
     summary: "Puts a key's value under another key, unless something stands there",
     subcommands: &[],
     run: renamenx,
@@ -86,6 +104,10 @@ pub(crate) static COPY: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "6.2.0",
+    notes: Notes::of("O(N), N being the length of the string").keys(&[
+        Keys { first: 1, last: 1, step: 1, access: Access::RO.union(Access::ACCESS) },
+        Keys { first: 2, last: 2, step: 1, access: Access::OW.union(Access::UPDATE) },
+    ]),
     summary: "Copies a key's value to another key",
     subcommands: &[],
     run: copy,
@@ -106,10 +128,11 @@ pub(crate) static MOVE: Command = Command {
     syntax: "key db",
     arity: 3,
     flags: Flags::WRITE.union(Flags::FAST),
-    keys: Keys::one(Access::RW.union(Access::DELETE)),
+    keys: Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE)),
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Moves a key to another database, unless something stands there",
     subcommands: &[],
     run: move_key,
@@ -136,6 +159,7 @@ pub(crate) static SWAPDB: Command = Command {
     categories: Category::KEYSPACE.union(Category::DANGEROUS),
     group: Group::Server,
     since: "4.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Exchanges two databases for all their clients at one moment",
     subcommands: &[],
     run: swapdb,
@@ -158,6 +182,11 @@ pub(crate) static RANDOMKEY: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
+    notes: Notes::of("O(1)").tips(&[
+        "request_policy:all_shards",
+        "response_policy:special",
+        "nondeterministic_output",
+    ]),
     summary: "Returns a key of the database, all being equally likely",
     subcommands: &[],
     run: randomkey,
@@ -178,6 +207,8 @@ pub(crate) static TOUCH: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "3.2.1",
+    notes: Notes::of("O(N), N being the keys")
+        .tips(&["request_policy:multi_shard", "response_policy:agg_sum"]),
     summary: "Notes a use of keys for eviction, and returns how many of them exist",
     subcommands: &[],
     run: touch,

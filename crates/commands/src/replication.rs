@@ -1,7 +1,7 @@
 //! Waiting for replicas, of which there are none.
 
 use crate::arguments::integer;
-use crate::{Category, Command, Context, Error, Flags, Group, Keys};
+use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 
 /// The family's rows.
@@ -30,11 +30,12 @@ pub(crate) static WAIT: Command = Command {
     name: "WAIT",
     syntax: "numreplicas timeout",
     arity: 3,
-    flags: Flags::empty(),
+    flags: Flags::BLOCKING,
     keys: Keys::NONE,
-    categories: Category::BLOCKING,
+    categories: Category::CONNECTION,
     group: Group::Generic,
     since: "3.0.0",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_shards", "response_policy:agg_min"]),
     summary: "Returns how many replicas have what this client wrote: 0 at once, there being none",
     subcommands: &[],
     run: wait,
@@ -64,11 +65,12 @@ pub(crate) static WAITAOF: Command = Command {
     name: "WAITAOF",
     syntax: "numlocal numreplicas timeout",
     arity: 4,
-    flags: Flags::empty(),
+    flags: Flags::BLOCKING,
     keys: Keys::NONE,
-    categories: Category::BLOCKING,
+    categories: Category::CONNECTION,
     group: Group::Generic,
     since: "7.2.0",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_shards", "response_policy:agg_min"]),
     summary: "Returns whether this server and how many replicas have written to disk what this \
               client wrote: none, at once",
     subcommands: &[],

@@ -3,7 +3,7 @@
 use crate::arguments::{self, Rest, integer, is};
 use crate::context::Slice;
 use crate::many::{self, Claimed};
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_persist::payload::{Dump, Refusal, Restore};
 use nagi_proto::Args;
 use nagi_store::types::restore::Usage;
@@ -44,6 +44,7 @@ pub(crate) static DUMP: Command = Command {
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.6.0",
+    notes: Notes::of("O(N), N being the length of the value").tips(&["nondeterministic_output"]),
     summary: "Returns a value in the form that RESTORE takes, with a version and a checksum",
     subcommands: &[],
     run: dump,
@@ -86,6 +87,8 @@ pub(crate) static RESTORE: Command = Command {
     categories: Category::KEYSPACE.union(Category::DANGEROUS),
     group: Group::Generic,
     since: "2.6.0",
+    notes: Notes::of("O(N), N being the length of the value")
+        .history(&[("3.0.0", "REPLACE"), ("5.0.0", "ABSTTL, IDLETIME and FREQ")]),
     summary: "Stores a value that DUMP returned",
     subcommands: &[],
     run: restore,

@@ -2,7 +2,7 @@
 
 use crate::arguments::{Rest, is};
 use crate::info::{SECTIONS, Section};
-use crate::{Category, Command, Context, Error, Flags, Group, Keys};
+use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -41,6 +41,11 @@ pub(crate) static INFO: Command = Command {
     categories: Category::DANGEROUS,
     group: Group::Server,
     since: "1.0.0",
+    notes: Notes::of("O(1)").history(&[("7.0.0", "Several sections")]).tips(&[
+        "nondeterministic_output",
+        "request_policy:all_shards",
+        "response_policy:special",
+    ]),
     summary: "Returns what is known of the server, section by section",
     subcommands: &[],
     run: info,
@@ -63,6 +68,7 @@ pub(crate) static TIME: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.6.0",
+    notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
     summary: "Returns the time, in seconds since 1970 and the microseconds of the current one",
     subcommands: &[],
     run: time,
@@ -96,7 +102,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static SHUTDOWN: Command = Command {
     name: "SHUTDOWN",
-    syntax: "[NOSAVE] [NOW] [FORCE]",
+    syntax: "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
     arity: -1,
     flags: Flags::ADMIN
         .union(Flags::NOSCRIPT)
@@ -108,6 +114,7 @@ pub(crate) static SHUTDOWN: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "1.0.0",
+    notes: Notes::of("O(1)").history(&[("7.0.0", "NOW, FORCE and ABORT")]),
     summary: "Stops the server, as SIGTERM does; the data is lost",
     subcommands: &[],
     run: shutdown,

@@ -4,7 +4,7 @@
 use crate::arguments::integer;
 use crate::phases::Phases;
 use crate::table::Entry;
-use crate::{Category, Command, Context, Error, Flags, Group, Keys, config, help};
+use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, config, help};
 use nagi_proto::Args;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,6 +138,7 @@ pub(crate) static SLOWLOG: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.2.12",
+    notes: Notes::of("Depends on the subcommand"),
     summary: "Commands about requests that took long",
     subcommands: SUBCOMMANDS,
     run: slowlog,
@@ -189,6 +190,9 @@ static GET: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.2.12",
+    notes: Notes::of("O(N), N being the requests returned")
+        .history(&[("4.0.0", "Address and name of the client")])
+        .tips(&["request_policy:all_nodes", "nondeterministic_output"]),
     summary: "Returns the latest requests of the slow log, with the microseconds that each ran",
     subcommands: &[],
     run: get,
@@ -232,6 +236,7 @@ static PHASES: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "7.2.0",
+    notes: Notes::of("O(N), N being the requests returned"),
     summary: "Returns the same requests with the time that each phase took, and their sizes; \
               nagi's own",
     subcommands: &[],
@@ -264,6 +269,11 @@ static LEN: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.2.12",
+    notes: Notes::of("O(1)").tips(&[
+        "request_policy:all_nodes",
+        "response_policy:agg_sum",
+        "nondeterministic_output",
+    ]),
     summary: "Returns how many requests the slow log holds",
     subcommands: &[],
     run: len,
@@ -284,6 +294,8 @@ static RESET: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.2.12",
+    notes: Notes::of("O(N), N being the requests held")
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     summary: "Empties the slow log",
     subcommands: &[],
     run: reset,
@@ -303,6 +315,7 @@ static HELP: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "6.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Lists the subcommands",
     subcommands: &[],
     run: help,

@@ -2,7 +2,7 @@
 
 use crate::arguments::{Rest, Time, integer, is, value};
 use crate::many::{self, Claimed};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::types::string::{Condition, End, Expiry, SetOptions};
@@ -30,6 +30,7 @@ pub(crate) static GET: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Returns the string stored under a key",
     subcommands: &[],
     run: get,
@@ -51,6 +52,7 @@ pub(crate) static GETDEL: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "6.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Returns the string stored under a key and removes the key",
     subcommands: &[],
     run: getdel,
@@ -87,14 +89,15 @@ fn getex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static GETEX: Command = Command {
     name: "GETEX",
-    syntax: "key [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds \
-             | PERSIST]",
+    syntax: "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
+             PXAT unix-time-milliseconds | PERSIST]",
     arity: -2,
     flags: Flags::WRITE.union(Flags::FAST),
     keys: Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE)),
     categories: Category::STRING,
     group: Group::String,
     since: "6.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Returns the string stored under a key and changes when the key expires",
     subcommands: &[],
     run: getex,
@@ -116,6 +119,7 @@ pub(crate) static GETSET: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",
+    notes: Notes::of("O(1)").replaced("6.2.0", "SET with GET"),
     summary: "Stores a string under a key and returns the one that it replaces",
     subcommands: &[],
     run: getset,
@@ -151,6 +155,7 @@ pub(crate) static MGET: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",
+    notes: Notes::of("O(N), N being the keys").tips(&["request_policy:multi_shard"]),
     summary: "Returns the strings stored under several keys, all as of one moment",
     subcommands: &[],
     run: mget,
@@ -171,6 +176,7 @@ pub(crate) static STRLEN: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "2.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Returns the length in bytes of the string stored under a key",
     subcommands: &[],
     run: strlen,
@@ -234,8 +240,8 @@ fn set_options(args: Args<'_>, now_ms: u64) -> Result<(SetOptions, bool), Error>
 
 pub(crate) static SET: Command = Command {
     name: "SET",
-    syntax: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-seconds \
-             | PXAT unix-milliseconds | KEEPTTL]",
+    syntax: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds \
+             | PXAT unix-time-milliseconds | KEEPTTL]",
     arity: -3,
     flags: Flags::WRITE.union(Flags::DENYOOM),
     keys: Keys::one(
@@ -244,6 +250,12 @@ pub(crate) static SET: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",
+    notes: Notes::of("O(1)").history(&[
+        ("2.6.12", "EX, PX, NX and XX"),
+        ("6.0.0", "KEEPTTL"),
+        ("6.2.0", "GET, EXAT and PXAT"),
+        ("7.0.0", "NX together with GET"),
+    ]),
     summary: "Stores a string under a key, whatever stood there, with conditions and an expiry",
     subcommands: &[],
     run: set,
@@ -265,6 +277,7 @@ pub(crate) static SETNX: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",
+    notes: Notes::of("O(1)").replaced("2.6.12", "SET with NX"),
     summary: "Stores a string under a key that does not exist",
     subcommands: &[],
     run: setnx,
@@ -283,6 +296,7 @@ pub(crate) static SETEX: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "2.0.0",
+    notes: Notes::of("O(1)").replaced("2.6.12", "SET with EX"),
     summary: "Stores a string under a key for a number of seconds",
     subcommands: &[],
     run: setex,
@@ -301,6 +315,7 @@ pub(crate) static PSETEX: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "2.6.0",
+    notes: Notes::of("O(1)").replaced("2.6.12", "SET with PX"),
     summary: "Stores a string under a key for a number of milliseconds",
     subcommands: &[],
     run: psetex,
@@ -341,6 +356,8 @@ pub(crate) static MSET: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.1",
+    notes: Notes::of("O(N), N being the keys")
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
     summary: "Stores several strings, all at one moment",
     subcommands: &[],
     run: mset,
@@ -367,6 +384,8 @@ pub(crate) static MSETNX: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.1",
+    notes: Notes::of("O(N), N being the keys")
+        .tips(&["request_policy:multi_shard", "response_policy:agg_min"]),
     summary: "Stores several strings, all at one moment, if none of the keys exists",
     subcommands: &[],
     run: msetnx,
@@ -420,6 +439,7 @@ pub(crate) static APPEND: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "2.0.0",
+    notes: Notes::of("O(1), amortised, where the appended string is short"),
     summary: "Adds bytes to the end of a string, made if it is not there; returns its length",
     subcommands: &[],
     run: append,
@@ -438,6 +458,7 @@ pub(crate) static INCR: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Adds one to a number, which counts from 0 if it is not there",
     subcommands: &[],
     run: incr,
@@ -456,6 +477,7 @@ pub(crate) static DECR: Command = Command {
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Takes one from a number, which counts from 0 if it is not there",
     subcommands: &[],
     run: decr,
@@ -467,13 +489,14 @@ fn incrby<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static INCRBY: Command = Command {
     name: "INCRBY",
-    syntax: "key amount",
+    syntax: "key increment",
     arity: 3,
     flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
     keys: Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE)),
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Adds an amount to a number, which counts from 0 if it is not there",
     subcommands: &[],
     run: incrby,
@@ -486,13 +509,14 @@ fn decrby<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static DECRBY: Command = Command {
     name: "DECRBY",
-    syntax: "key amount",
+    syntax: "key decrement",
     arity: 3,
     flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::FAST),
     keys: Keys::one(Access::RW.union(Access::ACCESS).union(Access::UPDATE)),
     categories: Category::STRING,
     group: Group::String,
     since: "1.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Takes an amount from a number, which counts from 0 if it is not there",
     subcommands: &[],
     run: decrby,

@@ -2,7 +2,7 @@
 
 use super::{ADMIN, list};
 use crate::arguments::{Rest, integer, is};
-use crate::{Category, ClientInfo, Command, Context, Error, Group, Keys};
+use crate::{Category, ClientInfo, Command, Context, Error, Group, Keys, Notes};
 use nagi_proto::Args;
 
 /// Which connections are meant; a filter that is not given accepts any.
@@ -82,14 +82,20 @@ fn kill<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static KILL: Command = Command {
     name: "KILL",
-    syntax: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] \
-             [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>",
+    syntax: "<ip:port | <[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | \
+             [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] ...>>",
     arity: -3,
     flags: ADMIN,
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "2.4.0",
+    notes: Notes::of("O(N), N being the clients").history(&[
+        ("2.8.12", "Filters, ID among them"),
+        ("3.2.0", "TYPE master"),
+        ("5.0.0", "TYPE replica, which was called slave"),
+        ("6.2.0", "LADDR"),
+    ]),
     summary: "Closes the connections that all filters accept, and returns how many they were",
     subcommands: &[],
     run: kill,
@@ -117,6 +123,7 @@ pub(super) static UNBLOCK: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "5.0.0",
+    notes: Notes::of("O(N), N being the clients"),
     summary: "Answers 0: no command that there is waits for another client",
     subcommands: &[],
     run: unblock,

@@ -3,7 +3,9 @@
 use super::{ADMIN, PLAIN};
 use crate::arguments::{Rest, integer, is};
 use crate::context::Slice;
-use crate::{Category, ClientInfo, Command, Context, Error, Flow, Group, Keys, Marks, table};
+use crate::{
+    Category, ClientInfo, Command, Context, Error, Flow, Group, Keys, Marks, Notes, table,
+};
 use nagi_proto::Args;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ pub(super) static INFO: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "6.2.0",
+    notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
     summary: "Returns the connection's own line of CLIENT LIST",
     subcommands: &[],
     run: info,
@@ -84,13 +87,24 @@ pub(super) fn is_normal(kind: &[u8]) -> Result<bool, Error> {
 
 pub(super) static LIST: Command = Command {
     name: "LIST",
-    syntax: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID id [id ...]]",
+    syntax: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
     arity: -2,
     flags: ADMIN,
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "2.4.0",
+    notes: Notes::of("O(N), N being the clients")
+        .history(&[
+            ("2.8.12", "The field id"),
+            ("5.0.0", "TYPE"),
+            ("6.0.0", "The field user"),
+            ("6.2.0", "ID, and the fields argv-mem, tot-mem, laddr and redir"),
+            ("7.0.0", "The fields resp, multi-mem, rbs and rbp"),
+            ("7.0.3", "The field ssub"),
+            ("7.2.0", "The fields lib-name and lib-ver"),
+        ])
+        .tips(&["nondeterministic_output"]),
     summary: "Returns a line about each connection, memcached's included",
     subcommands: &[],
     run: list,

@@ -5,7 +5,7 @@ mod list;
 mod pause;
 
 use crate::arguments::is;
-use crate::{Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, help};
+use crate::{Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, Notes, help};
 use nagi_proto::Args;
 
 /// The family's rows.
@@ -43,6 +43,7 @@ pub(crate) static CLIENT: Command = Command {
     categories: Category::empty(),
     group: Group::Connection,
     since: "2.4.0",
+    notes: Notes::of("Depends on the subcommand"),
     summary: "Commands about connections",
     subcommands: SUBCOMMANDS,
     run: client,
@@ -74,6 +75,7 @@ static ID: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "5.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Returns the connection's number, which no other ever has",
     subcommands: &[],
     run: id,
@@ -97,6 +99,7 @@ static GETNAME: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "2.6.9",
+    notes: Notes::of("O(1)"),
     summary: "Returns the connection's name",
     subcommands: &[],
     run: getname,
@@ -110,13 +113,14 @@ fn setname<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 static SETNAME: Command = Command {
     name: "SETNAME",
-    syntax: "name",
+    syntax: "connection-name",
     arity: 3,
     flags: PLAIN,
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "2.6.9",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     summary: "Gives the connection a name, or takes it away if it is empty",
     subcommands: &[],
     run: setname,
@@ -155,13 +159,14 @@ fn setinfo<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 static SETINFO: Command = Command {
     name: "SETINFO",
-    syntax: "LIB-NAME name | LIB-VER version",
+    syntax: "<LIB-NAME libname | LIB-VER libver>",
     arity: 4,
     flags: PLAIN,
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "7.2.0",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     summary: "Notes which client library the connection uses",
     subcommands: &[],
     run: setinfo,
@@ -186,13 +191,14 @@ fn reply<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 static REPLY: Command = Command {
     name: "REPLY",
-    syntax: "ON | OFF | SKIP",
+    syntax: "<ON | OFF | SKIP>",
     arity: 3,
     flags: PLAIN,
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "3.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Turns replies on or off, or leaves out the next one",
     subcommands: &[],
     run: reply,
@@ -204,13 +210,14 @@ fn no_evict<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 static NO_EVICT: Command = Command {
     name: "NO-EVICT",
-    syntax: "ON | OFF",
+    syntax: "<ON | OFF>",
     arity: 3,
     flags: ADMIN,
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "7.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Spares the connection when connections are closed to save memory, or does not",
     subcommands: &[],
     run: no_evict,
@@ -222,13 +229,14 @@ fn no_touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 static NO_TOUCH: Command = Command {
     name: "NO-TOUCH",
-    syntax: "ON | OFF",
+    syntax: "<ON | OFF>",
     arity: 3,
     flags: PLAIN,
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "7.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Chooses whether what the connection reads counts as used, for eviction",
     subcommands: &[],
     run: no_touch,
@@ -258,6 +266,7 @@ static GETREDIR: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "6.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Answers -1: the connection does not track keys",
     subcommands: &[],
     run: getredir,
@@ -285,6 +294,7 @@ static TRACKINGINFO: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "6.2.0",
+    notes: Notes::of("O(1)"),
     summary: "Tells that the connection does not track keys",
     subcommands: &[],
     run: trackinginfo,
@@ -304,6 +314,7 @@ static HELP: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "5.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Lists the subcommands",
     subcommands: &[],
     run: help,
@@ -407,6 +418,9 @@ mod tests {
         let mut bench = Bench::new();
         let help = bench.call(&["CLIENT", "HELP"]);
         assert!(help.starts_with("*33|+CLIENT <subcommand> [<arg> [value]"), "{help}");
-        assert!(help.contains("|+SETNAME name|+    Gives the connection a name"), "{help}");
+        assert!(
+            help.contains("|+SETNAME connection-name|+    Gives the connection a name"),
+            "{help}"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use super::ADMIN;
 use crate::arguments::{integer, is};
 use crate::attention::Paused;
-use crate::{Category, Command, Context, Error, Group, Keys};
+use crate::{Category, Command, Context, Error, Group, Keys, Notes};
 use nagi_proto::Args;
 
 fn pause<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -37,6 +37,7 @@ pub(super) static PAUSE: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "3.0.0",
+    notes: Notes::of("O(1)").history(&[("6.2.0", "WRITE")]),
     summary: "Holds all commands up for some milliseconds, or those that write",
     subcommands: &[],
     run: pause,
@@ -57,6 +58,7 @@ pub(super) static UNPAUSE: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "6.2.0",
+    notes: Notes::of("O(N), N being the clients held up"),
     summary: "Lets commands pass again that CLIENT PAUSE holds up",
     subcommands: &[],
     run: unpause,

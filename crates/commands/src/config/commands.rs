@@ -3,7 +3,7 @@
 use super::{Origin, Place, Setting, Value, find, rewrite, settings};
 use crate::admission;
 use crate::glob::Pattern;
-use crate::{Category, Command, Context, Error, Flags, Group, Keys, help};
+use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, help};
 use nagi_proto::Args;
 use std::io::ErrorKind;
 
@@ -25,6 +25,7 @@ pub(crate) static CONFIG: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.0.0",
+    notes: Notes::of("Depends on the subcommand"),
     summary: "Commands about settings and statistics",
     subcommands: SUBCOMMANDS,
     run: config,
@@ -49,13 +50,14 @@ fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 static GET: Command = Command {
     name: "GET",
-    syntax: "pattern [pattern ...]",
+    syntax: "parameter [parameter ...]",
     arity: -3,
     flags: ADMIN,
     keys: Keys::NONE,
     categories: Category::empty(),
     group: Group::Server,
     since: "2.0.0",
+    notes: Notes::of("O(N), N being the settings").history(&[("7.0.0", "Several patterns")]),
     summary: "Returns the settings whose names match a pattern, with their values",
     subcommands: &[],
     run: get,
@@ -111,13 +113,16 @@ fn setting(name: &[u8]) -> Result<&'static Setting, Error> {
 
 static SET: Command = Command {
     name: "SET",
-    syntax: "name value [name value ...]",
+    syntax: "parameter value [parameter value ...]",
     arity: -4,
     flags: ADMIN,
     keys: Keys::NONE,
     categories: Category::empty(),
     group: Group::Server,
     since: "2.0.0",
+    notes: Notes::of("O(N), N being the settings given")
+        .history(&[("7.0.0", "Several settings")])
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     summary: "Changes settings, all of them or none",
     subcommands: &[],
     run: set,
@@ -139,6 +144,7 @@ static RESETSTAT: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.0.0",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     summary: "Starts the statistics of INFO again from zero",
     subcommands: &[],
     run: resetstat,
@@ -169,6 +175,7 @@ static REWRITE: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "2.8.0",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     summary: "Writes the settings into the file that the server was started with",
     subcommands: &[],
     run: rewrite,
@@ -188,6 +195,7 @@ static HELP: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "5.0.0",
+    notes: Notes::of("O(1)"),
     summary: "Lists the subcommands",
     subcommands: &[],
     run: help,

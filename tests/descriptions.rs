@@ -1,0 +1,151 @@
+//! COMMAND INFO and COMMAND DOCS of every command that there is, beside the real redis-server's.
+
+use std::collections::BTreeMap;
+
+use harness::{Connection, Reply, Server};
+
+/// What is otherwise on purpose: the command, the field, and why.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("bitop", "arguments", "7.2 lists the operations"),
+    ("client|kill", "arguments", "7.2 lists yes and no"),
+    ("client|list", "arguments", "7.2 has no block there"),
+    ("client|pause", "since", "7.2 says 3.0.0"),
+    ("client|setname", "tips", "7.2 added them"),
+    ("command|getkeys", "arity", "7.2: one word less"),
+    ("command|getkeys", "arguments", "7.2 has them"),
+    ("command|getkeysandflags", "arity", "7.2: one word less"),
+    ("command|getkeysandflags", "arguments", "7.2 has them"),
+    ("config|get", "arguments", "7.2: the block around the parameters is gone"),
+    ("config|resetstat", "tips", "7.2 added them"),
+    ("config|rewrite", "tips", "7.2 added them"),
+    ("debug", "arguments", "it does take some"),
+    ("latency|reset", "tips", "7.2: the sum of all nodes"),
+    ("lcs", "arguments", "7.2 has another name"),
+    ("pfmerge", "arguments", "7.2: the sources may be left out"),
+    ("psetex", "deprecated", "since 7.2"),
+    ("quit", "deprecated", "since 7.2"),
+    ("randomkey", "tips", "7.2: the response is special"),
+    ("scan", "tips", "7.2: the response is special"),
+    ("setex", "deprecated", "since 7.2"),
+    ("setnx", "deprecated", "since 7.2"),
+    ("wait", "categories", "7.2: blocking"),
+    ("wait", "flags", "7.2: blocking"),
+];
+
+#[test]
+fn commands_are_described_as_by_redis() {
+    let (nagi, redis) = (Server::nagi(), Server::redis());
+    let (of_nagi, of_redis) = (described(&nagi), described(&redis));
+    let mut faults = Vec::new();
+    let mut used = vec![false; EXCEPTIONS.len()];
+    for (name, fields) in &of_nagi {
+        let Some(expected) = of_redis.get(name) else { continue };
+        for (field, value) in fields {
+            let other = &expected[field];
+            if value == other {
+                continue;
+            }
+            match EXCEPTIONS.iter().position(|it| it.0 == name && it.1 == *field) {
+                Some(place) => used[place] = true,
+                None => faults.push(format!("{name} {field}:\n  {value}\n  not\n  {other}")),
+            }
+        }
+    }
+    for (exception, _) in EXCEPTIONS.iter().zip(&used).filter(|(_, used)| !**used) {
+        faults.push(format!("{exception:?} is not needed"));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(of_nagi.len() > 120, "{}", of_nagi.len());
+}
+
+type Fields = BTreeMap<&'static str, String>;
+
+/// What a server says of its commands and their subcommands, by their names.
+fn described(server: &Server) -> BTreeMap<String, Fields> {
+    let mut client = server.connect_resp();
+    client.run("HELLO 3");
+    let mut described = BTreeMap::new();
+    for command in client.run("COMMAND").list() {
+        note(&mut described, command);
+    }
+    let documented = ask_documentation(&mut client);
+    for (name, fields) in &mut described {
+        let documentation = &documented[name];
+        let text = |field: &str| documentation.get(field).map(Reply::text).unwrap_or_default();
+        fields.insert("since", text("since"));
+        fields.insert("group", text("group"));
+        fields.insert("deprecated", text("deprecated_since"));
+        let arguments = documentation.get("arguments").map(arguments);
+        fields.insert("arguments", arguments.unwrap_or_default());
+    }
+    described
+}
+
+fn note(described: &mut BTreeMap<String, Fields>, command: &Reply) {
+    let fields = command.list();
+    let positions: Vec<_> = fields[3..6].iter().map(Reply::integer).collect();
+    let specifications = fields[8].list().iter().map(specification);
+    described.insert(
+        fields[0].text(),
+        Fields::from([
+            ("arity", fields[1].integer().to_string()),
+            ("flags", sorted(&fields[2])),
+            ("positions", format!("{positions:?}")),
+            ("categories", sorted(&fields[6])),
+            ("tips", sorted(&fields[7])),
+            ("keys", specifications.collect::<Vec<_>>().join("; ")),
+        ]),
+    );
+    fields[9].list().iter().for_each(|subcommand| note(described, subcommand));
+}
+
+fn sorted(words: &Reply) -> String {
+    let mut words: Vec<_> = words.list().iter().map(Reply::text).collect();
+    words.sort();
+    words.join(" ")
+}
+
+/// A specification of keys without its notes, which are Redis' sentences.
+fn specification(specification: &Reply) -> String {
+    let fields = map(specification);
+    let rest = ["begin_search", "find_keys"].map(|name| format!("{:?}", fields[name]));
+    format!("{} {}", sorted(fields["flags"]), rest.join(" "))
+}
+
+fn map(reply: &Reply) -> BTreeMap<String, &Reply> {
+    reply.list().chunks(2).map(|pair| (pair[0].text(), &pair[1])).collect()
+}
+
+type Documentation = BTreeMap<String, Reply>;
+
+fn ask_documentation(client: &mut Connection) -> BTreeMap<String, Documentation> {
+    let mut all = BTreeMap::new();
+    add_documentation(&mut all, &client.run("COMMAND DOCS"));
+    all
+}
+
+fn add_documentation(all: &mut BTreeMap<String, Documentation>, documented: &Reply) {
+    for (name, fields) in map(documented) {
+        let fields = map(fields);
+        if let Some(subcommands) = fields.get("subcommands") {
+            add_documentation(all, subcommands);
+        }
+        all.insert(name, fields.into_iter().map(|(name, it)| (name, it.clone())).collect());
+    }
+}
+
+/// A tree of arguments; those that are made of others go by names that nobody sees.
+fn arguments(arguments: &Reply) -> String {
+    let one = |argument: &Reply| {
+        let fields = map(argument);
+        let text = |name: &str| fields.get(name).map(|it| it.text()).unwrap_or_default();
+        let flags = fields.get("flags").map(|it| sorted(it)).unwrap_or_default();
+        let place = fields.get("key_spec_index").map(|it| it.integer());
+        let inner = match fields.get("arguments") {
+            Some(parts) => self::arguments(parts),
+            None => text("name"),
+        };
+        format!("{}:{}{place:?} {flags}({inner})", text("type"), text("token"))
+    };
+    arguments.list().iter().map(one).collect::<Vec<_>>().join(", ")
+}
