@@ -3,14 +3,15 @@
 //!
 //! A snapshot is cut by one atomic change of the store's word. Whatever is about to change an
 //! entry compares the entry's epoch with its own: an older entry belongs to the snapshot that is
-//! under way, and must be handed over before it changes. Nothing is saved yet; the epochs are
-//! kept right all the same, and tests watch that no path goes around.
+//! under way, and an image of it is handed over before it changes ([`crate::snapshot`]).
 
 use crate::entry::Entry;
+use crate::snapshot::{Fate, Ledger};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where the epoch begins in the word; below it stand `save-active:1 | journal-on:1 | sequence:54`.
 const EPOCH_SHIFT: u32 = 56;
+const SAVE_ACTIVE: u64 = 1 << 55;
 
 /// The store's word.
 #[derive(Debug, Default)]
@@ -20,20 +21,25 @@ impl Word {
     /// Reads the word for one operation: after its last latch was taken, before its first change.
     #[inline]
     pub(crate) fn read(&self) -> Door {
-        Door { epoch: (self.0.load(Ordering::Acquire) >> EPOCH_SHIFT) as u8 }
+        Door { word: self.0.load(Ordering::Acquire) }
     }
 
-    /// Begins the next epoch.
-    #[cfg(test)]
-    pub(crate) fn advance_epoch(&self) {
-        self.0.fetch_add(1 << EPOCH_SHIFT, Ordering::AcqRel);
+    /// Begins the next epoch and a save of what belongs to the last one: the cut. No save may be
+    /// active.
+    pub(crate) fn cut(&self) {
+        self.0.fetch_add(1 << EPOCH_SHIFT | SAVE_ACTIVE, Ordering::AcqRel);
+    }
+
+    /// Ends the save. Every entry carries the present epoch.
+    pub(crate) fn end_save(&self) {
+        self.0.fetch_and(!SAVE_ACTIVE, Ordering::AcqRel);
     }
 }
 
 /// What one operation read from the word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Door {
-    epoch: u8,
+    word: u64,
 }
 
 /// An entry that may be changed, moved away or removed now. Only the door makes one.
@@ -43,13 +49,15 @@ pub(crate) struct Mutable {
 }
 
 impl Door {
-    /// Must be passed, with the latch held, before anything about an entry changes.
+    /// Must be passed, with the latch held, before anything about an entry of `ledger`'s table
+    /// changes. `fate` says whether the value stays in the store.
     #[inline]
-    pub(crate) fn before_mutate(self, entry: Entry) -> Mutable {
+    pub(crate) fn before_mutate(self, ledger: &mut Ledger, entry: Entry, fate: Fate) -> Mutable {
         #[cfg(test)]
-        observer::saw(entry, self.epoch);
-        if entry.epoch() != self.epoch & 0b11 {
-            entry.set_epoch(self.epoch);
+        observer::saw(entry, self.epoch());
+        if self.is_older(entry) {
+            ledger.hand_over(entry, fate);
+            entry.set_epoch(self.epoch());
         }
         Mutable { entry }
     }
@@ -57,10 +65,24 @@ impl Door {
     /// Stamps an entry that is about to be linked for the first time.
     #[inline]
     pub(crate) fn admit(self, entry: Entry) {
-        entry.set_epoch(self.epoch);
+        entry.set_epoch(self.epoch());
+    }
+
+    /// Whether an entry was last changed before this operation's epoch.
+    #[inline]
+    pub(crate) fn is_older(self, entry: Entry) -> bool {
+        entry.epoch() != self.epoch() & 0b11
+    }
+
+    pub(crate) fn epoch(self) -> u8 {
+        (self.word >> EPOCH_SHIFT) as u8
+    }
+
+    /// Whether a snapshot is under way.
+    pub(crate) fn is_saving(self) -> bool {
+        self.word & SAVE_ACTIVE != 0
     }
 }
-
 impl Mutable {
     pub(crate) fn entry(&self) -> Entry {
         self.entry

@@ -319,6 +319,33 @@ impl Entry {
         unsafe { Some(&mut *self.peek::<*mut Rope>(at)) }
     }
 
+    /// Writes a copy of the entry elsewhere; of a rope, one that shares its chunks.
+    ///
+    /// # Safety
+    /// The latch is held. `memory` is aligned to 8, has room for [`Entry::bytes`], and is the
+    /// caller's to write.
+    pub(crate) unsafe fn copy_to(self, memory: NonNull<u8>) {
+        let copy = Entry(memory);
+        // SAFETY: the caller's promise; the copy has room for whatever this entry has, at the
+        // same offset.
+        unsafe {
+            self.0.copy_to_nonoverlapping(memory, self.bytes());
+            if let Some(rope) = self.rope_mut() {
+                let clone = Box::into_raw(Box::new(rope.clone()));
+                copy.put::<*mut Rope>(key_offset(copy.header()) + copy.key_len(), clone);
+            }
+        }
+    }
+
+    /// Bytes of the string in an entry that has it as a rope, 0 for others.
+    ///
+    /// # Safety
+    /// The latch is held.
+    pub(crate) unsafe fn rope_bytes(self) -> usize {
+        // SAFETY: the caller's promise; the borrow ends here.
+        unsafe { self.rope_mut() }.map_or(0, |rope| rope.len())
+    }
+
     /// Takes the rope out of an entry that is about to be freed or overwritten.
     ///
     /// # Safety

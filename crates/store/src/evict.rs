@@ -351,7 +351,10 @@ impl Store {
             return false;
         }
         memory::tell();
-        self.used_bytes() > limit
+        // What is kept for a snapshot goes by itself: to evict for it would only add to it.
+        let held = self.snapshot_memory();
+        let kept = held.pre_image_bytes + held.walked_bytes;
+        self.used_bytes().saturating_sub(kept as u64) > limit
     }
 
     pub(crate) fn access_clock(&self, now_ms: u64) -> AccessClock {

@@ -35,6 +35,7 @@ mod shard;
 mod siphash;
 mod slab;
 mod slot;
+pub mod snapshot;
 mod store;
 mod table;
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! One part of the keyspace: the tables of every database over one range of hashes.
 
 use crate::directory::{self, Directories};
+use crate::door::Door;
 use crate::memory::vector_bytes;
 use crate::pages::PagePool;
+use crate::snapshot::{Ledger, Outbox};
 use crate::table::{Locator, Table};
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ pub(crate) struct Shard {
     locator: Locator,
     pool: Arc<PagePool>,
     directories: Arc<Directories>,
+    outbox: Arc<Outbox>,
     /// By database, as far as the highest that was ever used.
     tables: Vec<Table>,
     /// The last CAS number given out here. Numbers are unique per key, which is all that a client
@@ -30,8 +33,10 @@ impl Shard {
         locator: Locator,
         pool: Arc<PagePool>,
         directories: Arc<Directories>,
+        outbox: Arc<Outbox>,
     ) -> Self {
-        Shard { number, locator, pool, directories, tables: Vec::new(), last_cas: LAST_CAS }
+        let tables = Vec::new();
+        Shard { number, locator, pool, directories, outbox, tables, last_cas: LAST_CAS }
     }
 
     /// The table of a database, if anything was ever stored there.
@@ -47,7 +52,8 @@ impl Shard {
             let (database, shard) = (self.tables.len(), self.number);
             let place = directory::Place { directories, database, shard };
             let before = vector_bytes(&self.tables);
-            self.tables.push(Table::new(self.locator, Arc::clone(&self.pool), place));
+            let ledger = Ledger::new(Arc::clone(&self.outbox));
+            self.tables.push(Table::new(self.locator, Arc::clone(&self.pool), place, ledger));
             self.pool.add_idle_bytes(vector_bytes(&self.tables) - before);
         }
         #[expect(clippy::indexing_slicing, reason = "the table was made just above")]
@@ -56,8 +62,10 @@ impl Shard {
     }
 
     /// Exchanges the tables of two databases.
-    pub(crate) fn swap(&mut self, first: usize, second: usize) {
+    pub(crate) fn swap(&mut self, door: Door, first: usize, second: usize) {
         self.table_mut(first.max(second));
+        // A snapshot knows them by the numbers that they had at the cut.
+        self.tables.iter_mut().for_each(|table| table.begin(door));
         self.tables.swap(first, second);
         for database in [first, second] {
             self.tables.get_mut(database).into_iter().for_each(|table| table.move_to(database));
@@ -68,6 +76,14 @@ impl Shard {
     pub(crate) fn fullness(&self) -> (usize, u64) {
         let entries = self.tables.iter().map(Table::len).sum();
         (entries, self.locator.range.density(entries))
+    }
+
+    /// A table of which a snapshot has not seen everything yet.
+    pub(crate) fn unwalked_table(&mut self, door: Door) -> Option<&mut Table> {
+        self.tables.iter_mut().find_map(|table| {
+            table.begin(door);
+            table.ledger().walked_to().is_some().then_some(table)
+        })
     }
 
     /// Every database's table, in order.

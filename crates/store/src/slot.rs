@@ -10,6 +10,7 @@ use crate::latch;
 use crate::reclaim::Garbage;
 use crate::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};
 use crate::shard::Shard;
+use crate::snapshot::Fate;
 use crate::table::{Place, Table};
 use crate::types::restore::Usage;
 use crate::value::{Attributes, Encoding, Marks, NewValue, OwnedValue, Value};
@@ -64,6 +65,11 @@ impl<'a> Slot<'a> {
 
     /// Puts an entry here, in place of whatever stood here.
     pub(crate) fn put(&mut self, value: NewValue<'_>, attributes: Attributes) {
+        self.put_as(value, attributes, Fate::Goes);
+    }
+
+    /// The same, told what becomes of the value that stood here.
+    fn put_as(&mut self, value: NewValue<'_>, attributes: Attributes, fate: Fate) {
         if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
             && bytes.len() > QUICK_BYTES
         {
@@ -77,7 +83,7 @@ impl<'a> Slot<'a> {
                 self.place = Some(place);
             }
             Some((mut place, entry)) => {
-                let old = self.door.before_mutate(entry);
+                let old = self.table.mutable(self.door, entry, fate);
                 let (door, key) = (self.door, self.key);
                 let rope = self.table.replace(door, &mut place, old, key, value, &attributes);
                 self.place = Some(place);
@@ -89,7 +95,7 @@ impl<'a> Slot<'a> {
     /// Empties the place; whether there was anything.
     pub(crate) fn remove(&mut self) -> bool {
         let Some((place, entry)) = self.occupant() else { return false };
-        let entry = self.door.before_mutate(entry);
+        let entry = self.table.mutable(self.door, entry, Fate::Goes);
         self.garbage.add(self.table.remove(place, entry));
         self.place = None;
         true
@@ -111,7 +117,7 @@ impl<'a> Slot<'a> {
         match (attributes.expire_at_ms, expire_at_ms) {
             (None, None) => {}
             (Some(_), Some(at_ms)) => {
-                let entry = self.door.before_mutate(entry);
+                let entry = self.table.mutable(self.door, entry, Fate::Stays);
                 self.table.move_expiry(place, entry, at_ms);
             }
             _ => self.reshape(Attributes { expire_at_ms, ..attributes }),
@@ -126,7 +132,7 @@ impl<'a> Slot<'a> {
             NewValue::Int(value)
                 if entry.encoding() == Encoding::Int as u8 && attributes.cas.is_none() =>
             {
-                self.door.before_mutate(entry).entry().replace_int(value);
+                self.table.mutable(self.door, entry, Fate::Stays).entry().replace_int(value);
             }
             value => self.put(value, Attributes { cas: None, ..attributes }),
         }
@@ -148,7 +154,7 @@ impl<'a> Slot<'a> {
                 self.give_up_version();
             }
             let Some((_, entry)) = self.occupant() else { return };
-            let entry = self.door.before_mutate(entry).entry();
+            let entry = self.table.mutable(self.door, entry, Fate::Stays).entry();
             // SAFETY: the slot is borrowed exclusively and nothing else refers to the rope.
             if let Some(rope) = unsafe { entry.rope_mut() } {
                 rope.append(bytes);
@@ -170,7 +176,7 @@ impl<'a> Slot<'a> {
         let Some((_, entry)) = self.occupant() else {
             return change(&mut StringMut::Bytes(&mut []));
         };
-        let entry = self.door.before_mutate(entry).entry();
+        let entry = self.table.mutable(self.door, entry, Fate::Stays).entry();
         // SAFETY: the slot is borrowed exclusively and nothing else refers to the value.
         match unsafe { (entry.bytes_mut(), entry.rope_mut()) } {
             (_, Some(rope)) => {
@@ -240,7 +246,7 @@ impl<'a> Slot<'a> {
     /// Changes what clients have been told of the entry; value and version stay.
     pub(crate) fn set_marks(&mut self, marks: Marks) {
         let Some((_, entry)) = self.occupant() else { return };
-        self.door.before_mutate(entry).entry().replace_marks(marks);
+        self.table.mutable(self.door, entry, Fate::Stays).entry().replace_marks(marks);
     }
 
     /// Makes the entry one of which clients have been told nothing.
@@ -288,7 +294,7 @@ impl<'a> Slot<'a> {
     fn reshape(&mut self, attributes: Attributes) {
         // A copy, since the entry may be written anew where it lies.
         let Some((value, _)) = self.copy() else { return };
-        self.put(value.as_new(), attributes);
+        self.put_as(value.as_new(), attributes, Fate::Stays);
     }
 
     fn occupant(&self) -> Option<(Place, Entry)> {

@@ -14,6 +14,7 @@ use crate::preparer::Preparer;
 use crate::quiescence::{Batch, Quiescence};
 use crate::reclaim::{Garbage, Reclaimer};
 use crate::shard::Shard;
+use crate::snapshot::{Outbox, Walk};
 use crate::table::Locator;
 use crate::{door, latch, ticks};
 use std::sync::Arc;
@@ -55,6 +56,8 @@ pub enum Scope {
 pub struct Store {
     pub(crate) shards: Box<[Latch<Shard>]>,
     pub(crate) word: door::Word,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) walk: Walk,
     pub(crate) limit: Limit,
     pub(crate) reclaimer: Reclaimer,
     _preparer: Preparer,
@@ -81,13 +84,17 @@ impl Store {
         let placement = Placement::new(options.shards);
         let pool = Arc::new(PagePool::default());
         let directories = Arc::new(Directories::new(options.databases, options.shards));
+        let outbox = Arc::new(Outbox::default());
         let shard = |(number, range): (usize, &_)| {
             let locator = Locator { hasher, range: *range };
-            Latch::new(Shard::new(number, locator, Arc::clone(&pool), Arc::clone(&directories)))
+            let (pool, directories) = (Arc::clone(&pool), Arc::clone(&directories));
+            Latch::new(Shard::new(number, locator, pool, directories, Arc::clone(&outbox)))
         };
         Store {
             shards: placement.ranges().iter().enumerate().map(shard).collect(),
             word: door::Word::default(),
+            outbox: Arc::clone(&outbox),
+            walk: Walk::default(),
             limit: Limit::default(),
             _preparer: Preparer::start(&pool),
             reclaimer: Reclaimer::start(),
@@ -143,6 +150,11 @@ impl Store {
     /// The same for a request on whole databases.
     pub fn meets_any_claim(&self, waker: &Waker) -> Option<Wait> {
         self.claims.meet_any(waker)
+    }
+
+    /// Does `work` at a moment when nothing is claimed; see [`Claims::unclaimed`].
+    pub(crate) fn unclaimed(&self, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
+        self.claims.unclaimed(waker, work)
     }
 
     /// Begins to claim keys.
@@ -202,15 +214,21 @@ impl Store {
     }
 
     /// Empties databases. Their tables are exchanged for empty ones with all latches held; the
-    /// reclaimer frees what they held.
+    /// reclaimer frees what they held, after a snapshot under way has seen it.
     pub fn flush(&self, scope: Scope) {
         let mut garbage = Garbage::default();
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
+        let door = self.word.read();
         for shard in &mut held {
             for (index, table) in shard.tables_mut().iter_mut().enumerate() {
                 let meant = scope == Scope::All || scope == Scope::Database(index);
                 if meant && table.len() > 0 {
-                    garbage.tables.push(table.take());
+                    let old = table.take(door);
+                    if old.ledger().is_wanted() {
+                        self.outbox.send_detached(old);
+                    } else {
+                        garbage.tables.push(old);
+                    }
                 }
             }
         }
@@ -222,8 +240,9 @@ impl Store {
     /// are exchanged with all latches held.
     pub fn swap(&self, first: usize, second: usize) {
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
+        let door = self.word.read();
         for shard in &mut held {
-            shard.swap(first, second);
+            shard.swap(door, first, second);
         }
     }
 

@@ -25,6 +25,7 @@ use crate::reclaim::Garbage;
 use crate::rope::Rope;
 use crate::segment::{Index, LANES, MAX_DEPTH, Segment, Word, prefetch};
 use crate::slab::{Block, Slab, rounded_bytes};
+use crate::snapshot::{Fate, HOLD_BYTES, Images, Ledger};
 use crate::value::{Attributes, NewValue};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ use std::sync::Arc;
 const MERGE_ENTRIES: u32 = 180;
 /// Segments that one step of a sweep looks at, when nothing in them is due.
 const GLANCES: usize = 64;
+/// Buckets that a snapshot's walk goes through at one hold, if there is little to copy.
+const BUCKETS_PER_HOLD: usize = 32;
 /// Entries that one change may move to let a sparse page go, and bytes after which it stops.
 const RELOCATIONS: usize = 4;
 const RELOCATION_BYTES: usize = 8 * 1024;
@@ -58,6 +61,7 @@ pub(crate) struct Table {
     locator: Locator,
     pool: Arc<PagePool>,
     slab: Slab,
+    ledger: Ledger,
 }
 
 // SAFETY: a table's segments and entries are reached only through it, under its shard's latch.
@@ -71,7 +75,12 @@ pub(crate) struct Place {
 }
 
 impl Table {
-    pub(crate) fn new(locator: Locator, pool: Arc<PagePool>, place: directory::Place) -> Self {
+    pub(crate) fn new(
+        locator: Locator,
+        pool: Arc<PagePool>,
+        place: directory::Place,
+        ledger: Ledger,
+    ) -> Self {
         let slab = Slab::new(Arc::clone(&pool));
         Table {
             directory: Directory::new(place),
@@ -82,13 +91,15 @@ impl Table {
             locator,
             pool,
             slab,
+            ledger,
         }
     }
 
     /// Puts an empty table in place of this one, which is returned.
-    pub(crate) fn take(&mut self) -> Self {
+    pub(crate) fn take(&mut self, door: Door) -> Self {
+        self.begin(door);
         let place = self.directory.place().clone();
-        let empty = Table::new(self.locator, Arc::clone(&self.pool), place);
+        let empty = Table::new(self.locator, Arc::clone(&self.pool), place, self.ledger.anew());
         empty.directory.publish();
         std::mem::replace(self, empty)
     }
@@ -96,6 +107,24 @@ impl Table {
     /// Moves to another database of the same shard.
     pub(crate) fn move_to(&mut self, database: usize) {
         self.directory.move_to(database);
+    }
+
+    /// Must be called before anything of the table changes by an operation that read `door`.
+    #[inline]
+    pub(crate) fn begin(&mut self, door: Door) {
+        self.ledger.begin(door, self.len, self.directory.place().database);
+    }
+
+    /// What the table knows of a snapshot.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Lets an entry through the door, to be changed.
+    #[inline]
+    pub(crate) fn mutable(&mut self, door: Door, entry: Entry, fate: Fate) -> Mutable {
+        self.begin(door);
+        door.before_mutate(&mut self.ledger, entry, fate)
     }
 
     /// Entries in all.
@@ -134,6 +163,7 @@ impl Table {
         value: NewValue<'_>,
         attributes: &Attributes,
     ) -> Place {
+        self.begin(door);
         let shape = Shape::new(key.bytes, &value, attributes);
         let block = self.slab.take(shape.bytes());
         // SAFETY: the block is ours, aligned and as large as the shape.
@@ -225,6 +255,48 @@ impl Table {
         (next < 1 << POSITION_BITS).then_some(next)
     }
 
+    /// Goes on leaving images of what belongs to the snapshot, and stamps it, for as many bytes as
+    /// one hold allows; whether the walk has come through.
+    pub(crate) fn walk(&mut self, door: Door, images: &mut Images) -> bool {
+        self.begin(door);
+        let enough = images.copied_bytes() + HOLD_BYTES;
+        let is_aborted = self.ledger.is_aborted();
+        for _ in 0..BUCKETS_PER_HOLD {
+            let Some(position) = self.ledger.walked_to() else { break };
+            self.visit_bucket(position, |entry| prefetch(entry.pointer()));
+            let (mut saved, mut is_left) = (0, false);
+            let behind = self.visit_bucket(position, |entry| {
+                if !door.is_older(entry) {
+                    return;
+                }
+                is_left |= images.copied_bytes() >= enough;
+                if !is_left {
+                    if !is_aborted {
+                        images.push(entry);
+                    }
+                    door.admit(entry);
+                    saved += 1;
+                }
+            });
+            self.ledger.walk_on(saved, if is_left { Some(position) } else { behind });
+            if images.copied_bytes() >= enough {
+                break;
+            }
+        }
+        self.ledger.walked_to().is_none()
+    }
+
+    /// Whether anything is older than the epoch of `door`.
+    #[cfg(test)]
+    pub(crate) fn has_older(&self, door: Door) -> bool {
+        let words = self.directory.segments();
+        let any = |segment: Segment| {
+            let mut words = segment.occupied_places().map(|(_, word)| word);
+            words.any(|word| word.entry().is_some_and(|entry| door.is_older(entry)))
+        };
+        { words }.any(any)
+    }
+
     /// Goes on looking for what has expired by `now_ms`, for about one segment's worth of work.
     /// Returns how many entries it removed, and whether there is more to look at now.
     pub(crate) fn expire(
@@ -275,7 +347,7 @@ impl Table {
                 let Some(entry) = segment.word(index).entry() else { continue };
                 let at_ms = entry.expire_at_ms().unwrap_or(u64::MAX);
                 if at_ms <= now_ms {
-                    let entry = door.before_mutate(entry).entry();
+                    let entry = self.mutable(door, entry, Fate::Goes).entry();
                     segment.remove(index);
                     garbage.add(self.free(entry));
                     removed += 1;
@@ -308,12 +380,15 @@ impl Table {
             let sample = segment.sample(random as usize, only_volatile, SAMPLES);
             let entries = sample.clone().filter_map(|index| segment.word(index).entry());
             entries.clone().for_each(|entry| prefetch(entry.pointer()));
-            if let Some(entry) = judge.choose(entries)
+            // What the snapshot has already frees memory at once.
+            let saved = entries.clone().filter(|entry| !door.is_older(*entry));
+            if let Some(entry) = judge.choose(saved).or_else(|| judge.choose(entries))
                 && let Some(index) =
                     { sample }.find(|index| segment.word(*index).entry() == Some(entry))
             {
                 let place = Place { segment, index };
-                garbage.add(self.remove(place, door.before_mutate(entry)));
+                let entry = self.mutable(door, entry, Fate::Goes);
+                garbage.add(self.remove(place, entry));
                 return true;
             }
             position = ((position & !(span(segment) - 1)) + span(segment)) % (1 << POSITION_BITS);

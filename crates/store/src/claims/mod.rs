@@ -147,8 +147,15 @@ impl Claims {
 
     /// Whether a request on the whole keyspace may go ahead; see [`Claims::meet`].
     pub(crate) fn meet_any(self: &Arc<Self>, waker: &Waker) -> Option<Wait> {
+        self.unclaimed(waker, || ())
+    }
+
+    /// Does `work`, which must be over in no time, while nothing is claimed and nobody can begin
+    /// to; or it is not done, and `waker` is called once it is worth another try.
+    pub(crate) fn unclaimed(self: &Arc<Self>, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
         let mut entrance = lock(&self.entrance);
         if !self.any() {
+            work();
             return None;
         }
         let number = entrance.whole.push(Kind::Request, waker);

@@ -109,7 +109,7 @@ fn passages(value: &[u8], path: Path) {
     let fixture = Fixture::new(1);
     let key = fixture.db(0).key(b"key");
     fixture.db(0).set(key, value, SetOptions::default());
-    fixture.store.word.advance_epoch();
+    fixture.store.word.cut();
     observer::take();
     (path.1)(fixture.db(0), key);
     let first = observer::take().into_iter().next();
@@ -173,11 +173,12 @@ fn what_is_changed_carries_the_epoch_of_the_change() {
     let db = fixture.db(0);
     let key = db.key(b"key");
     for epoch in 1..10_u8 {
-        fixture.store.word.advance_epoch();
+        fixture.store.word.cut();
         db.set(key, &vec![b'x'; usize::from(epoch) * 40], SetOptions::default());
         let shard = fixture.store.shards[0].lock();
         let table = shard.table(0).unwrap();
         let entry = table.entry(table.find(key).unwrap()).unwrap();
         assert_eq!(entry.epoch(), epoch & 0b11);
+        fixture.store.word.end_save();
     }
 }

@@ -29,7 +29,7 @@ fn renaming_moves_value_expiry_and_flags() {
         assert_eq!(db.rename(a, b, false), Relocated::Occupied);
         assert_eq!(db.rename(a, a, true), Relocated::Done);
         assert_eq!(db.rename(a, a, false), Relocated::Occupied);
-        fixture.store.word.advance_epoch();
+        fixture.store.word.cut();
         observer::take();
         assert_eq!(db.rename(a, b, true), Relocated::Done);
         let passed: Vec<Vec<u8>> = observer::take().into_iter().map(|it| it.key).collect();

@@ -1,0 +1,107 @@
+//! Entries as they were at the cut, outside the store.
+
+use crate::entry::{Entry, EntryView};
+use std::ptr::NonNull;
+
+/// Bytes that a full block holds, but for its last entry.
+pub(super) const FULL_BYTES: usize = 64 * 1024;
+
+/// Copies of entries of one database, one behind the other in the form that they have in the
+/// store. Long strings share their chunks with it.
+#[derive(Debug)]
+pub struct Images {
+    database: usize,
+    /// What each entry takes, rounded up to words.
+    words: Vec<u64>,
+    entries: usize,
+    /// Bytes that would have been free again if they were not kept for these images.
+    kept_bytes: usize,
+}
+
+// SAFETY: the images own all that they point to.
+unsafe impl Send for Images {}
+
+impl Images {
+    /// An empty block with room for as much as it takes to be full.
+    pub(super) fn new(database: usize) -> Self {
+        Images { database, words: Vec::with_capacity(FULL_BYTES / 8), entries: 0, kept_bytes: 0 }
+    }
+
+    /// The database that they belonged to at the cut.
+    #[must_use]
+    pub fn database(&self) -> usize {
+        self.database
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Bytes of memory that are there for these images alone. The rest of the block was never
+    /// touched.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.copied_bytes() + self.kept_bytes
+    }
+
+    /// Says to which database they belong, before any is added.
+    pub(super) fn set_database(&mut self, database: usize) {
+        debug_assert!(self.is_empty());
+        self.database = database;
+    }
+
+    /// Bytes that entries take in the block itself.
+    pub(crate) fn copied_bytes(&self) -> usize {
+        self.words.len() * 8
+    }
+
+    /// Adds a copy of an entry, whose latch is held.
+    pub(crate) fn push(&mut self, entry: Entry) {
+        let at = self.words.len();
+        self.words.resize(at + entry.bytes().div_ceil(8), 0);
+        if let Some(room) = self.words.get_mut(at..) {
+            let room = NonNull::from(room).cast::<u8>();
+            // SAFETY: the room is aligned to 8 and as large as the entry, whose latch is held.
+            unsafe { entry.copy_to(room) };
+        }
+        self.entries += 1;
+    }
+
+    /// Notes that so many bytes, which an image shares with the store, will be its alone.
+    pub(super) fn keep(&mut self, bytes: usize) {
+        self.kept_bytes += bytes;
+    }
+
+    /// The entries, in the order in which they came.
+    pub fn entries(&self) -> impl Iterator<Item = EntryView<'_>> {
+        // SAFETY: nothing changes the images while they are borrowed.
+        self.places().map(|entry| unsafe { EntryView::new(entry) })
+    }
+
+    fn places(&self) -> impl Iterator<Item = Entry> + '_ {
+        let mut rest = self.words.as_slice();
+        std::iter::from_fn(move || {
+            let start = NonNull::from(rest).cast::<u8>();
+            let entry = (!rest.is_empty()).then(|| Entry::from_pointer(start))?;
+            rest = rest.get(entry.bytes().div_ceil(8)..).unwrap_or_default();
+            Some(entry)
+        })
+    }
+}
+
+impl Drop for Images {
+    fn drop(&mut self) {
+        for entry in self.places() {
+            // SAFETY: the images go, and with them all that refers to the rope.
+            drop(unsafe { entry.take_rope() });
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a table knows of the snapshot: which of its entries still belong to it, and how many.
+
+use super::images::{FULL_BYTES, Images};
+use super::outbox::Outbox;
+use crate::door::Door;
+use crate::entry::Entry;
+use crate::rope::CHUNK_BYTES;
+use std::sync::Arc;
+
+/// What becomes of the value of an entry that passes the door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It stays in the store, perhaps changed in part.
+    Stays,
+    /// It goes: to be freed, but for a snapshot.
+    Goes,
+}
+
+/// One table's account of the snapshot. It moves with the table when databases are exchanged.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// The epoch since whose beginning the rest counts.
+    epoch: u8,
+    /// The number that the table's database had then.
+    database: usize,
+    /// Entries that are of an older epoch and were not handed over yet.
+    unsaved: usize,
+    /// The position at which the walk goes on, until it has come through.
+    walked_to: Option<u64>,
+    /// Images that were made because their entries were about to change.
+    pre_images: Option<Images>,
+    outbox: Arc<Outbox>,
+}
+
+impl Ledger {
+    pub(crate) fn new(outbox: Arc<Outbox>) -> Self {
+        let (epoch, database) = (0, 0);
+        Ledger { epoch, database, unsaved: 0, walked_to: None, pre_images: None, outbox }
+    }
+
+    /// That of an empty table for the same store.
+    pub(crate) fn anew(&self) -> Self {
+        Ledger::new(Arc::clone(&self.outbox))
+    }
+
+    /// Must be called with the operation's `door` before anything happens to a table of `entries`
+    /// entries, which is database `database`'s now.
+    #[inline]
+    pub(crate) fn begin(&mut self, door: Door, entries: usize, database: usize) {
+        if self.epoch != door.epoch() {
+            self.begin_epoch(door, entries, database);
+        }
+    }
+
+    #[cold]
+    fn begin_epoch(&mut self, door: Door, entries: usize, database: usize) {
+        debug_assert!(door.is_saving() || entries == 0, "a save ends with every table walked");
+        (self.epoch, self.database, self.unsaved) = (door.epoch(), database, entries);
+        self.walked_to = (entries > 0).then_some(0);
+    }
+
+    /// Where the walk goes on, if it is not through.
+    pub(crate) fn walked_to(&self) -> Option<u64> {
+        self.walked_to
+    }
+
+    /// The number that the database had at the cut.
+    pub(crate) fn database(&self) -> usize {
+        self.database
+    }
+
+    /// Keeps the image of an entry that belongs to the snapshot and is about to change. It is
+    /// stamped by the caller.
+    #[cold]
+    pub(crate) fn hand_over(&mut self, entry: Entry, fate: Fate) {
+        self.note_saved(1);
+        if self.outbox.is_aborted() {
+            return;
+        }
+        let images = self.pre_images.get_or_insert_with(|| Images::new(self.database));
+        let before = images.bytes();
+        images.push(entry);
+        // SAFETY: the door is passed with the latch held.
+        let rope_bytes = unsafe { entry.rope_bytes() };
+        images.keep(if fate == Fate::Goes { rope_bytes } else { rope_bytes.min(CHUNK_BYTES) });
+        self.outbox.add_pre_image(images.bytes() - before);
+        if images.copied_bytes() >= FULL_BYTES {
+            self.pre_images.take().into_iter().for_each(|full| self.outbox.send_pre_images(full));
+        }
+    }
+
+    /// Whether a snapshot still has to see some of the table's entries.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.walked_to.is_some() && !self.outbox.is_aborted()
+    }
+
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.outbox.is_aborted()
+    }
+
+    /// Notes that so many entries were stamped and are in an image, and where the walk goes on.
+    pub(crate) fn walk_on(&mut self, saved: usize, to: Option<u64>) {
+        self.note_saved(saved);
+        self.walked_to = to;
+        if to.is_none() {
+            self.pre_images.take().into_iter().for_each(|rest| self.outbox.send_pre_images(rest));
+            if self.unsaved != 0 {
+                self.outbox.note_miscount();
+                self.unsaved = 0;
+            }
+        }
+    }
+
+    fn note_saved(&mut self, entries: usize) {
+        match self.unsaved.checked_sub(entries) {
+            Some(left) => self.unsaved = left,
+            None => self.outbox.note_miscount(),
+        }
+    }
+}

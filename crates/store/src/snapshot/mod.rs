@@ -1,0 +1,254 @@
+//! A snapshot of the whole keyspace as of one moment, taken while everyone goes on.
+//!
+//! ```text
+//!  the cut      one atomic addition to the store's word: epoch + 1, a save is active
+//!
+//!  writers      ..old epoch..|..new epoch: what is about to change an older entry leaves an image
+//!                            |  of it first (`Ledger::hand_over`), and stamps it..
+//!  walkers                   |..table by table: an image of every older entry, and a stamp..
+//!                            |
+//!  saver                     |..takes images, writes them down..| every entry is stamped:
+//!                                                               | the save ends
+//! ```
+//!
+//! What an operation does belongs to the snapshot if it read the word before the cut, which it
+//! does with all its latches held. An operation in several steps holds claims meanwhile, and the
+//! cut waits for a moment when nothing is claimed.
+//!
+//! A table counts what it still owes the snapshot. If the count of any is not zero when the walk
+//! has come through it, the snapshot is worthless, and says so.
+//!
+//! Only workers walk. The saver takes no latch, so that it may be preempted at any time.
+
+mod images;
+mod ledger;
+mod outbox;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod walk;
+
+pub use images::Images;
+pub(crate) use ledger::{Fate, Ledger};
+pub use outbox::Held;
+pub(crate) use outbox::Outbox;
+pub(crate) use walk::HOLD_BYTES;
+pub use walk::{Pace, Walker};
+
+use crate::claims::Wait;
+use crate::reclaim::Garbage;
+use crate::store::Store;
+use crate::table::Table;
+use outbox::Receivers;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// How far the walk of the shards has come.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// The next shard that a walker takes; none if there is no walk.
+    next_shard: AtomicUsize,
+    /// Shards that no walker has come through yet.
+    shards_left: AtomicUsize,
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Walk { next_shard: AtomicUsize::new(usize::MAX), shards_left: AtomicUsize::new(0) }
+    }
+}
+
+/// Why there is no snapshot.
+#[derive(Debug)]
+pub enum CutError {
+    /// Another one is under way.
+    Busy,
+    /// Something is claimed; the waker is called when it is worth another try.
+    Claimed(Wait),
+}
+
+/// Why a snapshot is worthless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotError {
+    /// It was given up by whoever took it.
+    Cancelled,
+    /// Writers would have filled the memory with images of what they changed.
+    PreImageLimit,
+    /// Entries are missing in it, or in it twice: a fault of nagi.
+    Miscounted,
+}
+
+/// A snapshot under way, for the one thread that takes its images out. It must come to its end,
+/// even if it is aborted: dropping it waits for the walk.
+#[derive(Debug)]
+pub struct Snapshot<'a> {
+    store: &'a Store,
+    /// There until the end.
+    receivers: Option<Receivers>,
+    /// A table that was taken out of the store and is being walked here.
+    detached: Option<Table>,
+    cut_took: Duration,
+    is_cancelled: bool,
+}
+
+impl Store {
+    /// Takes a snapshot of everything as it is at one moment of this call. Images that writers
+    /// leave may take `pre_image_limit_bytes`; beyond that the snapshot is given up.
+    ///
+    /// # Errors
+    /// When one is under way, or something is claimed.
+    pub fn cut(
+        &self,
+        pre_image_limit_bytes: usize,
+        waker: &Waker,
+    ) -> Result<Snapshot<'_>, CutError> {
+        let receivers = self.outbox.open(pre_image_limit_bytes).ok_or(CutError::Busy)?;
+        let started = Instant::now();
+        if let Some(wait) = self.unclaimed(waker, || self.word.cut()) {
+            self.outbox.close(receivers);
+            return Err(CutError::Claimed(wait));
+        }
+        let cut_took = started.elapsed();
+        // Walkers begin only now that whatever door they read belongs to the new epoch.
+        self.walk.shards_left.store(self.shards.len(), Ordering::Relaxed);
+        self.walk.next_shard.store(0, Ordering::Release);
+        let receivers = Some(receivers);
+        Ok(Snapshot { store: self, receivers, detached: None, cut_took, is_cancelled: false })
+    }
+
+    /// Whether a snapshot is under way.
+    #[must_use]
+    pub fn is_saving(&self) -> bool {
+        self.word.read().is_saving()
+    }
+
+    /// Whether writers had better wait for a moment, because images of what they change come near
+    /// the limit.
+    #[must_use]
+    #[inline]
+    pub fn is_pressed(&self) -> bool {
+        self.outbox.is_pressed()
+    }
+
+    /// What snapshots hold in memory.
+    #[must_use]
+    pub fn snapshot_memory(&self) -> Held {
+        self.outbox.held()
+    }
+}
+
+impl Snapshot<'_> {
+    /// How long the cut took.
+    #[must_use]
+    pub fn cut_took(&self) -> Duration {
+        self.cut_took
+    }
+
+    /// How much of the store has been walked, from 0 to 1.
+    #[must_use]
+    pub fn progress(&self) -> f64 {
+        let left = self.store.walk.shards_left.load(Ordering::Relaxed);
+        1.0 - left as f64 / self.store.shards.len() as f64
+    }
+
+    /// The next images, those before others that writers had to leave. Waits for `patience` at
+    /// most; `None` if nothing has come, which means nothing more will come if [`Self::is_walked`].
+    pub fn take(&mut self, patience: Duration) -> Option<Images> {
+        let receivers = self.receivers.as_ref()?;
+        if let Ok(images) = receivers.pre_images.try_recv() {
+            self.store.outbox.forget_pre_images(&images);
+            return Some(images);
+        }
+        if self.detached.is_none() {
+            self.detached = receivers.detached.try_recv().ok();
+        }
+        if self.detached.is_some() {
+            return self.walk_detached();
+        }
+        match receivers.walked.recv_timeout(patience) {
+            Ok(images) => {
+                self.store.outbox.forget_walked(&images);
+                Some(images)
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// Whether every table in the store has been walked. What has been sent until then may still
+    /// have to be taken.
+    #[must_use]
+    pub fn is_walked(&self) -> bool {
+        self.store.walk.shards_left.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether images have grown beyond the limit, so that the snapshot is given up.
+    #[must_use]
+    pub fn is_aborted(&self) -> bool {
+        self.store.outbox.is_aborted()
+    }
+
+    /// Gives the snapshot up. The walk goes on to its end, and makes no images.
+    pub fn cancel(&mut self) {
+        self.is_cancelled = true;
+        self.store.outbox.abort();
+    }
+
+    /// Ends the save, once everything is walked and taken.
+    ///
+    /// # Errors
+    /// When what was taken is not the snapshot.
+    pub fn finish(mut self) -> Result<(), SnapshotError> {
+        self.settle();
+        let outbox = &self.store.outbox;
+        if self.is_cancelled {
+            return Err(SnapshotError::Cancelled);
+        }
+        if outbox.is_aborted() {
+            return Err(SnapshotError::PreImageLimit);
+        }
+        if outbox.miscounts() > 0 {
+            return Err(SnapshotError::Miscounted);
+        }
+        Ok(())
+    }
+
+    /// Takes what is left, to no use, until every entry is stamped.
+    fn settle(&mut self) {
+        const GLANCE: Duration = Duration::from_millis(5);
+        loop {
+            let is_walked = self.is_walked();
+            if self.take(if is_walked { Duration::ZERO } else { GLANCE }).is_some() {
+                self.cancel();
+            } else if is_walked {
+                break;
+            }
+        }
+        if let Some(receivers) = self.receivers.take() {
+            self.store.walk.next_shard.store(usize::MAX, Ordering::Relaxed);
+            self.store.word.end_save();
+            self.store.outbox.close(receivers);
+        }
+    }
+
+    /// Goes on with a table that nobody else can reach.
+    fn walk_detached(&mut self) -> Option<Images> {
+        let table = self.detached.as_mut()?;
+        let mut images = Images::new(table.ledger().database());
+        if table.walk(self.store.word.read(), &mut images) {
+            let tables = self.detached.take().into_iter().collect();
+            self.store.reclaimer.free(Garbage { tables, ..Garbage::default() });
+        }
+        (!images.is_empty()).then_some(images)
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        // Who panics may be the one who was to walk.
+        if self.receivers.is_some() && !std::thread::panicking() {
+            self.cancel();
+            self.settle();
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What is on its way from the store to whoever writes the snapshot down.
+
+use super::images::Images;
+use crate::table::Table;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Queues and counts between the workers and the saver. Sending never waits: a worker that holds
+/// a latch must not be held up by a thread that may be preempted.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pre_images: Sender<Images>,
+    walked: Sender<Images>,
+    detached: Sender<Table>,
+    /// Taken out for the length of a save.
+    receivers: Mutex<Option<Receivers>>,
+    is_aborted: AtomicBool,
+    /// Times that a table counted more or fewer entries than there were.
+    miscounts: AtomicU64,
+    pre_image_limit_bytes: AtomicUsize,
+    pre_image_bytes: AtomicUsize,
+    pre_image_peak_bytes: AtomicUsize,
+    pre_images_total: AtomicU64,
+    walked_bytes: AtomicUsize,
+}
+
+/// The ends at which the saver takes things out.
+#[derive(Debug)]
+pub(super) struct Receivers {
+    pub(super) pre_images: Receiver<Images>,
+    pub(super) walked: Receiver<Images>,
+    pub(super) detached: Receiver<Table>,
+}
+
+/// What a snapshot has in memory beside the data.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held {
+    /// Images that were made since their entries were about to change.
+    pub pre_image_bytes: usize,
+    /// The most that these were during the save that is under way or was the last.
+    pub pre_image_peak_bytes: usize,
+    /// How many entries that was during it.
+    pub pre_images: u64,
+    /// Images that the walk made and nobody has written down yet.
+    pub walked_bytes: usize,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        let (pre_images, from_doors) = channel();
+        let (walked, from_walk) = channel();
+        let (detached, from_flushes) = channel();
+        let receivers =
+            Receivers { pre_images: from_doors, walked: from_walk, detached: from_flushes };
+        Outbox {
+            pre_images,
+            walked,
+            detached,
+            receivers: Mutex::new(Some(receivers)),
+            is_aborted: AtomicBool::default(),
+            miscounts: AtomicU64::default(),
+            pre_image_limit_bytes: AtomicUsize::new(usize::MAX),
+            pre_image_bytes: AtomicUsize::default(),
+            pre_image_peak_bytes: AtomicUsize::default(),
+            pre_images_total: AtomicU64::default(),
+            walked_bytes: AtomicUsize::default(),
+        }
+    }
+}
+
+impl Outbox {
+    /// The ends to take things out at, unless a save has them; everything is counted anew.
+    pub(super) fn open(&self, pre_image_limit_bytes: usize) -> Option<Receivers> {
+        let receivers = self.receivers.lock().ok()?.take()?;
+        self.is_aborted.store(false, Ordering::Relaxed);
+        self.miscounts.store(0, Ordering::Relaxed);
+        self.pre_image_limit_bytes.store(pre_image_limit_bytes, Ordering::Relaxed);
+        self.pre_image_peak_bytes.store(0, Ordering::Relaxed);
+        self.pre_images_total.store(0, Ordering::Relaxed);
+        Some(receivers)
+    }
+
+    pub(super) fn close(&self, receivers: Receivers) {
+        if let Ok(mut place) = self.receivers.lock() {
+            *place = Some(receivers);
+        }
+    }
+
+    pub(super) fn abort(&self) {
+        self.is_aborted.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_aborted(&self) -> bool {
+        self.is_aborted.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_miscount(&self) {
+        self.miscounts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn miscounts(&self) -> u64 {
+        self.miscounts.load(Ordering::Relaxed)
+    }
+
+    /// Counts an image that the door has made. Beyond the limit the save is given up.
+    pub(super) fn add_pre_image(&self, bytes: usize) {
+        let now = self.pre_image_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.pre_image_peak_bytes.fetch_max(now, Ordering::Relaxed);
+        self.pre_images_total.fetch_add(1, Ordering::Relaxed);
+        if now > self.pre_image_limit_bytes.load(Ordering::Relaxed) {
+            self.abort();
+        }
+    }
+
+    /// Whether images made at the door come near the limit, so that writers had better wait.
+    pub(crate) fn is_pressed(&self) -> bool {
+        let limit = self.pre_image_limit_bytes.load(Ordering::Relaxed);
+        self.pre_image_bytes.load(Ordering::Relaxed) > limit - limit / 4
+    }
+
+    /// The receiver stands in `self` or in the saver's hands, so whatever is sent is received.
+    pub(super) fn send_pre_images(&self, images: Images) {
+        drop(self.pre_images.send(images));
+    }
+
+    pub(super) fn forget_pre_images(&self, images: &Images) {
+        self.pre_image_bytes.fetch_sub(images.bytes(), Ordering::Relaxed);
+    }
+
+    pub(super) fn send_walked(&self, images: Images) {
+        self.walked_bytes.fetch_add(images.bytes(), Ordering::Relaxed);
+        drop(self.walked.send(images));
+    }
+
+    pub(super) fn forget_walked(&self, images: &Images) {
+        self.walked_bytes.fetch_sub(images.bytes(), Ordering::Relaxed);
+    }
+
+    /// Hands over a table that was taken out of the store with entries of the snapshot in it.
+    pub(crate) fn send_detached(&self, table: Table) {
+        drop(self.detached.send(table));
+    }
+
+    pub(crate) fn held(&self) -> Held {
+        Held {
+            pre_image_bytes: self.pre_image_bytes.load(Ordering::Relaxed),
+            pre_image_peak_bytes: self.pre_image_peak_bytes.load(Ordering::Relaxed),
+            pre_images: self.pre_images_total.load(Ordering::Relaxed),
+            walked_bytes: self.walked_bytes.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! A snapshot holds what there was at the cut, whatever happened in between: step by step in
+//! every order that a random choice comes upon, and by several threads at once.
+
+use super::{CutError, Pace, Snapshot, SnapshotError, Walker};
+use crate::tests::Fixture;
+use crate::types::key::ExpireWhen;
+use crate::types::string::{Condition, End, Expiry, SetOptions};
+use crate::{EntryView, Expirer, Intent, Policy, Scope, Step, Store};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+const DATABASES: usize = 3;
+
+/// Value, expiry, client flags and version by database and key.
+type Contents = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>, u32, Option<u64>)>;
+
+#[derive(Clone, Debug)]
+enum Action {
+    Set { len: usize, ttl_ms: Option<u64>, flags: u32 },
+    Delete,
+    Append { len: usize },
+    SetRange { offset: usize, len: usize },
+    Increment,
+    Expire { ttl_ms: u64 },
+    Persist,
+    Version,
+    Rename { to: u16 },
+    Copy { to: u16, database: usize },
+    Move { database: usize },
+    Many { to: u16 },
+    Pass { ms: u64 },
+    ExpireAll,
+    Evict,
+    Flush { all: bool },
+    Swap { with: usize },
+    Walk { walker: usize },
+    Take,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let key = 0..KEYS;
+    let database = 0..DATABASES;
+    let len = prop_oneof![8 => 0..200_usize, 2 => 200..9000_usize, 1 => 60_000..140_000_usize];
+    let ttl = prop_oneof![2 => Just(None), 1 => (0..500_u64).prop_map(Some)];
+    let flags = prop_oneof![3 => Just(0_u32), 1 => any::<u32>()];
+    prop_oneof![
+        30 => (len.clone(), ttl, flags)
+            .prop_map(|(len, ttl_ms, flags)| Action::Set { len, ttl_ms, flags }),
+        12 => Just(Action::Delete),
+        5 => len.clone().prop_map(|len| Action::Append { len }),
+        5 => (len.clone(), len).prop_map(|(offset, len)| Action::SetRange { offset, len }),
+        5 => Just(Action::Increment),
+        4 => (0..500_u64).prop_map(|ttl_ms| Action::Expire { ttl_ms }),
+        3 => Just(Action::Persist),
+        3 => Just(Action::Version),
+        5 => key.clone().prop_map(|to| Action::Rename { to }),
+        5 => (key.clone(), database.clone())
+            .prop_map(|(to, database)| Action::Copy { to, database }),
+        4 => database.clone().prop_map(|database| Action::Move { database }),
+        4 => key.prop_map(|to| Action::Many { to }),
+        2 => (0..300_u64).prop_map(|ms| Action::Pass { ms }),
+        2 => Just(Action::ExpireAll),
+        1 => Just(Action::Evict),
+        1 => any::<bool>().prop_map(|all| Action::Flush { all }),
+        2 => database.prop_map(|with| Action::Swap { with }),
+        10 => (0..2_usize).prop_map(|walker| Action::Walk { walker }),
+        6 => Just(Action::Take),
+    ]
+}
+
+/// Enough for segments to split and merge while only some have been walked.
+const KEYS: u16 = 900;
+
+fn key_of(key: u16) -> Vec<u8> {
+    match key % 50 {
+        0 => vec![b'k'; 300 + usize::from(key)],
+        _ => key.to_string().into_bytes(),
+    }
+}
+
+fn facts(entry: &EntryView<'_>) -> (Vec<u8>, Option<u64>, u32, Option<u64>) {
+    let value = entry.value().with_bytes(<[u8]>::to_vec);
+    (value, entry.expire_at_ms(), entry.flags(), entry.cas())
+}
+
+/// What the store holds now, but for what has expired.
+fn contents(fixture: &Fixture) -> Contents {
+    let mut contents = Contents::new();
+    for database in 0..DATABASES {
+        let mut cursor = 0;
+        loop {
+            cursor = fixture.db(database).scan(cursor, 100, |entry| {
+                contents.insert((database, entry.key().to_vec()), facts(&entry));
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
+    }
+    contents
+}
+
+/// A run of actions on one store with a snapshot under way.
+struct Run<'a> {
+    fixture: &'a Fixture,
+    snapshot: Snapshot<'a>,
+    expected: Contents,
+    /// When the cut was made.
+    at_ms: u64,
+    seen: Contents,
+    walkers: [Walker; 2],
+}
+
+impl<'a> Run<'a> {
+    fn cut(fixture: &'a Fixture) -> Self {
+        let expected = contents(fixture);
+        let snapshot = fixture.store.cut(usize::MAX, Waker::noop()).unwrap();
+        let at_ms = fixture.db(0).now_ms();
+        Run {
+            fixture,
+            snapshot,
+            expected,
+            at_ms,
+            seen: Contents::new(),
+            walkers: [Walker::default(), Walker::default()],
+        }
+    }
+
+    fn walk(&mut self, walker: usize) -> Pace {
+        self.fixture.store.walk(&mut self.walkers[walker], || true)
+    }
+
+    fn take(&mut self) -> bool {
+        let Some(images) = self.snapshot.take(Duration::ZERO) else { return false };
+        for entry in images.entries() {
+            // What had expired before the cut may be there or not.
+            if entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.at_ms) {
+                let key = (images.database(), entry.key().to_vec());
+                assert_eq!(self.seen.insert(key, facts(&entry)), None, "an entry is saved once");
+            }
+        }
+        true
+    }
+
+    fn finish(mut self) {
+        while self.walk(0) != Pace::Done || self.walk(1) != Pace::Done {
+            while self.take() {}
+        }
+        assert!(self.snapshot.is_walked());
+        while self.take() {}
+        let held = self.fixture.store.snapshot_memory();
+        assert_eq!((held.pre_image_bytes, held.walked_bytes), (0, 0));
+        assert_eq!(self.snapshot.finish(), Ok(()));
+        assert!(!self.fixture.store.is_saving());
+        assert!(self.seen == self.expected, "the snapshot is what there was at the cut");
+    }
+}
+
+fn apply(fixture: &Fixture, run: Option<&mut Run<'_>>, key: u16, database: usize, action: &Action) {
+    let db = fixture.db(database);
+    let (name, now_ms) = (key_of(key), db.now_ms());
+    let key = db.key(&name);
+    match *action {
+        Action::Set { len, ttl_ms, flags } => {
+            let expiry = ttl_ms.map_or(Expiry::Never, |ttl| Expiry::AtMs(now_ms + ttl));
+            let value = vec![b'a' + (len % 26) as u8; len];
+            db.set(key, &value, SetOptions { expiry, flags, ..Default::default() });
+        }
+        Action::Delete => {
+            let _ = db.delete(key);
+        }
+        Action::Append { len } => {
+            let _ = db.extend(key, &vec![b'+'; len], End::Back, Condition::Always, usize::MAX);
+        }
+        Action::SetRange { offset, len } => {
+            let _ = db.set_range(key, offset, &vec![b'r'; len], usize::MAX);
+        }
+        Action::Increment => {
+            if db.increment(key, 1).is_err() {
+                db.set(key, b"12345678901", SetOptions::default());
+            }
+        }
+        Action::Expire { ttl_ms } => {
+            let _ = db.expire(key, now_ms + ttl_ms, ExpireWhen::default());
+        }
+        Action::Persist => {
+            let _ = db.persist(key);
+        }
+        Action::Version => db.get_versioned(key, |_| ()),
+        Action::Rename { to } => {
+            let _ = db.rename(key, db.key(&key_of(to)), true);
+        }
+        Action::Copy { to, database } => {
+            let _ = db.copy(key, database, db.key(&key_of(to)), true);
+        }
+        Action::Move { database } => {
+            let _ = db.move_to(key, database);
+        }
+        Action::Many { to } => {
+            let other = key_of(to);
+            db.set_many(vec![(key, b"one".into()), (db.key(&other), b"other".into())], false);
+        }
+        Action::Pass { ms } => fixture.pass_ms(ms),
+        Action::ExpireAll => {
+            let budget = Duration::from_secs(9);
+            Expirer::new(0, 1).run(&fixture.store, &fixture.counters, now_ms, budget);
+        }
+        Action::Evict => {
+            fixture.store.set_limit(1, Policy::AllKeysRandom);
+            let _ = db.make_room();
+            fixture.store.set_limit(0, Policy::NoEviction);
+        }
+        Action::Flush { all: true } => fixture.store.flush(Scope::All),
+        Action::Flush { all: false } => fixture.store.flush(Scope::Database(database)),
+        Action::Swap { with } => fixture.store.swap(database, with),
+        Action::Walk { walker } => {
+            let _ = run.map(|run| run.walk(walker));
+        }
+        Action::Take => {
+            let _ = run.map(Run::take);
+        }
+    }
+}
+
+/// Several snapshots of one store, one after the other; some are cancelled on the way.
+fn rounds(mask: u64, rounds: &[(bool, Vec<(u16, usize, Action)>)]) {
+    let fixture = Fixture::masked(4, mask);
+    for (is_cancelled, actions) in rounds {
+        let (before, after) = actions.split_at(actions.len() / 2);
+        for (key, database, action) in before {
+            apply(&fixture, None, *key, *database, action);
+        }
+        let mut run = Run::cut(&fixture);
+        assert!(matches!(fixture.store.cut(0, Waker::noop()), Err(CutError::Busy)));
+        let (first, second) = after.split_at(after.len() / 2);
+        for (key, database, action) in first {
+            apply(&fixture, Some(&mut run), *key, *database, action);
+        }
+        if *is_cancelled {
+            run.snapshot.cancel();
+        }
+        for (key, database, action) in second {
+            apply(&fixture, Some(&mut run), *key, *database, action);
+        }
+        if *is_cancelled {
+            while run.walk(0) != Pace::Done || run.walk(1) != Pace::Done {}
+            assert_eq!(run.snapshot.finish(), Err(SnapshotError::Cancelled));
+        } else {
+            run.finish();
+        }
+        let mut stale = 0;
+        for shard in &fixture.store.shards {
+            let door = fixture.store.word.read();
+            stale += shard.lock().tables_mut().iter_mut().filter(|it| it.has_older(door)).count();
+        }
+        assert_eq!(stale, 0, "every entry is stamped when a save ends");
+    }
+}
+
+fn round() -> impl Strategy<Value = (bool, Vec<(u16, usize, Action)>)> {
+    let actions = proptest::collection::vec((0..KEYS, 0..DATABASES, action()), 1..1500);
+    (proptest::bool::weighted(0.2), actions)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 32 }))]
+
+    #[test]
+    fn it_is_what_there_was_at_the_cut(script in proptest::collection::vec(round(), 1..6)) {
+        rounds(u64::MAX, &script);
+    }
+
+    #[test]
+    fn it_is_so_with_hashes_that_differ_in_few_bits(
+        script in proptest::collection::vec(round(), 1..4),
+    ) {
+        rounds(0xc000_0000_0000_0007, &script);
+    }
+}
+
+#[test]
+fn beyond_the_limit_of_pre_images_it_is_given_up() {
+    let fixture = Fixture::new(2);
+    let write = |byte: u8| {
+        for key in 0..200_u32 {
+            let (db, key) = (fixture.db(0), key.to_string());
+            db.set(db.key(key.as_bytes()), &[byte; 10_000], SetOptions::default());
+        }
+    };
+    write(b'a');
+    let mut snapshot = fixture.store.cut(1 << 20, Waker::noop()).unwrap();
+    write(b'b');
+    assert!(snapshot.is_aborted());
+    assert!(fixture.store.snapshot_memory().pre_image_peak_bytes < (1 << 20) + 200_000);
+    let mut walker = Walker::default();
+    while fixture.store.walk(&mut walker, || false) != Pace::Done {}
+    while snapshot.take(Duration::ZERO).is_some() {}
+    assert_eq!(snapshot.finish(), Err(SnapshotError::PreImageLimit));
+    Run::cut(&fixture).finish();
+}
+
+#[test]
+fn the_cut_waits_for_claims() {
+    let fixture = Fixture::new(2);
+    let db = fixture.db(0);
+    let mut claiming = fixture.store.claiming();
+    claiming.add(db.key(b"key"), Intent::Write);
+    let Step::Held(claim) = db.take_claims(&mut claiming, Waker::noop(), || false) else {
+        panic!("nobody else claims anything")
+    };
+    assert!(matches!(fixture.store.cut(0, Waker::noop()), Err(CutError::Claimed(_))));
+    drop(claim);
+    Run::cut(&fixture).finish();
+}
+
+/// Accounts whose sum never changes, however their keys are called.
+#[test]
+fn transfers_are_whole_in_every_snapshot() {
+    const ACCOUNTS: u32 = 64;
+    const CUTS: usize = if cfg!(miri) { 3 } else { 300 };
+    let options = crate::Options { shards: 8, workers: 4, ..crate::Options::default() };
+    let store = Store::new(&options);
+    let name = |account: u32| format!("account:{account}").into_bytes();
+    let counters = store.counters(0);
+    let db = store.database(0, &counters, 1);
+    for account in 0..ACCOUNTS {
+        db.set(db.key(&name(account)), b"100", SetOptions::default());
+    }
+    let is_done = AtomicBool::default();
+    std::thread::scope(|scope| {
+        let _ended = Ended(&is_done);
+        for thread in 1..4_u32 {
+            let (store, is_done) = (&store, &is_done);
+            scope.spawn(move || {
+                let counters = store.counters(thread as usize);
+                let mut walker = Walker::default();
+                let mut step = thread;
+                while !is_done.load(Ordering::Relaxed) {
+                    let db = store.database(0, &counters, 1);
+                    step = step.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    transfer(db, thread, step >> 8, &name);
+                    store.walk(&mut walker, || true);
+                }
+                while store.is_saving() {
+                    store.walk(&mut walker, || true);
+                }
+            });
+        }
+        for _ in 0..CUTS {
+            let mut snapshot = store.cut(usize::MAX, Waker::noop()).unwrap();
+            let mut sum = 0;
+            loop {
+                let is_walked = snapshot.is_walked();
+                let Some(images) = snapshot.take(Duration::from_millis(1)) else {
+                    if is_walked {
+                        break;
+                    }
+                    continue;
+                };
+                for entry in images.entries() {
+                    let text = entry.value().with_bytes(<[u8]>::to_vec);
+                    sum += crate::parse_i64(&text).unwrap();
+                }
+            }
+            assert_eq!(snapshot.finish(), Ok(()));
+            assert_eq!(sum, i64::from(ACCOUNTS) * 100);
+        }
+    });
+}
+
+/// Lets the others end as well if this thread panics.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Moves money between two accounts of a thread's own; sometimes an account gets another name
+/// and back.
+fn transfer(db: crate::Database<'_>, thread: u32, random: u32, name: &impl Fn(u32) -> Vec<u8>) {
+    // Each thread has accounts of its own, so that reading and writing need no claim.
+    let of_thread = |pick: u32| pick % 20 * 3 + thread - 1;
+    let (from, to) = (name(of_thread(random)), name(of_thread(random >> 8)));
+    if from == to {
+        return;
+    }
+    let (from_key, to_key) = (db.key(&from), db.key(&to));
+    if random % 5 == 0 {
+        let elsewhere = format!("elsewhere:{thread}").into_bytes();
+        db.rename(from_key, db.key(&elsewhere), true);
+        db.rename(db.key(&elsewhere), from_key, true);
+        return;
+    }
+    let read = |key| db.get(key, |it| it.map(|it| it.value().with_bytes(<[u8]>::to_vec)));
+    let number = |key| read(key).and_then(|text| crate::parse_i64(&text)).unwrap();
+    let amount = i64::from(random % 7);
+    let (less, more) = (number(from_key) - amount, number(to_key) + amount);
+    let (less, more) = (less.to_string().into_bytes(), more.to_string().into_bytes());
+    db.set_many(vec![(from_key, (&less).into()), (to_key, (&more).into())], false);
+}
