@@ -98,6 +98,7 @@ impl Table {
     /// Puts an empty table in place of this one, which is returned.
     pub(crate) fn take(&mut self, door: Door) -> Self {
         self.begin(door);
+        self.ledger.send_pre_images();
         let place = self.directory.place().clone();
         let empty = Table::new(self.locator, Arc::clone(&self.pool), place, self.ledger.anew());
         empty.directory.publish();

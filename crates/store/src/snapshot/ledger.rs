@@ -85,7 +85,7 @@ impl Ledger {
         images.keep(if fate == Fate::Goes { rope_bytes } else { rope_bytes.min(CHUNK_BYTES) });
         self.outbox.add_pre_image(images.bytes() - before);
         if images.copied_bytes() >= FULL_BYTES {
-            self.pre_images.take().into_iter().for_each(|full| self.outbox.send_pre_images(full));
+            self.send_pre_images();
         }
     }
 
@@ -103,11 +103,18 @@ impl Ledger {
         self.note_saved(saved);
         self.walked_to = to;
         if to.is_none() {
-            self.pre_images.take().into_iter().for_each(|rest| self.outbox.send_pre_images(rest));
+            self.send_pre_images();
             if self.unsaved != 0 {
                 self.outbox.note_miscount();
                 self.unsaved = 0;
             }
+        }
+    }
+
+    /// Lets the saver have what images there are, as it must before the table goes.
+    pub(crate) fn send_pre_images(&mut self) {
+        if let Some(images) = self.pre_images.take() {
+            self.outbox.send_pre_images(images);
         }
     }
 

@@ -155,23 +155,33 @@ impl Snapshot<'_> {
     /// The next images, those before others that writers had to leave. Waits for `patience` at
     /// most; `None` if nothing has come, which means nothing more will come if [`Self::is_walked`].
     pub fn take(&mut self, patience: Duration) -> Option<Images> {
-        let receivers = self.receivers.as_ref()?;
-        if let Ok(images) = receivers.pre_images.try_recv() {
-            self.store.outbox.forget_pre_images(&images);
+        if let Some(images) = self.take_urgent() {
             return Some(images);
         }
-        if self.detached.is_none() {
-            self.detached = receivers.detached.try_recv().ok();
-        }
-        if self.detached.is_some() {
-            return self.walk_detached();
-        }
+        let receivers = self.receivers.as_ref()?;
         match receivers.walked.recv_timeout(patience) {
             Ok(images) => {
                 self.store.outbox.forget_walked(&images);
                 Some(images)
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// Images that hold memory which somebody else would like to have.
+    fn take_urgent(&mut self) -> Option<Images> {
+        loop {
+            let receivers = self.receivers.as_ref()?;
+            if let Ok(images) = receivers.pre_images.try_recv() {
+                self.store.outbox.forget_pre_images(&images);
+                return Some(images);
+            }
+            if self.detached.is_none() {
+                self.detached = Some(receivers.detached.try_recv().ok()?);
+            }
+            if let Some(images) = self.walk_detached() {
+                return Some(images);
+            }
         }
     }
 
@@ -231,7 +241,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Goes on with a table that nobody else can reach.
+    /// Goes on with a table that nobody else can reach; `None` if there was nothing in it.
     fn walk_detached(&mut self) -> Option<Images> {
         let table = self.detached.as_mut()?;
         let mut images = Images::new(table.ledger().database());
