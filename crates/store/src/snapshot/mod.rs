@@ -23,7 +23,7 @@
 mod images;
 mod ledger;
 mod outbox;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod walk;
 

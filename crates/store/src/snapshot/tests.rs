@@ -225,8 +225,12 @@ fn apply(fixture: &Fixture, run: Option<&mut Run<'_>>, key: u16, database: usize
     }
 }
 
+/// Whether the snapshot is cancelled; and actions on a key of a database, the first half of them
+/// before the cut.
+type Round = (bool, Vec<(u16, usize, Action)>);
+
 /// Several snapshots of one store, one after the other; some are cancelled on the way.
-fn rounds(mask: u64, rounds: &[(bool, Vec<(u16, usize, Action)>)]) {
+fn rounds(mask: u64, rounds: &[Round]) {
     let fixture = Fixture::masked(4, mask);
     for (is_cancelled, actions) in rounds {
         let (before, after) = actions.split_at(actions.len() / 2);
@@ -260,7 +264,7 @@ fn rounds(mask: u64, rounds: &[(bool, Vec<(u16, usize, Action)>)]) {
     }
 }
 
-fn round() -> impl Strategy<Value = (bool, Vec<(u16, usize, Action)>)> {
+fn round() -> impl Strategy<Value = Round> {
     let actions = proptest::collection::vec((0..KEYS, 0..DATABASES, action()), 1..1500);
     (proptest::bool::weighted(0.2), actions)
 }
@@ -390,14 +394,14 @@ fn transfer(db: crate::Database<'_>, thread: u32, random: u32, name: &impl Fn(u3
         return;
     }
     let (from_key, to_key) = (db.key(&from), db.key(&to));
-    if random % 5 == 0 {
+    if random.is_multiple_of(5) {
         let elsewhere = format!("elsewhere:{thread}").into_bytes();
         db.rename(from_key, db.key(&elsewhere), true);
         db.rename(db.key(&elsewhere), from_key, true);
         return;
     }
     let read = |key| db.get(key, |it| it.map(|it| it.value().with_bytes(<[u8]>::to_vec)));
-    let number = |key| read(key).and_then(|text| crate::parse_i64(&text)).unwrap();
+    let number = |key| read(key).and_then(|text| crate::parse_i64(&text)).expect("a number");
     let amount = i64::from(random % 7);
     let (less, more) = (number(from_key) - amount, number(to_key) + amount);
     let (less, more) = (less.to_string().into_bytes(), more.to_string().into_bytes());
