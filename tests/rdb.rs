@@ -1,7 +1,7 @@
 //! Files that nagi writes are read by the real servers, and theirs by nagi, without a word of
 //! complaint: Redis 7.0 always, newer servers where `cargo xtask bench` has brought them.
 
-use harness::{Reply, Server, root, tool, until};
+use harness::{Reply, Server, nagi_binary, root, tool, until};
 use nagi_persist::rdb::{
     Block, Entry, Item, Memcached, Options, Preamble, Reader, Record, Text, Version, Writer, unpack,
 };
@@ -274,4 +274,38 @@ fn what_is_known_of_a_keys_use_goes_there_and_back() {
             }
         }
     }
+}
+
+/// What nagi prints with these words, by the name that it is started by, and whether it succeeds.
+fn nagi(name: &str, words: &[&str]) -> (bool, String) {
+    use std::os::unix::process::CommandExt;
+    let output = Command::new(nagi_binary()).arg0(name).args(words).output().expect("it starts");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).expect("text"))
+}
+
+#[test]
+fn files_are_checked_and_looked_into() {
+    let golden = root().join("crates/persist/tests/golden/redis-7.0.15.rdb");
+    let whole = golden.to_str().expect("a path");
+    let cut = std::env::temp_dir().join(format!("nagi-cut-{}.rdb", std::process::id()));
+    fs::write(&cut, &fs::read(&golden).expect("reads")[..3000]).expect("writes");
+    let cut = cut.to_str().expect("a path");
+    for (name, words) in [("nagi", &["check-rdb"][..]), ("redis-check-rdb", &[])] {
+        let (done, said) = nagi(name, &[words, &[whole]].concat());
+        assert!(done && said.contains("[info] 24 keys read"), "{said}");
+        let (done, said) = nagi(name, &[words, &[cut]].concat());
+        assert!(!done && said.contains("[offset 3000] expected"), "{said}");
+        let (done, said) = nagi(name, &[words, &["/nowhere"]].concat());
+        assert!(!done && said.contains("/nowhere: No such file"), "{said}");
+    }
+    let (done, said) = nagi("nagi", &["rdb-stats", whole, "--top", "3"]);
+    assert!(done && said.contains("biggest keys"), "{said}");
+    let (done, said) = nagi("nagi", &["rdb-stats", whole, "--format", "csv"]);
+    assert!(done && said.starts_with("section,name,") && said.contains("prefix,list:*,"), "{said}");
+    let (done, said) = nagi("nagi", &["rdb-stats", whole, "--format", "json"]);
+    assert!(done && said.contains("\"redis-ver\"") && said.contains("\"listpack\""), "{said}");
+    let (done, said) = nagi("nagi", &["rdb-stats", cut]);
+    assert!(!done && said.contains("byte 3000: expected"), "{said}");
+    fs::remove_file(cut).expect("removes");
 }

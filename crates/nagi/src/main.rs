@@ -2,6 +2,7 @@
 
 mod arguments;
 mod memcached;
+mod rdb;
 mod screen;
 mod serve;
 
@@ -22,8 +23,8 @@ static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 /// An in-memory cache server that speaks Redis' and memcached's protocols.
 ///
 /// Without a command it serves: `nagi`, `nagi redis.conf` and `nagi --port 7000` are short for
-/// `nagi serve ...`. Started under the name redis-server or memcached it takes that program's
-/// arguments.
+/// `nagi serve ...`. Started under the name redis-server, redis-check-rdb or memcached it takes
+/// that program's arguments.
 #[derive(Debug, Parser)]
 #[command(name = "nagi", version, arg_required_else_help = true)]
 struct Arguments {
@@ -37,6 +38,8 @@ enum Command {
     /// Answers every request without doing anything: the floor that benchmarks stand on.
     #[command(hide = true)]
     BenchResponder(responder::Options),
+    CheckRdb(rdb::Check),
+    RdbStats(rdb::Stats),
     /// Prints a shell's completions, to be read by it
     Completions {
         /// The shell
@@ -89,6 +92,9 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
     if program.ends_with("redis-server") || program.ends_with("valkey-server") {
         return serve::run(rest, Role::RedisServer);
     }
+    if program.ends_with("redis-check-rdb") || program.ends_with("valkey-check-rdb") {
+        return rdb::redis_check_rdb(rest);
+    }
     if program == "memcached" {
         return serve::run_memcached(rest);
     }
@@ -103,6 +109,8 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
     match Arguments::from_arg_matches(&matches)?.command {
         Command::Bench(options) => bench::run(&options)?,
         Command::BenchResponder(options) => responder::run(&options)?,
+        Command::CheckRdb(options) => return rdb::check(&options),
+        Command::RdbStats(options) => return rdb::stats(&options),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut commands(), "nagi", &mut std::io::stdout());
         }

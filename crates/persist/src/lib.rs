@@ -6,6 +6,7 @@
 //! something else between two of them.
 
 mod checksum;
+pub mod inspect;
 mod length;
 pub mod lzf;
 pub mod payload;

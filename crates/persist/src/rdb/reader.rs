@@ -87,6 +87,8 @@ pub struct Reader<R> {
     /// The type of the value that is to be read next.
     pending: Option<ValueType>,
     ended: bool,
+    /// The checksum at the end, unless it was left out.
+    checksum: Option<u64>,
 }
 
 const OPCODE: &str = "a type or an opcode";
@@ -103,14 +105,28 @@ impl<R: Read> Reader<R> {
         if header.version < 5 {
             input = input.without_checksum();
         }
-        let (key, notes) = (Vec::new(), NotesIn::default());
-        Ok(Reader { input, header, key, database: 0, notes, pending: None, ended: false })
+        Ok(Reader {
+            input,
+            header,
+            key: Vec::new(),
+            database: 0,
+            notes: NotesIn::default(),
+            pending: None,
+            ended: false,
+            checksum: None,
+        })
     }
 
     /// What the file began with.
     #[must_use]
     pub fn header(&self) -> Header {
         self.header
+    }
+
+    /// The checksum that the file ended with, unless it was left out.
+    #[must_use]
+    pub fn checksum(&self) -> Option<u64> {
+        self.checksum
     }
 
     /// How many bytes have been taken.
@@ -250,6 +266,7 @@ impl<R: Read> Reader<R> {
         let computed = self.input.checksum();
         let offset = self.offset();
         let written = u64::from_le_bytes(self.input.array("a checksum")?);
+        self.checksum = (written != 0).then_some(written);
         match computed {
             Some(computed) if written != 0 && written != computed => {
                 Err(Fault::Checksum { offset, written, computed })

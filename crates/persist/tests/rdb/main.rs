@@ -8,6 +8,8 @@ mod files;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod inspect;
+#[cfg(test)]
 mod load;
 #[cfg(test)]
 mod old;

@@ -1,0 +1,181 @@
+//! `nagi check-rdb` and `nagi rdb-stats`: their options, and what they print where.
+
+use clap::{Args, ValueEnum};
+use nagi_persist::inspect::{self, Grouping};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Checks that a file in RDB's format can be read to its end
+///
+/// Prints what is in it, and the place of what is wrong. The exit status is 0 if nothing is. Files
+/// of Redis up to 8.0 and of Valkey up to 9.1 are known, with values of every type.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The file
+    file: PathBuf,
+}
+
+/// Shows what is in a file in RDB's format, and what takes the most room
+///
+/// By type, database, expiry and the beginning of the keys, and the biggest keys. Bytes are those
+/// of keys and of their elements before they are compressed; what a server adds to them in memory
+/// is its own.
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    /// The file
+    file: PathBuf,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// How many of the biggest keys and prefixes to show
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    top: usize,
+    /// What ends a part of a key
+    #[arg(long, default_value_t = ':', value_name = "CHARACTER", value_parser = separator)]
+    separator: char,
+    /// How many parts make a prefix
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = depth)]
+    depth: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Format {
+    /// Tables for people
+    #[default]
+    Text,
+    /// One object
+    Json,
+    /// One table, whose first line names the columns
+    Csv,
+}
+
+fn separator(text: &str) -> Result<char, String> {
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (Some(letter), None) if letter.is_ascii() => Ok(letter),
+        _ => Err("it is to be one character of ASCII".to_owned()),
+    }
+}
+
+fn depth(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|depth| *depth > 0).ok_or("it is to be 1 or more".to_owned())
+}
+
+/// Checks a file; whether it is whole becomes the exit status.
+pub(crate) fn check(options: &Check) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let (file, mut progress) = open(&options.file)?;
+    let checking = inspect::check(file, now_ms(), &mut |bytes, keys| progress.show(bytes, keys));
+    progress.clear();
+    write!(io::stdout(), "[offset 0] Checking {}\n{checking}", options.file.display())?;
+    Ok(if checking.fault.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The same with the words of redis-check-rdb.
+pub(crate) fn redis_check_rdb(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    match words {
+        [option] if matches!(option.as_str(), "-v" | "--version") => {
+            writeln!(io::stdout(), "nagi {}", env!("CARGO_PKG_VERSION"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        [file] if !file.starts_with("--") => check(&Check { file: file.into() }),
+        _ => Err("usage: redis-check-rdb FILE".into()),
+    }
+}
+
+/// Shows what is in a file.
+pub(crate) fn stats(options: &Stats) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let (file, mut progress) = open(&options.file)?;
+    let grouping = Grouping {
+        top: options.top,
+        separator: u8::try_from(options.separator)?,
+        depth: options.depth,
+        now_ms: now_ms(),
+    };
+    let stats = inspect::stats(file, grouping, &mut |bytes, keys| progress.show(bytes, keys));
+    progress.clear();
+    let stats = stats.map_err(|fault| format!("{}: {fault}", options.file.display()))?;
+    let mut out = io::stdout();
+    match options.format {
+        Format::Text => write!(out, "{stats}")?,
+        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&stats)?)?,
+        Format::Csv => write!(out, "{}", stats.csv())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(path: &Path) -> Result<(File, Progress), String> {
+    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let total_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    Ok((file, Progress::new(total_bytes)))
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A line that tells a person how far it is.
+struct Progress {
+    total_bytes: u64,
+    began: Instant,
+    shown: Instant,
+    is_watched: bool,
+    is_there: bool,
+}
+
+impl Progress {
+    /// How often the line changes.
+    const PERIOD: Duration = Duration::from_millis(200);
+
+    fn new(total_bytes: u64) -> Self {
+        let now = Instant::now();
+        let is_watched = io::stderr().is_terminal();
+        Progress { total_bytes, began: now, shown: now, is_watched, is_there: false }
+    }
+
+    fn show(&mut self, bytes: u64, keys: u64) {
+        if !self.is_watched || self.shown.elapsed() < Self::PERIOD {
+            return;
+        }
+        self.shown = Instant::now();
+        self.is_there = true;
+        let line = line(bytes, self.total_bytes, keys, self.began.elapsed());
+        // Nobody is told if that fails.
+        let _ = write!(io::stderr(), "\r{line}\x1b[K");
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.is_there) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn line(bytes: u64, total_bytes: u64, keys: u64, elapsed: Duration) -> String {
+    let rate = bytes as f64 / elapsed.as_secs_f64().max(1e-3);
+    let percent = 100.0 * bytes as f64 / total_bytes.max(1) as f64;
+    let left = total_bytes.saturating_sub(bytes) as f64 / rate.max(1.0);
+    format!("{percent:.0} %, {keys} keys, {:.0} MB/s, {left:.0} s left", rate / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_tells_how_far_it_is() {
+        let said = line(1_000_000_000, 4_000_000_000, 12_345, Duration::from_secs(2));
+        assert_eq!(said, "25 %, 12345 keys, 500 MB/s, 6 s left");
+    }
+
+    #[test]
+    fn what_separates_and_how_deep() {
+        assert_eq!(separator("/"), Ok('/'));
+        assert!(separator("::").is_err() && separator("").is_err() && separator("\u{e9}").is_err());
+        assert_eq!(depth("2"), Ok(2));
+        assert!(depth("0").is_err() && depth("x").is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether a file can be read to its end.
+
+use super::{Field, KEYS_A_TELL, Watch};
+use crate::rdb::{Fault, Header, Item, Reader};
+use std::collections::BTreeMap;
+use std::io::Read;
+
+/// Fields of which more than so much is said nothing more.
+const LONGEST_SHOWN_BYTES: usize = 200;
+
+/// What was found up to the end, or up to what is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// What the file begins with.
+    pub header: Option<Header>,
+    /// What it says of itself, with the place of each.
+    pub fields: Vec<(u64, Field)>,
+    /// Keys.
+    pub keys: u64,
+    /// Keys that expire.
+    pub expiring: u64,
+    /// Keys that have expired.
+    pub expired: u64,
+    /// Libraries of functions.
+    pub functions: u64,
+    /// Keys of each database.
+    pub databases: BTreeMap<u64, u64>,
+    /// Keys and elements of each type and encoding.
+    pub types: BTreeMap<(&'static str, &'static str), (u64, u64)>,
+    /// The checksum, unless the file has none.
+    pub checksum: Option<u64>,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// The key that was read last.
+    pub last_key: Option<(u64, Vec<u8>)>,
+}
+
+/// How checking ended.
+#[derive(Debug)]
+pub struct Checking {
+    /// What was found.
+    pub found: Checked,
+    /// What is wrong, if anything is.
+    pub fault: Option<Fault>,
+}
+
+/// Reads a file to its end, values included. `now_ms` is what decides who has expired.
+pub fn check(source: impl Read, now_ms: u64, watch: &mut Watch<'_>) -> Checking {
+    let mut found = Checked::default();
+    let fault = match Reader::new(source, true) {
+        Ok(mut reader) => {
+            let ended = read(&mut reader, &mut found, now_ms, watch);
+            found.bytes = reader.offset();
+            ended.err()
+        }
+        Err(fault) => Some(fault),
+    };
+    Checking { found, fault }
+}
+
+fn read<R: Read>(
+    reader: &mut Reader<R>,
+    found: &mut Checked,
+    now_ms: u64,
+    watch: &mut Watch<'_>,
+) -> Result<(), Fault> {
+    found.header = Some(reader.header());
+    loop {
+        let offset = reader.offset();
+        match reader.next_item()? {
+            Item::Key(record) => {
+                found.last_key = Some((record.database, reader.key().to_vec()));
+                let measure = reader.skip_value()?;
+                found.keys += 1;
+                found.expiring += u64::from(record.expire_at_ms.is_some());
+                found.expired += u64::from(record.expire_at_ms.is_some_and(|at| at < now_ms));
+                *found.databases.entry(record.database).or_default() += 1;
+                let name = (record.value_type.name(), record.value_type.encoding());
+                let (keys, elements) = found.types.entry(name).or_default();
+                *keys += 1;
+                *elements += measure.elements;
+                if found.keys.is_multiple_of(KEYS_A_TELL) {
+                    watch(reader.offset(), found.keys);
+                }
+            }
+            // Fields between keys belong to these.
+            Item::Aux(name, value)
+                if found.keys == 0 && name.len().max(value.len()) <= LONGEST_SHOWN_BYTES =>
+            {
+                found.fields.push((offset, Field { name, value }));
+            }
+            Item::Function(_) => found.functions += 1,
+            Item::End => {
+                found.last_key = None;
+                found.checksum = reader.checksum();
+                return Ok(());
+            }
+            _ => {}
+        }
+    }
+}

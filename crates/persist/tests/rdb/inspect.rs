@@ -1,0 +1,125 @@
+//! What is said of files without loading them.
+
+use crate::files::{Known, OPTIONS, write};
+use crate::golden::golden;
+use nagi_persist::inspect::{Expiry, Group, Grouping, check, stats};
+
+const NOW_MS: u64 = 2_000_000_000_000;
+
+fn grouping(top: usize) -> Grouping {
+    Grouping { top, separator: b':', depth: 1, now_ms: NOW_MS }
+}
+
+/// Keys with these prefixes, as many bytes long as it says.
+fn keys() -> Vec<Known> {
+    let mut all = Vec::new();
+    for (prefix, count, len) in [("a:", 3, 10), ("b:x:", 2, 1000), ("", 1, 5)] {
+        for number in 0..count {
+            let left_ms: [Option<i64>; 3] = [None, Some(-1), Some(3_600_000)];
+            all.push(Known {
+                database: if prefix.is_empty() { 7 } else { 0 },
+                key: format!("{prefix}{number}").into_bytes(),
+                value: b"v".repeat(len),
+                expire_at_ms: left_ms[number].and_then(|left| NOW_MS.checked_add_signed(left)),
+                ..Known::default()
+            });
+        }
+    }
+    all
+}
+
+#[test]
+fn keys_are_grouped_by_all_that_they_have_in_common() {
+    let file = write(&keys(), OPTIONS, 10);
+    let found = stats(&file[..], grouping(2), &mut |_, _| {}).unwrap();
+    let group = |keys, bytes, expiring, file_bytes| Group {
+        keys,
+        elements: keys,
+        bytes,
+        file_bytes,
+        expiring,
+    };
+    let sums = |group: &Group| (group.keys, group.bytes, group.expiring);
+    assert_eq!(found.all.keys, 6);
+    assert_eq!(found.databases.keys().copied().collect::<Vec<_>>(), [0, 7]);
+    assert_eq!(found.databases[&7], group(1, 6, 0, 9));
+    let prefixes: Vec<_> =
+        found.prefixes.iter().map(|it| (&it.name[..], sums(&it.group))).collect();
+    assert_eq!(prefixes, [("b:*", (2, 2010, 1)), ("a:*", (3, 39, 2)), ("-", (1, 6, 0))]);
+    let expiry: Vec<_> = found.expiry.iter().map(|it| (it.name, it.group.keys)).collect();
+    assert_eq!(expiry, [(Expiry::Expired, 2), (Expiry::WithinHour, 1), (Expiry::Never, 3)]);
+    let biggest: Vec<_> = found.biggest.iter().map(|it| (&it.key[..], it.bytes)).collect();
+    assert_eq!(biggest, [(&b"b:x:0"[..], 1005), (b"b:x:1", 1005)]);
+
+    let deeper = Grouping { depth: 2, ..grouping(1) };
+    let found = stats(&file[..], deeper, &mut |_, _| {}).unwrap();
+    let prefixes: Vec<_> =
+        found.prefixes.iter().map(|it| (&it.name[..], sums(&it.group))).collect();
+    assert_eq!(prefixes, [("b:x:*", (2, 2010, 1)), ("-", (1, 6, 0)), ("*", (3, 39, 2))]);
+}
+
+#[test]
+fn more_prefixes_than_are_kept_are_put_together() {
+    let mut all: Vec<Known> = (0..250_000)
+        .map(|number| Known { key: format!("{number}:x").into_bytes(), ..Known::default() })
+        .collect();
+    for number in 0..100 {
+        let key = format!("big:{number}").into_bytes();
+        all.insert(number * 2000, Known { key, value: vec![1; 100], ..Known::default() });
+    }
+    let file = write(&all, OPTIONS, 1000);
+    let found = stats(&file[..], grouping(1), &mut |_, _| {}).unwrap();
+    let prefixes: Vec<_> = found.prefixes.iter().map(|it| (&it.name[..], it.group.keys)).collect();
+    assert_eq!(prefixes, [("big:*", 100), ("*", 250_000)]);
+}
+
+#[test]
+fn tables_and_their_columns() {
+    let file = write(&keys(), OPTIONS, 10);
+    let found = stats(&file[..], grouping(2), &mut |_, _| {}).unwrap();
+    let csv = found.csv();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines.iter().all(|line| line.split(',').count() == 11), "{csv}");
+    assert_eq!(lines[1].split(',').next(), Some("all"));
+    assert!(lines.contains(&"prefix,b:*,,,,2,2,2010,59,1,"), "{csv}");
+    let text = found.to_string();
+    assert!(text.contains("  within an hour\n") && text.contains("biggest keys\n"), "{text}");
+}
+
+#[test]
+fn what_checking_finds() {
+    let file = golden("redis-8.0.6.rdb");
+    let checking = check(&file[..], NOW_MS, &mut |_, _| {});
+    assert!(checking.fault.is_none());
+    let said = checking.to_string();
+    for line in [
+        "[offset 9] AUX FIELD redis-ver = '8.0.6'",
+        "Checksum OK",
+        "[info] 24 keys read",
+        "[info] 1 expires",
+        "[info] 0 already expired",
+        "[info] 1 keys of type hash (listpackex), 3 elements",
+        "[info] 1 function libraries",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    let checking = check(&file[..5000], NOW_MS, &mut |_, _| {});
+    let said = checking.to_string();
+    assert_eq!(checking.fault.map(|fault| fault.offset()), Some(5000));
+    assert!(said.contains("--- RDB ERROR DETECTED ---\n[offset 5000] expected "), "{said}");
+    assert!(said.contains("[additional info] Last key: '"), "{said}");
+    let plain = check(&golden("valkey-9.1-plain.rdb")[..], NOW_MS, &mut |_, _| {}).to_string();
+    assert!(plain.contains("The file has no checksum"), "{plain}");
+}
+
+#[test]
+fn who_waits_is_told_how_far_it_is() {
+    let all: Vec<Known> = (0..10_000)
+        .map(|number: u32| Known { key: number.to_string().into_bytes(), ..Known::default() })
+        .collect();
+    let file = write(&all, OPTIONS, 100);
+    let mut told = Vec::new();
+    check(&file[..], NOW_MS, &mut |bytes, keys| told.push((bytes, keys)));
+    assert_eq!(told.iter().map(|(_, keys)| *keys).collect::<Vec<_>>(), [4096, 8192]);
+    assert!(told.is_sorted() && told.iter().all(|(bytes, _)| *bytes < file.len() as u64));
+}
