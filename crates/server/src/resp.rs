@@ -51,12 +51,15 @@ pub(crate) fn batch(
     let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
     resolve(input, &places, landing, around, client.database, &mut requests);
     let count = requests.len();
-    for (key, ahead) in requests.iter().filter_map(|request| request.key.zip(request.ahead)) {
-        ahead.prefetch_entry(key);
-    }
+    let look_ahead = |place: usize| {
+        let ahead = requests.get(place).and_then(|request| request.key.zip(request.ahead));
+        ahead.into_iter().for_each(|(key, ahead)| ahead.prefetch_entry(key));
+    };
+    (0..Ahead::REQUESTS).for_each(look_ahead);
     let mut stopwatch = around.timing.begin_batch(arrivals, count);
     // By reference: the array is large, and mostly empty.
     for (place, &Request { args, start, end, entry, key, .. }) in requests.iter().enumerate() {
+        look_ahead(place + Ahead::REQUESTS);
         let replied = out.len();
         let suspension = if client.hears == Hears::All {
             run(entry, around.context(client, out, args, key))

@@ -23,6 +23,7 @@ impl Store {
     #[inline]
     pub fn prefetch(&self, database: usize, key: Key<'_>) -> Option<Ahead<'_>> {
         let shard = self.shard_of(key);
+        self.shards.get(shard)?.prefetch();
         let position = self.placement.ranges().get(shard)?.position(key.hash);
         let bucket = self.directories.peek(database, shard, position)?.bucket(position)?;
         bucket.prefetch();
@@ -31,6 +32,11 @@ impl Store {
 }
 
 impl Ahead<'_> {
+    /// So many requests before a key's own its entry is to be asked for: late enough for its bucket
+    /// to have arrived, early enough for the entry, and never more at once than a processor can
+    /// wait for.
+    pub const REQUESTS: usize = 8;
+
     /// Asks the processor for the entry of the same `key`, now that the bucket has arrived.
     #[inline]
     pub fn prefetch_entry(self, key: Key<'_>) {

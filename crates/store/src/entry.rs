@@ -215,12 +215,20 @@ impl Entry {
 
     pub(crate) fn set_access(self, access: u32) {
         let bits = u64::from(access) << ACCESS_SHIFT & ACCESS;
-        self.set_header(self.header() & !ACCESS | bits);
+        self.change_header(self.header() & !ACCESS | bits);
     }
 
     /// Notes that a client has been given the value.
     pub(crate) fn mark_fetched(self) {
-        self.set_header(self.header() | FETCHED);
+        self.change_header(self.header() | FETCHED);
+    }
+
+    /// Writes the header unless it is so already, which would make memory of what was only read.
+    #[inline]
+    fn change_header(self, header: u64) {
+        if header != self.header() {
+            self.set_header(header);
+        }
     }
 
     /// Changes the marks; the shape stays.

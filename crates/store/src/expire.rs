@@ -71,6 +71,7 @@ impl Store {
         }
         drop(held);
         self.reclaimer.free(garbage);
+        self.cool();
         more
     }
 }

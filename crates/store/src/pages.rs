@@ -1,10 +1,12 @@
-//! The store's memory in pages of 4 KiB, for segments and for small entries.
+//! The store's memory in pages of 4 KiB, for segments and for small entries, and in arenas.
 //!
 //! ```text
 //!  region, 4 MiB, aligned to its size
 //!  +----------------------------------+--------+--------+--   --+-----------+
 //!  | notes: 24 bytes about each page  | page 6 | page 7 |  ...  | page 1023 |
 //!  +----------------------------------+--------+--------+--   --+-----------+
+//!  | notes about each arena           | arena 1         |  ...  | arena 31  |
+//!  +----------------------------------+-----------------+--   --+-----------+
 //! ```
 //!
 //! What the owner of a page must remember of it stands in the region's notes and not on the page,
@@ -12,50 +14,66 @@
 //! next one who asks; when many are idle, their memory goes back to the kernel while their
 //! addresses stay ours. A page that was a segment's becomes only another segment's: it may still
 //! be read without a latch (`directory.rs`).
+//!
+//! Pages are taken and given back under the latches of shards, where nobody should wait for the
+//! kernel. So what the kernel is asked for is asked for between batches (`tend`): the memory that
+//! comes next by the preparer, or by a worker if the preparer was not in time, and idle memory is
+//! given back a slice at a time.
 
-use crate::latch::{self, Held, Latch};
+use crate::holds::{self, Work};
+use crate::idle::{self, Idle, Unit};
+use crate::latch::{self, Latch};
+use crate::region::{self, REGION_BYTES};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 
 /// Size and alignment of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
 /// What a page's owner may note beside it.
 pub(crate) const NOTE_BYTES: usize = 24;
-const REGION_BYTES: usize = if cfg!(miri) { 64 * PAGE_BYTES } else { 1024 * PAGE_BYTES };
 const REGION_PAGES: usize = REGION_BYTES / PAGE_BYTES;
 /// Pages at a region's start that hold the notes.
 const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
-/// Pages that the kernel is asked to provide at once: those of a large page.
-const BLOCK_PAGES: usize = REGION_PAGES / 2;
-/// So many pages before a block is used up, the next one is asked for: what a worker fills in a
-/// few milliseconds.
-const AHEAD_PAGES: usize = BLOCK_PAGES / 4;
-/// Idle pages of each kind that keep their memory while such pages are asked for: 4 MiB.
-const WARM_PAGES: usize = 1024;
-/// More idle pages than this lose their memory at once, and not when somebody has the time.
-const MOST_WARM_PAGES: usize = 2 * WARM_PAGES;
 
+/// Pages that the kernel is asked to provide at once; where it has large pages, it provides one of
+/// those with the first of them and has nothing left to do for the others.
+const STEP_PAGES: usize = if cfg!(miri) { 8 } else { 64 };
+/// With so many provided pages left the preparer is told to see to the next: what workers fill in
+/// a millisecond. More would be memory for nothing, of which a large page may bring enough.
+const LOW_PAGES: usize = STEP_PAGES;
+/// With so few left a worker sees to it itself: more than are taken within a batch.
+const CRITICAL_PAGES: usize = STEP_PAGES / 2;
+/// The same for arenas, of which only the addresses are seen to.
+const LOW_ARENAS: usize = 16;
+const CRITICAL_ARENAS: usize = 4;
+
+/// Bytes of each kind of idle memory that stay warm while such memory is asked for.
+const WARM_BYTES: usize = 4 << 20;
+/// More than this of all kinds together, and workers give some back between batches.
+const MOST_WARM_BYTES: usize = 3 * WARM_BYTES;
 /// What is given back to the kernel at a time: about 20 microseconds' worth.
-const SLICE_PAGES: usize = 64;
+const SLICE_BYTES: usize = 64 * PAGE_BYTES;
 
 /// A page: aligned memory of [`PAGE_BYTES`], contents undefined.
-pub(crate) type Page = NonNull<u8>;
+pub(crate) type Page = Unit;
 
 /// Size and alignment of an arena.
 pub(crate) const ARENA_BYTES: usize = 128 * 1024;
-/// The same two bounds for the memory of idle arenas.
-const WARM_ARENA_BYTES: usize = 4 << 20;
-const MOST_WARM_ARENA_BYTES: usize = 2 * WARM_ARENA_BYTES;
 
 /// Aligned memory of [`ARENA_BYTES`], contents undefined, to be written from its start on.
-pub(crate) type Arena = NonNull<u8>;
+pub(crate) type Arena = Unit;
+
+/// How far what comes next has been seen to.
+const FINE: u8 = 0;
+const LOW: u8 = 1;
+const CRITICAL: u8 = 2;
 
 /// Hands out pages and arenas to all shards.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PagePool {
-    inner: Latch<Inner>,
+    pages: Latch<Pages>,
     arenas: Latch<Arenas>,
     /// Bytes of pages handed out, and of arenas as far as they were ever written.
     used_bytes: AtomicUsize,
@@ -63,163 +81,162 @@ pub(crate) struct PagePool {
     idle_bytes: AtomicIsize,
     /// Bytes of idle pages and arenas that keep their memory.
     warm_bytes: AtomicUsize,
-    /// Who prepares the next block, if anybody does.
+    /// [`FINE`], [`LOW`] or [`CRITICAL`].
+    stock: AtomicU8,
+    /// Held by whoever sees to what comes next.
+    preparing: Mutex<()>,
     preparer: OnceLock<Thread>,
-    is_block_wanted: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-struct Inner {
-    regions: Vec<NonNull<u8>>,
-    /// Pages of the newest region that nobody has had yet.
-    untouched: usize,
-    /// The region that comes next, if it is there already.
-    prepared: Option<NonNull<u8>>,
+#[derive(Debug)]
+struct Pages {
+    regions: Regions,
     blocks: Idle,
     segments: Idle,
 }
 
-/// Pages that nobody uses now.
-#[derive(Debug, Default)]
-struct Idle {
-    warm: Vec<Page>,
-    cold: Vec<Page>,
-    /// Whether anyone has asked for a page since the last look.
-    asked: bool,
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Arenas {
-    regions: Vec<NonNull<u8>>,
-    /// Bytes of the newest region that nobody has had yet.
-    untouched: usize,
-    /// With how much of it was written.
-    warm: Vec<(Arena, usize)>,
-    warm_bytes: usize,
-    cold: Vec<Arena>,
-    asked: bool,
+    regions: Regions,
+    idle: Idle,
 }
 
-// SAFETY: the pointers are to memory that the pool owns; a page is in one list or handed out.
-unsafe impl Send for Inner {}
-// SAFETY: as for `Inner`.
+/// Where units come from that nobody has had yet.
+#[derive(Debug)]
+struct Regions {
+    all: Vec<NonNull<u8>>,
+    /// Pages that a unit takes, and that the notes take at a region's start.
+    unit_pages: usize,
+    note_pages: usize,
+    current: Option<Frontier>,
+    /// The region that comes next, if it is there already.
+    next: Option<Frontier>,
+}
+
+/// How far a region is in use.
+#[derive(Clone, Copy, Debug)]
+struct Frontier {
+    region: NonNull<u8>,
+    /// Pages from its start that are handed out, or hold notes.
+    carved: usize,
+    /// Pages from its start that the kernel has provided.
+    provided: usize,
+}
+
+/// What is to be done next so that nobody has to wait for the kernel.
+enum Want {
+    /// Another region; whether it will be the first.
+    Region(bool),
+    Memory(Frontier),
+}
+
+// SAFETY: the pointers are to memory that the pool owns; a unit is in one list or handed out.
+unsafe impl Send for Pages {}
+// SAFETY: as for `Pages`.
 unsafe impl Send for Arenas {}
+
+impl Default for PagePool {
+    fn default() -> Self {
+        let idle = || Idle::new(PAGE_BYTES);
+        let pages = Regions::new(1, NOTE_PAGES);
+        let arenas = Regions::new(ARENA_BYTES / PAGE_BYTES, ARENA_BYTES / PAGE_BYTES);
+        PagePool {
+            pages: Latch::new(Pages { regions: pages, blocks: idle(), segments: idle() }),
+            arenas: Latch::new(Arenas { regions: arenas, idle: Idle::new(ARENA_BYTES) }),
+            used_bytes: AtomicUsize::default(),
+            idle_bytes: AtomicIsize::default(),
+            warm_bytes: AtomicUsize::default(),
+            stock: AtomicU8::new(FINE),
+            preparing: Mutex::default(),
+            preparer: OnceLock::new(),
+        }
+    }
+}
 
 impl PagePool {
     /// A page of undefined contents.
     pub(crate) fn take(&self) -> Page {
-        self.take_of(|inner| &mut inner.blocks)
+        self.take_of(|pages| &mut pages.blocks)
     }
 
     /// Takes a page back.
     pub(crate) fn give(&self, page: Page) {
-        self.give_to(page, |inner| &mut inner.blocks);
+        self.give_to(page, |pages| &mut pages.blocks);
     }
 
     /// A page of undefined contents, which is a segment's for good.
     pub(crate) fn take_segment(&self) -> Page {
-        self.take_of(|inner| &mut inner.segments)
+        self.take_of(|pages| &mut pages.segments)
     }
 
     /// Takes a segment's page back.
     pub(crate) fn give_segment(&self, page: Page) {
-        self.give_to(page, |inner| &mut inner.segments);
+        self.give_to(page, |pages| &mut pages.segments);
     }
 
     fn take_of(&self, kind: Kind) -> Page {
-        latch::slow();
+        note_unit();
         self.used_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-        let mut inner = self.inner.lock_nested();
-        let idle = kind(&mut inner);
+        let mut pages = self.pages.lock_nested();
+        let idle = kind(&mut pages);
         idle.asked = true;
-        if let Some(page) = idle.warm.pop() {
-            self.warm_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
+        if let Some((page, bytes)) = idle.warm.pop() {
+            self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return page;
         }
-        let cold = idle.cold.pop();
-        cold.unwrap_or_else(|| self.carve(inner))
-    }
-
-    /// A page that nobody has had yet.
-    fn carve(&self, mut inner: Held<'_, Inner>) -> Page {
-        let page = inner.carve();
-        let is_block_wanted = inner.untouched % BLOCK_PAGES == AHEAD_PAGES;
-        drop(inner);
-        if is_block_wanted && let Some(preparer) = self.preparer.get() {
-            self.is_block_wanted.store(true, Ordering::Release);
-            preparer.unpark();
+        if let Some((page, _)) = idle.cold.pop() {
+            return page;
+        }
+        let provided_pages = pages.regions.provided_pages();
+        if provided_pages == 0 {
+            // Whoever touches it first waits for the kernel.
+            holds::note(Work { requests: 1, ..Work::default() });
+        }
+        let page = pages.regions.carve();
+        match provided_pages {
+            0..CRITICAL_PAGES => self.stock.store(CRITICAL, Ordering::Relaxed),
+            LOW_PAGES => self.stock.store(LOW, Ordering::Relaxed),
+            _ => {}
         }
         page
     }
 
-    /// Says who calls [`PagePool::prepare`] whenever it is unparked.
-    pub(crate) fn set_preparer(&self, preparer: Thread) {
-        let _ = self.preparer.set(preparer);
-    }
-
-    /// Has the kernel provide the block that comes next, if that is wanted; whether it was. The
-    /// kernel fills a large page with zeros first, for which nobody should have to hold a latch.
-    pub(crate) fn prepare(&self) -> bool {
-        if !self.is_block_wanted.swap(false, Ordering::AcqRel) {
-            return false;
-        }
-        let inner = self.inner.lock_nested();
-        let (untouched, is_prepared) = (inner.untouched, inner.prepared.is_some());
-        let newest = inner.regions.last().copied();
-        drop(inner);
-        if untouched >= BLOCK_PAGES {
-            // SAFETY: the second half of a region that is not unmapped while the pool is there.
-            let second = newest.map(|region| unsafe { region.add(BLOCK_PAGES * PAGE_BYTES) });
-            second.into_iter().for_each(region::populate);
-        } else if !is_prepared {
-            let region = region::map();
-            region::populate(region);
-            self.inner.lock_nested().prepared = Some(region);
-        }
-        true
-    }
-
     fn give_to(&self, page: Page, kind: Kind) {
+        note_unit();
         self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
-        let mut inner = self.inner.lock_nested();
-        let idle = kind(&mut inner);
-        if idle.warm.len() < MOST_WARM_PAGES {
-            idle.warm.push(page);
-            self.warm_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-        } else {
-            release_pages(&[page]);
-            idle.cold.push(page);
-        }
+        self.warm_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
+        kind(&mut self.pages.lock_nested()).warm.push(page, PAGE_BYTES);
     }
 
     /// An arena, and how many bytes from its start on have been written before.
     pub(crate) fn take_arena(&self) -> (Arena, usize) {
-        latch::slow();
+        note_unit();
         let mut arenas = self.arenas.lock_nested();
-        arenas.asked = true;
-        if let Some((arena, touched)) = arenas.warm.pop() {
-            arenas.warm_bytes -= touched;
+        arenas.idle.asked = true;
+        if let Some((arena, touched)) = arenas.idle.warm.pop() {
             self.warm_bytes.fetch_sub(touched, Ordering::Relaxed);
             self.touch(touched);
             return (arena, touched);
         }
-        let idle = arenas.cold.pop();
-        (idle.unwrap_or_else(|| arenas.carve()), 0)
+        if let Some((arena, _)) = arenas.idle.cold.pop() {
+            return (arena, 0);
+        }
+        let arena = arenas.regions.carve();
+        match arenas.regions.left() {
+            0..CRITICAL_ARENAS => self.stock.store(CRITICAL, Ordering::Relaxed),
+            LOW_ARENAS => self.stock.store(LOW, Ordering::Relaxed),
+            _ => {}
+        }
+        (arena, 0)
     }
 
     /// Takes back an arena of which so many bytes have been written.
     pub(crate) fn give_arena(&self, arena: Arena, touched: usize) {
+        note_unit();
         self.used_bytes.fetch_sub(touched, Ordering::Relaxed);
         self.add_idle_bytes(-touched.cast_signed());
-        let mut arenas = self.arenas.lock_nested();
-        if arenas.warm_bytes + touched <= MOST_WARM_ARENA_BYTES {
-            arenas.warm.push((arena, touched));
-            arenas.warm_bytes += touched;
-            self.warm_bytes.fetch_add(touched, Ordering::Relaxed);
-        } else {
-            region::release(arena, touched);
-            arenas.cold.push(arena);
-        }
+        self.warm_bytes.fetch_add(touched, Ordering::Relaxed);
+        self.arenas.lock_nested().idle.warm.push(arena, touched);
     }
 
     /// Notes that so many bytes more of an arena are about to be written for the first time; they
@@ -227,6 +244,66 @@ impl PagePool {
     pub(crate) fn touch(&self, bytes: usize) {
         self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.add_idle_bytes(bytes.cast_signed());
+    }
+
+    /// Says who calls [`PagePool::prepare`] whenever it is unparked.
+    pub(crate) fn set_preparer(&self, preparer: Thread) {
+        let _ = self.preparer.set(preparer);
+    }
+
+    /// Sees to it that nobody has to wait for the kernel under a latch, and that idle memory goes
+    /// back to it. Nearly always there is nothing to do. No latch may be held.
+    #[inline]
+    pub(crate) fn tend(&self) {
+        if self.stock.load(Ordering::Relaxed) != FINE {
+            self.replenish();
+        }
+        self.cool();
+    }
+
+    #[cold]
+    fn replenish(&self) {
+        match (self.stock.swap(FINE, Ordering::Relaxed), self.preparer.get()) {
+            (LOW, Some(preparer)) => preparer.unpark(),
+            (LOW, None) => {}
+            _ => self.prepare(),
+        }
+    }
+
+    /// Has the kernel provide what comes next, as far as that is wanted. It fills memory with
+    /// zeros first, for which nobody should have to hold a latch.
+    pub(crate) fn prepare(&self) {
+        // Two would ask for the same.
+        let _turn = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.arenas.lock_nested().regions.lacks_next() {
+            let region = region::map();
+            // SAFETY: just mapped. Arenas are filled in no order, and many stay nearly empty.
+            unsafe { region::want_small_pages(region) };
+            self.arenas.lock_nested().regions.add(region);
+        }
+        loop {
+            let want = self.pages.lock_nested().regions.want();
+            match want {
+                None => return,
+                Some(Want::Region(is_first)) => {
+                    let region = region::map();
+                    if is_first {
+                        // SAFETY: just mapped. A large page would be most of a small database.
+                        unsafe { region::want_small_pages(region) };
+                    }
+                    self.pages.lock_nested().regions.add(region);
+                }
+                Some(Want::Memory(Frontier { region, provided, .. })) => {
+                    // SAFETY: the pages lie within the region.
+                    unsafe {
+                        let start = region.add(provided * PAGE_BYTES);
+                        region::populate(start, STEP_PAGES * PAGE_BYTES);
+                    }
+                    let now_provided = provided + STEP_PAGES;
+                    self.pages.lock_nested().regions.note_provided(region, now_provided);
+                }
+            }
+        }
     }
 
     /// Bytes of the pages and arenas handed out.
@@ -243,7 +320,7 @@ impl PagePool {
     /// a slice of it, with no latch held meanwhile.
     #[inline]
     pub(crate) fn cool(&self) {
-        if self.warm_bytes() > 2 * WARM_PAGES * PAGE_BYTES + WARM_ARENA_BYTES {
+        if self.warm_bytes() > MOST_WARM_BYTES {
             self.release_warm(|_| true);
         }
     }
@@ -256,19 +333,41 @@ impl PagePool {
 
     /// A slice of each kind of what is warm: beyond a bound, if `keeps` says so of whether any of
     /// that kind was asked for.
+    #[cold]
     fn release_warm(&self, keeps: impl Fn(&mut bool) -> bool) {
-        let kinds: [Kind; 2] = [|inner| &mut inner.blocks, |inner| &mut inner.segments];
+        let kinds: [Kind; 2] = [|pages| &mut pages.blocks, |pages| &mut pages.segments];
+        // Allocated here, so that nothing is under the latch.
+        let mut taken = Vec::with_capacity(SLICE_BYTES / PAGE_BYTES);
+        let take = |idle: &mut Idle, taken: &mut Vec<(Unit, usize)>| {
+            let keep_bytes = if keeps(&mut idle.asked) { WARM_BYTES } else { 0 };
+            idle.take_warm(keep_bytes, SLICE_BYTES, taken);
+        };
         for kind in kinds {
-            let pages = kind(&mut self.inner.lock()).take_warm(&keeps);
-            release_pages(&pages);
-            self.warm_bytes.fetch_sub(pages.len() * PAGE_BYTES, Ordering::Relaxed);
-            kind(&mut self.inner.lock()).cold.extend(pages);
+            take(kind(&mut self.pages.lock()), &mut taken);
+            self.release(&mut taken);
+            let mut pages = self.pages.lock();
+            taken.drain(..).for_each(|(page, _)| kind(&mut pages).cold.push(page, 0));
         }
-        let arenas = self.arenas.lock().take_warm(&keeps);
-        arenas.iter().for_each(|(arena, touched)| region::release(*arena, *touched));
-        let arena_bytes = arenas.iter().map(|(_, touched)| touched).sum();
-        self.warm_bytes.fetch_sub(arena_bytes, Ordering::Relaxed);
-        self.arenas.lock().cold.extend(arenas.into_iter().map(|(arena, _)| arena));
+        take(&mut self.arenas.lock().idle, &mut taken);
+        self.release(&mut taken);
+        let mut arenas = self.arenas.lock();
+        taken.drain(..).for_each(|(arena, _)| arenas.idle.cold.push(arena, 0));
+    }
+
+    /// Gives the memory of units back, side by side ones at once.
+    fn release(&self, units: &mut [(Unit, usize)]) {
+        units.sort_unstable();
+        let follows =
+            |a: &(Unit, usize), b: &(Unit, usize)| a.0.addr().get() + a.1 == b.0.addr().get();
+        for run in units.chunk_by(follows) {
+            let bytes = run.iter().map(|(_, bytes)| bytes).sum();
+            if let Some((first, _)) = run.first() {
+                break_up(*first);
+                // SAFETY: the units are in no list and belong to the pool.
+                unsafe { region::release(*first, bytes) };
+            }
+            self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 
     /// Notes that owners of pages have so many more bytes on them free, or fewer; and what each of
@@ -289,228 +388,161 @@ impl PagePool {
 /// `address` lies on a page that a pool handed out.
 #[inline]
 pub(crate) unsafe fn note(address: NonNull<u8>) -> NonNull<u8> {
-    let offset = address.addr().get() % REGION_BYTES;
-    // SAFETY: the region begins `offset` before the address, with a note for each of its pages.
-    unsafe { address.sub(offset).add(offset / PAGE_BYTES * NOTE_BYTES) }
+    // SAFETY: the caller's promise.
+    unsafe { idle::note(address, PAGE_BYTES) }
 }
 
 /// Which of the two kinds of pages is meant.
-type Kind = fn(&mut Inner) -> &mut Idle;
+type Kind = fn(&mut Pages) -> &mut Idle;
 
-impl Idle {
-    /// Some of the pages that have been warm for longest.
-    fn take_warm(&mut self, keeps: impl Fn(&mut bool) -> bool) -> Vec<Page> {
-        let keep = if keeps(&mut self.asked) { WARM_PAGES } else { 0 };
-        let count = self.warm.len().saturating_sub(keep).min(SLICE_PAGES);
-        self.warm.drain(..count).collect()
-    }
+/// A page or an arena is taken or given back.
+fn note_unit() {
+    latch::slow();
+    holds::note(Work { pages: 1, ..Work::default() });
 }
 
-impl Inner {
-    fn carve(&mut self) -> Page {
-        if self.untouched == 0 {
-            let region = self.prepared.take().unwrap_or_else(region::map);
-            self.regions.push(region);
-            self.untouched = REGION_PAGES - NOTE_PAGES;
+impl Regions {
+    fn new(unit_pages: usize, note_pages: usize) -> Self {
+        Regions { all: Vec::new(), unit_pages, note_pages, current: None, next: None }
+    }
+
+    /// A unit that nobody has had yet.
+    fn carve(&mut self) -> Unit {
+        let current = self.current.filter(|it| it.carved < REGION_PAGES);
+        let current = current.or_else(|| self.next.take());
+        let mut current = current.unwrap_or_else(|| self.begin(region::map()));
+        // SAFETY: the offset lies within the region.
+        let unit = unsafe { current.region.add(current.carved * PAGE_BYTES) };
+        current.carved += self.unit_pages;
+        self.current = Some(current);
+        unit
+    }
+
+    fn begin(&mut self, region: NonNull<u8>) -> Frontier {
+        self.all.push(region);
+        Frontier { region, carved: self.note_pages, provided: 0 }
+    }
+
+    /// Adds the region that comes next.
+    fn add(&mut self, region: NonNull<u8>) {
+        self.next = Some(self.begin(region));
+    }
+
+    fn lacks_next(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// Units of the regions that are there already.
+    fn left(&self) -> usize {
+        let left = |it: Frontier| (REGION_PAGES - it.carved) / self.unit_pages;
+        [self.current, self.next].into_iter().flatten().map(left).sum()
+    }
+
+    /// Pages that the kernel has provided and nobody has had.
+    fn provided_pages(&self) -> usize {
+        let left = |it: Frontier| it.provided.saturating_sub(it.carved);
+        [self.current, self.next].into_iter().flatten().map(left).sum()
+    }
+
+    /// What has to be done so that more than [`LOW_PAGES`] are provided.
+    fn want(&self) -> Option<Want> {
+        if self.provided_pages() > LOW_PAGES {
+            return None;
         }
-        let offset = (REGION_PAGES - self.untouched) * PAGE_BYTES;
-        self.untouched -= 1;
-        let region = self.regions.last().copied().unwrap_or(NonNull::dangling());
-        // SAFETY: the offset lies within the region that was mapped last.
-        unsafe { region.add(offset) }
-    }
-}
-
-impl Arenas {
-    /// Some of the arenas that have been warm for longest.
-    fn take_warm(&mut self, keeps: impl Fn(&mut bool) -> bool) -> Vec<(Arena, usize)> {
-        let keep_bytes = if keeps(&mut self.asked) { WARM_ARENA_BYTES } else { 0 };
-        let mut taken_bytes = 0;
-        let surplus = self.warm_bytes.saturating_sub(keep_bytes).min(SLICE_PAGES * PAGE_BYTES);
-        let count = self.warm.iter().take_while(|(_, touched)| {
-            let wanted = taken_bytes < surplus;
-            taken_bytes += if wanted { *touched } else { 0 };
-            wanted
-        });
-        let count = count.count();
-        self.warm_bytes -= taken_bytes;
-        self.warm.drain(..count).collect()
+        let unfinished = |it: &Frontier| it.provided.max(it.carved) < REGION_PAGES;
+        let frontier = [self.current, self.next].into_iter().flatten().find(unfinished);
+        let begun_step = |it: Frontier| it.carved / STEP_PAGES * STEP_PAGES;
+        frontier.map_or(Some(Want::Region(self.all.is_empty())), |it| {
+            Some(Want::Memory(Frontier { provided: it.provided.max(begun_step(it)), ..it }))
+        })
     }
 
-    fn carve(&mut self) -> Arena {
-        if self.untouched == 0 {
-            let region = region::map();
-            region::want_small_pages(region);
-            self.regions.push(region);
-            self.untouched = REGION_BYTES;
-        }
-        let offset = REGION_BYTES - self.untouched;
-        self.untouched -= ARENA_BYTES;
-        let region = self.regions.last().copied().unwrap_or(NonNull::dangling());
-        // SAFETY: the offset lies within the region that was mapped last.
-        unsafe { region.add(offset) }
-    }
-}
-
-/// Gives the memory of pages back, side by side ones at once.
-fn release_pages(pages: &[Page]) {
-    let mut pages = pages.to_vec();
-    pages.sort_unstable();
-    let follows = |a: &Page, b: &Page| a.addr().get() + PAGE_BYTES == b.addr().get();
-    for run in pages.chunk_by(follows) {
-        if let Some(first) = run.first() {
-            break_up(*first);
-            region::release(*first, run.len() * PAGE_BYTES);
+    fn note_provided(&mut self, region: NonNull<u8>, pages: usize) {
+        let frontiers = [&mut self.current, &mut self.next].into_iter().flatten();
+        for frontier in frontiers.filter(|it| it.region == region) {
+            frontier.provided = frontier.provided.max(pages);
         }
     }
 }
 
-/// Has the region of a page come in small pages from now on, since parts of it are in no use.
-fn break_up(page: Page) {
-    // SAFETY: the region begins so much before the page, with a note on the notes themselves that
+/// Has the region of a unit come in small pages from now on, since parts of it are in no use.
+fn break_up(unit: Unit) {
+    // SAFETY: the region begins so much before the unit, with a note on the notes themselves that
     // nobody else needs; its memory is zero until something is noted.
     let (region, done) = unsafe {
-        let region = page.sub(page.addr().get() % REGION_BYTES);
+        let region = unit.sub(unit.addr().get() % REGION_BYTES);
         (region, AtomicBool::from_ptr(region.cast().as_ptr()))
     };
     if !done.swap(true, Ordering::Relaxed) {
-        region::want_small_pages(region);
+        // SAFETY: it is a region of the pool.
+        unsafe { region::want_small_pages(region) };
     }
 }
 
-impl Drop for Inner {
+impl Drop for Regions {
     fn drop(&mut self) {
-        self.regions.extend(self.prepared);
-        unmap_all(&self.regions);
-    }
-}
-
-impl Drop for Arenas {
-    fn drop(&mut self) {
-        unmap_all(&self.regions);
-    }
-}
-
-fn unmap_all(regions: &[NonNull<u8>]) {
-    for region in regions {
-        // SAFETY: the shards that had its pages hold the pool alive, so nobody has any now.
-        unsafe { region::unmap(*region) };
-    }
-}
-
-/// Regions straight from the kernel: a general allocator would add to their size.
-#[cfg(not(miri))]
-mod region {
-    use super::{BLOCK_PAGES, PAGE_BYTES, REGION_BYTES};
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-    use std::alloc::{Layout, handle_alloc_error};
-    use std::ptr::NonNull;
-
-    /// A region of zeros, aligned to its size.
-    pub(super) fn map() -> NonNull<u8> {
-        let twice = 2 * REGION_BYTES;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping overlaps nothing.
-        let mapped =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), twice, access, MapFlags::PRIVATE) };
-        let start = mapped.ok().and_then(|start| NonNull::new(start.cast::<u8>()));
-        let Some(start) = start else { handle_alloc_error(Layout::new::<[u8; REGION_BYTES]>()) };
-        let before = start.addr().get().next_multiple_of(REGION_BYTES) - start.addr().get();
-        // SAFETY: what lies before and behind the aligned half is ours and in no use.
-        unsafe {
-            let region = start.add(before);
-            let trims = [(start, before), (region.add(REGION_BYTES), REGION_BYTES - before)];
-            for (trim, len) in trims.into_iter().filter(|(_, len)| *len > 0) {
-                let unmapped = munmap(trim.as_ptr().cast(), len);
-                debug_assert!(unmapped.is_ok(), "it was mapped: {unmapped:?}");
-            }
-            // A lookup goes to three places of the whole memory; with small pages it would have to
-            // look up each page first. A kernel without large pages does as well without.
-            let _ = madvise(region.as_ptr().cast(), REGION_BYTES, Advice::LinuxHugepage);
-            region
+        for region in &self.all {
+            // SAFETY: the shards that had its units hold the pool alive, so nobody has any now.
+            unsafe { region::unmap(*region) };
         }
     }
-
-    /// Has the kernel provide the memory of a block; what is in it stays. A kernel that cannot
-    /// (before 5.14) provides it when it is used.
-    pub(super) fn populate(block: NonNull<u8>) {
-        let bytes = BLOCK_PAGES * PAGE_BYTES;
-        // SAFETY: the block is mapped, and no byte of it changes.
-        let _ = unsafe { madvise(block.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
-    }
-
-    /// # Safety
-    /// Nobody refers to the region.
-    pub(super) unsafe fn unmap(region: NonNull<u8>) {
-        // SAFETY: the caller's promise.
-        let unmapped = unsafe { munmap(region.as_ptr().cast(), REGION_BYTES) };
-        debug_assert!(unmapped.is_ok(), "it was mapped: {unmapped:?}");
-    }
-
-    /// Gives the memory of idle pages back to the kernel; reading them afterwards shows zeros.
-    pub(super) fn release(start: NonNull<u8>, bytes: usize) {
-        // SAFETY: the pages belong to the pool and nobody refers to their contents.
-        let released = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
-        debug_assert!(released.is_ok(), "they are mapped: {released:?}");
-    }
-
-    /// Has memory come a page at a time to a region of which only parts are in use: a large page
-    /// would bring what is idle with it.
-    pub(super) fn want_small_pages(region: NonNull<u8>) {
-        // SAFETY: the region is the pool's. A kernel without large pages does as well without.
-        let _ = unsafe { madvise(region.as_ptr().cast(), REGION_BYTES, Advice::LinuxNoHugepage) };
-    }
-}
-
-/// Regions from the allocator that Miri watches, which knows no `mmap`.
-#[cfg(miri)]
-mod region {
-    use super::REGION_BYTES;
-    use std::alloc::{Layout, alloc_zeroed, dealloc};
-    use std::ptr::NonNull;
-
-    const LAYOUT: Layout = match Layout::from_size_align(REGION_BYTES, REGION_BYTES) {
-        Ok(layout) => layout,
-        Err(_) => unreachable!(),
-    };
-
-    pub(super) fn map() -> NonNull<u8> {
-        // SAFETY: the size is not zero.
-        NonNull::new(unsafe { alloc_zeroed(LAYOUT) }).unwrap()
-    }
-
-    pub(super) unsafe fn unmap(region: NonNull<u8>) {
-        // SAFETY: the caller's promise.
-        unsafe { dealloc(region.as_ptr(), LAYOUT) };
-    }
-
-    pub(super) fn populate(_: NonNull<u8>) {}
-
-    pub(super) fn release(_: NonNull<u8>, _: usize) {}
-
-    pub(super) fn want_small_pages(_: NonNull<u8>) {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Pages that are provided and have not been had.
+    fn provided(pool: &PagePool) -> usize {
+        pool.pages.lock().regions.provided_pages()
+    }
+
     #[test]
-    fn the_next_block_is_prepared_before_it_is_needed() {
+    fn what_comes_next_is_provided_before_it_is_needed_and_no_more() {
+        let pool = PagePool::default();
+        pool.prepare();
+        for _ in 0..3 * REGION_PAGES {
+            let provided = provided(&pool);
+            assert!((1..=LOW_PAGES + STEP_PAGES).contains(&provided), "{provided}");
+            pool.take();
+            pool.tend();
+        }
+        for _ in 0..3 * REGION_BYTES / ARENA_BYTES {
+            assert!(pool.arenas.lock().regions.left() > 0);
+            pool.take_arena();
+            pool.tend();
+        }
+    }
+
+    #[test]
+    fn the_preparer_is_told_before_a_worker_has_to_see_to_it() {
         let pool = PagePool::default();
         pool.set_preparer(std::thread::current());
-        let take = |pages: usize| (0..pages).for_each(|_| _ = pool.take());
-        take(BLOCK_PAGES - AHEAD_PAGES - NOTE_PAGES - 1);
-        assert!(!pool.prepare(), "there is enough left of the first block");
-        take(1);
-        assert!(pool.prepare());
-        assert!(pool.inner.lock().prepared.is_none(), "the second block is in the same region");
-        take(BLOCK_PAGES);
-        assert!(pool.prepare());
-        let prepared = pool.inner.lock().prepared;
-        assert!(prepared.is_some());
-        take(AHEAD_PAGES + 1);
-        assert_eq!(pool.inner.lock().regions.last().copied(), prepared);
+        pool.prepare();
+        while provided(&pool) > CRITICAL_PAGES {
+            pool.take();
+            pool.tend();
+        }
+        // Returns at once, since it was told; and forever waits for who was not.
+        std::thread::park();
+        pool.prepare();
+        assert!(provided(&pool) > LOW_PAGES);
+    }
+
+    #[test]
+    fn idle_memory_goes_back_a_slice_at_a_time() {
+        let pool = PagePool::default();
+        let pages: Vec<Page> = (0..4 * MOST_WARM_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
+        let given = pages.len() * PAGE_BYTES;
+        pages.into_iter().for_each(|page| pool.give(page));
+        assert_eq!((pool.used_bytes(), pool.warm_bytes()), (0, given));
+        pool.tend();
+        assert_eq!(pool.warm_bytes(), given - SLICE_BYTES);
+        (0..given / SLICE_BYTES).for_each(|_| pool.tend());
+        assert_eq!(pool.warm_bytes(), MOST_WARM_BYTES);
+        pool.take();
+        (0..given / SLICE_BYTES).for_each(|_| pool.rest());
+        assert_eq!(pool.warm_bytes(), 0, "nobody has asked since the first rest");
     }
 
     #[test]

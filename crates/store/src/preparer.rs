@@ -18,9 +18,8 @@ impl Preparer {
         let (pages, end) = (Arc::clone(pool), Arc::clone(&is_over));
         let work = move || {
             while !end.load(Ordering::Acquire) {
-                if !pages.prepare() {
-                    thread::park();
-                }
+                pages.prepare();
+                thread::park();
             }
         };
         let thread = thread::Builder::new().name("preparer".into()).spawn(work).ok();

@@ -5,6 +5,7 @@ use crate::access::AccessClock;
 use crate::database::Database;
 use crate::door::Door;
 use crate::entry::{Entry, EntryView};
+use crate::holds::{self, Work};
 use crate::key::Key;
 use crate::latch;
 use crate::reclaim::Garbage;
@@ -74,6 +75,7 @@ impl<'a> Slot<'a> {
             && bytes.len() > QUICK_BYTES
         {
             latch::slow();
+            holds::note(Work { bytes: bytes.len() as u64, ..Work::default() });
         }
         match self.occupant() {
             None => {

@@ -83,6 +83,7 @@ impl Store {
         ticks::start();
         let placement = Placement::new(options.shards);
         let pool = Arc::new(PagePool::default());
+        pool.prepare();
         let directories = Arc::new(Directories::new(options.databases, options.shards));
         let outbox = Arc::new(Outbox::default());
         let shard = |(number, range): (usize, &_)| {
@@ -126,6 +127,7 @@ impl Store {
     /// middle of none. It remembers nothing of the store from one batch to the next.
     #[inline]
     pub fn batch(&self, counters: &Counters) -> Batch<'_> {
+        self.pool.tend();
         self.quiescence.enter(counters.worker)
     }
 

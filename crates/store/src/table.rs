@@ -17,6 +17,7 @@ use crate::directory::{self, Directory};
 use crate::door::{Door, Mutable};
 use crate::entry::{Entry, Shape};
 use crate::evict::{Judge, SAMPLES};
+use crate::holds::{self, Work};
 use crate::key::{Hasher, Key};
 use crate::latch;
 use crate::pages::PagePool;
@@ -35,6 +36,8 @@ const MERGE_ENTRIES: u32 = 180;
 const GLANCES: usize = 64;
 /// Buckets that a snapshot's walk goes through at one hold, if there is little to copy.
 const BUCKETS_PER_HOLD: usize = 32;
+/// Entries that one step of a sweep removes; with each of them a few may move.
+const EXPIRED: usize = 64;
 /// Entries that one change may move to let a sparse page go, and bytes after which it stops.
 const RELOCATIONS: usize = 4;
 const RELOCATION_BYTES: usize = 8 * 1024;
@@ -298,7 +301,7 @@ impl Table {
         { words }.any(any)
     }
 
-    /// Goes on looking for what has expired by `now_ms`, for about one segment's worth of work.
+    /// Goes on looking for what has expired by `now_ms`, for some tens of microseconds.
     /// Returns how many entries it removed, and whether there is more to look at now.
     pub(crate) fn expire(
         &mut self,
@@ -325,8 +328,9 @@ impl Table {
         (0, self.sweep.is_some())
     }
 
-    /// Removes what has expired from the segment around `position` and moves the sweep behind it.
-    /// A segment where nothing is due is left at a glance.
+    /// Removes what has expired from the segment around `position` and moves the sweep behind it,
+    /// unless more has expired than one step removes. A segment where nothing is due is left at a
+    /// glance.
     fn expire_segment(
         &mut self,
         door: Door,
@@ -337,7 +341,6 @@ impl Table {
         self.sweep = None;
         let Some(mut segment) = self.directory.get(position) else { return 0 };
         let next = (position & !(span(segment) - 1)) + span(segment);
-        self.sweep = (next < 1 << POSITION_BITS).then_some(next);
         let mut removed = 0;
         if segment.header().earliest_expiry_ms <= now_ms {
             let mut earliest_ms = u64::MAX;
@@ -347,6 +350,10 @@ impl Table {
                 // Freeing may move other entries, so each word is read when its turn comes.
                 let Some(entry) = segment.word(index).entry() else { continue };
                 let at_ms = entry.expire_at_ms().unwrap_or(u64::MAX);
+                if removed == EXPIRED {
+                    self.sweep = Some(position);
+                    return removed;
+                }
                 if at_ms <= now_ms {
                     let entry = self.mutable(door, entry, Fate::Goes).entry();
                     segment.remove(index);
@@ -358,6 +365,7 @@ impl Table {
             }
             segment.header_mut().earliest_expiry_ms = earliest_ms;
         }
+        self.sweep = (next < 1 << POSITION_BITS).then_some(next);
         self.note_expiry(Some(segment.header().earliest_expiry_ms));
         if removed > 0 {
             self.shrink_at(position);
@@ -445,6 +453,7 @@ impl Table {
         for _ in 0..RELOCATIONS {
             let Some(from) = self.slab.relocation(bytes) else { return };
             latch::slow();
+            holds::note(Work { entries: 1, bytes: bytes as u64, ..Work::default() });
             let entry = Entry::from_pointer(from);
             let position = self.position_of(entry);
             let Some(mut segment) = self.directory.get(position) else { return };
@@ -595,6 +604,8 @@ impl Table {
     /// Copies every word of `from` into one of `targets`, which `choose` names by position.
     fn move_entries(&self, from: Segment, choose: impl Fn(u64) -> usize, targets: &mut [Segment]) {
         latch::slow();
+        let entries = u64::from(from.header().live);
+        holds::note(Work { entries, ..Work::default() });
         for (_, word) in from.occupied_places() {
             word.entry().into_iter().for_each(|entry| prefetch(entry.pointer()));
         }
@@ -631,6 +642,7 @@ impl Drop for Table {
             }
             // SAFETY: the directory goes too.
             unsafe { segment.free(&self.pool) };
+            self.pool.cool();
         }
     }
 }

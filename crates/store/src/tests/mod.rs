@@ -3,6 +3,7 @@
 mod door;
 mod evict;
 mod expire;
+mod holds;
 mod model;
 mod relocation;
 mod scan;

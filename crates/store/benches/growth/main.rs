@@ -3,15 +3,18 @@
 //! for each size, of which `cargo xtask bench --store` makes a table.
 //!
 //! Keys of 16 bytes, values of 32, requests in batches whose buckets and entries are prefetched,
-//! as a worker's are. A hold of a latch counts as undisturbed if the kernel did not let its thread
-//! wait for a processor in the same thousand or so writes.
+//! as a worker's are. What holds of latches did is counted, and beside them stand as many holds of
+//! nothing, which are as long as the machine makes them; beside lookups by two threads stands what
+//! two threads can do that share nothing.
 
+mod machine;
+
+use nagi_store::holds::{self, Holds};
 use nagi_store::memory::Counting;
 use nagi_store::types::string::SetOptions;
-use nagi_store::{Counters, Database, Options, Store, Value};
+use nagi_store::{Ahead, Counters, Database, Options, Store, Value};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
-use std::time::{Duration, Instant};
 
 #[global_allocator]
 static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
@@ -20,49 +23,85 @@ const SIZES: [u64; 5] = [100_000, 1_000_000, 4_000_000, 8_000_000, 16_000_000];
 const BATCH: usize = 32;
 /// Batches between two looks at what the kernel did.
 const WINDOW: usize = 32;
-const LOOKUPS: u64 = 4_000_000;
+const LOOKUPS: u64 = 2_000_000;
+/// Places of memory that a lookup goes to.
+const READS: u64 = 3;
 const VALUE: [u8; 32] = [b'v'; 32];
 const KEY_AND_VALUE_BYTES: f64 = 48.0;
 
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let most = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
+    holds::watch(machine::probe);
     let store = Store::new(&Options { seed: 1, workers: 2, ..Options::default() });
     let counters = [store.counters(0), store.counters(1)];
     let base_bytes = resident_bytes();
+    let mut sizes = Vec::new();
     let mut from = 0;
     for keys in SIZES.into_iter().filter(|keys| *keys <= most) {
-        let (set_ns, holds) = fill(&store, &counters[0], from..keys);
-        let over = (resident_bytes() - base_bytes) as f64 / keys as f64 - KEY_AND_VALUE_BYTES;
-        let get_ns = look_up(&store, &counters[0], keys, 1);
-        let speedup = speedup(&store, [&counters[0], &counters[1]], keys);
-        println!(
-            "{{\"keys\": {keys}, \"set_ns\": {set_ns:.0}, \"get_ns\": {get_ns:.0}, \
-             \"overhead_bytes\": {over:.1}, \"longest_hold_us\": {}, \
-             \"longest_undisturbed_hold_us\": {}, \"two_threads\": {speedup:.2}}}",
-            holds.longest.as_micros(),
-            holds.undisturbed.as_micros(),
-        );
+        let filled = fill(&store, &counters[0], from..keys);
+        let used_bytes = resident_bytes() - base_bytes;
+        let get_ns = look_up_often(&store, &counters[0], keys);
+        let two_threads = machine::speedup(|thread| {
+            let counters = counters.get(thread as usize).unwrap_or(&counters[0]);
+            look_up(&store, counters, keys, 5 + thread);
+        });
+        sizes.push(Size { keys, filled, used_bytes, get_ns, two_threads });
         from = keys;
+    }
+    // Afterwards, since its memory would count as the store's.
+    sizes.iter().for_each(Size::print);
+}
+
+/// What the store was like with so many keys.
+struct Size {
+    keys: u64,
+    filled: Filled,
+    used_bytes: usize,
+    get_ns: f64,
+    /// Lookups by two threads, over those by one.
+    two_threads: f64,
+}
+
+impl Size {
+    /// With what the machine can do with as much memory.
+    fn print(&self) {
+        let Filled { set_ns, holds, control } = &self.filled;
+        let over = self.used_bytes as f64 / self.keys as f64 - KEY_AND_VALUE_BYTES;
+        let memory = vec![1_u64; self.used_bytes / size_of::<u64>()];
+        let read = |thread| machine::read_at_random(&memory, READS * LOOKUPS, thread);
+        println!(
+            "{{\"keys\": {}, \"set_ns\": {set_ns:.0}, \"get_ns\": {:.0}, \
+             \"overhead_bytes\": {over:.1}, \"holds\": {}, \"control\": {}, \
+             \"two_threads\": {:.2}, \"two_threads_reading\": {:.2}, \
+             \"two_threads_computing\": {:.2}}}",
+            self.keys,
+            self.get_ns,
+            machine::holds_json(holds),
+            machine::holds_json(control),
+            self.two_threads,
+            machine::speedup(read),
+            machine::speedup(machine::compute),
+        );
     }
 }
 
-/// The longest holds of latches.
+/// What it was to add keys.
 #[derive(Default)]
-struct Holds {
-    longest: Duration,
-    /// Of those during which the thread did not have to wait for a processor.
-    undisturbed: Duration,
+struct Filled {
+    /// CPU time for each.
+    set_ns: f64,
+    holds: Holds,
+    /// As many holds of nothing.
+    control: Holds,
 }
 
-/// Sets keys that are not there yet; CPU nanoseconds for each.
-fn fill(store: &Store, counters: &Counters, keys: std::ops::Range<u64>) -> (f64, Holds) {
-    let mut holds = Holds::default();
-    let mut waited_ns = waited_for_a_processor_ns();
-    let started = cpu_ns();
-    let count = keys.end - keys.start;
+/// Sets keys that are not there yet.
+fn fill(store: &Store, counters: &Counters, keys: std::ops::Range<u64>) -> Filled {
+    let mut filled = Filled::default();
+    let mut used_ns = 0;
     for window in keys.clone().step_by(WINDOW * BATCH) {
-        store.reset_counters();
+        let started = cpu_ns();
         let end = keys.end.min(window + (WINDOW * BATCH) as u64);
         for first in (window..end).step_by(BATCH) {
             let batch: Vec<_> = (first..end.min(first + BATCH as u64)).map(key).collect();
@@ -70,14 +109,21 @@ fn fill(store: &Store, counters: &Counters, keys: std::ops::Range<u64>) -> (f64,
                 db.set(db.key(key), &VALUE, SetOptions::default());
             });
         }
-        let (hold, before_ns) = (store.longest_latch_hold(), waited_ns);
-        waited_ns = waited_for_a_processor_ns();
-        holds.longest = holds.longest.max(hold);
-        if waited_ns == before_ns {
-            holds.undisturbed = holds.undisturbed.max(hold);
-        }
+        let holds = holds::take();
+        used_ns += cpu_ns().saturating_sub(started + 2 * holds.count * machine::probe_ns());
+        machine::hold_nothing(&holds, &mut filled.control);
+        filled.holds.merge(&holds);
     }
-    ((cpu_ns() - started) as f64 / count as f64, holds)
+    filled.set_ns = used_ns as f64 / (keys.end - keys.start) as f64;
+    filled
+}
+
+/// CPU time for a lookup of a random key: the median of five rounds.
+fn look_up_often(store: &Store, counters: &Counters, keys: u64) -> f64 {
+    let mut rounds = [1, 2, 3, 4, 5].map(|seed| look_up(store, counters, keys, seed));
+    rounds.sort_by(f64::total_cmp);
+    let [_, _, median, ..] = rounds;
+    median
 }
 
 /// Looks up random keys; CPU nanoseconds for each.
@@ -99,42 +145,25 @@ fn look_up(store: &Store, counters: &Counters, keys: u64, seed: u64) -> f64 {
     (cpu_ns() - started) as f64 / LOOKUPS as f64
 }
 
-/// How many times faster two threads look keys up than one does, by the clock on the wall: the
-/// median of five pairs.
-fn speedup(store: &Store, counters: [&Counters; 2], keys: u64) -> f64 {
-    let mut ratios: Vec<f64> = (0..5)
-        .map(|_| {
-            let started = Instant::now();
-            look_up(store, counters[0], keys, 3);
-            let alone = started.elapsed();
-            let started = Instant::now();
-            std::thread::scope(|scope| {
-                for (index, counters) in counters.into_iter().enumerate() {
-                    scope.spawn(move || look_up(store, counters, keys, 5 + index as u64));
-                }
-            });
-            2.0 * alone.as_secs_f64() / started.elapsed().as_secs_f64()
-        })
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios.get(ratios.len() / 2).copied().unwrap_or_default()
-}
-
 fn in_batch(
     store: &Store,
     counters: &Counters,
     keys: &[[u8; 16]],
     work: impl Fn(Database<'_>, &[u8]),
 ) {
+    let _batch = store.batch(counters);
     let db = store.database(0, counters, 1);
     let mut aheads = [None; BATCH];
     for (key, ahead) in keys.iter().zip(&mut aheads) {
         *ahead = store.prefetch(0, db.key(key));
     }
-    for (key, ahead) in keys.iter().zip(aheads) {
-        ahead.into_iter().for_each(|ahead| ahead.prefetch_entry(db.key(key)));
-    }
-    for key in keys {
+    let look_ahead = |place: usize| {
+        let ahead = keys.get(place).zip(aheads.get(place).copied().flatten());
+        ahead.into_iter().for_each(|(key, ahead)| ahead.prefetch_entry(db.key(key)));
+    };
+    (0..Ahead::REQUESTS).for_each(look_ahead);
+    for (place, key) in keys.iter().enumerate() {
+        look_ahead(place + Ahead::REQUESTS);
         work(db, key);
     }
 }
@@ -158,12 +187,6 @@ fn random(state: &mut u64) -> u64 {
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// How long this thread could have run and did not; always 0 where the kernel does not say.
-fn waited_for_a_processor_ns() -> u64 {
-    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    schedstat.split(' ').nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
 /// 0 where the kernel does not say.

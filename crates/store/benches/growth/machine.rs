@@ -1,0 +1,139 @@
+//! What the machine itself does to a measurement: gaps in the running of a thread that holds
+//! nothing, and what a second thread adds where nothing is shared.
+
+use nagi_store::holds::{self, Hold, Holds, Probe, Work};
+use std::cell::OnceCell;
+use std::fs::File;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// What the kernel has done for this thread: the 10th field of /proc/PID/stat (minor faults) and
+/// the third of schedstat (proc_pid_stat(5) and the kernel's sched-stats.rst), read without
+/// allocating anything. Zero where the kernel does not say.
+pub(crate) fn probe() -> Probe {
+    thread_local! {
+        static FILES: OnceCell<Option<[File; 2]>> = const { OnceCell::new() };
+    }
+    let open = || {
+        let [stat, schedstat] =
+            ["stat", "schedstat"].map(|name| File::open(format!("/proc/thread-self/{name}")).ok());
+        stat.zip(schedstat).map(|(stat, schedstat)| [stat, schedstat])
+    };
+    FILES.with(|files| {
+        let Some([stat, schedstat]) = files.get_or_init(open) else { return Probe::default() };
+        // The name, which is the second field, has no spaces in this program.
+        Probe { faults: number(stat, 9), switches: number(schedstat, 2) }
+    })
+}
+
+/// What it takes to ask, in CPU nanoseconds.
+pub(crate) fn probe_ns() -> u64 {
+    static COST: OnceLock<u64> = OnceLock::new();
+    *COST.get_or_init(|| {
+        let started = super::cpu_ns();
+        (0..1000).for_each(|_| _ = black_box(probe()));
+        (super::cpu_ns() - started) / 1000
+    })
+}
+
+/// The number at a place of a line of numbers.
+fn number(file: &File, place: usize) -> u64 {
+    let mut text = [0; 512];
+    let len = file.read_at(&mut text, 0).unwrap_or(0);
+    let line = text.get(..len).and_then(|line| std::str::from_utf8(line).ok());
+    let field = line.and_then(|line| line.split_ascii_whitespace().nth(place));
+    field.and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+/// Passes as much time as `holds` took together, in as many pieces, with no latch held and no
+/// memory touched: how long these seem to be is the machine's doing.
+pub(crate) fn hold_nothing(holds: &Holds, into: &mut Holds) {
+    let piece = holds.total / u32::try_from(holds.count.max(1)).unwrap_or(u32::MAX);
+    for _ in 0..holds.count {
+        let before = holds::probe();
+        let started = Instant::now();
+        while started.elapsed() < piece {
+            std::hint::spin_loop();
+        }
+        let took = started.elapsed();
+        let after = holds::probe();
+        let probe = Probe {
+            faults: after.faults - before.faults,
+            switches: after.switches - before.switches,
+        };
+        into.add(Hold { took, work: Work { probe, ..Work::default() } });
+    }
+}
+
+/// How many times faster two threads do something than one does, by the clock on the wall: the
+/// median of five pairs. `work` is told which thread it is.
+pub(crate) fn speedup(work: impl Fn(u64) + Sync) -> f64 {
+    let timed = |threads: u64| {
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let work = &work;
+                scope.spawn(move || work(thread));
+            }
+        });
+        started.elapsed()
+    };
+    let ratio = |_| 2.0 * timed(1).as_secs_f64() / timed(2).as_secs_f64();
+    let mut ratios: Vec<f64> = (0..5).map(ratio).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().unwrap_or_default()
+}
+
+/// A thread's share of the machine where it only computes.
+pub(crate) fn compute(thread: u64) {
+    let mut state = thread;
+    for _ in 0..100_000_000 {
+        super::random(&mut state);
+    }
+    black_box(state);
+}
+
+/// Reads as many random places of a memory as `reads`, with as many in flight as the processor
+/// likes.
+pub(crate) fn read_at_random(memory: &[u64], reads: u64, thread: u64) {
+    let mut state = thread;
+    let mut sum = 0_u64;
+    for _ in 0..reads {
+        let place = super::random(&mut state) as usize % memory.len().max(1);
+        sum = sum.wrapping_add(memory.get(place).copied().unwrap_or_default());
+    }
+    black_box(sum);
+}
+
+/// What a hold was, as JSON.
+pub(crate) fn hold_json(hold: &Hold) -> String {
+    format!("{{\"us\": {}, \"work\": {}}}", micros(hold.took), work_json(&hold.work))
+}
+
+fn work_json(work: &Work) -> String {
+    format!(
+        "{{\"entries\": {}, \"bytes\": {}, \"pages\": {}, \"requests\": {}, \"faults\": {}, \
+         \"switches\": {}}}",
+        work.entries, work.bytes, work.pages, work.requests, work.probe.faults, work.probe.switches
+    )
+}
+
+/// What holds were, as JSON.
+pub(crate) fn holds_json(holds: &Holds) -> String {
+    format!(
+        "{{\"count\": {}, \"total_ms\": {}, \"longer\": {:?}, \"longest\": {}, \
+         \"longest_alone\": {}, \"most\": {}}}",
+        holds.count,
+        holds.total.as_millis(),
+        holds.longer,
+        hold_json(&holds.longest),
+        hold_json(&holds.longest_alone),
+        work_json(&holds.most)
+    )
+}
+
+fn micros(time: Duration) -> u128 {
+    time.as_micros()
+}

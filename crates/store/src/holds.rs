@@ -1,0 +1,177 @@
+//! What is done while a latch is held, for benches and tests that want to know why a hold was long:
+//! because it had much to do, or because the machine did something else meanwhile.
+//!
+//! Nothing is noted before somebody has called [`watch`], and only holds are noted that are timed.
+//! Each thread has its own notes.
+
+use crate::ticks;
+use std::cell::{Cell, RefCell};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// How long a hold must be to be counted in the places of [`Holds::longer`].
+pub const STEPS: [Duration; 4] = [
+    Duration::from_micros(10),
+    Duration::from_micros(50),
+    Duration::from_micros(100),
+    Duration::from_millis(1),
+];
+
+/// What the kernel has done for a thread since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Probe {
+    /// Page faults, without those that waited for a disk.
+    pub faults: u64,
+    /// How often it was given a processor.
+    pub switches: u64,
+}
+
+/// What was done within one hold, or at most within any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Entries moved to another segment or place, or compared beyond their buckets.
+    pub entries: u64,
+    /// Bytes of entries and tables that were copied or filled.
+    pub bytes: u64,
+    /// Pages and arenas taken from the store's pool, or given back to it.
+    pub pages: u64,
+    /// Requests to the kernel for memory, or to take some back.
+    pub requests: u64,
+    /// What the kernel did meanwhile.
+    pub probe: Probe,
+}
+
+/// One hold of a latch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hold {
+    /// From where it was timed to its end.
+    pub took: Duration,
+    /// What was done.
+    pub work: Work,
+}
+
+/// The holds of one thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Holds {
+    /// How many were timed.
+    pub count: u64,
+    /// How long they were together.
+    pub total: Duration,
+    /// How many were longer than each of [`STEPS`].
+    pub longer: [u64; STEPS.len()],
+    /// The longest.
+    pub longest: Hold,
+    /// The longest of those during which the kernel did nothing for this thread, nor let another
+    /// one run in its place.
+    pub longest_alone: Hold,
+    /// The most of each kind of work that any of them did.
+    pub most: Work,
+}
+
+impl Work {
+    fn each(self, other: Work, of: fn(u64, u64) -> u64) -> Work {
+        let (ours, theirs) = (self.probe, other.probe);
+        Work {
+            entries: of(self.entries, other.entries),
+            bytes: of(self.bytes, other.bytes),
+            pages: of(self.pages, other.pages),
+            requests: of(self.requests, other.requests),
+            probe: Probe {
+                faults: of(ours.faults, theirs.faults),
+                switches: of(ours.switches, theirs.switches),
+            },
+        }
+    }
+}
+
+impl Hold {
+    fn longer(self, other: Hold) -> Hold {
+        if other.took > self.took { other } else { self }
+    }
+}
+
+impl Holds {
+    /// Adds those of another time.
+    pub fn merge(&mut self, other: &Holds) {
+        self.count += other.count;
+        self.total += other.total;
+        for (count, more) in self.longer.iter_mut().zip(other.longer) {
+            *count += more;
+        }
+        self.longest = self.longest.longer(other.longest);
+        self.longest_alone = self.longest_alone.longer(other.longest_alone);
+        self.most = self.most.each(other.most, u64::max);
+    }
+
+    /// Adds one.
+    pub fn add(&mut self, hold: Hold) {
+        self.count += 1;
+        self.total += hold.took;
+        for (count, step) in self.longer.iter_mut().zip(STEPS) {
+            *count += u64::from(hold.took > step);
+        }
+        self.most = self.most.each(hold.work, u64::max);
+        let is_alone = hold.work.probe == Probe::default() && hold.work.requests == 0;
+        self.longest = self.longest.longer(hold);
+        if is_alone {
+            self.longest_alone = self.longest_alone.longer(hold);
+        }
+    }
+}
+
+static PROBE: OnceLock<fn() -> Probe> = OnceLock::new();
+
+thread_local! {
+    static IS_TIMED: Cell<bool> = const { Cell::new(false) };
+    static BEFORE: Cell<Probe> = const { Cell::new(Probe { faults: 0, switches: 0 }) };
+    static WORK: Cell<Work> = Cell::default();
+    static HOLDS: RefCell<Holds> = RefCell::default();
+}
+
+/// Begins to note what is done in holds, by all threads and for good. `probe` says what the kernel
+/// has done for the thread that calls it; its own time is not counted.
+pub fn watch(probe: fn() -> Probe) {
+    let _ = PROBE.set(probe);
+}
+
+/// What this thread has noted since it last asked.
+#[must_use]
+pub fn take() -> Holds {
+    HOLDS.take()
+}
+
+/// What the kernel has done for this thread, as whoever watches finds out.
+#[must_use]
+pub fn probe() -> Probe {
+    PROBE.get().map_or_else(Probe::default, |probe| probe())
+}
+
+/// A hold begins to be timed; one that includes another counts for both.
+pub(crate) fn begin() {
+    if PROBE.get().is_some() && !IS_TIMED.replace(true) {
+        WORK.set(Work::default());
+        BEFORE.set(probe());
+    }
+}
+
+/// Notes work within a hold.
+pub(crate) fn note(work: Work) {
+    if PROBE.get().is_some() {
+        WORK.set(WORK.get().each(work, |sum, more| sum + more));
+    }
+}
+
+/// A hold has ended, which took so many ticks.
+pub(crate) fn end(took: u64) {
+    if PROBE.get().is_some() {
+        IS_TIMED.set(false);
+        let took = ticks::duration(took);
+        let (before, after) = (BEFORE.get(), probe());
+        let probe = Probe {
+            faults: after.faults.saturating_sub(before.faults),
+            switches: after.switches.saturating_sub(before.switches),
+        };
+        let work = Work { probe, ..WORK.get() };
+        HOLDS.with_borrow_mut(|holds| holds.add(Hold { took, work }));
+    }
+}
