@@ -108,13 +108,13 @@ fn bars(rows: &[Value]) -> Option<String> {
     let sum = |name: &str| rows.iter().filter_map(|row| figure(row, name)).sum::<f64>();
     let growth = figure(rows.last()?, "/get_ns")? / figure(rows.first()?, "/get_ns")?;
     Some(format!(
-        "While the store grew, {:.0} holds of a latch were longer than 100 µs (asked: none) and \
-         the longest was {:.0} µs; of as many holds of nothing {:.0} were, and the longest was \
-         {:.0} µs. No hold moved more than {:.0} entries (asked: 512), met more than {:.0} page faults or \
-         asked the kernel for memory more than {:.0} times. A GET of the largest took {growth:.2} \
-         times the CPU time of one of the smallest (asked: 1.3). Two threads looked up at least \
-         {:.2} times as much as one (asked: 1.8), where two that share nothing read {:.2} and \
-         compute {:.2} times as much.",
+        "While the store grew, {:.0} holds of a latch were longer than 100 µs (asked: none), the \
+         longest {:.0} µs; of as many holds of nothing {:.0} were, the longest {:.0} µs. No hold \
+         moved more than {:.0} entries (asked: 512), met more than {:.0} page faults or asked the \
+         kernel for memory more than {:.0} times. A GET of the largest took {growth:.2} times the \
+         CPU time of one of the smallest (asked: 1.3). Two threads looked up at least {:.2} times \
+         as much as one (asked: 1.8), where two that share nothing read {:.2} and compute {:.2} \
+         times as much.",
         sum("/holds/longer/2"),
         worst("/holds/longest/us")?,
         sum("/control/longer/2"),
@@ -157,7 +157,7 @@ mod tests {
         let said = bars(&rows).unwrap();
         let parts = [
             "2 holds of a latch were longer",
-            "longest was 80 µs; of as many holds of nothing 4 were, and the longest was 240 µs",
+            "longest 80 µs; of as many holds of nothing 4 were, the longest 240 µs",
             "more than 80 entries",
             "took 1.20 times",
             "least 1.70 times",
