@@ -11,7 +11,7 @@ const EDGES: [(&str, &[&str]); 10] = [
     ("crates/server", &["nagi-commands", "nagi-proto", "nagi-store"]),
     ("crates/client", &["nagi-proto"]),
     ("crates/load", &["nagi-client", "nagi-proto"]),
-    ("crates/nagi", &["nagi-server", "nagi-load", "nagi-commands"]),
+    ("crates/nagi", &["nagi-server", "nagi-load", "nagi-commands", "nagi-persist"]),
     ("tests", &[]),
     ("xtask", &["nagi-tests"]),
 ];
