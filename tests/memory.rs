@@ -156,3 +156,124 @@ fn times_to_live_at_the_extremes_of_64_bits() {
         ("EXISTS key", ":0\r\n"),
     ]);
 }
+
+/// Keeps no more data than this.
+fn limit(client: &mut Connection, bytes: u64) {
+    client.check(&format!("CONFIG SET maxmemory {bytes} maxmemory-policy allkeys-lru"), "+OK\r\n");
+}
+
+#[test]
+fn what_is_on_its_way_in_drives_nothing_out() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    limit(&mut client, 40 << 20);
+    client.send(mset(0, 150_000));
+    client.expect("+OK\r\n");
+    client.check("DBSIZE", ":150000\r\n");
+    // The beginnings of requests: one long argument, and very many short ones.
+    let mut one = server.connect_resp();
+    one.send(format!("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$60000000\r\n{}", "v".repeat(39_000_000)));
+    let mut many = server.connect_resp();
+    let request = mset(200_000, 200_000);
+    many.send(&request[..request.len() - 9]);
+    let kept = |client: &mut Connection| info(client, "mem_clients_normal");
+    until("both to arrive", || (kept(&mut client) > 60_000_000).then_some(())).unwrap();
+    for round in 0..100 {
+        client.check(&format!("SET small:{round} value"), "+OK\r\n");
+    }
+    assert_eq!(info(&mut client, "evicted_keys"), 0);
+    assert!(info(&mut client, "used_memory") > 80_000_000, "it is shown all the same");
+    drop((one, many));
+    until("them to be forgotten", || (kept(&mut client) < 1_000_000).then_some(())).unwrap();
+}
+
+#[test]
+fn what_is_on_its_way_out_drives_nothing_out() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    limit(&mut client, 40 << 20);
+    client.send(mset(0, 50_000));
+    client.expect("+OK\r\n");
+    client.check(&format!("SET short {}", "s".repeat(30_000)), "+OK\r\n");
+    client.check(&format!("SET long {}", "l".repeat(15_000_000)), "+OK\r\n");
+    let mut reader = server.connect_resp();
+    reader.send(encode_command(&["GET", "long"]).repeat(3));
+    reader.send(encode_command(&["GET", "short"]).repeat(1_000));
+    let kept = |client: &mut Connection| info(client, "mem_clients_normal");
+    let full = until("replies to pile up", || (kept(&mut client) > 25_000_000).then_some(()));
+    full.unwrap();
+    // The old values are nobody's but the reader's now.
+    client.check(&format!("SET long {}", "m".repeat(15_000_000)), "+OK\r\n");
+    until("the old value too", || (kept(&mut client) > 40_000_000).then_some(())).unwrap();
+    client.check("SET another value", "+OK\r\n");
+    assert_eq!(info(&mut client, "evicted_keys"), 0);
+    client.check("DBSIZE", ":50003\r\n");
+    reader.expect(format!("$15000000\r\n{}\r\n", "l".repeat(15_000_000)));
+    drop(reader);
+    until("all of it to go", || (kept(&mut client) < 1_000_000).then_some(())).unwrap();
+}
+
+#[test]
+fn zeros_count_before_they_take_memory() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check(&format!("CONFIG SET maxmemory {}", 40 << 20), "+OK\r\n");
+    client.check("SETRANGE far 100000000 x", ":100000001\r\n");
+    assert!(info(&mut client, "used_memory_dataset") > 100_000_000);
+    client.check(
+        "BITOP NOT other far",
+        "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+    );
+    client.check("DEL far", ":1\r\n");
+    client.check("SET key value", "+OK\r\n");
+}
+
+/// What the kernel has given the server, in bytes.
+fn resident(server: &Server) -> u64 {
+    let status = format!("/proc/{}/status", server.process_id());
+    let text = std::fs::read_to_string(status).expect("the server runs");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+    let kilobytes = line.trim().strip_suffix(" kB").and_then(|number| number.parse::<u64>().ok());
+    kilobytes.expect("a number") * 1024
+}
+
+#[test]
+fn memory_of_large_values_goes_back_when_they_are_deleted() {
+    let server = Server::nagi_with(&["--workers", "4"]);
+    let mut clients: Vec<Connection> = (0..4).map(|_| server.connect_resp()).collect();
+    let before = resident(&server);
+    let set = |key: &str| encode_command(&["SET", key, &"v".repeat(60_000_000)]);
+    let (first, second) = (set("first"), set("second"));
+    for _ in 0..3 {
+        for request in [&first, &second] {
+            clients.iter_mut().for_each(|client| client.send(request));
+            clients.iter_mut().for_each(|client| client.expect("+OK\r\n"));
+        }
+    }
+    assert!(resident(&server) > before + 110_000_000);
+    clients[0].check("DEL first second", ":2\r\n");
+    // Nobody asks for anything more.
+    let gone =
+        until("the memory to go", || (resident(&server) < before + 40_000_000).then_some(()));
+    assert!(gone.is_ok(), "{} bytes more than {before} are left", resident(&server) - before);
+}
+
+#[test]
+fn a_large_value_asked_for_a_thousand_times_takes_memory_once() {
+    let server = Server::nagi_with(&["--memcached-item-limit", "200mb"]);
+    let (mut client, mut reader) = (server.connect_resp(), server.connect_memcached());
+    client.send(encode_command(&["SET", "large", &"v".repeat(120_000_000)]));
+    client.expect("+OK\r\n");
+    let before = resident(&server);
+    reader.send(format!("get {}\r\n", ["large"; 1000].join(" ")));
+    let queued = |client: &mut Connection| {
+        let list = client.run("CLIENT LIST").text();
+        list.lines().any(|line| line.contains("cmd=get ") && !line.contains("omem=0 "))
+    };
+    until("replies to wait", || queued(&mut client).then_some(())).unwrap();
+    for _ in 0..5_000 {
+        client.check("PING", "+PONG\r\n");
+    }
+    let more = resident(&server).saturating_sub(before);
+    assert!(more < 20_000_000, "{more} bytes more");
+}

@@ -96,6 +96,10 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     if let Some(usage) = Usage::read() {
         fields.add_bytes("used_memory_rss", usage.resident_bytes);
     }
+    // What `maxmemory` is compared with, and what it is not.
+    fields.add("used_memory_dataset", cx.db.store().data_bytes());
+    fields.add("used_memory_overhead", cx.db.store().client_bytes());
+    fields.add("mem_clients_normal", cx.db.store().client_bytes());
     fields.add_bytes("total_system_memory", usage::system_memory_bytes());
     fields.add_bytes("maxmemory", limit_bytes);
     fields.add("maxmemory_policy", policy.name());

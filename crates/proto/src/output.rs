@@ -86,6 +86,12 @@ impl Output {
         self.bytes.len() - self.sent + self.spliced
     }
 
+    /// Memory that it has, in bytes, without what it shares.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        self.bytes.capacity() + self.splices.capacity() * size_of::<Splice>()
+    }
+
     /// Whether every byte lies in the buffer itself, so that it can be sent as one slice.
     #[must_use]
     pub fn as_contiguous(&self) -> Option<&[u8]> {

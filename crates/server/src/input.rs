@@ -1,12 +1,15 @@
 //! Bytes received and not executed yet: the beginning of a request, or what did not fit into a
 //! connection's slice of a tick.
 
+use nagi_store::memory::Charge;
+
 /// A buffer that is filled behind and emptied in front, each byte being moved at most twice.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     bytes: Vec<u8>,
     /// Where what is left begins.
     start: usize,
+    charge: Charge,
 }
 
 impl Input {
@@ -25,6 +28,7 @@ impl Input {
             self.start = 0;
         }
         self.bytes.extend_from_slice(received);
+        self.charge.set(self.bytes.capacity());
     }
 
     /// Drops `len` bytes from the middle.

@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 use nagi_proto::Output;
+use nagi_store::memory::Charge;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use std::collections::VecDeque;
@@ -80,6 +81,7 @@ pub(crate) fn discard_unread(socket: BorrowedFd<'_>) {
 pub(crate) struct Outgoing {
     queue: VecDeque<Output>,
     bytes: usize,
+    charge: Charge,
 }
 
 impl Outgoing {
@@ -97,9 +99,12 @@ impl Outgoing {
         if let (Some(last), Some(bytes)) = (self.queue.back_mut(), output.as_contiguous())
             && last.len() < JOIN_BYTES
         {
+            let before = last.own_bytes();
             last.push(bytes);
+            self.charge.set(self.charge.bytes() + last.own_bytes() - before);
             output.clear(JOIN_BYTES);
         } else {
+            self.charge.set(self.charge.bytes() + output.own_bytes());
             self.queue.push_back(std::mem::take(output));
         }
     }
@@ -114,7 +119,7 @@ impl Outgoing {
         let sent = send(socket, front)?;
         self.bytes -= before - front.len();
         if front.is_empty() {
-            self.queue.pop_front();
+            self.pop();
         }
         Ok(if sent == Sent::All && !self.queue.is_empty() { Sent::Part } else { sent })
     }
@@ -123,6 +128,7 @@ impl Outgoing {
     pub(crate) fn pop(&mut self) -> Option<Output> {
         let first = self.queue.pop_front()?;
         self.bytes -= first.len();
+        self.charge.set(self.charge.bytes() - first.own_bytes());
         Some(first)
     }
 

@@ -4,12 +4,14 @@ use crate::session::Surroundings;
 use nagi_commands::{Client, Job, Suspension, dispatch, memcached};
 use nagi_proto::{Args, Landed, Output, Span};
 use nagi_store::Wait;
+use nagi_store::memory::Charge;
 
 /// A request that goes on later.
 pub(crate) struct Suspended {
     rest: Rest,
     /// Where its arguments lie, which the session's input begins with.
     spans: Vec<Span>,
+    charge: Charge,
     /// Its bytes there.
     len: usize,
 }
@@ -48,7 +50,9 @@ pub(crate) enum Outcome {
 impl Suspended {
     /// A request of `len` bytes with these arguments at the start of the session's input.
     pub(crate) fn new(rest: Rest, args: Args<'_>, len: usize) -> Self {
-        Suspended { rest, spans: args.spans().to_vec(), len }
+        let (spans, mut charge) = (args.spans().to_vec(), Charge::default());
+        charge.set(size_of_val(&spans[..]));
+        Suspended { rest, spans, charge, len }
     }
 
     pub(crate) fn when(&self) -> When {
@@ -73,7 +77,7 @@ impl Suspended {
         around: &Surroundings<'_>,
         out: &mut Output,
     ) -> Outcome {
-        let Suspended { rest, spans, len } = self;
+        let Suspended { rest, spans, charge, len } = self;
         let args = Args::new(input.get(..len).unwrap_or_default(), &spans).with_landed(landed);
         let rest = match rest {
             Rest::Command(suspension) => {
@@ -89,7 +93,7 @@ impl Suspended {
             Rest::Unparsed(wait) => return Outcome::Parse(wait),
         };
         match rest {
-            Some(rest) => Outcome::More(Suspended { rest, spans, len }),
+            Some(rest) => Outcome::More(Suspended { rest, spans, charge, len }),
             None => Outcome::Over(len),
         }
     }

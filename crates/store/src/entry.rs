@@ -167,7 +167,10 @@ impl Entry {
             match value {
                 NewValue::Bytes(bytes) | NewValue::Raw(bytes) => entry.copy_in(at, bytes),
                 NewValue::Int(value) => entry.put::<i64>(at, value),
-                NewValue::Rope(rope) => entry.put::<*mut Rope>(at, Box::into_raw(Box::new(rope))),
+                NewValue::Rope(mut rope) => {
+                    rope.keep();
+                    entry.put::<*mut Rope>(at, Box::into_raw(Box::new(rope)));
+                }
             }
         }
         entry

@@ -313,15 +313,28 @@ impl Store {
         self.limit.lfu_decay_time.store(tuning.lfu_decay_time, Ordering::Relaxed);
     }
 
-    /// Bytes in use: what the process has allocated, and the store's pages. Free room on these is
-    /// left out up to a sixteenth of them and 4 MiB, and so is what empty tables take: the next
-    /// entries go there, and to count it would be to evict until pages are empty, which in a small
-    /// store drives out a third, or to look in vain for entries that would make room.
+    /// Bytes in use: those of the data, and those of the clients.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
+        self.data_bytes() + self.client_bytes()
+    }
+
+    /// Bytes that the limit is about: what the process has allocated but for the clients' buffers,
+    /// and the store's pages. Free room on these is left out up to a sixteenth of them and 4 MiB,
+    /// and so is what empty tables take: the next entries go there, and to count it would be to
+    /// evict until pages are empty, which in a small store drives out a third, or to look in vain
+    /// for entries that would make room.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
         let pages = self.page_bytes();
         let idle = self.idle_bytes().min(pages / 16 + UNCOUNTED_BYTES);
-        (memory::allocated_bytes() + pages as u64).saturating_sub(idle as u64)
+        (memory::now().data + pages as u64).saturating_sub(idle as u64)
+    }
+
+    /// Bytes of requests and replies: buffers, and chunks that do not stand in the keyspace.
+    #[must_use]
+    pub fn client_bytes(&self) -> u64 {
+        memory::now().clients
     }
 
     /// The longest time for which evicting went on at a stretch.
@@ -339,7 +352,7 @@ impl Store {
     #[inline]
     pub fn is_far_over_limit(&self) -> bool {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
-        limit != 0 && self.used_bytes() > limit + limit / 32
+        limit != 0 && self.data_bytes() > limit + limit / 32
     }
 
     /// Whether more is in use than the limit allows.
@@ -354,7 +367,7 @@ impl Store {
         // What is kept for a snapshot goes by itself: to evict for it would only add to it.
         let held = self.snapshot_memory();
         let kept = held.pre_image_bytes + held.walked_bytes;
-        self.used_bytes().saturating_sub(kept as u64) > limit
+        self.data_bytes().saturating_sub(kept as u64) > limit
     }
 
     pub(crate) fn access_clock(&self, now_ms: u64) -> AccessClock {

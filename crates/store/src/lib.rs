@@ -9,6 +9,7 @@ mod access;
 mod ahead;
 mod arenas;
 mod barrier;
+mod chunks;
 mod claims;
 mod clock;
 mod counters;

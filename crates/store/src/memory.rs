@@ -1,27 +1,101 @@
-//! How much memory the process uses, counted where it is allocated.
+//! How much memory the process uses, counted where it is allocated, and whose it is: the data's or
+//! the clients'.
 //!
 //! The binary wraps its allocator in [`Counting`]. Each thread adds up what it takes and gives
 //! back and tells the rest of the process only when that comes to something, so that the count
 //! costs an addition per allocation; it is exact to within [`STEP_BYTES`] per thread. Pages of the
-//! store come straight from the kernel and are counted by their pool.
+//! store come straight from the kernel and are counted by their pool, and so are chunks of long
+//! strings.
+//!
+//! Data is what is left when a [`Charge`] has been subtracted for each buffer of requests and
+//! replies. A chunk is data as long as it stands in the keyspace, and counts in full there even if
+//! it holds only zeros, which take no memory until they are written to.
 
+use crate::chunks;
+use crate::rope::CHUNK_BYTES;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// What a thread keeps to itself.
 const STEP_BYTES: i64 = 32 * 1024;
 
+/// The memory of a full chunk with its reference counts, which nothing else allocates.
+const CHUNK: Layout = match Layout::from_size_align(CHUNK_BYTES + 16, align_of::<usize>()) {
+    Ok(layout) => layout,
+    Err(_) => unreachable!(),
+};
+
 static ALLOCATED_BYTES: AtomicI64 = AtomicI64::new(0);
+/// What of them is the clients'.
+static CHARGED_BYTES: AtomicI64 = AtomicI64::new(0);
+/// Of chunks that stand in the keyspace.
+static KEPT_BYTES: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
     static UNTOLD_BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Bytes allocated now from the allocator that [`Counting`] wraps; 0 where none is wrapped.
-#[must_use]
-pub fn allocated_bytes() -> u64 {
-    u64::try_from(ALLOCATED_BYTES.load(Ordering::Relaxed)).unwrap_or(0)
+/// Memory beside the store's pages, in bytes; 0 where no allocator is wrapped by [`Counting`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// What is no buffer of a client's.
+    pub(crate) data: u64,
+    /// What holds requests and replies, and nothing that stands in the keyspace.
+    pub(crate) clients: u64,
+}
+
+/// Who has how much now.
+#[inline]
+pub(crate) fn now() -> Memory {
+    let charged = CHARGED_BYTES.load(Ordering::Relaxed);
+    let kept = KEPT_BYTES.load(Ordering::Relaxed);
+    let others = chunks::used_bytes() as i64 - kept;
+    let data = ALLOCATED_BYTES.load(Ordering::Relaxed) - charged + kept;
+    Memory { data: data.max(0) as u64, clients: (charged + others.max(0)) as u64 }
+}
+
+/// Bytes of a full chunk of a string.
+pub(crate) const BLOCK_BYTES: usize = chunks::BLOCK_BYTES;
+
+/// Notes that so many more bytes of chunks stand in the keyspace.
+pub(crate) fn keep(bytes: isize) {
+    KEPT_BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
+}
+
+/// Gives memory of chunks that nobody needs back to the kernel; to be called now and then.
+pub(crate) fn cool() {
+    chunks::cool();
+}
+
+/// Bytes that are a client's, and no data: of a buffer that holds requests or replies. They are
+/// given back with it.
+#[derive(Debug, Default)]
+pub struct Charge(usize);
+
+impl Charge {
+    /// Notes that they are so many now.
+    #[inline]
+    pub fn set(&mut self, bytes: usize) {
+        if bytes != self.0 {
+            let more = bytes as i64 - self.0 as i64;
+            CHARGED_BYTES.fetch_add(more, Ordering::Relaxed);
+            self.0 = bytes;
+        }
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
 }
 
 /// Tells what this thread has kept to itself. Who is about to evict must know: a count that stands
@@ -33,34 +107,72 @@ pub(crate) fn tell() {
     }
 }
 
-/// An allocator that counts.
+/// An allocator that counts, and has memory of its own for chunks.
 #[derive(Debug, Default)]
 pub struct Counting<A>(pub A);
 
-// SAFETY: everything is handed on as it came.
+// SAFETY: a chunk's memory is a block of at least its size and alignment, taken and given back
+// once; everything else is handed on as it came.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout == CHUNK {
+            return chunks::take().map_or(std::ptr::null_mut(), NonNull::as_ptr);
+        }
         count(rounded(layout.size()));
         // SAFETY: the caller's promise.
         unsafe { self.0.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        if layout == CHUNK {
+            // SAFETY: what has this layout is a block, and the caller promises that it is over.
+            return NonNull::new(pointer)
+                .into_iter()
+                .for_each(|block| unsafe { chunks::give(block) });
+        }
         count(-rounded(layout.size()));
         // SAFETY: the caller's promise.
         unsafe { self.0.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if layout == CHUNK {
+            // SAFETY: the block has room for the layout.
+            let zeroed = |block: NonNull<u8>| unsafe { block.write_bytes(0, layout.size()) };
+            let block = chunks::take().inspect(|block| zeroed(*block));
+            return block.map_or(std::ptr::null_mut(), NonNull::as_ptr);
+        }
         count(rounded(layout.size()));
         // SAFETY: the caller's promise.
         unsafe { self.0.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        if layout == CHUNK || new_size == CHUNK.size() && layout.align() == CHUNK.align() {
+            // SAFETY: the caller promises that the size is valid with this alignment, and that the
+            // memory is of the old size.
+            return unsafe { self.move_to(pointer, layout, new_size) };
+        }
         count(rounded(new_size) - rounded(layout.size()));
         // SAFETY: the caller's promise.
         unsafe { self.0.realloc(pointer, layout, new_size) }
+    }
+}
+
+impl<A: GlobalAlloc> Counting<A> {
+    /// # Safety
+    /// That of `realloc`.
+    #[cold]
+    unsafe fn move_to(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise; new memory overlaps nothing.
+        unsafe {
+            let new = self.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
+            if !new.is_null() {
+                new.copy_from_nonoverlapping(pointer, layout.size().min(new_size));
+                self.dealloc(pointer, layout);
+            }
+            new
+        }
     }
 }
 
@@ -113,6 +225,35 @@ mod tests {
         };
         assert_eq!(during - before, 3 << 20);
         assert!((ALLOCATED_BYTES.load(Ordering::Relaxed) - before).abs() < STEP_BYTES);
+    }
+
+    #[test]
+    fn a_chunk_has_a_block_and_is_the_clients_until_it_is_kept() {
+        let allocator = Counting(System);
+        // Other tests of this process have none.
+        let clients = || now().clients as usize;
+        let before = clients();
+        let mut charge = Charge::default();
+        charge.set(1000);
+        // SAFETY: the size is not zero; the memory is freed once, with the layout that it has then.
+        unsafe {
+            let memory = allocator.alloc_zeroed(CHUNK);
+            memory.write(7);
+            assert_eq!(clients() - before, 1000 + BLOCK_BYTES);
+            keep(BLOCK_BYTES as isize);
+            assert_eq!(clients() - before, 1000);
+            keep(-(BLOCK_BYTES as isize));
+            let larger = Layout::from_size_align(CHUNK.size() + 8, 8).unwrap();
+            let memory = allocator.realloc(memory, CHUNK, larger.size());
+            assert_eq!((clients() - before, memory.read()), (1000, 7));
+            let memory = allocator.realloc(memory, larger, CHUNK.size());
+            assert_eq!((clients() - before, memory.read()), (1000 + BLOCK_BYTES, 7));
+            allocator.dealloc(memory, CHUNK);
+        }
+        drop(charge);
+        assert_eq!(clients(), before);
+        let chunk: std::sync::Arc<[u8]> = vec![0; CHUNK_BYTES].into();
+        assert_eq!(Layout::for_value(&*chunk).size() + 16, CHUNK.size());
     }
 
     #[test]

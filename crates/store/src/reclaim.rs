@@ -1,10 +1,15 @@
 //! The reclaimer: a thread that frees what is large, so that no worker spends its time on it.
 
+use crate::memory;
 use crate::rope::Rope;
 use crate::table::Table;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// After so long without anything to free, memory that nobody has needed meanwhile goes back.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// What a rope consists of.
 type Chunks = Vec<Arc<[u8]>>;
@@ -52,7 +57,15 @@ pub(crate) struct Reclaimer {
 impl Reclaimer {
     pub(crate) fn start() -> Self {
         let (queue, garbage) = channel::<Garbage>();
-        let free_all = move || garbage.into_iter().for_each(drop);
+        let free_all = move || {
+            loop {
+                match garbage.recv_timeout(PAUSE) {
+                    Ok(garbage) => drop(garbage),
+                    Err(RecvTimeoutError::Timeout) => memory::cool(),
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+            }
+        };
         // Without a thread, garbage is freed where it is found.
         let thread = std::thread::Builder::new().name("reclaimer".into()).spawn(free_all).ok();
         Reclaimer { queue: thread.is_some().then_some(queue), thread }

@@ -3,12 +3,13 @@
 //! A clone shares the list of chunks; a change copies that list while somebody else holds it, and
 //! of the chunks those that it touches.
 
-use crate::reclaim;
+use crate::{memory, reclaim};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-/// Bytes of payload in every chunk but the last: with the reference counts in front, 64 KiB.
-pub const CHUNK_BYTES: usize = 64 * 1024 - 16;
+/// Bytes of payload in every chunk but the last: with the reference counts in front, a block of
+/// 64 KiB, less what makes its size unlike any other's.
+pub const CHUNK_BYTES: usize = 64 * 1024 - 16 - 8;
 
 /// Lists of no more chunks than this are freed where they are dropped.
 const LARGE_CHUNKS: usize = 16;
@@ -17,10 +18,26 @@ const LARGE_CHUNKS: usize = 16;
 pub(crate) static ZEROS: LazyLock<Arc<[u8]>> = LazyLock::new(|| vec![0; CHUNK_BYTES].into());
 
 /// A long string.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Rope {
     chunks: Arc<Chunks>,
     len: usize,
+    /// Bytes that count as data since it stands in the keyspace.
+    kept_bytes: usize,
+}
+
+impl Clone for Rope {
+    fn clone(&self) -> Self {
+        Rope { chunks: Arc::clone(&self.chunks), len: self.len, kept_bytes: 0 }
+    }
+}
+
+impl Drop for Rope {
+    fn drop(&mut self) {
+        if self.kept_bytes > 0 {
+            memory::keep(-(self.kept_bytes as isize));
+        }
+    }
 }
 
 /// What a rope consists of, each of [`CHUNK_BYTES`] but the last. Whoever lets go of it last leaves
@@ -47,7 +64,7 @@ impl Rope {
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let chunks = bytes.chunks(CHUNK_BYTES).map(Arc::from).collect();
-        Rope { chunks: Arc::new(Chunks(chunks)), len: bytes.len() }
+        Rope { chunks: Arc::new(Chunks(chunks)), len: bytes.len(), kept_bytes: 0 }
     }
 
     /// The string that these chunks make, each of [`CHUNK_BYTES`] but the last.
@@ -55,7 +72,14 @@ impl Rope {
     pub fn from_chunks(chunks: Vec<Arc<[u8]>>) -> Self {
         let last = chunks.last().map_or(0, |last| last.len());
         let len = chunks.len().saturating_sub(1) * CHUNK_BYTES + last;
-        Rope { len, chunks: Arc::new(Chunks(chunks)) }
+        Rope { len, chunks: Arc::new(Chunks(chunks)), kept_bytes: 0 }
+    }
+
+    /// Counts it as data: it stands in the keyspace now, or has been changed there.
+    pub(crate) fn keep(&mut self) {
+        let bytes = self.len / CHUNK_BYTES * memory::BLOCK_BYTES;
+        memory::keep(bytes as isize - self.kept_bytes as isize);
+        self.kept_bytes = bytes;
     }
 
     /// All chunks together, for a reply to hold on to.

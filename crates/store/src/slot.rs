@@ -160,6 +160,7 @@ impl<'a> Slot<'a> {
             // SAFETY: the slot is borrowed exclusively and nothing else refers to the rope.
             if let Some(rope) = unsafe { entry.rope_mut() } {
                 rope.append(bytes);
+                rope.keep();
             }
         } else if let Some(view) = self.entry() {
             let whole = view.value().with_bytes(|old| [old, bytes].concat());
@@ -183,6 +184,7 @@ impl<'a> Slot<'a> {
         match unsafe { (entry.bytes_mut(), entry.rope_mut()) } {
             (_, Some(rope)) => {
                 rope.grow(least_len);
+                rope.keep();
                 change(&mut StringMut::Rope(rope))
             }
             (bytes, None) => change(&mut StringMut::Bytes(bytes.unwrap_or_default())),

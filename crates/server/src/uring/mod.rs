@@ -16,6 +16,7 @@ use crate::outgoing::{Outgoing, discard_unread};
 use crate::pause::Pause;
 use crate::waker::Waker;
 use nagi_proto::Output;
+use nagi_store::memory::Charge;
 use ring::{Event, Ring, Sent, Wait};
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -56,6 +57,8 @@ struct Link {
     socket: OwnedFd,
     /// What is on its way to the kernel, or has to wait for room; it comes before `unsent`.
     first: Output,
+    /// For the memory of the first, once the socket has not taken all of it at once.
+    charge: Charge,
     unsent: Outgoing,
     sending: Sending,
     wanted: Wanted,
@@ -122,6 +125,7 @@ impl Link {
     /// kernel knows it by a number that would soon be another's.
     fn drop_unsent(&mut self) {
         self.first = Output::default();
+        self.charge.set(0);
         self.unsent.clear();
         if self.sending == Sending::Later {
             self.sending = Sending::Nothing;
@@ -212,6 +216,7 @@ impl Uring {
             link.sending = Sending::Nothing;
             self.let_go(token);
         } else if taken < asked {
+            link.charge.set(output.own_bytes());
             link.first = output;
             link.sending = Sending::Room;
             if self.ring.await_room(token, link.socket.as_fd()).is_err() {
@@ -219,6 +224,7 @@ impl Uring {
                 self.come_back(token);
             }
         } else if output.is_empty() {
+            link.charge.set(0);
             self.recycle(output);
             self.sent_all(token);
         } else {
@@ -240,6 +246,7 @@ impl Uring {
         let Some(link) = self.links.get_mut(token) else { return };
         match link.unsent.pop() {
             Some(next) => {
+                link.charge.set(next.own_bytes());
                 link.first = next;
                 link.sending = Sending::Later;
                 self.come_back(token);
@@ -549,6 +556,7 @@ impl Driver for Uring {
         Ok(self.links.add(Link {
             socket,
             first: Output::default(),
+            charge: Charge::default(),
             unsent: Outgoing::default(),
             sending: Sending::Nothing,
             wanted: Wanted::Bytes,

@@ -2,6 +2,7 @@
 
 use super::{Arc, Claims, Intent, Ordering, Wait};
 use crate::key::Key;
+use crate::memory::Charge;
 use crate::quiescence::{Grace, Quiescence};
 use std::task::Waker;
 
@@ -9,6 +10,8 @@ use std::task::Waker;
 const PATIENCE: u32 = 3;
 /// Names between two looks at the clock.
 const STRIDE: usize = 32;
+/// What a name takes here and in the table, in bytes.
+const NAME_BYTES: usize = 128;
 /// How often the end of others' batches is looked for before the worker does something else.
 const GLANCES: usize = if cfg!(loom) { 1 } else { 200 };
 
@@ -45,12 +48,20 @@ pub struct Claim {
     taken: Vec<u64>,
     /// Whether it counts among the active.
     active: bool,
+    /// For what all of this takes, which is no data.
+    charge: Charge,
 }
 
 impl Claiming {
     pub(crate) fn new(claims: &Arc<Claims>) -> Self {
         let owner = claims.last_owner.fetch_add(1, Ordering::Relaxed) + 1;
-        let claim = Claim { claims: Arc::clone(claims), owner, taken: Vec::new(), active: false };
+        let claim = Claim {
+            claims: Arc::clone(claims),
+            owner,
+            taken: Vec::new(),
+            active: false,
+            charge: Charge::default(),
+        };
         Claiming { names: Vec::new(), claim, tries: 0, next: 0, wait: None, grace: None }
     }
 
@@ -69,6 +80,7 @@ impl Claiming {
         mut is_over: impl FnMut() -> bool,
     ) -> Step {
         if !self.claim.active {
+            self.claim.charge.set(self.names.len() * NAME_BYTES);
             // Whoever writes a name may read it too, but a reader would stand in its own way.
             self.names.sort_by_key(|(_, intent)| *intent == Intent::Read);
             match self.claim.claims.begin(self.claim.owner, waker) {
@@ -143,7 +155,8 @@ impl Claim {
     pub fn hand_over(&mut self) -> Claim {
         let (taken, active) = (std::mem::take(&mut self.taken), self.active);
         self.active = false;
-        Claim { claims: Arc::clone(&self.claims), owner: self.owner, taken, active }
+        let charge = std::mem::take(&mut self.charge);
+        Claim { claims: Arc::clone(&self.claims), owner: self.owner, taken, active, charge }
     }
 }
 

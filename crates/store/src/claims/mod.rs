@@ -52,6 +52,9 @@ use std::sync::{
 /// Parts of the table, each with a lock of its own.
 const STRIPES: usize = if cfg!(loom) { 1 } else { 256 };
 
+/// Names for which an empty part keeps room.
+const KEPT_NAMES: usize = 16;
+
 /// What is done with a key that is claimed, or met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
@@ -276,6 +279,9 @@ fn tidy(stripe: &mut Stripe, name: u64) {
     }
     if found.queue.is_empty() {
         stripe.remove(&name);
+        if stripe.is_empty() {
+            stripe.shrink_to(KEPT_NAMES);
+        }
     } else {
         found.queue.wake_next();
     }
