@@ -11,11 +11,12 @@ use crate::links::Links;
 use crate::listener::Listener;
 use crate::outgoing::{Outgoing, Sent, discard_unread, send};
 use crate::pause::Pause;
+use crate::sockets::{Kernel, Sockets};
 use crate::waker::Waker;
 use nagi_proto::Output;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, SocketFlags};
+use rustix::net::SocketFlags;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -36,8 +37,9 @@ const LISTENER: u32 = u32::MAX;
 const WAKER: Token = Token { index: 0, generation: u32::MAX - 1 };
 
 /// The driver that waits with epoll.
-pub(crate) struct Epoll {
+pub(crate) struct Epoll<S = Kernel> {
     epoll: OwnedFd,
+    sockets: S,
     listeners: Arc<[Listener]>,
     /// Whether connections are accepted at all.
     listening: bool,
@@ -73,11 +75,19 @@ struct Link {
 impl Epoll {
     /// A driver that accepts from `listeners` and can be woken by `waker`.
     pub(crate) fn new(listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Self> {
+        Epoll::over(Kernel, listeners, waker)
+    }
+}
+
+impl<S: Sockets> Epoll<S> {
+    /// The same over something that moves the bytes.
+    pub(crate) fn over(sockets: S, listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, waker, epoll::EventData::new_u64(WAKER.to_u64()), flags)?;
         let mut driver = Epoll {
             epoll,
+            sockets,
             listeners,
             listening: true,
             pause: Pause::default(),
@@ -108,7 +118,8 @@ impl Epoll {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let timeout = if self.again.is_empty() { timeout } else { Some(Duration::ZERO) };
+        let busy = !self.again.is_empty() || self.sockets.has_events();
+        let timeout = if busy { Some(Duration::ZERO) } else { timeout };
         let timeout = self.pause.shorten(timeout);
         let timeout = timeout.map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -120,6 +131,7 @@ impl Epoll {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        self.sockets.take_events(&mut self.events);
         if self.listening && self.pause.is_over() { self.listen() } else { Ok(()) }
     }
 
@@ -168,15 +180,15 @@ impl Epoll {
     fn receive_bytes(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let mut buffer = std::mem::take(&mut self.buffer);
         if let Some(link) = self.links.get_mut(token) {
-            match rustix::net::recv(&link.socket, &mut *buffer, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => self.ended(token, sink),
-                Ok((_, len)) => {
+            match self.sockets.receive(token, link.socket.as_fd(), &mut buffer) {
+                Ok(0) => self.ended(token, sink),
+                Ok(len) => {
                     link.readable = link.ending || len == buffer.len();
                     sink.received(self, token, buffer.get_mut(..len).unwrap_or_default());
                     self.come_back_to_read(token);
                 }
                 Err(Errno::AGAIN) => link.readable = false,
-                Err(Errno::INTR) => self.come_back_to_read(token),
+                Err(error) if passes(error) => self.come_back_to_read(token),
                 Err(_) => self.lost(token, sink),
             }
         }
@@ -188,12 +200,9 @@ impl Epoll {
         let Some(link) = self.links.get_mut(token) else { return };
         let Some(mut room) = link.room.take().or_else(|| sink.room(token)) else { return };
         let asked = room.len();
-        let received = {
-            let mut control = RecvAncillaryBuffer::default();
-            let flags = RecvFlags::DONTWAIT;
-            rustix::net::recvmsg(&link.socket, &mut room.slices(), &mut control, flags)
-        };
-        match received.map(|message| message.bytes) {
+        let socket = link.socket.as_fd();
+        let received = self.sockets.receive_slices(token, socket, &mut room.slices());
+        match received {
             Ok(0) => self.ended(token, sink),
             Ok(len) => {
                 link.readable = link.ending || len == asked;
@@ -205,7 +214,7 @@ impl Epoll {
                 link.readable = false;
                 link.room = Some(room);
             }
-            Err(Errno::INTR) => {
+            Err(error) if passes(error) => {
                 link.room = Some(room);
                 self.come_back_to_read(token);
             }
@@ -248,7 +257,7 @@ impl Epoll {
     /// Sends what has been waiting.
     fn send_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let Some(link) = self.links.get_mut(token) else { return };
-        match link.unsent.send(&link.socket) {
+        match link.unsent.send(&mut self.sockets, token, link.socket.as_fd()) {
             Ok(Sent::All) if link.closing => self.hang_up(token),
             Ok(Sent::All) => sink.drained(self, token),
             Ok(sent) => self.send_later(token, sent),
@@ -290,7 +299,12 @@ impl Epoll {
     }
 }
 
-impl Driver for Epoll {
+/// Whether a receive that has failed may succeed the next time.
+fn passes(error: Errno) -> bool {
+    matches!(error, Errno::INTR | Errno::NOBUFS | Errno::NOMEM)
+}
+
+impl<S: Sockets> Driver for Epoll<S> {
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
         self.wait(timeout)?;
         sink.awoke();
@@ -347,7 +361,7 @@ impl Driver for Epoll {
         if !link.unsent.is_empty() {
             return link.unsent.push(output);
         }
-        match send(&link.socket, output) {
+        match send(&mut self.sockets, token, link.socket.as_fd(), output) {
             Ok(Sent::All) => output.clear(KEPT_OUTPUT_BYTES),
             Ok(sent) => {
                 link.unsent.push(output);

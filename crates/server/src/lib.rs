@@ -24,7 +24,10 @@ mod resp;
 mod server;
 mod session;
 mod setup;
+#[cfg(test)]
+mod shim;
 mod signals;
+mod sockets;
 pub mod supervisor;
 mod suspended;
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! Replies that the socket had no room for.
 
+use crate::driver::Token;
+use crate::sockets::Sockets;
 use arrayvec::ArrayVec;
 use nagi_proto::Output;
 use nagi_store::memory::Charge;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::RecvFlags;
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 /// Most slices of one send. Chunks of large values have 64 KB each, so that a send holds its
 /// worker for some 100 microseconds at most.
@@ -34,12 +36,16 @@ pub(crate) enum Sent {
 /// # Errors
 /// The connection is broken.
 #[inline]
-pub(crate) fn send(socket: impl AsFd, output: &mut Output) -> Result<Sent, Errno> {
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+pub(crate) fn send(
+    sockets: &mut impl Sockets,
+    token: Token,
+    socket: BorrowedFd<'_>,
+    output: &mut Output,
+) -> Result<Sent, Errno> {
     let asked;
     let result = if let Some(bytes) = output.as_contiguous() {
         asked = bytes.len();
-        rustix::net::send(socket, bytes, flags)
+        sockets.send(token, socket, bytes)
     } else {
         let slices: ArrayVec<IoSlice<'_>, SLICES> = output
             .slices()
@@ -48,7 +54,7 @@ pub(crate) fn send(socket: impl AsFd, output: &mut Output) -> Result<Sent, Errno
             .map(IoSlice::new)
             .collect();
         asked = slices.iter().map(|slice| slice.len()).sum();
-        rustix::net::sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)
+        sockets.send_slices(token, socket, &slices)
     };
     match result {
         Ok(taken) if taken < asked => {
@@ -60,7 +66,8 @@ pub(crate) fn send(socket: impl AsFd, output: &mut Output) -> Result<Sent, Errno
             Ok(if output.is_empty() { Sent::All } else { Sent::Part })
         }
         Err(Errno::AGAIN) => Ok(Sent::Blocked),
-        Err(Errno::INTR) => Ok(Sent::Part),
+        // Memory may be there again the next time.
+        Err(Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(Sent::Part),
         Err(error) => Err(error),
     }
 }
@@ -113,10 +120,15 @@ impl Outgoing {
     ///
     /// # Errors
     /// The connection is broken.
-    pub(crate) fn send(&mut self, socket: impl AsFd) -> Result<Sent, Errno> {
+    pub(crate) fn send(
+        &mut self,
+        sockets: &mut impl Sockets,
+        token: Token,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Sent, Errno> {
         let Some(front) = self.queue.front_mut() else { return Ok(Sent::All) };
         let before = front.len();
-        let sent = send(socket, front)?;
+        let sent = send(sockets, token, socket, front)?;
         self.bytes -= before - front.len();
         if front.is_empty() {
             self.pop();
@@ -141,10 +153,14 @@ impl Outgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sockets::Kernel;
     use nagi_proto::Chunk;
     use std::io::Read as _;
+    use std::os::fd::AsFd as _;
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
+
+    const TOKEN: Token = Token { index: 0, generation: 0 };
 
     #[test]
     fn what_waits_is_sent_in_order() {
@@ -171,7 +187,7 @@ mod tests {
         let mut blocked = 0;
         let mut buffer = [0; 10_000];
         while !outgoing.is_empty() {
-            if outgoing.send(&ours).unwrap() == Sent::Blocked {
+            if outgoing.send(&mut Kernel, TOKEN, ours.as_fd()).unwrap() == Sent::Blocked {
                 blocked += 1;
                 let len = theirs.read(&mut buffer).unwrap();
                 received.extend_from_slice(&buffer[..len]);
@@ -193,6 +209,6 @@ mod tests {
         let mut output = Output::default();
         output.push(b"too late");
         outgoing.push(&mut output);
-        assert_eq!(outgoing.send(&ours), Err(Errno::PIPE));
+        assert_eq!(outgoing.send(&mut Kernel, TOKEN, ours.as_fd()), Err(Errno::PIPE));
     }
 }

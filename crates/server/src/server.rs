@@ -261,8 +261,8 @@ fn serve<D: Driver>(
     new: fn(Arc<[Listener]>, &Waker) -> io::Result<D>,
     report: mpsc::Sender<io::Result<()>>,
 ) {
-    let post = shared.posts.get(worker).ok_or(io::ErrorKind::NotFound.into());
-    match post.and_then(|post| new(Arc::clone(&shared.listeners), &post.waker)) {
+    let waker = shared.waker(worker).ok_or(io::ErrorKind::NotFound.into());
+    match waker.and_then(|waker| new(Arc::clone(&shared.listeners), waker)) {
         Ok(mut driver) => {
             // Whoever waits for it waits for all of them.
             let _ = report.send(Ok(()));
@@ -370,6 +370,11 @@ impl Shared {
         waiting.push(mail);
         drop(waiting);
         post.waker.wake();
+    }
+
+    /// Wakes a worker for its mail.
+    pub(crate) fn waker(&self, worker: usize) -> Option<&Waker> {
+        self.posts.get(worker).map(|post| &post.waker)
     }
 
     /// What was left for a worker to do.

@@ -17,7 +17,8 @@ use crate::pause::Pause;
 use crate::waker::Waker;
 use nagi_proto::Output;
 use nagi_store::memory::Charge;
-use ring::{Event, Ring, Sent, Wait};
+pub(crate) use ring::Between;
+use ring::{Event, Nothing, Ring, Sent, Wait};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::io;
@@ -33,8 +34,8 @@ const KEPT_OUTPUTS: usize = 64;
 const COUNTED_BYTES: usize = 64 * 1024;
 
 /// The driver that waits with io_uring.
-pub(crate) struct Uring {
-    ring: Ring,
+pub(crate) struct Uring<B = Nothing> {
+    ring: Ring<B>,
     waker: OwnedFd,
     listeners: Arc<[Listener]>,
     /// Which listeners are accepted from.
@@ -138,14 +139,21 @@ impl Link {
 /// # Errors
 /// Why not.
 pub(crate) fn try_out() -> io::Result<()> {
-    Ring::try_out()
+    ring::try_out()
 }
 
 impl Uring {
     /// A driver of the calling thread, which accepts from `listeners` and can be woken by `waker`.
     pub(crate) fn new(listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Self> {
+        Uring::over(Nothing, listeners, waker)
+    }
+}
+
+impl<B: Between> Uring<B> {
+    /// The same with something between the ring and the kernel.
+    pub(crate) fn over(between: B, listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Self> {
         let mut driver = Uring {
-            ring: Ring::new()?,
+            ring: Ring::new(between)?,
             waker: waker.as_fd().try_clone_to_owned()?,
             accepting: vec![false; listeners.len()],
             listeners,
@@ -178,12 +186,14 @@ impl Uring {
         self.settle_all();
         let busy = !(self.again.is_empty() && self.ring.events.is_empty()) || self.attentive;
         let timeout = if busy { Some(Duration::ZERO) } else { self.pause.shorten(timeout) };
-        self.attentive = false;
         self.enter(match timeout {
             None => Wait::Forever,
             Some(Duration::ZERO) => Wait::Look,
             Some(timeout) => Wait::AtMost(timeout),
         })?;
+        // What was interrupted before it was submitted is submitted the next time, when none of it
+        // may say a word.
+        self.attentive = !self.ring.is_submitted();
         if self.listening && self.pause.is_over() { self.listen() } else { Ok(()) }
     }
 
@@ -201,7 +211,7 @@ impl Uring {
 
     /// Sees to what a send has left.
     fn settle(&mut self, sent: Sent) {
-        let Sent { token, mut output, asked, taken } = sent;
+        let Sent { token, mut output, asked, taken, .. } = sent;
         let Some(link) = self.links.get_mut(token) else { return };
         let taken = match taken {
             Ok(taken) => taken,
@@ -343,6 +353,17 @@ impl Uring {
             Receiving::Bytes => self.ring.cancel_receive(token).is_ok(),
             Receiving::Landing => self.ring.cancel_land(token).is_ok(),
         };
+    }
+
+    /// Has the kernel stop what it went on with, if that still matters.
+    fn cancel_again(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.cancelled = false;
+        if link.end == End::Gone {
+            self.let_go(token);
+        } else if link.wanted == Wanted::Landing && link.receiving == Receiving::Bytes {
+            self.stop_receiving(token);
+        }
     }
 
     /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
@@ -509,6 +530,7 @@ impl Uring {
                     let _ = self.listen();
                 }
             }
+            Event::NotFound { token } => self.cancel_again(token),
             Event::Woken { more } => {
                 if !more && self.ring.watch(self.waker.as_fd()).is_err() {
                     tracing::error!("a worker can no longer be woken");
@@ -534,7 +556,7 @@ fn may_accept_again(socket: &Result<OwnedFd, Errno>) -> bool {
     )
 }
 
-impl Driver for Uring {
+impl<B: Between> Driver for Uring<B> {
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
         self.wait(timeout)?;
         sink.awoke();

@@ -4,11 +4,12 @@
 //!
 //! Sends ask for `MSG_DONTWAIT | MSG_WAITALL` and for no completion if all goes well: each of them
 //! is over when the submission returns, and is heard of only if it did not send everything.
-//! [`Ring::try_out`] tries that out, since it rests on what kernels do and not on what they
+//! [`try_out`] tries that out, since it rests on what kernels do and not on what they
 //! promise.
 
 use crate::driver::Token;
 use crate::landing::{ROOM_CHUNKS, Room};
+use crate::sockets::Moved;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use nagi_proto::Output;
 use rustix::io::Errno;
@@ -49,15 +50,25 @@ enum Kind {
     Wake = 3,
     Send = 4,
     Land = 5,
+    /// The cancelling of one of the others; it is heard of only if that was not found.
+    Cancel = 6,
     /// What nobody waits for.
-    Other = 6,
+    Other = 7,
 }
 
 const KIND_SHIFT: u32 = 60;
 
 impl Kind {
-    const ALL: [Kind; 7] =
-        [Kind::Receive, Kind::Room, Kind::Accept, Kind::Wake, Kind::Send, Kind::Land, Kind::Other];
+    const ALL: [Kind; 8] = [
+        Kind::Receive,
+        Kind::Room,
+        Kind::Accept,
+        Kind::Wake,
+        Kind::Send,
+        Kind::Land,
+        Kind::Cancel,
+        Kind::Other,
+    ];
 
     fn with(self, data: u64) -> u64 {
         (self as u64) << KIND_SHIFT | data
@@ -91,6 +102,9 @@ pub(super) enum Event {
     Landed { token: Token, room: Room, bytes: Result<usize, Errno> },
     /// A socket that was full has room.
     Room { token: Token },
+    /// What was to be cancelled for a connection was not found: it was over, or just about to go
+    /// on, and then does.
+    NotFound { token: Token },
     /// The eventfd was written to.
     Woken { more: bool },
 }
@@ -102,8 +116,10 @@ pub(super) struct Sent {
     pub(super) output: Output,
     /// How many bytes of it were asked for.
     pub(super) asked: usize,
+    /// How many of those the kernel was shown.
+    tried: usize,
     /// How many of those have been taken.
-    pub(super) taken: Result<usize, Errno>,
+    pub(super) taken: Moved,
 }
 
 /// How long to wait.
@@ -119,10 +135,45 @@ pub(super) enum Wait {
     AtMost(Duration),
 }
 
+/// What comes between a ring and the kernel: nothing, but in tests, which put something there that
+/// fails as kernels may (`shim.rs`).
+pub(crate) trait Between {
+    /// How many bytes of a send the kernel is asked for, and what is said of it if it takes them
+    /// all. It is asked for nothing where that is an error.
+    fn send(&mut self, asked: usize) -> (usize, Moved);
+
+    /// How much of the room for a receive the kernel is told of.
+    fn receive(&mut self, room: usize) -> usize;
+
+    /// Whether the kernel is entered, or what it is said to have answered.
+    fn enter(&mut self) -> Result<(), Errno>;
+}
+
+/// See [`Between`].
+pub(crate) struct Nothing;
+
+impl Between for Nothing {
+    #[inline]
+    fn send(&mut self, asked: usize) -> (usize, Moved) {
+        (asked, Ok(asked))
+    }
+
+    #[inline]
+    fn receive(&mut self, room: usize) -> usize {
+        room
+    }
+
+    #[inline]
+    fn enter(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
 /// A ring, which belongs to the thread that has made it.
-pub(super) struct Ring {
+pub(super) struct Ring<B> {
     /// Before what it refers to: it is dropped first.
     ring: IoUring,
+    between: B,
     buffers: Buffers,
     sending: Vec<Sent>,
     /// Never more than its capacity, so that none moves while the queue refers to it.
@@ -154,9 +205,35 @@ struct Landing {
     message: Message,
 }
 
-impl Ring {
+/// Tries whether sends end as this file relies on.
+pub(super) fn try_out() -> io::Result<()> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let token = Token { index: 0, generation: 0 };
+    let mut ring = Ring::new(Nothing)?;
+    rustix::net::sockopt::set_socket_send_buffer_size(&ours, PROBE_BYTES / 8)?;
+    let mut send = |len: usize| -> io::Result<Moved> {
+        let mut output = Output::default();
+        output.push(&vec![0; len]);
+        ring.send(token, ours.as_fd(), output)?;
+        ring.enter(Wait::Submit)?;
+        Ok(ring.sent.pop().map_or(Err(Errno::IO), |sent| sent.taken))
+    };
+    let all_of_few = send(1)? == Ok(1);
+    let some_of_many = matches!(send(PROBE_BYTES)?, Ok(1..PROBE_BYTES));
+    let none_when_full = send(PROBE_BYTES)? == Err(Errno::AGAIN);
+    drop(theirs);
+    if all_of_few && some_of_many && none_when_full {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "sends do not end as expected"))
+    }
+}
+
+impl<B: Between> Ring<B> {
     /// A ring of the calling thread.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(mut between: B) -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -171,9 +248,10 @@ impl Ring {
         if needed.contains(&false) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "an older kernel"));
         }
-        let buffers = Buffers::new(&ring)?;
+        let buffers = Buffers::new(&ring, &mut between)?;
         Ok(Ring {
             ring,
+            between,
             buffers,
             sending: Vec::new(),
             messages: Vec::with_capacity(SUBMISSIONS as usize),
@@ -184,49 +262,16 @@ impl Ring {
         })
     }
 
-    /// Tries whether sends end as this file relies on.
-    pub(super) fn try_out() -> io::Result<()> {
-        use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        let token = Token { index: 0, generation: 0 };
-        let mut ring = Ring::new()?;
-        rustix::net::sockopt::set_socket_send_buffer_size(&ours, PROBE_BYTES / 8)?;
-        let mut send = |len: usize| -> io::Result<Result<usize, Errno>> {
-            let mut output = Output::default();
-            output.push(&vec![0; len]);
-            ring.send(token, ours.as_fd(), output)?;
-            ring.enter(Wait::Submit)?;
-            Ok(ring.sent.pop().map_or(Err(Errno::IO), |sent| sent.taken))
-        };
-        let all_of_few = send(1)? == Ok(1);
-        let some_of_many = matches!(send(PROBE_BYTES)?, Ok(1..PROBE_BYTES));
-        let none_when_full = send(PROBE_BYTES)? == Err(Errno::AGAIN);
-        drop(theirs);
-        if all_of_few && some_of_many && none_when_full {
-            Ok(())
-        } else {
-            Err(io::Error::new(io::ErrorKind::Unsupported, "sends do not end as expected"))
-        }
-    }
-
     /// Submits what is queued, waits, and takes what has happened: sends that are over into
     /// `sent`, everything else into `events`.
     pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
         let queued = u32::try_from(self.ring.submission().len()).unwrap_or(u32::MAX);
-        let entered = match wait {
-            Wait::Submit if queued == 0 => return Ok(()),
-            Wait::Submit => self.ring.submit(),
-            Wait::Forever => self.ring.submit_and_wait(1),
-            Wait::AtMost(timeout) => {
-                let timeout = types::Timespec::from(timeout);
-                let arguments = types::SubmitArgs::new().timespec(&timeout);
-                self.ring.submitter().submit_with_args(1, &arguments)
-            }
-            // SAFETY: no pointer is handed over but those in the queue, which `push` answers for.
-            Wait::Look => unsafe {
-                self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GET_EVENTS, None)
-            },
+        if wait == Wait::Submit && queued == 0 {
+            return Ok(());
+        }
+        let entered = match self.between.enter() {
+            Ok(()) => self.ask_kernel(wait, queued),
+            Err(error) => Err(error.into()),
         };
         self.collect();
         match entered.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {
@@ -239,6 +284,22 @@ impl Ring {
         }
     }
 
+    fn ask_kernel(&mut self, wait: Wait, queued: u32) -> io::Result<usize> {
+        match wait {
+            Wait::Submit => self.ring.submit(),
+            Wait::Forever => self.ring.submit_and_wait(1),
+            Wait::AtMost(timeout) => {
+                let timeout = types::Timespec::from(timeout);
+                let arguments = types::SubmitArgs::new().timespec(&timeout);
+                self.ring.submitter().submit_with_args(1, &arguments)
+            }
+            // SAFETY: no pointer is handed over but those in the queue, which `push` answers for.
+            Wait::Look => unsafe {
+                self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GET_EVENTS, None)
+            },
+        }
+    }
+
     fn collect(&mut self) {
         let submitted = self.ring.submission().is_empty();
         for entry in self.ring.completion() {
@@ -248,8 +309,10 @@ impl Ring {
             let token = Token::from_u64(data);
             self.events.push_back(match kind {
                 Kind::Send => {
-                    if let Some(sending) = self.sending.get_mut(data as usize) {
-                        sending.taken = result_of(result);
+                    let sending = self.sending.get_mut(data as usize);
+                    let taken = result_of(result);
+                    if let Some(sending) = sending.filter(|sending| taken != Ok(sending.tried)) {
+                        sending.taken = taken;
                     }
                     continue;
                 }
@@ -271,6 +334,7 @@ impl Ring {
                     let room = self.landing.swap_remove(place).room;
                     Event::Landed { token, room, bytes: result_of(result) }
                 }
+                Kind::Cancel => Event::NotFound { token },
                 Kind::Other => continue,
             });
         }
@@ -278,6 +342,11 @@ impl Ring {
             self.sent.append(&mut self.sending);
             self.messages_used = 0;
         }
+    }
+
+    /// Whether the kernel has been shown everything that was queued.
+    pub(super) fn is_submitted(&mut self) -> bool {
+        self.ring.submission().is_empty()
     }
 
     /// Queues an operation; if there is no room, what is queued is submitted first.
@@ -306,7 +375,7 @@ impl Ring {
 
     /// Stops accepting from a listener.
     pub(super) fn cancel_accept(&mut self, listener: usize) -> io::Result<()> {
-        self.cancel(Kind::Accept.with(listener as u64))
+        self.cancel(Kind::Accept, listener as u64, Kind::Other)
     }
 
     /// Tells whenever an eventfd is written to.
@@ -330,7 +399,7 @@ impl Ring {
 
     /// Ends a receive, which says so.
     pub(super) fn cancel_receive(&mut self, token: Token) -> io::Result<()> {
-        self.cancel(Kind::Receive.with(token.to_u64()))
+        self.cancel(Kind::Receive, token.to_u64(), Kind::Cancel)
     }
 
     /// Receives once, into room that comes back with the completion.
@@ -342,9 +411,11 @@ impl Ring {
     ) -> io::Result<()> {
         let mut landing = Box::new(Landing { token, room, message: Message::new() });
         let Landing { room, message, .. } = &mut *landing;
-        let mut count = 0;
+        let (mut count, mut left) = (0, self.between.receive(room.len()));
         for (place, part) in message.slices.iter_mut().zip(&mut room.slices()) {
-            *place = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() };
+            let len = part.len().min(left);
+            *place = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: len };
+            left -= len;
             count += 1;
         }
         message.header.msg_iov = message.slices.as_mut_ptr();
@@ -360,7 +431,7 @@ impl Ring {
 
     /// Ends such a receive, which says so.
     pub(super) fn cancel_land(&mut self, token: Token) -> io::Result<()> {
-        self.cancel(Kind::Land.with(token.to_u64()))
+        self.cancel(Kind::Land, token.to_u64(), Kind::Cancel)
     }
 
     /// Tells once when a socket has room.
@@ -374,14 +445,14 @@ impl Ring {
 
     /// Ends the wait for room, which says so.
     pub(super) fn cancel_room(&mut self, token: Token) -> io::Result<()> {
-        self.cancel(Kind::Room.with(token.to_u64()))
+        self.cancel(Kind::Room, token.to_u64(), Kind::Cancel)
     }
 
-    fn cancel(&mut self, user_data: u64) -> io::Result<()> {
-        let entry = opcode::AsyncCancel::new(user_data)
+    fn cancel(&mut self, kind: Kind, data: u64, reported_as: Kind) -> io::Result<()> {
+        let entry = opcode::AsyncCancel::new(kind.with(data))
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS)
-            .user_data(Kind::Other.with(0));
+            .user_data(reported_as.with(data));
         // SAFETY: it refers to nothing.
         unsafe { self.push(&entry) }
     }
@@ -399,47 +470,52 @@ impl Ring {
         }
         let socket = types::Fd(socket.as_raw_fd());
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
-        let (entry, asked) = match output.as_contiguous() {
+        let (entry, asked, (tried, taken)) = match output.as_contiguous() {
             Some(bytes) => {
                 let asked = bytes.len().min(i32::MAX as usize);
-                let send = opcode::Send::new(socket, bytes.as_ptr(), asked as u32);
-                (send.flags(flags).build(), asked)
+                let sent = self.between.send(asked);
+                let send = opcode::Send::new(socket, bytes.as_ptr(), sent.0 as u32);
+                (send.flags(flags).build(), asked, sent)
             }
             None => {
-                let (header, asked) = self.message(&output);
-                (opcode::SendMsg::new(socket, header).flags(flags as u32).build(), asked)
+                let asked = first_slices(&output).map(<[u8]>::len).sum();
+                let sent = self.between.send(asked);
+                let header = self.message(&output, sent.0);
+                (opcode::SendMsg::new(socket, header).flags(flags as u32).build(), asked, sent)
             }
         };
-        let place = Kind::Send.with(self.sending.len() as u64);
-        let entry = entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(place);
-        self.sending.push(Sent { token, output, asked, taken: Ok(asked) });
+        let entry = if taken.is_ok() { entry } else { opcode::Nop::new().build() };
+        let silence = match taken == Ok(asked) {
+            true => squeue::Flags::SKIP_SUCCESS,
+            false => squeue::Flags::empty(),
+        };
+        let entry = entry.flags(silence).user_data(Kind::Send.with(self.sending.len() as u64));
+        self.sending.push(Sent { token, output, asked, tried, taken });
         // SAFETY: the output is in `sending` until the queue has been submitted, and a send is
         // over then; moving an output does not move the bytes that it refers to. A message is
         // not used again before that either.
         unsafe { self.push(&entry) }
     }
 
-    /// Describes the first slices of an output. Returns how many bytes they have.
-    fn message(&mut self, output: &Output) -> (*const libc::msghdr, usize) {
+    /// Describes the first `len` bytes of the first slices of an output.
+    fn message(&mut self, output: &Output, len: usize) -> *const libc::msghdr {
         if self.messages_used == self.messages.len() {
             self.messages.push(Message::new());
         }
-        let mut asked = 0;
-        let mut count = 0;
+        let (mut count, mut left) = (0, len);
         let Some(message) = self.messages.get_mut(self.messages_used) else {
-            return (std::ptr::null(), 0);
+            return std::ptr::null();
         };
         self.messages_used += 1;
-        let slices = output.slices().filter(|slice| !slice.is_empty());
-        for (place, slice) in message.slices.iter_mut().zip(slices) {
-            *place =
-                libc::iovec { iov_base: slice.as_ptr().cast_mut().cast(), iov_len: slice.len() };
-            asked += slice.len();
+        for (place, slice) in message.slices.iter_mut().zip(first_slices(output)) {
+            let iov_len = slice.len().min(left);
+            *place = libc::iovec { iov_base: slice.as_ptr().cast_mut().cast(), iov_len };
+            left -= iov_len;
             count += 1;
         }
         message.header.msg_iov = message.slices.as_mut_ptr();
         message.header.msg_iovlen = count;
-        (&raw const message.header, asked)
+        &raw const message.header
     }
 
     /// Takes a buffer in which something was received.
@@ -449,8 +525,14 @@ impl Ring {
 
     /// Lets the kernel have a buffer again.
     pub(super) fn give_buffer(&mut self, buffer: u16, block: Box<[u8]>) {
-        self.buffers.provide(buffer, block);
+        let len = self.between.receive(block.len());
+        self.buffers.provide(buffer, block, len);
     }
+}
+
+/// The slices of an output that one send takes at most.
+fn first_slices(output: &Output) -> impl Iterator<Item = &[u8]> {
+    output.slices().filter(|slice| !slice.is_empty()).take(SLICES)
 }
 
 /// What a completion says.
@@ -476,7 +558,7 @@ const ENTRIES_LAYOUT: Layout = {
 };
 
 impl Buffers {
-    fn new(ring: &IoUring) -> io::Result<Self> {
+    fn new(ring: &IoUring, between: &mut impl Between) -> io::Result<Self> {
         // SAFETY: the layout is not empty.
         let entries = unsafe { alloc_zeroed(ENTRIES_LAYOUT) };
         if entries.is_null() {
@@ -488,14 +570,16 @@ impl Buffers {
         unsafe { ring.submitter().register_buf_ring_with_flags(address, BUFFERS, GROUP, 0)? };
         for buffer in 0..BUFFERS {
             buffers.blocks.push(None);
-            buffers.provide(buffer, vec![0; BUFFER_BYTES].into());
+            let len = between.receive(BUFFER_BYTES);
+            buffers.provide(buffer, vec![0; BUFFER_BYTES].into(), len);
         }
         Ok(buffers)
     }
 
-    fn provide(&mut self, buffer: u16, mut block: Box<[u8]>) {
+    /// Lets the kernel have the first `len` bytes of a block.
+    fn provide(&mut self, buffer: u16, mut block: Box<[u8]>, len: usize) {
         let place = usize::from(self.tail % BUFFERS);
-        let (address, len) = (block.as_mut_ptr() as u64, block.len() as u32);
+        let (address, len) = (block.as_mut_ptr() as u64, block.len().min(len) as u32);
         // SAFETY: there are `BUFFERS` entries, which only this thread writes to; the kernel reads
         // those in front of the tail, and this one is behind it.
         unsafe {
