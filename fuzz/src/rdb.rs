@@ -1,9 +1,9 @@
 //! What files and payloads in RDB's format have to hold to: bytes mean the same in whatever pieces
 //! they are read, and a value means the same in a file and in a payload.
 
-use nagi_persist::payload::Restore;
-use nagi_persist::rdb::{Item, Reader, Text, unpack};
 use nagi_persist::Checksum;
+use nagi_persist::payload::Restore;
+use nagi_persist::rdb::{Fault, Item, Measure, Reader, Text, unpack};
 use nagi_store::Rope;
 use std::io::{self, Read};
 
@@ -39,38 +39,44 @@ pub fn file(data: &[u8]) {
         file.extend_from_slice(&checksum.value().to_le_bytes());
     }
     let texts = second & 0x80 != 0;
-    let whole = items(&mut Reader::new(&file[..], true), texts);
+    let whole = items(Reader::new(&file[..], true), texts);
     let most = usize::from(second & 0x7f) + 1;
-    let pieces = items(&mut Reader::new(Pieces { rest: &file, most }, true), texts);
+    let pieces = items(Reader::new(Pieces { rest: &file, most }, true), texts);
     assert_eq!(whole, pieces, "in pieces of {most}");
 }
 
-/// What is read, ending with what is wrong.
-fn items<R: Read>(
-    reader: &mut Result<Reader<R>, nagi_persist::rdb::Fault>,
-    texts: bool,
-) -> Vec<String> {
-    let reader = match reader {
-        Ok(reader) => reader,
-        Err(fault) => return vec![fault.to_string()],
-    };
-    let mut seen = Vec::new();
-    let mut bytes = Vec::new();
+/// What was read, and what is wrong in the end.
+#[derive(Debug, Default, PartialEq)]
+struct Seen {
+    items: Vec<Item>,
+    measures: Vec<Measure>,
+    bytes: Vec<u8>,
+    fault: Option<String>,
+}
+
+fn items<R: Read>(reader: Result<Reader<R>, Fault>, texts: bool) -> Seen {
+    let mut seen = Seen::default();
+    seen.fault = reader.and_then(|reader| read(reader, texts, &mut seen)).err().map(|fault| {
+        assert!(!matches!(fault, Fault::Unreadable { .. }), "memory can be read");
+        fault.to_string()
+    });
+    seen
+}
+
+fn read<R: Read>(mut reader: Reader<R>, texts: bool, seen: &mut Seen) -> Result<(), Fault> {
     loop {
-        let item = reader.next_item();
-        seen.push(format!("{item:?}"));
-        let value = match item {
-            Ok(Item::Key(_)) if texts => reader.text(&mut bytes).map(|text| format!("{text:?}")),
-            Ok(Item::Key(_)) => reader.skip_value().map(|measure| format!("{measure:?}")),
-            Ok(Item::End) | Err(_) => return seen,
-            Ok(_) => continue,
-        };
-        match value {
-            Ok(value) => seen.push(value),
-            Err(fault) => {
-                seen.push(fault.to_string());
-                return seen;
+        let item = reader.next_item()?;
+        let (is_key, is_end) = (matches!(item, Item::Key(_)), item == Item::End);
+        seen.items.push(item);
+        if is_end {
+            return Ok(());
+        }
+        if is_key && texts {
+            if let Text::Rope(rope) = reader.text(&mut seen.bytes)? {
+                rope.copy_range(0..rope.len(), &mut seen.bytes);
             }
+        } else if is_key {
+            seen.measures.push(reader.skip_value()?);
         }
     }
 }
