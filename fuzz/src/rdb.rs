@@ -118,6 +118,7 @@ fn load(file: &[u8]) -> Option<Vec<u8>> {
         Text::Packed(_, len) => unpack(&bytes, len, &mut value).then_some(())?,
         Text::Rope(rope) => rope.copy_range(0..rope.len(), &mut value),
     }
-    let ended = reader.next_item().ok()? == Item::End;
-    (ended && reader.offset() == file.len() as u64).then_some(value)
+    // Something else may stand between the value and the end, but not in a payload.
+    let at_end = reader.offset() == file.len() as u64 - 9;
+    (at_end && reader.next_item().ok()? == Item::End).then_some(value)
 }

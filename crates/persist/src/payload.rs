@@ -260,7 +260,7 @@ impl Restore {
             Stage::Packed(unpacking) => unpacking.len > self.longest_bytes,
             _ => false,
         };
-        if self.at + left == end && !too_long { Ok(()) } else { Err(Damage) }
+        if self.at.checked_add(left) == Some(end) && !too_long { Ok(()) } else { Err(Damage) }
     }
 }
 
@@ -402,7 +402,14 @@ mod tests {
         }
         assert_eq!(restore(&seal(b"\x00\x03foo", 13)), Err(Refusal::Footer));
         assert_eq!(restore(&seal(b"\x00\x03foo", 80)), Ok(b"foo".to_vec()));
-        for body in [&b""[..], b"\x09\x03foo", b"\x00\x04foo", b"\x00\x02foo", b"\x00\xc4a"] {
+        for body in [
+            &b""[..],
+            b"\x09\x03foo",
+            b"\x00\x04foo",
+            b"\x00\x02foo",
+            b"\x00\xc4a",
+            b"\x00\x81\xff\xff\xff\xff\xff\xff\xff\xffa",
+        ] {
             assert_eq!(restore(&seal(body, 10)), Err(Refusal::Value), "{body:?}");
         }
         // Compressed strings that are longer or shorter than they say, or reach too far back.

@@ -84,6 +84,9 @@ pub struct Reader<R> {
     key: Vec<u8>,
     database: u64,
     notes: NotesIn,
+    /// What was said of the next key. Other items may stand between: KeyDB writes fields there.
+    expire_at_ms: Option<u64>,
+    usage: Option<Usage>,
     /// The type of the value that is to be read next.
     pending: Option<ValueType>,
     ended: bool,
@@ -111,6 +114,8 @@ impl<R: Read> Reader<R> {
             key: Vec::new(),
             database: 0,
             notes: NotesIn::default(),
+            expire_at_ms: None,
+            usage: None,
             pending: None,
             ended: false,
             checksum: None,
@@ -153,23 +158,22 @@ impl<R: Read> Reader<R> {
             return Ok(Item::End);
         }
         let offset = self.offset();
-        let (mut expire_at_ms, mut usage) = (None, None);
         loop {
             match self.input.byte(OPCODE)? {
                 opcode::EXPIRY_MS => {
                     let at_ms = i64::from_le_bytes(self.input.array("a time of expiry")?);
-                    expire_at_ms = (at_ms != -1).then(|| at_ms.try_into().unwrap_or(0));
+                    self.expire_at_ms = (at_ms != -1).then(|| at_ms.try_into().unwrap_or(0));
                 }
                 opcode::EXPIRY_SECONDS => {
                     let at = i32::from_le_bytes(self.input.array("a time of expiry")?);
-                    expire_at_ms = Some(u64::try_from(at).unwrap_or(0) * 1000);
+                    self.expire_at_ms = Some(u64::try_from(at).unwrap_or(0) * 1000);
                 }
                 opcode::IDLE => {
                     let seconds = self.input.number("an idle time")?;
-                    usage = Some(Usage::IdleMs(seconds.saturating_mul(1000)));
+                    self.usage = Some(Usage::IdleMs(seconds.saturating_mul(1000)));
                 }
                 opcode::FREQUENCY => {
-                    usage = Some(Usage::Frequency(self.input.byte("a frequency")?));
+                    self.usage = Some(Usage::Frequency(self.input.byte("a frequency")?));
                 }
                 number if let Some(value_type) = self.value_type(number) => {
                     self.key.clear();
@@ -180,8 +184,8 @@ impl<R: Read> Reader<R> {
                         offset,
                         value_type,
                         database,
-                        expire_at_ms,
-                        usage,
+                        expire_at_ms: self.expire_at_ms.take(),
+                        usage: self.usage.take(),
                         memcached,
                     }));
                 }

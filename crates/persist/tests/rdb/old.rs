@@ -1,6 +1,7 @@
 //! Versions whose servers are not to be had, built by hand from the format's history.
 
 use nagi_persist::rdb::{Item, Reader, Record};
+use nagi_store::types::restore::Usage;
 
 /// A file of a version with these bytes between its header and its end.
 fn file(version: u16, body: &[u8]) -> Vec<u8> {
@@ -160,6 +161,16 @@ fn expiry_in_seconds_and_in_milliseconds() {
         read(&file(3, &body)).into_iter().map(|(record, _)| record.expire_at_ms).collect();
     // The seconds have 32 bits with a sign.
     assert_eq!(expiries, [Some(2_000_000_000_000), Some(4_000_000_000_123), None, Some(0)]);
+}
+
+#[test]
+fn what_is_said_of_a_key_may_stand_before_a_field() {
+    let body =
+        [&b"\xfc"[..], &5_i64.to_le_bytes(), b"\xf9\x07\xfa\x01n\x01v\x00\x01a\x01v\x00\x01b\x01v"];
+    let found = read(&file(9, &body.concat()));
+    let said: Vec<_> =
+        found.into_iter().map(|(record, _)| (record.expire_at_ms, record.usage)).collect();
+    assert_eq!(said, [(Some(5), Some(Usage::Frequency(7))), (None, None)]);
 }
 
 #[test]
