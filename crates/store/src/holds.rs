@@ -29,8 +29,10 @@ pub struct Probe {
 /// What was done within one hold, or at most within any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Entries moved to another segment or place, or compared beyond their buckets.
+    /// Entries moved to another segment or place.
     pub entries: u64,
+    /// Keys compared beyond their buckets.
+    pub compared: u64,
     /// Bytes of entries and tables that were copied or filled.
     pub bytes: u64,
     /// Pages and arenas taken from the store's pool, or given back to it.
@@ -73,6 +75,7 @@ impl Work {
         let (ours, theirs) = (self.probe, other.probe);
         Work {
             entries: of(self.entries, other.entries),
+            compared: of(self.compared, other.compared),
             bytes: of(self.bytes, other.bytes),
             pages: of(self.pages, other.pages),
             requests: of(self.requests, other.requests),

@@ -27,6 +27,7 @@ mod lanes;
 mod latch;
 pub mod memory;
 mod number;
+mod overflow;
 mod pages;
 mod placement;
 mod preparer;

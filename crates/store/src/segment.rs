@@ -17,6 +17,7 @@
 
 use crate::entry::Entry;
 use crate::lanes;
+use crate::overflow::Overflow;
 use crate::pages::{PAGE_BYTES, PagePool};
 use crate::placement::POSITION_BITS;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -78,8 +79,7 @@ pub(crate) struct Header {
     pub(crate) earliest_expiry_ms: u64,
     /// A set bit is a home some of whose entries are in the stash or the overflow list.
     stashed_homes: u64,
-    #[expect(clippy::box_collection, reason = "keeps the header within one line")]
-    overflow: Option<Box<Vec<Word>>>,
+    overflow: Option<Box<Overflow>>,
 }
 
 /// A place within a segment: its word's index, those of the overflow list following the lines'.
@@ -104,6 +104,7 @@ impl Word {
         NonNull::new(self.0.map_addr(|address| address & POINTER)).map(Entry::from_pointer)
     }
 
+    #[cfg(any(test, miri, not(target_arch = "x86_64")))]
     pub(crate) fn fingerprint(self) -> u16 {
         (self.0.addr() >> FINGERPRINT_SHIFT) as u16
     }
@@ -277,12 +278,13 @@ impl Segment {
         if home + 1 == self.geometry().homes { 0 } else { home + 1 }
     }
 
-    /// Finds the word of that fingerprint, homed at `home`, for which `is_it` holds.
+    /// Finds the word of that fingerprint, homed at `home`, for which `is_it` holds: that of `key`.
     #[inline]
     pub(crate) fn find(
         self,
         home: usize,
         fingerprint: u16,
+        key: &[u8],
         mut is_it: impl FnMut(Entry) -> bool,
     ) -> Option<Index> {
         for bucket in [home, self.neighbour(home)] {
@@ -293,7 +295,7 @@ impl Segment {
         if self.header().stashed_homes >> home & 1 == 0 {
             return None;
         }
-        self.find_stashed(fingerprint, is_it)
+        self.find_stashed(fingerprint, key, is_it)
     }
 
     #[inline]
@@ -317,17 +319,17 @@ impl Segment {
     }
 
     #[cold]
-    fn find_stashed(self, fingerprint: u16, mut is_it: impl FnMut(Entry) -> bool) -> Option<Index> {
+    fn find_stashed(
+        self,
+        fingerprint: u16,
+        key: &[u8],
+        mut is_it: impl FnMut(Entry) -> bool,
+    ) -> Option<Index> {
         let Geometry { homes, lines } = self.geometry();
         let in_stash =
             (homes..lines - 1).find_map(|bucket| self.find_in(bucket, fingerprint, &mut is_it));
-        in_stash.or_else(|| {
-            let wanted = |word: &Word| {
-                word.fingerprint() == fingerprint && word.entry().is_some_and(&mut is_it)
-            };
-            let place = self.header().overflow.as_ref()?.iter().position(wanted)?;
-            Some(lines * LANES + place)
-        })
+        let in_overflow = || Some(lines * LANES + self.header().overflow.as_ref()?.find(key)?);
+        in_stash.or_else(in_overflow)
     }
 
     /// Puts a word homed at `home` into the segment and says where; `None` if there is no room.
@@ -360,14 +362,25 @@ impl Segment {
         self.count_in(word);
         let header = self.header_mut();
         header.stashed_homes |= 1 << home;
-        let overflow = header.overflow.get_or_insert_default();
-        overflow.push(word.displaced(false));
-        words + overflow.len() - 1
+        words + header.overflow.get_or_insert_default().insert(word.displaced(false))
     }
 
     /// Entries in the overflow list.
     pub(crate) fn overflow_len(&self) -> usize {
         self.header().overflow.as_ref().map_or(0, |list| list.len())
+    }
+
+    /// Behind the highest index, some below which are of no place.
+    pub(crate) fn end(&self) -> Index {
+        let overflow = self.header().overflow.as_ref();
+        self.geometry().lines * LANES + overflow.map_or(0, |list| list.end())
+    }
+
+    /// The indices of the overflow list.
+    fn overflow_indices(&self) -> impl Iterator<Item = Index> + Clone + '_ {
+        let words = self.geometry().lines * LANES;
+        let list = self.header().overflow.iter();
+        list.flat_map(|list| list.indices()).map(move |index| words + index)
     }
 
     /// Empties a place.
@@ -380,8 +393,8 @@ impl Segment {
         if index < lines * LANES {
             self.set_word(index, Word::EMPTY);
         } else if let Some(overflow) = &mut header.overflow {
-            overflow.swap_remove(index - lines * LANES);
-            if overflow.is_empty() {
+            overflow.remove(index - lines * LANES);
+            if overflow.len() == 0 {
                 header.overflow = None;
             }
         }
@@ -397,10 +410,8 @@ impl Segment {
         let words = self.geometry().lines * LANES;
         if index < words {
             self.set_word(index, word.displaced(old.is_displaced()));
-        } else if let Some(list) = &mut self.header_mut().overflow
-            && let Some(place) = list.get_mut(index - words)
-        {
-            *place = word;
+        } else if let Some(list) = &mut self.header_mut().overflow {
+            list.replace(index - words, word);
         }
         let header = self.header_mut();
         header.volatile += u32::from(word.is_volatile());
@@ -415,14 +426,14 @@ impl Segment {
             return unsafe { self.word_pointer(index).read() };
         }
         let overflow = self.header().overflow.as_ref();
-        overflow.and_then(|list| list.get(index - words)).copied().unwrap_or(Word::EMPTY)
+        overflow.and_then(|list| list.get(index - words)).unwrap_or(Word::EMPTY)
     }
 
     /// Every occupied place.
     pub(crate) fn occupied_places(&self) -> impl Iterator<Item = (Index, Word)> + '_ {
         let Geometry { lines, .. } = self.geometry();
         (0..(lines - 1) * LANES)
-            .chain(lines * LANES..lines * LANES + self.overflow_len())
+            .chain(self.overflow_indices())
             .map(|index| (index, self.word(index)))
             .filter(|(_, word)| !word.is_empty())
     }
@@ -444,7 +455,7 @@ impl Segment {
         let Geometry { lines, .. } = self.geometry();
         let words = (lines - 1) * LANES;
         let strided = move |step: usize| (random % words + step * STRIDE) % words;
-        let overflow = lines * LANES..lines * LANES + self.overflow_len();
+        let overflow = self.overflow_indices();
         let none_wanted = only_volatile && self.header().volatile == 0;
         let wanted = move |index: &Index| {
             let word = self.word(*index);
@@ -471,7 +482,7 @@ impl Segment {
         }
         if self.header().stashed_homes >> home & 1 == 1 {
             let stash = (homes * LANES..(lines - 1) * LANES).map(|index| self.word(index));
-            let overflow = self.header().overflow.iter().flat_map(|list| list.iter().copied());
+            let overflow = self.overflow_indices().map(|index| self.word(index));
             stash
                 .chain(overflow)
                 .filter(|word| word.entry().is_some_and(|entry| home_of(entry) == home))

@@ -38,6 +38,9 @@ const GLANCES: usize = 64;
 const BUCKETS_PER_HOLD: usize = 32;
 /// Entries that one step of a sweep removes; with each of them a few may move.
 const EXPIRED: usize = 64;
+/// A segment with more than this beyond its places is not split any more, since all of it would
+/// move at once; it holds keys of equal hash, which splitting does not part.
+const SPLIT_OVERFLOW: usize = 256;
 /// Entries that one change may move to let a sparse page go, and bytes after which it stops.
 const RELOCATIONS: usize = 4;
 const RELOCATION_BYTES: usize = 8 * 1024;
@@ -149,7 +152,7 @@ impl Table {
         // SAFETY: entries stay where they are while the table is borrowed.
         let same_key = |entry: Entry| unsafe { entry.key() } == key.bytes;
         let home = segment.home(position);
-        let index = segment.find(home, fingerprint(key.hash), same_key)?;
+        let index = segment.find(home, fingerprint(key.hash), key.bytes, same_key)?;
         Some(Place { segment, index })
     }
 
@@ -416,10 +419,9 @@ impl Table {
         if random & ((1 << excess) - 1) != 0 {
             return None;
         }
-        let places = (segment.geometry().lines - 1) * LANES + segment.overflow_len();
-        let pick = ((random >> 24 & 0xffff) as usize * places) >> 16;
-        let skip = if pick < (segment.geometry().lines - 1) * LANES { 0 } else { LANES };
-        segment.word(pick + skip).entry()
+        let words = (segment.geometry().lines - 1) * LANES;
+        let pick = ((random >> 24 & 0xff_ffff) as usize * (segment.end() - LANES)) >> 24;
+        segment.word(if pick < words { pick } else { pick + LANES }).entry()
     }
 
     fn note_expiry(&mut self, at_ms: Option<u64>) {
@@ -457,9 +459,10 @@ impl Table {
             let entry = Entry::from_pointer(from);
             let position = self.position_of(entry);
             let Some(mut segment) = self.directory.get(position) else { return };
-            // SAFETY: the key is hashed at once, while the table is borrowed.
-            let hash = self.locator.hasher.key(unsafe { entry.key() }).hash;
-            let found = segment.find(segment.home(position), fingerprint(hash), |it| it == entry);
+            // SAFETY: the key is used here alone, before the entry moves.
+            let key = self.locator.hasher.key(unsafe { entry.key() });
+            let (home, hash) = (segment.home(position), key.hash);
+            let found = segment.find(home, fingerprint(hash), key.bytes, |it| it == entry);
             let Some(index) = found else { return };
             let entry_bytes = entry.bytes();
             let block = self.slab.take(entry_bytes);
@@ -498,7 +501,9 @@ impl Table {
                 return Place { segment, index };
             }
             // Keys of equal hash cannot be split apart; they are not tried again at every key.
-            let worthwhile = !split_tried && segment.overflow_len().is_multiple_of(64);
+            let overflow_len = segment.overflow_len();
+            let worthwhile =
+                !split_tried && overflow_len.is_multiple_of(64) && overflow_len <= SPLIT_OVERFLOW;
             if !worthwhile || !self.split(position, segment) {
                 return Place { segment, index: segment.insert_overflow(home, word) };
             }

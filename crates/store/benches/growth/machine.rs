@@ -113,10 +113,12 @@ pub(crate) fn hold_json(hold: &Hold) -> String {
 }
 
 fn work_json(work: &Work) -> String {
+    let Work { entries, compared, bytes, pages, requests, probe } = work;
+    let Probe { faults, switches } = probe;
     format!(
-        "{{\"entries\": {}, \"bytes\": {}, \"pages\": {}, \"requests\": {}, \"faults\": {}, \
-         \"switches\": {}}}",
-        work.entries, work.bytes, work.pages, work.requests, work.probe.faults, work.probe.switches
+        "{{\"entries\": {entries}, \"compared\": {compared}, \"bytes\": {bytes}, \
+         \"pages\": {pages}, \"requests\": {requests}, \"faults\": {faults}, \
+         \"switches\": {switches}}}"
     )
 }
 

@@ -69,3 +69,33 @@ fn a_step_of_expiry_removes_and_moves_a_few_entries() {
     assert!(holds.most.entries <= 5 * 64 + 512, "{holds:?}");
     assert_eq!(holds.most.requests, 0, "{holds:?}");
 }
+
+/// Whoever knows the seed can do this, and nobody else.
+#[test]
+fn keys_of_equal_hash_are_found_by_comparing_few() {
+    let fixture = Fixture::masked(4, 0);
+    let keys = if cfg!(miri) { 1000 } else { 20_000 };
+    let names: Vec<String> = (0..keys).map(|number| format!("key:{number}")).collect();
+    let db = fixture.db(0);
+    let put = |name: &String| {
+        db.set(db.key(name.as_bytes()), name.as_bytes(), SetOptions::default());
+    };
+    let growing = most_of(|| names.iter().for_each(put));
+    assert!(growing.most.entries <= 1024 && growing.most.compared <= 4096, "{growing:?}");
+    let using = most_of(|| {
+        for name in &names {
+            put(name);
+            assert_eq!(super::text(db, name.as_bytes()).as_deref(), Some(name.as_bytes()));
+        }
+        assert_eq!(super::text(db, b"another"), None);
+    });
+    assert!(using.count > keys as u64 / 2, "{using:?}");
+    assert!(using.most.compared <= 32, "{using:?}");
+    let removing = most_of(|| {
+        for name in &names {
+            assert!(db.delete(db.key(name.as_bytes())));
+        }
+    });
+    assert_eq!(db.size(), 0);
+    assert!(removing.most.entries <= 1024 && removing.most.compared <= 4096, "{removing:?}");
+}
