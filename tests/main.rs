@@ -18,6 +18,7 @@ mod key;
 mod latency;
 mod limits;
 mod linearizability;
+mod long_values;
 mod long_writes;
 mod memcached;
 mod memory;

@@ -1,13 +1,14 @@
 //! Connections: greeting, login, choice of a database, farewell.
 
 use crate::admission::{self, log_in};
-use crate::arguments::{Rest, database, integer, is};
+use crate::arguments::{Rest, database, integer, is, value};
 use crate::{
     Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, Notes, REDIS_VERSION,
 };
 use crate::{client, monitor};
 use nagi_proto::Args;
 use nagi_proto::resp::Version;
+use nagi_store::Given;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&AUTH, &ECHO, &HELLO, &PING, &QUIT, &RESET, &SELECT];
@@ -23,7 +24,7 @@ const ALWAYS: Flags = Flags::NOSCRIPT
 fn ping<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     match args.len() {
         1 => cx.reply.simple("PONG"),
-        2 => cx.reply.bulk(args.at(1)),
+        2 => return echo(cx, args),
         _ => return Err(Error::wrong_arity("ping")),
     }
     Ok(())
@@ -45,7 +46,10 @@ pub(crate) static PING: Command = Command {
 };
 
 fn echo<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    cx.reply.bulk(args.at(1));
+    match value(args, 1) {
+        Given::Bytes(bytes) => cx.reply.bulk(bytes),
+        Given::Rope(rope) => cx.reply.bulk_chunks(rope.share(), 0..rope.len()),
+    }
     Ok(())
 }
 

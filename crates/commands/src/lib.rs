@@ -33,6 +33,7 @@ mod keyspace;
 mod latency;
 mod lcs;
 mod long_double;
+mod long_value;
 mod many;
 pub mod memcached;
 mod monitor;

@@ -1,10 +1,10 @@
 //! Parts of strings: read and overwritten.
 
-use crate::arguments::integer;
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
+use crate::arguments::{integer, value};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes, long_value};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
-use nagi_store::{EntryView, Value};
+use nagi_store::{EntryView, Given, Value};
 use std::ops::Range;
 
 /// The family's rows.
@@ -91,7 +91,11 @@ pub(crate) fn resolve_loosely(start: i64, end: i64, len: usize) -> Option<Range<
 fn setrange<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let offset = usize::try_from(integer(args.at(2))?).map_err(|_| OFFSET_OUT_OF_RANGE)?;
     let most = cx.server.config().proto_max_bulk_len.bytes();
-    let len = cx.db.set_range(cx.key(args.at(1)), offset, args.at(3), most)?;
+    let bytes = match value(args, 3) {
+        Given::Bytes(bytes) => bytes,
+        Given::Rope(rope) => return long_value::write(cx, SETRANGE.keys, rope, Some(offset)),
+    };
+    let len = cx.db.set_range(cx.key(args.at(1)), offset, bytes, most)?;
     cx.reply.integer(len as i64);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::{Rest, Time, integer, is, value};
 use crate::many::{self, Claimed};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes, long_value};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::types::string::{Condition, End, Expiry, SetOptions};
@@ -425,7 +425,18 @@ fn set_all_if_absent(cx: &mut Context<'_>) -> Result<(), Error> {
 fn append<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let most = cx.server.config().proto_max_bulk_len.bytes();
     let key = cx.key(args.at(1));
-    let len = cx.db.extend(key, args.at(2), End::Back, Condition::Always, most)?;
+    let bytes = match value(args, 2) {
+        Given::Bytes(bytes) => bytes,
+        Given::Rope(rope) => {
+            let absent = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
+            if cx.db.set(key, Given::Rope(rope.clone()), absent) {
+                cx.reply.integer(rope.len() as i64);
+                return Ok(());
+            }
+            return long_value::write(cx, APPEND.keys, rope, None);
+        }
+    };
+    let len = cx.db.extend(key, bytes, End::Back, Condition::Always, most)?;
     cx.reply.integer(len.unwrap_or(0) as i64);
     Ok(())
 }

@@ -158,8 +158,8 @@ impl Rope {
         let chunks = self.chunks_mut();
         if let Some(last) = chunks.pop_if(|last| last.len() < CHUNK_BYTES) {
             let start = chunks.len() * CHUNK_BYTES;
-            let zeros = ZEROS.iter().take((len - start).min(CHUNK_BYTES) - last.len());
-            chunks.push(last.iter().chain(zeros).copied().collect());
+            let zeros = ZEROS.get(..(len - start).min(CHUNK_BYTES) - last.len());
+            chunks.push(joined(&last, zeros.unwrap_or_default()));
         }
         let full = (len / CHUNK_BYTES).max(chunks.len());
         chunks.resize(full, Arc::clone(&ZEROS));
@@ -192,6 +192,17 @@ impl Rope {
         }
     }
 
+    /// Overwrites a part, growing with zeros to where that ends.
+    pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
+        if offset >= self.len {
+            self.grow(offset);
+            return self.append(bytes);
+        }
+        let patch = Patch::new(offset, bytes);
+        self.grow(patch.end());
+        self.write(&patch);
+    }
+
     /// Appends `bytes`: the last chunk grows to its full size, new ones follow.
     pub fn append(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len();
@@ -199,7 +210,7 @@ impl Rope {
         if let Some(last) = chunks.pop_if(|last| last.len() < CHUNK_BYTES) {
             let taken = bytes.len().min(CHUNK_BYTES - last.len());
             let (head, rest) = bytes.split_at(taken);
-            chunks.push(last.iter().chain(head).copied().collect());
+            chunks.push(joined(&last, head));
             bytes = rest;
         }
         chunks.extend(bytes.chunks(CHUNK_BYTES).map(Arc::from));
@@ -219,6 +230,17 @@ impl Rope {
             }
         }
     }
+}
+
+/// A chunk of two parts.
+fn joined(first: &[u8], second: &[u8]) -> Arc<[u8]> {
+    let len = first.len() + second.len();
+    let mut chunk: Arc<[u8]> = ZEROS.get(..len).unwrap_or_default().into();
+    if let Some((front, back)) = Arc::get_mut(&mut chunk).map(|it| it.split_at_mut(first.len())) {
+        front.copy_from_slice(first);
+        back.copy_from_slice(second);
+    }
+    chunk
 }
 
 /// Bytes on their way into a string, those that fill whole chunks of a rope copied into such
@@ -344,8 +366,12 @@ mod tests {
                 let patch = Patch::new(offset, &bytes);
                 model.resize(model.len().max(offset + len), 0);
                 model[offset..offset + len].copy_from_slice(&bytes);
-                rope.grow(patch.end());
-                rope.write(&patch);
+                if len % 2 == 0 {
+                    rope.grow(patch.end());
+                    rope.write(&patch);
+                } else {
+                    rope.overwrite(offset, &bytes);
+                }
                 prop_assert_eq!(whole(&rope), &model[..]);
                 prop_assert_eq!(whole(&shared), before);
                 let range = offset.min(model.len() / 2)..model.len() - model.len() / 3;

@@ -82,6 +82,23 @@ pub enum Given<'a> {
     Rope(Rope),
 }
 
+impl Given<'_> {
+    /// Its length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Given::Bytes(bytes) => bytes.len(),
+            Given::Rope(rope) => rope.len(),
+        }
+    }
+
+    /// Whether there is no byte at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 impl<'a> From<&'a [u8]> for Given<'a> {
     fn from(bytes: &'a [u8]) -> Self {
         Given::Bytes(bytes)

@@ -269,7 +269,7 @@ fn store(cx: &mut Context<'_>, call: &Call<'_, '_>, mode: Mode) -> Result<(), Fa
     let mode = if expected.is_some() && !adds { Mode::Set } else { mode };
     let write = Write {
         mode,
-        value: call.frame.value,
+        value: call.frame.value.into(),
         flags: u32::from_be_bytes(call.number(0)),
         expiry: if adds { Expiry::Keep } else { call.expiry(cx, 4) },
         expected,
@@ -279,7 +279,7 @@ fn store(cx: &mut Context<'_>, call: &Call<'_, '_>, mode: Mode) -> Result<(), Fa
         versioned: call.quiet != Quiet::Success,
         limit_bytes: cx.server.config().memcached_item_limit.bytes(),
     };
-    let written = operation::store(cx, call.key, &write).map_err(|_: Error| OUT_OF_MEMORY)?;
+    let written = operation::store(cx, call.key, write).map_err(|_: Error| OUT_OF_MEMORY)?;
     match written {
         Written::Done { cas, .. } => {
             call.done(cx, cas, b"");

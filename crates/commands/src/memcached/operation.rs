@@ -21,16 +21,17 @@ pub(super) fn make_room(cx: &Context<'_>) -> Result<(), Error> {
 pub(super) fn store(
     cx: &mut Context<'_>,
     key: Key<'_>,
-    write: &Write<'_>,
+    write: Write<'_>,
 ) -> Result<Written, Error> {
     make_room(cx)?;
     cx.tally.verbs.sets.add(1);
+    let expects = write.expected.is_some();
     let written = cx.db.store_versioned(key, write);
     if cx.db.store().is_far_over_limit() {
         let job: Job = Box::new(|cx| if cx.db.make_up() { Flow::More } else { Flow::Done });
         cx.suspension = Some(Suspension::Turn(job));
     }
-    if write.expected.is_some() {
+    if expects {
         let verbs = &cx.tally.verbs;
         match written {
             Written::Done { .. } => verbs.cas_hits.add(1),

@@ -99,7 +99,7 @@ pub(super) static PREPEND: Verb = Verb {
 /// Adds to one end of a value that exists.
 fn extend<'a>(cx: &mut Context<'a>, args: Args<'a>, mode: Mode) -> Result<(), Error> {
     let write = write(cx, args, mode, None)?;
-    let written = operation::store(cx, cx.key(args.at(1)), &write)?;
+    let written = operation::store(cx, cx.key(args.at(1)), write)?;
     // What would become too long is not stored either, and memcached says no more than that.
     let stored = matches!(written, Written::Done { .. });
     cx.reply.line(if stored { "STORED" } else { "NOT_STORED" });
@@ -117,7 +117,7 @@ fn write<'a>(
     let expiry = expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
     Ok(Write {
         mode,
-        value: args.at(args.len() - 1),
+        value: value(args, args.len() - 1),
         flags,
         expiry,
         expected,
@@ -132,7 +132,7 @@ fn write<'a>(
 fn cas<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expected = number(args.at(5)).ok_or(Error::BAD_LINE)?;
     let write = write(cx, args, Mode::Set, Some(expected))?;
-    let line = match operation::store(cx, cx.key(args.at(1)), &write)? {
+    let line = match operation::store(cx, cx.key(args.at(1)), write)? {
         Written::Done { .. } => "STORED",
         Written::Missing => "NOT_FOUND",
         _ => "EXISTS",

@@ -7,7 +7,7 @@ use crate::types::counter::Step;
 use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
 use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
-use crate::{Database, Key};
+use crate::{Database, Given, Key};
 
 const LONG: usize = 200_000;
 
@@ -64,16 +64,16 @@ const PATHS: &[Path] = &[
         db.fetch(key, &Fetch { expiry, ..Fetch::default() }, |_| ());
     }),
     ("store", |db, key| {
-        let _ = db.store_versioned(key, &WRITE);
+        let _ = db.store_versioned(key, WRITE);
     }),
     ("store with a version", |db, key| {
-        let _ = db.store_versioned(key, &Write { versioned: true, ..WRITE });
+        let _ = db.store_versioned(key, Write { versioned: true, ..WRITE });
     }),
     ("store behind", |db, key| {
-        let _ = db.store_versioned(key, &Write { mode: Mode::Append, ..WRITE });
+        let _ = db.store_versioned(key, Write { mode: Mode::Append, ..WRITE });
     }),
     ("store before", |db, key| {
-        let _ = db.store_versioned(key, &Write { mode: Mode::Prepend, ..WRITE });
+        let _ = db.store_versioned(key, Write { mode: Mode::Prepend, ..WRITE });
     }),
     ("remove", |db, key| {
         let _ = db.remove_versioned(key, &REMOVAL);
@@ -91,7 +91,7 @@ const PATHS: &[Path] = &[
 
 const WRITE: Write<'static> = Write {
     mode: Mode::Set,
-    value: b"new",
+    value: Given::Bytes(b"new"),
     flags: 0,
     expiry: Expiry::Never,
     expected: None,

@@ -13,7 +13,7 @@ use crate::key::Key;
 use crate::number::parse_u64;
 use crate::slot::Slot;
 use crate::types::counter::Step;
-use crate::value::{Attributes, Marks, NewValue, Value};
+use crate::value::{Attributes, Given, Marks, NewValue, Value};
 
 /// What a read does beside reading.
 #[derive(Clone, Copy, Debug)]
@@ -78,12 +78,12 @@ pub enum Mode {
 }
 
 /// A value to store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Write<'a> {
     /// How.
     pub mode: Mode,
     /// The value, or what is added to it.
-    pub value: &'a [u8],
+    pub value: Given<'a>,
     /// memcached's client flags.
     pub flags: u32,
     /// When it expires.
@@ -267,9 +267,13 @@ impl Database<'_> {
     }
 
     /// Stores a value, or adds to one.
-    pub fn store_versioned(&self, key: Key<'_>, write: &Write<'_>) -> Written {
-        let whole = matches!(write.mode, Mode::Set | Mode::Add | Mode::Replace);
-        let value = whole.then(|| NewValue::from_bytes(write.value));
+    pub fn store_versioned(&self, key: Key<'_>, mut write: Write<'_>) -> Written {
+        let value = std::mem::replace(&mut write.value, Given::Bytes(b""));
+        let write = &write;
+        let value = match write.mode {
+            Mode::Set | Mode::Add | Mode::Replace => Ok(NewValue::from_given(value)),
+            Mode::Append | Mode::Prepend => Err(value),
+        };
         self.write(key, |slot| {
             let (entry, mode) = (slot.entry(), write.mode);
             let marks = match (&entry, write.expected) {
@@ -285,7 +289,7 @@ impl Database<'_> {
                 },
             };
             match value {
-                Some(value) => {
+                Ok(value) => {
                     let old_ms = entry.and_then(|entry| entry.expire_at_ms());
                     // What is stale from the start lives no longer than what it replaces.
                     let expiry = if marks.stale { Expiry::Keep } else { write.expiry };
@@ -294,8 +298,8 @@ impl Database<'_> {
                         Attributes { expire_at_ms, flags: write.flags, cas: None, marks };
                     slot.put(value, attributes);
                 }
-                None => {
-                    if let Some(refusal) = add_to(slot, write) {
+                Err(added) => {
+                    if let Some(refusal) = add_to(slot, write, added) {
                         return refusal;
                     }
                 }
@@ -396,20 +400,24 @@ fn marks_of_next(
 }
 
 /// Adds to a value, or stores one where nothing stands; says why not.
-fn add_to(slot: &mut Slot<'_>, write: &Write<'_>) -> Option<Written> {
+fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: Given<'_>) -> Option<Written> {
     let Some(old_bytes) = slot.entry().map(|entry| entry.value().len()) else {
         let Some(expiry) = write.vivify else { return Some(Written::Refused) };
         let (expire_at_ms, flags) = (expiry.at_ms(None), write.flags);
         let attributes = Attributes { expire_at_ms, flags, ..Attributes::default() };
-        slot.put(NewValue::from_bytes(write.value), attributes);
+        slot.put(NewValue::from_given(added), attributes);
         return None;
     };
-    if old_bytes + write.value.len() > write.limit_bytes {
+    if old_bytes + added.len() > write.limit_bytes {
         return Some(Written::TooLong);
     }
-    match write.mode {
-        Mode::Prepend => super::string::prepend(slot, write.value),
-        _ => slot.append(write.value),
+    match (write.mode, added) {
+        (Mode::Prepend, Given::Bytes(bytes)) => super::string::prepend(slot, bytes),
+        (Mode::Prepend, Given::Rope(rope)) => {
+            Value::Rope(&rope).with_bytes(|bytes| super::string::prepend(slot, bytes));
+        }
+        (_, Given::Bytes(bytes)) => slot.append(bytes),
+        (_, Given::Rope(rope)) => rope.chunks().for_each(|chunk| slot.append(chunk)),
     }
     slot.forget_marks();
     None

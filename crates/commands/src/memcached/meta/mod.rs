@@ -6,6 +6,7 @@ mod reply;
 mod tests;
 
 use super::{Context, Error, Verb, operation, statistics};
+use crate::arguments::value;
 use crate::{Access, Keys};
 use flags::Flags;
 use nagi_proto::Args;
@@ -68,11 +69,12 @@ pub(super) static MG: Verb = Verb {
 };
 
 fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (args, value) = (args.take(args.len() - 1), args.at(args.len() - 1));
+    let (args, value) = (args.take(args.len() - 1), value(args, args.len() - 1));
     cx.tally.verbs.meta.add(1);
     let flags = Flags::read(cx, args, 3)?;
     let mut room = Vec::new();
     let key = cx.key(flags.key(args.at(1), &mut room)?);
+    let len = value.len();
     let write = Write {
         mode: mode(&flags)?,
         value,
@@ -87,12 +89,12 @@ fn ms<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         limit_bytes: cx.server.config().memcached_item_limit.bytes(),
     };
     // What is stored has its own length, what is refused that of what was sent.
-    let (code, cas, bytes) = match operation::store(cx, key, &write)? {
+    let (code, cas, bytes) = match operation::store(cx, key, write)? {
         Written::Done { .. } if flags.quiet => return Ok(()),
         Written::Done { cas, bytes } => ("HD", cas, bytes),
-        Written::Refused | Written::TooLong => ("NS", None, value.len()),
-        Written::Changed => ("EX", None, value.len()),
-        Written::Missing => ("NF", None, value.len()),
+        Written::Refused | Written::TooLong => ("NS", None, len),
+        Written::Changed => ("EX", None, len),
+        Written::Missing => ("NF", None, len),
     };
     let mut reply = Reply::begin(&mut cx.reply, code);
     for (letter, token) in flags.each() {
