@@ -1,11 +1,10 @@
 //! The same random commands for nagi and for the server that it stands in for: every reply has
 //! to be the same. `cargo xtask differential --count N` goes on for longer than a test should.
 
-mod grammar;
 mod memcached;
 mod memcached_binary;
 mod memcached_meta;
-mod resp;
+mod redis;
 
 /// Commands sent in each protocol.
 fn count() -> u64 {

@@ -37,16 +37,17 @@ impl Reply {
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let line_length = bytes.windows(2).position(|pair| pair == b"\r\n")?;
-        let line = std::str::from_utf8(&bytes[1..line_length]).expect("a header line is text");
+        // An error may show bytes that a client sent.
+        let line = String::from_utf8_lossy(&bytes[1..line_length]);
         let after_line = line_length + 2;
         let number = || -> i64 { line.parse().expect("a length or an integer") };
         let simple = |reply| Some((reply, after_line));
         match bytes[0] {
-            b'+' => simple(Self::Simple(line.to_owned())),
-            b'-' => simple(Self::Error(line.to_owned())),
+            b'+' => simple(Self::Simple(line.into_owned())),
+            b'-' => simple(Self::Error(line.into_owned())),
             b':' => simple(Self::Integer(number())),
-            b',' => simple(Self::Double(line.to_owned())),
-            b'(' => simple(Self::BigNumber(line.to_owned())),
+            b',' => simple(Self::Double(line.into_owned())),
+            b'(' => simple(Self::BigNumber(line.into_owned())),
             b'#' => simple(Self::Boolean(line == "t")),
             b'_' => simple(Self::Null),
             b'$' | b'*' if line == "-1" => simple(Self::Null),

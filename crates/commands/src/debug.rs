@@ -34,12 +34,7 @@ fn debug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let word = args.at(1);
     let tool = TOOLS.iter().find(|tool| is(word, tool.name) && args.len() == tool.words);
-    let tool = tool.ok_or_else(|| {
-        let word = String::from_utf8_lossy(word.get(..128).unwrap_or(word));
-        Error::new(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{word}'. Try DEBUG HELP."
-        ))
-    })?;
+    let tool = tool.ok_or_else(|| Error::unknown_form("DEBUG", word.get(..128).unwrap_or(word)))?;
     (tool.run)(cx, args)
 }
 

@@ -34,6 +34,17 @@ impl Error {
         Error::new(format!("ERR wrong number of arguments for '{full_name}' command"))
     }
 
+    /// Words that no form of a command with subcommands has; `container` is its name.
+    #[must_use]
+    #[cold]
+    pub fn unknown_form(container: &str, subcommand: &[u8]) -> Self {
+        let word = String::from_utf8_lossy(subcommand);
+        Error::new(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{word}'. Try {container} \
+             HELP."
+        ))
+    }
+
     /// An error with a text known in advance.
     #[must_use]
     pub const fn fixed(text: &'static str) -> Self {

@@ -158,8 +158,14 @@ static LIST: Command = Command {
 
 /// A command and its arguments behind the words of a subcommand, of which the keys are asked for.
 fn asked_for<'a>(args: Args<'a>) -> Result<(&'static Command, Args<'a>), Error> {
-    let entry = table::find(args.at(2)).ok_or(Error::fixed("ERR Invalid command specified"))?;
-    let entry = args.get(3).and_then(|word| entry.subcommand(word)).unwrap_or(entry);
+    const UNKNOWN: Error = Error::fixed("ERR Invalid command specified");
+    let container = table::find(args.at(2)).ok_or(UNKNOWN)?;
+    let entry = match args.get(3) {
+        Some(word) if !container.subcommands().is_empty() => {
+            container.subcommand(word).ok_or(UNKNOWN)?
+        }
+        _ => container,
+    };
     if entry.command.keys.first == 0 {
         return Err(Error::fixed("ERR The command has no key arguments"));
     }

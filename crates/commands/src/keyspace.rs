@@ -13,7 +13,7 @@ use nagi_store::{EntryView, Scope};
 pub(crate) static ALL: &[&Command] = &[&DBSIZE, &FLUSHALL, &FLUSHDB, &KEYS, &SCAN];
 
 fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let cursor = nagi_store::parse_u64(args.at(1)).ok_or(Error::fixed("ERR invalid cursor"))?;
+    let cursor = cursor(args.at(1)).ok_or(Error::fixed("ERR invalid cursor"))?;
     let mut filter = Filter::default();
     let mut count = 10;
     let mut rest = Rest::from(args, 2);
@@ -37,6 +37,18 @@ fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             walk.found.write(&mut cx.reply);
         }))
     }))
+}
+
+/// Reads a cursor as strtoul(3) does: nothing is 0, and a negative number counts from the end.
+fn cursor(argument: &[u8]) -> Option<Cursor> {
+    let (is_negative, digits) = match argument.split_first() {
+        None => return Some(0),
+        Some((b'-', digits)) => (true, digits),
+        Some((b'+', digits)) => (false, digits),
+        Some(_) => (false, argument),
+    };
+    let number = nagi_store::parse_u64(digits)?;
+    Some(if is_negative { number.wrapping_neg() } else { number })
 }
 
 pub(crate) static SCAN: Command = Command {

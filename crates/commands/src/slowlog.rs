@@ -1,7 +1,6 @@
 //! The slow log: requests that took long, whether in the server or on the network, and SLOWLOG,
 //! which tells of them.
 
-use crate::arguments::integer;
 use crate::phases::Phases;
 use crate::table::Entry;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, config, help};
@@ -146,21 +145,15 @@ pub(crate) static SLOWLOG: Command = Command {
 
 /// The requests that GET and PHASES are asked for.
 fn asked_for(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<(u64, Arc<SlowRequest>)>, Error> {
+    const WRONG: Error = Error::fixed("ERR count should be greater than or equal to -1");
+    if let (Some(word), 4..) = (args.get(1), args.len()) {
+        return Err(Error::unknown_form("SLOWLOG", word));
+    }
     let count = match args.get(2) {
-        _ if args.len() > 3 => {
-            let word = String::from_utf8_lossy(args.at(1));
-            return Err(Error::new(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{word}'. Try SLOWLOG \
-                 HELP."
-            )));
-        }
         None => 10,
-        Some(count) => match integer(count) {
-            Ok(-1) => usize::MAX,
-            count => {
-                let count = count.ok().and_then(|count| usize::try_from(count).ok());
-                count.ok_or(Error::fixed("ERR count should be greater than or equal to -1"))?
-            }
+        Some(count) => match nagi_store::parse_i64(count).ok_or(WRONG)? {
+            -1 => usize::MAX,
+            count => usize::try_from(count).map_err(|_| WRONG)?,
         },
     };
     Ok(cx.server.statistics().slow_log.latest(count))
@@ -361,6 +354,10 @@ mod tests {
         bench.expect("SLOWLOG GET", &format!("*10|{ten}"));
         bench.expect("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1|");
         bench.expect("SLOWLOG GET x", "-ERR count should be greater than or equal to -1|");
+        bench.expect(
+            "SLOWLOG GET 1 2",
+            "-ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.|",
+        );
         bench.expect(
             "SLOWLOG PHASES 1",
             "*1|*22|$2|id|:14|$4|time|:1700000000|$12|receive-usec|:8000000|$10|queue-usec|:1|\

@@ -51,9 +51,7 @@ pub(crate) static CLIENT: Command = Command {
 
 /// A subcommand with more words than it takes.
 fn unknown_use(subcommand: &str) -> Error {
-    Error::new(format!(
-        "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try CLIENT HELP."
-    ))
+    Error::unknown_form("CLIENT", subcommand.as_bytes())
 }
 
 /// How the harmless subcommands behave.

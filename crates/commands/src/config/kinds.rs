@@ -138,7 +138,7 @@ impl Kind {
 pub(crate) const ANY_PORT: u64 = 1 << 16;
 
 fn integer(value: &str, range: &RangeInclusive<i64>) -> Result<i64, Fault> {
-    let number: Option<i64> = value.parse().ok();
+    let number = nagi_store::parse_i64(value.as_bytes());
     within(number.ok_or("argument couldn't be parsed into an integer")?, range)
 }
 
@@ -172,7 +172,9 @@ pub(crate) fn parse_memory(text: &str) -> Option<u64> {
         "gb" => 1 << 30,
         _ => return None,
     };
-    number.parse::<u64>().ok()?.checked_mul(factor)
+    // Redis reads a unit without a number as none of it.
+    let number = if number.is_empty() { 0 } else { number.parse::<u64>().ok()? };
+    number.checked_mul(factor)
 }
 
 /// Reads a number of bytes, or of percent as its negative.
@@ -270,12 +272,14 @@ pub(super) static OUTPUT_LIMITS: Lines = Lines {
 pub(super) static SHUTDOWN_FLAGS: Lines = Lines {
     add: |_, given, _| {
         let flags = ["default", "save", "nosave", "now", "force"];
-        let mut words = given.split_whitespace().peekable();
-        if words.peek().is_none() || !words.all(|word| place(word, &flags).is_some()) {
+        let given: Vec<&str> = given.split_whitespace().collect();
+        if given.is_empty() || given.iter().any(|word| place(word, &flags).is_none()) {
             let flags = flags.join(", ");
             return Err(format!("argument(s) must be one of the following: {flags}").into());
         }
-        Ok(given.to_ascii_lowercase())
+        let is_given = |flag: &&str| given.iter().any(|word| word.eq_ignore_ascii_case(flag));
+        let shown: Vec<&str> = flags.into_iter().skip(1).filter(is_given).collect();
+        Ok(if shown.is_empty() { "default".to_owned() } else { shown.join(" ") })
     },
     words_a_line: usize::MAX,
 };
@@ -315,12 +319,12 @@ mod tests {
             ("1Kb", 1024),
             ("3mb", 3 << 20),
             ("1G", 1_000_000_000),
+            ("", 0),
+            ("mb", 0),
         ] {
             assert_eq!(parse_memory(text), Some(bytes), "{text}");
         }
-        for text in
-            ["", "mb", "1.5mb", "-1", "1tb", "99999999999999999999", "18446744073709551615k"]
-        {
+        for text in ["1.5mb", "-1", "1tb", "99999999999999999999", "18446744073709551615k"] {
             assert_eq!(parse_memory(text), None, "{text}");
         }
     }
@@ -332,6 +336,13 @@ mod tests {
         assert_eq!(added(&SAVE_POINTS, "900 1", ""), "");
         assert_eq!(added(&SAVE_POINTS, "", "900"), "Invalid save parameters");
         assert_eq!(added(&SAVE_POINTS, "", "0 1"), "Invalid save parameters");
+    }
+
+    #[test]
+    fn flags_of_shutdown_are_shown_in_their_order() {
+        assert_eq!(added(&SHUTDOWN_FLAGS, "", "FORCE nosave"), "nosave force");
+        assert_eq!(added(&SHUTDOWN_FLAGS, "save", "default now"), "now");
+        assert_eq!(added(&SHUTDOWN_FLAGS, "save", "default"), "default");
     }
 
     #[test]

@@ -25,45 +25,64 @@ enum Node {
     Repeated(Box<Node>),
 }
 
+/// Makes arguments of the kinds that rows name.
+pub(super) trait Arguments {
+    /// One argument, of any bytes.
+    fn argument(&mut self, random: &mut Random, kind: &str) -> Vec<u8>;
+}
+
 impl Rule {
     /// The rules of all commands under these headings.
     pub(super) fn all(headings: &[&str]) -> Vec<Self> {
-        let page = include_str!("../../docs/commands.md");
+        let page = include_str!("../../../docs/commands.md");
         let sections = page.split("\n### ").flat_map(|part| part.split("\n## "));
         let meant = sections.filter(|section| {
             section.lines().next().is_some_and(|heading| headings.contains(&heading))
         });
         let rows =
             meant.flat_map(|section| section.lines().filter_map(|it| it.strip_prefix("| `")));
-        rows.filter_map(|row| row.split_once('`')).map(|(usage, _)| Self::parse(usage)).collect()
+        let usages: Vec<&str> =
+            rows.filter_map(|row| row.split_once('`')).map(|(usage, _)| usage).collect();
+        // Their second words are names, unlike that of `BITOP AND | OR ...`.
+        let containers: Vec<&str> = usages
+            .iter()
+            .filter_map(|usage| usage.split_once(' '))
+            .filter(|(_, rest)| {
+                ["subcommand", "[subcommand]"].iter().any(|it| rest.starts_with(it))
+            })
+            .map(|(name, _)| name)
+            .collect();
+        usages.iter().map(|usage| Self::parse(usage, &containers)).collect()
     }
 
-    fn parse(usage: &str) -> Self {
-        let spaced = usage.replace("\\|", "|").replace('[', " [ ").replace(']', " ] ");
+    fn parse(usage: &str, containers: &[&str]) -> Self {
+        let mut spaced = usage.replace("\\|", "|");
+        for bracket in ["[", "]", "<", ">"] {
+            spaced = spaced.replace(bracket, &format!(" {bracket} "));
+        }
         let mut words: Vec<&str> = spaced.split_whitespace().rev().collect();
         let mut name = words.pop().expect("a name").to_owned();
-        // The second word of `OBJECT ENCODING key`, but not that of `BITOP AND | OR ...`.
-        let has_subcommands = ["OBJECT", "COMMAND", "CONFIG", "CLIENT"].contains(&name.as_str());
+        let has_subcommands = containers.contains(&name.as_str());
         if has_subcommands && words.last().is_some_and(|word| is_literal(word)) {
             name = format!("{name} {}", words.pop().expect("it was just seen"));
         }
         Self { name, arguments: sequence(&mut words, false) }
     }
 
-    /// Arguments that fit the grammar, those of each kind made by `argument`.
+    /// Arguments that fit the grammar.
     pub(super) fn arguments(
         &self,
         random: &mut Random,
-        argument: &mut impl FnMut(&mut Random, &str) -> String,
-    ) -> Vec<String> {
+        arguments: &mut impl Arguments,
+    ) -> Vec<Vec<u8>> {
         let mut words = Vec::new();
-        self.arguments.generate(random, argument, &mut words);
+        self.arguments.generate(random, arguments, &mut words);
         words
     }
 }
 
 fn is_literal(word: &str) -> bool {
-    word.chars().all(|letter| letter.is_ascii_uppercase())
+    word.chars().all(|letter| letter.is_ascii_uppercase() || letter == '-')
 }
 
 /// Reads up to the closing bracket or the end. Within brackets a bar stands between sequences,
@@ -73,8 +92,15 @@ fn sequence(words: &mut Vec<&str>, within: bool) -> Node {
     let mut nodes: Vec<Node> = Vec::new();
     while let Some(word) = words.pop() {
         match word {
-            "]" => break,
-            "[" => nodes.push(sequence(words, true)),
+            "]" | ">" => break,
+            "[" => {
+                let inner = sequence(words, true);
+                nodes.push(Node::Optional(Box::new(inner)));
+            }
+            "<" => {
+                let inner = sequence(words, true);
+                nodes.push(inner);
+            }
             "..." => nodes = vec![Node::Repeated(Box::new(Node::Sequence(nodes)))],
             "|" if within => choices.push(Node::Sequence(std::mem::take(&mut nodes))),
             "|" => {
@@ -93,35 +119,34 @@ fn sequence(words: &mut Vec<&str>, within: bool) -> Node {
         }
     }
     choices.push(Node::Sequence(nodes));
-    let node = if choices.len() == 1 { choices.remove(0) } else { Node::Choice(choices) };
-    if within { Node::Optional(Box::new(node)) } else { node }
+    if choices.len() == 1 { choices.remove(0) } else { Node::Choice(choices) }
 }
 
 impl Node {
     fn generate(
         &self,
         random: &mut Random,
-        argument: &mut impl FnMut(&mut Random, &str) -> String,
-        words: &mut Vec<String>,
+        arguments: &mut impl Arguments,
+        words: &mut Vec<Vec<u8>>,
     ) {
         match self {
-            Node::Word(word) => words.push(word.clone()),
-            Node::Argument(kind) => words.push(argument(random, kind)),
+            Node::Word(word) => words.push(word.clone().into_bytes()),
+            Node::Argument(kind) => words.push(arguments.argument(random, kind)),
             Node::Sequence(nodes) => {
-                nodes.iter().for_each(|node| node.generate(random, argument, words));
+                nodes.iter().for_each(|node| node.generate(random, arguments, words));
             }
             Node::Choice(nodes) => {
                 let node = random.below(nodes.len() as u64) as usize;
-                nodes[node].generate(random, argument, words);
+                nodes[node].generate(random, arguments, words);
             }
             Node::Optional(node) => {
                 if random.below(2) == 0 {
-                    node.generate(random, argument, words);
+                    node.generate(random, arguments, words);
                 }
             }
             Node::Repeated(node) => {
                 for _ in 0..random.below(4) {
-                    node.generate(random, argument, words);
+                    node.generate(random, arguments, words);
                 }
             }
         }

@@ -1,0 +1,338 @@
+//! Arguments of every kind that the rows name: what fits, what lies at a limit, and what does not
+//! fit at all.
+
+use super::grammar::Arguments;
+use harness::Random;
+
+const KEYS: [&[u8]; 8] =
+    [b"a", b"b", b"c", b"key:1", b"key:2", b"", b"\0\xff\r\n\x80", b"{tag}with blanks"];
+
+const VALUES: [&[u8]; 30] = [
+    b"",
+    b"0",
+    b"1",
+    b"-1",
+    b"-0",
+    b"42",
+    b"007",
+    b"+5",
+    b" 7",
+    b"7 ",
+    b"3.5",
+    b"1e3",
+    b"1.5",
+    b"foobar",
+    b"ohmytext",
+    b"mynewtext",
+    b"word",
+    b"two words",
+    b"\x01\x7f\r\n",
+    b"\0",
+    b"\xff\xfe\0\x80",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"9223372036854775808",
+    b"-9223372036854775809",
+    b"18446744073709551615",
+    b"99999999999999999999",
+    b"exactly forty-four bytes, the last embstr one",
+    b"a value that is longer than what is stored in place of a pointer by anyone",
+    // The beginning of a sketch, with nothing behind it.
+    b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0",
+];
+
+/// Integers at and beyond limits, and what only looks like one.
+const NUMBERS: [&str; 30] = [
+    "0",
+    "1",
+    "-1",
+    "2",
+    "10",
+    "-10",
+    "-0",
+    "+1",
+    "00",
+    "007",
+    "2147483647",
+    "2147483648",
+    "-2147483649",
+    "4294967295",
+    "4294967296",
+    "9223372036854775806",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551615",
+    "18446744073709551616",
+    "x",
+    "",
+    "1.5",
+    " 1",
+    "1 ",
+    "1e3",
+    "0x10",
+    "nan",
+];
+
+/// Seconds that are out of range, past, or no number.
+const ODD_SECONDS: [&str; 10] = [
+    "0",
+    "-1",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "9223372036854775",
+    "x",
+    "",
+    "1.5",
+    "4000000000000000",
+];
+
+const PATTERNS: [&str; 16] = [
+    "*",
+    "a",
+    "?",
+    "key:*",
+    "[ab]",
+    "[^a]",
+    "k??:[0-9]",
+    "\\a",
+    "*:1",
+    "[a-c",
+    "[",
+    "[]",
+    "[^]",
+    "\\",
+    "**********b",
+    "[z-a]",
+];
+
+const ENCODINGS: [&str; 18] = [
+    "u8", "i8", "u1", "i1", "i5", "u16", "i16", "u32", "i32", "u63", "i64", "u64", "i65", "u0",
+    "U8", "x", "", "i-1",
+];
+
+/// Settings that both have, whose values may change without consequences here.
+const SETTINGS: [&str; 18] = [
+    "hz",
+    "HZ",
+    "maxmemory-samples",
+    "slowlog-max-len",
+    "list-max-listpack-size",
+    "list-max-ziplist-size",
+    "hash-max-listpack-entries",
+    "set-max-intset-entries",
+    "zset-max-listpack-value",
+    "lfu-log-factor",
+    "lfu-decay-time",
+    "tcp-keepalive",
+    "active-expire-effort",
+    "latency-tracking",
+    "notify-keyspace-events",
+    "lazyfree-lazy-expire",
+    "stream-node-max-bytes",
+    "nonsense",
+];
+
+const SETTINGS_VALUES: [&str; 26] = [
+    "0",
+    "1",
+    "-1",
+    "10",
+    "64",
+    "100",
+    "101",
+    "500",
+    "501",
+    "yes",
+    "no",
+    "YES",
+    "x",
+    "",
+    "1kb",
+    "10MB",
+    "1gb2",
+    "1e3",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775809",
+    " 5",
+    "5.5",
+    "KEA",
+    "AKx",
+    "gxE",
+];
+
+/// Draws arguments; payloads of DUMP are a server's own.
+pub(super) struct Vocabulary {
+    /// What DUMP returned, for RESTORE to take.
+    pub(super) payloads: Vec<Vec<u8>>,
+    /// Which version of RESP is compared.
+    pub(super) protocol: u8,
+}
+
+impl Arguments for Vocabulary {
+    fn argument(&mut self, random: &mut Random, kind: &str) -> Vec<u8> {
+        let some: &[&str] = match kind {
+            "key" | "key1" | "key2" | "newkey" | "source" | "destination" | "destkey"
+            | "sourcekey" => return key(random),
+            "value" | "element" | "message" | "arg" => return value(random),
+            "serialized-value" => return self.payload(random),
+            "amount" | "increment" if random.below(4) == 0 => return decimal(random).into_bytes(),
+            "amount" | "increment" => &NUMBERS,
+            "start" | "end" | "offset" => return position(random).into_bytes(),
+            "bit" => &["0", "1", "0", "1", "0", "1", "0", "1", "2", "-1", "x", "", "01"],
+            "encoding" => &ENCODINGS,
+            "min-match-len" => &["0", "1", "2", "3", "-1", "x", "9223372036854775808"],
+            "seconds" => return time(random, 100_000).into_bytes(),
+            "milliseconds" | "ttl" => return time(random, 100_000_000).into_bytes(),
+            // A past time would leave in Redis, but not here, a key that DBSIZE counts until it
+            // is looked for.
+            "unix-seconds" => &["4000000000", "4000000000", "0", "-1", "x", "9223372036854775807"],
+            "unix-milliseconds" => &["4000000000000", "4000000000000", "0", "-1", "x"],
+            "db" | "destination-db" | "index" | "index1" | "index2" => {
+                &["0", "0", "1", "1", "15", "16", "-1", "x", "", "4294967296", "2147483648"]
+            }
+            "pattern" => &PATTERNS,
+            "cursor" => &["0", "0", "0", "0", "x", "-1", "", "18446744073709551616", "0x"],
+            // Enough for the whole keyspace, whose order is each server's own.
+            "count" => &["1000", "100000", "2147483647", "0", "-1", "x", ""],
+            "type" => &["string", "STRING", "list", "zset", "nonsense", ""],
+            "frequency" => &["0", "1", "255", "256", "-1", "x"],
+            "timeout" => &["0", "0", "-1", "x", "", "9223372036854775808"],
+            "numreplicas" | "numlocal" => &["0", "0", "-1", "x", "9223372036854775808"],
+            "protover" if random.below(4) != 0 => return vec![b'0' + self.protocol],
+            "protover" => &["2", "3", "1", "4", "x", "", "02", "3.0", "9223372036854775808"],
+            "username" => &["default", "default", "nobody", ""],
+            "client-id" | "id" => &["999999999", "0", "-1", "x", "", "9223372036854775808"],
+            "ip:port" => &["1.2.3.4:5", "nonsense", "", "[::1]:0"],
+            "name" | "clientname" => &["me", "", "two words", "line\nbreak", "\u{7f}", "a-b_c"],
+            "setting" => &SETTINGS,
+            "setting-value" => &SETTINGS_VALUES,
+            "command-name" => &["get", "SET", "config|get", "nonsense", "", "object|nonsense"],
+            "event" => &["command", "fork", "nonsense", ""],
+            "subcommand" => &["nonsense", "", "two words", "\r\n"],
+            _ if random.below(2) == 0 => return value(random),
+            _ => &NUMBERS,
+        };
+        some[random.below(some.len() as u64) as usize].as_bytes().to_vec()
+    }
+}
+
+impl Vocabulary {
+    /// A payload as it was returned, or one that was cut or changed.
+    fn payload(&self, random: &mut Random) -> Vec<u8> {
+        let mut payload = self.payloads[random.below(self.payloads.len() as u64) as usize].clone();
+        let at = random.below(payload.len() as u64) as usize;
+        match random.below(12) {
+            0 => payload.truncate(at),
+            1 => payload[at] ^= 1 << random.below(8),
+            2 => payload.clear(),
+            _ => {}
+        }
+        payload
+    }
+}
+
+fn key(random: &mut Random) -> Vec<u8> {
+    match random.below(500) {
+        0 => vec![b'k'; 300],
+        1 => vec![0; 70_000],
+        2..40 => KEYS[random.below(KEYS.len() as u64) as usize].to_vec(),
+        _ => KEYS[random.below(5) as usize].to_vec(),
+    }
+}
+
+pub(super) fn value(random: &mut Random) -> Vec<u8> {
+    match random.below(400) {
+        // Longer than one chunk.
+        0 => b"long".repeat(17_000),
+        1..40 => decimal(random).into_bytes(),
+        40..60 => (0..random.below(40)).map(|_| random.bits() as u8).collect(),
+        60..80 => random.choose(&NUMBERS).as_bytes().to_vec(),
+        _ => VALUES[random.below(VALUES.len() as u64) as usize].to_vec(),
+    }
+}
+
+/// A number that lies at a limit of something.
+pub(super) fn odd_number(random: &mut Random) -> Vec<u8> {
+    random.choose(&NUMBERS).as_bytes().to_vec()
+}
+
+/// A number with decimals, or something like one.
+fn decimal(random: &mut Random) -> String {
+    let digits = random.bits() >> random.below(64);
+    let odd = [
+        "inf",
+        "-inf",
+        "+inf",
+        "Infinity",
+        "nan",
+        "NaN",
+        "-nan",
+        "0x1f",
+        "0x1p4",
+        ".5",
+        "5.",
+        "1e",
+        "1e5000",
+        "-1e5000",
+        "1e-5000",
+        "1e308",
+        "1.7976931348623157e308",
+        "5e-324",
+        "-0.0",
+        "1_0",
+    ];
+    match random.below(6) {
+        0 => format!("-{digits}"),
+        1 => format!("{digits}.{}", random.below(1_000_000)),
+        2 => format!("{digits}e{}", random.below(40)),
+        3 => format!("-{digits}.{}e-{}", random.below(1000), random.below(40)),
+        4 => random.choose(&odd).to_owned(),
+        _ => format!("0.{digits}"),
+    }
+}
+
+/// A place in a string: mostly near its beginning, sometimes in a chunk behind the first, rarely
+/// beyond every limit. Nothing between, for which Redis would take much memory: see
+/// [`super::giant`].
+fn position(random: &mut Random) -> String {
+    let odd = [
+        "4294967296",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "1152921504606846976",
+        "2305843009213693952",
+        "x",
+        "",
+        "#1",
+        "#x",
+        "#",
+        "#-1",
+        "#9223372036854775807",
+        "#4294967296",
+        "1.5",
+        "-0",
+        "+1",
+        " 1",
+    ];
+    match random.below(40) {
+        0..3 => random.choose(&odd).to_owned(),
+        3 => random.below(1_200_000).to_string(),
+        4 => format!("#{}", random.below(40)),
+        5..12 => (-1 - random.below(30) as i64).to_string(),
+        _ => random.below(80).to_string(),
+    }
+}
+
+/// Far from running out, so that nothing expires while it is compared, and never the same twice, so
+/// that GT and LT do not depend on the millisecond.
+fn time(random: &mut Random, least: u64) -> String {
+    match random.below(3) {
+        0 => random.choose(&ODD_SECONDS).to_owned(),
+        _ => (least + random.below(least * 1000)).to_string(),
+    }
+}

@@ -1,0 +1,163 @@
+//! How replies are compared, and in what they may differ all the same.
+
+use super::generator::Words;
+use harness::Reply;
+
+/// How replies are compared.
+#[derive(Clone, Copy, PartialEq)]
+enum Comparison {
+    /// A number, within this: the servers were asked one after the other.
+    Near(u64),
+    /// Lists in any order, those within them as well.
+    Unordered,
+    /// Of the same kind; of maps, the same keys.
+    Kind,
+}
+
+/// Commands whose replies are not compared byte by byte, and why.
+const LOOSE: [(&str, Comparison, &str); 18] = [
+    ("CLIENT ID", Comparison::Kind, "a number of the server's own"),
+    ("CLIENT INFO", Comparison::Kind, "tells of sockets and memory"),
+    ("CLIENT LIST", Comparison::Kind, "tells of sockets and memory"),
+    ("CONFIG GET", Comparison::Unordered, "settings come in any order"),
+    ("EXPIRETIME", Comparison::Near(10), "set one after the other"),
+    ("HELLO", Comparison::Kind, "names the server and the connection"),
+    ("KEYS", Comparison::Unordered, "keys come in any order"),
+    ("OBJECT IDLETIME", Comparison::Near(3), "asked one after the other"),
+    ("PEXPIRETIME", Comparison::Near(10_000), "set one after the other"),
+    ("PTTL", Comparison::Near(10_000), "asked one after the other"),
+    ("RANDOMKEY", Comparison::Kind, "is drawn"),
+    ("SCAN", Comparison::Unordered, "keys come in any order"),
+    ("SLOWLOG GET", Comparison::Kind, "what is slow is each server's own"),
+    ("SLOWLOG LEN", Comparison::Kind, "what is slow is each server's own"),
+    ("TIME", Comparison::Kind, "asked one after the other"),
+    ("TTL", Comparison::Near(10), "asked one after the other"),
+    ("LATENCY LATEST", Comparison::Kind, "what is slow is each server's own"),
+    ("LATENCY HISTORY", Comparison::Kind, "what is slow is each server's own"),
+];
+
+/// What Redis 7.0 answers otherwise than 7.2, whose behaviour nagi has, or what nagi means to.
+struct Difference {
+    /// The first word, or both of a subcommand.
+    command: &'static str,
+    accepts: fn(&Words, &Reply, &Reply) -> bool,
+    reason: &'static str,
+}
+
+/// How many references Redis says a small integer has.
+const SHARED: i64 = 2_147_483_647;
+
+const DIFFERENCES: [Difference; 6] = [
+    Difference {
+        command: "BITCOUNT",
+        accepts: |_, ours, theirs| is_late(ours, theirs),
+        reason: "since 7.2 arguments are checked before the key is looked for",
+    },
+    Difference {
+        command: "BITPOS",
+        accepts: |_, ours, theirs| is_late(ours, theirs),
+        reason: "since 7.2 arguments are checked before the key is looked for",
+    },
+    Difference {
+        command: "DUMP",
+        accepts: |_, ours, theirs| match (ours, theirs) {
+            (Reply::Bulk(ours), Reply::Bulk(theirs)) => without_end(ours) == without_end(theirs),
+            _ => false,
+        },
+        reason: "another version of the format, and the checksum over it",
+    },
+    Difference {
+        command: "OBJECT REFCOUNT",
+        accepts: |_, ours, theirs| {
+            matches!((ours, theirs), (Reply::Integer(SHARED), Reply::Integer(1)))
+        },
+        reason: "small integers count as shared, which a copy is not in Redis",
+    },
+    Difference {
+        command: "OBJECT ENCODING",
+        accepts: |_, ours, theirs| shows(ours, "int") && shows(theirs, "embstr"),
+        reason: "what INCRBYFLOAT leaves looks like any other number here",
+    },
+    Difference {
+        command: "SCAN",
+        accepts: |words, ours, theirs| {
+            let is_whole = |word: &Vec<u8>| word.len() > 3 && word.iter().all(u8::is_ascii_digit);
+            !words.iter().skip(2).any(is_whole) && same(Comparison::Kind, ours, theirs)
+        },
+        reason: "how many keys come at once is each server's own, below a count for all",
+    },
+];
+
+fn is_late(ours: &Reply, theirs: &Reply) -> bool {
+    matches!((ours, theirs), (Reply::Error(_), Reply::Integer(-1 | 0)))
+}
+
+fn shows(reply: &Reply, text: &str) -> bool {
+    matches!(reply, Reply::Bulk(bytes) if bytes == text.as_bytes())
+}
+
+/// A payload of DUMP without its version and checksum.
+fn without_end(payload: &[u8]) -> &[u8] {
+    &payload[..payload.len() - 10]
+}
+
+/// What became of a pair of replies.
+pub(super) enum Verdict {
+    /// They are the same.
+    Same,
+    /// They differ as they may.
+    Explained(&'static str),
+    /// They differ as they must not.
+    Different,
+}
+
+/// Compares the replies to a command, each with its bytes.
+pub(super) fn judge(words: &Words, ours: &(Reply, Vec<u8>), theirs: &(Reply, Vec<u8>)) -> Verdict {
+    if ours.1 == theirs.1 {
+        return Verdict::Same;
+    }
+    let loose = LOOSE.iter().find(|(command, ..)| is_command(words, command));
+    if loose.is_some_and(|(_, comparison, _)| same(*comparison, &ours.0, &theirs.0)) {
+        return Verdict::Same;
+    }
+    let mut known = DIFFERENCES.iter().filter(|it| is_command(words, it.command));
+    match known.find(|it| (it.accepts)(words, &ours.0, &theirs.0)) {
+        Some(difference) => Verdict::Explained(difference.reason),
+        None => Verdict::Different,
+    }
+}
+
+fn is_command(words: &Words, name: &str) -> bool {
+    let parts: Vec<&str> = name.split(' ').collect();
+    words.len() >= parts.len()
+        && parts.iter().zip(words).all(|(part, word)| word.eq_ignore_ascii_case(part.as_bytes()))
+}
+
+fn same(comparison: Comparison, ours: &Reply, theirs: &Reply) -> bool {
+    match comparison {
+        Comparison::Near(most) => match (ours, theirs) {
+            (Reply::Integer(a), Reply::Integer(b)) if *a >= 0 && *b >= 0 => a.abs_diff(*b) <= most,
+            _ => ours == theirs,
+        },
+        Comparison::Unordered => unordered(ours, theirs),
+        Comparison::Kind => match (ours, theirs) {
+            (Reply::Error(_), _) | (_, Reply::Error(_)) => ours == theirs,
+            (Reply::Map(a), Reply::Map(b)) => {
+                a.len() == b.len() && a.chunks(2).zip(b.chunks(2)).all(|(a, b)| a[0] == b[0])
+            }
+            _ => std::mem::discriminant(ours) == std::mem::discriminant(theirs),
+        },
+    }
+}
+
+fn unordered(ours: &Reply, theirs: &Reply) -> bool {
+    match (ours, theirs) {
+        (Reply::Array(a), Reply::Array(b))
+        | (Reply::Map(a), Reply::Map(b))
+        | (Reply::Set(a), Reply::Set(b)) => {
+            let has = |list: &[Reply], item| list.iter().any(|other| unordered(item, other));
+            a.len() == b.len() && a.iter().all(|item| has(b, item))
+        }
+        _ => ours == theirs,
+    }
+}

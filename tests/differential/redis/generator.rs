@@ -1,0 +1,178 @@
+//! Random commands: sentences of the rows' grammar, some of them damaged.
+
+use super::arguments::{Vocabulary, odd_number, value};
+use super::giant;
+use super::grammar::{Arguments as _, Rule};
+use harness::Random;
+use std::rc::Rc;
+
+/// Whose commands are compared, by their headings in `docs/commands.md`.
+const HEADINGS: [&str; 6] = ["Strings", "Bitmaps", "HyperLogLog", "Keys", "Connections", "Server"];
+
+/// Commands that cannot be compared, and why.
+const NOT_COMPARED: [(&str, &str); 25] = [
+    ("CLIENT HELP", "lists what there is"),
+    ("CLIENT NO-TOUCH", "is not in Redis 7.0"),
+    ("CLIENT REPLY", "takes the replies away; tests/client.rs compares it"),
+    ("CLIENT SETINFO", "is not in Redis 7.0"),
+    ("COMMAND", "lists what there is"),
+    ("COMMAND COUNT", "lists what there is"),
+    ("COMMAND DOCS", "has sentences of its own"),
+    ("COMMAND HELP", "lists what there is"),
+    ("COMMAND INFO", "says more since 7.2; tests/server.rs compares it"),
+    ("COMMAND LIST", "lists what there is"),
+    ("CONFIG HELP", "lists what there is"),
+    ("CONFIG REWRITE", "needs a file; tests/configuration has it"),
+    ("DEBUG", "is of each server's inside"),
+    ("INFO", "says how each server is"),
+    ("LATENCY DOCTOR", "has sentences of its own"),
+    ("LATENCY HELP", "lists what there is"),
+    ("MONITOR", "never ends"),
+    ("OBJECT FREQ", "depends on chance where it answers at all"),
+    ("OBJECT HELP", "lists what there is"),
+    ("PFSELFTEST", "takes Redis a second"),
+    ("QUIT", "ends the connection; tests/connection.rs compares it"),
+    ("SHUTDOWN", "ends the server"),
+    ("SLOWLOG HELP", "lists what there is"),
+    ("SLOWLOG PHASES", "is nagi's own"),
+    ("WAITAOF", "is not in Redis 7.0"),
+];
+
+/// Words that are added where they may be out of place.
+const OPTIONS: [&str; 24] = [
+    "NX", "XX", "GET", "KEEPTTL", "PERSIST", "EX", "PX", "EXAT", "PXAT", "nx", "GT", "LT",
+    "REPLACE", "ABSTTL", "LEN", "IDX", "BIT", "BYTE", "MATCH", "COUNT", "OVERFLOW", "SAT", "DB",
+    "nonsense",
+];
+
+/// One in so many batches is about a string of 512 MB.
+const BATCHES_A_GIANT: u64 = 4000;
+
+/// A request's words.
+pub(super) type Words = Vec<Vec<u8>>;
+
+/// Draws commands from the rules.
+pub(super) struct Generator {
+    random: Random,
+    rules: Rc<[Rule]>,
+    vocabulary: Vocabulary,
+}
+
+impl Generator {
+    pub(super) fn new(random: Random, vocabulary: Vocabulary) -> Self {
+        let mut rules = Rule::all(&HEADINGS);
+        rules.retain(|rule| NOT_COMPARED.iter().all(|(name, _)| rule.name != *name));
+        assert!(rules.len() > 90, "{} commands", rules.len());
+        Self { random, rules: rules.into(), vocabulary }
+    }
+
+    /// How many commands and subcommands are drawn from.
+    pub(super) fn variety(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Commands that are sent at once.
+    pub(super) fn batch(&mut self, length: u64) -> Vec<Words> {
+        if self.random.below(BATCHES_A_GIANT) == 0 {
+            return giant::batch(&mut self.random, length);
+        }
+        (0..length).map(|_| self.command()).collect()
+    }
+
+    fn command(&mut self) -> Words {
+        let rules = Rc::clone(&self.rules);
+        let random = &mut self.random;
+        let rule = &rules[random.below(rules.len() as u64) as usize];
+        // Else little would ever be stored.
+        let empties = ["FLUSHALL", "FLUSHDB"].contains(&rule.name.as_str());
+        let set = rules.iter().find(|rule| rule.name == "SET");
+        let rule = set.filter(|_| empties && random.below(8) != 0).unwrap_or(rule);
+        let mut words: Words = rule.name.split(' ').map(|word| word.into()).collect();
+        match rule.name.as_str() {
+            "COMMAND GETKEYS" => words.extend(self.sentence()),
+            "CONFIG GET" => words.extend(self.arguments(&["setting"])),
+            "CONFIG SET" => words.extend(self.arguments(&["setting", "setting-value"])),
+            _ => words.extend(rule.arguments(random, &mut self.vocabulary)),
+        }
+        if !["CLIENT PAUSE", "WAIT"].contains(&rule.name.as_str()) {
+            self.damage(&mut words);
+            shrink(&mut words);
+        }
+        if rule.name == "CLIENT KILL" && words.len() > 3 {
+            // All filters have to fit: so it never meets the connection that compares.
+            words.extend([b"ID".to_vec(), b"999999999".to_vec()]);
+        }
+        words
+    }
+
+    /// A whole command with its arguments.
+    fn sentence(&mut self) -> Words {
+        let random = &mut self.random;
+        let rule = &self.rules[random.below(self.rules.len() as u64) as usize];
+        let mut words: Words = rule.name.split(' ').map(|word| word.into()).collect();
+        words.extend(rule.arguments(random, &mut self.vocabulary));
+        words
+    }
+
+    /// An argument of each kind, and now and then the same again.
+    fn arguments(&mut self, kinds: &[&str]) -> Words {
+        let times = 1 + self.random.below(8) / 7;
+        let all = kinds.repeat(times as usize);
+        let vocabulary = &mut self.vocabulary;
+        all.iter().map(|kind| vocabulary.argument(&mut self.random, kind)).collect()
+    }
+
+    /// Leaves most as they are, and makes others too long, too short, contradictory or odd.
+    fn damage(&mut self, words: &mut Words) {
+        let random = &mut self.random;
+        let place = |random: &mut Random, from: usize, words: &Words| {
+            from + random.below((words.len() + 1 - from) as u64) as usize
+        };
+        match random.below(60) {
+            0 => words.push(b"extra".to_vec()),
+            1 if words.len() > 1 => drop(words.pop()),
+            2 => words[0] = words[0].to_ascii_lowercase(),
+            3 => words[0] = [b"NO", words[0].as_slice()].concat(),
+            4..8 => {
+                let at = place(random, 1, words);
+                words.insert(at, random.choose(&OPTIONS).into());
+            }
+            // Repeated options, and keys.
+            8 | 9 if words.len() > 2 => {
+                let from = place(random, 1, words).min(words.len() - 1);
+                let again = words[from..].to_vec();
+                words.extend(again);
+            }
+            10 if words.len() > 2 => {
+                let (from, to) = (place(random, 1, words) - 1, place(random, 1, words) - 1);
+                if from > 0 && to > 0 {
+                    words.swap(from, to);
+                }
+            }
+            11 | 12 if words.len() > 1 => {
+                let at = place(random, 1, words).min(words.len() - 1);
+                words[at] = odd_number(random);
+            }
+            13 if words.len() > 1 => {
+                let at = place(random, 1, words).min(words.len() - 1);
+                words[at] = value(random);
+            }
+            14 => words.truncate(1),
+            15 => words.extend((0..random.below(200)).map(|number| number.to_string().into())),
+            _ => {}
+        }
+    }
+}
+
+/// Takes places out that would make a string of hundreds of megabytes.
+fn shrink(words: &mut Words) {
+    let grows =
+        ["SETBIT", "BITFIELD"].iter().any(|it| words[0].eq_ignore_ascii_case(it.as_bytes()));
+    for word in words.iter_mut().skip(2).filter(|_| grows) {
+        let number =
+            std::str::from_utf8(word).ok().and_then(|it| it.trim_matches('#').parse().ok());
+        if number.is_some_and(|it: u64| (1_300_000..=u32::MAX.into()).contains(&it)) {
+            *word = b"4294967296".to_vec();
+        }
+    }
+}

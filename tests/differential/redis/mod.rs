@@ -1,0 +1,128 @@
+//! nagi beside redis-server.
+
+mod arguments;
+mod bytes;
+mod differences;
+mod generator;
+mod giant;
+mod grammar;
+
+use std::collections::BTreeMap;
+
+use self::arguments::Vocabulary;
+use self::differences::{Verdict, judge};
+use self::generator::{Generator, Words};
+use harness::{Connection, Random, Reply, Server, encode_command};
+
+/// Sent at once, so that pipelines are compared as well.
+const BATCH: u64 = 16;
+
+/// A batch ends with an empty keyspace about this often, so that histories stay short.
+const BATCHES_A_HISTORY: u64 = 40;
+
+/// Enough to see what is wrong.
+const MOST_DIFFERENCES: u64 = 20;
+
+/// What RESTORE is given, as commands that store it under `a`.
+const SAMPLES: [&str; 5] =
+    ["SET a 1", "SET a word", "SETRANGE a 70000 x", "PFADD a 1 2 3", "SET a -9223372036854775808"];
+
+fn compare(protocol: u8) {
+    let (nagi, redis) = (Server::nagi(), Server::redis());
+    let (mut ours, mut theirs) = (nagi.connect_resp(), redis.connect_resp());
+    let vocabulary = Vocabulary { payloads: payloads(&mut theirs), protocol };
+    let mut generator = Generator::new(Random::announced(), vocabulary);
+    let mut explained: BTreeMap<&str, u64> = BTreeMap::new();
+    let (mut history, mut compared): (Vec<Words>, u64) = (Vec::new(), 0);
+    // Of one command they may both have changed it, on purpose or by RESET.
+    let hello = encode_command(&["HELLO", &protocol.to_string()]);
+    let mut differences = 0;
+    for batch in 0..super::count() / BATCH {
+        if batch.is_multiple_of(BATCHES_A_HISTORY) || history.is_empty() {
+            history.clear();
+            for connection in [&mut ours, &mut theirs] {
+                connection.check("FLUSHALL", "+OK\r\n");
+            }
+        }
+        let commands = generator.batch(BATCH);
+        let requests = commands.iter().flat_map(|words| encode_command(words));
+        let bytes: Vec<u8> = hello.iter().copied().chain(requests).collect();
+        for connection in [&mut ours, &mut theirs] {
+            connection.send(&bytes);
+            let _ = connection.reply();
+        }
+        let mut differs = false;
+        for words in commands {
+            let replies = (ours.reply_and_bytes(), theirs.reply_and_bytes());
+            if differs {
+                continue;
+            }
+            let verdict = judge(&words, &replies.0, &replies.1);
+            history.push(words);
+            compared += 1;
+            match verdict {
+                Verdict::Same => {}
+                Verdict::Explained(why) => *explained.entry(why).or_default() += 1,
+                Verdict::Different => {
+                    show(&history, &replies.0.1, &replies.1.1);
+                    differs = true;
+                }
+            }
+        }
+        if differs {
+            // What follows may differ for the same reason.
+            history.clear();
+            differences += 1;
+            assert!(differences < MOST_DIFFERENCES, "they differ too often");
+        }
+    }
+    let variety = generator.variety();
+    eprintln!("RESP{protocol}: {compared} of {variety} commands, differences explained:");
+    explained.iter().for_each(|(why, count)| eprintln!("{count:>8}  {why}"));
+    assert_eq!(differences, 0, "they differ");
+}
+
+/// What DUMP makes of the samples.
+fn payloads(redis: &mut Connection) -> Vec<Vec<u8>> {
+    let payload = |sample: &&str| {
+        let _ = redis.run("DEL a");
+        let _ = redis.run(sample);
+        match redis.run("DUMP a") {
+            Reply::Bulk(payload) => payload,
+            other => panic!("DUMP answers {other:?}"),
+        }
+    };
+    SAMPLES.iter().map(payload).collect()
+}
+
+fn show(history: &[Words], ours: &[u8], theirs: &[u8]) {
+    let shown: Vec<String> = history[history.len().saturating_sub(40)..]
+        .iter()
+        .map(|words| {
+            let words: Vec<String> =
+                words.iter().map(|word| format!("\"{}\"", word.escape_ascii())).collect();
+            brief(&words.join(" "))
+        })
+        .collect();
+    eprintln!(
+        "replies differ after:\n{}\n nagi: {}\nredis: {}",
+        shown.join("\n"),
+        brief(&ours.escape_ascii().to_string()),
+        brief(&theirs.escape_ascii().to_string())
+    );
+}
+
+/// The beginning of a text.
+fn brief(text: &str) -> String {
+    text.chars().take(300).collect()
+}
+
+#[test]
+fn random_commands_are_answered_as_by_redis_in_resp2() {
+    compare(2);
+}
+
+#[test]
+fn random_commands_are_answered_as_by_redis_in_resp3() {
+    compare(3);
+}
