@@ -183,8 +183,7 @@ fn hello<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             (Some(user), Some(password)) => login = Some((user, password)),
             (Some(word), None) if is(option, "SETNAME") => name = Some(client::name(word)?),
             _ => {
-                let option = String::from_utf8_lossy(option);
-                return Err(Error::new(format!("ERR Syntax error in HELLO option '{option}'")));
+                return Err(Error::quoting("ERR Syntax error in HELLO option '", option, "'"));
             }
         }
     }

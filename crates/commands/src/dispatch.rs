@@ -1,6 +1,7 @@
 //! From a request's words to its handler and back: lookup, arity, errors, counting.
 
 use crate::arguments::is;
+use crate::error::{QUOTED_BYTES, quotable};
 use crate::latency::EVICTION;
 use crate::table::{self, Entry};
 use crate::{
@@ -10,9 +11,6 @@ use nagi_proto::Args;
 use nagi_store::{Database, Wait};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-/// Most bytes of a request that an error reply repeats.
-const QUOTED_BYTES: usize = 128;
 
 /// Finds the row that a request is for, of a subcommand where it names one, and checks that the
 /// number of its arguments is right. `args` holds a name at least.
@@ -220,27 +218,24 @@ fn unknown_command(args: Args<'_>) -> Error {
     if is(args.at(0), "POST") || is(args.at(0), "Host:") {
         return FROM_A_BROWSER;
     }
-    let mut quoted = String::new();
+    let mut quoted = Vec::new();
     for argument in args.from(1) {
         if quoted.len() >= QUOTED_BYTES {
             break;
         }
-        let shown = shorten(argument, QUOTED_BYTES - quoted.len());
-        quoted.push_str(&format!("'{shown}' "));
+        let shown = quotable(argument, QUOTED_BYTES - quoted.len());
+        quoted.extend([b"'", shown, b"' "].concat());
     }
-    let name = shorten(args.at(0), QUOTED_BYTES);
-    Error::new(format!("ERR unknown command '{name}', with args beginning with: {quoted}"))
+    let name = quotable(args.at(0), QUOTED_BYTES);
+    let parts = [b"ERR unknown command '", name, b"', with args beginning with: ", &quoted];
+    Error(parts.concat().into())
 }
 
 #[cold]
 fn unknown_subcommand(name: &[u8], word: &[u8]) -> Error {
-    let word = shorten(word, QUOTED_BYTES);
-    let name = shorten(name, QUOTED_BYTES).to_ascii_uppercase();
-    Error::new(format!("ERR unknown subcommand '{word}'. Try {name} HELP."))
-}
-
-fn shorten(bytes: &[u8], most: usize) -> std::borrow::Cow<'_, str> {
-    String::from_utf8_lossy(bytes.get(..most).unwrap_or(bytes))
+    let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+    let word = quotable(word, QUOTED_BYTES);
+    Error::quoting("ERR unknown subcommand '", word, &format!("'. Try {name} HELP."))
 }
 
 #[cfg(test)]
@@ -262,6 +257,13 @@ mod tests {
             long[0],
             "2".repeat(19),
         ));
+    }
+
+    #[test]
+    fn bytes_are_repeated_up_to_a_zero() {
+        let replied = Bench::new().resp(b"*3\r\n$3\r\nfoo\r\n$3\r\na\0b\r\n$2\r\n\xff\n\r\n");
+        let text = b"-ERR unknown command 'foo', with args beginning with: 'a' '\xff ' \r\n";
+        assert_eq!(replied, text);
     }
 
     #[test]

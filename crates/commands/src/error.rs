@@ -3,9 +3,18 @@
 use nagi_store::types::Refusal;
 use std::borrow::Cow;
 
-/// An error reply, its code first.
+/// Most bytes of a word that an error repeats.
+pub(crate) const QUOTED_BYTES: usize = 128;
+
+/// What an error shows of a word.
+pub(crate) fn quotable(word: &[u8], most: usize) -> &[u8] {
+    let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
+    word.get(..most).unwrap_or(word)
+}
+
+/// An error reply, its code first. It may repeat what a client sent, which may be any bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(pub Cow<'static, str>);
+pub struct Error(pub Cow<'static, [u8]>);
 
 impl Error {
     /// An argument that is no option here, or an option without its value.
@@ -38,23 +47,35 @@ impl Error {
     #[must_use]
     #[cold]
     pub fn unknown_form(container: &str, subcommand: &[u8]) -> Self {
-        let word = String::from_utf8_lossy(subcommand);
-        Error::new(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{word}'. Try {container} \
-             HELP."
-        ))
+        let before = "ERR unknown subcommand or wrong number of arguments for '";
+        Error::quoting(
+            before,
+            quotable(subcommand, QUOTED_BYTES),
+            &format!("'. Try {container} HELP."),
+        )
     }
 
     /// An error with a text known in advance.
     #[must_use]
     pub const fn fixed(text: &'static str) -> Self {
-        Error(Cow::Borrowed(text))
+        Error(Cow::Borrowed(text.as_bytes()))
     }
 
     /// An error with a text made for the occasion.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Error(Cow::Owned(text.into()))
+        Error(Cow::Owned(text.into().into_bytes()))
+    }
+
+    /// An error that repeats bytes of a client between two texts, as far as Redis shows them: up
+    /// to a zero byte, and without line breaks at the end.
+    #[must_use]
+    #[cold]
+    pub fn quoting(before: &str, bytes: &[u8], behind: &str) -> Self {
+        let shown = quotable(bytes, bytes.len());
+        let text = [before.as_bytes(), shown, behind.as_bytes()].concat();
+        let end = text.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |at| at + 1);
+        Error(Cow::Owned(text.get(..end).unwrap_or_default().to_vec()))
     }
 }
 

@@ -275,8 +275,7 @@ fn pfdebug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let sketch = sketch_of(rope)?;
     let known = ["GETREG", "DECODE", "ENCODING", "TODENSE"];
     if !known.iter().any(|name| is(word, name)) {
-        let shown = String::from_utf8_lossy(word);
-        return Err(Error::new(format!("ERR Unknown PFDEBUG subcommand '{shown}'")));
+        return Err(Error::quoting("ERR Unknown PFDEBUG subcommand '", word, "'"));
     }
     if is(word, "ENCODING") {
         cx.reply.simple(if sketch.is_dense() { "dense" } else { "sparse" });

@@ -231,10 +231,7 @@ fn expire_when(args: Args<'_>) -> Result<ExpireWhen, Error> {
             option if is(option, "XX") => when.present = true,
             option if is(option, "GT") => when.later = true,
             option if is(option, "LT") => when.earlier = true,
-            option => {
-                let option = String::from_utf8_lossy(option);
-                return Err(Error::new(format!("ERR Unsupported option {option}")));
-            }
+            option => return Err(Error::quoting("ERR Unsupported option ", option, "")),
         }
     }
     if when.absent && (when.present || when.later || when.earlier) {

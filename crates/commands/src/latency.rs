@@ -218,8 +218,7 @@ static RESET: Command = Command {
 
 fn graph<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let Some((name, series)) = cx.attention.latency.of(args.at(2)) else {
-        let event = String::from_utf8_lossy(args.at(2));
-        return Err(Error::new(format!("ERR No samples available for event '{event}'")));
+        return Err(Error::quoting("ERR No samples available for event '", args.at(2), "'"));
     };
     cx.reply.text(&draw(name, &series, cx.db.now_ms() / 1000));
     Ok(())

@@ -171,8 +171,9 @@ impl Tally {
 
     /// Counts an error reply by its code, the text's first word.
     #[cold]
-    pub(crate) fn count_error(&self, text: &str) {
-        let code = text.split(' ').next().unwrap_or_default();
+    pub(crate) fn count_error(&self, text: &[u8]) {
+        let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let code = &*String::from_utf8_lossy(code);
         let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         match errors.get_mut(code) {
             Some(count) => *count += 1,

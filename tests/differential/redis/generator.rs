@@ -94,9 +94,14 @@ impl Generator {
             "CONFIG SET" => words.extend(self.arguments(&["setting", "setting-value"])),
             _ => words.extend(rule.arguments(random, &mut self.vocabulary)),
         }
+        if rule.name == "HELLO" {
+            // Since 7.2 a name is taken only once the login has succeeded.
+            let options = words.iter().position(|word| word == b"SETNAME");
+            words.truncate(options.unwrap_or(words.len()));
+        }
         if !["CLIENT PAUSE", "WAIT"].contains(&rule.name.as_str()) {
             self.damage(&mut words);
-            shrink(&mut words);
+            tame(&mut words);
         }
         if rule.name == "CLIENT KILL" && words.len() > 3 {
             // All filters have to fit: so it never meets the connection that compares.
@@ -164,15 +169,33 @@ impl Generator {
     }
 }
 
-/// Takes places out that would make a string of hundreds of megabytes.
-fn shrink(words: &mut Words) {
-    let grows =
-        ["SETBIT", "BITFIELD"].iter().any(|it| words[0].eq_ignore_ascii_case(it.as_bytes()));
-    for word in words.iter_mut().skip(2).filter(|_| grows) {
-        let number =
-            std::str::from_utf8(word).ok().and_then(|it| it.trim_matches('#').parse().ok());
-        if number.is_some_and(|it: u64| (1_300_000..=u32::MAX.into()).contains(&it)) {
-            *word = b"4294967296".to_vec();
+/// Takes numbers out that damage may have brought where they do harm: places that would make a
+/// string of hundreds of megabytes, and times that pass while they are compared.
+fn tame(words: &mut Words) {
+    let is = |word: &[u8], names: &[&str]| {
+        names.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let name = words[0].clone();
+    for at in 1..words.len() {
+        let is_place = at > 1 && is(&name, &["SETBIT", "BITFIELD"]);
+        let is_time = at == 2 && is(&name, &["SETEX", "PSETEX", "EXPIRE", "PEXPIRE", "RESTORE"])
+            || is(&name, &["SET", "GETEX"]) && is(&words[at - 1], &["EX", "PX", "EXAT", "PXAT"]);
+        let digits = std::str::from_utf8(&words[at]).unwrap_or_default().trim_matches('#');
+        let Ok(number) = digits.parse::<u64>() else { continue };
+        let is_idle = is(&name, &["RESTORE"]) && is(&words[at - 1], &["IDLETIME"]);
+        if is_idle && number > 1_000_000 {
+            // Redis makes something else of what its clock of 24 bits does not hold.
+            words[at] = b"1000000".to_vec();
+        } else if is_place && (1_300_000..=u32::MAX.into()).contains(&number) {
+            words[at] = b"4294967296".to_vec();
+        } else if is_time && (1..4_000_000_000).contains(&number) {
+            let far: &[u8] = match &words[at - 1] {
+                option if is(option, &["EXAT"]) => b"4000000000",
+                option if is(option, &["PXAT"]) => b"4000000000000",
+                _ if number < 100_000 => b"100000",
+                _ => continue,
+            };
+            words[at] = far.to_vec();
         }
     }
 }

@@ -20,6 +20,9 @@ const BATCH: u64 = 16;
 /// A batch ends with an empty keyspace about this often, so that histories stay short.
 const BATCHES_A_HISTORY: u64 = 40;
 
+/// Commands that are shown whatever they are about.
+const LATEST: usize = 8;
+
 /// Enough to see what is wrong.
 const MOST_DIFFERENCES: u64 = 20;
 
@@ -95,21 +98,30 @@ fn payloads(redis: &mut Connection) -> Vec<Vec<u8>> {
     SAMPLES.iter().map(payload).collect()
 }
 
+/// Shows what led to a difference: the latest commands, and of those before what names the same
+/// keys or changes the connection.
 fn show(history: &[Words], ours: &[u8], theirs: &[u8]) {
-    let shown: Vec<String> = history[history.len().saturating_sub(40)..]
-        .iter()
-        .map(|words| {
-            let words: Vec<String> =
-                words.iter().map(|word| format!("\"{}\"", word.escape_ascii())).collect();
-            brief(&words.join(" "))
-        })
-        .collect();
+    let (last, before) = history.split_last().expect("a command was sent");
+    let matters = |words: &Words| {
+        let name = String::from_utf8_lossy(&words[0]).to_uppercase();
+        let is_of_all = ["FLUSHDB", "HELLO", "RESET", "SELECT", "SWAPDB"].contains(&name.as_str());
+        is_of_all || words[1..].iter().any(|word| last[1..].contains(word))
+    };
+    let latest = before.len().saturating_sub(LATEST);
+    let numbered = before.iter().enumerate();
+    let shown = numbered.filter(|(number, words)| *number >= latest || matters(words));
+    let lines = shown.map(|(_, words)| line(words)).chain([line(last)]);
     eprintln!(
         "replies differ after:\n{}\n nagi: {}\nredis: {}",
-        shown.join("\n"),
+        lines.collect::<Vec<_>>().join("\n"),
         brief(&ours.escape_ascii().to_string()),
         brief(&theirs.escape_ascii().to_string())
     );
+}
+
+fn line(words: &Words) -> String {
+    let words = words.iter().map(|word| format!("\"{}\"", word.escape_ascii()));
+    brief(&words.collect::<Vec<_>>().join(" "))
 }
 
 /// The beginning of a text.

@@ -32,7 +32,6 @@ impl<'a> Filter<'a> {
         let (mut filter, mut skip_me) = (Filter::default(), true);
         while let Some(option) = options.next() {
             let value = options.value()?;
-            let shown = || String::from_utf8_lossy(value);
             if is(option, "ID") {
                 let id = integer(value).ok().and_then(|id| u64::try_from(id).ok());
                 let id = id.filter(|id| *id > 0);
@@ -45,7 +44,7 @@ impl<'a> Filter<'a> {
                 filter.local_address = Some(value);
             } else if is(option, "USER") {
                 if value != b"default" {
-                    return Err(Error::new(format!("ERR No such user '{}'", shown())));
+                    return Err(Error::quoting("ERR No such user '", value, "'"));
                 }
             } else if is(option, "SKIPME") && (is(value, "yes") || is(value, "no")) {
                 skip_me = is(value, "yes");

@@ -81,8 +81,7 @@ pub(super) fn is_normal(kind: &[u8]) -> Result<bool, Error> {
     if ["normal", "master", "replica", "slave", "pubsub"].iter().any(|known| is(kind, known)) {
         return Ok(is(kind, "normal"));
     }
-    let kind = String::from_utf8_lossy(kind);
-    Err(Error::new(format!("ERR Unknown client type '{kind}'")))
+    Err(Error::quoting("ERR Unknown client type '", kind, "'"))
 }
 
 pub(super) static LIST: Command = Command {

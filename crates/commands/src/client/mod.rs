@@ -138,10 +138,9 @@ fn printable(word: &[u8]) -> Option<String> {
 
 fn setinfo<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let attribute = args.at(2);
-    let shown = || String::from_utf8_lossy(attribute);
     let value = printable(args.at(3)).ok_or_else(|| {
-        let shown = shown();
-        Error::new(format!("ERR {shown} cannot contain spaces, newlines or special characters."))
+        let behind = " cannot contain spaces, newlines or special characters.";
+        Error::quoting("ERR ", attribute, behind)
     });
     let mut names = cx.client.info.names();
     if is(attribute, "LIB-NAME") {
@@ -149,7 +148,7 @@ fn setinfo<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     } else if is(attribute, "LIB-VER") {
         names.library_version = value?;
     } else {
-        return Err(Error::new(format!("ERR Unrecognized option '{}'", shown())));
+        return Err(Error::quoting("ERR Unrecognized option '", attribute, "'"));
     }
     cx.reply.ok();
     Ok(())

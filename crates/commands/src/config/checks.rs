@@ -1,7 +1,7 @@
 //! Values of settings whose form has rules of its own: what each check returns is the value as
 //! CONFIG GET shows it. Rules and texts are Redis'.
 
-use super::kinds::Fault;
+use super::kinds::{Fault, integer};
 
 /// The classes of events by their letters, in the order in which they are shown, and those of them
 /// that `A` stands for.
@@ -21,6 +21,12 @@ pub(super) fn events(given: &str) -> Result<String, Fault> {
     // Redis forgets the n beside A.
     let others = "KEm".chars().filter(|letter| is_given(*letter));
     Ok(std::iter::once('A').chain(others).collect())
+}
+
+/// `hz`: what is out of its range counts as the nearest that is not.
+pub(super) fn frequency(given: &str) -> Result<String, Fault> {
+    let number = integer(given, &(0..=i32::MAX.into()))?;
+    Ok(number.clamp(1, 500).to_string())
 }
 
 /// `oom-score-adj-values`: three numbers.
@@ -136,6 +142,9 @@ mod tests {
     #[test]
     fn other_values_have_their_form() {
         assert_eq!(scores(" 0  -1 5 ").as_deref(), Ok("0 -1 5"));
+        assert_eq!(frequency("0").as_deref(), Ok("1"));
+        assert_eq!(frequency("2147483647").as_deref(), Ok("500"));
+        refused(frequency, &["", "-1", "2147483648"]);
         refused(scores, &["", "1 2", "a b c", "1 2 3000", "1 2 3 4"]);
         assert_eq!(host_name("a-1.example").as_deref(), Ok("a-1.example"));
         refused(host_name, &["a_b", "é", &"a".repeat(256)]);

@@ -35,14 +35,27 @@ pub(crate) static CONFIG: Command = Command {
 const ADMIN: Flags = Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE);
 
 fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let is_asked_for =
-        |name: &str| args.from(2).any(|word| Pattern::in_any_case(word).matches(name.as_bytes()));
-    let shown = settings().filter(|setting| !matches!(setting.place, Place::Directive));
-    let names = shown.flat_map(|setting| setting.names().map(move |name| (name, setting)));
-    let found: Vec<_> = names.filter(|(name, _)| is_asked_for(name)).collect();
+    let mut found: Vec<(&[u8], &Setting)> = Vec::new();
+    let mut find = |name, setting| {
+        if found.iter().all(|(other, _)| !other.eq_ignore_ascii_case(name)) {
+            found.push((name, setting));
+        }
+    };
+    for word in args.from(2) {
+        if !word.iter().any(|byte| b"[*?".contains(byte)) {
+            // A whole name is shown as it was asked for.
+            known(word).into_iter().for_each(|setting| find(word, setting));
+            continue;
+        }
+        let pattern = Pattern::in_any_case(word);
+        for setting in settings().filter(|it| !matches!(it.place, Place::Directive)) {
+            let names = setting.names().map(str::as_bytes);
+            names.filter(|name| pattern.matches(name)).for_each(|name| find(name, setting));
+        }
+    }
     cx.reply.map(found.len());
     for (name, setting) in found {
-        cx.reply.bulk(name.as_bytes());
+        cx.reply.bulk(name);
         cx.reply.bulk(setting.value(cx.server.config()).as_bytes());
     }
     Ok(())
@@ -68,25 +81,28 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Err(Error::SYNTAX);
     }
     let pairs = args.from(2).step_by(2).zip(args.from(3).step_by(2));
-    let known = pairs.map(|(name, value)| Ok((setting(name)?, value)));
-    let known = known.collect::<Result<Vec<_>, Error>>()?;
-    // All are checked before the first is set, so that none is set if one is wrong.
-    let mut checked: Vec<(&Setting, Value)> = Vec::new();
-    for (setting, value) in known {
-        let value = String::from_utf8_lossy(value);
-        let value = if checked.iter().any(|(other, _)| std::ptr::eq(*other, setting)) {
-            Err("duplicate parameter".into())
-        } else if setting.is_protected() && !is_permitted(cx) {
-            Err("can't set protected config".into())
-        } else {
-            setting.check(cx.server.config(), &value, Origin::Runtime)
+    // All are checked before the first is set, so that none is set if one is wrong: the names
+    // first, then the values.
+    let mut named: Vec<(&Setting, &[u8], &[u8])> = Vec::new();
+    for (name, value) in pairs {
+        let setting = setting(name)?;
+        let is_there = named.iter().any(|(_, other, _)| other.eq_ignore_ascii_case(name));
+        let fault = match setting {
+            setting if !setting.changeable => "can't set immutable config",
+            setting if setting.is_protected() && !is_permitted(cx) => "can't set protected config",
+            _ if is_there => "duplicate parameter",
+            _ => {
+                named.push((setting, name, value));
+                continue;
+            }
         };
-        let value = value.map_err(|reason| {
-            let name = setting.name;
-            Error::new(format!(
-                "ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"
-            ))
-        })?;
+        return Err(cannot_set(name, fault));
+    }
+    let mut checked: Vec<(&Setting, Value)> = Vec::new();
+    for (setting, name, value) in named {
+        let value = String::from_utf8_lossy(value);
+        let value = setting.check(cx.server.config(), &value, Origin::Runtime);
+        let value = value.map_err(|fault| cannot_set(&name.to_ascii_lowercase(), &fault))?;
         checked.push((setting, value));
     }
     for (setting, value) in checked {
@@ -98,17 +114,25 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
+fn cannot_set(name: &[u8], fault: &str) -> Error {
+    let before = "ERR CONFIG SET failed (possibly related to argument '";
+    Error::quoting(before, name, &format!("') - {fault}"))
+}
+
 /// Whether the client may change settings that are protected.
 fn is_permitted(cx: &Context<'_>) -> bool {
     admission::is_permitted(&cx.server.config().enable_protected_configs, cx.client)
 }
 
+/// The setting of this name, in any case, which has a value.
+fn known(name: &[u8]) -> Option<&'static Setting> {
+    let setting = find(std::str::from_utf8(name).ok()?);
+    setting.filter(|setting| !matches!(setting.place, Place::Directive))
+}
+
 fn setting(name: &[u8]) -> Result<&'static Setting, Error> {
-    let name = String::from_utf8_lossy(name);
-    let known = find(&name).filter(|setting| !matches!(setting.place, Place::Directive));
-    known.ok_or_else(|| {
-        Error::new(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
-    })
+    let before = "ERR Unknown option or number of arguments for CONFIG SET - '";
+    known(name).ok_or_else(|| Error::quoting(before, name, "'"))
 }
 
 static SET: Command = Command {
@@ -209,7 +233,7 @@ mod tests {
     #[test]
     fn settings_are_shown_and_changed() {
         converse(
-            "CONFIG GET maxclients TCP-BACKLOG => *4|$10|maxclients|$5|10000|$11|tcp-backlog|$3|511|
+            "CONFIG GET maxclients TCP-BACKLOG tcp-BACKLOG => *4|$10|maxclients|$5|10000|$11|TCP-BACKLOG|$3|511|
              CONFIG GET *backlog tcp-b* => *2|$11|tcp-backlog|$3|511|
              CONFIG GET nosuch => *0|
              CONFIG SET maxclients 100 TIMEOUT 5 => +OK|

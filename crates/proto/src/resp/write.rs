@@ -54,11 +54,13 @@ impl<'a> Writer<'a> {
     }
 
     /// An error, its code first (`ERR ...`); line breaks become spaces.
-    pub fn error(&mut self, text: &str) {
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let buffer = self.out.buffer();
         buffer.push(b'-');
         buffer.extend(
-            text.bytes().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }),
+            text.as_ref()
+                .iter()
+                .map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }),
         );
         buffer.extend_from_slice(b"\r\n");
     }
