@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// Most bytes of a word that an error repeats.
 pub(crate) const QUOTED_BYTES: usize = 128;
 
-/// What an error shows of a word.
+/// What Redis sees of a word where it takes it for a string of C: what stands before a zero byte.
 pub(crate) fn quotable(word: &[u8], most: usize) -> &[u8] {
     let word = word.split(|byte| *byte == 0).next().unwrap_or_default();
     word.get(..most).unwrap_or(word)

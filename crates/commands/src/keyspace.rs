@@ -2,6 +2,7 @@
 
 use crate::arguments::{Rest, integer, is};
 use crate::context::Slice;
+use crate::error::quotable;
 use crate::glob::Pattern;
 use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::resp::{Version, Writer};
@@ -39,13 +40,15 @@ fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }))
 }
 
-/// Reads a cursor as strtoul(3) does: nothing is 0, and a negative number counts from the end.
+/// Reads a cursor as strtoul(3) does: nothing is 0, a negative number counts from the end, and a
+/// zero byte ends the text.
 fn cursor(argument: &[u8]) -> Option<Cursor> {
-    let (is_negative, digits) = match argument.split_first() {
+    let text = quotable(argument, argument.len());
+    let (is_negative, digits) = match text.split_first() {
         None => return Some(0),
         Some((b'-', digits)) => (true, digits),
         Some((b'+', digits)) => (false, digits),
-        Some(_) => (false, argument),
+        Some(_) => (false, text),
     };
     let number = nagi_store::parse_u64(digits)?;
     Some(if is_negative { number.wrapping_neg() } else { number })
@@ -267,6 +270,7 @@ mod tests {
              KEYS ? => *1|$1|a|
              KEYS b => *0|
              SCAN x => -ERR invalid cursor|
+             SCAN -x => -ERR invalid cursor|
              SCAN 99999999999999999999999 => -ERR invalid cursor|
              SCAN 0 COUNT 0 => -ERR syntax error|
              SCAN 0 COUNT -1 => -ERR syntax error|

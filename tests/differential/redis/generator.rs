@@ -182,10 +182,11 @@ fn tame(words: &mut Words) {
             || is(&name, &["SET", "GETEX"]) && is(&words[at - 1], &["EX", "PX", "EXAT", "PXAT"]);
         let digits = std::str::from_utf8(&words[at]).unwrap_or_default().trim_matches('#');
         let Ok(number) = digits.parse::<u64>() else { continue };
+        let is_restored = at == 2 && is(&name, &["RESTORE"]);
         let is_idle = is(&name, &["RESTORE"]) && is(&words[at - 1], &["IDLETIME"]);
-        if is_idle && number > 1_000_000 {
-            // Redis makes something else of what its clock of 24 bits does not hold.
-            words[at] = b"1000000".to_vec();
+        if is_idle && number > 100_000 || is_restored && number > 1_000_000_000_000_000 {
+            // Redis' sums of such a number and the time go beyond what they are kept in.
+            words[at] = b"100000".to_vec();
         } else if is_place && (1_300_000..=u32::MAX.into()).contains(&number) {
             words[at] = b"4294967296".to_vec();
         } else if is_time && (1..4_000_000_000).contains(&number) {

@@ -2,6 +2,7 @@
 
 use super::{Origin, Place, Setting, Value, find, rewrite, settings};
 use crate::admission;
+use crate::error::quotable;
 use crate::glob::Pattern;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, help};
 use nagi_proto::Args;
@@ -100,7 +101,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let mut checked: Vec<(&Setting, Value)> = Vec::new();
     for (setting, name, value) in named {
-        let value = String::from_utf8_lossy(value);
+        let value = String::from_utf8_lossy(quotable(value, value.len()));
         let value = setting.check(cx.server.config(), &value, Origin::Runtime);
         let value = value.map_err(|fault| cannot_set(&name.to_ascii_lowercase(), &fault))?;
         checked.push((setting, value));
@@ -233,7 +234,8 @@ mod tests {
     #[test]
     fn settings_are_shown_and_changed() {
         converse(
-            "CONFIG GET maxclients TCP-BACKLOG tcp-BACKLOG => *4|$10|maxclients|$5|10000|$11|TCP-BACKLOG|$3|511|
+            "CONFIG GET maxclients TCP-BACKLOG tcp-BACKLOG => \
+             *4|$10|maxclients|$5|10000|$11|TCP-BACKLOG|$3|511|
              CONFIG GET *backlog tcp-b* => *2|$11|tcp-backlog|$3|511|
              CONFIG GET nosuch => *0|
              CONFIG SET maxclients 100 TIMEOUT 5 => +OK|
