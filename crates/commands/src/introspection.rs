@@ -4,7 +4,7 @@ use crate::arguments::is;
 use crate::describe::{access_names, describe, document};
 use crate::glob::Pattern;
 use crate::table::{self, Entry};
-use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, help};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes, bitfield, help};
 use nagi_proto::Args;
 
 /// The family's rows.
@@ -208,9 +208,29 @@ fn getkeysandflags<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error
     for (key, access) in keys() {
         cx.reply.array(2);
         cx.reply.bulk(key);
-        access_names(&mut cx.reply, access);
+        let varies = access.contains(Access::VARIABLE_FLAGS);
+        access_names(&mut cx.reply, if varies { access_by_options(command, args) } else { access });
     }
     Ok(())
+}
+
+/// What SET and BITFIELD do with their key, which depends on their options.
+fn access_by_options(command: &Command, args: Args<'_>) -> Access {
+    let changes = Access::RW.union(Access::ACCESS).union(Access::UPDATE);
+    if !std::ptr::eq(command, &bitfield::BITFIELD) {
+        let reads = args.from(3).any(|word| is(word, "GET"));
+        return if reads { changes } else { Access::OW.union(Access::UPDATE) };
+    }
+    let mut at = 2;
+    while let Some(word) = args.get(at) {
+        let behind = args.len() - at - 1;
+        at += match word {
+            word if is(word, "GET") && behind >= 2 => 3,
+            word if is(word, "OVERFLOW") && behind >= 1 => 2,
+            _ => return changes,
+        };
+    }
+    Access::RO.union(Access::ACCESS)
 }
 
 static GETKEYSANDFLAGS: Command = Command {
@@ -287,6 +307,11 @@ mod tests {
              ...*8|$4|name|$3|key|$4|type|$3|key|$12|display_text|$3|key|$14|key_spec_index|:0|
              COMMAND GETKEYSANDFLAGS copy a b => *2|*2|$1|a|*2|+RO|+access|*2|$1|b|*2|+OW|+update|
              COMMAND GETKEYSANDFLAGS get a => *1|*2|$1|a|*2|+RO|+access|
+             COMMAND GETKEYSANDFLAGS set a b EX 1 => *1|*2|$1|a|*2|+OW|+update|
+             COMMAND GETKEYSANDFLAGS set a b get => *1|*2|$1|a|*3|+RW|+access|+update|
+             COMMAND GETKEYSANDFLAGS bitfield a overflow sat get u8 0 => *1|*2|$1|a|*2|+RO|+access|
+             COMMAND GETKEYSANDFLAGS bitfield a get u8 => *1|*2|$1|a|*3|+RW|+access|+update|
+             COMMAND GETKEYS client nosuch => -ERR Invalid command specified|
              COMMAND GETKEYSANDFLAGS ping => -ERR The command has no key arguments|",
         );
     }

@@ -27,9 +27,9 @@ struct Options {
 fn lcs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     /// What Redis takes for each pair of bytes, which its limit is about.
     const CELL_BYTES: usize = 4;
-    let options = options(args)?;
     let keys = [cx.key(args.at(1)), cx.key(args.at(2))];
     let mut strings = cx.db.strings(&keys).into_iter().map(Option::unwrap_or_default);
+    let options = options(args)?;
     let [first, second] = [strings.next(), strings.next()].map(Option::unwrap_or_default);
     let cells = (first.len() + 1).checked_mul(second.len() + 1);
     let bytes = cells.and_then(|cells| cells.checked_mul(CELL_BYTES));

@@ -49,7 +49,7 @@ struct Difference {
 /// How many references Redis says a small integer has.
 const SHARED: i64 = 2_147_483_647;
 
-const DIFFERENCES: [Difference; 13] = [
+const DIFFERENCES: [Difference; 15] = [
     Difference {
         command: "BITCOUNT",
         accepts: |_, ours, theirs| is_late(ours, theirs),
@@ -72,13 +72,21 @@ const DIFFERENCES: [Difference; 13] = [
     },
     Difference {
         command: "COMMAND GETKEYS",
-        accepts: |words, ours, theirs| {
-            words.len() == 3 && matches!((ours, theirs), (Reply::Error(_), Reply::Error(_)))
-        },
+        accepts: |words, ours, theirs| is_lone(words, ours, theirs),
+        reason: "since 7.2 a command may stand there without arguments",
+    },
+    Difference {
+        command: "COMMAND GETKEYSANDFLAGS",
+        accepts: |words, ours, theirs| is_lone(words, ours, theirs),
         reason: "since 7.2 a command may stand there without arguments",
     },
     Difference {
         command: "COMMAND GETKEYS PFMERGE",
+        accepts: |words, _, theirs| words.len() == 4 && matches!(theirs, Reply::Error(_)),
+        reason: "Redis takes the destination alone for a mistake, which PFMERGE itself does not",
+    },
+    Difference {
+        command: "COMMAND GETKEYSANDFLAGS PFMERGE",
         accepts: |words, _, theirs| words.len() == 4 && matches!(theirs, Reply::Error(_)),
         reason: "Redis takes the destination alone for a mistake, which PFMERGE itself does not",
     },
@@ -97,7 +105,11 @@ const DIFFERENCES: [Difference; 13] = [
         accepts: |_, ours, theirs| match (ours, theirs) {
             (Reply::Map(ours), Reply::Map(theirs)) | (Reply::Array(ours), Reply::Array(theirs)) => {
                 let mut keys = ours.iter().step_by(2);
-                keys.all(|key| shows(key, "command|getkeys") || theirs.contains(key))
+                keys.all(|key| {
+                    shows(key, "command|getkeys")
+                        || shows(key, "command|getkeysandflags")
+                        || theirs.contains(key)
+                })
             }
             _ => false,
         },
@@ -125,12 +137,8 @@ const DIFFERENCES: [Difference; 13] = [
     },
     Difference {
         command: "PFDEBUG",
-        accepts: |words, ours, theirs| {
-            words[1].eq_ignore_ascii_case(b"DECODE")
-                && is_bulk(theirs)
-                && (is_bulk(ours) || is_broken(ours))
-        },
-        reason: "of a broken sketch Redis decodes what is there, and bytes that lie behind it",
+        accepts: |_, ours, theirs| is_broken(ours) || is_bulk(ours) && is_bulk(theirs),
+        reason: "Redis decodes what there is of a broken sketch, and bytes that lie behind it",
     },
     Difference {
         command: "SCAN",
@@ -143,6 +151,10 @@ const DIFFERENCES: [Difference; 13] = [
         reason: "without a count for all of them, how many keys come at once is a server's own",
     },
 ];
+
+fn is_lone(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
+    words.len() == 3 && matches!((ours, theirs), (Reply::Error(_), Reply::Error(_)))
+}
 
 fn is_late(ours: &Reply, theirs: &Reply) -> bool {
     matches!((ours, theirs), (Reply::Error(_), Reply::Integer(-1 | 0)))

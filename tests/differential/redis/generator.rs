@@ -89,7 +89,7 @@ impl Generator {
         let rule = set.filter(|_| empties && random.below(8) != 0).unwrap_or(rule);
         let mut words: Words = rule.name.split(' ').map(|word| word.into()).collect();
         match rule.name.as_str() {
-            "COMMAND GETKEYS" => words.extend(self.sentence()),
+            "COMMAND GETKEYS" | "COMMAND GETKEYSANDFLAGS" => words.extend(self.sentence()),
             "CONFIG GET" => words.extend(self.arguments(&["setting"])),
             "CONFIG SET" => words.extend(self.arguments(&["setting", "setting-value"])),
             _ => words.extend(rule.arguments(random, &mut self.vocabulary)),
