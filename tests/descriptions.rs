@@ -6,6 +6,10 @@ use harness::{Connection, Reply, Server};
 
 /// What is otherwise on purpose: the command, the field, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("acl|cat", "arguments", "7.2 has another name"),
+    ("acl|deluser", "tips", "7.2 added them"),
+    ("acl|save", "tips", "7.2 added them"),
+    ("acl|setuser", "tips", "7.2 added them"),
     ("bitop", "arguments", "7.2 lists the operations"),
     ("client|kill", "arguments", "7.2 lists yes and no"),
     ("client|list", "arguments", "7.2 has no block there"),
@@ -21,6 +25,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("debug", "arguments", "it does take some"),
     ("latency|reset", "tips", "7.2: the sum of all nodes"),
     ("lcs", "arguments", "7.2 has another name"),
+    ("lolwut", "arguments", "the picture's size and seed"),
+    ("module|loadex", "arguments", "7.2 has no block there"),
     ("pfmerge", "arguments", "7.2: the sources may be left out"),
     ("psetex", "deprecated", "since 7.2"),
     ("quit", "deprecated", "since 7.2"),
@@ -55,7 +61,7 @@ fn commands_are_described_as_by_redis() {
         faults.push(format!("{exception:?} is not needed"));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    assert!(of_nagi.len() > 120, "{}", of_nagi.len());
+    assert!(of_nagi.len() > 150, "{}", of_nagi.len());
 }
 
 type Fields = BTreeMap<&'static str, String>;

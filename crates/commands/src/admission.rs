@@ -18,10 +18,10 @@ bitflags::bitflags! {
 }
 
 /// The only user.
-const DEFAULT_USER: &[u8] = b"default";
+pub(crate) const DEFAULT_USER: &[u8] = b"default";
 
 const NOAUTH: Error = Error::fixed("NOAUTH Authentication required.");
-const WRONGPASS: Error =
+pub(crate) const WRONGPASS: Error =
     Error::fixed("WRONGPASS invalid username-password pair or user is disabled.");
 const NO_PASSWORD: Error = Error::fixed(
     "ERR AUTH <password> called without any password configured for the default user. Are you \

@@ -3,6 +3,7 @@
 //! word and nothing else.
 
 use crate::latency::Latency;
+use crate::logins::Logins;
 use crate::monitor::Monitors;
 use crate::{Client, Marks};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -38,6 +39,8 @@ pub struct Attention {
     expires_lazily: AtomicBool,
     /// Who sees what others do.
     pub monitors: Monitors,
+    /// Logins that failed.
+    pub(crate) logins: Logins,
     /// What took long.
     pub latency: Latency,
 }

@@ -1,6 +1,6 @@
 //! Connections: greeting, login, choice of a database, farewell.
 
-use crate::admission::{self, log_in};
+use crate::admission;
 use crate::arguments::{Rest, database, integer, is, value};
 use crate::{
     Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, Notes, REDIS_VERSION,
@@ -138,13 +138,31 @@ pub(crate) static RESET: Command = Command {
     run: reset,
 };
 
+/// Logs a client in, or notes that it could not.
+fn log_in(
+    cx: &mut Context<'_>,
+    args: Args<'_>,
+    user: Option<&[u8]>,
+    password: &[u8],
+) -> Result<(), Error> {
+    let config = cx.server.config();
+    let outcome = admission::log_in(cx.client, config, user, password);
+    if outcome == Err(admission::WRONGPASS) {
+        let user = user.unwrap_or(admission::DEFAULT_USER);
+        let line = client::line(cx, args);
+        let most = config.acllog_max_len.bytes();
+        cx.attention.logins.add(args.at(0), user, line, cx.db.now_ms(), most);
+    }
+    outcome
+}
+
 fn auth<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (user, password) = match args.len() {
         2 => (None, args.at(1)),
         3 => (Some(args.at(1)), args.at(2)),
         _ => return Err(Error::SYNTAX),
     };
-    log_in(cx.client, cx.server.config(), user, password)?;
+    log_in(cx, args, user, password)?;
     cx.reply.ok();
     Ok(())
 }
@@ -188,7 +206,7 @@ fn hello<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         }
     }
     if let Some((user, password)) = login {
-        log_in(cx.client, cx.server.config(), Some(user), password)?;
+        log_in(cx, args, Some(user), password)?;
     }
     if admission::must_log_in(cx.client, cx.server.config()) {
         return Err(NOT_LOGGED_IN);

@@ -2,10 +2,14 @@
 //! `enable-debug-command`.
 
 use crate::admission;
-use crate::arguments::is;
+use crate::arguments::{integer, is};
+use crate::context::Slice;
+use crate::digest;
 use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Version;
+use nagi_store::types::string::SetOptions;
+use std::ops::RangeInclusive;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&DEBUG];
@@ -14,13 +18,23 @@ pub(crate) static ALL: &[&Command] = &[&DEBUG];
 struct Tool {
     name: &'static str,
     syntax: &'static str,
-    /// Words of a request, both names included.
-    words: usize,
+    /// Words of a request, both names included: at least, and at most.
+    words: RangeInclusive<usize>,
     summary: &'static str,
     run: crate::Handler,
 }
 
-static TOOLS: &[&Tool] = &[&HELP, &OBJECT, &PROTOCOL, &SET_ACTIVE_EXPIRE, &SLEEP];
+static TOOLS: &[&Tool] = &[
+    &DIGEST,
+    &DIGEST_VALUE,
+    &ERROR,
+    &HELP,
+    &OBJECT,
+    &POPULATE,
+    &PROTOCOL,
+    &SET_ACTIVE_EXPIRE,
+    &SLEEP,
+];
 
 const REFUSED: Error = Error::fixed(
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
@@ -33,7 +47,7 @@ fn debug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Err(REFUSED);
     }
     let word = args.at(1);
-    let tool = TOOLS.iter().find(|tool| is(word, tool.name) && args.len() == tool.words);
+    let tool = TOOLS.iter().find(|tool| is(word, tool.name) && tool.words.contains(&args.len()));
     let tool = tool.ok_or_else(|| Error::unknown_form("DEBUG", word))?;
     (tool.run)(cx, args)
 }
@@ -72,7 +86,7 @@ fn sleep<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 static SLEEP: Tool = Tool {
     name: "SLEEP",
     syntax: "seconds",
-    words: 3,
+    words: 3..=3,
     summary: "Answers only after that time; nobody else waits",
     run: sleep,
 };
@@ -86,7 +100,7 @@ fn set_active_expire<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Err
 static SET_ACTIVE_EXPIRE: Tool = Tool {
     name: "SET-ACTIVE-EXPIRE",
     syntax: "<0 | 1>",
-    words: 3,
+    words: 3..=3,
     summary: "Chooses whether keys are looked for whose time has come",
     run: set_active_expire,
 };
@@ -110,9 +124,83 @@ fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 static OBJECT: Tool = Tool {
     name: "OBJECT",
     syntax: "key",
-    words: 3,
+    words: 3..=3,
     summary: "Tells how a value is kept; its length is the one that it has in memory",
     run: object,
+};
+
+static DIGEST: Tool = Tool {
+    name: "DIGEST",
+    syntax: "",
+    words: 2..=2,
+    summary: "Tells all data as a number that other data does not have",
+    run: digest::whole,
+};
+
+static DIGEST_VALUE: Tool = Tool {
+    name: "DIGEST-VALUE",
+    syntax: "key [key ...]",
+    words: 2..=usize::MAX,
+    summary: "Tells values as numbers that other values do not have",
+    run: digest::values,
+};
+
+fn error<'a>(_: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let text = String::from_utf8_lossy(args.at(2));
+    // The text becomes a line.
+    Err(Error::new(text.replace(['\r', '\n'], " ")))
+}
+
+static ERROR: Tool = Tool {
+    name: "ERROR",
+    syntax: "text",
+    words: 3..=3,
+    summary: "Answers with an error of this text",
+    run: error,
+};
+
+fn populate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let not_positive = Error::fixed("ERR value is out of range, must be positive");
+    let number = |argument| {
+        let number = integer(argument).ok().filter(|number| *number >= 0);
+        number.ok_or_else(|| not_positive.clone())
+    };
+    let count = number(args.at(2))?;
+    let len = args.get(4).map(number).transpose()?.and_then(|len| usize::try_from(len).ok());
+    let prefix = String::from_utf8_lossy(args.get(3).unwrap_or(b"key")).into_owned();
+    let limit = cx.server.config().proto_max_bulk_len.bytes();
+    if len.is_some_and(|len| len > limit) {
+        return Err(Error::TOO_LONG);
+    }
+    let mut next = 0;
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        while next < count {
+            let key = format!("{prefix}:{next}").into_bytes();
+            let mut value = format!("value:{next}").into_bytes();
+            if let Some(len) = len.filter(|len| *len > 0) {
+                value.resize(len, 0);
+            }
+            let key = cx.db.key(&key);
+            if cx.db.kind(key).is_none() {
+                cx.db.set(key, value.as_slice(), SetOptions::default());
+            }
+            next += 1;
+            if slice.is_over() && next < count {
+                return Ok(Flow::Committed);
+            }
+        }
+        cx.reply.ok();
+        Ok(Flow::Done)
+    }))
+}
+
+static POPULATE: Tool = Tool {
+    name: "POPULATE",
+    syntax: "count [prefix] [length]",
+    words: 3..=5,
+    summary: "Makes so many keys, unless they are there already",
+    run: populate,
 };
 
 /// Writes a reply of each kind that there is.
@@ -176,7 +264,7 @@ fn protocol<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 static PROTOCOL: Tool = Tool {
     name: "PROTOCOL",
     syntax: "type",
-    words: 3,
+    words: 3..=3,
     summary: "Answers with a reply of the type",
     run: protocol,
 };
@@ -192,7 +280,7 @@ fn help<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
 }
 
 static HELP: Tool =
-    Tool { name: "HELP", syntax: "", words: 2, summary: "Lists what there is", run: help };
+    Tool { name: "HELP", syntax: "", words: 2..=2, summary: "Lists what there is", run: help };
 
 #[cfg(test)]
 mod tests {
@@ -225,6 +313,26 @@ mod tests {
     }
 
     #[test]
+    fn digests_are_those_of_redis() {
+        let mut bench = allowed();
+        let zero = "0".repeat(40);
+        bench.expect("DEBUG DIGEST", &format!("+{zero}|"));
+        bench.expect("SET key v", "+OK|");
+        bench.expect("DEBUG DIGEST", "+c800ebc312c785da0bff3729592c8d63a9e833bd|");
+        bench.expect("SET n 12", "+OK|");
+        bench.expect("EXPIRE n 1000", ":1|");
+        let (key, n) = (
+            "d79ee9fe5d5ad902d7f6620efc3b07b75ddd742f",
+            "83df3a94c43338a2db2a05ddb5dbb794b842c619",
+        );
+        let expected = format!("*3|+{n}|+{zero}|+{key}|");
+        bench.expect("DEBUG DIGEST-VALUE n none key", &expected);
+        bench.expect("FLUSHALL", "+OK|");
+        bench.expect("SET k v", "+OK|");
+        bench.expect("DEBUG DIGEST", "+264ccf65edec66bccfa7cc659414ccca432057d2|");
+    }
+
+    #[test]
     fn tools() {
         let mut bench = allowed();
         for (request, reply) in [
@@ -239,6 +347,13 @@ mod tests {
                 "-ERR unknown subcommand or wrong number of arguments for 'SLEEP'. \
                  Try DEBUG HELP.|",
             ),
+            ("DEBUG ERROR 'WRONG text'", "-WRONG text|"),
+            ("DEBUG POPULATE x", "-ERR value is out of range, must be positive|"),
+            ("DEBUG POPULATE 3", "+OK|"),
+            ("DEBUG POPULATE 2 p 3", "+OK|"),
+            ("DEBUG POPULATE 1 q 9", "+OK|"),
+            ("MGET key:2 p:1 q:0", "*3|$7|value:2|$3|val|$9|value:0\0\0|"),
+            ("FLUSHALL", "+OK|"),
             ("SET key value", "+OK|"),
         ] {
             bench.expect(request, reply);

@@ -134,6 +134,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("longest_eviction_usec", longest_eviction.as_micros());
     fields.add("client_query_buffer_limit_disconnections", totals.query_limit_disconnections);
     fields.add("client_output_buffer_limit_disconnections", totals.output_limit_disconnections);
+    fields.add("acl_access_denied_auth", cx.attention.logins.failures());
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());
 }
 

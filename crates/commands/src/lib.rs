@@ -4,6 +4,7 @@
 //! protocol its client speaks: memcached's verbs have rows and handlers of their own over the same
 //! calls. What a handler needs of the process around it stands in the trait [`Server`].
 
+mod acl;
 pub mod admission;
 mod arguments;
 mod attention;
@@ -18,6 +19,7 @@ mod connection;
 mod context;
 mod debug;
 mod describe;
+mod digest;
 pub mod dispatch;
 pub mod docs;
 mod error;
@@ -32,10 +34,14 @@ mod key;
 mod keyspace;
 mod latency;
 mod lcs;
+mod logins;
+mod lolwut;
 mod long_double;
 mod long_value;
 mod many;
 pub mod memcached;
+mod memory;
+mod module;
 mod monitor;
 mod notes;
 mod object;

@@ -46,6 +46,8 @@ pub struct Process {
     pub run_id: String,
     /// When it started, in milliseconds since 1970.
     pub started_at_ms: u64,
+    /// Memory in use when the server began to listen, in bytes.
+    pub startup_bytes: u64,
     /// The port that RESP is spoken on; 0 for none.
     pub resp_port: u16,
     /// The port that memcached's protocol is spoken on; 0 for none.

@@ -1,11 +1,78 @@
-//! Waiting for replicas, of which there are none.
+//! Replication, as far as there is any without replicas: the role, and waiting for nobody.
 
-use crate::arguments::integer;
+use crate::arguments::{integer, is};
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 
 /// The family's rows.
-pub(crate) static ALL: &[&Command] = &[&WAIT, &WAITAOF];
+pub(crate) static ALL: &[&Command] = &[&REPLICAOF, &ROLE, &SLAVEOF, &WAIT, &WAITAOF];
+
+fn role<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.reply.array(3);
+    cx.reply.bulk(b"master");
+    cx.reply.integer(0);
+    cx.reply.array(0);
+    Ok(())
+}
+
+pub(crate) static ROLE: Command = Command {
+    name: "ROLE",
+    syntax: "",
+    arity: 1,
+    flags: Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST),
+    keys: Keys::NONE,
+    categories: Category::ADMIN.union(Category::DANGEROUS),
+    group: Group::Server,
+    since: "2.8.12",
+    notes: Notes::of("O(1)"),
+    summary: "Tells that the server is a primary without replicas",
+    subcommands: &[],
+    run: role,
+};
+
+fn replicaof<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if is(args.at(1), "NO") && is(args.at(2), "ONE") {
+        cx.reply.ok();
+        return Ok(());
+    }
+    let port = integer(args.at(2)).ok().and_then(|port| u16::try_from(port).ok());
+    port.ok_or(Error::fixed("ERR Invalid master port"))?;
+    Err(Error::fixed("ERR there is no replication here: nagi cannot become a replica"))
+}
+
+pub(crate) static REPLICAOF: Command = Command {
+    name: "REPLICAOF",
+    syntax: "<host port | NO ONE>",
+    arity: 3,
+    flags: BECOMING,
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "5.0.0",
+    notes: Notes::of("O(1)"),
+    summary: "Does nothing for NO ONE; answers to others that there is no replication",
+    subcommands: &[],
+    run: replicaof,
+};
+
+/// How commands behave that say whose replica a server is.
+const BECOMING: Flags =
+    Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::STALE).union(Flags::NO_ASYNC_LOADING);
+
+pub(crate) static SLAVEOF: Command = Command {
+    name: "SLAVEOF",
+    syntax: "<host port | NO ONE>",
+    arity: 3,
+    flags: BECOMING,
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "1.0.0",
+    notes: Notes::of("O(1)").replaced("5.0.0", "REPLICAOF"),
+    summary: "The same as REPLICAOF",
+    subcommands: &[],
+    run: replicaof,
+};
 
 /// Checks a time to wait for, in milliseconds.
 fn check_timeout(cx: &Context<'_>, argument: &[u8]) -> Result<(), Error> {
@@ -84,7 +151,13 @@ mod tests {
     #[test]
     fn there_is_nobody_to_wait_for() {
         converse(
-            "WAIT 0 0 => :0|
+            "ROLE => *3|$6|master|:0|*0|
+             REPLICAOF no One => +OK|
+             SLAVEOF NO ONE => +OK|
+             REPLICAOF NO 6379 => -ERR there is no replication here: nagi cannot become a replica|
+             REPLICAOF localhost x => -ERR Invalid master port|
+             REPLICAOF localhost 70000 => -ERR Invalid master port|
+             WAIT 0 0 => :0|
              WAIT 1 100 => :0|
              WAIT x 0 => -ERR value is not an integer or out of range|
              WAIT 0 x => -ERR timeout is not an integer or out of range|

@@ -132,6 +132,8 @@ pub struct Statistics {
     /// has one writer, which could overwrite the reset with what it had read before.
     baseline: Mutex<Baseline>,
     rates: Mutex<Rates>,
+    /// The most memory that was in use whenever somebody looked, in bytes.
+    peak_bytes: AtomicU64,
     /// Requests that took long.
     pub slow_log: SlowLog,
 }
@@ -200,6 +202,7 @@ impl Statistics {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             baseline: Mutex::default(),
             rates: Mutex::default(),
+            peak_bytes: AtomicU64::new(0),
             slow_log: SlowLog::default(),
         }
     }
@@ -276,6 +279,11 @@ impl Statistics {
             all.max().unwrap_or(0)
         };
         (longest(|tally| &tally.longest_slice), longest(|tally| &tally.longest_send))
+    }
+
+    /// The most memory that has been in use, now that `used_bytes` are.
+    pub fn peak_bytes(&self, used_bytes: u64) -> u64 {
+        self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
     }
 
     /// Notes what has been counted until now, for [`Statistics::rates`]; to be called ten times a

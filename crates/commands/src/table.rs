@@ -1,15 +1,16 @@
 //! All rows together, found by name in any case.
 
 use crate::{
-    Command, bitfield, bitmap, bitop, client, config, connection, debug, float, hyperloglog,
-    introspection, key, keyspace, latency, lcs, memcached, monitor, object, range, relocation,
-    replication, serialization, server, slowlog, string,
+    Command, acl, bitfield, bitmap, bitop, client, config, connection, debug, float, hyperloglog,
+    introspection, key, keyspace, latency, lcs, lolwut, memcached, memory, module, monitor, object,
+    range, relocation, replication, serialization, server, slowlog, string,
 };
 use std::ops::Range;
 use std::sync::LazyLock;
 
 /// The rows, family by family.
 const FAMILIES: &[&[&Command]] = &[
+    acl::ALL,
     bitfield::ALL,
     bitmap::ALL,
     bitop::ALL,
@@ -23,6 +24,9 @@ const FAMILIES: &[&[&Command]] = &[
     key::ALL,
     keyspace::ALL,
     latency::ALL,
+    lolwut::ALL,
+    memory::ALL,
+    module::ALL,
     monitor::ALL,
     lcs::ALL,
     object::ALL,

@@ -101,6 +101,7 @@ impl Bench {
             process: Process {
                 run_id: "0".repeat(40),
                 started_at_ms: START_MS,
+                startup_bytes: 0,
                 resp_port: 6379,
                 memcached_port: 11211,
                 workers: 1,

@@ -304,6 +304,7 @@ impl Shared {
         let process = Process {
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at_ms: store.now_ms(),
+            startup_bytes: store.used_bytes(),
             resp_port: resp_port.unwrap_or(0),
             memcached_port: memcached_port.unwrap_or(0),
             workers,
@@ -425,6 +426,7 @@ impl Shared {
                 self.post(0, Mail::Flush);
             }
             self.statistics.sample(Instant::now());
+            self.statistics.peak_bytes(self.store.used_bytes());
             self.limit_clients();
             (0..self.posts.len()).for_each(|worker| self.post(worker, Mail::Housekeeping));
             let next_call_ms = self.attention.call_due(now_ms);

@@ -319,6 +319,13 @@ impl Store {
         self.data_bytes() + self.client_bytes()
     }
 
+    /// The same, and all free room on pages that are in use.
+    #[must_use]
+    pub fn active_bytes(&self) -> u64 {
+        let memory = memory::now();
+        memory.data + memory.clients + self.page_bytes() as u64
+    }
+
     /// Bytes that the limit is about: what the process has allocated but for the clients' buffers,
     /// and the store's pages. Free room on these is left out up to a sixteenth of them and 4 MiB,
     /// and so is what empty tables take: the next entries go there, and to count it would be to

@@ -111,7 +111,7 @@ pub(super) static LIST: Command = Command {
 
 /// Appends a connection's line: the fields of Redis under their names there. `request_bytes` are
 /// those of the request that is being executed, if it is this client's.
-fn describe(client: &ClientInfo, request_bytes: usize, now_ms: u64, line: &mut String) {
+pub(super) fn describe(client: &ClientInfo, request_bytes: usize, now_ms: u64, line: &mut String) {
     let names = client.names().clone();
     let seconds_since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
     let query_bytes = client.query_bytes.load(Relaxed) + request_bytes;

@@ -156,6 +156,7 @@ static SET: Command = Command {
 fn resetstat<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.db.store().reset_counters();
     cx.server.statistics().reset();
+    cx.attention.logins.reset();
     cx.reply.ok();
     Ok(())
 }

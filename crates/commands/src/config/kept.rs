@@ -74,7 +74,6 @@ pub(super) static ROWS: &[Setting] = &[
     aside("acl-pubsub-default", &[], Choice(&["allchannels", "resetchannels"]), "resetchannels",
         SET, NO_USERS),
     refused("aclfile", &[], Text, "", FIXED, &[], NO_USERS),
-    aside("acllog-max-len", &[], Integer(0..=i64::MAX), "128", SET, NO_USERS),
     aside("active-defrag-cycle-max", &[], Integer(1..=99), "25", SET, OTHERWISE),
     aside("active-defrag-cycle-min", &[], Integer(1..=99), "1", SET, OTHERWISE),
     aside("active-defrag-cycle-us", &[], Integer(0..=100_000), "500", SET, OTHERWISE),

@@ -133,6 +133,7 @@ impl Text {
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "each field's setting has a summary in its row")]
 pub struct Values {
+    pub acllog_max_len: Number,
     pub bind: Text,
     pub client_output_buffer_limit: Text,
     pub client_query_buffer_limit: Number,

@@ -24,6 +24,15 @@ pub(super) static IO: [&str; 3] = ["auto", "epoll", "uring"];
 /// In the order of their names.
 pub(super) static ROWS: &[Setting] = &[
     Setting {
+        name: "acllog-max-len",
+        aliases: &[],
+        kind: Kind::Integer(0..=i64::MAX),
+        default: "128",
+        changeable: true,
+        place: Place::Number(|values| &values.acllog_max_len),
+        summary: "How many failed logins ACL LOG remembers",
+    },
+    Setting {
         name: "bind",
         aliases: &[],
         kind: Kind::Words,

@@ -1,0 +1,152 @@
+//! MEMORY, ACL, MODULE, ROLE, REPLICAOF, LOLWUT and DEBUG: what a server says of itself beyond
+//! INFO, and what it refuses.
+
+use std::process::Command;
+
+use harness::{Reply, Server, as_redis, tool};
+
+#[test]
+fn there_is_one_user() {
+    let out_of_range = "-ERR ACL GENPASS argument must be the number of bits for the output \
+                        password, a positive number up to 4096\r\n";
+    let no_file = "-ERR This Redis instance is not configured to use an ACL file. You may want to \
+                   specify users via the ACL SETUSER command and then issue a CONFIG REWRITE \
+                   (assuming you have a Redis configuration file set) in order to store users in \
+                   the Redis configuration.\r\n";
+    as_redis(&[
+        ("ACL WHOAMI", "$7\r\ndefault\r\n"),
+        ("ACL USERS", "*1\r\n$7\r\ndefault\r\n"),
+        ("ACL GETUSER nobody", "$-1\r\n"),
+        ("ACL CAT nosuch", "-ERR Unknown category 'nosuch'\r\n"),
+        (
+            "ACL CAT a b",
+            "-ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.\r\n",
+        ),
+        ("ACL SETUSER default", "+OK\r\n"),
+        ("ACL SETUSER default on ~* &* +@all nopass", "+OK\r\n"),
+        ("ACL SETUSER default foo", "-ERR Error in ACL SETUSER modifier 'foo': Syntax error\r\n"),
+        ("ACL DELUSER default", "-ERR The 'default' user cannot be removed\r\n"),
+        ("ACL DELUSER nobody", ":0\r\n"),
+        ("ACL GENPASS 0", out_of_range),
+        ("ACL GENPASS 5000", out_of_range),
+        ("ACL GENPASS x", "-ERR value is not an integer or out of range\r\n"),
+        ("ACL LOG", "*0\r\n"),
+        ("ACL LOG RESET", "+OK\r\n"),
+        ("ACL LOG -1", "*0\r\n"),
+        ("ACL LOG x", "-ERR value is not an integer or out of range\r\n"),
+        ("ACL LOAD", no_file),
+        ("ACL SAVE", no_file),
+        ("ACL DRYRUN default GET a", "+OK\r\n"),
+        ("ACL DRYRUN default GET", "-ERR wrong number of arguments for 'get' command\r\n"),
+        ("ACL DRYRUN nobody GET a", "-ERR User 'nobody' not found\r\n"),
+        ("ACL DRYRUN default NOSUCH a", "-ERR Command 'NOSUCH' not found\r\n"),
+        ("ACL DRYRUN default CLIENT FOO", "-ERR Command 'CLIENT' not found\r\n"),
+        ("ACL FOO", "-ERR unknown subcommand 'FOO'. Try ACL HELP.\r\n"),
+        ("ACL", "-ERR wrong number of arguments for 'acl' command\r\n"),
+        ("ACL SETUSER default >first", "+OK\r\n"),
+        ("AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"),
+        ("AUTH first", "+OK\r\n"),
+        ("ACL SETUSER default <first >second", "+OK\r\n"),
+        ("AUTH first", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"),
+        ("AUTH default second", "+OK\r\n"),
+    ]);
+}
+
+#[test]
+fn failed_logins_are_shown_alike() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("CONFIG SET requirepass secret", "+OK\r\n");
+        for request in ["AUTH wrong", "AUTH wrong", "AUTH nobody secret"] {
+            assert!(matches!(client.run(request), Reply::Error(_)));
+        }
+        let log = client.run("ACL LOG");
+        let entries: Vec<_> = log.list().iter().map(|entry| entry.list().to_vec()).collect();
+        assert_eq!(entries.len(), 2, "{entries:?}");
+        for (entry, count, user) in [(&entries[0], 1, "nobody"), (&entries[1], 2, "default")] {
+            let field = |name: &str| {
+                let place = entry.chunks(2).position(|pair| pair[0].text() == name);
+                entry[place.expect("the field") * 2 + 1].clone()
+            };
+            assert_eq!((field("count").integer(), field("username").text()), (count, user.into()));
+            assert_eq!(field("reason").text(), "auth");
+            assert_eq!(field("context").text(), "toplevel");
+            assert_eq!(field("object").text(), "AUTH");
+            assert!(field("client-info").text().starts_with("id="));
+        }
+    }
+}
+
+#[test]
+fn memory_is_accounted_for() {
+    as_redis(&[
+        ("SET key value", "+OK\r\n"),
+        ("MEMORY USAGE none", "$-1\r\n"),
+        ("MEMORY USAGE key SAMPLES", "-ERR syntax error\r\n"),
+        ("MEMORY USAGE key SAMPLES -1", "-ERR syntax error\r\n"),
+        ("MEMORY USAGE key SAMPLES x", "-ERR value is not an integer or out of range\r\n"),
+        ("MEMORY USAGE key FOO 5", "-ERR syntax error\r\n"),
+        ("MEMORY PURGE", "+OK\r\n"),
+        ("MEMORY PURGE x", "-ERR wrong number of arguments for 'memory|purge' command\r\n"),
+        ("MEMORY FOO", "-ERR unknown subcommand 'FOO'. Try MEMORY HELP.\r\n"),
+        ("MEMORY", "-ERR wrong number of arguments for 'memory' command\r\n"),
+    ]);
+    let fields = |server: &Server| -> Vec<String> {
+        let stats = server.connect_resp().run("MEMORY STATS");
+        stats.list().chunks(2).map(|pair| pair[0].text()).collect()
+    };
+    let (nagi, redis) = (Server::nagi(), Server::redis());
+    // No table of a database is told apart: it shares its pages with small entries.
+    let of_redis: Vec<_> = fields(&redis).into_iter().filter(|it| !it.starts_with("db.")).collect();
+    assert_eq!(fields(&nagi), of_redis);
+    let mut client = nagi.connect_resp();
+    let used = |client: &mut harness::Connection| client.run("MEMORY STATS").list()[3].integer();
+    let before = used(&mut client);
+    client.run_words(&[b"SET".as_slice(), b"big", &vec![b'x'; 20 << 20]]);
+    let grown = used(&mut client) - before;
+    assert!((19 << 20..30 << 20).contains(&grown), "{grown}");
+    let usage = client.run("MEMORY USAGE big").integer();
+    assert!((20 << 20..21 << 20).contains(&usage), "{usage}");
+}
+
+#[test]
+fn there_is_nobody_else() {
+    as_redis(&[
+        ("ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"),
+        ("REPLICAOF NO ONE", "+OK\r\n"),
+        ("SLAVEOF no one", "+OK\r\n"),
+        ("REPLICAOF a", "-ERR wrong number of arguments for 'replicaof' command\r\n"),
+        ("REPLICAOF a x", "-ERR Invalid master port\r\n"),
+        ("REPLICAOF a 70000", "-ERR Invalid master port\r\n"),
+        ("MODULE LIST", "*0\r\n"),
+        ("MODULE LOAD", "-ERR wrong number of arguments for 'module|load' command\r\n"),
+        ("MODULE FOO", "-ERR unknown subcommand 'FOO'. Try MODULE HELP.\r\n"),
+        ("LOLWUT VERSION x", "-ERR value is not an integer or out of range\r\n"),
+    ]);
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let error = "-ERR there is no replication here: nagi cannot become a replica\r\n";
+    client.check("REPLICAOF localhost 6379", error);
+    client.check("ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
+}
+
+#[test]
+fn data_has_the_digest_that_redis_gives_it() {
+    let mut redis: Command = tool("redis-server");
+    redis.args(["--enable-debug-command", "yes"]);
+    let redis = Server::start_redis(redis).expect("starts");
+    let mut digests = Vec::new();
+    for server in [Server::nagi_with(&["--enable-debug-command", "yes"]), redis] {
+        let mut client = server.connect_resp();
+        client.check("DEBUG POPULATE 3000", "+OK\r\n");
+        client.check("DEBUG POPULATE 100 p 50", "+OK\r\n");
+        client.check("INCRBY key:1x 17", ":17\r\n");
+        client.check("EXPIRE p:7 1000", ":1\r\n");
+        client.check("SELECT 5", "+OK\r\n");
+        client.check("SETRANGE long 300000 x", ":300001\r\n");
+        client.check("DEBUG ERROR x", "-x\r\n");
+        let values = client.run("DEBUG DIGEST-VALUE long none long");
+        digests.push((client.run("DEBUG DIGEST"), values));
+    }
+    assert_eq!(digests[0], digests[1]);
+}
