@@ -74,7 +74,11 @@ impl SlowLog {
 #[must_use]
 pub fn kept(entry: Option<&Entry>, args: Args<'_>) -> Vec<Vec<u8>> {
     let shown = if args.len() > ARGUMENTS { ARGUMENTS - 1 } else { args.len() };
-    let mut kept: Vec<Vec<u8>> = args.from(0).take(shown).map(shorten).collect();
+    let shorten = |index| match args.landed(index) {
+        Some(landed) => shorten(&landed.start(ARGUMENT_BYTES), landed.len()),
+        None => shorten(args.at(index), args.len_of(index)),
+    };
+    let mut kept: Vec<Vec<u8>> = (0..shown).map(shorten).collect();
     for secret in secrets(entry, args) {
         if let Some(argument) = kept.get_mut(secret) {
             *argument = b"(redacted)".to_vec();
@@ -87,12 +91,13 @@ pub fn kept(entry: Option<&Entry>, args: Args<'_>) -> Vec<Vec<u8>> {
     kept
 }
 
-fn shorten(argument: &[u8]) -> Vec<u8> {
-    match argument.split_at_checked(ARGUMENT_BYTES) {
-        Some((start, rest)) if !rest.is_empty() => {
-            [start, format!("... ({} more bytes)", rest.len()).as_bytes()].concat()
-        }
-        _ => argument.to_vec(),
+/// An argument of `len` bytes by its start, which is all that is left of a long one that has been
+/// stored.
+fn shorten(start: &[u8], len: usize) -> Vec<u8> {
+    let shown = start.get(..ARGUMENT_BYTES).unwrap_or(start);
+    match len - shown.len() {
+        0 => shown.to_vec(),
+        rest => [shown, format!("... ({rest} more bytes)").as_bytes()].concat(),
     }
 }
 

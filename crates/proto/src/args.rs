@@ -68,6 +68,15 @@ impl Landed {
         self.len
     }
 
+    /// Its first bytes, `most` at most; none if its chunks have been taken.
+    #[must_use]
+    pub fn start(&self, most: usize) -> Vec<u8> {
+        let chunks = self.chunks.borrow();
+        let first = self.joined.get().map(|all| &**all).or_else(|| chunks.first().map(|it| &**it));
+        let first = first.unwrap_or_default();
+        first.get(..most.min(self.len)).unwrap_or(first).to_vec()
+    }
+
     /// Whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -177,6 +186,15 @@ impl<'a> Args<'a> {
     #[cold]
     fn join(&self, span: Span) -> Option<&'a [u8]> {
         (span.start == LANDED).then(|| self.landed.get(span.len as usize))?.map(Landed::joined)
+    }
+
+    /// The length of the argument at `index`, however it was received; 0 if there is none.
+    #[must_use]
+    pub fn len_of(&self, index: usize) -> usize {
+        match self.landed(index) {
+            Some(landed) => landed.len(),
+            None => self.get(index).map_or(0, <[u8]>::len),
+        }
     }
 
     /// The argument at `index` if it was received on its own.

@@ -477,7 +477,7 @@ fn describe(ran: Ran<'_>, phases: Phases, client: &Client) -> SlowRequest {
         at_s: now.saturating_sub(Duration::from_nanos(since_ns)).as_secs(),
         phases,
         send_ns: AtomicU64::new(0),
-        request_bytes: ran.args.from(0).map(<[u8]>::len).sum(),
+        request_bytes: (0..ran.args.len()).map(|index| ran.args.len_of(index)).sum(),
         reply_bytes: ran.reply_bytes(),
         arguments: kept(ran.what.entry(), ran.args),
         address: client.info.address.clone(),

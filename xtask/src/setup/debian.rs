@@ -10,14 +10,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::PROGRAMS;
+use super::{OPTIONAL, PROGRAMS};
 use crate::process;
 
 /// Unpacked whether the machine has them or not, so that tests know their versions.
 const TOOLS: [&str; 4] = ["redis-tools", "redis-server", "memcached", "libmemcached-tools"];
 
 /// Unpacked where the machine lacks them. The second is pip as a wheel that needs no installing.
-const LANGUAGES: [&str; 3] = ["python3", "python3-pip-whl", "tcl"];
+const WHERE_MISSING: [&str; 4] = ["python3", "python3-pip-whl", "tcl", "iproute2"];
+
+/// Where packages put programs.
+const FOLDERS: [&str; 4] = ["usr/bin", "bin", "usr/sbin", "sbin"];
 
 /// Whether packages of this machine's system are Debian's.
 pub(super) fn is_debian() -> bool {
@@ -34,7 +37,7 @@ pub(super) fn release() -> String {
     system.lines().find(|line| line.starts_with("PRETTY_NAME=")).unwrap_or("unknown").to_owned()
 }
 
-/// Unpacks [`TOOLS`], and of [`LANGUAGES`] and the libraries of both what the machine lacks.
+/// Unpacks [`TOOLS`], and of [`WHERE_MISSING`] and the libraries of both what the machine lacks.
 pub(super) fn unpack(setup_folder: &Path) -> Result<()> {
     println!(
         "setup: unpacks Debian's {} and what they need into .setup/;\n\
@@ -43,7 +46,7 @@ pub(super) fn unpack(setup_folder: &Path) -> Result<()> {
     );
     let apt = Apt::new(setup_folder)?;
     apt.update()?;
-    let mut packages = apt.missing(TOOLS.iter().chain(&LANGUAGES))?;
+    let mut packages = apt.missing(TOOLS.iter().chain(&WHERE_MISSING))?;
     packages.extend(TOOLS.map(str::to_owned));
     packages.sort();
     packages.dedup();
@@ -53,7 +56,7 @@ pub(super) fn unpack(setup_folder: &Path) -> Result<()> {
         process::output(Command::new("dpkg").arg("-x").arg(&archive).arg(&tree))
             .with_context(|| format!("cannot unpack {}", archive.display()))?;
     }
-    for (program, package) in PROGRAMS {
+    for (program, package) in PROGRAMS.into_iter().chain(OPTIONAL) {
         write_script(setup_folder, program, package)?;
     }
     fs::remove_dir_all(&apt.folder).context("cannot remove the downloads of setup")
@@ -67,17 +70,12 @@ pub(super) fn tree(setup_folder: &Path) -> PathBuf {
 /// A script in `.setup/bin` that runs `program` with the libraries unpacked beside it, or the
 /// machine's own where apt said that it has the package.
 fn write_script(setup_folder: &Path, program: &str, package: &str) -> Result<()> {
-    let relative = Path::new("usr/bin").join(program);
-    let unpacked = tree(setup_folder).join(&relative);
-    let installed = Path::new("/").join(&relative);
-    let target = if unpacked.is_file() {
-        unpacked
-    } else if installed.is_file() {
-        installed
-    } else {
-        bail!("neither .setup/ nor the machine has /usr/bin/{program} of package {package}");
-    };
-    write_wrapper(setup_folder, program, &target)
+    let roots = [tree(setup_folder), PathBuf::from("/")];
+    let paths = roots.iter().flat_map(|root| FOLDERS.map(|folder| root.join(folder).join(program)));
+    match { paths }.find(|path| path.is_file()) {
+        Some(target) => write_wrapper(setup_folder, program, &target),
+        None => bail!("neither .setup/ nor the machine has {program} of package {package}"),
+    }
 }
 
 /// A script `.setup/bin/NAME` that becomes `target`, which finds the unpacked libraries.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use crate::{process, workspace};
 
 /// Raised when what setup does changes, so that it runs again where it has run before.
-const SETUP_VERSION: u32 = 3;
+const SETUP_VERSION: u32 = 4;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
 const PROGRAMS: [(&str, &str); 9] = [
@@ -27,6 +27,9 @@ const PROGRAMS: [(&str, &str); 9] = [
     ("python3", "python3"),
     ("tclsh", "tcl"),
 ];
+
+/// Programs without which a test is skipped: the one of a slow link.
+const OPTIONAL: [(&str, &str); 2] = [("ip", "iproute2"), ("tc", "iproute2")];
 
 /// Makes `.setup/` complete; quick when it is already.
 pub(crate) fn run() -> Result<()> {
