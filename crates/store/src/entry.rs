@@ -7,6 +7,8 @@
 //!  +------------+---------+--------------+-----+-----------+----------+
 //!  | value len (32)       | key len (32)                              |  if LONG
 //!  +----------------------+-------------------------------------------+
+//!  | hash of the key, which would take long to work out again         |  if LONG
+//!  +------------------------------------------------------------------+
 //!  | expiry, ms since 1970                                            |  if EXPIRY
 //!  +------------------------------------------------------------------+
 //!  | CAS number                                                       |  if CAS
@@ -23,6 +25,7 @@
 //! An entry is read and written only under its shard's latch, so it may be moved at any time that
 //! the latch is held.
 
+use crate::key::Key;
 use crate::number::parse_i64;
 use crate::rope::Rope;
 use crate::value::{Attributes, Encoding, Kind, Marks, NewValue, Value};
@@ -52,6 +55,8 @@ pub(crate) const FREE: u8 = 0xff;
 
 /// Bytes that the value of an integer or the pointer to a rope takes.
 const WORD_BYTES: usize = 8;
+/// Bytes of a long entry's lengths and hash.
+const LONG_BYTES: usize = 16;
 
 /// An entry's place in memory. Copying it copies no entry: whoever unlinks one frees it, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +68,14 @@ pub(crate) struct Shape {
     header: u64,
     key_len: usize,
     value_len: usize,
+    /// Of the key.
+    hash: u64,
 }
 
 impl Shape {
     /// The shape of an entry of this key, value and attributes.
-    pub(crate) fn new(key: &[u8], value: &NewValue<'_>, attributes: &Attributes) -> Self {
+    pub(crate) fn new(key: Key<'_>, value: &NewValue<'_>, attributes: &Attributes) -> Self {
+        let Key { bytes: key, hash } = key;
         let value_len = match value {
             NewValue::Bytes(bytes) | NewValue::Raw(bytes) => bytes.len(),
             NewValue::Int(_) | NewValue::Rope(_) => WORD_BYTES,
@@ -85,7 +93,7 @@ impl Shape {
         if !long {
             header |= (key.len() as u64) << KEY_LEN_SHIFT | (value_len as u64) << VALUE_LEN_SHIFT;
         }
-        Shape { header, key_len: key.len(), value_len }
+        Shape { header, key_len: key.len(), value_len, hash }
     }
 
     /// Size in bytes, unrounded.
@@ -100,8 +108,10 @@ const KEY_OFFSETS: [u8; 16] = {
     let mut flags = 0;
     while flags < offsets.len() {
         let header = (flags as u64) << 8;
-        let words = u64::count_ones(header & (LONG | EXPIRY | CAS)) as usize;
-        let len = HEADER_BYTES + words * WORD_BYTES + if header & FLAGS == 0 { 0 } else { 4 };
+        let words = u64::count_ones(header & (EXPIRY | CAS)) as usize;
+        let long = if header & LONG == 0 { 0 } else { LONG_BYTES };
+        let flags_bytes = if header & FLAGS == 0 { 0 } else { 4 };
+        let len = HEADER_BYTES + long + words * WORD_BYTES + flags_bytes;
         #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
         {
             offsets[flags] = len as u8;
@@ -118,7 +128,7 @@ fn key_offset(header: u64) -> usize {
 }
 
 const fn expiry_offset(header: u64) -> usize {
-    HEADER_BYTES + if header & LONG == 0 { 0 } else { WORD_BYTES }
+    HEADER_BYTES + if header & LONG == 0 { 0 } else { LONG_BYTES }
 }
 
 const fn cas_offset(header: u64) -> usize {
@@ -151,6 +161,7 @@ impl Entry {
             if header & LONG != 0 {
                 entry.put::<u32>(HEADER_BYTES, shape.key_len as u32);
                 entry.put::<u32>(HEADER_BYTES + 4, shape.value_len as u32);
+                entry.put::<u64>(HEADER_BYTES + 8, shape.hash);
             }
             if let Some(at_ms) = attributes.expire_at_ms {
                 entry.put::<u64>(expiry_offset(header), at_ms);
@@ -423,6 +434,12 @@ impl Entry {
         unsafe { self.peek::<u32>(HEADER_BYTES) as usize }
     }
 
+    /// The hash of the key, where it is kept since the key is long.
+    pub(crate) fn kept_hash(self) -> Option<u64> {
+        // SAFETY: a long entry keeps the hash behind its lengths.
+        (self.header() & LONG != 0).then(|| unsafe { self.peek::<u64>(HEADER_BYTES + 8) })
+    }
+
     fn value_len(self) -> usize {
         let header = self.header();
         if header & LONG == 0 {
@@ -595,7 +612,8 @@ mod tests {
         ) {
             let marks = Marks { fetched, stale, won };
             let attributes = Attributes { expire_at_ms, flags, cas, marks };
-            let shape = Shape::new(&key, &new_value(choice, &bytes), &attributes);
+            let hashed = Key { bytes: &key, hash: 0x1234_5678_9abc_def0 };
+            let shape = Shape::new(hashed, &new_value(choice, &bytes), &attributes);
             let mut memory = vec![0xee_u64; shape.bytes().div_ceil(8)];
             let start = NonNull::new(memory.as_mut_ptr().cast::<u8>()).unwrap();
             // SAFETY: the vector is aligned to 8 and large enough.
@@ -607,6 +625,7 @@ mod tests {
             // SAFETY: the entry stays where it is while the view lives.
             let view = unsafe { EntryView::new(entry) };
             prop_assert_eq!(view.key(), &key[..]);
+            prop_assert_eq!(entry.kept_hash(), (key.len() > 255).then_some(hashed.hash));
             let text = new_value(choice, &bytes);
             let text = match &text {
                 NewValue::Bytes(bytes) | NewValue::Raw(bytes) => bytes.to_vec(),

@@ -171,7 +171,7 @@ impl Table {
         attributes: &Attributes,
     ) -> Place {
         self.begin(door);
-        let shape = Shape::new(key.bytes, &value, attributes);
+        let shape = Shape::new(key, &value, attributes);
         let block = self.slab.take(shape.bytes());
         // SAFETY: the block is ours, aligned and as large as the shape.
         let entry = unsafe {
@@ -197,7 +197,7 @@ impl Table {
         attributes: &Attributes,
     ) -> Option<Box<Rope>> {
         let old = old.entry();
-        let shape = Shape::new(key.bytes, &value, attributes);
+        let shape = Shape::new(key, &value, attributes);
         if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
             && old.has_shape(&shape)
         {
@@ -429,9 +429,13 @@ impl Table {
     }
 
     fn position_of(&self, entry: Entry) -> u64 {
+        self.locator.range.position(self.hash_of(entry))
+    }
+
+    fn hash_of(&self, entry: Entry) -> u64 {
         // SAFETY: the key is hashed at once, while the table is borrowed.
-        let key = self.locator.hasher.key(unsafe { entry.key() });
-        self.locator.range.position(key.hash)
+        let hash = || self.locator.hasher.key(unsafe { entry.key() }).hash;
+        entry.kept_hash().unwrap_or_else(hash)
     }
 
     /// Frees an unlinked entry.
@@ -457,12 +461,13 @@ impl Table {
             latch::slow();
             holds::note(Work { entries: 1, bytes: bytes as u64, ..Work::default() });
             let entry = Entry::from_pointer(from);
-            let position = self.position_of(entry);
+            let hash = self.hash_of(entry);
+            let position = self.locator.range.position(hash);
             let Some(mut segment) = self.directory.get(position) else { return };
+            let home = segment.home(position);
             // SAFETY: the key is used here alone, before the entry moves.
-            let key = self.locator.hasher.key(unsafe { entry.key() });
-            let (home, hash) = (segment.home(position), key.hash);
-            let found = segment.find(home, fingerprint(hash), key.bytes, |it| it == entry);
+            let key = unsafe { entry.key() };
+            let found = segment.find(home, fingerprint(hash), key, |it| it == entry);
             let Some(index) = found else { return };
             let entry_bytes = entry.bytes();
             let block = self.slab.take(entry_bytes);
