@@ -18,6 +18,8 @@ const HASH_BITS: u32 = 13;
 const LONGEST_LITERAL: usize = 32;
 const FARTHEST: usize = 1 << 13;
 const LONGEST_MATCH: usize = 264;
+/// After so many bytes without a match one more place is passed over each time.
+const LITERALS_A_STRIDE: usize = 64;
 
 /// Appends `input`, compressed, to `out`; at worst it takes a 32nd more.
 pub fn compress(input: &[u8], out: &mut Vec<u8>) {
@@ -58,7 +60,8 @@ impl Compressor {
                 _ => 0,
             };
             if len < 3 {
-                at += 1;
+                // Where nothing has repeated for long, not every place is tried.
+                at += 1 + (at - literal) / LITERALS_A_STRIDE;
                 continue;
             }
             write_literals(input.get(literal..at).unwrap_or_default(), out);
@@ -75,7 +78,17 @@ impl Compressor {
 fn common(input: &[u8], before: usize, at: usize) -> usize {
     let first = input.get(before..).unwrap_or_default();
     let second = input.get(at..).unwrap_or_default();
-    first.iter().zip(second).take(LONGEST_MATCH).take_while(|(a, b)| a == b).count()
+    let second = second.get(..LONGEST_MATCH).unwrap_or(second);
+    let ((words, _), (others, tail)) = (first.as_chunks(), second.as_chunks::<8>());
+    for (index, (word, other)) in words.iter().zip(others).enumerate() {
+        let differing = u64::from_le_bytes(*word) ^ u64::from_le_bytes(*other);
+        if differing != 0 {
+            return index * 8 + (differing.trailing_zeros() / 8) as usize;
+        }
+    }
+    let whole = others.len() * 8;
+    let rest = first.get(whole..).unwrap_or_default();
+    whole + rest.iter().zip(tail).take_while(|(a, b)| a == b).count()
 }
 
 fn write_literals(bytes: &[u8], out: &mut Vec<u8>) {
