@@ -218,3 +218,28 @@ fn the_log_says_which_limit_it_was() {
     }
     assert_eq!(info(&mut server.connect_resp(), "client_query_buffer_limit_disconnections"), 1);
 }
+
+#[test]
+fn values_that_others_can_read_too_are_not_the_readers_memory() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    store_large(&mut client);
+    let mut reader = server.connect_resp();
+    reader.send(encode_command(&["GET", "large"]).repeat(3));
+    client.check("CONFIG SET maxmemory-clients 15mb", "+OK\r\n");
+    /// What CLIENT LIST says of the reader: what it has left unread, and what it takes for that.
+    fn reader_of(client: &mut Connection) -> (u64, u64) {
+        let list = client.run("CLIENT LIST").text();
+        let line = list.lines().find(|line| line.contains("cmd=get ")).unwrap_or("").to_owned();
+        let field = |name| line.split(' ').find_map(|field: &str| field.strip_prefix(name));
+        let number = |name| field(name).and_then(|value| value.parse().ok()).unwrap_or(0);
+        (number("omem="), number("tot-mem="))
+    }
+    let shown = until("replies to wait", || {
+        Some(reader_of(&mut client)).filter(|(unread, _)| *unread > 30_000_000)
+    });
+    let (_, memory) = shown.unwrap();
+    assert!(memory < 1_000_000, "{memory}");
+    client.check("SET large other", "+OK\r\n");
+    await_info(&mut client, "evicted_clients", 1);
+}

@@ -72,19 +72,18 @@ fn longest_slice_us(client: &mut Connection) -> u64 {
 fn long_values_hold_up_nobody() {
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut client = server.connect_resp();
-    client.send(encode_command(&[&b"SET"[..], b"key", &numbered(1000)]));
-    client.expect("+OK\r\n");
-    let value = numbered(60_000_000);
+    let value = numbered(100_000_000);
     for request in [&[&b"APPEND"[..], b"key"][..], &[b"SETRANGE", b"key", b"77"], &[b"ECHO"]] {
         let request = encode_command(&[request, &[&value]].concat());
-        let slices = (0..5).map(|_| {
+        let mut slices = (0..30).map(|_| {
+            client.check(&format!("SET key {}", "v".repeat(1000)), "+OK\r\n");
             longest_slice_us(&mut client);
             client.send(&request);
             drop(client.reply());
             longest_slice_us(&mut client)
         });
         // The machine may take the processor away, but not every time.
-        let least = slices.min().unwrap();
-        assert!(least < 8_000, "{} held its worker for {least} us", request[4..20].escape_ascii());
+        let short = slices.any(|longest_us| longest_us < 30_000);
+        assert!(short, "{} holds its worker for long", request[4..20].escape_ascii());
     }
 }

@@ -135,6 +135,8 @@ pub struct ClientInfo {
     pub query_bytes: AtomicUsize,
     /// Bytes of replies not yet sent.
     pub output_bytes: AtomicUsize,
+    /// Memory of these that is there for nobody else, in bytes, as of a tenth of a second ago.
+    pub kept_output_bytes: AtomicUsize,
     /// The number of the last command that ran, for [`crate::table::label`]; 0 for none.
     pub last_command: AtomicU32,
     /// What it said of itself.
@@ -176,14 +178,14 @@ impl ClientInfo {
     }
 
     /// Memory that the connection takes, in bytes, which grows with what it has sent and not been
-    /// given yet.
+    /// given yet. A value counts that only its replies keep, and not one that others can read too.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         /// What one takes in all while it is idle.
         const IDLE_BYTES: usize = 1600;
         IDLE_BYTES
             + self.query_bytes.load(Ordering::Relaxed)
-            + self.output_bytes.load(Ordering::Relaxed)
+            + self.kept_output_bytes.load(Ordering::Relaxed)
     }
 
     /// Gives the client a name; an empty one takes it away.

@@ -92,6 +92,11 @@ impl Output {
         self.bytes.capacity() + self.splices.capacity() * size_of::<Splice>()
     }
 
+    /// The values of which parts are waiting, in order, with the lengths of these parts.
+    pub fn shared(&self) -> impl Iterator<Item = (&Chunks, usize)> {
+        self.splices.iter().map(|splice| (&splice.chunks, splice.range.len()))
+    }
+
     /// Whether every byte lies in the buffer itself, so that it can be sent as one slice.
     #[must_use]
     pub fn as_contiguous(&self) -> Option<&[u8]> {

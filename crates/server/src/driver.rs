@@ -51,6 +51,9 @@ pub(crate) trait Driver: Sized {
     /// Bytes that were handed to [`Driver::send`] and that the kernel has not taken yet.
     fn unsent_bytes(&self, token: Token) -> usize;
 
+    /// Memory of these that is there for nobody else.
+    fn kept_bytes(&self, token: Token) -> usize;
+
     /// What is to be received from now on. What is on its way already is delivered all
     /// the same, and has to be kept.
     fn receive(&mut self, token: Token, wanted: Wanted);

@@ -382,6 +382,11 @@ impl<S: Sockets> Driver for Epoll<S> {
         self.links.get(token).map_or(0, |link| link.unsent.bytes())
     }
 
+    fn kept_bytes(&self, token: Token) -> usize {
+        let nothing = Output::default();
+        self.links.get(token).map_or(0, |link| link.unsent.kept_bytes(&nothing))
+    }
+
     fn receive(&mut self, token: Token, wanted: Wanted) {
         if let Some(link) = self.links.get_mut(token) {
             link.wanted = wanted;

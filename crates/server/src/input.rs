@@ -27,6 +27,13 @@ impl Input {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
+        let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
+        if capacity - len < received.len() {
+            // Charged first: others may look at what is data while this is moved.
+            let room = (len + received.len()).max(2 * capacity);
+            self.charge.set(room);
+            self.bytes.reserve_exact(room - len);
+        }
         self.bytes.extend_from_slice(received);
         self.charge.set(self.bytes.capacity());
     }

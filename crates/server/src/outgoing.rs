@@ -3,13 +3,14 @@
 use crate::driver::Token;
 use crate::sockets::Sockets;
 use arrayvec::ArrayVec;
-use nagi_proto::Output;
+use nagi_proto::{Chunks, Output};
 use nagi_store::memory::Charge;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// Most slices of one send. Chunks of large values have 64 KB each, so that a send holds its
 /// worker for some 100 microseconds at most.
@@ -100,6 +101,25 @@ impl Outgoing {
         self.bytes
     }
 
+    /// Memory of the queue, and of `first` before it, that is there for nobody else, in bytes. A
+    /// value counts if nobody but replies that follow one another here holds it, and once.
+    pub(crate) fn kept_bytes(&self, first: &Output) -> usize {
+        let (mut bytes, mut run) = (0, None::<(&Chunks, usize, usize)>);
+        let outputs = || std::iter::once(first).chain(&self.queue);
+        for (chunks, len) in outputs().flat_map(Output::shared) {
+            run = Some(match run {
+                Some((last, count, longest)) if Arc::ptr_eq(last, chunks) => {
+                    (last, count + 1, longest.max(len))
+                }
+                other => {
+                    bytes += of_run(other);
+                    (chunks, 1, len)
+                }
+            });
+        }
+        bytes + of_run(run) + outputs().map(Output::own_bytes).sum::<usize>()
+    }
+
     /// Takes what is in `output`, which is empty afterwards.
     pub(crate) fn push(&mut self, output: &mut Output) {
         self.bytes += output.len();
@@ -150,6 +170,11 @@ impl Outgoing {
     }
 }
 
+/// What is kept of a value that so many replies have references to.
+fn of_run(run: Option<(&Chunks, usize, usize)>) -> usize {
+    run.filter(|(chunks, count, _)| Arc::strong_count(chunks) == *count).map_or(0, |run| run.2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +183,6 @@ mod tests {
     use std::io::Read as _;
     use std::os::fd::AsFd as _;
     use std::os::unix::net::UnixStream;
-    use std::sync::Arc;
 
     const TOKEN: Token = Token { index: 0, generation: 0 };
 
@@ -199,6 +223,29 @@ mod tests {
         assert!(received == model);
         assert!(blocked > 0, "it did not all fit at once");
         assert_eq!(outgoing.bytes(), 0);
+    }
+
+    #[test]
+    fn what_others_hold_as_well_is_not_kept() {
+        let (mut outgoing, mut first) = (Outgoing::default(), Output::default());
+        let value = |byte: u8| -> Chunks { Arc::new([Chunk::from(vec![byte; 50_000])]) };
+        let (shared, alone) = (value(1), value(2));
+        first.splice(Arc::clone(&alone), 0..50_000);
+        for _ in 0..3 {
+            let mut output = Output::default();
+            output.splice(Arc::clone(&alone), 0..40_000);
+            output.splice(Arc::clone(&shared), 0..50_000);
+            outgoing.push(&mut output);
+        }
+        assert!(outgoing.kept_bytes(&first) < 5_000);
+        let mut again = Outgoing::default();
+        let mut output = Output::default();
+        output.splice(Arc::clone(&alone), 0..40_000);
+        again.push(&mut output);
+        outgoing.clear();
+        drop(alone);
+        let kept = again.kept_bytes(&first);
+        assert!((50_000..55_000).contains(&kept), "once, though twice on its way: {kept}");
     }
 
     #[test]

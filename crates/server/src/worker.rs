@@ -507,6 +507,7 @@ impl<D: Driver> Sink<D> for Sessions {
             self.feed(driver, token, &mut []);
         } else {
             seat.session.info().output_bytes.store(0, Ordering::Relaxed);
+            seat.session.info().kept_output_bytes.store(0, Ordering::Relaxed);
         }
     }
 
@@ -583,6 +584,10 @@ mod tests {
         fn flush(&mut self) {}
 
         fn unsent_bytes(&self, _: Token) -> usize {
+            self.unsent
+        }
+
+        fn kept_bytes(&self, _: Token) -> usize {
             self.unsent
         }
 

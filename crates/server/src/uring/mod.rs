@@ -616,6 +616,10 @@ impl<B: Between> Driver for Uring<B> {
         bytes
     }
 
+    fn kept_bytes(&self, token: Token) -> usize {
+        self.links.get(token).map_or(0, |link| link.unsent.kept_bytes(&link.first))
+    }
+
     fn receive(&mut self, token: Token, wanted: Wanted) {
         let Some(link) = self.links.get_mut(token) else { return };
         link.wanted = wanted;

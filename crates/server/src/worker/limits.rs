@@ -107,7 +107,9 @@ impl Sessions {
         behind.retain_mut(|client| {
             let unsent = driver.unsent_bytes(client.token);
             let Some(seat) = self.seat_of(client.token) else { return false };
-            seat.session.info().output_bytes.store(unsent, Ordering::Relaxed);
+            let (info, kept) = (seat.session.info(), driver.kept_bytes(client.token));
+            info.output_bytes.store(unsent, Ordering::Relaxed);
+            info.kept_output_bytes.store(kept, Ordering::Relaxed);
             seat.is_behind = unsent > 0;
             if limit.is_neared(unsent as u64) {
                 client.neared_at_ms.get_or_insert(now_ms);
