@@ -15,6 +15,7 @@ mod crowd;
 mod descriptions;
 mod differential;
 mod hyperloglog;
+mod info;
 mod key;
 mod latency;
 mod limits;

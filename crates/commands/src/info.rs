@@ -1,13 +1,18 @@
 //! The sections of INFO. Each field is one that Redis has under the same name and that is true
-//! here; what nagi cannot say truthfully is left out.
+//! here: of what nagi does not have, it is what Redis shows of what is not in use. What nagi cannot
+//! say truthfully is left out; `tests/info.rs` lists that, with the reasons.
 
 use crate::histogram::Distribution;
+use crate::memory::{Figures, difference, ratio};
 use crate::phases::Phases;
 use crate::usage::{self, Usage};
-use crate::{CommandTotals, Context, Marks, REDIS_VERSION, VERSION, table};
-use nagi_store::Counters;
+use crate::{
+    ClientInfo, CommandTotals, Config, Context, Flags, Marks, REDIS_VERSION, VERSION, config, table,
+};
+use nagi_store::{Counters, Database};
 use std::fmt::Display;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A section's row.
 pub(crate) struct Section {
@@ -25,9 +30,11 @@ pub(crate) static SECTIONS: &[Section] = &[
     Section { name: "server", title: "Server", by_default: true, fields: server },
     Section { name: "clients", title: "Clients", by_default: true, fields: clients },
     Section { name: "memory", title: "Memory", by_default: true, fields: memory },
+    Section { name: "persistence", title: "Persistence", by_default: true, fields: persistence },
     Section { name: "stats", title: "Stats", by_default: true, fields: stats },
     Section { name: "replication", title: "Replication", by_default: true, fields: replication },
     Section { name: "cpu", title: "CPU", by_default: true, fields: cpu },
+    Section { name: "modules", title: "Modules", by_default: true, fields: |_, _| {} },
     Section { name: "commandstats", title: "Commandstats", by_default: false, fields: commands },
     Section { name: "errorstats", title: "Errorstats", by_default: true, fields: errors },
     Section { name: "latencystats", title: "Latencystats", by_default: false, fields: latencies },
@@ -52,6 +59,11 @@ impl Fields<'_> {
         self.0.push_str(&format!("{name}:{value}\r\n"));
     }
 
+    /// Several fields of what is not in use.
+    fn add_unused(&mut self, value: &str, names: &[&str]) {
+        names.iter().for_each(|name| self.add(name, value));
+    }
+
     /// A number of bytes, and the same for people to read.
     fn add_bytes(&mut self, name: &str, bytes: u64) {
         self.add(name, bytes);
@@ -64,13 +76,17 @@ fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let uptime_s = cx.db.now_ms().saturating_sub(process.started_at_ms) / 1000;
     let executable = std::env::current_exe().unwrap_or_default();
+    let config = cx.server.config();
+    let file = config.file().map(|path| path.display().to_string());
     fields.add("redis_version", REDIS_VERSION);
     fields.add("nagi_version", VERSION);
     fields.add("redis_mode", "standalone");
     fields.add("os", usage::operating_system());
     fields.add("arch_bits", usize::BITS);
+    fields.add("monotonic_clock", "POSIX clock_gettime");
     fields.add("multiplexing_api", process.io);
     fields.add("process_id", std::process::id());
+    fields.add("process_supervised", supervisor(config));
     fields.add("run_id", &process.run_id);
     fields.add("tcp_port", process.resp_port);
     fields.add("memcached_port", process.memcached_port);
@@ -78,33 +94,197 @@ fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("server_time_usec", now.as_micros());
     fields.add("uptime_in_seconds", uptime_s);
     fields.add("uptime_in_days", uptime_s / 86_400);
+    // What is due is looked for ten times a second, whatever `hz` says.
+    fields.add("hz", 10);
+    fields.add("configured_hz", setting(config, "hz"));
+    fields.add("lru_clock", now.as_secs() & 0xff_ffff);
     fields.add("executable", executable.display());
-    fields.add("config_file", "");
+    fields.add("config_file", file.unwrap_or_default());
+    fields.add("io_threads_active", 0);
+    if process.resp_port != 0 {
+        let bind = config.bind.get();
+        let bind: String = bind.split_whitespace().map(|it| format!(",bind={it}")).collect();
+        fields.add("listener0", format_args!("name=tcp{bind},port={}", process.resp_port));
+    }
+}
+
+/// Who has started the process, as far as it has been told.
+fn supervisor(config: &Config) -> &'static str {
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    match setting(config, "supervised").as_str() {
+        "systemd" => "systemd",
+        "upstart" => "upstart",
+        "auto" if is_set("NOTIFY_SOCKET") => "systemd",
+        "auto" if is_set("UPSTART_JOB") => "upstart",
+        _ => "no",
+    }
+}
+
+fn setting(config: &Config, name: &str) -> String {
+    config::find(name).map(|setting| setting.value(config)).unwrap_or_default()
 }
 
 fn clients(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let clients = cx.server.clients();
     let waiting = clients.iter().filter(|client| client.marks().contains(Marks::WAITING));
     fields.add("connected_clients", clients.len());
+    let most = |bytes: fn(&ClientInfo) -> usize| {
+        clients.iter().map(|client| bytes(client)).max().unwrap_or(0)
+    };
+    fields.add("cluster_connections", 0);
     fields.add("maxclients", cx.server.config().maxclients.get());
+    let input = most(|client| client.query_bytes.load(Ordering::Relaxed));
+    fields.add("client_recent_max_input_buffer", input);
+    let output = most(|client| client.output_bytes.load(Ordering::Relaxed));
+    fields.add("client_recent_max_output_buffer", output);
     fields.add("blocked_clients", waiting.count());
+    fields.add_unused(
+        "0",
+        &[
+            "tracking_clients",
+            "clients_in_timeout_table",
+            "total_blocking_keys",
+            "total_blocking_keys_on_nokey",
+        ],
+    );
 }
 
 fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let (limit_bytes, policy) = cx.db.store().limit();
-    fields.add_bytes("used_memory", cx.db.store().used_bytes());
-    if let Some(usage) = Usage::read() {
-        fields.add_bytes("used_memory_rss", usage.resident_bytes);
-    }
+    let figures = Figures::read(cx);
+    fields.add_bytes("used_memory", figures.used);
+    fields.add_bytes("used_memory_rss", figures.rss);
+    fields.add_bytes("used_memory_peak", figures.peak);
+    fields.add("used_memory_peak_perc", format_args!("{:.2}%", figures.peak_percent()));
     // What `maxmemory` is compared with, and what it is not.
     fields.add("used_memory_dataset", cx.db.store().data_bytes());
-    fields.add("used_memory_overhead", cx.db.store().client_bytes());
-    fields.add("mem_clients_normal", cx.db.store().client_bytes());
+    fields.add("used_memory_overhead", figures.clients);
+    fields.add("used_memory_startup", figures.startup);
+    fields.add("used_memory_dataset_perc", format_args!("{:.2}%", figures.dataset_percent()));
+    fields.add("allocator_allocated", figures.used);
+    fields.add("allocator_active", figures.active);
+    fields.add("allocator_resident", figures.resident);
     fields.add_bytes("total_system_memory", usage::system_memory_bytes());
+    fields.add_unused("0", NO_SCRIPTS);
+    fields.add_unused(
+        "0B",
+        &["used_memory_lua_human", "used_memory_vm_total_human", "used_memory_scripts_human"],
+    );
     fields.add_bytes("maxmemory", limit_bytes);
     fields.add("maxmemory_policy", policy.name());
+    for (name, bytes, of) in [
+        ("allocator_frag", figures.active, figures.used),
+        ("allocator_rss", figures.resident, figures.active),
+        ("rss_overhead", figures.rss, figures.resident),
+        ("mem_fragmentation", figures.rss, figures.used),
+    ] {
+        fields.add(&format!("{name}_ratio"), format_args!("{:.2}", ratio(bytes, of)));
+        fields.add(&format!("{name}_bytes"), difference(bytes, of));
+    }
+    fields.add("mem_not_counted_for_evict", figures.clients);
+    fields.add("mem_clients_normal", figures.clients);
+    fields.add_unused(
+        "0",
+        &[
+            "mem_replication_backlog",
+            "mem_total_replication_buffers",
+            "mem_clients_slaves",
+            "mem_cluster_links",
+            "mem_aof_buffer",
+            "active_defrag_running",
+        ],
+    );
     fields.add("mem_allocator", "mimalloc");
 }
+
+/// Of scripts and functions.
+const NO_SCRIPTS: &[&str] = &[
+    "used_memory_lua",
+    "used_memory_vm_eval",
+    "used_memory_scripts_eval",
+    "number_of_cached_scripts",
+    "number_of_functions",
+    "number_of_libraries",
+    "used_memory_vm_functions",
+    "used_memory_vm_total",
+    "used_memory_functions",
+    "used_memory_scripts",
+];
+
+/// Nothing is saved: this is what Redis shows before it has saved anything.
+fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    fields.add_unused(
+        "0",
+        &[
+            "loading",
+            "async_loading",
+            "current_cow_peak",
+            "current_cow_size",
+            "current_cow_size_age",
+        ],
+    );
+    fields.add("current_fork_perc", "0.00");
+    fields.add_unused("0", &["current_save_keys_processed", "current_save_keys_total"]);
+    fields.add("rdb_changes_since_last_save", writes(cx));
+    fields.add("rdb_bgsave_in_progress", 0);
+    fields.add("rdb_last_save_time", cx.server.process().started_at_ms / 1000);
+    fields.add("rdb_last_bgsave_status", "ok");
+    fields.add_unused("-1", &["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"]);
+    fields.add_unused(
+        "0",
+        &[
+            "rdb_saves",
+            "rdb_last_cow_size",
+            "rdb_last_load_keys_expired",
+            "rdb_last_load_keys_loaded",
+            "aof_enabled",
+            "aof_rewrite_in_progress",
+            "aof_rewrite_scheduled",
+        ],
+    );
+    fields.add_unused("-1", &["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"]);
+    fields.add("aof_last_bgrewrite_status", "ok");
+    fields.add_unused("0", &["aof_rewrites", "aof_rewrites_consecutive_failures"]);
+    fields.add("aof_last_write_status", "ok");
+    fields.add_unused(
+        "0",
+        &["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"],
+    );
+}
+
+/// How many commands have written that were not refused. Redis counts keys and elements.
+fn writes(cx: &Context<'_>) -> u64 {
+    let totals = cx.server.statistics().totals();
+    let counted = table::entries().iter().zip(&totals.commands);
+    let writing = counted.filter(|(entry, _)| entry.command.flags.contains(Flags::WRITE));
+    writing.map(|(_, counted)| counted.calls.saturating_sub(counted.failed)).sum()
+}
+
+/// What counts something that is not there.
+const NOT_THERE: &[&str] = &[
+    "pubsub_channels",
+    "pubsub_patterns",
+    "pubsubshard_channels",
+    "latest_fork_usec",
+    "total_forks",
+    "migrate_cached_sockets",
+    "slave_expires_tracked_keys",
+    "active_defrag_hits",
+    "active_defrag_misses",
+    "active_defrag_key_hits",
+    "active_defrag_key_misses",
+    "total_active_defrag_time",
+    "current_active_defrag_time",
+    "tracking_total_keys",
+    "tracking_total_items",
+    "tracking_total_prefixes",
+    "unexpected_error_replies",
+    "io_threaded_reads_processed",
+    "io_threaded_writes_processed",
+    "acl_access_denied_cmd",
+    "acl_access_denied_key",
+    "acl_access_denied_channel",
+];
 
 fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let totals = cx.server.statistics().totals();
@@ -116,15 +296,19 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("instantaneous_ops_per_sec", rates.requests);
     fields.add("total_net_input_bytes", totals.input_bytes);
     fields.add("total_net_output_bytes", totals.output_bytes);
+    fields.add_unused("0", &["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
     let kbps = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
     fields.add("instantaneous_input_kbps", kbps(rates.input_bytes));
     fields.add("instantaneous_output_kbps", kbps(rates.output_bytes));
+    fields.add_unused("0.00", &["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"]);
     fields.add("rejected_connections", totals.refused_connections);
+    fields.add_unused("0", &["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", store.expired);
     fields.add("evicted_keys", store.evicted);
     fields.add("evicted_clients", totals.evicted_clients);
     fields.add("keyspace_hits", store.hits);
     fields.add("keyspace_misses", store.misses);
+    fields.add_unused("0", NOT_THERE);
     let (slice_ns, send_ns) = cx.server.statistics().longest_ns();
     fields.add("longest_slice_usec", slice_ns / 1000);
     fields.add("longest_send_usec", send_ns / 1000);
@@ -134,21 +318,37 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("longest_eviction_usec", longest_eviction.as_micros());
     fields.add("client_query_buffer_limit_disconnections", totals.query_limit_disconnections);
     fields.add("client_output_buffer_limit_disconnections", totals.output_limit_disconnections);
+    fields.add("total_reads_processed", totals.reads);
+    fields.add("total_writes_processed", totals.writes);
     fields.add("acl_access_denied_auth", cx.attention.logins.failures());
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());
 }
 
-fn replication(_: &Context<'_>, fields: &mut Fields<'_>) {
+fn replication(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    let process = cx.server.process();
     fields.add("role", "master");
     fields.add("connected_slaves", 0);
+    fields.add("master_failover_state", "no-failover");
+    fields.add("master_replid", &process.run_id);
+    fields.add("master_replid2", "0".repeat(40));
     fields.add("master_repl_offset", 0);
+    fields.add("second_repl_offset", -1);
+    fields.add("repl_backlog_active", 0);
+    fields.add("repl_backlog_size", setting(cx.server.config(), "repl-backlog-size"));
+    fields.add_unused("0", &["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
 }
 
 fn cpu(_: &Context<'_>, fields: &mut Fields<'_>) {
-    if let Some(usage) = Usage::read() {
-        fields.add("used_cpu_sys", format_args!("{:.6}", usage.system.as_secs_f64()));
-        fields.add("used_cpu_user", format_args!("{:.6}", usage.user.as_secs_f64()));
-    }
+    let mut add = |usage: Option<Usage>, suffix: &str| {
+        let Some(usage) = usage else { return };
+        let seconds = |duration: Duration| format!("{:.6}", duration.as_secs_f64());
+        fields.add(&format!("used_cpu_sys{suffix}"), seconds(usage.system));
+        fields.add(&format!("used_cpu_user{suffix}"), seconds(usage.user));
+    };
+    add(Usage::read(), "");
+    add(Usage::read_main_thread(), "_main_thread");
+    // There are no child processes.
+    fields.add_unused("0.000000", &["used_cpu_sys_children", "used_cpu_user_children"]);
 }
 
 fn commands(cx: &Context<'_>, fields: &mut Fields<'_>) {
@@ -214,9 +414,19 @@ fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
         let db = cx.db.store().database(index, &unused, cx.db.now_ms());
         let (keys, expires) = (db.size(), db.volatile_size());
         if keys > 0 {
-            fields.add(&format!("db{index}"), format_args!("keys={keys},expires={expires}"));
+            let mean_ms = if expires > 0 { mean_time_to_live_ms(&db) } else { 0 };
+            let value = format_args!("keys={keys},expires={expires},avg_ttl={mean_ms}");
+            fields.add(&format!("db{index}"), value);
         }
     }
+}
+
+/// How long keys that expire live on, from some that are picked at random.
+fn mean_time_to_live_ms(db: &Database<'_>) -> u64 {
+    const PICKS: usize = 16;
+    let picked = (0..PICKS).filter_map(|_| db.random_entry(|entry| entry.expire_at_ms()).flatten());
+    let left: Vec<u64> = picked.map(|at_ms| at_ms.saturating_sub(db.now_ms())).collect();
+    left.iter().sum::<u64>() / (left.len() as u64).max(1)
 }
 
 /// A number of bytes as Redis writes it for people: `1.50M`.

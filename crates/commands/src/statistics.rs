@@ -84,6 +84,10 @@ tallies! {
     input_bytes,
     /// Bytes sent.
     output_bytes,
+    /// How often something was received.
+    reads,
+    /// How often something was sent.
+    writes,
 }
 
 /// What one worker counts of one command.

@@ -18,6 +18,12 @@ impl Usage {
         Usage::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
     }
 
+    /// The same of the process's first thread alone.
+    pub(crate) fn read_main_thread() -> Option<Usage> {
+        let path = format!("/proc/self/task/{}/stat", std::process::id());
+        Usage::parse(&std::fs::read_to_string(path).ok()?)
+    }
+
     fn parse(stat: &str) -> Option<Usage> {
         // The second field is a file's name in parentheses, which may hold anything; the fields
         // behind it are counted from the third on.

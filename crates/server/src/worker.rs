@@ -336,6 +336,7 @@ impl Sessions {
         if !self.output.is_empty() {
             let bytes = self.output.len() as u64;
             self.tally.output_bytes.add(bytes);
+            self.tally.writes.add(1);
             driver.send(token, &mut self.output);
             self.timing.sent(&self.tally);
             seat.replied_bytes += bytes;
@@ -471,6 +472,7 @@ impl<D: Driver> Sink<D> for Sessions {
     #[inline]
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]) {
         self.tally.input_bytes.add(bytes.len() as u64);
+        self.tally.reads.add(1);
         let ticks = self.ticks;
         let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
         let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
@@ -497,6 +499,7 @@ impl<D: Driver> Sink<D> for Sessions {
         let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
         let bytes = seat.session.landed(room, &self.timing);
         self.tally.input_bytes.add(bytes as u64);
+        self.tally.reads.add(1);
         self.feed(driver, token, &mut []);
     }
 

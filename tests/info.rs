@@ -1,0 +1,115 @@
+//! INFO beside the real redis-server's: every field that it has, and figures that are true.
+
+use std::collections::BTreeSet;
+
+use harness::{Connection, Server};
+
+/// Fields of Redis that nagi has not, and why.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    ("atomicvar_api", "how Redis was compiled"),
+    ("current_eviction_exceeded_time", "nothing counts the time over the limit"),
+    ("dump_payload_sanitizations", "all payloads are checked, and not counted"),
+    ("expire_cycle_cpu_milliseconds", "expiring is not timed"),
+    ("expired_stale_perc", "nothing estimates it"),
+    ("expired_time_cap_reached_count", "expiring has no such cap"),
+    ("gcc_version", "how Redis was compiled"),
+    ("lazyfree_pending_objects", "what the reclaimer frees is not counted"),
+    ("lazyfreed_objects", "what the reclaimer frees is not counted"),
+    ("redis_build_id", "how Redis was compiled"),
+    ("redis_git_dirty", "how Redis was compiled"),
+    ("redis_git_sha1", "how Redis was compiled"),
+    ("reply_buffer_expands", "no client keeps a buffer of its own"),
+    ("reply_buffer_shrinks", "no client keeps a buffer of its own"),
+    ("total_eviction_exceeded_time", "nothing counts the time over the limit"),
+];
+
+/// Section and field, both of which have to be the same.
+fn fields(client: &mut Connection) -> BTreeSet<(String, String)> {
+    let mut section = String::new();
+    let mut fields = BTreeSet::new();
+    for line in client.run("INFO everything").text().lines() {
+        match (line.strip_prefix("# "), line.split_once(':')) {
+            (Some(title), _) => {
+                title.clone_into(&mut section);
+                fields.insert((section.clone(), String::new()));
+            }
+            (None, Some((name, _))) => {
+                fields.insert((section.clone(), name.to_owned()));
+            }
+            (None, None) => {}
+        }
+    }
+    fields
+}
+
+#[test]
+fn every_field_of_redis_is_there() {
+    let of = |server: Server| {
+        let mut client = server.connect_resp();
+        for request in ["SET key value", "EXPIRE key 100", "GET key", "FOO"] {
+            client.run(request);
+        }
+        fields(&mut client)
+    };
+    let (nagi, redis) = (of(Server::nagi()), of(Server::redis()));
+    let is_exception = |name: &str| EXCEPTIONS.iter().any(|exception| exception.0 == name);
+    let missing: Vec<_> = redis.difference(&nagi).filter(|field| !is_exception(&field.1)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    for (name, reason) in EXCEPTIONS {
+        let is_there = |fields: &BTreeSet<(String, String)>| fields.iter().any(|it| it.1 == *name);
+        assert!(is_there(&redis) && !is_there(&nagi), "{name} is no exception: {reason}");
+    }
+}
+
+#[test]
+fn sections_are_chosen_as_with_redis() {
+    let own = ["Phases"];
+    for request in [
+        "INFO",
+        "INFO all",
+        "INFO everything",
+        "INFO default",
+        "INFO server all",
+        "INFO modules cpu",
+        "INFO default commandstats",
+        "INFO nosuch",
+    ] {
+        let titles = |server: &Server| -> Vec<String> {
+            let text = server.connect_resp().run(request).text();
+            let titles = text.lines().filter_map(|line| line.strip_prefix("# "));
+            titles.filter(|title| !own.contains(title)).map(str::to_owned).collect()
+        };
+        assert_eq!(titles(&Server::nagi()), titles(&Server::redis()), "{request}");
+    }
+}
+
+#[test]
+fn figures_are_true() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let number = |client: &mut Connection, section: &str, name: &str| -> i64 {
+        let text = client.run(&format!("INFO {section}")).text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} in {text}"))
+    };
+    let startup = number(&mut client, "memory", "used_memory_startup");
+    client.run_words(&[b"SET".as_slice(), b"big", &vec![b'x'; 20 << 20]]);
+    let used = number(&mut client, "memory", "used_memory");
+    assert!((20 << 20..40 << 20).contains(&(used - startup)), "{startup} {used}");
+    client.run("DEL big");
+    assert!(number(&mut client, "memory", "used_memory_peak") >= used);
+    for _ in 0..3 {
+        client.run("INCR n");
+    }
+    client.run("APPEND");
+    // SET, DEL and three times INCR.
+    assert_eq!(number(&mut client, "persistence", "rdb_changes_since_last_save"), 5);
+    let reads = number(&mut client, "stats", "total_reads_processed");
+    assert!(reads >= 10, "{reads}");
+    client.run("DEL n");
+    client.run("SET short 1 EX 100");
+    let keyspace = client.run("INFO keyspace").text();
+    let (_, mean) = keyspace.split_once("avg_ttl=").expect("a mean");
+    let mean: u64 = mean.trim().parse().expect("milliseconds");
+    assert!((90_000..=100_000).contains(&mean), "{keyspace}");
+}
