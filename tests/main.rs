@@ -31,6 +31,7 @@ mod one_keyspace;
 mod operators;
 mod ordering;
 mod peers;
+mod persistence;
 mod process;
 mod protection;
 mod rdb;

@@ -3,7 +3,7 @@
 use harness::Server;
 
 /// The files that hold those tests.
-const SOURCES: [&str; 16] = [
+const SOURCES: [&str; 17] = [
     include_str!("bitmap.rs"),
     include_str!("client.rs"),
     include_str!("connection.rs"),
@@ -14,6 +14,7 @@ const SOURCES: [&str; 16] = [
     include_str!("meta.rs"),
     include_str!("monitor.rs"),
     include_str!("operators.rs"),
+    include_str!("persistence.rs"),
     include_str!("relocation.rs"),
     include_str!("serialization.rs"),
     include_str!("server.rs"),

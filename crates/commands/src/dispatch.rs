@@ -279,11 +279,11 @@ mod tests {
             ("SET other value", oom),
             ("APPEND key more", oom),
             ("GET key", "$5\r\nvalue\r\n"),
-            ("EXPIRE key 100", ":1\r\n"),
+            ("EXPIRE nothing 100", ":0\r\n"),
             ("DEL filler:1", ":1\r\n"),
             ("CONFIG SET maxmemory-policy volatile-lru", "+OK\r\n"),
             ("SET other value", oom),
-            ("EXISTS key filler:2", ":1\r\n"),
+            ("EXISTS key filler:2", ":2\r\n"),
             ("CONFIG SET maxmemory 0 maxmemory-policy noeviction", "+OK\r\n"),
             ("SET other value", "+OK\r\n"),
         ] {

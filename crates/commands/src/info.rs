@@ -7,7 +7,7 @@ use crate::memory::{Figures, difference, ratio};
 use crate::phases::Phases;
 use crate::usage::{self, Usage};
 use crate::{
-    ClientInfo, CommandTotals, Config, Context, Flags, Marks, REDIS_VERSION, VERSION, config, table,
+    ClientInfo, CommandTotals, Config, Context, Marks, REDIS_VERSION, VERSION, config, table,
 };
 use nagi_store::{Counters, Database};
 use std::fmt::Display;
@@ -211,37 +211,42 @@ const NO_SCRIPTS: &[&str] = &[
     "used_memory_scripts",
 ];
 
-/// Nothing is saved: this is what Redis shows before it has saved anything.
+/// What is saved, and how; `latest_fork_usec`, among the statistics, is how long the cut took.
 fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
-    fields.add_unused(
-        "0",
-        &[
-            "loading",
-            "async_loading",
-            "current_cow_peak",
-            "current_cow_size",
-            "current_cow_size_age",
-        ],
-    );
-    fields.add("current_fork_perc", "0.00");
-    fields.add_unused("0", &["current_save_keys_processed", "current_save_keys_total"]);
-    fields.add("rdb_changes_since_last_save", writes(cx));
-    fields.add("rdb_bgsave_in_progress", 0);
-    fields.add("rdb_last_save_time", cx.server.process().started_at_ms / 1000);
-    fields.add("rdb_last_bgsave_status", "ok");
-    fields.add_unused("-1", &["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"]);
-    fields.add_unused(
-        "0",
-        &[
-            "rdb_saves",
-            "rdb_last_cow_size",
-            "rdb_last_load_keys_expired",
-            "rdb_last_load_keys_loaded",
-            "aof_enabled",
-            "aof_rewrite_in_progress",
-            "aof_rewrite_scheduled",
-        ],
-    );
+    let saves = cx.server.saves();
+    let status = saves.status();
+    let held = cx.db.store().snapshot_memory();
+    let seconds = |took: Option<Duration>| took.map_or(-1, |took| took.as_secs().cast_signed());
+    fields.add_unused("0", &["loading", "async_loading"]);
+    fields.add("current_cow_peak", held.pre_image_peak_bytes);
+    fields.add("current_cow_size", held.pre_image_bytes);
+    fields.add("current_cow_size_age", 0);
+    let saved = saves.progress.keys.load(Ordering::Relaxed);
+    let total = if status.in_progress { keys(cx).max(saved) } else { 0 };
+    let percent = if total > 0 { saved as f64 * 100.0 / total as f64 } else { 0.0 };
+    fields.add("current_fork_perc", format_args!("{percent:.2}"));
+    fields.add("current_save_keys_processed", if status.in_progress { saved } else { 0 });
+    fields.add("current_save_keys_total", total);
+    fields.add("current_save_bytes", saves.progress.bytes.load(Ordering::Relaxed));
+    fields.add("snapshot_preimage_bytes", held.pre_image_bytes);
+    fields.add("snapshot_preimage_peak_bytes", held.pre_image_peak_bytes);
+    fields.add("snapshot_preimages", held.pre_images);
+    let changes = cx.db.store().totals().changes.saturating_sub(status.changes_saved);
+    fields.add("rdb_changes_since_last_save", changes);
+    fields.add("rdb_bgsave_in_progress", u8::from(status.in_progress));
+    fields.add("rdb_last_save_time", status.last_success_s);
+    let word = if status.last_error.is_some() { "err" } else { "ok" };
+    fields.add("rdb_last_bgsave_status", word);
+    fields.add("rdb_last_bgsave_error", status.last_error.as_deref().unwrap_or_default());
+    fields.add("rdb_last_bgsave_time_sec", seconds(status.last_took));
+    fields.add("rdb_current_bgsave_time_sec", seconds(status.began.map(|began| began.elapsed())));
+    fields.add("rdb_saves", status.count);
+    fields.add("rdb_last_save_keys", status.last_keys);
+    fields.add("rdb_last_save_bytes", status.last_bytes);
+    fields.add("rdb_last_cow_size", held.pre_image_peak_bytes);
+    fields.add("rdb_last_load_keys_expired", status.loaded_expired);
+    fields.add("rdb_last_load_keys_loaded", status.loaded_keys);
+    fields.add_unused("0", &["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     fields.add_unused("-1", &["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"]);
     fields.add("aof_last_bgrewrite_status", "ok");
     fields.add_unused("0", &["aof_rewrites", "aof_rewrites_consecutive_failures"]);
@@ -252,12 +257,10 @@ fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     );
 }
 
-/// How many commands have written that were not refused. Redis counts keys and elements.
-fn writes(cx: &Context<'_>) -> u64 {
-    let totals = cx.server.statistics().totals();
-    let counted = table::entries().iter().zip(&totals.commands);
-    let writing = counted.filter(|(entry, _)| entry.command.flags.contains(Flags::WRITE));
-    writing.map(|(_, counted)| counted.calls.saturating_sub(counted.failed)).sum()
+/// Keys of all databases.
+fn keys(cx: &Context<'_>) -> u64 {
+    let databases = 0..cx.db.store().databases();
+    databases.map(|index| cx.db.sibling(index).size() as u64).sum()
 }
 
 /// What counts something that is not there.
@@ -265,7 +268,6 @@ const NOT_THERE: &[&str] = &[
     "pubsub_channels",
     "pubsub_patterns",
     "pubsubshard_channels",
-    "latest_fork_usec",
     "total_forks",
     "migrate_cached_sockets",
     "slave_expires_tracked_keys",
@@ -321,6 +323,8 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("total_reads_processed", totals.reads);
     fields.add("total_writes_processed", totals.writes);
     fields.add("acl_access_denied_auth", cx.attention.logins.failures());
+    let cut = cx.server.saves().status().last_cut.unwrap_or_default();
+    fields.add("latest_fork_usec", cut.as_micros());
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());
 }
 

@@ -1,6 +1,7 @@
 //! What handlers ask of the process that they run in. The server crate implements it; tests use
 //! a stand-in.
 
+use crate::saves::Saves;
 use crate::{Attention, ClientInfo, Config, Statistics};
 use std::sync::Arc;
 
@@ -21,8 +22,12 @@ pub trait Server: Sync {
     /// What requests must pass, or be seen by, before they run.
     fn attention(&self) -> &Attention;
 
-    /// Asks the process to stop, as SIGTERM does.
-    fn shut_down(&self);
+    /// Asks the process to stop, as SIGTERM does; `saves` tells whether it saves its data at the
+    /// end, which it otherwise does where `save` has points.
+    fn shut_down(&self, saves: Option<bool>);
+
+    /// What is saved, and how that goes.
+    fn saves(&self) -> &Saves;
 
     /// The settings; workers read them, CONFIG SET changes them.
     fn config(&self) -> &Config;

@@ -2,7 +2,7 @@
 
 use crate::arguments::{Rest, is};
 use crate::info::{SECTIONS, Section};
-use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
+use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::Args;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -75,7 +75,7 @@ pub(crate) static TIME: Command = Command {
 };
 
 fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (mut save, mut abort) = (None, false);
+    let (mut save, mut abort, mut force) = (None, false, false);
     for option in Rest::from(args, 1) {
         if is(option, "SAVE") && save != Some(false) {
             save = Some(true);
@@ -83,7 +83,9 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             save = Some(false);
         } else if is(option, "ABORT") {
             abort = true;
-        } else if !is(option, "NOW") && !is(option, "FORCE") {
+        } else if is(option, "FORCE") {
+            force = true;
+        } else if !is(option, "NOW") {
             return Err(Error::SYNTAX);
         }
     }
@@ -92,12 +94,31 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let text = if alone { "ERR No shutdown in progress." } else { "ERR syntax error" };
         return Err(Error::fixed(text));
     }
-    if save == Some(true) {
-        return Err(Error::fixed("ERR this server cannot save its data; use SHUTDOWN NOSAVE"));
+    let has_points = !cx.server.config().save.get().is_empty();
+    if !save.unwrap_or(has_points) {
+        cx.client.closing = true;
+        cx.server.shut_down(Some(false));
+        return Ok(());
     }
-    cx.client.closing = true;
-    cx.server.shut_down();
-    Ok(())
+    shut_down_saved(cx, force)
+}
+
+/// Stops the server once its data is saved; `force`, even if that fails.
+fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
+    let mut ordered = None;
+    cx.start(Box::new(move |cx| {
+        let saves = cx.server.saves();
+        ordered = ordered.or_else(|| saves.order_instead(&cx.client.waker));
+        let Some(ticket) = ordered else { return Ok(Flow::Wait) };
+        let outcome = saves.outcome(ticket, &cx.client.waker);
+        let Some(outcome) = outcome else { return Ok(Flow::Wait) };
+        if outcome.is_err() && !force {
+            return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
+        }
+        cx.client.closing = true;
+        cx.server.shut_down(Some(outcome.is_ok()));
+        Ok(Flow::Done)
+    }))
 }
 
 pub(crate) static SHUTDOWN: Command = Command {
@@ -115,7 +136,7 @@ pub(crate) static SHUTDOWN: Command = Command {
     group: Group::Server,
     since: "1.0.0",
     notes: Notes::of("O(1)").history(&[("7.0.0", "NOW, FORCE and ABORT")]),
-    summary: "Stops the server, as SIGTERM does; the data is lost",
+    summary: "Stops the server, as SIGTERM does, once its data is saved",
     subcommands: &[],
     run: shutdown,
 };
@@ -182,8 +203,7 @@ mod tests {
             "SHUTDOWN FOO => -ERR syntax error|
              SHUTDOWN SAVE NOSAVE => -ERR syntax error|
              SHUTDOWN ABORT => -ERR No shutdown in progress.|
-             SHUTDOWN ABORT NOW => -ERR syntax error|
-             SHUTDOWN SAVE => -ERR this server cannot save its data; use SHUTDOWN NOSAVE|",
+             SHUTDOWN ABORT NOW => -ERR syntax error|",
         );
         let mut bench = Bench::new();
         assert!(!*bench.process.asked_to_stop.lock().unwrap());

@@ -3,7 +3,7 @@
 use crate::{
     Command, acl, bitfield, bitmap, bitop, client, config, connection, debug, float, hyperloglog,
     introspection, key, keyspace, latency, lcs, lolwut, memcached, memory, module, monitor, object,
-    range, relocation, replication, serialization, server, slowlog, string,
+    persistence, range, relocation, replication, serialization, server, slowlog, string,
 };
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -30,6 +30,7 @@ const FAMILIES: &[&[&Command]] = &[
     monitor::ALL,
     lcs::ALL,
     object::ALL,
+    persistence::ALL,
     range::ALL,
     relocation::ALL,
     replication::ALL,

@@ -1,6 +1,7 @@
 //! A server without sockets for tests: request text in, reply text out.
 
 use crate::memcached;
+use crate::saves::Saves;
 use crate::{
     Attention, Client, ClientInfo, Config, Context, Marks, Process, Server, Statistics, Suspension,
     Tally, dispatch,
@@ -34,6 +35,7 @@ pub(crate) struct FakeServer {
     pub(crate) asked_to_stop: Mutex<bool>,
     pub(crate) flush_at_ms: Mutex<Option<u64>>,
     pub(crate) attention: Attention,
+    pub(crate) saves: Saves,
 }
 
 impl Server for FakeServer {
@@ -53,7 +55,11 @@ impl Server for FakeServer {
         &self.attention
     }
 
-    fn shut_down(&self) {
+    fn saves(&self) -> &Saves {
+        &self.saves
+    }
+
+    fn shut_down(&self, _: Option<bool>) {
         *self.asked_to_stop.lock().unwrap() = true;
     }
 
@@ -110,6 +116,7 @@ impl Bench {
             asked_to_stop: Mutex::default(),
             flush_at_ms: Mutex::default(),
             attention: Attention::default(),
+            saves: Saves::default(),
         };
         let counters = store.counters(0);
         let tally = process.statistics.worker(0);

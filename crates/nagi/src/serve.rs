@@ -138,11 +138,12 @@ fn start_as(
     if in_background {
         daemon::report_ready()?;
     }
-    server.join();
+    let ended = server.join();
     for path in [Some(&pidfile), arguments.ports_file.as_ref()].into_iter().flatten() {
         // It may have been cleared away with its folder, or was not asked for.
         let _ = fs::remove_file(path);
     }
+    ended.map_err(|error| format!("the data was not saved: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

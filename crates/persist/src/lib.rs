@@ -11,5 +11,6 @@ mod length;
 pub mod lzf;
 pub mod payload;
 pub mod rdb;
+pub mod save;
 
 pub use checksum::Checksum;

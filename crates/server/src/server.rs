@@ -4,15 +4,19 @@ use crate::driver::{Driver, Token};
 use crate::epoll::Epoll;
 use crate::io::Io;
 use crate::listener::{Endpoint, Listener};
+use crate::loading::{self, LoadError};
 use crate::log;
 use crate::open::{self, OpenError};
 use crate::registry::Registry;
+use crate::saver;
 use crate::session::Protocol;
 use crate::setup;
 use crate::uring::Uring;
 use crate::waker::Waker;
 use crate::worker;
+use nagi_commands::saves::Saves;
 use nagi_commands::{Attention, ClientInfo, Config, Marks, Process, Server, Statistics, admission};
+use nagi_store::snapshot::Walker;
 use nagi_store::{Clock, Policy, Store};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,6 +74,8 @@ pub(crate) enum Mail {
     Evict(Token),
     /// Monitors are to be sent what they see.
     Show,
+    /// A snapshot is to be walked for.
+    Walk,
 }
 
 /// A connection that has been accepted.
@@ -101,6 +107,10 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     flush_at_ms: AtomicU64,
     housekeeper: OnceLock<Thread>,
+    saver: OnceLock<Thread>,
+    saves: Saves,
+    /// Whether the data is saved at the end, if anybody has said.
+    last_save: OnceLock<bool>,
 }
 
 /// Why a server could not be started.
@@ -112,6 +122,8 @@ pub enum StartError {
     NoAddress,
     /// Both protocols are to be spoken on one port.
     SamePort(u64),
+    /// What the last process left cannot be loaded.
+    Load(LoadError),
     /// The kernel refuses something else.
     Io(io::Error),
 }
@@ -127,6 +139,7 @@ impl fmt::Display for StartError {
                 f,
                 "--port and --memcached-port are both {port}: each protocol needs a port of its own"
             ),
+            StartError::Load(error) => error.fmt(f),
             StartError::Io(error) => error.fmt(f),
         }
     }
@@ -137,6 +150,12 @@ impl std::error::Error for StartError {}
 impl From<OpenError> for StartError {
     fn from(error: OpenError) -> Self {
         StartError::Open(error)
+    }
+}
+
+impl From<LoadError> for StartError {
+    fn from(error: LoadError) -> Self {
+        StartError::Load(error)
     }
 }
 
@@ -162,6 +181,7 @@ pub fn start(options: Options) -> Result<Running, StartError> {
         return Err(StartError::NoAddress);
     }
     let shared = Arc::new(Shared::new(options, listeners)?);
+    loading::load(&shared)?;
     shared.tell_of_protection();
     setup::tell_of_descriptors(shared.config.maxclients.get(), shared.posts.len());
     let mut running = Running { shared, threads: Vec::new() };
@@ -169,7 +189,8 @@ pub fn start(options: Options) -> Result<Running, StartError> {
         Ok(()) => Ok(running),
         Err(error) => {
             running.stop();
-            running.join();
+            // Nothing was changed that could be lost.
+            let _ = running.join();
             Err(error.into())
         }
     }
@@ -195,6 +216,10 @@ impl Running {
         let housekeeper = self.spawn("housekeeper".to_owned(), move || shared.keep_house())?;
         // Nobody else sets it.
         let _ = self.shared.housekeeper.set(housekeeper);
+        let shared = Arc::clone(&self.shared);
+        let saver = self.spawn("saver".to_owned(), move || saver::run(&shared))?;
+        // Likewise.
+        let _ = self.shared.saver.set(saver);
         Ok(())
     }
 
@@ -233,13 +258,29 @@ impl Running {
         Stopper(Arc::clone(&self.shared))
     }
 
-    /// Waits until it has stopped.
-    pub fn join(self) {
+    /// Waits until it has stopped, and has saved its data if it is to do that.
+    ///
+    /// # Errors
+    /// Why the data could not be saved.
+    pub fn join(self) -> Result<(), String> {
+        let shared = &self.shared;
+        let mut walker = Walker::default();
         for thread in self.threads {
+            // The saver may wait for a walk when all workers are gone.
+            while !thread.is_finished() && shared.store.is_saving() {
+                shared.store.walk(&mut walker, || false);
+                thread::sleep(Duration::from_millis(1));
+            }
             if thread.join().is_err() {
                 tracing::error!("a thread has panicked");
             }
         }
+        let has_points = !shared.config.save.get().is_empty();
+        let is_changed = shared.store.totals().changes != shared.saves.status().changes_saved;
+        if is_changed && *shared.last_save.get().unwrap_or(&has_points) {
+            return saver::last_save(shared);
+        }
+        Ok(())
     }
 }
 
@@ -325,6 +366,9 @@ impl Shared {
             stopping: AtomicBool::new(false),
             flush_at_ms: AtomicU64::new(NEVER),
             housekeeper: OnceLock::new(),
+            saver: OnceLock::new(),
+            saves: Saves::default(),
+            last_save: OnceLock::new(),
         })
     }
 
@@ -363,7 +407,7 @@ impl Shared {
         let Some(post) = self.posts.get(worker) else { return };
         let mut waiting = post.mail.lock().unwrap_or_else(PoisonError::into_inner);
         let is_reminder =
-            |mail: &Mail| matches!(mail, Mail::Housekeeping | Mail::Kill | Mail::Show);
+            |mail: &Mail| matches!(mail, Mail::Housekeeping | Mail::Kill | Mail::Show | Mail::Walk);
         let same = |other: &Mail| std::mem::discriminant(other) == std::mem::discriminant(&mail);
         if is_reminder(&mail) && waiting.iter().any(same) {
             return;
@@ -396,8 +440,9 @@ impl Shared {
         for post in &self.posts {
             post.waker.wake();
         }
-        if let Some(housekeeper) = self.housekeeper.get() {
-            housekeeper.unpark();
+        self.saves.cancel();
+        for thread in [&self.housekeeper, &self.saver].into_iter().filter_map(OnceLock::get) {
+            thread.unpark();
         }
     }
 
@@ -428,6 +473,7 @@ impl Shared {
             self.statistics.sample(Instant::now());
             self.statistics.peak_bytes(self.store.used_bytes());
             self.limit_clients();
+            self.save_if_due(now_ms);
             (0..self.posts.len()).for_each(|worker| self.post(worker, Mail::Housekeeping));
             let next_call_ms = self.attention.call_due(now_ms);
             let until_call = Duration::from_millis(next_call_ms.saturating_sub(now_ms).max(1));
@@ -438,6 +484,26 @@ impl Shared {
 }
 
 impl Shared {
+    /// Asks for a save if one of the points of `save` is reached.
+    fn save_if_due(&self, now_ms: u64) {
+        /// How long to wait after a save that failed.
+        const RETRY: Duration = Duration::from_secs(5);
+        let points = self.config.save.get();
+        if points.is_empty() {
+            return;
+        }
+        let status = self.saves.status();
+        let changes = self.store.totals().changes - status.changes_saved;
+        let silent_s = (now_ms / 1000).saturating_sub(status.last_success_s);
+        let may_retry = status.last_error.is_none()
+            || status.last_end.is_none_or(|ended| ended.elapsed() > RETRY);
+        let words: Vec<u64> = points.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+        let is_due = |[seconds, least]: &[u64; 2]| silent_s > *seconds && changes >= *least;
+        if may_retry && words.as_chunks().0.iter().any(is_due) && self.saves.order().is_some() {
+            tracing::info!(changes, seconds = silent_s, "it is time to save");
+        }
+    }
+
     /// Closes the clients that take the most memory, until all of them together take no more than
     /// `maxmemory-clients`.
     fn limit_clients(&self) {
@@ -497,7 +563,15 @@ impl Server for Shared {
         &self.attention
     }
 
-    fn shut_down(&self) {
+    fn saves(&self) -> &Saves {
+        &self.saves
+    }
+
+    fn shut_down(&self, saves: Option<bool>) {
+        if let Some(saves) = saves {
+            // Who asks first decides.
+            let _ = self.last_save.set(saves);
+        }
         self.stop();
     }
 

@@ -12,6 +12,7 @@ use crate::timing::{Audience, Executed, Timing};
 use limits::Behind;
 use nagi_commands::{ClientInfo, Server as _, Tally, stop_monitoring};
 use nagi_proto::{Output, Span};
+use nagi_store::snapshot::{Pace, Walker};
 use nagi_store::{Counters, Expirer, Scope};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ const LAST_SENDS: Duration = Duration::from_secs(5);
 pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) {
     let mut sessions = Sessions::new(index, Arc::clone(shared));
     while !shared.is_stopping() {
-        let pause = sessions.expire();
+        let pause = least(sessions.expire(), sessions.walk());
         if let Err(error) = sessions.tick(driver, pause) {
             tracing::error!(worker = index, %error, "a worker cannot wait for its sockets");
             shared.stop();
@@ -42,8 +43,16 @@ pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) 
 const EXPIRY_SLICE: Duration = Duration::from_micros(500);
 const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
 
+/// How long a worker walks for a snapshot before it looks for clients again.
+const WALK_SLICE: Duration = Duration::from_micros(200);
+
 /// Replies that a client leaves unread which has not logged in, before it is read from no more.
 const STRANGERS_UNSENT_BYTES: usize = 1024;
+
+/// The shorter of two times to wait; none is for ever.
+fn least(first: Option<Duration>, second: Option<Duration>) -> Option<Duration> {
+    first.into_iter().chain(second).min()
+}
 
 /// The sessions of one worker, and what they share.
 struct Sessions {
@@ -54,6 +63,9 @@ struct Sessions {
     expirer: Expirer,
     /// When to go on with expired keys, if the last look did not find them all.
     expire_at: Option<Instant>,
+    /// The worker's part in the walk for a snapshot, and whether there is something to do.
+    walker: Walker,
+    walks: bool,
     seats: Vec<Option<Seat>>,
     /// Sessions that have work left from the last tick.
     turns: Vec<Token>,
@@ -129,6 +141,8 @@ impl Sessions {
             tally: shared.statistics().worker(worker),
             expirer: Expirer::new(worker, shared.process().workers),
             expire_at: None,
+            walker: Walker::default(),
+            walks: false,
             shared,
             seats: Vec::new(),
             turns: Vec::new(),
@@ -153,6 +167,28 @@ impl Sessions {
         let pause = self.look_for_expired();
         self.timing.lap(&self.tally);
         pause
+    }
+
+    /// Goes on with the walk for a snapshot, if there is one. Returns how long to wait before the
+    /// next slice at most.
+    fn walk(&mut self) -> Option<Duration> {
+        if !self.walks {
+            return None;
+        }
+        let started = Instant::now();
+        let pace = self.shared.store.walk(&mut self.walker, || started.elapsed() >= WALK_SLICE);
+        self.walks = pace == Pace::More;
+        self.timing.lap(&self.tally);
+        self.walks.then_some(Duration::ZERO)
+    }
+
+    /// Comes to the end of a walk that nobody needs any more.
+    fn end_walk(&mut self) {
+        while self.shared.store.is_saving()
+            && self.shared.store.walk(&mut self.walker, || false) != Pace::Done
+        {
+            std::thread::yield_now();
+        }
     }
 
     fn look_for_expired(&mut self) -> Option<Duration> {
@@ -215,6 +251,7 @@ impl Sessions {
         while !self.orphans.is_empty() {
             self.see_to_orphans();
         }
+        self.end_walk();
     }
 
     /// Takes a connection that this worker has been assigned.
@@ -543,6 +580,7 @@ impl<D: Driver> Sink<D> for Sessions {
                 Mail::Flush => self.flush(),
                 Mail::Kill => self.close_killed(driver),
                 Mail::Show => self.show(driver),
+                Mail::Walk => self.walks = true,
                 Mail::Call(token) => {
                     if self.seat_of(token).is_some_and(|seat| seat.waits == Waits::Call) {
                         self.feed(driver, token, &mut []);

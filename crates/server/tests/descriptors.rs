@@ -50,5 +50,5 @@ fn accepting_goes_on_when_there_are_descriptors_again() {
     assert_eq!(&reply, b"+PONG\r\n");
     setrlimit(Resource::Nofile, before).unwrap();
     running.stop();
-    running.join();
+    running.join().unwrap();
 }

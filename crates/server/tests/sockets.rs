@@ -56,7 +56,7 @@ impl Server {
     fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop();
-            running.join();
+            running.join().unwrap();
         }
     }
 }
@@ -329,7 +329,7 @@ fn a_client_may_stop_the_server() {
     let mut stream = server.connect();
     stream.write_all(&multibulk(&["SHUTDOWN", "NOSAVE"])).unwrap();
     assert_eq!(rest(&mut stream), b"");
-    server.running.take().unwrap().join();
+    server.running.take().unwrap().join().unwrap();
 }
 
 #[test]

@@ -27,9 +27,12 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Starts again from zero (CONFIG RESETSTAT).
+            /// Starts again from zero (CONFIG RESETSTAT), but for the changes, which are no
+            /// statistic.
             pub fn reset(&self) {
+                let changes = self.changes.get();
                 $(self.$name.0.store(0, Ordering::Relaxed);)+
+                self.changes.add(changes);
             }
         }
     };
@@ -44,6 +47,8 @@ counters! {
     expired,
     /// Keys removed to make room.
     evicted,
+    /// Changes that commands made to entries.
+    changes,
     /// Random numbers drawn to choose them.
     draws,
 }

@@ -98,6 +98,7 @@ impl<'a> Database<'a> {
         let (mut slot, expired) = Slot::open(&mut held, door, *self, key, &mut garbage);
         self.counters.expired.add(u64::from(expired));
         let result = work(&mut slot);
+        self.counters.changes.add(slot.changes());
         drop(held);
         self.store.reclaimer.free(garbage);
         result
@@ -177,6 +178,8 @@ impl Slots<'_> {
         let (_, held) = place.ok().and_then(|at| self.held.get_mut(at)).expect("a locked shard");
         let (mut slot, expired) = Slot::open(held, self.door, database, key, &mut self.garbage);
         database.counters.expired.add(u64::from(expired));
-        work(&mut slot)
+        let result = work(&mut slot);
+        database.counters.changes.add(slot.changes());
+        result
     }
 }

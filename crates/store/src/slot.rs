@@ -32,6 +32,8 @@ pub(crate) struct Slot<'a> {
     key: Key<'a>,
     place: Option<Place>,
     garbage: &'a mut Garbage,
+    /// How often the entry was changed.
+    changes: u32,
 }
 
 impl<'a> Slot<'a> {
@@ -46,16 +48,24 @@ impl<'a> Slot<'a> {
         let (table, last_cas) = shard.table_mut(database.index);
         let place = table.find(key);
         let access = database.access;
-        let mut slot = Slot { table, last_cas, door, access, last_access: 0, key, place, garbage };
+        let (last_access, changes) = (0, 0);
+        let mut slot =
+            Slot { table, last_cas, door, access, last_access, key, place, garbage, changes };
         let Some((_, entry)) = slot.occupant() else { return (slot, false) };
         let expired = entry.expire_at_ms().is_some_and(|at_ms| at_ms <= database.now_ms);
         if expired {
             slot.remove();
+            slot.changes = 0;
         } else {
             slot.last_access = entry.access();
             access.note(entry, key.hash ^ database.counters.hits.get());
         }
         (slot, expired)
+    }
+
+    /// How often the entry was changed by the operation.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.into()
     }
 
     /// What stands here.
@@ -71,6 +81,7 @@ impl<'a> Slot<'a> {
 
     /// The same, told what becomes of the value that stood here.
     fn put_as(&mut self, value: NewValue<'_>, attributes: Attributes, fate: Fate) {
+        self.changes += 1;
         if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
             && bytes.len() > QUICK_BYTES
         {
@@ -98,6 +109,7 @@ impl<'a> Slot<'a> {
     pub(crate) fn remove(&mut self) -> bool {
         let Some((place, entry)) = self.occupant() else { return false };
         let entry = self.table.mutable(self.door, entry, Fate::Goes);
+        self.changes += 1;
         self.garbage.add(self.table.remove(place, entry));
         self.place = None;
         true
@@ -120,6 +132,7 @@ impl<'a> Slot<'a> {
             (None, None) => {}
             (Some(_), Some(at_ms)) => {
                 let entry = self.table.mutable(self.door, entry, Fate::Stays);
+                self.changes += 1;
                 self.table.move_expiry(place, entry, at_ms);
             }
             _ => self.reshape(Attributes { expire_at_ms, ..attributes }),
@@ -134,6 +147,7 @@ impl<'a> Slot<'a> {
             NewValue::Int(value)
                 if entry.encoding() == Encoding::Int as u8 && attributes.cas.is_none() =>
             {
+                self.changes += 1;
                 self.table.mutable(self.door, entry, Fate::Stays).entry().replace_int(value);
             }
             value => self.put(value, Attributes { cas: None, ..attributes }),
@@ -156,6 +170,7 @@ impl<'a> Slot<'a> {
                 self.give_up_version();
             }
             let Some((_, entry)) = self.occupant() else { return };
+            self.changes += 1;
             let entry = self.table.mutable(self.door, entry, Fate::Stays).entry();
             // SAFETY: the slot is borrowed exclusively and nothing else refers to the rope.
             if let Some(rope) = unsafe { entry.rope_mut() } {
@@ -179,6 +194,7 @@ impl<'a> Slot<'a> {
         let Some((_, entry)) = self.occupant() else {
             return change(&mut StringMut::Bytes(&mut []));
         };
+        self.changes += 1;
         let entry = self.table.mutable(self.door, entry, Fate::Stays).entry();
         // SAFETY: the slot is borrowed exclusively and nothing else refers to the value.
         match unsafe { (entry.bytes_mut(), entry.rope_mut()) } {
@@ -234,6 +250,11 @@ impl<'a> Slot<'a> {
     /// The number that the youngest version was given.
     pub(crate) fn last_cas(&self) -> u64 {
         *self.last_cas
+    }
+
+    /// Sees to it that numbers given out from now on are beyond this one.
+    pub(crate) fn pass_cas(&mut self, cas: u64) {
+        *self.last_cas = (*self.last_cas).max(cas);
     }
 
     /// A number for a version that is about to be stored.

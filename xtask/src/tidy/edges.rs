@@ -8,7 +8,7 @@ const EDGES: [(&str, &[&str]); 10] = [
     ("crates/store", &[]),
     ("crates/persist", &["nagi-store", "nagi-proto"]),
     ("crates/commands", &["nagi-proto", "nagi-store", "nagi-persist"]),
-    ("crates/server", &["nagi-commands", "nagi-proto", "nagi-store"]),
+    ("crates/server", &["nagi-commands", "nagi-proto", "nagi-store", "nagi-persist"]),
     ("crates/client", &["nagi-proto"]),
     ("crates/load", &["nagi-client", "nagi-proto"]),
     ("crates/nagi", &["nagi-server", "nagi-load", "nagi-commands", "nagi-persist"]),

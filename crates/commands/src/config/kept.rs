@@ -6,7 +6,7 @@
 
 use super::Kind::{self, Checked, Choice, Integer, Lines, Memory, Port, Switch, Text, Words};
 use super::checks;
-use super::kinds::{MASTER, SAVE_POINTS, SCORES, SHUTDOWN_FLAGS};
+use super::kinds::{MASTER, SCORES, SHUTDOWN_FLAGS};
 use super::{Place, Setting};
 
 /// The largest `int` of Redis.
@@ -146,7 +146,6 @@ pub(super) static ROWS: &[Setting] = &[
     aside("commandlog-slow-execution-max-len", &[], Integer(0..=i64::MAX), "128", SET, NOT_READ),
     aside("crash-log-enabled", &[], Switch, "yes", SET, OTHERWISE),
     aside("crash-memcheck-enabled", &[], Switch, "yes", SET, OTHERWISE),
-    aside("dbfilename", &[], Checked(checks::file_name), "dump.rdb", SET, NO_DUMP),
     aside("disable-thp", &[], Switch, "yes", FIXED, OTHERWISE),
     aside("dual-channel-replication-enabled", &[], Switch, "no", SET, NO_REPLICATION),
     aside("dynamic-hz", &[], Switch, "yes", SET, OTHERWISE),
@@ -208,8 +207,6 @@ pub(super) static ROWS: &[Setting] = &[
     aside("rdb-del-sync-files", &[], Switch, "no", SET, NO_DUMP),
     aside("rdb-save-incremental-fsync", &[], Switch, "yes", SET, NO_DUMP),
     aside("rdb-version-check", &[], Choice(&["strict", "relaxed"]), "strict", SET, NO_DUMP),
-    aside("rdbchecksum", &[], Switch, "yes", FIXED, NO_DUMP),
-    aside("rdbcompression", &[], Switch, "yes", SET, NO_DUMP),
     aside("rdma-bind", &[], Words, "", SET, NOT_READ),
     aside("rdma-completion-vector", &[], Integer(-1..=1024), "-1", SET, NOT_READ),
     refused("rdma-port", &[], Port, "0", FIXED, &[], "RDMA is not there"),
@@ -242,7 +239,6 @@ pub(super) static ROWS: &[Setting] = &[
         NO_REPLICATION),
     refused("replicaof", &["slaveof"], Lines(&MASTER), "", FIXED, &["no one"], NO_REPLICATION),
     aside("sanitize-dump-payload", &[], Choice(&["no", "yes", "clients"]), "no", SET, NO_DUMP),
-    aside("save", &[], Lines(&SAVE_POINTS), "", SET, NO_DUMP),
     aside("server_cpulist", &["server-cpulist"], Text, "", FIXED, NOT_READ),
     aside("set-max-intset-entries", &[], Integer(0..=i64::MAX), "512", SET, NO_SUCH_TYPE),
     aside("set-max-listpack-entries", &[], Integer(0..=i64::MAX), "128", SET, NO_SUCH_TYPE),

@@ -190,7 +190,7 @@ fn memory_or_percent(value: &str) -> Result<i64, Fault> {
     }
 }
 
-/// `save`: pairs of seconds and changes; none of them is acted on.
+/// `save`: pairs of seconds and changes.
 pub(super) static SAVE_POINTS: Lines = Lines {
     add: |present, given, origin| {
         let words: Vec<&str> = given.split_whitespace().collect();

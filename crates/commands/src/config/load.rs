@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(&*config.bind.get(), "127.0.0.1 ::1");
         assert_eq!(find("save").unwrap().value(&config), "900 1 300 10");
         assert_eq!(find("replica-priority").unwrap().value(&config), "3");
-        assert_eq!(loaded.without_effect, ["save", "replica-priority"]);
+        assert_eq!(loaded.without_effect, ["replica-priority"]);
     }
 
     #[test]

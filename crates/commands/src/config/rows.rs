@@ -1,6 +1,7 @@
 //! The rows of the settings that have an effect.
 
-use super::kinds::{LOG_LEVELS, OUTPUT_LIMITS, PERCENTILES, SUPERVISORS};
+use super::checks;
+use super::kinds::{LOG_LEVELS, OUTPUT_LIMITS, PERCENTILES, SAVE_POINTS, SUPERVISORS};
 use super::{Kind, Place, Setting};
 use nagi_store::Policy;
 
@@ -77,6 +78,16 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: false,
         place: Place::Number(|values| &values.databases),
         summary: "How many databases SELECT can choose from",
+    },
+    Setting {
+        name: "dbfilename",
+        aliases: &[],
+        kind: Kind::Checked(checks::file_name),
+        default: "dump.rdb",
+        changeable: true,
+        place: Place::Text(|values| &values.dbfilename),
+        summary: "File in dir that the data is saved to, and loaded from at the start; none if \
+                  it is empty",
     },
     Setting {
         name: "dir",
@@ -297,6 +308,24 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Longest argument and longest string",
     },
     Setting {
+        name: "rdbchecksum",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "yes",
+        changeable: false,
+        place: Place::Number(|values| &values.rdbchecksum),
+        summary: "Ends files with a checksum, and compares it when they are loaded",
+    },
+    Setting {
+        name: "rdbcompression",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "yes",
+        changeable: true,
+        place: Place::Number(|values| &values.rdbcompression),
+        summary: "Compresses strings of more than 20 bytes when they are saved",
+    },
+    Setting {
         name: "requirepass",
         aliases: &[],
         kind: Kind::Text,
@@ -304,6 +333,16 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: true,
         place: Place::Text(|values| &values.requirepass),
         summary: "Password that clients have to give before anything else; none if it is empty",
+    },
+    Setting {
+        name: "save",
+        aliases: &[],
+        kind: Kind::Lines(&SAVE_POINTS),
+        default: "",
+        changeable: true,
+        place: Place::Text(|values| &values.save),
+        summary: "Saves the data after so many seconds if there were at least so many changes, for \
+                  each such pair; and at the end, if there is a pair",
     },
     Setting {
         name: "slowlog-log-slower-than",
@@ -331,6 +370,17 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: true,
         place: Place::Number(|values| &values.slowlog_total_slower_than_us),
         summary: "The same for the time from a request's first byte to its reply's last one",
+    },
+    Setting {
+        name: "snapshot-preimage-limit",
+        aliases: &[],
+        kind: Kind::MemoryOrPercent,
+        default: "10%",
+        changeable: true,
+        place: Place::Number(|values| &values.snapshot_preimage_limit),
+        summary: "Memory that a save may take for keys that change before it has come to them; \
+                  beyond that it is given up. A share is one of the memory in use, and 64mb at \
+                  least",
     },
     Setting {
         name: "supervised",

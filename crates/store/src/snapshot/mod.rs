@@ -192,6 +192,12 @@ impl Snapshot<'_> {
         self.store.walk.shards_left.load(Ordering::Acquire) == 0
     }
 
+    /// Whether walkers had better go on if they have paused.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.store.outbox.held().walked_bytes < walk::WAITING_BYTES / 2
+    }
+
     /// Whether images have grown beyond the limit, so that the snapshot is given up.
     #[must_use]
     pub fn is_aborted(&self) -> bool {

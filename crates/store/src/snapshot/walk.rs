@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 /// Bytes that are copied at one hold of a latch, but for the last entry.
 pub(crate) const HOLD_BYTES: usize = 16 * 1024;
 /// Bytes of images that may wait for the saver before the walk pauses.
-const WAITING_BYTES: usize = 8 << 20;
+pub(super) const WAITING_BYTES: usize = 8 << 20;
 
 /// One worker's part in the walk.
 #[derive(Debug, Default)]

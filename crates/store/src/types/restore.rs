@@ -3,8 +3,9 @@
 use super::string::{Expiry, SetOptions};
 use crate::access::AccessClock;
 use crate::database::Database;
+use crate::entry::EntryView;
 use crate::key::Key;
-use crate::value::{Given, NewValue};
+use crate::value::{Attributes, Given, Marks, NewValue};
 
 /// What was known of a value's use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,50 @@ impl Usage {
     }
 }
 
+/// What a file has of an entry beside key and value.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// When it expires, in milliseconds since 1970.
+    pub expire_at_ms: Option<u64>,
+    /// memcached's client flags.
+    pub flags: u32,
+    /// memcached's unique number of this version.
+    pub cas: Option<u64>,
+    /// What memcached's clients have been told of it.
+    pub marks: Marks,
+    /// What is known of its use.
+    pub usage: Option<Usage>,
+}
+
 impl Database<'_> {
+    /// What is known of an entry's use that the policy goes by, if it goes by any.
+    #[must_use]
+    pub fn usage_of(&self, entry: &EntryView<'_>) -> Option<Usage> {
+        let (_, policy) = self.store.limit();
+        let access = entry.access();
+        if policy.counts_uses() {
+            let counter = u8::try_from(self.access.frequency(access)).unwrap_or(u8::MAX);
+            return Some(Usage::Frequency(counter));
+        }
+        policy.looks_at_uses().then(|| Usage::IdleMs(self.access.idle_ms(access)))
+    }
+
+    /// Puts a string under a key as it was when it was saved; `false`, and nothing is done, if
+    /// there is one already.
+    pub fn load<'v>(&self, key: Key<'_>, value: impl Into<Given<'v>>, known: &Known) -> bool {
+        let value = NewValue::from_given(value);
+        let Known { expire_at_ms, flags, cas, marks, usage } = *known;
+        self.write_briefly(key, |slot| {
+            if slot.entry().is_some() {
+                return false;
+            }
+            slot.put(value, Attributes { expire_at_ms, flags, cas, marks });
+            slot.pass_cas(cas.unwrap_or(0));
+            usage.into_iter().for_each(|usage| slot.set_usage(usage));
+            true
+        })
+    }
+
     /// Puts a string under `key`; whether that was allowed, which it always is where `replace`.
     /// What is told of its use counts only under a policy that goes by it.
     pub fn restore<'v>(

@@ -1,0 +1,214 @@
+//! Saves: who asked for one, how far it is, how the last one went. Commands ask, the saver works,
+//! INFO shows.
+
+use nagi_persist::save::SaveProgress;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What one process saves, one save at a time.
+#[derive(Debug)]
+pub struct Saves {
+    state: Mutex<State>,
+    /// How far the save under way has come.
+    pub progress: SaveProgress,
+    /// Whether the last one failed, which may be a reason to refuse writes.
+    failed: AtomicBool,
+}
+
+/// The number of a save, in the order in which they were asked for.
+pub type Ticket = u64;
+
+#[derive(Debug)]
+struct State {
+    asked: Ticket,
+    begun: Ticket,
+    ended: Ticket,
+    /// Whom to call when a save begins or ends.
+    waiting: Vec<Waker>,
+    saver: Option<Waker>,
+    status: Status,
+}
+
+/// What INFO shows.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Whether a save is asked for or under way.
+    pub in_progress: bool,
+    /// When the save under way began.
+    pub began: Option<Instant>,
+    /// When the last one that succeeded ended, in seconds since 1970; or when the process started.
+    pub last_success_s: u64,
+    /// How long the last one took.
+    pub last_took: Option<Duration>,
+    /// Why the last one failed, if it did.
+    pub last_error: Option<String>,
+    /// When the last one ended, however it did.
+    pub last_end: Option<Instant>,
+    /// How long the last cut took.
+    pub last_cut: Option<Duration>,
+    /// How many have succeeded.
+    pub count: u64,
+    /// Keys and bytes in the last file.
+    pub last_keys: u64,
+    /// See `last_keys`.
+    pub last_bytes: u64,
+    /// Changes that the store had counted at the last cut whose save succeeded.
+    pub changes_saved: u64,
+    /// The same at the cut of the one under way.
+    changes_at_cut: u64,
+    /// Keys that were loaded at the start, and those that had expired.
+    pub loaded_keys: u64,
+    /// See `loaded_keys`.
+    pub loaded_expired: u64,
+}
+
+impl Default for Saves {
+    fn default() -> Self {
+        let status = Status {
+            in_progress: false,
+            began: None,
+            last_success_s: now_s(),
+            last_took: None,
+            last_error: None,
+            last_end: None,
+            last_cut: None,
+            count: 0,
+            last_keys: 0,
+            last_bytes: 0,
+            changes_saved: 0,
+            changes_at_cut: 0,
+            loaded_keys: 0,
+            loaded_expired: 0,
+        };
+        let (waiting, saver) = (Vec::new(), None);
+        Saves {
+            state: Mutex::new(State { asked: 0, begun: 0, ended: 0, waiting, saver, status }),
+            progress: SaveProgress::default(),
+            failed: AtomicBool::default(),
+        }
+    }
+}
+
+impl Saves {
+    /// Asks for a save; `None` if one is asked for or under way.
+    pub fn order(&self) -> Option<Ticket> {
+        let mut state = self.lock();
+        if state.asked != state.ended {
+            return None;
+        }
+        state.asked += 1;
+        state.status.in_progress = true;
+        self.progress.reset();
+        state.saver.iter().for_each(Waker::wake_by_ref);
+        Some(state.asked)
+    }
+
+    /// Asks for a save in place of one that is asked for or under way, which is given up; `None` if
+    /// that has to come to its end first, after which `waker` is called.
+    pub(crate) fn order_instead(&self, waker: &Waker) -> Option<Ticket> {
+        let ticket = self.order();
+        if ticket.is_none() {
+            self.cancel();
+            self.lock().waiting.push(waker.clone());
+        }
+        ticket
+    }
+
+    /// Gives up the save that is asked for or under way; whether there is one.
+    pub fn cancel(&self) -> bool {
+        let state = self.lock();
+        self.progress.cancel.store(true, Ordering::Relaxed);
+        state.asked != state.ended
+    }
+
+    /// Whether a save has been cut, or is over; if not, `waker` is called when it is worth another
+    /// look.
+    pub(crate) fn has_begun(&self, ticket: Ticket, waker: &Waker) -> bool {
+        let mut state = self.lock();
+        let has_begun = state.begun >= ticket || state.ended >= ticket;
+        if !has_begun {
+            state.waiting.push(waker.clone());
+        }
+        has_begun
+    }
+
+    /// Why a save failed, or `Ok`; `None` if it is not over, and `waker` is called when it is worth
+    /// another look.
+    pub(crate) fn outcome(&self, ticket: Ticket, waker: &Waker) -> Option<Result<(), String>> {
+        let mut state = self.lock();
+        if state.ended < ticket {
+            state.waiting.push(waker.clone());
+            return None;
+        }
+        Some(state.status.last_error.clone().map_or(Ok(()), Err))
+    }
+
+    /// The save that is asked for, if there is one; otherwise `saver` is called when there is.
+    pub fn next_order(&self, saver: &Waker) -> Option<Ticket> {
+        let mut state = self.lock();
+        state.saver = Some(saver.clone());
+        (state.asked != state.ended).then_some(state.asked)
+    }
+
+    /// The cut has been made, when the store had counted so many changes.
+    pub fn begin(&self, cut_took: Duration, changes: u64) {
+        let mut state = self.lock();
+        state.begun = state.asked;
+        state.status.began = Some(Instant::now());
+        state.status.last_cut = Some(cut_took);
+        state.status.changes_at_cut = changes;
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// The save is over: keys and bytes of the file, or why there is none.
+    pub fn end(&self, result: Result<(u64, u64), String>) {
+        let mut state = self.lock();
+        state.ended = state.asked;
+        let status = &mut state.status;
+        status.in_progress = false;
+        status.last_took = status.began.take().map(|began| began.elapsed());
+        status.last_end = Some(Instant::now());
+        self.failed.store(result.is_err(), Ordering::Relaxed);
+        match result {
+            Ok((keys, bytes)) => {
+                status.last_success_s = now_s();
+                status.last_error = None;
+                status.count += 1;
+                (status.last_keys, status.last_bytes) = (keys, bytes);
+                status.changes_saved = status.changes_at_cut;
+            }
+            Err(error) => status.last_error = Some(error),
+        }
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// Notes what was loaded when the process started, before anything could change.
+    pub fn loaded(&self, keys: u64, expired: u64, changes: u64) {
+        let status = &mut self.lock().status;
+        (status.loaded_keys, status.loaded_expired) = (keys, expired);
+        status.changes_saved = changes;
+    }
+
+    /// Whether the last save failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// How things are.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.lock().status.clone()
+    }
+
+    /// Nothing that is done under this lock can leave it half-done.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

@@ -1,0 +1,238 @@
+//! A snapshot on its way into a file: written beside the last one, and put in its place once the
+//! disk has all of it.
+
+use crate::rdb::{Block, Entry, Memcached, Options, Preamble, Writer};
+use nagi_store::snapshot::{Images, Snapshot, SnapshotError};
+use nagi_store::{Counters, Database, EntryView, Store};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use std::{fmt, process};
+
+/// How long the saver waits for images before it looks whether something has changed.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Bytes after which the disk is made to take what it was given, so that it has little left to do
+/// at the end and the kernel never much to write at once.
+const SYNC_BYTES: u64 = 16 << 20;
+
+/// What is written and where.
+#[derive(Debug)]
+pub struct Target<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// How it is written.
+    pub options: Options,
+    /// What it says of itself.
+    pub preamble: Preamble<'a>,
+    /// About how many keys each database has, and how many of them expire.
+    pub sizes: &'a [(u64, u64)],
+}
+
+/// How far a save has come, for whoever shows it; and whether somebody wants it to end.
+#[derive(Debug, Default)]
+pub struct SaveProgress {
+    /// Keys that were written.
+    pub keys: AtomicU64,
+    /// Bytes that were written.
+    pub bytes: AtomicU64,
+    /// Whether the save is to be given up.
+    pub cancel: AtomicBool,
+}
+
+impl SaveProgress {
+    /// Begins anew.
+    pub fn reset(&self) {
+        self.keys.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+        self.cancel.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What a file holds that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// Keys.
+    pub keys: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Why no file was written. The last one is as it was.
+#[derive(Debug)]
+pub enum SaveError {
+    /// Of the system, at what was being done to which file.
+    Io(&'static str, PathBuf, io::Error),
+    /// The snapshot is not one.
+    Snapshot(SnapshotError),
+}
+
+impl fmt::Display for SaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SaveError::Io(doing, path, error) => {
+                write!(f, "{doing} {} failed: {error}", path.display())
+            }
+            SaveError::Snapshot(SnapshotError::Cancelled) => f.write_str("it was cancelled"),
+            SaveError::Snapshot(SnapshotError::PreImageLimit) => f.write_str(
+                "writers changed more than snapshot-preimage-limit while it was under way",
+            ),
+            SaveError::Snapshot(SnapshotError::Miscounted) => {
+                f.write_str("some keys were missed or met twice, which is a fault of nagi")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SaveError {}
+
+/// Takes a snapshot to its end and writes it to a file. `resume` is called when walkers had better
+/// go on that have paused.
+///
+/// # Errors
+/// What the system says, or that the snapshot came to nothing.
+pub fn save(
+    store: &Store,
+    mut snapshot: Snapshot<'_>,
+    target: &Target<'_>,
+    progress: &SaveProgress,
+    resume: &dyn Fn(),
+) -> Result<Saved, SaveError> {
+    let name = format!("temp-{}.rdb", process::id());
+    let temporary = target.path.with_file_name(name);
+    let written = write_all(store, &mut snapshot, target, &temporary, progress, resume);
+    if written.is_err() {
+        snapshot.cancel();
+        resume();
+    }
+    let outcome = snapshot.finish();
+    let saved = written.and_then(|saved| outcome.map(|()| saved).map_err(SaveError::Snapshot));
+    let saved = saved.and_then(|saved| put_in_place(&temporary, target.path).map(|()| saved));
+    if saved.is_err() {
+        // What went wrong is told already; that a part of a file stays is not worse.
+        let _ = fs::remove_file(&temporary);
+    }
+    saved
+}
+
+fn write_all(
+    store: &Store,
+    snapshot: &mut Snapshot<'_>,
+    target: &Target<'_>,
+    temporary: &Path,
+    progress: &SaveProgress,
+    resume: &dyn Fn(),
+) -> Result<Saved, SaveError> {
+    let failed = |doing, error| SaveError::Io(doing, temporary.to_owned(), error);
+    let file = File::create(temporary).map_err(|error| failed("creating", error))?;
+    let disk = Disk { file, unsynced: 0 };
+    let writing = |error| failed("writing", error);
+    let writer = Writer::new(disk, target.options, &target.preamble).map_err(writing)?;
+    let mut scribe =
+        Scribe { writer, block: Block::default(), database: None, sizes: target.sizes };
+    let counters = Counters::default();
+    let db = store.database(0, &counters, store.now_ms());
+    loop {
+        if progress.cancel.load(Ordering::Relaxed) {
+            snapshot.cancel();
+        }
+        if snapshot.is_aborted() {
+            // Who ends the snapshot learns why.
+            break;
+        }
+        let is_walked = snapshot.is_walked();
+        match snapshot.take(PATIENCE) {
+            Some(images) => {
+                scribe.add(db, &images).map_err(writing)?;
+                progress.keys.store(scribe.writer.keys(), Ordering::Relaxed);
+                progress.bytes.store(scribe.writer.bytes(), Ordering::Relaxed);
+            }
+            None if is_walked => break,
+            None => {}
+        }
+        if !is_walked && snapshot.has_room() {
+            resume();
+        }
+    }
+    let (keys, bytes) = (scribe.writer.keys(), scribe.writer.bytes());
+    let disk = scribe.writer.finish().map_err(writing)?;
+    disk.file.sync_all().map_err(|error| failed("synchronising", error))?;
+    let end = 1 + size_of::<u64>() as u64;
+    Ok(Saved { keys, bytes: bytes + end })
+}
+
+/// Has the new file take the old one's name, which is the moment at which it counts.
+fn put_in_place(temporary: &Path, path: &Path) -> Result<(), SaveError> {
+    let failed = |doing, error| SaveError::Io(doing, path.to_owned(), error);
+    fs::rename(temporary, path).map_err(|error| failed("renaming the new file to", error))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new(".")));
+    let synchronised = folder.and_then(|folder| folder.sync_all());
+    synchronised.map_err(|error| failed("synchronising the folder of", error))
+}
+
+/// The file as it grows.
+struct Scribe<'a> {
+    writer: Writer<Disk>,
+    block: Block,
+    /// The database that the last keys were of.
+    database: Option<usize>,
+    sizes: &'a [(u64, u64)],
+}
+
+impl Scribe<'_> {
+    fn add(&mut self, db: Database<'_>, images: &Images) -> io::Result<()> {
+        let database = images.database();
+        if self.database.replace(database) != Some(database) {
+            let (keys, expiring) = self.sizes.get(database).copied().unwrap_or_default();
+            self.writer.database(database as u64, keys, expiring)?;
+        }
+        for image in images.entries() {
+            if let Some(long) = self.block.push(&entry(db, &image)) {
+                self.flush()?;
+                self.writer.long(&long)?;
+            }
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let written = self.writer.block(&self.block);
+        self.block.clear();
+        written
+    }
+}
+
+fn entry<'a>(db: Database<'_>, image: &EntryView<'a>) -> Entry<'a> {
+    let memcached = Memcached { flags: image.flags(), cas: image.cas(), marks: image.marks() };
+    Entry {
+        key: image.key(),
+        value: image.value(),
+        expire_at_ms: image.expire_at_ms(),
+        usage: db.usage_of(image),
+        memcached,
+    }
+}
+
+/// A file whose bytes do not pile up in memory.
+struct Disk {
+    file: File,
+    unsynced: u64,
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.unsynced += written as u64;
+        if self.unsynced >= SYNC_BYTES {
+            self.unsynced = 0;
+            self.file.sync_data()?;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

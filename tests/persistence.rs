@@ -1,0 +1,209 @@
+//! Saving and loading, as a user sees it: what was there comes back, whoever stops the server and
+//! however; a damaged file is neither loaded nor written over.
+
+use harness::{Reply, Server, nagi_binary, until};
+use rustix::process::Signal;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nagi-{test}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("creates a folder");
+        Folder(path)
+    }
+
+    fn nagi(&self, arguments: &[&str]) -> Server {
+        let mut all = vec!["--dir", self.0.to_str().expect("text")];
+        all.extend(arguments);
+        Server::nagi_with(&all)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("reads the folder");
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.expect("an entry").file_name().to_string_lossy().into_owned()
+        };
+        entries.map(name).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is the system's to clear away.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn info(server: &Server, field: &str) -> String {
+    let text = server.connect_resp().run("INFO everything").text();
+    let prefix = format!("{field}:");
+    let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
+    line.unwrap_or_else(|| panic!("no {field} in\n{text}")).trim().to_owned()
+}
+
+#[test]
+fn what_was_saved_is_there_after_a_restart() {
+    let folder = Folder::new("restart");
+    let mut server = folder.nagi(&[]);
+    let mut client = server.connect_resp();
+    let long = "long".repeat(100_000);
+    client.check("SET plain value", "+OK\r\n");
+    client.check("SET number 12345", "+OK\r\n");
+    client.check("SET volatile soon PXAT 33177117420000", "+OK\r\n");
+    client.check("SET gone soon PX 1", "+OK\r\n");
+    assert_eq!(client.run_words(&["SET", "long", &long]), Reply::Simple("OK".to_owned()));
+    client.check("SELECT 3", "+OK\r\n");
+    client.check("SET plain other", "+OK\r\n");
+    let mut memcached = server.connect_memcached();
+    memcached.check_raw("set flagged 77 0 5\r\nvalue\r\n", "STORED\r\n");
+    memcached.send("gets flagged\r\n");
+    let versioned = memcached.line();
+    client.check("SAVE", "+OK\r\n");
+    assert_eq!(info(&server, "rdb_changes_since_last_save"), "0");
+    client.check("SET plain unsaved", "+OK\r\n");
+    assert_eq!(info(&server, "rdb_changes_since_last_save"), "1");
+    server.signal(Signal::KILL);
+    server.wait_for_exit();
+    assert_eq!(folder.names(), ["dump.rdb"]);
+
+    let server = folder.nagi(&[]);
+    let mut client = server.connect_resp();
+    client.check("GET plain", "$5\r\nvalue\r\n");
+    client.check("GET number", "$5\r\n12345\r\n");
+    client.check("PEXPIRETIME volatile", ":33177117420000\r\n");
+    client.check("EXISTS gone", ":0\r\n");
+    assert_eq!(client.run("GET long").text(), long);
+    client.check("SELECT 3", "+OK\r\n");
+    client.check("GET plain", "$5\r\nother\r\n");
+    let mut memcached = server.connect_memcached();
+    memcached.send("gets flagged\r\n");
+    assert_eq!(memcached.line(), versioned, "flags and version are as they were");
+    memcached.take("value\r\nEND\r\n".len());
+    let cas = versioned.split_whitespace().last().expect("a number").to_owned();
+    memcached.check_raw(format!("cas flagged 0 0 1 {cas}\r\nx\r\n"), "STORED\r\n");
+    assert_eq!(info(&server, "rdb_changes_since_last_save"), "1", "the one just made");
+}
+
+#[test]
+fn a_background_save_holds_what_there_was_when_it_was_answered() {
+    let folder = Folder::new("background");
+    let mut server = folder.nagi(&[]);
+    let mut client = server.connect_resp();
+    let value = "v".repeat(1000);
+    for key in 0..2000 {
+        client.send(harness::encode_command(&["SET", &format!("key:{key}"), &value]));
+    }
+    (0..2000).for_each(|_| client.expect("+OK\r\n"));
+    client.check("BGSAVE", "+Background saving started\r\n");
+    client.check("FLUSHALL", "+OK\r\n");
+    client.check("SET new value", "+OK\r\n");
+    let done = || (info(&server, "rdb_bgsave_in_progress") == "0").then_some(());
+    until("the save", done).expect("it ends");
+    assert_eq!(info(&server, "rdb_last_bgsave_status"), "ok");
+    assert_eq!(info(&server, "rdb_last_save_keys"), "2000");
+    client.check("SHUTDOWN NOSAVE", "");
+    assert!(server.wait_for_exit().success());
+    let server = folder.nagi(&[]);
+    server.connect_resp().check("DBSIZE", ":2000\r\n");
+    server.connect_resp().check("EXISTS new key:0 key:1999", ":2\r\n");
+}
+
+#[test]
+fn stopping_saves_where_it_is_asked_to() {
+    for (arguments, stop, kept) in [
+        (&["--save", "3600 1"][..], "", true),
+        (&["--save", "3600 1"], "SHUTDOWN", true),
+        (&["--save", "3600 1"], "SHUTDOWN NOSAVE", false),
+        (&[], "", false),
+        (&[], "SHUTDOWN", false),
+        (&[], "SHUTDOWN SAVE", true),
+    ] {
+        let folder = Folder::new("stopping");
+        let mut server = folder.nagi(arguments);
+        server.connect_resp().check("SET key value", "+OK\r\n");
+        match stop {
+            "" => server.signal(Signal::TERM),
+            command => server.connect_resp().check(command, ""),
+        }
+        assert!(server.wait_for_exit().success(), "{}", server.log());
+        let expected: &[&str] = if kept { &["dump.rdb"] } else { &[] };
+        assert_eq!(folder.names(), expected, "{arguments:?} {stop}");
+    }
+}
+
+#[test]
+fn saves_come_by_themselves_once_there_were_changes() {
+    let folder = Folder::new("points");
+    let server = folder.nagi(&["--save", "1 2"]);
+    server.connect_resp().check("SET key value", "+OK\r\n");
+    server.connect_resp().check("SET other value", "+OK\r\n");
+    let saved = || (info(&server, "rdb_saves") == "1").then_some(());
+    until("a save", saved).expect("it comes");
+    server.connect_resp().check("CONFIG SET save \"\"", "+OK\r\n");
+}
+
+#[test]
+fn a_file_that_is_damaged_stops_the_start_and_stays() {
+    let folder = Folder::new("damaged");
+    let mut server = folder.nagi(&[]);
+    server.connect_resp().check("SET key value", "+OK\r\n");
+    server.connect_resp().check("SHUTDOWN SAVE", "");
+    server.wait_for_exit();
+    let path = folder.0.join("dump.rdb");
+    let mut bytes = fs::read(&path).expect("a file");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, &bytes).expect("writes the file");
+    let output = Command::new(nagi_binary())
+        .args(["serve", "--port", "any", "--memcached-port", "0", "--save", "1 1"])
+        .arg("--dir")
+        .arg(&folder.0)
+        .output()
+        .expect("starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{error}");
+    assert!(error.contains("dump.rdb") && error.contains("check-rdb"), "{error}");
+    assert_eq!(fs::read(&path).expect("a file"), bytes, "it is as it was");
+}
+
+#[test]
+fn a_save_that_fails_is_told_and_leaves_the_last_file() {
+    let folder = Folder::new("failing");
+    let server = folder.nagi(&["--enable-protected-configs", "yes"]);
+    let mut client = server.connect_resp();
+    client.check("SET key value", "+OK\r\n");
+    client.check("SAVE", "+OK\r\n");
+    let good = fs::read(folder.0.join("dump.rdb")).expect("a file");
+    let name = "x".repeat(300);
+    client.check(&format!("CONFIG SET dbfilename {name}"), "+OK\r\n");
+    let Reply::Error(error) = client.run("SAVE") else { panic!("no file has so long a name") };
+    assert!(error.contains("could not be saved"), "{error}");
+    assert_eq!(info(&server, "rdb_last_bgsave_status"), "err");
+    assert_eq!(fs::read(folder.0.join("dump.rdb")).expect("a file"), good);
+    client.check("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+    client.check("CONFIG SET dbfilename dump.rdb", "+OK\r\n");
+    client.check("SAVE", "+OK\r\n");
+    assert_eq!(info(&server, "rdb_last_bgsave_status"), "ok");
+    assert_eq!(folder.names(), ["dump.rdb"]);
+}
+
+#[test]
+fn only_one_save_at_a_time_and_none_to_cancel() {
+    let folder = Folder::new("single");
+    let server = folder.nagi(&[]);
+    let mut client = server.connect_resp();
+    let idle = "-ERR Background saving is currently not in progress or scheduled\r\n";
+    client.check("BGSAVE CANCEL", idle);
+    client.check("BGSAVE FOO", "-ERR syntax error\r\n");
+    client.check("BGSAVE SCHEDULE FOO", "-ERR syntax error\r\n");
+    let before = client.run("LASTSAVE").integer();
+    client.check("BGSAVE SCHEDULE", "+Background saving started\r\n");
+    let done = || (info(&server, "rdb_bgsave_in_progress") == "0").then_some(());
+    until("the save", done).expect("it ends");
+    assert!(client.run("LASTSAVE").integer() >= before);
+}
