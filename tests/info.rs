@@ -8,10 +8,8 @@ use harness::{Connection, Server};
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("atomicvar_api", "how Redis was compiled"),
     ("current_eviction_exceeded_time", "nothing counts the time over the limit"),
-    ("dump_payload_sanitizations", "all payloads are checked, and not counted"),
     ("expire_cycle_cpu_milliseconds", "expiring is not timed"),
     ("expired_stale_perc", "nothing estimates it"),
-    ("expired_time_cap_reached_count", "expiring has no such cap"),
     ("gcc_version", "how Redis was compiled"),
     ("lazyfree_pending_objects", "what the reclaimer frees is not counted"),
     ("lazyfreed_objects", "what the reclaimer frees is not counted"),

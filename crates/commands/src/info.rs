@@ -306,6 +306,11 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("rejected_connections", totals.refused_connections);
     fields.add_unused("0", &["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", store.expired);
+    // Expiring has no cap that could be reached.
+    fields.add("expired_time_cap_reached_count", 0);
+    // Whatever RESTORE is given is checked in full.
+    let restored = table::find(b"restore").and_then(|entry| totals.commands.get(entry.index));
+    fields.add("dump_payload_sanitizations", restored.map_or(0, |counted| counted.calls));
     fields.add("evicted_keys", store.evicted);
     fields.add("evicted_clients", totals.evicted_clients);
     fields.add("keyspace_hits", store.hits);
