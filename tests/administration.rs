@@ -150,3 +150,27 @@ fn data_has_the_digest_that_redis_gives_it() {
     }
     assert_eq!(digests[0], digests[1]);
 }
+
+#[test]
+fn each_family_tells_what_it_can_do() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        for request in ["ACL HELP", "MEMORY HELP", "MODULE HELP"] {
+            let reply = client.run(request);
+            let family = request.trim_end_matches(" HELP");
+            let first = reply.list()[0].text();
+            assert!(first.starts_with(&format!("{family} <subcommand> ")), "{first}");
+        }
+        let users = client.run("ACL LIST");
+        assert!(users.list()[0].text().starts_with("user default on nopass "), "{users:?}");
+        assert!(client.run("MEMORY DOCTOR").text().len() > 20);
+        assert!(!client.run("MEMORY MALLOC-STATS").text().is_empty());
+        client.check(
+            "COMMAND GETKEYSANDFLAGS SET a b",
+            "*1\r\n*2\r\n$1\r\na\r\n*2\r\n+OW\r\n+update\r\n",
+        );
+        for request in ["MODULE LOADEX nothing", "MODULE UNLOAD nothing"] {
+            assert!(matches!(client.run(request), Reply::Error(_)), "{request}");
+        }
+    }
+}

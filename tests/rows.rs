@@ -3,7 +3,8 @@
 use harness::Server;
 
 /// The files that hold those tests.
-const SOURCES: [&str; 17] = [
+const SOURCES: [&str; 18] = [
+    include_str!("administration.rs"),
     include_str!("bitmap.rs"),
     include_str!("client.rs"),
     include_str!("connection.rs"),
