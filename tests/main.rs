@@ -14,6 +14,7 @@ mod connection;
 mod crowd;
 mod descriptions;
 mod differential;
+mod exporter;
 mod hyperloglog;
 mod info;
 mod key;

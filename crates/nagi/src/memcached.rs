@@ -142,6 +142,7 @@ pub(crate) struct Flags {
     /// Flags that have no effect.
     pub(crate) without_effect: Vec<String>,
     addresses: Vec<String>,
+    listen_port: Option<String>,
     verbosity: usize,
 }
 
@@ -261,6 +262,10 @@ fn listen(flags: &mut Flags, addresses: &str) -> Result<(), String> {
             None => (bare, None),
         };
         if let Some(port) = port {
+            let known = flags.listen_port.get_or_insert_with(|| port.to_owned());
+            if known != port {
+                return Err(format!("one port serves all addresses, and {known} is given as well"));
+            }
             flags.set(&format!("-l {address}"), "memcached-port", port);
         }
         flags.addresses.push(host.to_owned());
@@ -391,6 +396,10 @@ mod tests {
             ("-B binary", "-B binary: a client chooses its protocol"),
             ("-o ext_path=/x", "-o ext_path=/x: ext_path: there is no external storage"),
             ("-o idle_timeut=1", "-o idle_timeut=1: there is no option idle_timeut; did you mean"),
+            (
+                "-l 127.0.0.1:99,127.0.0.2:98",
+                "-l 127.0.0.1:99,127.0.0.2:98: one port serves all addresses, and 99 is given",
+            ),
             ("-p", "-p (--port) needs a value"),
             ("-q", "memcached has no flag -q"),
             ("--prot 1", "memcached has no flag --prot; did you mean --port?"),

@@ -89,8 +89,8 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let setting = setting(name)?;
         let is_there = named.iter().any(|(_, other, _)| other.eq_ignore_ascii_case(name));
         let fault = match setting {
-            setting if !setting.changeable => "can't set immutable config",
             setting if setting.is_protected() && !is_permitted(cx) => "can't set protected config",
+            setting if !setting.changeable => "can't set immutable config",
             _ if is_there => "duplicate parameter",
             _ => {
                 named.push((setting, name, value));
