@@ -20,7 +20,8 @@ const SETTINGS: &str = "maxconns lru_crawler_sleep lru_crawler_tocrawl hot_lru_p
 
 /// Fields of `stats slabs`, of each class.
 const SLABS: &str = "chunk_size chunks_per_page total_pages total_chunks used_chunks free_chunks \
-     free_chunks_end get_hits delete_hits incr_hits decr_hits cas_hits touch_hits cas_badval cmd_set";
+     free_chunks_end get_hits delete_hits incr_hits decr_hits cas_hits touch_hits cas_badval \
+     cmd_set";
 
 /// Fields of `stats items`, of each class.
 const ITEMS: &str = "number age hits_to_hot hits_to_warm hits_to_cold hits_to_temp evicted \

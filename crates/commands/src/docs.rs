@@ -35,7 +35,10 @@ pub fn markdown() -> String {
             }
         }
     }
-    page.push_str("\n## memcached\n\nThe text protocol and its meta commands; the binary protocol has the same commands by their numbers.\n\n| verb | |\n|---|---|\n");
+    page.push_str(
+        "\n## memcached\n\nThe text protocol and its meta commands; the binary protocol has the same \
+         commands by their numbers.\n\n| verb | |\n|---|---|\n",
+    );
     let mut verbs: Vec<_> = VERBS.iter().collect();
     verbs.sort_by_key(|verb| verb.name);
     for verb in verbs {
