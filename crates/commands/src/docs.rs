@@ -36,8 +36,8 @@ pub fn markdown() -> String {
         }
     }
     page.push_str(
-        "\n## memcached\n\nThe text protocol and its meta commands; the binary protocol has the same \
-         commands by their numbers.\n\n| verb | |\n|---|---|\n",
+        "\n## memcached\n\nThe text protocol and its meta commands; the binary protocol has the \
+         same commands by their numbers.\n\n| verb | |\n|---|---|\n",
     );
     let mut verbs: Vec<_> = VERBS.iter().collect();
     verbs.sort_by_key(|verb| verb.name);
