@@ -2,7 +2,7 @@
 //! INFO shows.
 
 use nagi_persist::save::SaveProgress;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,8 +13,6 @@ pub struct Saves {
     state: Mutex<State>,
     /// How far the save under way has come.
     pub progress: SaveProgress,
-    /// Whether the last one failed, which may be a reason to refuse writes.
-    failed: AtomicBool,
 }
 
 /// The number of a save, in the order in which they were asked for.
@@ -86,7 +84,6 @@ impl Default for Saves {
         Saves {
             state: Mutex::new(State { asked: 0, begun: 0, ended: 0, waiting, saver, status }),
             progress: SaveProgress::default(),
-            failed: AtomicBool::default(),
         }
     }
 }
@@ -103,6 +100,14 @@ impl Saves {
         self.progress.reset();
         state.saver.iter().for_each(Waker::wake_by_ref);
         Some(state.asked)
+    }
+
+    /// Begins the save at the end of the process, when nobody is left to do what was asked for.
+    pub fn order_last(&self) {
+        let mut state = self.lock();
+        state.asked += 1;
+        state.status.in_progress = true;
+        self.progress.reset();
     }
 
     /// Asks for a save in place of one that is asked for or under way, which is given up; `None` if
@@ -170,7 +175,6 @@ impl Saves {
         status.in_progress = false;
         status.last_took = status.began.take().map(|began| began.elapsed());
         status.last_end = Some(Instant::now());
-        self.failed.store(result.is_err(), Ordering::Relaxed);
         match result {
             Ok((keys, bytes)) => {
                 status.last_success_s = now_s();
@@ -191,12 +195,6 @@ impl Saves {
         status.changes_saved = changes;
     }
 
-    /// Whether the last save failed.
-    #[must_use]
-    pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
-    }
-
     /// How things are.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -211,4 +209,22 @@ impl Saves {
 
 fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_save_waits_for_none_that_nobody_will_do() {
+        let saves = Saves::default();
+        let asked = saves.order().unwrap();
+        assert_eq!(saves.order(), None, "one at a time");
+        saves.cancel();
+        saves.order_last();
+        assert!(!saves.progress.cancel.load(Ordering::Relaxed), "it is not what was cancelled");
+        saves.end(Ok((1, 2)));
+        assert_eq!(saves.outcome(asked, Waker::noop()), Some(Ok(())));
+        assert!(!saves.status().in_progress && saves.order().is_some());
+    }
 }

@@ -51,9 +51,7 @@ pub(crate) fn run(shared: &Shared) {
 /// # Errors
 /// Why it came to nothing.
 pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
-    if shared.saves().order().is_none() {
-        return Err("another save is under way".to_owned());
-    }
+    shared.saves().order_last();
     let walker = RefCell::new(Walker::default());
     let resume = || {
         if let Ok(mut walker) = walker.try_borrow_mut() {

@@ -13,7 +13,6 @@ pub struct Images {
     database: usize,
     /// What each entry takes, rounded up to words.
     words: Vec<u64>,
-    entries: usize,
     /// Bytes that would have been free again if they were not kept for these images.
     kept_bytes: usize,
 }
@@ -24,7 +23,7 @@ unsafe impl Send for Images {}
 impl Images {
     /// An empty block with room for as much as it takes to be full.
     pub(super) fn new(database: usize) -> Self {
-        Images { database, words: Vec::with_capacity(FULL_BYTES / 8), entries: 0, kept_bytes: 0 }
+        Images { database, words: Vec::with_capacity(FULL_BYTES / 8), kept_bytes: 0 }
     }
 
     /// The database that they belonged to at the cut.
@@ -33,16 +32,10 @@ impl Images {
         self.database
     }
 
-    /// How many they are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries
-    }
-
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries == 0
+        self.words.is_empty()
     }
 
     /// Bytes of memory that are there for these images alone. The rest of the block was never
@@ -72,7 +65,6 @@ impl Images {
             // SAFETY: the room is aligned to 8 and as large as the entry, whose latch is held.
             unsafe { entry.copy_to(room) };
         }
-        self.entries += 1;
     }
 
     /// Notes that so many bytes, which an image shares with the store, will be its alone.

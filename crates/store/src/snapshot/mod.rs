@@ -123,14 +123,6 @@ impl Store {
         self.word.read().is_saving()
     }
 
-    /// Whether writers had better wait for a moment, because images of what they change come near
-    /// the limit.
-    #[must_use]
-    #[inline]
-    pub fn is_pressed(&self) -> bool {
-        self.outbox.is_pressed()
-    }
-
     /// What snapshots hold in memory.
     #[must_use]
     pub fn snapshot_memory(&self) -> Held {
@@ -143,13 +135,6 @@ impl Snapshot<'_> {
     #[must_use]
     pub fn cut_took(&self) -> Duration {
         self.cut_took
-    }
-
-    /// How much of the store has been walked, from 0 to 1.
-    #[must_use]
-    pub fn progress(&self) -> f64 {
-        let left = self.store.walk.shards_left.load(Ordering::Relaxed);
-        1.0 - left as f64 / self.store.shards.len() as f64
     }
 
     /// The next images, those before others that writers had to leave. Waits for `patience` at

@@ -113,12 +113,6 @@ impl Outbox {
         }
     }
 
-    /// Whether images made at the door come near the limit, so that writers had better wait.
-    pub(crate) fn is_pressed(&self) -> bool {
-        let limit = self.pre_image_limit_bytes.load(Ordering::Relaxed);
-        self.pre_image_bytes.load(Ordering::Relaxed) > limit - limit / 4
-    }
-
     /// The receiver stands in `self` or in the saver's hands, so whatever is sent is received.
     pub(super) fn send_pre_images(&self, images: Images) {
         drop(self.pre_images.send(images));
