@@ -21,6 +21,7 @@ mod key;
 mod latency;
 mod limits;
 mod linearizability;
+mod listening;
 mod long_values;
 mod long_writes;
 mod memcached;

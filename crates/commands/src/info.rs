@@ -88,8 +88,8 @@ fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("process_id", std::process::id());
     fields.add("process_supervised", supervisor(config));
     fields.add("run_id", &process.run_id);
-    fields.add("tcp_port", process.resp_port);
-    fields.add("memcached_port", process.memcached_port);
+    fields.add("tcp_port", config.port.get());
+    fields.add("memcached_port", config.memcached_port.get());
     fields.add("workers", process.workers);
     fields.add("server_time_usec", now.as_micros());
     fields.add("uptime_in_seconds", uptime_s);
@@ -101,10 +101,10 @@ fn server(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("executable", executable.display());
     fields.add("config_file", file.unwrap_or_default());
     fields.add("io_threads_active", 0);
-    if process.resp_port != 0 {
+    if config.port.is_on() {
         let bind = config.bind.get();
         let bind: String = bind.split_whitespace().map(|it| format!(",bind={it}")).collect();
-        fields.add("listener0", format_args!("name=tcp{bind},port={}", process.resp_port));
+        fields.add("listener0", format_args!("name=tcp{bind},port={}", config.port.get()));
     }
 }
 

@@ -67,7 +67,7 @@ mod usage;
 
 pub use attention::{Attention, Reasons};
 pub use command::{Access, Category, Command, Flags, Group, Handler, Keys};
-pub use config::Config;
+pub use config::{Addresses, Config};
 pub use context::{Context, Flow, Job, Suspension};
 pub use error::Error;
 pub use latency::Latency;

@@ -2,7 +2,7 @@
 //! a stand-in.
 
 use crate::saves::Saves;
-use crate::{Attention, ClientInfo, Config, Statistics};
+use crate::{Addresses, Attention, ClientInfo, Config, Statistics};
 use std::sync::Arc;
 
 /// The process around the commands.
@@ -32,6 +32,12 @@ pub trait Server: Sync {
     /// The settings; workers read them, CONFIG SET changes them.
     fn config(&self) -> &Config;
 
+    /// Listens to these addresses from now on, and to no others.
+    ///
+    /// # Errors
+    /// The name of the setting that cannot be gone by; all is as it was before then.
+    fn listen(&self, wanted: &Addresses) -> Result<(), &'static str>;
+
     /// What the workers have counted.
     fn statistics(&self) -> &Statistics;
 
@@ -53,10 +59,6 @@ pub struct Process {
     pub started_at_ms: u64,
     /// Memory in use when the server began to listen, in bytes.
     pub startup_bytes: u64,
-    /// The port that RESP is spoken on; 0 for none.
-    pub resp_port: u16,
-    /// The port that memcached's protocol is spoken on; 0 for none.
-    pub memcached_port: u16,
     /// How many workers it has.
     pub workers: usize,
     /// What its workers wait with: `epoll` or `io_uring`.

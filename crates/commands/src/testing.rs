@@ -3,8 +3,8 @@
 use crate::memcached;
 use crate::saves::Saves;
 use crate::{
-    Attention, Client, ClientInfo, Config, Context, Marks, Process, Server, Statistics, Suspension,
-    Tally, dispatch,
+    Addresses, Attention, Client, ClientInfo, Config, Context, Marks, Process, Server, Statistics,
+    Suspension, Tally, dispatch,
 };
 use nagi_proto::memcached::Step;
 use nagi_proto::{Args, Output, resp};
@@ -75,6 +75,11 @@ impl Server for FakeServer {
         &self.process
     }
 
+    /// Port 7 is somebody else's.
+    fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {
+        if wanted.port == 7 { Err("port") } else { Ok(()) }
+    }
+
     fn flush_at(&self, at_ms: u64) {
         *self.flush_at_ms.lock().unwrap() = Some(at_ms);
     }
@@ -108,8 +113,6 @@ impl Bench {
                 run_id: "0".repeat(40),
                 started_at_ms: START_MS,
                 startup_bytes: 0,
-                resp_port: 6379,
-                memcached_port: 11211,
                 workers: 1,
                 io: "epoll",
             },

@@ -45,7 +45,7 @@ fn memory(server: &Running) -> String {
 
 /// Where a protocol is spoken.
 fn addresses(server: &Running, protocol: Protocol) -> String {
-    let endpoints = server.endpoints().filter(|endpoint| endpoint.protocol == protocol);
+    let endpoints = server.endpoints().into_iter().filter(|endpoint| endpoint.protocol == protocol);
     let addresses: Vec<String> = endpoints.map(|endpoint| endpoint.address.to_string()).collect();
     if addresses.is_empty() { "off".to_owned() } else { addresses.join("  ") }
 }

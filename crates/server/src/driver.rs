@@ -6,6 +6,8 @@
 //! Nothing above it ever sees a half-done read or write.
 
 use crate::landing::Room;
+use crate::listener::Listeners;
+use crate::session::Protocol;
 use nagi_proto::Output;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -64,6 +66,9 @@ pub(crate) trait Driver: Sized {
     /// Drops what is left to be sent, and closes at once. The sink hears no more of it.
     fn cut(&mut self, token: Token);
 
+    /// Accepts from these listeners, and from no others any more.
+    fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()>;
+
     /// Gives up the listening sockets.
     fn stop_listening(&mut self);
 
@@ -87,8 +92,8 @@ pub(crate) trait Sink<D> {
     /// A wait is over: what the sink is told until the next one has been there since.
     fn awoke(&mut self);
 
-    /// A client has connected to listener `listener`.
-    fn accepted(&mut self, driver: &mut D, listener: usize, socket: OwnedFd);
+    /// A client has connected who speaks `protocol`.
+    fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd);
 
     /// Bytes have arrived, perhaps more than once in a turn. They are the sink's to change,
     /// and gone when it returns.

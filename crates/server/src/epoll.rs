@@ -8,7 +8,7 @@
 use crate::driver::{Driver, Sink, Token, Wanted};
 use crate::landing::Room;
 use crate::links::Links;
-use crate::listener::Listener;
+use crate::listener::Listeners;
 use crate::outgoing::{Outgoing, Sent, discard_unread, send};
 use crate::pause::Pause;
 use crate::sockets::{Kernel, Sockets};
@@ -40,7 +40,7 @@ const WAKER: Token = Token { index: 0, generation: u32::MAX - 1 };
 pub(crate) struct Epoll<S = Kernel> {
     epoll: OwnedFd,
     sockets: S,
-    listeners: Arc<[Listener]>,
+    listeners: Listeners,
     /// Whether connections are accepted at all.
     listening: bool,
     pause: Pause,
@@ -74,14 +74,14 @@ struct Link {
 
 impl Epoll {
     /// A driver that accepts from `listeners` and can be woken by `waker`.
-    pub(crate) fn new(listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Self> {
+    pub(crate) fn new(listeners: Listeners, waker: &Waker) -> io::Result<Self> {
         Epoll::over(Kernel, listeners, waker)
     }
 }
 
 impl<S: Sockets> Epoll<S> {
     /// The same over something that moves the bytes.
-    pub(crate) fn over(sockets: S, listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Self> {
+    pub(crate) fn over(sockets: S, listeners: Listeners, waker: &Waker) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, waker, epoll::EventData::new_u64(WAKER.to_u64()), flags)?;
@@ -139,8 +139,9 @@ impl<S: Sockets> Epoll<S> {
         for _ in 0..ACCEPTS {
             let Some(listener) = self.listeners.get(index) else { return };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match rustix::net::accept_with(listener, flags) {
-                Ok(socket) => sink.accepted(self, index, socket),
+            let protocol = listener.endpoint().protocol;
+            match rustix::net::accept_with(listener.as_fd(), flags) {
+                Ok(socket) => sink.accepted(self, protocol, socket),
                 Err(Errno::AGAIN) => return,
                 Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
                     self.stop_watching_listeners();
@@ -405,6 +406,12 @@ impl<S: Sockets> Driver for Epoll<S> {
 
     fn cut(&mut self, token: Token) {
         drop(self.links.remove(token));
+    }
+
+    fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()> {
+        self.stop_watching_listeners();
+        self.listeners = Arc::clone(listeners);
+        if self.listening && !self.pause.is_on() { self.listen() } else { Ok(()) }
     }
 
     fn stop_listening(&mut self) {

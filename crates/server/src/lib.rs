@@ -14,6 +14,7 @@ mod io;
 mod landing;
 mod links;
 mod listener;
+mod listening;
 mod loading;
 pub mod log;
 mod open;

@@ -12,6 +12,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -71,6 +72,9 @@ pub(crate) struct Backlog {
     pub(crate) keepalive: Duration,
 }
 
+/// All that are listened to at one time.
+pub(crate) type Listeners = Arc<[Arc<Listener>]>;
+
 /// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
@@ -122,6 +126,14 @@ impl Listener {
         }
         socket.listen(backlog.connections)?;
         Ok(Listener::new(socket, protocol, Address::Unix(path.to_owned())))
+    }
+
+    /// Another one at the same TCP address, after this one was stopped.
+    pub(crate) fn reopened(&self, backlog: Backlog) -> io::Result<Self> {
+        match &self.endpoint.address {
+            Address::Tcp(address) => Listener::tcp(self.endpoint.protocol, *address, backlog),
+            Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     fn new(socket: Socket, protocol: Protocol, address: Address) -> Self {

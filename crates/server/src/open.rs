@@ -1,9 +1,10 @@
 //! Opening every address that the settings name.
 
-use crate::listener::{Backlog, Listener};
-use crate::server::Options;
+use crate::listener::{Address, Backlog, Endpoint, Listener};
 use crate::session::Protocol;
+use nagi_commands::{Addresses, Config};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -42,26 +43,9 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 /// Opens all listeners, or none.
-pub(crate) fn all(options: &Options) -> Result<Vec<Listener>, OpenError> {
-    let config = &options.config;
-    let backlog = Backlog {
-        connections: i32::try_from(config.tcp_backlog.get()).unwrap_or(i32::MAX),
-        keepalive: Duration::from_secs(config.tcp_keepalive_s.get()),
-    };
-    let bind = config.bind.get();
-    let mut listeners = Vec::new();
-    let ports = [
-        (Protocol::Resp, "port", config.port.get()),
-        (Protocol::Memcached, "memcached-port", config.memcached_port.get()),
-    ];
-    for (protocol, setting, port) in ports {
-        let opening = Opening { protocol, setting, bind: &bind, backlog };
-        match u16::try_from(port) {
-            Ok(0) => {}
-            Ok(port) => listeners.extend(opening.on_port(port)?),
-            Err(_) => listeners.extend(opening.on_any_port()?),
-        }
-    }
+pub(crate) fn all(config: &Config) -> Result<Vec<Arc<Listener>>, OpenError> {
+    let backlog = backlog(config);
+    let mut listeners = ports(&config.addresses(), backlog, &[])?;
     let permissions = u32::try_from(config.unixsocketperm.get()).unwrap_or(0);
     let sockets = [
         (Protocol::Resp, "unixsocket", config.unixsocket.get()),
@@ -71,8 +55,82 @@ pub(crate) fn all(options: &Options) -> Result<Vec<Listener>, OpenError> {
         for path in paths.split_whitespace() {
             let listener = Listener::unix(protocol, path.as_ref(), backlog, permissions);
             let fail = |error| OpenError { address: path.to_owned(), setting, error };
-            listeners.push(listener.map_err(fail)?);
+            listeners.push(Arc::new(listener.map_err(fail)?));
         }
+    }
+    Ok(listeners)
+}
+
+/// Opens what is wanted and not among `present` yet. Returns what is listened to from then on,
+/// which where it fails is what was listened to before.
+pub(crate) fn change(
+    present: &[Arc<Listener>],
+    wanted: &Addresses,
+    config: &Config,
+) -> (Vec<Arc<Listener>>, Result<(), OpenError>) {
+    let backlog = backlog(config);
+    let is_path = |listener: &&Arc<Listener>| listener.endpoint().port().is_none();
+    let with_paths = |mut listeners: Vec<Arc<Listener>>| {
+        listeners.extend(present.iter().filter(is_path).cloned());
+        (listeners, Ok(()))
+    };
+    let error = match ports(wanted, backlog, present) {
+        Ok(listeners) => return with_paths(listeners),
+        Err(error) => error,
+    };
+    let wanted_ports = [wanted.port, wanted.memcached_port];
+    let (in_the_way, rest): (Vec<_>, Vec<_>) = present.iter().cloned().partition(|listener| {
+        listener.endpoint().port().is_some_and(|port| wanted_ports.contains(&port.into()))
+    });
+    if error.error.kind() != io::ErrorKind::AddrInUse || in_the_way.is_empty() {
+        return (present.to_vec(), Err(error));
+    }
+    // An address and one that comprises it cannot be listened to at the same time.
+    in_the_way.iter().for_each(|listener| listener.stop());
+    match ports(wanted, backlog, &rest) {
+        Ok(listeners) => with_paths(listeners),
+        Err(error) => {
+            let mut restored = rest;
+            for listener in &in_the_way {
+                match listener.reopened(backlog) {
+                    Ok(listener) => restored.push(Arc::new(listener)),
+                    Err(error) => tracing::error!(
+                        %error, "nobody listens on {} any more", listener.endpoint().address
+                    ),
+                }
+            }
+            (restored, Err(error))
+        }
+    }
+}
+
+fn backlog(config: &Config) -> Backlog {
+    Backlog {
+        connections: i32::try_from(config.tcp_backlog.get()).unwrap_or(i32::MAX),
+        keepalive: Duration::from_secs(config.tcp_keepalive_s.get()),
+    }
+}
+
+/// Listens on all ports, with those of `present` that are wanted.
+fn ports(
+    wanted: &Addresses,
+    backlog: Backlog,
+    present: &[Arc<Listener>],
+) -> Result<Vec<Arc<Listener>>, OpenError> {
+    let memcached_bind = match &wanted.memcached_bind {
+        bind if bind.trim().is_empty() => &wanted.bind,
+        bind => bind,
+    };
+    let mut listeners = Vec::new();
+    for (protocol, setting, bind, port) in [
+        (Protocol::Resp, "port", &wanted.bind, wanted.port),
+        (Protocol::Memcached, "memcached-port", memcached_bind, wanted.memcached_port),
+    ] {
+        let opening = Opening { protocol, setting, bind, backlog, present };
+        listeners.extend(match u16::try_from(port) {
+            Ok(port) => opening.on_port(Some(port).filter(|port| *port != 0))?,
+            Err(_) => opening.on_any_port()?,
+        });
     }
     Ok(listeners)
 }
@@ -83,52 +141,82 @@ struct Opening<'a> {
     setting: &'static str,
     bind: &'a str,
     backlog: Backlog,
+    present: &'a [Arc<Listener>],
 }
 
 impl Opening<'_> {
     /// Listens on every address, on a port that the kernel chooses for the first.
-    fn on_any_port(&self) -> Result<Vec<Listener>, OpenError> {
-        let mut opened = self.on_port(0);
+    fn on_any_port(&self) -> Result<Vec<Arc<Listener>>, OpenError> {
+        let mut opened = self.on_port(Some(0));
         for _ in 1..CHOICES {
             match &opened {
                 Err(error) if error.error.kind() == io::ErrorKind::AddrInUse => {}
                 _ => break,
             }
-            opened = self.on_port(0);
+            opened = self.on_port(Some(0));
         }
         opened
     }
 
-    /// Listens on every address. After the first, port 0 stands for the port of the first.
-    fn on_port(&self, mut port: u16) -> Result<Vec<Listener>, OpenError> {
+    /// Listens on every address; without a port, on those that have their own. After the first,
+    /// port 0 stands for the port of the first.
+    fn on_port(&self, mut port: Option<u16>) -> Result<Vec<Arc<Listener>>, OpenError> {
         let mut listeners = Vec::new();
         for word in self.bind.split_whitespace() {
             let (host, optional) = match word.strip_prefix('-') {
                 Some(host) => (host, true),
                 None => (word, false),
             };
-            let fail = |error| OpenError {
-                address: format!("{host}:{port}"),
-                setting: self.setting,
-                error,
-            };
+            let (host, own_port) = split_port(host);
+            let Some(chosen) = own_port.or(port) else { continue };
             let Some(address) = address_of(host) else {
                 let error = io::Error::new(io::ErrorKind::InvalidInput, "not an IP address");
                 return Err(OpenError { setting: "bind", address: host.to_owned(), error });
             };
-            let address = SocketAddr::new(address, port);
-            match Listener::tcp(self.protocol, address, self.backlog) {
+            let address = SocketAddr::new(address, chosen);
+            match self.listener(address) {
                 Ok(listener) => {
-                    port = listener.endpoint().port().unwrap_or(port);
+                    if own_port.is_none() {
+                        port = listener.endpoint().port().or(port);
+                    }
                     listeners.push(listener);
                 }
                 Err(error) if optional && is_missing(&error) => {
                     tracing::debug!(%address, %error, "not listening there");
                 }
-                Err(error) => return Err(fail(error)),
+                Err(error) => {
+                    let address = format!("{host}:{chosen}");
+                    return Err(OpenError { address, setting: self.setting, error });
+                }
             }
         }
         Ok(listeners)
+    }
+
+    /// The listener of an address, which may be there already.
+    fn listener(&self, address: SocketAddr) -> io::Result<Arc<Listener>> {
+        let endpoint = Endpoint { protocol: self.protocol, address: Address::Tcp(address) };
+        if let Some(listener) = self.present.iter().find(|it| *it.endpoint() == endpoint) {
+            return Ok(Arc::clone(listener));
+        }
+        Ok(Arc::new(Listener::tcp(self.protocol, address, self.backlog)?))
+    }
+}
+
+/// Takes apart a host and the port of its own, which may be behind a colon; an IPv6 address that
+/// has one stands in brackets.
+fn split_port(word: &str) -> (&str, Option<u16>) {
+    let (host, port) = match word.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':')),
+        None if word.matches(':').count() == 1 => {
+            word.split_once(':').map_or((word, None), |(host, port)| (host, Some(port)))
+        }
+        None => (word, None),
+    };
+    match port {
+        None => (host, None),
+        // With a port that is none, it is no address at all.
+        Some(port) => port.parse().map_or((word, None), |port| (host, Some(port))),
     }
 }
 

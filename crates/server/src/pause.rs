@@ -32,6 +32,11 @@ impl Pause {
         Some(timeout.map_or(left, |timeout| timeout.min(left)))
     }
 
+    /// Whether it has not ended yet.
+    pub(crate) fn is_on(&self) -> bool {
+        self.until.is_some()
+    }
+
     /// Whether a pause has just ended.
     pub(crate) fn is_over(&mut self) -> bool {
         self.until.take_if(|until| *until <= Instant::now()).is_some()

@@ -3,7 +3,8 @@
 use crate::driver::{Driver, Token};
 use crate::epoll::Epoll;
 use crate::io::Io;
-use crate::listener::{Endpoint, Listener};
+use crate::listener::{Endpoint, Listener, Listeners};
+use crate::listening::Listening;
 use crate::loading::{self, LoadError};
 use crate::log;
 use crate::open::{self, OpenError};
@@ -15,7 +16,9 @@ use crate::uring::Uring;
 use crate::waker::Waker;
 use crate::worker;
 use nagi_commands::saves::Saves;
-use nagi_commands::{Attention, ClientInfo, Config, Marks, Process, Server, Statistics, admission};
+use nagi_commands::{
+    Addresses, Attention, ClientInfo, Config, Marks, Process, Server, Statistics, admission,
+};
 use nagi_store::snapshot::Walker;
 use nagi_store::{Clock, Policy, Store};
 use std::os::fd::OwnedFd;
@@ -76,6 +79,8 @@ pub(crate) enum Mail {
     Show,
     /// A snapshot is to be walked for.
     Walk,
+    /// There are other listeners than before.
+    Listen,
 }
 
 /// A connection that has been accepted.
@@ -96,7 +101,7 @@ struct Post {
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
-    pub(crate) listeners: Arc<[Listener]>,
+    pub(crate) listeners: Listening,
     pub(crate) unsent_limit: usize,
     pub(crate) attention: Attention,
     config: Config,
@@ -170,13 +175,11 @@ impl From<io::Error> for StartError {
 /// # Errors
 /// What it could not get from the kernel; nothing is left running then.
 pub fn start(options: Options) -> Result<Running, StartError> {
-    let port = options.config.port.get();
-    if u16::try_from(port).is_ok_and(|port| port != 0)
-        && port == options.config.memcached_port.get()
-    {
+    let addresses = options.config.addresses();
+    if let Some(port) = addresses.shared_port() {
         return Err(StartError::SamePort(port));
     }
-    let listeners = open::all(&options)?;
+    let listeners = open::all(&options.config)?;
     if listeners.is_empty() {
         return Err(StartError::NoAddress);
     }
@@ -231,8 +234,9 @@ impl Running {
     }
 
     /// Where clients can connect.
-    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
-        self.shared.listeners.iter().map(Listener::endpoint)
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        self.shared.listeners.endpoints()
     }
 
     /// The memory limit in bytes, 0 for none, and what goes when it is reached.
@@ -299,11 +303,11 @@ impl Stopper {
 fn serve<D: Driver>(
     worker: usize,
     shared: &Arc<Shared>,
-    new: fn(Arc<[Listener]>, &Waker) -> io::Result<D>,
+    new: fn(Listeners, &Waker) -> io::Result<D>,
     report: mpsc::Sender<io::Result<()>>,
 ) {
     let waker = shared.waker(worker).ok_or(io::ErrorKind::NotFound.into());
-    match waker.and_then(|waker| new(Arc::clone(&shared.listeners), waker)) {
+    match waker.and_then(|waker| new(shared.listeners.get(), waker)) {
         Ok(mut driver) => {
             // Whoever waits for it waits for all of them.
             let _ = report.send(Ok(()));
@@ -317,7 +321,7 @@ fn serve<D: Driver>(
 }
 
 impl Shared {
-    pub(crate) fn new(options: Options, listeners: Vec<Listener>) -> io::Result<Self> {
+    pub(crate) fn new(options: Options, listeners: Vec<Arc<Listener>>) -> io::Result<Self> {
         let config = options.config;
         let workers = match usize::try_from(config.workers.get()) {
             Ok(0) | Err(_) => thread::available_parallelism().map_or(1, usize::from),
@@ -334,20 +338,13 @@ impl Shared {
         config.limit_memory(&store);
         let attention = Attention::default();
         config.watch_latency(&attention);
-        let port_of = |protocol| {
-            let endpoints = listeners.iter().map(Listener::endpoint);
-            endpoints.filter(|endpoint| endpoint.protocol == protocol).find_map(Endpoint::port)
-        };
         let io = Io::choose(&config)?;
-        let (resp_port, memcached_port) = (port_of(Protocol::Resp), port_of(Protocol::Memcached));
-        config.found_port("port", resp_port.unwrap_or(0));
-        config.found_port("memcached-port", memcached_port.unwrap_or(0));
+        let listeners = Listening::new(listeners);
+        listeners.note_ports(&config);
         let process = Process {
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at_ms: store.now_ms(),
             startup_bytes: store.used_bytes(),
-            resp_port: resp_port.unwrap_or(0),
-            memcached_port: memcached_port.unwrap_or(0),
             workers,
             io: io.name(),
         };
@@ -355,7 +352,7 @@ impl Shared {
         Ok(Shared {
             store,
             registry: Registry::new(workers),
-            listeners: listeners.into(),
+            listeners,
             unsent_limit: options.unsent_limit,
             attention,
             config,
@@ -374,15 +371,16 @@ impl Shared {
 
     /// Tells whoever starts the server who will get in, where that is not who may connect.
     fn tell_of_protection(&self) {
-        let endpoints = || self.listeners.iter().map(Listener::endpoint);
+        let endpoints = self.listeners.endpoints();
+        let mut endpoints = endpoints.iter();
         if admission::is_password_required(&self.config) {
-            if endpoints().any(|endpoint| endpoint.protocol == Protocol::Memcached) {
+            if endpoints.any(|endpoint| endpoint.protocol == Protocol::Memcached) {
                 tracing::info!(
                     "memcached clients must log in as well: by a set of any key with the value \
                      \"default PASSWORD\""
                 );
             }
-        } else if endpoints().any(|endpoint| !endpoint.is_local()) {
+        } else if endpoints.any(|endpoint| !endpoint.is_local()) {
             match self.is_unprotected() {
                 true => tracing::info!(
                     "clients of other machines are refused, since there is no password \
@@ -406,8 +404,9 @@ impl Shared {
     pub(crate) fn post(&self, worker: usize, mail: Mail) {
         let Some(post) = self.posts.get(worker) else { return };
         let mut waiting = post.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_reminder =
-            |mail: &Mail| matches!(mail, Mail::Housekeeping | Mail::Kill | Mail::Show | Mail::Walk);
+        let is_reminder = |mail: &Mail| {
+            !matches!(mail, Mail::Arrival(_) | Mail::Flush | Mail::Call(_) | Mail::Evict(_))
+        };
         let same = |other: &Mail| std::mem::discriminant(other) == std::mem::discriminant(&mail);
         if is_reminder(&mail) && waiting.iter().any(same) {
             return;
@@ -434,9 +433,7 @@ impl Shared {
 
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
-        for listener in self.listeners.iter() {
-            listener.stop();
-        }
+        self.listeners.stop();
         for post in &self.posts {
             post.waker.wake();
         }
@@ -454,7 +451,7 @@ impl Shared {
             if keepalive_s != self.config.tcp_keepalive_s.get() {
                 keepalive_s = self.config.tcp_keepalive_s.get();
                 let silence = Duration::from_secs(keepalive_s);
-                self.listeners.iter().for_each(|listener| listener.set_keepalive(silence));
+                self.listeners.set_keepalive(silence);
             }
             if log_level != self.config.loglevel.get() {
                 log_level = self.config.loglevel.get();
@@ -585,6 +582,22 @@ impl Server for Shared {
 
     fn process(&self) -> &Process {
         &self.process
+    }
+
+    fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {
+        let changed = self.listeners.change(wanted, &self.config);
+        // Where that failed, some may have been opened anew.
+        (0..self.posts.len()).for_each(|worker| self.post(worker, Mail::Listen));
+        match changed {
+            Ok(()) => {
+                self.tell_of_protection();
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!("{error}");
+                Err(error.setting)
+            }
+        }
     }
 
     fn flush_at(&self, at_ms: u64) {

@@ -4,7 +4,7 @@
 
 use crate::driver::{Driver, Token};
 use crate::epoll::Epoll;
-use crate::listener::Listener;
+use crate::listener::Listeners;
 use crate::server::{Arrival, Mail, Options, Shared};
 use crate::session::Protocol;
 use crate::sockets::{Kernel, Moved, Sockets};
@@ -344,9 +344,9 @@ fn converse(
 }
 
 /// A driver over faults.
-type New<D> = fn(Faults, Arc<[Listener]>, &Waker) -> io::Result<D>;
+type New<D> = fn(Faults, Listeners, &Waker) -> io::Result<D>;
 
-fn epoll(faults: Faults, listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Epoll<Shim>> {
+fn epoll(faults: Faults, listeners: Listeners, waker: &Waker) -> io::Result<Epoll<Shim>> {
     Epoll::over(Shim { faults, events: Vec::new() }, listeners, waker)
 }
 

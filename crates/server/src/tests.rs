@@ -3,6 +3,7 @@
 use crate::driver::{Driver, Sink, Token, Wanted};
 use crate::epoll::Epoll;
 use crate::landing::{Landing, Room};
+use crate::session::Protocol;
 use crate::uring::{self, Uring};
 use crate::waker::Waker;
 use nagi_proto::{Awaited, Chunk, Output};
@@ -31,7 +32,7 @@ struct Echo {
 impl<D: Driver> Sink<D> for Echo {
     fn awoke(&mut self) {}
 
-    fn accepted(&mut self, _: &mut D, _: usize, _: OwnedFd) {}
+    fn accepted(&mut self, _: &mut D, _: Protocol, _: OwnedFd) {}
 
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]) {
         if let Some(landing) = &mut self.landing {
@@ -112,7 +113,7 @@ with_both!(
     a_waker_wakes_once_for_each_time,
 );
 
-type New<D> = fn(Arc<[crate::listener::Listener]>, &Waker) -> std::io::Result<D>;
+type New<D> = fn(crate::listener::Listeners, &Waker) -> std::io::Result<D>;
 
 fn driver<D>(waker: &Waker, new: New<D>) -> D {
     new(Vec::new().into(), waker).unwrap()

@@ -485,9 +485,7 @@ impl<D: Driver> Sink<D> for Sessions {
         self.timing.begin_turn(self.shared.config());
     }
 
-    fn accepted(&mut self, driver: &mut D, listener: usize, socket: OwnedFd) {
-        let Some(listener) = self.shared.listeners.get(listener) else { return };
-        let protocol = listener.endpoint().protocol;
+    fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd) {
         let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
         let mut assigned = self.shared.registry.assign(self.worker, most);
         let reserved =
@@ -581,6 +579,11 @@ impl<D: Driver> Sink<D> for Sessions {
                 Mail::Kill => self.close_killed(driver),
                 Mail::Show => self.show(driver),
                 Mail::Walk => self.walks = true,
+                Mail::Listen => {
+                    if let Err(error) = driver.listen_to(&self.shared.listeners.get()) {
+                        tracing::error!(%error, "a worker cannot accept from new listeners");
+                    }
+                }
                 Mail::Call(token) => {
                     if self.seat_of(token).is_some_and(|seat| seat.waits == Waits::Call) {
                         self.feed(driver, token, &mut []);
@@ -595,6 +598,7 @@ impl<D: Driver> Sink<D> for Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listener::Listeners;
     use crate::server::Options;
     use std::io;
     use std::os::unix::net::UnixStream;
@@ -642,6 +646,10 @@ mod tests {
 
         fn cut(&mut self, _: Token) {
             self.closed = true;
+        }
+
+        fn listen_to(&mut self, _: &Listeners) -> io::Result<()> {
+            Ok(())
         }
 
         fn stop_listening(&mut self) {}

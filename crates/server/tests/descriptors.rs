@@ -22,7 +22,7 @@ fn accepting_goes_on_when_there_are_descriptors_again() {
     let io = std::env::var("NAGI_TEST_IO").unwrap_or_else(|_| "auto".to_owned());
     options.config.set("io", &io, Origin::Startup).unwrap();
     let running = start(options).unwrap();
-    let Address::Tcp(address) = running.endpoints().next().unwrap().address else { panic!() };
+    let Address::Tcp(address) = running.endpoints()[0].address else { panic!() };
 
     // Clients are in this process as well: their sockets come first, then room for one more.
     let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

@@ -39,7 +39,7 @@ impl Server {
         change(&mut options);
         let running = start(options).unwrap();
         let address = |protocol| {
-            let mut endpoints = running.endpoints();
+            let mut endpoints = running.endpoints().into_iter();
             match endpoints.find(|endpoint| endpoint.protocol == protocol).unwrap().address {
                 Address::Tcp(address) => address,
                 Address::Unix(_) => panic!("TCP comes first"),

@@ -1,6 +1,6 @@
 //! CONFIG: settings and statistics while the server runs.
 
-use super::{Origin, Place, Setting, Value, find, rewrite, settings};
+use super::{Kind, Origin, Place, Setting, Value, find, rewrite, settings};
 use crate::admission;
 use crate::error::quotable;
 use crate::glob::Pattern;
@@ -99,20 +99,53 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         };
         return Err(cannot_set(name, fault));
     }
-    let mut checked: Vec<(&Setting, Value)> = Vec::new();
+    let _changing = cx.server.config().changing();
+    let mut checked: Vec<(&Setting, &[u8], Value)> = Vec::new();
     for (setting, name, value) in named {
-        let value = String::from_utf8_lossy(quotable(value, value.len()));
-        let value = setting.check(cx.server.config(), &value, Origin::Runtime);
+        let value = match setting.kind {
+            Kind::Password => value,
+            _ => quotable(value, value.len()),
+        };
+        let Ok(value) = std::str::from_utf8(value) else {
+            return Err(cannot_set(&name.to_ascii_lowercase(), "argument must be UTF-8"));
+        };
+        let value = setting.check(cx.server.config(), value, Origin::Runtime);
         let value = value.map_err(|fault| cannot_set(&name.to_ascii_lowercase(), &fault))?;
-        checked.push((setting, value));
+        checked.push((setting, name, value));
     }
-    for (setting, value) in checked {
+    listen(cx, &checked)?;
+    for (setting, _, value) in checked {
         setting.store(cx.server.config(), value);
     }
     cx.server.config().limit_memory(cx.db.store());
     cx.server.config().watch_latency(cx.attention);
     cx.reply.ok();
     Ok(())
+}
+
+/// Has the server listen where the new values say, if they are about that.
+fn listen(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
+    let present = cx.server.config().addresses();
+    let mut wanted = present.clone();
+    let mut blamed: Option<(&Setting, &[u8])> = None;
+    for (setting, name, value) in new {
+        let before = wanted.clone();
+        wanted.change(setting, value);
+        if wanted != before {
+            blamed = Some((setting, name));
+        }
+    }
+    let Some(last) = blamed else { return Ok(()) };
+    let Err(fault) = cx.server.listen(&wanted) else { return Ok(()) };
+    let named = new.iter().find(|(setting, ..)| setting.name == fault);
+    let (setting, name) = named.map_or(last, |(setting, name, _)| (*setting, *name));
+    Err(cannot_set(
+        &name.to_ascii_lowercase(),
+        match setting.name {
+            "port" | "memcached-port" => "Unable to listen on this port. Check server logs.",
+            _ => "Failed to bind to specified addresses.",
+        },
+    ))
 }
 
 fn cannot_set(name: &[u8], fault: &str) -> Error {
@@ -281,10 +314,7 @@ mod tests {
             ),
             (
                 "maxclients 9 port 7",
-                format!(
-                    "{failed} 'port') - Unable to listen on this port: ports are fixed while nagi \
-                     runs|"
-                ),
+                format!("{failed} 'port') - Unable to listen on this port. Check server logs.|"),
             ),
             (
                 "proto-max-bulk-len x",

@@ -57,7 +57,7 @@ fn markdown() -> String {
 fn row(page: &mut String, setting: &Setting) {
     let names: Vec<String> = setting.names().map(code).collect();
     let default = if setting.default.is_empty() { String::new() } else { code(setting.default) };
-    let is_changeable = setting.changeable && setting.listener_refusal().is_none();
+    let is_changeable = setting.changeable;
     let changeable = if is_changeable { "yes" } else { "" };
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -83,6 +83,7 @@ fn values(kind: &Kind) -> String {
         Kind::Permissions => "octal number".to_owned(),
         Kind::Text | Kind::Checked(_) => "text".to_owned(),
         Kind::MemoryOrPercent => "bytes or percent".to_owned(),
+        Kind::Password => "word".to_owned(),
         Kind::Words | Kind::Lines(_) => "words".to_owned(),
     }
 }

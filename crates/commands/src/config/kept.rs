@@ -4,7 +4,9 @@
 //! name them; the log says so once. Those whose absence would lose data or let somebody in are
 //! refused instead.
 
-use super::Kind::{self, Checked, Choice, Integer, Lines, Memory, Port, Switch, Text, Words};
+use super::Kind::{
+    self, Checked, Choice, Integer, Lines, Memory, Password, Port, Switch, Text, Words,
+};
 use super::checks;
 use super::kinds::{MASTER, SCORES, SHUTDOWN_FLAGS};
 use super::{Place, Setting};
@@ -183,7 +185,7 @@ pub(super) static ROWS: &[Setting] = &[
     aside("log-format", &[], Choice(&["legacy", "logfmt"]), "legacy", SET, NOT_READ),
     aside("log-timestamp-format", &[], Choice(&["legacy", "iso8601", "milliseconds"]), "legacy",
         SET, NOT_READ),
-    aside("masterauth", &["primaryauth"], Text, "", SET, NO_REPLICATION),
+    aside("masterauth", &["primaryauth"], Password, "", SET, NO_REPLICATION),
     aside("masteruser", &["primaryuser"], Text, "", SET, NO_REPLICATION),
     aside("max-new-connections-per-cycle", &[], Integer(1..=1000), "10", SET, OTHERWISE),
     aside("max-new-tls-connections-per-cycle", &[], Integer(1..=1000), "1", SET, OTHERWISE),

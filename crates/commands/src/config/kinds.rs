@@ -37,6 +37,8 @@ pub enum Kind {
     Permissions,
     /// One word.
     Text,
+    /// One word that may have zero bytes in it.
+    Password,
     /// One word that has to pass a check, which may change how it is written.
     Checked(fn(&str) -> Result<String, Fault>),
     /// Several words.
@@ -81,7 +83,7 @@ impl Kind {
         origin: Origin,
     ) -> Result<Value, Fault> {
         let number = match self {
-            Kind::Text | Kind::Words => return Ok(Value::Text(value.into())),
+            Kind::Text | Kind::Password | Kind::Words => return Ok(Value::Text(value.into())),
             Kind::Checked(check) => return Ok(Value::Text(check(value)?.into())),
             Kind::Lines(lines) => {
                 return Ok(Value::Text((lines.add)(present, value, origin)?.into()));
@@ -206,6 +208,17 @@ pub(super) static SAVE_POINTS: Lines = Lines {
         Ok(present.split_whitespace().chain(words).collect::<Vec<_>>().join(" "))
     },
     words_a_line: 2,
+};
+
+/// `bind`: addresses, which replace those before; as many as Redis takes.
+pub(super) static BIND: Lines = Lines {
+    add: |_, given, _| {
+        if given.split_whitespace().count() > 16 {
+            return Err("Too many bind addresses specified.".into());
+        }
+        Ok(given.to_owned())
+    },
+    words_a_line: usize::MAX,
 };
 
 /// `oom-score-adj-values`, which replace those before.

@@ -4,6 +4,7 @@
 //! A setting that does something has a row in `rows`, and a field in [`Values`]. Those of Redis
 //! that do nothing here have a row in `kept`.
 
+mod addresses;
 mod checks;
 mod commands;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod rewrite;
 mod rows;
 
 use crate::{Attention, Reasons, usage};
+pub use addresses::Addresses;
 pub(crate) use commands::ALL;
 pub use file::{Directive, FileError, Source, read_file, read_text, split};
 pub use kinds::{Kind, LOG_LEVELS, SUPERVISORS, Value};
@@ -30,7 +32,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// A setting's row.
 pub struct Setting {
@@ -157,6 +159,7 @@ pub struct Values {
     pub maxmemory: Number,
     pub maxmemory_clients: Number,
     pub maxmemory_policy: Number,
+    pub memcached_bind: Text,
     pub memcached_item_limit: Number,
     pub memcached_port: Number,
     pub memcached_unixsocket: Text,
@@ -193,6 +196,8 @@ pub struct Config {
     found: RwLock<BTreeMap<&'static str, String>>,
     /// Defaults of the server whose place this one takes, where they are not the rows'.
     defaults: RwLock<BTreeMap<&'static str, String>>,
+    /// Held by whoever changes settings that belong together.
+    changing: Mutex<()>,
 }
 
 impl Deref for Config {
@@ -211,6 +216,7 @@ impl Default for Config {
             file: OnceLock::new(),
             found: RwLock::default(),
             defaults: RwLock::default(),
+            changing: Mutex::default(),
         };
         for setting in rows::ROWS {
             if let Ok(value) = setting.kind.parse(setting.default) {
@@ -231,7 +237,10 @@ impl Config {
         let Some(setting) = find(name) else { return };
         let Place::Number(number) = setting.place else { return };
         let number = number(self);
-        if number.get() == kinds::ANY_PORT && port != 0 {
+        if number.get() != kinds::ANY_PORT {
+            return;
+        }
+        if port != 0 {
             let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
             found.insert(setting.name, port.to_string());
         }
@@ -284,6 +293,11 @@ impl Config {
         let mut defaults = self.defaults.write().unwrap_or_else(PoisonError::into_inner);
         defaults.insert(setting.name, setting.value(self));
         Ok(())
+    }
+
+    /// Keeps others from changing settings while those that are given together are checked and set.
+    pub(crate) fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The file that the settings were read from.
@@ -367,12 +381,6 @@ impl Setting {
         }
         let present = self.value(config);
         let value = self.kind.parse_onto(&present, value, origin)?;
-        if let Some(refusal) = self.listener_refusal()
-            && origin == Origin::Runtime
-            && self.kind.show(&value) != present
-        {
-            return Err(refusal.into());
-        }
         if self.is_refused(&value) {
             return Err(self.summary.into());
         }
@@ -383,16 +391,6 @@ impl Setting {
     /// who can start the server.
     pub(crate) fn is_protected(&self) -> bool {
         matches!(self.name, "dir" | "dbfilename")
-    }
-
-    /// What CONFIG SET answers to a new value for what the listeners were opened with: they stay
-    /// as they are while the server runs. Their present value is accepted, as by Redis.
-    fn listener_refusal(&self) -> Option<&'static str> {
-        match self.name {
-            "bind" => Some("Failed to bind to specified addresses: they are fixed while nagi runs"),
-            "port" => Some("Unable to listen on this port: ports are fixed while nagi runs"),
-            _ => None,
-        }
     }
 
     /// Whether a value promises what is not there.

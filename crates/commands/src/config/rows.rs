@@ -1,7 +1,7 @@
 //! The rows of the settings that have an effect.
 
 use super::checks;
-use super::kinds::{LOG_LEVELS, OUTPUT_LIMITS, PERCENTILES, SAVE_POINTS, SUPERVISORS};
+use super::kinds::{BIND, LOG_LEVELS, OUTPUT_LIMITS, PERCENTILES, SAVE_POINTS, SUPERVISORS};
 use super::{Kind, Place, Setting};
 use nagi_store::Policy;
 
@@ -36,7 +36,7 @@ pub(super) static ROWS: &[Setting] = &[
     Setting {
         name: "bind",
         aliases: &[],
-        kind: Kind::Words,
+        kind: Kind::Lines(&BIND),
         default: "127.0.0.1 -::1",
         changeable: true,
         place: Place::Text(|values| &values.bind),
@@ -245,6 +245,16 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Which keys go when maxmemory is reached",
     },
     Setting {
+        name: "memcached-bind",
+        aliases: &[],
+        kind: Kind::Words,
+        default: "",
+        changeable: true,
+        place: Place::Text(|values| &values.memcached_bind),
+        summary: "Addresses for memcached clients, each with its own port if one stands behind a \
+                  colon; those of bind if there are none",
+    },
+    Setting {
         name: "memcached-item-limit",
         aliases: &[],
         kind: Kind::Memory(1024..=1 << 30),
@@ -258,7 +268,7 @@ pub(super) static ROWS: &[Setting] = &[
         aliases: &[],
         kind: Kind::Port,
         default: "11211",
-        changeable: false,
+        changeable: true,
         place: Place::Number(|values| &values.memcached_port),
         summary: "Port for memcached clients; 0 for none, any for one that the kernel chooses",
     },
@@ -328,7 +338,7 @@ pub(super) static ROWS: &[Setting] = &[
     Setting {
         name: "requirepass",
         aliases: &[],
-        kind: Kind::Text,
+        kind: Kind::Password,
         default: "",
         changeable: true,
         place: Place::Text(|values| &values.requirepass),

@@ -167,7 +167,7 @@ fn settings(cx: &Context<'_>) -> Vec<Field> {
     let mut fields = vec![
         field("maxbytes", cx.db.store().limit().0),
         field("maxconns", config.maxclients.get()),
-        field("tcpport", process.memcached_port),
+        field("tcpport", config.memcached_port.get()),
         field("inter", config.bind.get().replace(' ', ",")),
         field("evictions", if evicts { "on" } else { "off" }),
         field("num_threads", process.workers),

@@ -11,9 +11,10 @@ mod ring;
 use crate::driver::{Driver, Sink, Token, Wanted};
 use crate::landing::Room;
 use crate::links::Links;
-use crate::listener::Listener;
+use crate::listener::{Listener, Listeners};
 use crate::outgoing::{Outgoing, discard_unread};
 use crate::pause::Pause;
+use crate::session::Protocol;
 use crate::waker::Waker;
 use nagi_proto::Output;
 use nagi_store::memory::Charge;
@@ -37,9 +38,9 @@ const COUNTED_BYTES: usize = 64 * 1024;
 pub(crate) struct Uring<B = Nothing> {
     ring: Ring<B>,
     waker: OwnedFd,
-    listeners: Arc<[Listener]>,
-    /// Which listeners are accepted from.
-    accepting: Vec<bool>,
+    accepting: Vec<Accepting>,
+    /// The number of the next listener.
+    next_listener: usize,
     /// Whether connections are accepted at all.
     listening: bool,
     pause: Pause,
@@ -51,6 +52,17 @@ pub(crate) struct Uring<B = Nothing> {
     attentive: bool,
     /// Empty outputs with some memory.
     spare: Vec<Output>,
+}
+
+/// A listener that is accepted from, or was until now.
+struct Accepting {
+    /// By which the kernel's completions tell it from those before.
+    number: usize,
+    listener: Arc<Listener>,
+    /// Whether the kernel has been asked, and has not said that it stops.
+    asked: bool,
+    /// Whether connections are wanted from it. It stays until the kernel has let go of it.
+    wanted: bool,
 }
 
 /// A connection's socket.
@@ -144,19 +156,19 @@ pub(crate) fn try_out() -> io::Result<()> {
 
 impl Uring {
     /// A driver of the calling thread, which accepts from `listeners` and can be woken by `waker`.
-    pub(crate) fn new(listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Self> {
+    pub(crate) fn new(listeners: Listeners, waker: &Waker) -> io::Result<Self> {
         Uring::over(Nothing, listeners, waker)
     }
 }
 
 impl<B: Between> Uring<B> {
     /// The same with something between the ring and the kernel.
-    pub(crate) fn over(between: B, listeners: Arc<[Listener]>, waker: &Waker) -> io::Result<Self> {
+    pub(crate) fn over(between: B, listeners: Listeners, waker: &Waker) -> io::Result<Self> {
         let mut driver = Uring {
             ring: Ring::new(between)?,
             waker: waker.as_fd().try_clone_to_owned()?,
-            accepting: vec![false; listeners.len()],
-            listeners,
+            accepting: Vec::new(),
+            next_listener: 0,
             listening: true,
             pause: Pause::default(),
             links: Links::default(),
@@ -165,18 +177,15 @@ impl<B: Between> Uring<B> {
             spare: Vec::new(),
         };
         driver.ring.watch(driver.waker.as_fd())?;
-        driver.listen()?;
+        driver.listen_to(&listeners)?;
         Ok(driver)
     }
 
     /// Accepts from all listeners that are not accepted from.
     fn listen(&mut self) -> io::Result<()> {
-        let listeners = self.listeners.iter().zip(&mut self.accepting).enumerate();
-        for (index, (listener, accepting)) in listeners {
-            if !*accepting {
-                *accepting = true;
-                self.ring.accept(index, listener.as_fd())?;
-            }
+        for it in self.accepting.iter_mut().filter(|it| it.wanted && !it.asked) {
+            it.asked = true;
+            self.ring.accept(it.number, it.listener.as_fd())?;
         }
         Ok(())
     }
@@ -404,12 +413,12 @@ impl<B: Between> Uring<B> {
 
     fn accepted(
         &mut self,
-        index: usize,
+        protocol: Protocol,
         socket: Result<OwnedFd, Errno>,
         sink: &mut impl Sink<Self>,
     ) {
         match socket {
-            Ok(socket) if self.listening => sink.accepted(self, index, socket),
+            Ok(socket) if self.listening => sink.accepted(self, protocol, socket),
             Ok(_) => {}
             Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
                 self.pause.begin(error);
@@ -521,10 +530,17 @@ impl<B: Between> Uring<B> {
             }
             Event::Accepted { listener, socket, more } => {
                 let again = !more && self.listening && may_accept_again(&socket);
-                if let Some(accepting) = self.accepting.get_mut(listener) {
-                    *accepting = more;
+                let place = self.accepting.iter().position(|it| it.number == listener);
+                if let Some((place, it)) =
+                    place.and_then(|place| Some((place, self.accepting.get_mut(place)?)))
+                {
+                    it.asked = more;
+                    let protocol = it.listener.endpoint().protocol;
+                    if !it.asked && !it.wanted {
+                        drop(self.accepting.swap_remove(place));
+                    }
+                    self.accepted(protocol, socket, sink);
                 }
-                self.accepted(listener, socket, sink);
                 if again {
                     // What fails for want of memory is tried again with the next pause's end.
                     let _ = self.listen();
@@ -654,11 +670,30 @@ impl<B: Between> Driver for Uring<B> {
         self.let_go(token);
     }
 
+    fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()> {
+        for it in &mut self.accepting {
+            it.wanted = listeners.iter().any(|other| Arc::ptr_eq(other, &it.listener));
+            if it.asked && !it.wanted {
+                self.ring.cancel_accept(it.number)?;
+            }
+        }
+        self.accepting.retain(|it| it.asked || it.wanted);
+        for listener in listeners.iter() {
+            if self.accepting.iter().all(|it| !Arc::ptr_eq(&it.listener, listener)) {
+                let listener = Arc::clone(listener);
+                let number = self.next_listener;
+                self.next_listener += 1;
+                self.accepting.push(Accepting { number, listener, asked: false, wanted: true });
+            }
+        }
+        if self.listening && !self.pause.is_on() { self.listen() } else { Ok(()) }
+    }
+
     fn stop_listening(&mut self) {
         self.listening = false;
-        for listener in 0..self.accepting.len() {
+        for it in &self.accepting {
             // It ends with the ring at the latest.
-            let _ = self.ring.cancel_accept(listener);
+            let _ = self.ring.cancel_accept(it.number);
         }
     }
 
