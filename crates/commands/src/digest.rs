@@ -4,9 +4,9 @@
 
 use crate::context::Slice;
 use crate::{Context, Error, Flow};
-use nagi_proto::Args;
+use nagi_proto::{Args, Chunk};
 use nagi_store::types::key::Cursor;
-use nagi_store::{Counters, EntryView, Rope, Value};
+use nagi_store::{CHUNK_BYTES, Counters, EntryView, Rope, Value};
 use sha1::{Digest as _, Sha1};
 use std::collections::VecDeque;
 
@@ -45,6 +45,8 @@ impl Sum {
 struct Work {
     /// What the value is mixed into: a key's hash, or nothing.
     sum: Sum,
+    /// A long key that is still to be mixed into it, and how much of it has been hashed.
+    key: Option<(Chunk, usize)>,
     value: Rope,
     next: usize,
     hash: Sha1,
@@ -52,22 +54,37 @@ struct Work {
 }
 
 impl Work {
-    fn new(key: Option<&[u8]>, entry: &EntryView<'_>) -> Self {
+    fn new(with_key: bool, entry: &EntryView<'_>) -> Self {
         let mut sum = Sum::default();
-        if let Some(key) = key {
-            sum.mix_bytes(key);
+        let key = entry.long_key().filter(|_| with_key).map(|key| (key, 0));
+        if key.is_none() {
+            if with_key {
+                sum.mix_bytes(entry.key());
+            }
+            sum.mix_bytes(&STRING.to_be_bytes());
         }
-        sum.mix_bytes(&STRING.to_be_bytes());
         let value = match entry.value() {
             Value::Rope(rope) => rope.clone(),
             value => value.with_bytes(Rope::from_bytes),
         };
         let expires = entry.expire_at_ms().is_some();
-        Work { sum, value, next: 0, hash: Sha1::new(), expires }
+        Work { sum, key, value, next: 0, hash: Sha1::new(), expires }
     }
 
     /// Goes on with one chunk; the sum once there is none left.
     fn step(&mut self) -> Option<Sum> {
+        if let Some((key, hashed)) = &mut self.key {
+            let rest = key.get(*hashed..).unwrap_or_default();
+            let piece = rest.get(..CHUNK_BYTES).unwrap_or(rest);
+            self.hash.update(piece);
+            *hashed += piece.len();
+            if piece.len() == rest.len() {
+                self.key = None;
+                self.sum.mix(&std::mem::take(&mut self.hash).finalize());
+                self.sum.mix_bytes(&STRING.to_be_bytes());
+            }
+            return None;
+        }
         if let Some(chunk) = self.value.chunk(self.next) {
             self.hash.update(chunk);
             self.next += 1;
@@ -118,7 +135,7 @@ impl Whole {
         }
         let waiting = &mut self.waiting;
         self.cursor = db.scan(self.cursor, STRIDE, |entry| {
-            waiting.push_back(Work::new(Some(entry.key()), &entry));
+            waiting.push_back(Work::new(true, &entry));
         });
         self.begun = self.cursor != 0;
         self.database += usize::from(!self.begun);
@@ -158,7 +175,7 @@ pub(crate) fn values<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Err
                 None => {
                     let key = cx.db.key(cx.args.at(next));
                     next += 1;
-                    work = cx.db.untouched().get(key, |entry| Some(Work::new(None, &entry?)));
+                    work = cx.db.untouched().get(key, |entry| Some(Work::new(false, &entry?)));
                     if work.is_none() {
                         sums.push(Sum::default());
                     }

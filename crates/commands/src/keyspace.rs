@@ -116,11 +116,16 @@ impl Walk {
         while self.left > 0 {
             let stride = self.left.min(STRIDE);
             let Walk { filter, found, .. } = self;
-            self.cursor = cx.db.scan(self.cursor, stride, |entry| {
-                if filter.accepts(&entry) {
-                    found.push(entry.key());
-                }
+            // Matched when no latch is held any more.
+            let mut long = Vec::new();
+            self.cursor = cx.db.scan(self.cursor, stride, |entry| match entry.long_key() {
+                _ if !filter.has_kind(&entry) => {}
+                Some(key) => long.push(key),
+                None if filter.matches(entry.key()) => found.push(entry.key()),
+                None => {}
             });
+            long.retain(|key| filter.matches(key));
+            long.into_iter().for_each(|key| found.push_long(key));
             self.left -= stride;
             if self.cursor == 0 {
                 break;
@@ -142,10 +147,13 @@ struct Filter {
 }
 
 impl Filter {
-    fn accepts(&self, entry: &EntryView<'_>) -> bool {
-        let pattern = self.pattern.as_ref();
+    fn has_kind(&self, entry: &EntryView<'_>) -> bool {
         self.kind.as_ref().is_none_or(|kind| is(kind, entry.kind().name()))
-            && pattern.is_none_or(|pattern| Pattern::new(pattern).matches(entry.key()))
+    }
+
+    fn matches(&self, key: &[u8]) -> bool {
+        let pattern = self.pattern.as_ref();
+        pattern.is_none_or(|pattern| Pattern::new(pattern).matches(key))
     }
 }
 
@@ -154,8 +162,15 @@ impl Filter {
 #[derive(Default)]
 struct Found {
     count: usize,
-    full: Vec<Chunk>,
+    full: Vec<Part>,
     rest: Output,
+}
+
+/// A part of a reply.
+enum Part {
+    Encoded(Chunk),
+    /// A key that is sent from where it is kept.
+    Long(Chunk),
 }
 
 impl Found {
@@ -165,15 +180,24 @@ impl Found {
         Writer::new(&mut self.rest, Version::Two).bulk(key);
         self.count += 1;
         if self.rest.len() >= CHUNK_BYTES {
-            self.full.push(self.rest.as_contiguous().unwrap_or_default().into());
+            let encoded = self.rest.as_contiguous().unwrap_or_default();
+            self.full.push(Part::Encoded(encoded.into()));
             self.rest.clear(CHUNK_BYTES);
         }
     }
 
+    fn push_long(&mut self, key: Chunk) {
+        self.full.push(Part::Long(key));
+        self.count += 1;
+    }
+
     fn write(&mut self, reply: &mut Writer<'_>) {
         reply.array(self.count);
-        for chunk in self.full.drain(..) {
-            reply.encoded_chunk(chunk);
+        for part in self.full.drain(..) {
+            match part {
+                Part::Encoded(chunk) => reply.encoded_chunk(chunk),
+                Part::Long(chunk) => reply.bulk_chunk(chunk),
+            }
         }
         reply.encoded(self.rest.as_contiguous().unwrap_or_default());
     }

@@ -167,8 +167,16 @@ pub(crate) static SWAPDB: Command = Command {
 
 fn randomkey<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let Context { db, reply, .. } = cx;
-    if db.random_entry(|entry| reply.bulk(entry.key())).is_none() {
-        cx.reply.null();
+    let picked = db.random_entry(|entry| {
+        let long = entry.long_key();
+        if long.is_none() {
+            reply.bulk(entry.key());
+        }
+        long
+    });
+    match picked {
+        None => reply.null(),
+        Some(long) => long.into_iter().for_each(|key| reply.bulk_chunk(key)),
     }
     Ok(())
 }

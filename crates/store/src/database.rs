@@ -7,6 +7,7 @@ use crate::door::Door;
 use crate::entry::EntryView;
 use crate::key::Key;
 use crate::latch::{self, Held};
+use crate::long_key::LongKey;
 use crate::reclaim::Garbage;
 use crate::shard::Shard;
 use crate::slot::Slot;
@@ -93,6 +94,8 @@ impl<'a> Database<'a> {
         work: impl FnOnce(&mut Slot<'_>) -> R,
     ) -> R {
         let mut garbage = Garbage::default();
+        let long = self.store.long_keys.made(key);
+        let key = key.kept_as(long.as_ref());
         let mut held = self.store.latch_of(key).lock_untimed();
         let door = self.store.word.read();
         let (mut slot, expired) = Slot::open(&mut held, door, *self, key, &mut garbage);
@@ -106,6 +109,8 @@ impl<'a> Database<'a> {
 
     /// Shows `look` what stands under a key, its latch held; counts a hit or a miss.
     pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
+        let long = self.store.long_keys.found(key);
+        let key = key.kept_as(long.as_ref());
         let held = self.store.latch_of(key).lock_untimed();
         let entry = held
             .table(self.index)
@@ -129,6 +134,8 @@ impl<'a> Database<'a> {
         keys: &[Key<'_>],
         work: impl FnOnce(&mut Slots<'_>) -> R,
     ) -> R {
+        let long = |key: &Key<'_>| Some((&raw const *key.bytes, self.store.long_keys.made(*key)?));
+        let long = keys.iter().filter_map(long).collect();
         let mut shards: Vec<usize> = keys.iter().map(|key| self.store.shard_of(*key)).collect();
         shards.sort_unstable();
         shards.dedup();
@@ -137,10 +144,12 @@ impl<'a> Database<'a> {
             .filter_map(|shard| Some((*shard, self.store.shards.get(*shard)?.lock())))
             .collect();
         let door = self.store.word.read();
-        let mut slots = Slots { database: *self, held, door, garbage: Garbage::default() };
+        let garbage = Garbage::default();
+        let mut slots = Slots { database: *self, held, door, long, garbage };
         let result = work(&mut slots);
-        let Slots { held, garbage, .. } = slots;
+        let Slots { held, garbage, long, .. } = slots;
         drop(held);
+        drop(long);
         self.store.reclaimer.free(garbage);
         result
     }
@@ -155,6 +164,8 @@ pub(crate) struct Slots<'a> {
     database: Database<'a>,
     held: Vec<(usize, Held<'a, Shard>)>,
     door: Door,
+    /// Those of the keys that are long, looked up, by where their bytes are.
+    long: Vec<(*const [u8], LongKey)>,
     garbage: Garbage,
 }
 
@@ -176,6 +187,8 @@ impl Slots<'_> {
         let place = self.held.binary_search_by_key(&shard, |(index, _)| *index);
         #[expect(clippy::expect_used, reason = "a key that was not locked is a bug of the caller")]
         let (_, held) = place.ok().and_then(|at| self.held.get_mut(at)).expect("a locked shard");
+        let looked_up = self.long.iter().find(|(bytes, _)| std::ptr::eq(*bytes, key.bytes));
+        let key = key.kept_as(looked_up.map(|(_, long)| long));
         let (mut slot, expired) = Slot::open(held, self.door, database, key, &mut self.garbage);
         database.counters.expired.add(u64::from(expired));
         let result = work(&mut slot);

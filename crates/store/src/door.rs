@@ -112,8 +112,9 @@ pub(crate) mod observer {
     pub(super) fn saw(entry: Entry, epoch: u8) {
         // SAFETY: the door is passed with the latch held; the view ends here.
         let view = unsafe { EntryView::new(entry) };
+        let key = view.long_key().map_or_else(|| view.key().to_vec(), |key| key.to_vec());
         let passage = Passage {
-            key: view.key().to_vec(),
+            key,
             value: view.value().with_bytes(<[u8]>::to_vec),
             expire_at_ms: view.expire_at_ms(),
             epoch,

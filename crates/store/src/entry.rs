@@ -19,18 +19,25 @@
 //!  +------------------+-----------------+
 //! ```
 //!
+//! A key of more than 2 KiB stands elsewhere ([`crate::long_key`]), and its address in its place.
+//!
 //! Three bits are memcached's marks (`Marks`): two above the six of the encoding, one among the
 //! flags. They change no offset, so an entry without them costs nothing and none grows by them.
 //!
 //! An entry is read and written only under its shard's latch, so it may be moved at any time that
 //! the latch is held.
 
-use crate::key::Key;
+use crate::holds::{self, Work};
+use crate::key::{Key, Name};
+use crate::latch;
+use crate::long_key::{self, Kept, LongKey};
 use crate::number::parse_i64;
 use crate::rope::Rope;
 use crate::value::{Attributes, Encoding, Kind, Marks, NewValue, Value};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 const ENCODING: u64 = 0x3f;
 const STALE: u64 = 1 << 6;
@@ -48,6 +55,8 @@ const ACCESS_SHIFT: u32 = 16;
 const ACCESS: u64 = 0xff_ffff << ACCESS_SHIFT;
 const KEY_LEN_SHIFT: u32 = 40;
 const VALUE_LEN_SHIFT: u32 = 48;
+/// The key stands elsewhere; only a long entry, which has its lengths elsewhere, has this bit.
+const OUTSIDE: u64 = LONG | 1 << KEY_LEN_SHIFT;
 const HEADER_BYTES: usize = 8;
 
 /// The first byte of a block that holds no entry; no [`Encoding`] has these six bits.
@@ -62,6 +71,13 @@ const LONG_BYTES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(NonNull<u8>);
 
+/// What an entry owns beside its block.
+#[derive(Debug, Default)]
+pub(crate) struct Owned {
+    pub(crate) rope: Option<Box<Rope>>,
+    pub(crate) key: Option<LongKey>,
+}
+
 /// What an entry's size depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -75,7 +91,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// The shape of an entry of this key, value and attributes.
     pub(crate) fn new(key: Key<'_>, value: &NewValue<'_>, attributes: &Attributes) -> Self {
-        let Key { bytes: key, hash } = key;
+        let Key { bytes: key, hash, long: outside } = key;
         let value_len = match value {
             NewValue::Bytes(bytes) | NewValue::Raw(bytes) => bytes.len(),
             NewValue::Int(_) | NewValue::Rope(_) => WORD_BYTES,
@@ -90,6 +106,7 @@ impl Shape {
         flag(attributes.marks.fetched, FETCHED);
         let long = key.len() > 0xff || value_len > 0xffff;
         flag(long, LONG);
+        flag(outside.is_some(), OUTSIDE);
         if !long {
             header |= (key.len() as u64) << KEY_LEN_SHIFT | (value_len as u64) << VALUE_LEN_SHIFT;
         }
@@ -98,7 +115,7 @@ impl Shape {
 
     /// Size in bytes, unrounded.
     pub(crate) fn bytes(&self) -> usize {
-        key_offset(self.header) + self.key_len + self.value_len
+        key_offset(self.header) + key_room(self.header, self.key_len) + self.value_len
     }
 }
 
@@ -127,6 +144,12 @@ fn key_offset(header: u64) -> usize {
     usize::from(KEY_OFFSETS[(header >> 8 & 0xf) as usize])
 }
 
+/// Bytes that the key takes in the entry.
+#[inline]
+fn key_room(header: u64, key_len: usize) -> usize {
+    if header & OUTSIDE == OUTSIDE { WORD_BYTES } else { key_len }
+}
+
 const fn expiry_offset(header: u64) -> usize {
     HEADER_BYTES + if header & LONG == 0 { 0 } else { LONG_BYTES }
 }
@@ -149,7 +172,7 @@ impl Entry {
         memory: NonNull<u8>,
         on_heap: bool,
         shape: &Shape,
-        key: &[u8],
+        key: Key<'_>,
         value: NewValue<'_>,
         attributes: &Attributes,
     ) -> Entry {
@@ -173,8 +196,11 @@ impl Entry {
                 entry.put::<u32>(flags_offset(header), attributes.flags);
             }
             let at = key_offset(header);
-            entry.copy_in(at, key);
-            let at = at + key.len();
+            match key.long {
+                None => entry.copy_in(at, key.bytes),
+                Some(long) => entry.put::<*const Kept>(at, long.clone().into_address()),
+            }
+            let at = at + key_room(header, key.bytes.len());
             match value {
                 NewValue::Bytes(bytes) | NewValue::Raw(bytes) => entry.copy_in(at, bytes),
                 NewValue::Int(value) => entry.put::<i64>(at, value),
@@ -198,8 +224,7 @@ impl Entry {
 
     /// Size in bytes, unrounded.
     pub(crate) fn bytes(self) -> usize {
-        let header = self.header();
-        key_offset(header) + self.key_len() + self.value_len()
+        self.value_offset() + self.value_len()
     }
 
     /// Whether its memory came from the general allocator.
@@ -294,7 +319,7 @@ impl Entry {
             if header & FLAGS != 0 {
                 self.put::<u32>(flags_offset(header), attributes.flags);
             }
-            self.copy_in(key_offset(header) + self.key_len(), bytes);
+            self.copy_in(self.value_offset(), bytes);
         }
     }
 
@@ -302,7 +327,7 @@ impl Entry {
     pub(crate) fn replace_int(self, value: i64) {
         debug_assert!(self.encoding() == Encoding::Int as u8, "the entry is an integer");
         // SAFETY: an integer's value takes a word behind the key.
-        unsafe { self.put::<i64>(key_offset(self.header()) + self.key_len(), value) };
+        unsafe { self.put::<i64>(self.value_offset(), value) };
     }
 
     /// The string of an entry that has it in one piece, to be changed: it is raw from now on.
@@ -315,7 +340,7 @@ impl Entry {
         }
         let header = self.header();
         self.set_header(header & !0xff | Encoding::Raw as u64);
-        let at = key_offset(header) + self.key_len();
+        let at = self.value_offset();
         // SAFETY: the value lies there in full; the caller vouches for the exclusive borrow.
         unsafe {
             let start = self.0.add(at).as_ptr();
@@ -335,13 +360,13 @@ impl Entry {
         if self.encoding() != Encoding::Rope as u8 {
             return None;
         }
-        let at = key_offset(self.header()) + self.key_len();
+        let at = self.value_offset();
         // SAFETY: such an entry holds the pointer of a box that it owns; the caller vouches for
         // the exclusive borrow.
         unsafe { Some(&mut *self.peek::<*mut Rope>(at)) }
     }
 
-    /// Writes a copy of the entry elsewhere; of a rope, one that shares its chunks.
+    /// Writes a copy of the entry elsewhere, which shares a rope's chunks and a long key.
     ///
     /// # Safety
     /// The latch is held. `memory` is aligned to 8, has room for [`Entry::bytes`], and is the
@@ -354,31 +379,92 @@ impl Entry {
             self.0.copy_to_nonoverlapping(memory, self.bytes());
             if let Some(rope) = self.rope_mut() {
                 let clone = Box::into_raw(Box::new(rope.clone()));
-                copy.put::<*mut Rope>(key_offset(copy.header()) + copy.key_len(), clone);
+                copy.put::<*mut Rope>(copy.value_offset(), clone);
+            }
+            if let Some(key) = self.long_key() {
+                let clone = LongKey::clone(&key).into_address();
+                copy.put::<*const Kept>(key_offset(copy.header()), clone);
             }
         }
     }
 
-    /// Bytes of the string in an entry that has it as a rope, 0 for others.
+    /// Bytes of a string that is a rope and of a key that stands elsewhere.
     ///
     /// # Safety
     /// The latch is held.
-    pub(crate) unsafe fn rope_bytes(self) -> usize {
+    pub(crate) unsafe fn bytes_elsewhere(self) -> usize {
         // SAFETY: the caller's promise; the borrow ends here.
-        unsafe { self.rope_mut() }.map_or(0, |rope| rope.len())
+        let rope_bytes = unsafe { self.rope_mut() }.map_or(0, |rope| rope.len());
+        rope_bytes + if self.is_key_outside() { self.key_len() } else { 0 }
     }
 
-    /// Takes the rope out of an entry that is about to be freed or overwritten.
+    /// Takes out what an entry owns that is about to be freed or overwritten.
     ///
     /// # Safety
     /// The entry is never read again.
-    pub(crate) unsafe fn take_rope(self) -> Option<Box<Rope>> {
-        if self.encoding() != Encoding::Rope as u8 {
-            return None;
-        }
-        let at = key_offset(self.header()) + self.key_len();
+    pub(crate) unsafe fn take_owned(self) -> Owned {
+        let is_rope = self.encoding() == Encoding::Rope as u8;
         // SAFETY: the pointer came from a box and is given up by the caller's promise.
-        unsafe { Some(Box::from_raw(self.peek::<*mut Rope>(at))) }
+        let rope = || unsafe { Box::from_raw(self.peek::<*mut Rope>(self.value_offset())) };
+        let key = self.long_key().map(ManuallyDrop::into_inner);
+        Owned { rope: is_rope.then(rope), key }
+    }
+
+    /// Whether this is the entry of `key`. No bytes of a long key are looked at.
+    ///
+    /// # Safety
+    /// The latch is held.
+    #[inline]
+    pub(crate) unsafe fn is_of(self, key: Key<'_>) -> bool {
+        let header = self.header();
+        if header & LONG != 0 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.is_long_of(key) };
+        }
+        let len = (header >> KEY_LEN_SHIFT & 0xff) as usize;
+        // SAFETY: the key lies at this offset; the borrow ends here, within the latch.
+        unsafe {
+            let start = self.0.add(key_offset(header)).as_ptr();
+            std::slice::from_raw_parts(start, len) == key.bytes
+        }
+    }
+
+    /// # Safety
+    /// As for [`Entry::is_of`].
+    #[cold]
+    unsafe fn is_long_of(self, key: Key<'_>) -> bool {
+        latch::slow();
+        // SAFETY: the caller's promise; the borrow ends here.
+        let name = unsafe { self.name() };
+        if let Name::Inline(bytes) = name {
+            holds::note(Work { bytes: bytes.len() as u64, ..Work::default() });
+        }
+        name == key.name()
+    }
+
+    /// What tells the key from all others, for as long as the caller holds the latch.
+    ///
+    /// # Safety
+    /// As for [`Entry::key`].
+    pub(crate) unsafe fn name<'a>(self) -> Name<'a> {
+        match self.long_key() {
+            Some(long) => Name::Elsewhere(long.address()),
+            // SAFETY: the caller's promise.
+            None => Name::Inline(unsafe { self.key() }),
+        }
+    }
+
+    /// The key, if it stands elsewhere. The entry owns it.
+    fn long_key(self) -> Option<ManuallyDrop<LongKey>> {
+        self.is_key_outside().then(|| {
+            // SAFETY: such an entry holds the address of a long key that it owns.
+            let long = unsafe { LongKey::from_address(self.peek(key_offset(self.header()))) };
+            ManuallyDrop::new(long)
+        })
+    }
+
+    fn is_key_outside(self) -> bool {
+        self.header() & OUTSIDE == OUTSIDE
     }
 
     /// The key, for as long as the caller holds the latch.
@@ -387,6 +473,12 @@ impl Entry {
     /// The entry is neither freed, moved nor overwritten during `'a`.
     #[inline]
     pub(crate) unsafe fn key<'a>(self) -> &'a [u8] {
+        if let Some(long) = self.long_key() {
+            long_key::note(self.key_len());
+            let bytes: *const [u8] = &raw const **long.bytes();
+            // SAFETY: the entry owns the key, and the caller vouches for the lifetime.
+            return unsafe { &*bytes };
+        }
         // SAFETY: the key lies at this offset; the caller vouches for the lifetime.
         unsafe {
             let start = self.0.add(key_offset(self.header()));
@@ -432,6 +524,11 @@ impl Entry {
         }
         // SAFETY: a long entry keeps its lengths behind the header.
         unsafe { self.peek::<u32>(HEADER_BYTES) as usize }
+    }
+
+    fn value_offset(self) -> usize {
+        let header = self.header();
+        key_offset(header) + key_room(header, self.key_len())
     }
 
     /// The hash of the key, where it is kept since the key is long.
@@ -500,11 +597,18 @@ impl<'a> EntryView<'a> {
         EntryView { entry, latch: PhantomData }
     }
 
-    /// The key.
+    /// The key. Whoever holds a latch and would do more with it than look at a few bytes takes
+    /// [`EntryView::long_key`] instead, if there is one.
     #[must_use]
     pub fn key(&self) -> &'a [u8] {
         // SAFETY: promised when the view was made.
         unsafe { self.entry.key() }
+    }
+
+    /// The key if it is longer than 2 KiB, to be kept by reference.
+    #[must_use]
+    pub fn long_key(&self) -> Option<Arc<[u8]>> {
+        self.entry.long_key().map(|key| Arc::clone(key.bytes()))
     }
 
     /// The value.
@@ -512,7 +616,7 @@ impl<'a> EntryView<'a> {
     #[inline]
     pub fn value(&self) -> Value<'a> {
         let entry = self.entry;
-        let at = key_offset(entry.header()) + entry.key_len();
+        let at = entry.value_offset();
         // SAFETY: the encoding says what lies behind the key; the borrow was promised when the
         // view was made.
         unsafe {
@@ -578,16 +682,18 @@ impl<'a> EntryView<'a> {
         self.entry.marks()
     }
 
-    /// Bytes that the entry takes, before its block is rounded up.
+    /// Bytes that the entry and its key take, before they are rounded up.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.entry.bytes()
+        let key_bytes = if self.entry.is_key_outside() { self.entry.key_len() } else { 0 };
+        self.entry.bytes() + key_bytes
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::long_key::LongKeys;
     use proptest::prelude::*;
 
     fn new_value(choice: u8, bytes: &[u8]) -> NewValue<'_> {
@@ -602,7 +708,10 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            key in proptest::collection::vec(any::<u8>(), 0..300),
+            key in prop_oneof![
+                9 => proptest::collection::vec(any::<u8>(), 0..300),
+                1 => proptest::collection::vec(any::<u8>(), 2000..2100),
+            ],
             bytes in proptest::collection::vec(any::<u8>(), 0..300),
             choice: u8,
             expire_at_ms: Option<u64>,
@@ -612,13 +721,16 @@ mod tests {
         ) {
             let marks = Marks { fetched, stale, won };
             let attributes = Attributes { expire_at_ms, flags, cas, marks };
-            let hashed = Key { bytes: &key, hash: 0x1234_5678_9abc_def0 };
+            let keys = LongKeys::new();
+            let hashed = Key { bytes: &key, hash: 0x1234_5678_9abc_def0, long: None };
+            let long = keys.made(hashed);
+            let hashed = hashed.kept_as(long.as_ref());
             let shape = Shape::new(hashed, &new_value(choice, &bytes), &attributes);
             let mut memory = vec![0xee_u64; shape.bytes().div_ceil(8)];
             let start = NonNull::new(memory.as_mut_ptr().cast::<u8>()).unwrap();
             // SAFETY: the vector is aligned to 8 and large enough.
             let entry = unsafe {
-                Entry::write(start, true, &shape, &key, new_value(choice, &bytes), &attributes)
+                Entry::write(start, true, &shape, hashed, new_value(choice, &bytes), &attributes)
             };
             entry.set_access(0x12_3456);
             entry.set_epoch(2);
@@ -638,7 +750,9 @@ mod tests {
             prop_assert_eq!((entry.access(), entry.epoch()), (0x12_3456, 2));
             prop_assert_eq!((entry.bytes(), entry.on_heap()), (shape.bytes(), true));
             // SAFETY: the entry is not read again.
-            drop(unsafe { entry.take_rope() });
+            drop(unsafe { entry.take_owned() });
+            drop(long);
+            prop_assert_eq!(keys.len(), 0);
         }
     }
 }

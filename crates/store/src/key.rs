@@ -1,5 +1,6 @@
 //! A key together with its hash, so that it is hashed once per request.
 
+use crate::long_key::{Kept, LongKey};
 use crate::siphash::SipHash13;
 
 /// A key and its keyed hash.
@@ -7,6 +8,16 @@ use crate::siphash::SipHash13;
 pub struct Key<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) hash: u64,
+    /// The same key as it is kept, if it is long and an operation has looked it up.
+    pub(crate) long: Option<&'a LongKey>,
+}
+
+/// What tells a key from all others while a latch is held. The order is that of the bytes for
+/// short keys, and any for long ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Name<'a> {
+    Inline(&'a [u8]),
+    Elsewhere(*const Kept),
 }
 
 impl<'a> Key<'a> {
@@ -14,6 +25,21 @@ impl<'a> Key<'a> {
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// The same key, looked up.
+    #[inline]
+    pub(crate) fn kept_as<'k>(self, long: Option<&'k LongKey>) -> Key<'k>
+    where
+        'a: 'k,
+    {
+        Key { long, ..self }
+    }
+
+    /// What entries of the same key have for a name. A long key that was not found when it was
+    /// looked up has a name that no entry has.
+    pub(crate) fn name(self) -> Name<'a> {
+        self.long.map_or(Name::Inline(self.bytes), |long| Name::Elsewhere(long.address()))
     }
 }
 
@@ -41,6 +67,6 @@ impl Hasher {
         let hash = self.siphash.hash(bytes);
         #[cfg(test)]
         let hash = hash & self.mask;
-        Key { bytes, hash }
+        Key { bytes, hash, long: None }
     }
 }

@@ -25,6 +25,7 @@ mod idle;
 mod key;
 mod lanes;
 mod latch;
+mod long_key;
 pub mod memory;
 mod number;
 mod overflow;

@@ -56,12 +56,21 @@ pub(crate) fn now() -> Memory {
     Memory { data: data.max(0) as u64, clients: (charged + others.max(0)) as u64 }
 }
 
+/// Bytes of chunks' own memory that reference-counted bytes take, so many of them: none, unless
+/// they are as long as a chunk by chance.
+pub(crate) fn chunk_bytes(len: usize) -> isize {
+    let bytes = (len + 16).next_multiple_of(align_of::<usize>());
+    if bytes == CHUNK.size() { BLOCK_BYTES as isize } else { 0 }
+}
+
 /// Bytes of a full chunk of a string.
 pub(crate) const BLOCK_BYTES: usize = chunks::BLOCK_BYTES;
 
 /// Notes that so many more bytes of chunks stand in the keyspace.
 pub(crate) fn keep(bytes: isize) {
-    KEPT_BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
+    if bytes != 0 {
+        KEPT_BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
+    }
 }
 
 /// Gives memory of chunks that nobody needs back to the kernel; to be called now and then.

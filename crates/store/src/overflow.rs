@@ -3,8 +3,8 @@
 //! of a hundred thousand is found by comparing seventeen of them, and to add or remove one moves
 //! no more than a run's words.
 
-use crate::entry::Entry;
 use crate::holds::{self, Work};
+use crate::key::Name;
 use crate::latch;
 use crate::segment::Word;
 use std::cmp::Ordering;
@@ -28,15 +28,14 @@ impl Overflow {
         self.len
     }
 
-    /// The index of the word of `key`'s entry.
-    pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
-        self.search(key).ok().map(index_of)
+    /// The index of the word of the entry of that name.
+    pub(crate) fn find(&self, name: Name<'_>) -> Option<usize> {
+        self.search(name).ok().map(index_of)
     }
 
     /// Adds a word and says at which index. Others may have another index afterwards.
     pub(crate) fn insert(&mut self, word: Word) -> usize {
-        let place = self.with_key(word, |key| self.search(key));
-        let (mut run, mut at) = place.unwrap_or_else(|place| place);
+        let (mut run, mut at) = self.search(name_of(&word)).unwrap_or_else(|place| place);
         if self.runs.is_empty() {
             self.runs.push(Vec::new());
         }
@@ -87,12 +86,12 @@ impl Overflow {
         runs.flat_map(|(run, words)| (0..words.len()).map(move |at| index_of((run, at))))
     }
 
-    fn search(&self, key: &[u8]) -> Found {
+    fn search(&self, name: Name<'_>) -> Found {
         latch::slow();
         let mut compared = 0;
         let mut compare = |word: &Word| {
             compared += 1;
-            self.with_key(*word, |other| other.cmp(key))
+            name_of(word).cmp(&name)
         };
         let first = |words: &Vec<Word>| words.first().copied().unwrap_or(Word::EMPTY);
         let behind = self.runs.partition_point(|words| compare(&first(words)) != Ordering::Greater);
@@ -102,12 +101,13 @@ impl Overflow {
         holds::note(Work { compared, ..Work::default() });
         found.map(|at| (run, at)).map_err(|at| (run, at))
     }
+}
 
-    fn with_key<R>(&self, word: Word, look: impl FnOnce(&[u8]) -> R) -> R {
-        // SAFETY: words here are those of live entries, which stay where they are while the latch
-        // is held.
-        look(word.entry().map_or(&[], |entry: Entry| unsafe { entry.key() }))
-    }
+/// The name of a word's entry.
+fn name_of(word: &Word) -> Name<'_> {
+    // SAFETY: words here are those of live entries, which stay where they are while the latch is
+    // held, and no longer is the word borrowed.
+    word.entry().map_or(Name::Inline(&[]), |entry| unsafe { entry.name() })
 }
 
 fn index_of((run, at): (usize, usize)) -> usize {

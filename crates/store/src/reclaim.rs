@@ -1,7 +1,7 @@
 //! The reclaimer: a thread that frees what is large, so that no worker spends its time on it.
 
+use crate::entry::Owned;
 use crate::memory;
-use crate::rope::Rope;
 use crate::table::Table;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, LazyLock};
@@ -32,17 +32,19 @@ pub(crate) fn free_elsewhere(chunks: Chunks) {
 /// What an operation removed, to be freed once its latch is released.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
-    pub(crate) ropes: Vec<Rope>,
+    pub(crate) owned: Vec<Owned>,
     pub(crate) tables: Vec<Table>,
 }
 
 impl Garbage {
-    pub(crate) fn add(&mut self, rope: Option<Box<Rope>>) {
-        self.ropes.extend(rope.map(|rope| *rope));
+    pub(crate) fn add(&mut self, owned: Owned) {
+        if owned.rope.is_some() || owned.key.is_some() {
+            self.owned.push(owned);
+        }
     }
 
     fn is_large(&self) -> bool {
-        // Ropes see to themselves.
+        // Ropes and long keys see to themselves.
         !self.tables.is_empty()
     }
 }
@@ -74,7 +76,7 @@ impl Reclaimer {
     /// Frees `garbage`, here if it is small.
     #[inline]
     pub(crate) fn free(&self, garbage: Garbage) {
-        if garbage.ropes.is_empty() && garbage.tables.is_empty() {
+        if garbage.owned.is_empty() && garbage.tables.is_empty() {
             // Neither has ever held anything, so there is nothing to give back either.
             return std::mem::forget(garbage);
         }

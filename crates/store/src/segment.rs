@@ -16,6 +16,7 @@
 //! splitting nor the stash can place (keys of equal hash) goes to the header's overflow list.
 
 use crate::entry::Entry;
+use crate::key::Name;
 use crate::lanes;
 use crate::overflow::Overflow;
 use crate::pages::{PAGE_BYTES, PagePool};
@@ -278,13 +279,14 @@ impl Segment {
         if home + 1 == self.geometry().homes { 0 } else { home + 1 }
     }
 
-    /// Finds the word of that fingerprint, homed at `home`, for which `is_it` holds: that of `key`.
+    /// Finds the word of that fingerprint, homed at `home`, for which `is_it` holds; `name` tells
+    /// that entry's name.
     #[inline]
-    pub(crate) fn find(
+    pub(crate) fn find<'n>(
         self,
         home: usize,
         fingerprint: u16,
-        key: &[u8],
+        name: impl FnOnce() -> Name<'n>,
         mut is_it: impl FnMut(Entry) -> bool,
     ) -> Option<Index> {
         for bucket in [home, self.neighbour(home)] {
@@ -295,7 +297,7 @@ impl Segment {
         if self.header().stashed_homes >> home & 1 == 0 {
             return None;
         }
-        self.find_stashed(fingerprint, key, is_it)
+        self.find_stashed(fingerprint, name, is_it)
     }
 
     #[inline]
@@ -319,16 +321,16 @@ impl Segment {
     }
 
     #[cold]
-    fn find_stashed(
+    fn find_stashed<'n>(
         self,
         fingerprint: u16,
-        key: &[u8],
+        name: impl FnOnce() -> Name<'n>,
         mut is_it: impl FnMut(Entry) -> bool,
     ) -> Option<Index> {
         let Geometry { homes, lines } = self.geometry();
         let in_stash =
             (homes..lines - 1).find_map(|bucket| self.find_in(bucket, fingerprint, &mut is_it));
-        let in_overflow = || Some(lines * LANES + self.header().overflow.as_ref()?.find(key)?);
+        let in_overflow = || Some(lines * LANES + self.header().overflow.as_ref()?.find(name())?);
         in_stash.or_else(in_overflow)
     }
 

@@ -98,9 +98,9 @@ impl<'a> Slot<'a> {
             Some((mut place, entry)) => {
                 let old = self.table.mutable(self.door, entry, fate);
                 let (door, key) = (self.door, self.key);
-                let rope = self.table.replace(door, &mut place, old, key, value, &attributes);
+                let owned = self.table.replace(door, &mut place, old, key, value, &attributes);
                 self.place = Some(place);
-                self.garbage.add(rope);
+                self.garbage.add(owned);
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::directory::Directories;
 use crate::evict::Limit;
 use crate::key::{Hasher, Key};
 use crate::latch::Latch;
+use crate::long_key::LongKeys;
 use crate::pages::PagePool;
 use crate::placement::Placement;
 use crate::preparer::Preparer;
@@ -63,6 +64,7 @@ pub struct Store {
     _preparer: Preparer,
     pub(crate) quiescence: Quiescence,
     claims: Arc<Claims>,
+    pub(crate) long_keys: Arc<LongKeys>,
     clock: Clock,
     hasher: Hasher,
     pub(crate) placement: Placement,
@@ -101,6 +103,7 @@ impl Store {
             reclaimer: Reclaimer::start(),
             quiescence: Quiescence::new(options.workers),
             claims: Claims::new(),
+            long_keys: LongKeys::new(),
             clock: options.clock.clone(),
             hasher,
             placement,

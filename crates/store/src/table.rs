@@ -15,7 +15,7 @@
 
 use crate::directory::{self, Directory};
 use crate::door::{Door, Mutable};
-use crate::entry::{Entry, Shape};
+use crate::entry::{Entry, Owned, Shape};
 use crate::evict::{Judge, SAMPLES};
 use crate::holds::{self, Work};
 use crate::key::{Hasher, Key};
@@ -23,7 +23,6 @@ use crate::latch;
 use crate::pages::PagePool;
 use crate::placement::{POSITION_BITS, Range, fingerprint};
 use crate::reclaim::Garbage;
-use crate::rope::Rope;
 use crate::segment::{Index, LANES, MAX_DEPTH, Segment, Word, prefetch};
 use crate::slab::{Block, Slab, rounded_bytes};
 use crate::snapshot::{Fate, HOLD_BYTES, Images, Ledger};
@@ -150,9 +149,9 @@ impl Table {
         let position = self.locator.range.position(key.hash);
         let segment = self.directory.get(position)?;
         // SAFETY: entries stay where they are while the table is borrowed.
-        let same_key = |entry: Entry| unsafe { entry.key() } == key.bytes;
+        let same_key = |entry: Entry| unsafe { entry.is_of(key) };
         let home = segment.home(position);
-        let index = segment.find(home, fingerprint(key.hash), key.bytes, same_key)?;
+        let index = segment.find(home, fingerprint(key.hash), || key.name(), same_key)?;
         Some(Place { segment, index })
     }
 
@@ -174,9 +173,8 @@ impl Table {
         let shape = Shape::new(key, &value, attributes);
         let block = self.slab.take(shape.bytes());
         // SAFETY: the block is ours, aligned and as large as the shape.
-        let entry = unsafe {
-            Entry::write(block.memory, block.on_heap, &shape, key.bytes, value, attributes)
-        };
+        let entry =
+            unsafe { Entry::write(block.memory, block.on_heap, &shape, key, value, attributes) };
         door.admit(entry);
         let word = Word::new(entry, fingerprint(key.hash), attributes.expire_at_ms.is_some());
         let mut place = self.link(self.locator.range.position(key.hash), word);
@@ -186,7 +184,7 @@ impl Table {
         place
     }
 
-    /// Puts another value and attributes in place of an entry's; its rope, if it had one.
+    /// Puts another value and attributes in place of an entry's; what that owned and has no more.
     pub(crate) fn replace(
         &mut self,
         door: Door,
@@ -195,7 +193,7 @@ impl Table {
         key: Key<'_>,
         value: NewValue<'_>,
         attributes: &Attributes,
-    ) -> Option<Box<Rope>> {
+    ) -> Owned {
         let old = old.entry();
         let shape = Shape::new(key, &value, attributes);
         if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
@@ -204,7 +202,7 @@ impl Table {
             old.overwrite(bytes, &shape, attributes);
             place.segment.note_expiry(attributes.expire_at_ms);
             self.note_expiry(attributes.expire_at_ms);
-            return None;
+            return Owned::default();
         }
         let (old_bytes, on_heap, access) = (old.bytes(), old.on_heap(), old.access());
         let stays = rounded_bytes(old_bytes) == rounded_bytes(shape.bytes());
@@ -212,11 +210,11 @@ impl Table {
         let block = if stays { old_block } else { self.slab.take(shape.bytes()) };
         // SAFETY: the old entry is overwritten or given back below and not read again; the block
         // is ours, aligned and as large as the shape.
-        let (rope, entry) = unsafe {
-            let rope = old.take_rope();
+        let (owned, entry) = unsafe {
+            let owned = old.take_owned();
             let memory = block.memory;
-            let new = Entry::write(memory, block.on_heap, &shape, key.bytes, value, attributes);
-            (rope, new)
+            let new = Entry::write(memory, block.on_heap, &shape, key, value, attributes);
+            (owned, new)
         };
         door.admit(entry);
         entry.set_access(access);
@@ -229,7 +227,7 @@ impl Table {
             unsafe { self.slab.give(old_block, old_bytes) };
             self.relocate(old_bytes);
         }
-        rope
+        owned
     }
 
     /// Moves the expiry of an entry that has one.
@@ -239,15 +237,15 @@ impl Table {
         self.note_expiry(Some(at_ms));
     }
 
-    /// Removes the entry at a place; its rope, if it had one.
-    pub(crate) fn remove(&mut self, mut place: Place, entry: Mutable) -> Option<Box<Rope>> {
+    /// Removes the entry at a place; what it owned.
+    pub(crate) fn remove(&mut self, mut place: Place, entry: Mutable) -> Owned {
         let entry = entry.entry();
         // SAFETY: the table is borrowed exclusively and the key is hashed before anything moves.
         let position = self.position_of(entry);
         place.segment.remove(place.index);
-        let rope = self.free(entry);
+        let owned = self.free(entry);
         self.shrink_at(position);
-        rope
+        owned
     }
 
     /// Visits every entry of the bucket in which `position` falls, and returns the first position
@@ -438,19 +436,19 @@ impl Table {
         entry.kept_hash().unwrap_or_else(hash)
     }
 
-    /// Frees an unlinked entry.
-    fn free(&mut self, entry: Entry) -> Option<Box<Rope>> {
+    /// Frees an unlinked entry, but for what it owned.
+    fn free(&mut self, entry: Entry) -> Owned {
         let block = Block { memory: entry.pointer(), on_heap: entry.on_heap() };
         let bytes = entry.bytes();
         self.len -= 1;
-        // SAFETY: nothing points to the entry any more, and its rope is taken out first.
-        let rope = unsafe {
-            let rope = entry.take_rope();
+        // SAFETY: nothing points to the entry any more, and what it owned is taken out first.
+        let owned = unsafe {
+            let owned = entry.take_owned();
             self.slab.give(block, bytes);
-            rope
+            owned
         };
         self.relocate(bytes);
-        rope
+        owned
     }
 
     /// Moves a few entries off a sparse page. What moves is not changed, so no door is passed.
@@ -465,9 +463,9 @@ impl Table {
             let position = self.locator.range.position(hash);
             let Some(mut segment) = self.directory.get(position) else { return };
             let home = segment.home(position);
-            // SAFETY: the key is used here alone, before the entry moves.
-            let key = unsafe { entry.key() };
-            let found = segment.find(home, fingerprint(hash), key, |it| it == entry);
+            // SAFETY: the name is used here alone, before the entry moves.
+            let name = || unsafe { entry.name() };
+            let found = segment.find(home, fingerprint(hash), name, |it| it == entry);
             let Some(index) = found else { return };
             let entry_bytes = entry.bytes();
             let block = self.slab.take(entry_bytes);
@@ -646,7 +644,7 @@ impl Drop for Table {
                 let bytes = entry.bytes();
                 // SAFETY: the table goes, and with it every pointer to the entry.
                 unsafe {
-                    drop(entry.take_rope());
+                    drop(entry.take_owned());
                     self.slab.give(block, bytes);
                 }
             }

@@ -76,7 +76,10 @@ fn dump(cx: &mut Context<'_>, classes: &[u8], line: Line, end: &'static str) -> 
             let Context { db, reply, .. } = cx;
             let now_ms = db.now_ms();
             cursor = db.scan(cursor, STRIDE, |entry| {
-                line(reply.buffer(), &entry, now_ms, db.idle_ms_of(&entry));
+                // Of keys that long no client of this protocol could ask for one.
+                if entry.long_key().is_none() {
+                    line(reply.buffer(), &entry, now_ms, db.idle_ms_of(&entry));
+                }
             });
             if cursor == 0 {
                 reply.line(end);

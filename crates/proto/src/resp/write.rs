@@ -89,6 +89,12 @@ impl<'a> Writer<'a> {
         self.out.push(b"\r\n");
     }
 
+    /// A bulk string in one chunk, sent from where it lies.
+    pub fn bulk_chunk(&mut self, chunk: Chunk) {
+        let len = chunk.len();
+        self.bulk_chunks(Arc::new([chunk]), 0..len);
+    }
+
     /// The absence of a value: RESP2's null bulk string, RESP3's null.
     pub fn null(&mut self) {
         self.out.push(match self.version {

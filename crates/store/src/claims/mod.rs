@@ -305,7 +305,7 @@ impl Drop for Wait {
 
 /// Names are hashes already.
 #[derive(Debug, Default)]
-struct Unhashed(u64);
+pub(crate) struct Unhashed(u64);
 
 impl Hasher for Unhashed {
     fn finish(&self) -> u64 {
@@ -323,6 +323,6 @@ impl Hasher for Unhashed {
 }
 
 /// Nothing that is done under these locks can leave them half-done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

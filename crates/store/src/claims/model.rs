@@ -64,7 +64,7 @@ impl World {
         let waker = Waker::from(Arc::clone(&bell));
         let mut claiming = Claiming::new(&self.claims);
         for hash in names {
-            claiming.add(Key { bytes: b"", hash }, Intent::Write);
+            claiming.add(Key { bytes: b"", hash, long: None }, Intent::Write);
         }
         let claim = loop {
             match claiming.step(&self.quiescence, worker, &waker, || false) {

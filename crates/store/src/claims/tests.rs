@@ -33,7 +33,7 @@ impl Person {
 }
 
 fn key(name: u64) -> Key<'static> {
-    Key { bytes: b"", hash: name }
+    Key { bytes: b"", hash: name, long: None }
 }
 
 struct World {

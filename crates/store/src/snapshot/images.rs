@@ -92,8 +92,8 @@ impl Images {
 impl Drop for Images {
     fn drop(&mut self) {
         for entry in self.places() {
-            // SAFETY: the images go, and with them all that refers to the rope.
-            drop(unsafe { entry.take_rope() });
+            // SAFETY: the images go, and with them all that refers to what they own.
+            drop(unsafe { entry.take_owned() });
         }
     }
 }

@@ -81,8 +81,8 @@ impl Ledger {
         let before = images.bytes();
         images.push(entry);
         // SAFETY: the door is passed with the latch held.
-        let rope_bytes = unsafe { entry.rope_bytes() };
-        images.keep(if fate == Fate::Goes { rope_bytes } else { rope_bytes.min(CHUNK_BYTES) });
+        let bytes = unsafe { entry.bytes_elsewhere() };
+        images.keep(if fate == Fate::Goes { bytes } else { bytes.min(CHUNK_BYTES) });
         self.outbox.add_pre_image(images.bytes() - before);
         if images.copied_bytes() >= FULL_BYTES {
             self.send_pre_images();

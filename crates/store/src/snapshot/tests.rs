@@ -77,6 +77,7 @@ const KEYS: u16 = 900;
 fn key_of(key: u16) -> Vec<u8> {
     match key % 50 {
         0 => vec![b'k'; 300 + usize::from(key)],
+        25 => vec![b'l'; 2000 + usize::from(key)],
         _ => key.to_string().into_bytes(),
     }
 }

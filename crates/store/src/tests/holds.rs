@@ -1,10 +1,13 @@
 //! What is done while a latch is held is bounded, however large the store is: counted, since times
 //! depend on the machine.
 
-use super::Fixture;
+use super::{Fixture, text};
 use crate::holds::{self, Holds, Probe};
+use crate::types::key::ExpireWhen;
+use crate::types::relocation::Relocated;
 use crate::types::string::{Expiry, SetOptions};
-use crate::{Expirer, Policy};
+use crate::{Database, Expirer, Policy, Scope};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Keys enough for hundreds of segments to split.
@@ -85,9 +88,9 @@ fn keys_of_equal_hash_are_found_by_comparing_few() {
     let using = most_of(|| {
         for name in &names {
             put(name);
-            assert_eq!(super::text(db, name.as_bytes()).as_deref(), Some(name.as_bytes()));
+            assert_eq!(text(db, name.as_bytes()).as_deref(), Some(name.as_bytes()));
         }
-        assert_eq!(super::text(db, b"another"), None);
+        assert_eq!(text(db, b"another"), None);
     });
     assert!(using.count > keys as u64 / 2, "{using:?}");
     assert!(using.most.compared <= 32, "{using:?}");
@@ -98,4 +101,73 @@ fn keys_of_equal_hash_are_found_by_comparing_few() {
     });
     assert_eq!(db.size(), 0);
     assert!(removing.most.entries <= 1024 && removing.most.compared <= 4096, "{removing:?}");
+}
+
+/// A key of four megabytes, which differs from others in its last byte only.
+fn long(last: u8) -> Vec<u8> {
+    let mut key = vec![b'k'; if cfg!(miri) { 5000 } else { 4 << 20 }];
+    key.push(last);
+    key
+}
+
+/// Every way to a long key, with ordinary hashes and with equal ones.
+#[test]
+fn a_long_key_is_neither_compared_nor_copied_nor_freed_in_a_hold() {
+    for mask in [u64::MAX, 0] {
+        let fixture = Fixture::masked(4, mask);
+        let keys = [long(b'a'), long(b'b'), long(b'c'), long(b'd')];
+        let holds = most_of(|| use_long_keys(&fixture, &keys.each_ref().map(Vec::as_slice)));
+        assert!(holds.count > 20, "{holds:?}");
+        assert!(holds.most.bytes <= 16 * 1024, "{holds:?}");
+        let long_keys = Arc::clone(&fixture.store.long_keys);
+        assert_eq!(long_keys.len(), 1, "of those that were evicted nothing is left");
+        fixture.store.flush(Scope::All);
+        drop(fixture);
+        assert_eq!(long_keys.len(), 0, "nor of those that were flushed");
+    }
+}
+
+/// All that stands under these keys, in a row.
+fn texts(db: Database<'_>, names: &[&[u8]]) -> Vec<u8> {
+    names.iter().filter_map(|name| text(db, name)).flatten().collect()
+}
+
+fn use_long_keys(fixture: &Fixture, names: &[&[u8]; 4]) {
+    let (db, other) = (fixture.db(0), fixture.db(1));
+    let keys = names.map(|name| db.key(name));
+    let [first, second, third, fourth] = keys;
+    for (key, value) in keys.into_iter().zip([b"1", b"2", b"3"]) {
+        assert!(db.set(key, value, SetOptions::default()));
+    }
+    assert_eq!(texts(db, names), b"123");
+    assert_eq!(db.increment(second, 40), Ok(42));
+    assert_eq!(db.rename(first, fourth, true), Relocated::Done);
+    assert_eq!(db.rename(fourth, fourth, true), Relocated::Done);
+    assert_eq!(db.copy(fourth, 1, first, true), Relocated::Done);
+    assert_eq!(other.move_to(first, 0), Relocated::Done);
+    assert_eq!(texts(db, names), b"14231");
+    assert!(db.expire(third, db.now_ms() + 5, ExpireWhen::default()));
+    fixture.pass_ms(10);
+    let mut expirer = Expirer::new(0, 1);
+    let now_ms = fixture.db(0).now_ms();
+    while expirer.run(&fixture.store, &fixture.counters, now_ms, Duration::from_secs(60)) {}
+    let mut shown = Vec::new();
+    let mut cursor = 0;
+    loop {
+        cursor = db.scan(cursor, 1, |entry| shown.extend(entry.long_key()));
+        if cursor == 0 {
+            break;
+        }
+    }
+    shown.sort();
+    shown.dedup();
+    assert!(shown.iter().map(|key| &key[..]).eq([names[0], names[1], names[3]]));
+    assert!(db.random_entry(|entry| entry.long_key()).flatten().is_some());
+    assert!(db.delete(second) && !db.delete(second) && !db.delete(third));
+    (0..1000).for_each(|number| set(fixture, number, b"filler", SetOptions::default()));
+    fixture.store.set_limit(1, Policy::AllKeysRandom);
+    while db.make_room() {}
+    assert_eq!(db.size(), 0);
+    fixture.store.set_limit(0, Policy::NoEviction);
+    assert!(db.set(first, b"1", SetOptions::default()));
 }

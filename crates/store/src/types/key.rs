@@ -67,6 +67,8 @@ impl Database<'_> {
         key: Key<'_>,
         look: impl FnOnce(Option<(EntryView<'_>, u64)>) -> R,
     ) -> R {
+        let long = self.store.long_keys.found(key);
+        let key = key.kept_as(long.as_ref());
         let held = self.store.latch_of(key).lock_untimed();
         let entry = held
             .table(self.index)

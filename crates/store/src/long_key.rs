@@ -1,0 +1,236 @@
+//! Long keys: each is kept once, outside the entries that have it, so that no latch is held while
+//! one is compared, copied or freed.
+//!
+//! ```text
+//!  operation          looks its key up here, byte by byte -----+   no latch
+//!                                                              v
+//!  LongKeys   hash -> [ LongKey ]                            LongKey ... its bytes
+//!                                                              ^
+//!  entry      ... hash, ..., address of the LongKey -----------+   latch held: same address?
+//! ```
+//!
+//! Of equal bytes there is never more than one [`LongKey`] that anybody holds. So within a latch
+//! two long keys are equal if they are the same one, however long they are, and even if everything
+//! that was worked out from their bytes is equal.
+
+use crate::claims::{Unhashed, lock};
+use crate::holds::{self, Work};
+use crate::key::Key;
+use crate::{memory, reclaim};
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::{Arc, Mutex, Weak};
+
+/// The longest key that stands in its entry. With it, any value that is no rope has room in an
+/// arena.
+pub(crate) const INLINE_KEY_BYTES: usize = 2048;
+
+/// Parts of the table, each with a lock of its own, which is held for microseconds.
+const STRIPES: usize = 256;
+/// Keys that are freed where they are let go of.
+const QUICK_BYTES: usize = 1 << 20;
+
+/// One long key. Clones are the same key; whoever drops the last of them holds no latch.
+#[derive(Clone, Debug)]
+pub(crate) struct LongKey(Arc<Kept>);
+
+/// What is there once.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    bytes: Arc<[u8]>,
+    hash: u64,
+    keys: Arc<LongKeys>,
+}
+
+/// Every long key that anybody holds, by its hash.
+#[derive(Debug)]
+pub(crate) struct LongKeys(Box<[Mutex<Stripe>]>);
+
+type Stripe = HashMap<u64, Vec<Weak<Kept>>, BuildHasherDefault<Unhashed>>;
+
+impl LongKey {
+    fn new(key: Key<'_>, keys: &Arc<LongKeys>) -> Self {
+        note(key.bytes.len());
+        memory::keep(memory::chunk_bytes(key.bytes.len()));
+        let (bytes, hash) = (key.bytes.into(), key.hash);
+        LongKey(Arc::new(Kept { bytes, hash, keys: Arc::clone(keys) }))
+    }
+
+    /// Its bytes, to be read with no latch held.
+    pub(crate) fn bytes(&self) -> &Arc<[u8]> {
+        &self.0.bytes
+    }
+
+    /// What tells it from all others while anybody holds it.
+    pub(crate) fn address(&self) -> *const Kept {
+        Arc::as_ptr(&self.0)
+    }
+
+    /// Gives itself to whoever keeps the address, for [`LongKey::from_address`] to take back.
+    pub(crate) fn into_address(self) -> *const Kept {
+        Arc::into_raw(self.0)
+    }
+
+    /// # Safety
+    /// The address came from [`LongKey::into_address`] and is taken back once.
+    pub(crate) unsafe fn from_address(address: *const Kept) -> Self {
+        // SAFETY: the caller's promise.
+        LongKey(unsafe { Arc::from_raw(address) })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let len = self.bytes.len();
+        note(len);
+        self.keys.forget(self.hash);
+        memory::keep(-memory::chunk_bytes(len));
+        if len > QUICK_BYTES {
+            reclaim::free_elsewhere(vec![std::mem::take(&mut self.bytes)]);
+        }
+    }
+}
+
+impl LongKeys {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(LongKeys((0..STRIPES).map(|_| Mutex::default()).collect()))
+    }
+
+    /// The one of a key that is long, made if there is none; nothing for others. No latch may be
+    /// held.
+    #[inline]
+    pub(crate) fn made(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
+        if key.bytes.len() <= INLINE_KEY_BYTES { None } else { self.look_up(key, true) }
+    }
+
+    /// The same, but if there is none then no entry has the key.
+    #[inline]
+    pub(crate) fn found(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
+        if key.bytes.len() <= INLINE_KEY_BYTES { None } else { self.look_up(key, false) }
+    }
+
+    #[cold]
+    fn look_up(self: &Arc<Self>, key: Key<'_>, make: bool) -> Option<LongKey> {
+        let mut made = None;
+        // Others of the same hash, which are held so that their addresses stay theirs.
+        let mut others: Vec<LongKey> = Vec::new();
+        loop {
+            let is_new = |it: &LongKey| others.iter().all(|other| other.address() != it.address());
+            let mut stripe = lock(self.stripe(key.hash));
+            let known = stripe.get(&key.hash).into_iter().flatten();
+            let new: Vec<_> = known.filter_map(Weak::upgrade).map(LongKey).filter(is_new).collect();
+            if new.is_empty()
+                && let Some(made) = made
+            {
+                let LongKey(kept) = &made;
+                stripe.entry(key.hash).or_default().push(Arc::downgrade(kept));
+                return Some(made);
+            }
+            drop(stripe);
+            for candidate in new {
+                if is_equal(candidate.bytes(), key.bytes) {
+                    return Some(candidate);
+                }
+                others.push(candidate);
+            }
+            if !make {
+                return None;
+            }
+            made = made.or_else(|| Some(LongKey::new(key, self)));
+        }
+    }
+
+    /// Forgets those of a hash that nobody holds.
+    fn forget(&self, hash: u64) {
+        let mut stripe = lock(self.stripe(hash));
+        let Some(keys) = stripe.get_mut(&hash) else { return };
+        keys.retain(|key| key.strong_count() > 0);
+        if keys.is_empty() {
+            stripe.remove(&hash);
+            if stripe.is_empty() {
+                *stripe = Stripe::default();
+            }
+        }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of stripes")]
+    fn stripe(&self, hash: u64) -> &Mutex<Stripe> {
+        &self.0[hash as usize % STRIPES]
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(|stripe| lock(stripe).values().map(Vec::len).sum::<usize>()).sum()
+    }
+}
+
+fn is_equal(kept: &[u8], bytes: &[u8]) -> bool {
+    if kept.len() != bytes.len() {
+        return false;
+    }
+    note(bytes.len());
+    kept == bytes
+}
+
+/// Bytes that somebody looks at, copies or frees: within a latch that would be a fault.
+pub(crate) fn note(bytes: usize) {
+    holds::note(Work { bytes: bytes as u64, ..Work::default() });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(bytes: &[u8], hash: u64) -> Key<'_> {
+        Key { bytes, hash, long: None }
+    }
+
+    #[test]
+    fn equal_bytes_have_one_address_and_equal_hashes_do_not() {
+        let keys = LongKeys::new();
+        let (a, b) = (vec![b'a'; 3000], vec![b'b'; 3000]);
+        assert!(keys.made(key(&a[..INLINE_KEY_BYTES], 7)).is_none(), "it stands in its entry");
+        assert!(keys.found(key(&a, 7)).is_none());
+        let first = keys.made(key(&a, 7)).unwrap();
+        let second = keys.made(key(&b, 7)).unwrap();
+        assert_ne!(first.address(), second.address());
+        for again in [keys.made(key(&a.clone(), 7)), keys.found(key(&a.clone(), 7))] {
+            assert_eq!(again.unwrap().address(), first.address());
+        }
+        drop(first);
+        assert!(keys.found(key(&a, 7)).is_none(), "nobody holds it");
+        assert_eq!((keys.found(key(&b, 7)).is_some(), keys.len()), (true, 1));
+    }
+
+    /// Whoever holds a key at the same time as others has the same one.
+    #[test]
+    fn threads_that_make_and_drop_agree() {
+        let keys = LongKeys::new();
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
+        let names = [vec![b'x'; 2500], vec![b'y'; 2500]];
+        let held = names.each_ref().map(|_| Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for thread in 0..4_usize {
+                let (keys, names, held) = (&keys, &names, &held);
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let which = (thread + round) % 2;
+                        let made = keys.made(key(&names[which], 1)).unwrap();
+                        let mut held = lock(&held[which]);
+                        let is_same = |it: &LongKey| it.address() == made.address();
+                        assert!(held.iter().all(is_same));
+                        if round % 3 == 0 {
+                            held.push(made);
+                        } else {
+                            let gone = std::mem::take(&mut *held);
+                            drop((held, made, gone));
+                        }
+                    }
+                });
+            }
+        });
+        drop(held);
+        assert_eq!(keys.len(), 0);
+    }
+}
