@@ -17,9 +17,11 @@ use crate::clock::{SECOND, now_ns};
 use crate::keys::Keys;
 use crate::pace::{Share, Timetable};
 use crate::random::Random;
-pub use crate::report::{Latency, Report};
+pub use crate::report::{Latency, Report, Window};
 use crate::requests::{Requests, Shape};
 use crate::run::{Plan, Work};
+pub use crate::save::Save;
+use crate::save::Watch;
 use crate::tally::Errors;
 pub use crate::timeline::Second;
 use crate::timeline::{Phase, Timeline};
@@ -112,9 +114,38 @@ pub fn measure(options: &Options) -> Result<Report, Error> {
     }
     let plan = measure_plan(&options);
     timeline.begin(Phase::Measure, plan.measure_ns, plan.end_ns);
-    carry_out(&plan, &mut workers, &mut timeline)?;
+    let save = carry_out_beside_save(&options, &address, &plan, &mut workers, &mut timeline)?;
     errors.add(timeline.errors());
-    Ok(Report::new(&options, &address, &plan, &timeline, &errors))
+    let save = save.map_err(|error| errors.count(&error, 1)).unwrap_or_default();
+    Ok(Report::new(&options, &address, &plan, &timeline, &errors, save))
+}
+
+/// Carries out `plan` while the server saves, if it is to: what became of that, or why it failed.
+fn carry_out_beside_save(
+    options: &Options,
+    address: &Address,
+    plan: &Plan,
+    workers: &mut [Worker],
+    timeline: &mut Timeline,
+) -> io::Result<Result<Option<Save>, String>> {
+    let Some((marks, after)) = plan.marks.as_deref().zip(options.bgsave_after_seconds) else {
+        return carry_out(plan, workers, timeline).map(|()| Ok(None));
+    };
+    let watch = Watch {
+        address,
+        marks,
+        measure_ns: plan.measure_ns,
+        margin_ns: nanoseconds(after),
+        is_last: options.seconds.is_none() && options.requests.is_none(),
+        end_ns: plan.end_ns,
+        shown: timeline.shown(),
+    };
+    thread::scope(|scope| {
+        let save = scope.spawn(|| watch.follow());
+        carry_out(plan, workers, timeline)?;
+        let panicked = |_| io::Error::other("the thread that asks for the save panicked");
+        Ok(save.join().map_err(panicked)?.map(Some))
+    })
 }
 
 /// Puts what the options leave open.
@@ -124,7 +155,10 @@ pub(crate) fn resolve(mut options: Options) -> Result<Options, Error> {
     if options.unix.is_none() {
         options.port.get_or_insert(options.protocol.default_port());
     }
-    if options.requests.is_none() {
+    if options.bgsave_after_seconds.is_some() && options.protocol != Protocol::Resp {
+        return Err(Error::Options("memcached has no BGSAVE".to_owned()));
+    }
+    if options.requests.is_none() && options.bgsave_after_seconds.is_none() {
         options.seconds.get_or_insert(DEFAULT_SECONDS);
     }
     if options.seconds == Some(0.0) {
@@ -207,6 +241,7 @@ fn fill_plan(options: &Options, start_ns: u64, longest: usize) -> Plan {
         budget: None,
         timetable: None,
         patience_ns: nanoseconds(options.reply_timeout_seconds),
+        marks: None,
     }
 }
 
@@ -234,6 +269,7 @@ pub(crate) fn measure_plan(options: &Options) -> Plan {
         budget: options.requests.map(|requests| Arc::new(AtomicU64::new(requests))),
         timetable,
         patience_ns: nanoseconds(options.reply_timeout_seconds),
+        marks: options.bgsave_after_seconds.map(|_| Arc::default()),
     }
 }
 

@@ -13,6 +13,7 @@ mod report;
 mod requests;
 pub mod responder;
 mod run;
+mod save;
 mod tally;
 mod text;
 mod timeline;

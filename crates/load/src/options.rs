@@ -52,6 +52,10 @@ pub struct Options {
     /// Time to run before measuring.
     #[arg(long, default_value_t = 0.0, value_name = "S", value_parser = seconds)]
     pub warmup_seconds: f64,
+    /// Have the server save (BGSAVE) so long after measuring has begun, and tell apart what was
+    /// before, during and after; without --seconds and --requests the run ends as long after it.
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub bgsave_after_seconds: Option<f64>,
     /// How long to wait for outstanding replies at the end, or for any reply with --requests.
     #[arg(long, default_value_t = 10.0, value_name = "S", value_parser = seconds)]
     pub reply_timeout_seconds: f64,

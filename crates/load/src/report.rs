@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::clock::SECOND;
 use crate::options::{Options, Protocol};
 use crate::run::Plan;
+use crate::save::{Save, WINDOWS};
 use crate::tally::{Errors, Latencies};
 use crate::text::{bytes_per_second, grouped, microseconds};
 use crate::timeline::{Second, Timeline};
@@ -61,10 +62,30 @@ pub struct Report {
     /// Processor time of the client over what its threads could have had; near 1 the client is
     /// the bottleneck.
     pub client_busy: f64,
+    /// The save that was asked for with --bgsave-after-seconds, unless it failed.
+    pub save: Option<Save>,
+    /// With such a save: before, during and after it.
+    pub windows: Vec<Window>,
     /// Each second.
     pub timeline: Vec<Second>,
     /// Everything that was asked for.
     pub options: Options,
+}
+
+/// Part of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Window {
+    /// `before`, `saving` or `after`. What a request that was under way at a boundary met is of
+    /// the save.
+    pub name: &'static str,
+    /// How long it was.
+    pub seconds: f64,
+    /// Requests that ended in it.
+    pub requests: u64,
+    /// `requests` / `seconds`.
+    pub requests_per_second: f64,
+    /// How long they took.
+    pub latency_us: Latency,
 }
 
 /// A distribution of times, in microseconds.
@@ -111,6 +132,7 @@ impl Report {
         plan: &Plan,
         timeline: &Timeline,
         errors: &Errors,
+        save: Option<Save>,
     ) -> Self {
         let total = timeline.total();
         let seconds = timeline.measured_ns() as f64 / SECOND as f64;
@@ -136,6 +158,8 @@ impl Report {
             send_delay_us: plan.timetable.map(|_| Latency::new(&total.delays)),
             client_cpu_us_per_request: total.cpu_ns as f64 / 1e3 / total.requests.max(1) as f64,
             client_busy: per_second(total.cpu_ns) / 1e9 / f64::from(options.threads),
+            save,
+            windows: windows(plan, timeline),
             timeline: timeline.seconds().to_vec(),
             options: options.clone(),
         }
@@ -210,6 +234,36 @@ impl Report {
         Ok(())
     }
 
+    fn write_windows(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.windows.is_empty() {
+            return Ok(());
+        }
+        if let Some(save) = &self.save {
+            let Save { seconds, status, answered_after_us, .. } = save;
+            let answered = microseconds((answered_after_us * 1e3) as u64);
+            write!(
+                out,
+                "\n  save: {status} after {seconds:.2} s, BGSAVE answered in {answered} us"
+            )?;
+            match save.fork_us {
+                Some(fork_us) => writeln!(out, ", fork or cut {} us", grouped(fork_us as u64))?,
+                None => writeln!(out)?,
+            }
+        }
+        let head = "\n  window      seconds  requests/s       p50 us       p99 us     p99.9 us";
+        writeln!(out, "{head}       max us")?;
+        for window in &self.windows {
+            let Latency { p50, p99, p99_9, max, .. } = window.latency_us;
+            let rate = grouped(window.requests_per_second.round() as u64);
+            write!(out, "  {:<8} {:>10.2} {rate:>11}", window.name, window.seconds)?;
+            for us in [p50, p99, p99_9, max] {
+                write!(out, " {:>12}", microseconds((us * 1e3) as u64))?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+
     fn write_latencies(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let latency = &self.latency_us;
         let scale = Scale::new(latency.min, latency.max);
@@ -234,6 +288,29 @@ impl Report {
     }
 }
 
+/// The parts of a run that a save has made. One that did not come to its end lasted to that of
+/// the run.
+fn windows(plan: &Plan, timeline: &Timeline) -> Vec<Window> {
+    let Some((marks, windows)) = plan.marks.as_ref().zip(timeline.windows()) else {
+        return Vec::new();
+    };
+    let end_ns = timeline.reached_ns();
+    let (asked_ns, ended_ns) = (marks.asked_ns().min(end_ns), marks.ended_ns().min(end_ns));
+    let ends = [(plan.measure_ns, asked_ns), (asked_ns, ended_ns), (ended_ns, end_ns)];
+    WINDOWS
+        .iter()
+        .zip(ends)
+        .zip(&windows.0)
+        .map(|((name, (from_ns, to_ns)), latencies)| {
+            let (requests, ns) = (latencies.len(), to_ns.saturating_sub(from_ns));
+            let seconds = ns as f64 / SECOND as f64;
+            let latency_us = Latency::new(latencies);
+            let requests_per_second = requests as f64 / seconds.max(1e-9);
+            Window { name, seconds, requests, requests_per_second, latency_us }
+        })
+        .collect()
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_head(out)?;
@@ -241,6 +318,7 @@ impl fmt::Display for Report {
         if self.latency_us.max > 0.0 {
             self.write_latencies(out)?;
         }
+        self.write_windows(out)?;
         if self.client_busy > 0.95 && self.rate.is_none() {
             writeln!(
                 out,
@@ -341,7 +419,13 @@ mod tests {
             tally.cpu_ns = 300_000_000;
             tally.errors.count("ERR unknown command", 3);
             sender
-                .send(Interval { end_ns, reached_ns, tally, last: end_ns == 9 * SECOND })
+                .send(Interval {
+                    end_ns,
+                    reached_ns,
+                    tally,
+                    last: end_ns == 9 * SECOND,
+                    windows: None,
+                })
                 .unwrap();
         }
         drop(sender);
@@ -349,7 +433,7 @@ mod tests {
         let mut errors = timeline.errors().clone();
         errors.count("connection closed by the server", 1);
         let address = Address::Unix("/run/nagi.sock".into());
-        Report::new(&options, &address, &plan, &timeline, &errors)
+        Report::new(&options, &address, &plan, &timeline, &errors, None)
     }
 
     /// Compares with a file of the tests; UPDATE_GOLDEN=1 in the environment writes it anew.

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::clock::{SECOND, now_ns, thread_cpu_ns};
 use crate::pace::{Pacer, Share, Timetable};
+use crate::save::{Marks, Windows};
 use crate::tally::{Errors, Tally};
 use crate::worker::{TIMER, Worker};
 
@@ -35,6 +36,15 @@ pub(crate) struct Plan {
     pub(crate) timetable: Option<Timetable>,
     /// How long to wait for replies once no more requests are begun.
     pub(crate) patience_ns: u64,
+    /// The save that latencies are told apart by.
+    pub(crate) marks: Option<Arc<Marks>>,
+}
+
+impl Plan {
+    /// When the run ends, as far as that is known yet.
+    fn end_ns(&self) -> u64 {
+        self.marks.as_ref().map_or(self.end_ns, |marks| self.end_ns.min(marks.stop_ns()))
+    }
 }
 
 /// Which requests a phase is made of.
@@ -56,6 +66,8 @@ pub(crate) struct Interval {
     pub(crate) tally: Tally,
     /// Whether the thread has nothing more to do.
     pub(crate) last: bool,
+    /// With the last: the latencies of the whole run, told apart by the save.
+    pub(crate) windows: Option<Windows>,
 }
 
 /// A phase on its way.
@@ -67,6 +79,8 @@ pub(crate) struct Run<'a> {
     /// Keys still to be filled.
     fill: Range<u64>,
     tally: Tally,
+    /// Latencies told apart by the save, if there is to be one.
+    windows: Option<Windows>,
     /// Connections that are open.
     live: usize,
     /// Requests due and not answered, over all open connections.
@@ -104,6 +118,10 @@ impl<'a> Run<'a> {
             reports,
             fill,
             tally: Tally::new().map_err(io::Error::other)?,
+            windows: match plan.marks {
+                Some(_) => Some(Windows::new().map_err(io::Error::other)?),
+                None => None,
+            },
             owed: 0,
             reached_ns: start_ns,
             cpu_ns: thread_cpu_ns(),
@@ -125,8 +143,9 @@ impl<'a> Run<'a> {
         }
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         while !self.is_finished(now) {
-            let due_ns = self.pacer.as_ref().and_then(Pacer::next_due_ns);
-            let end_ns = if now < self.plan.end_ns { self.plan.end_ns } else { u64::MAX };
+            let due_ns = self.next_due_ns();
+            let end_ns =
+                Some(self.plan.end_ns()).filter(|&end_ns| now < end_ns).unwrap_or(u64::MAX);
             self.worker.timer.arm(self.next_tick_ns.min(due_ns.unwrap_or(end_ns)))?;
             events.clear();
             match epoll::wait(&self.worker.epoll, spare_capacity(&mut events), None) {
@@ -143,18 +162,25 @@ impl<'a> Run<'a> {
             self.take_due(now);
         }
         self.give_up(now);
-        if self.live > 0 && now >= self.plan.end_ns {
-            self.reached_ns = self.reached_ns.max(self.plan.end_ns);
+        if self.live > 0 && now >= self.plan.end_ns() {
+            self.reached_ns = self.reached_ns.max(self.plan.end_ns());
         }
         self.report(self.next_tick_ns, true)
     }
 
+    /// When the next paced request is due; `None` after the last one.
+    fn next_due_ns(&self) -> Option<u64> {
+        let due_ns = self.pacer.as_ref()?.next_due_ns()?;
+        (due_ns < self.plan.end_ns() || self.plan.marks.is_none()).then_some(due_ns)
+    }
+
     fn is_finished(&self, now: u64) -> bool {
-        let timed = self.plan.end_ns != u64::MAX;
-        let quiet_since_ns = if timed { self.plan.end_ns } else { self.reached_ns };
+        let end_ns = self.plan.end_ns();
+        let timed = end_ns != u64::MAX;
+        let quiet_since_ns = if timed { end_ns } else { self.reached_ns };
         let given_up = now.saturating_sub(quiet_since_ns) > self.plan.patience_ns;
         let more_to_come = match &self.pacer {
-            Some(pacer) => pacer.next_due_ns().is_some() || (timed && now < self.plan.end_ns),
+            Some(_) => self.next_due_ns().is_some() || (timed && now < end_ns),
             None => false,
         };
         self.live == 0 || (!more_to_come && (self.owed == 0 || given_up))
@@ -211,19 +237,27 @@ impl<'a> Run<'a> {
     /// Records that the requests `ordinals` of connection `index` ended at `now`.
     fn record_latencies(&mut self, index: usize, ordinals: Range<u64>, now: u64) {
         let Some(lane) = self.worker.lanes.get(index) else { return };
-        let latencies = &mut self.tally.latencies;
         match &self.plan.timetable {
-            None => latencies.saturating_record_n(
-                now.saturating_sub(lane.sent_ns),
-                ordinals.end - ordinals.start,
-            ),
+            None => {
+                let sent_ns = lane.sent_ns;
+                self.record_latency(sent_ns, now, ordinals.end - ordinals.start);
+            }
             Some(timetable) => {
                 let number = self.worker.share.number(index as u64);
                 for ordinal in ordinals {
-                    let intended_ns = timetable.intended_ns(number, ordinal);
-                    latencies.saturating_record(now.saturating_sub(intended_ns));
+                    self.record_latency(timetable.intended_ns(number, ordinal), now, 1);
                 }
             }
+        }
+    }
+
+    /// Records that so many requests begun at `begun_ns` ended at `now`.
+    fn record_latency(&mut self, begun_ns: u64, now: u64, times: u64) {
+        self.tally.latencies.saturating_record_n(now.saturating_sub(begun_ns), times);
+        if let (Some(windows), Some(marks)) = (&mut self.windows, &self.plan.marks)
+            && now >= self.plan.measure_ns
+        {
+            windows.record(marks, begun_ns, now, times);
         }
     }
 
@@ -261,7 +295,7 @@ impl<'a> Run<'a> {
         if self.pacer.is_some() {
             return (lane.due - lane.sent).min(depth - (lane.sent - lane.answered));
         }
-        if lane.sent > lane.answered || lane.connection.is_none() || now >= self.plan.end_ns {
+        if lane.sent > lane.answered || lane.connection.is_none() || now >= self.plan.end_ns() {
             return 0;
         }
         let count = match (&self.plan.work, &self.plan.budget) {
@@ -277,7 +311,9 @@ impl<'a> Run<'a> {
     /// Sends the paced requests that have come due.
     fn take_due(&mut self, now: u64) {
         let Some(pacer) = &mut self.pacer else { return };
-        while let Some((index, due_ns)) = pacer.take_due(now) {
+        // None is begun after the end, which a save may have set since.
+        let last_ns = if self.plan.marks.is_some() { self.plan.end_ns() } else { u64::MAX };
+        while let Some((index, due_ns)) = pacer.take_due(now.min(last_ns - 1)) {
             let Some(lane) = self.worker.lanes.get_mut(index) else { continue };
             if lane.connection.is_none() {
                 continue;
@@ -337,7 +373,8 @@ impl<'a> Run<'a> {
         let cpu_ns = thread_cpu_ns();
         tally.cpu_ns = cpu_ns - self.cpu_ns;
         self.cpu_ns = cpu_ns;
-        let interval = Interval { end_ns, reached_ns: self.reached_ns, tally, last };
+        let windows = if last { self.windows.take() } else { None };
+        let interval = Interval { end_ns, reached_ns: self.reached_ns, tally, last, windows };
         self.reports.send(interval).map_err(io::Error::other)
     }
 }

@@ -8,7 +8,7 @@ use hdrhistogram::{CreationError, Histogram};
 use crate::clock::SECOND;
 
 /// Longest latency told apart, in nanoseconds: an hour.
-const LONGEST_NS: u64 = 3_600 * SECOND;
+pub(crate) const LONGEST_NS: u64 = 3_600 * SECOND;
 
 /// Error texts that are told apart; what comes after them shares one entry.
 const ERROR_TEXTS: usize = 50;

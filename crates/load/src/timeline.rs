@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::clock::SECOND;
 use crate::run::Interval;
+use crate::save::Windows;
 use crate::tally::{Errors, Tally};
 use crate::text::{grouped, microseconds};
 
@@ -55,6 +56,8 @@ pub(crate) struct Timeline {
     /// Of every phase.
     errors: Errors,
     seconds: Vec<Second>,
+    /// Latencies told apart by a save.
+    windows: Option<Windows>,
     /// Seconds that not every thread has reported yet.
     pending: BTreeMap<u64, Pending>,
     filled: u64,
@@ -78,6 +81,7 @@ impl Timeline {
             total: Tally::new()?,
             errors: Errors::default(),
             seconds: Vec::new(),
+            windows: None,
             pending: BTreeMap::new(),
             filled: 0,
         })
@@ -106,6 +110,19 @@ impl Timeline {
         &self.seconds
     }
 
+    pub(crate) fn windows(&self) -> Option<&Windows> {
+        self.windows.as_ref()
+    }
+
+    pub(crate) fn shown(&self) -> bool {
+        self.shown
+    }
+
+    /// When the last thread was done.
+    pub(crate) fn reached_ns(&self) -> u64 {
+        self.reached_ns
+    }
+
     /// How long was measured, in nanoseconds.
     pub(crate) fn measured_ns(&self) -> u64 {
         self.reached_ns.saturating_sub(self.start_ns)
@@ -120,6 +137,12 @@ impl Timeline {
             }
             self.reached_ns = self.reached_ns.max(interval.reached_ns);
             self.errors.add(&interval.tally.errors);
+            if let Some(windows) = interval.windows {
+                match &mut self.windows {
+                    Some(sum) => sum.add(&windows),
+                    none => *none = Some(windows),
+                }
+            }
             match self.pending.get_mut(&interval.end_ns) {
                 Some(pending) => {
                     pending.reports += 1;
@@ -222,7 +245,7 @@ mod tests {
             tally.latencies.record(latency_us * 1000).unwrap();
         }
         let reached_ns = end_s * SECOND - if last { SECOND / 2 } else { 1 };
-        Interval { end_ns: end_s * SECOND, reached_ns, tally, last }
+        Interval { end_ns: end_s * SECOND, reached_ns, tally, last, windows: None }
     }
 
     fn follow(timeline: &mut Timeline, threads: usize, intervals: Vec<Interval>) {

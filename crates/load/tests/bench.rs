@@ -110,6 +110,77 @@ fn a_closed_loop_hides_a_stall_from_its_percentiles() {
     assert!(report.latency_us.p99 < stall_us / 6.0, "{report}");
 }
 
+/// A server that answers nobody for [`STALL`] once it is asked to save, as a fork does, and then
+/// goes on saving until it was asked about that three times.
+fn forking_server() -> SocketAddr {
+    let (fork, asked) = (Mutex::new(()), Mutex::new(0));
+    scripted::serve(move |arguments| {
+        let name = arguments.first().map(Vec::as_slice).unwrap_or_default();
+        let held = fork.lock().unwrap();
+        match name {
+            b"BGSAVE" => {
+                scripted::stall(STALL);
+                b"+Background saving started\r\n".to_vec()
+            }
+            b"INFO" => {
+                let mut asked = asked.lock().unwrap();
+                *asked += 1;
+                let saving = u8::from(*asked <= 6);
+                let info = format!(
+                    "rdb_bgsave_in_progress:{saving}\r\nrdb_last_bgsave_status:ok\r\n\
+                     latest_fork_usec:600000\r\n"
+                );
+                format!("${}\r\n{info}\r\n", info.len()).into_bytes()
+            }
+            _ => {
+                drop(held);
+                b"+OK\r\n".to_vec()
+            }
+        }
+    })
+}
+
+#[test]
+fn latencies_are_told_apart_by_a_save_that_ends_the_run() {
+    for pace in ["--rate 2000", "", "--rate 2000 --threads 2"] {
+        let arguments = format!("{pace} --connections 8 --bgsave-after-seconds 0.3");
+        let report = measure(forking_server(), &arguments);
+        assert_eq!(report.errors, 0, "{report}");
+        let save = report.save.as_ref().unwrap();
+        assert_eq!((save.status.as_str(), save.fork_us), ("ok", Some(600_000.0)));
+        let stall_s = STALL.as_secs_f64();
+        assert!(save.answered_after_us >= stall_s * 1e6 && save.seconds >= stall_s, "{report}");
+        let [before, saving, after] = report.windows.as_slice() else { panic!("{report}") };
+        assert_eq!([before.name, saving.name, after.name], ["before", "saving", "after"]);
+        let sum = before.requests + saving.requests + after.requests;
+        assert_eq!(sum, report.requests, "{report}");
+        assert!((0.3..0.5).contains(&before.seconds) && after.seconds >= 0.29, "{report}");
+        assert!((saving.seconds - save.seconds).abs() < 1e-6, "{report}");
+        assert!(saving.latency_us.max >= stall_s * 0.99e6, "{report}");
+        assert!(before.latency_us.max < stall_s * 0.9e6, "{report}");
+        if pace.contains("rate") {
+            assert!(saving.requests as f64 >= 2000.0 * stall_s, "{report}");
+            assert!(saving.latency_us.p50 > stall_s * 1e6 / 4.0, "{report}");
+        }
+        assert!(report.to_string().contains("fork or cut 600,000 us"), "{report}");
+    }
+}
+
+#[test]
+fn a_save_that_is_refused_is_an_error_and_ends_the_run() {
+    let address = scripted::serve(|arguments| match arguments.first().map(Vec::as_slice) {
+        Some(b"BGSAVE") => b"-ERR not now\r\n".to_vec(),
+        _ => b"+OK\r\n".to_vec(),
+    });
+    let report = measure(address, "--rate 1000 --bgsave-after-seconds 0.1");
+    assert_eq!(report.errors_by_text.get("BGSAVE: ERR not now"), Some(&1), "{report}");
+    assert!(report.save.is_none() && report.requests >= 90, "{report}");
+    let limited = measure(address, "--seconds 0.4 --bgsave-after-seconds 0.1");
+    assert!(limited.seconds >= 0.4, "it lasts as long as was asked for: {limited}");
+    let options = options("--protocol memcached --bgsave-after-seconds 1");
+    assert!(matches!(bench::measure(&options), Err(Error::Options(_))));
+}
+
 #[test]
 fn a_stall_at_the_end_is_waited_for() {
     let report = measure(stalling_server(1500), "--rate 2000 --seconds 0.75 --connections 8");

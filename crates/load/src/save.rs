@@ -1,0 +1,233 @@
+//! A save in the middle of a run, and latencies told apart by it: before, during and after.
+//!
+//! A thread of its own, on a connection of its own, asks for the save and looks when it is over.
+//! Threads of load only read two times.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hdrhistogram::CreationError;
+use nagi_client::{Address, Client, Reply};
+use serde::Serialize;
+
+use crate::clock::{SECOND, now_ns};
+use crate::tally::{LONGEST_NS, Latencies};
+
+/// How often the server is asked whether it is done.
+const POLL: Duration = Duration::from_millis(10);
+
+/// The names of the windows, in their order.
+pub(crate) const WINDOWS: [&str; 3] = ["before", "saving", "after"];
+
+/// When the save was asked for and when it was over, for all threads; `u64::MAX` until then.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    asked_ns: AtomicU64,
+    ended_ns: AtomicU64,
+    /// When the run ends, if the save decides that.
+    stop_ns: AtomicU64,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        let never = || AtomicU64::new(u64::MAX);
+        Marks { asked_ns: never(), ended_ns: never(), stop_ns: never() }
+    }
+}
+
+impl Marks {
+    pub(crate) fn asked_ns(&self) -> u64 {
+        self.asked_ns.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn ended_ns(&self) -> u64 {
+        self.ended_ns.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn stop_ns(&self) -> u64 {
+        self.stop_ns.load(Ordering::Acquire)
+    }
+
+    /// Which window a request belongs to: it was of the save if any part of it was, since the
+    /// save may have held it up from the moment that it was asked for.
+    pub(crate) fn window(&self, begun_ns: u64, answered_ns: u64) -> usize {
+        if answered_ns < self.asked_ns() {
+            0
+        } else if begun_ns <= self.ended_ns() {
+            1
+        } else {
+            2
+        }
+    }
+}
+
+/// Latencies of each window.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows(pub(crate) [Latencies; 3]);
+
+impl Windows {
+    pub(crate) fn new() -> Result<Self, CreationError> {
+        let window = || Latencies::new_with_bounds(1, LONGEST_NS, 3);
+        Ok(Windows([window()?, window()?, window()?]))
+    }
+
+    /// Records requests that took as long as one another.
+    pub(crate) fn record(&mut self, marks: &Marks, begun_ns: u64, answered_ns: u64, times: u64) {
+        if let Some(latencies) = self.0.get_mut(marks.window(begun_ns, answered_ns)) {
+            latencies.saturating_record_n(answered_ns.saturating_sub(begun_ns), times);
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Windows) {
+        for (sum, part) in self.0.iter_mut().zip(&other.0) {
+            // Histograms of equal bounds always add up.
+            let _ = sum.add(part);
+        }
+    }
+}
+
+/// What became of the save.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Save {
+    /// When it was asked for, in seconds from the start of measuring.
+    pub asked_at_second: f64,
+    /// How long the answer to BGSAVE took.
+    pub answered_after_us: f64,
+    /// From being asked for to its end, seen every 10 ms.
+    pub seconds: f64,
+    /// `latest_fork_usec` of the server: its fork, or its cut.
+    pub fork_us: Option<f64>,
+    /// `rdb_last_bgsave_status` of the server.
+    pub status: String,
+}
+
+/// Asks for a save when it is time, and follows it to its end.
+pub(crate) struct Watch<'a> {
+    pub(crate) address: &'a Address,
+    pub(crate) marks: &'a Marks,
+    /// When measuring begins.
+    pub(crate) measure_ns: u64,
+    /// How long after that the save is asked for, and how long after it the run goes on.
+    pub(crate) margin_ns: u64,
+    /// Whether the save decides when the run ends.
+    pub(crate) is_last: bool,
+    /// When the run ends otherwise.
+    pub(crate) end_ns: u64,
+    /// Whether somebody is told.
+    pub(crate) shown: bool,
+}
+
+impl Watch<'_> {
+    /// # Errors
+    /// Says why there was no save. The run ends at once if it was to end with it.
+    pub(crate) fn follow(&self) -> Result<Save, String> {
+        let saved = self.save();
+        if self.is_last {
+            let margin_ns = if saved.is_ok() { self.margin_ns } else { 0 };
+            self.marks.stop_ns.store(now_ns() + margin_ns, Ordering::Release);
+        }
+        saved
+    }
+
+    fn save(&self) -> Result<Save, String> {
+        let broken = |error: nagi_client::Error| format!("BGSAVE: {error}");
+        let mut client = Client::connect(self.address).map_err(broken)?;
+        let due_ns = self.measure_ns + self.margin_ns;
+        std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(now_ns())));
+        let asked_ns = now_ns();
+        self.marks.asked_ns.store(asked_ns, Ordering::Release);
+        let reply = client.command(&[b"BGSAVE"]).map_err(broken)?;
+        let answered_ns = now_ns();
+        if let Reply::Error(error) = reply {
+            return Err(format!("BGSAVE: {error}"));
+        }
+        self.say("  the save has begun");
+        let info = loop {
+            let info = persistence(&mut client).map_err(broken)?;
+            if field(&info, "rdb_bgsave_in_progress") == Some("0") {
+                break info;
+            }
+            if now_ns() > self.end_ns {
+                return Err("BGSAVE: the save took longer than the run".to_owned());
+            }
+            std::thread::sleep(POLL);
+        };
+        let ended_ns = now_ns();
+        self.marks.ended_ns.store(ended_ns, Ordering::Release);
+        let seconds = (ended_ns - asked_ns) as f64 / SECOND as f64;
+        self.say(&format!("  the save is over after {seconds:.1} s"));
+        Ok(Save {
+            asked_at_second: (asked_ns - self.measure_ns) as f64 / SECOND as f64,
+            answered_after_us: (answered_ns - asked_ns) as f64 / 1e3,
+            seconds,
+            fork_us: field(&info, "latest_fork_usec").and_then(|us| us.parse().ok()),
+            status: field(&info, "rdb_last_bgsave_status").unwrap_or("unknown").to_owned(),
+        })
+    }
+
+    /// A line on standard error; that it cannot be written is no reason to stop.
+    fn say(&self, line: &str) {
+        if self.shown {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
+}
+
+/// What INFO says of saves, and how long the last fork took.
+fn persistence(client: &mut Client) -> Result<String, nagi_client::Error> {
+    let mut all = String::new();
+    for section in [&b"persistence"[..], b"stats"] {
+        if let Reply::Bulk(text) | Reply::Verbatim { text, .. } =
+            client.command(&[b"INFO", section])?
+        {
+            all.push_str(&String::from_utf8_lossy(&text));
+        }
+    }
+    Ok(all)
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(asked_ns: u64, ended_ns: u64) -> Marks {
+        let marks = Marks::default();
+        marks.asked_ns.store(asked_ns, Ordering::Release);
+        marks.ended_ns.store(ended_ns, Ordering::Release);
+        marks
+    }
+
+    #[test]
+    fn a_request_is_of_the_save_if_any_part_of_it_is() {
+        let saving = marks(100, u64::MAX);
+        assert_eq!([(0, 99), (0, 100), (500, 900)].map(|(b, a)| saving.window(b, a)), [0, 1, 1]);
+        let over = marks(100, 200);
+        assert_eq!([(90, 99), (200, 300), (201, 300)].map(|(b, a)| over.window(b, a)), [0, 1, 2]);
+        assert_eq!(Marks::default().window(5, 6), 0, "none was asked for yet");
+    }
+
+    #[test]
+    fn latencies_of_threads_add_up_window_by_window() {
+        let marks = marks(100, 200);
+        let mut sum = Windows::new().unwrap();
+        sum.record(&marks, 10, 20, 3);
+        let mut other = Windows::new().unwrap();
+        other.record(&marks, 150, 160, 2);
+        other.record(&marks, 250, 950, 1);
+        sum.add(&other);
+        assert_eq!(sum.0.each_ref().map(Latencies::len), [3, 2, 1]);
+        assert_eq!(sum.0[2].max(), 700);
+    }
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let info = "# Stats\r\nlatest_fork_usec_x:1\r\nlatest_fork_usec:17\r\n";
+        assert_eq!(field(info, "latest_fork_usec"), Some("17"));
+        assert_eq!(field(info, "latest_fork"), None);
+    }
+}
