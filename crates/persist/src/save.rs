@@ -1,10 +1,14 @@
 //! A snapshot on its way into a file: written beside the last one, and put in its place once the
 //! disk has all of it.
 
+mod files;
+#[cfg(test)]
+mod tests;
+
 use crate::rdb::{Block, Entry, Memcached, Options, Preamble, Writer};
+use files::{Files, System};
 use nagi_store::snapshot::{Images, Snapshot, SnapshotError};
 use nagi_store::{Counters, Database, EntryView, Store};
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,29 +98,46 @@ impl std::error::Error for SaveError {}
 /// What the system says, or that the snapshot came to nothing.
 pub fn save(
     store: &Store,
+    snapshot: Snapshot<'_>,
+    target: &Target<'_>,
+    progress: &SaveProgress,
+    resume: &dyn Fn(),
+) -> Result<Saved, SaveError> {
+    save_in(&System, store, snapshot, target, progress, resume)
+}
+
+fn save_in<F: Files>(
+    files: &F,
+    store: &Store,
     mut snapshot: Snapshot<'_>,
     target: &Target<'_>,
     progress: &SaveProgress,
     resume: &dyn Fn(),
 ) -> Result<Saved, SaveError> {
+    files.remove_abandoned(target.path);
     let name = format!("temp-{}.rdb", process::id());
     let temporary = target.path.with_file_name(name);
-    let written = write_all(store, &mut snapshot, target, &temporary, progress, resume);
+    let written = write_all(files, store, &mut snapshot, target, &temporary, progress, resume);
     if written.is_err() {
         snapshot.cancel();
+    }
+    if snapshot.is_aborted() {
+        // The walk still has to come to its end, even if it has paused because nothing was taken.
         resume();
     }
     let outcome = snapshot.finish();
     let saved = written.and_then(|saved| outcome.map(|()| saved).map_err(SaveError::Snapshot));
-    let saved = saved.and_then(|saved| put_in_place(&temporary, target.path).map(|()| saved));
+    let saved =
+        saved.and_then(|saved| put_in_place(files, &temporary, target.path).map(|()| saved));
     if saved.is_err() {
         // What went wrong is told already; that a part of a file stays is not worse.
-        let _ = fs::remove_file(&temporary);
+        let _ = files.remove(&temporary);
     }
     saved
 }
 
-fn write_all(
+fn write_all<F: Files>(
+    files: &F,
     store: &Store,
     snapshot: &mut Snapshot<'_>,
     target: &Target<'_>,
@@ -125,8 +146,8 @@ fn write_all(
     resume: &dyn Fn(),
 ) -> Result<Saved, SaveError> {
     let failed = |doing, error| SaveError::Io(doing, temporary.to_owned(), error);
-    let file = File::create(temporary).map_err(|error| failed("creating", error))?;
-    let disk = Disk { file, unsynced: 0 };
+    let file = files.create(temporary).map_err(|error| failed("creating", error))?;
+    let disk = Disk { files, file, unsynced: 0 };
     let writing = |error| failed("writing", error);
     let writer = Writer::new(disk, target.options, &target.preamble).map_err(writing)?;
     let mut scribe =
@@ -138,11 +159,11 @@ fn write_all(
             snapshot.cancel();
         }
         if snapshot.is_aborted() {
-            // Who ends the snapshot learns why.
-            break;
+            // Who ends the snapshot learns why; what was written goes.
+            return Ok(Saved { keys: 0, bytes: 0 });
         }
         let is_walked = snapshot.is_walked();
-        match snapshot.take(PATIENCE) {
+        match snapshot.take(if is_walked { Duration::ZERO } else { PATIENCE }) {
             Some(images) => {
                 scribe.add(db, &images).map_err(writing)?;
                 progress.keys.store(scribe.writer.keys(), Ordering::Relaxed);
@@ -157,31 +178,28 @@ fn write_all(
     }
     let (keys, bytes) = (scribe.writer.keys(), scribe.writer.bytes());
     let disk = scribe.writer.finish().map_err(writing)?;
-    disk.file.sync_all().map_err(|error| failed("synchronising", error))?;
+    files.sync(&disk.file).map_err(|error| failed("synchronising", error))?;
     let end = 1 + size_of::<u64>() as u64;
     Ok(Saved { keys, bytes: bytes + end })
 }
 
 /// Has the new file take the old one's name, which is the moment at which it counts.
-fn put_in_place(temporary: &Path, path: &Path) -> Result<(), SaveError> {
+fn put_in_place(files: &impl Files, temporary: &Path, path: &Path) -> Result<(), SaveError> {
     let failed = |doing, error| SaveError::Io(doing, path.to_owned(), error);
-    fs::rename(temporary, path).map_err(|error| failed("renaming the new file to", error))?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = File::open(folder.unwrap_or(Path::new(".")));
-    let synchronised = folder.and_then(|folder| folder.sync_all());
-    synchronised.map_err(|error| failed("synchronising the folder of", error))
+    files.rename(temporary, path).map_err(|error| failed("renaming the new file to", error))?;
+    files.sync_folder(path).map_err(|error| failed("synchronising the folder of", error))
 }
 
 /// The file as it grows.
-struct Scribe<'a> {
-    writer: Writer<Disk>,
+struct Scribe<'a, F: Files> {
+    writer: Writer<Disk<'a, F>>,
     block: Block,
     /// The database that the last keys were of.
     database: Option<usize>,
     sizes: &'a [(u64, u64)],
 }
 
-impl Scribe<'_> {
+impl<F: Files> Scribe<'_, F> {
     fn add(&mut self, db: Database<'_>, images: &Images) -> io::Result<()> {
         let database = images.database();
         if self.database.replace(database) != Some(database) {
@@ -216,18 +234,19 @@ fn entry<'a>(db: Database<'_>, image: &EntryView<'a>) -> Entry<'a> {
 }
 
 /// A file whose bytes do not pile up in memory.
-struct Disk {
-    file: File,
+struct Disk<'a, F: Files> {
+    files: &'a F,
+    file: F::File,
     unsynced: u64,
 }
 
-impl Write for Disk {
+impl<F: Files> Write for Disk<'_, F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.unsynced += written as u64;
         if self.unsynced >= SYNC_BYTES {
             self.unsynced = 0;
-            self.file.sync_data()?;
+            self.files.sync(&self.file)?;
         }
         Ok(written)
     }

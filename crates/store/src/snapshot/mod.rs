@@ -220,7 +220,10 @@ impl Snapshot<'_> {
         loop {
             let is_walked = self.is_walked();
             if self.take(if is_walked { Duration::ZERO } else { GLANCE }).is_some() {
-                self.cancel();
+                // One that was given up already keeps its own reason.
+                if !self.is_aborted() {
+                    self.cancel();
+                }
             } else if is_walked {
                 break;
             }

@@ -1,0 +1,143 @@
+//! What a save does to the file system, so that tests can have one that fails where they want.
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, test_kill_process};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// A file that nobody has written to for so long may be one that nobody writes any more.
+const ABANDONED_AFTER: Duration = Duration::from_secs(60);
+
+/// The file system, as far as a save needs it.
+pub(super) trait Files {
+    /// A file that is being written.
+    type File: Write;
+
+    /// Creates a file, or empties the one of that name.
+    fn create(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Waits until all that was written is on the disk.
+    fn sync(&self, file: &Self::File) -> io::Result<()>;
+
+    /// Gives a file another name, in place of whatever has that.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Waits until the disk knows what the folder of `path` holds.
+    fn sync_folder(&self, path: &Path) -> io::Result<()>;
+
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes what processes that are no more have begun to write beside `path`.
+    fn remove_abandoned(&self, path: &Path);
+}
+
+/// The one that there is.
+pub(super) struct System;
+
+impl Files for System {
+    type File = File;
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        let file = File::create(path)?;
+        // That nobody removes it is all that this is for; some file systems have no locks.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        Ok(file)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        File::open(folder_of(path))?.sync_all()
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_abandoned(&self, path: &Path) {
+        let entries = fs::read_dir(folder_of(path)).into_iter().flatten().flatten();
+        for entry in entries {
+            let name = entry.file_name();
+            let Some(process) = name.to_str().and_then(writer_of) else { continue };
+            let path = entry.path();
+            if is_abandoned(&path, process).unwrap_or(false) {
+                // What stays takes room and does no other harm.
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// The process that writes to a file of that name: nagi's and Redis' are `temp-PID.rdb`.
+fn writer_of(name: &str) -> Option<Pid> {
+    let number = name.strip_prefix("temp-")?.strip_suffix(".rdb")?;
+    Pid::from_raw(number.parse().ok()?)
+}
+
+/// Whether nobody writes to a file: its process is no more, nor does one elsewhere that shares the
+/// folder and has that number there hold or change it.
+fn is_abandoned(path: &Path, process: Pid) -> io::Result<bool> {
+    let file = File::open(path)?;
+    let is_old = file.metadata()?.modified()?.elapsed().is_ok_and(|age| age > ABANDONED_AFTER);
+    let is_free = || flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
+    Ok(is_old && test_kill_process(process).is_err() && is_free())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process;
+    use std::time::SystemTime;
+
+    #[test]
+    fn only_what_nobody_writes_is_removed() {
+        let folder = std::env::temp_dir().join(format!("nagi-abandoned-{}", process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let old = SystemTime::now() - 2 * ABANDONED_AFTER;
+        let put = |name: &str, at: SystemTime| {
+            let file = File::create(folder.join(name)).unwrap();
+            file.set_modified(at).unwrap();
+            file
+        };
+        // No process has a number beyond the kernel's greatest, which is 2 to the 22nd.
+        put("temp-99999999.rdb", old);
+        put("temp-99999998.rdb", SystemTime::now());
+        put(&format!("temp-{}.rdb", process::id()), old);
+        put("temp-12x.rdb", old);
+        put("temp-99999997.aof", old);
+        put("dump.rdb", old);
+        let held = System.create(&folder.join("temp-99999996.rdb")).unwrap();
+        held.set_modified(old).unwrap();
+        System.remove_abandoned(&folder.join("dump.rdb"));
+        let mut names: Vec<String> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let own = format!("temp-{}.rdb", process::id());
+        let mut kept = vec![
+            "dump.rdb",
+            "temp-12x.rdb",
+            "temp-99999996.rdb",
+            "temp-99999997.aof",
+            "temp-99999998.rdb",
+            &own,
+        ];
+        kept.sort_unstable();
+        assert_eq!(names, kept);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

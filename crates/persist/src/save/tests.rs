@@ -1,0 +1,279 @@
+//! Saves on a file system that fails at every step in turn, and one that takes bytes as it likes:
+//! the last file stays until a whole one takes its place, and the next save succeeds.
+
+use super::*;
+use crate::rdb::{Batch, LoadOptions, Progress, Version, load};
+use nagi_store::Options as StoreOptions;
+use nagi_store::snapshot::{Pace, Walker};
+use nagi_store::types::string::SetOptions;
+use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::task::Waker;
+
+const PATH: &str = "/data/dump.rdb";
+
+/// Files by their names, in memory.
+#[derive(Default)]
+struct Shelf {
+    files: RefCell<BTreeMap<PathBuf, Rc<RefCell<Vec<u8>>>>>,
+    /// Where it fails.
+    fault: Cell<Option<Fault>>,
+    /// How many bytes a write takes at most; 0 for all.
+    most: Cell<usize>,
+    /// Writes that are interrupted before each that is not.
+    interruptions: Cell<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Create,
+    /// The disk is full after so many bytes.
+    Full(usize),
+    /// The disk takes no bytes and says nothing.
+    Silent,
+    Sync,
+    Rename,
+    SyncFolder,
+}
+
+struct Sheet<'a> {
+    shelf: &'a Shelf,
+    bytes: Rc<RefCell<Vec<u8>>>,
+    interrupted: u32,
+}
+
+impl Write for Sheet<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.interrupted < self.shelf.interruptions.get() {
+            self.interrupted += 1;
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        self.interrupted = 0;
+        let mut kept = self.bytes.borrow_mut();
+        let most = match self.shelf.most.get() {
+            0 => bytes.len(),
+            most => most.min(bytes.len()),
+        };
+        let most = match self.shelf.fault.get() {
+            Some(Fault::Full(room)) if kept.len() == room => {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            Some(Fault::Full(room)) => most.min(room - kept.len()),
+            Some(Fault::Silent) => 0,
+            _ => most,
+        };
+        kept.extend_from_slice(&bytes[..most]);
+        Ok(most)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shelf {
+    fn fail_if(&self, is_it: impl Fn(Fault) -> bool) -> io::Result<()> {
+        let fails = self.fault.get().is_some_and(is_it);
+        if fails { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
+    }
+
+    fn names(&self) -> Vec<PathBuf> {
+        self.files.borrow().keys().cloned().collect()
+    }
+
+    fn dump(&self) -> Vec<u8> {
+        self.files.borrow()[Path::new(PATH)].borrow().clone()
+    }
+}
+
+impl<'s> Files for &'s Shelf {
+    type File = Sheet<'s>;
+
+    fn create(&self, path: &Path) -> io::Result<Sheet<'s>> {
+        self.fail_if(|fault| matches!(fault, Fault::Create))?;
+        let bytes = Rc::<RefCell<Vec<u8>>>::default();
+        self.files.borrow_mut().insert(path.to_owned(), Rc::clone(&bytes));
+        Ok(Sheet { shelf: self, bytes, interrupted: 0 })
+    }
+
+    fn sync(&self, _: &Sheet<'s>) -> io::Result<()> {
+        self.fail_if(|fault| matches!(fault, Fault::Sync))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.fail_if(|fault| matches!(fault, Fault::Rename))?;
+        let mut files = self.files.borrow_mut();
+        let file = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        files.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        self.fail_if(|fault| matches!(fault, Fault::SyncFolder))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.files.borrow_mut().remove(path).map(drop).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn remove_abandoned(&self, _: &Path) {}
+}
+
+/// A store with so many keys whose values all begin with `mark`.
+fn store(keys: usize, len: usize) -> Store {
+    let store = Store::new(&StoreOptions { shards: 4, ..StoreOptions::default() });
+    set_all(&store, keys, len, "first");
+    store
+}
+
+fn value(key: usize, len: usize, mark: &str) -> Vec<u8> {
+    // Hardly to be compressed, so that the file has about as many bytes.
+    let noise = (0..).map(|at: usize| (key + at).wrapping_mul(0x9e37_79b9).to_le_bytes()[2]);
+    mark.bytes().chain(noise).take(mark.len() + len).collect()
+}
+
+fn set_all(store: &Store, keys: usize, len: usize, mark: &str) {
+    let counters = Counters::default();
+    let db = store.database(0, &counters, store.now_ms());
+    for key in 0..keys {
+        let value = value(key, len, mark);
+        db.set(db.key(key.to_string().as_bytes()), &value[..], SetOptions::default());
+    }
+}
+
+/// Saves, and walks whenever it is asked to.
+fn save_to(shelf: &Shelf, store: &Store, limit: usize) -> Result<Saved, SaveError> {
+    let snapshot = store.cut(limit, Waker::noop()).unwrap();
+    let progress = SaveProgress::default();
+    save_snapshot(shelf, store, snapshot, Walker::default(), &progress)
+}
+
+fn save_snapshot(
+    shelf: &Shelf,
+    store: &Store,
+    snapshot: Snapshot<'_>,
+    walker: Walker,
+    progress: &SaveProgress,
+) -> Result<Saved, SaveError> {
+    let target = Target {
+        path: Path::new(PATH),
+        options: Options { version: Version::LOWEST, compress: true, checksum: true },
+        preamble: Preamble {
+            redis_version: "7.2.0",
+            created_at_s: 0,
+            used_memory_bytes: 0,
+            is_aof_base: false,
+        },
+        sizes: &[],
+    };
+    let walker = RefCell::new(walker);
+    let resume = || while store.walk(&mut walker.borrow_mut(), || false) == Pace::More {};
+    resume();
+    save_in(&shelf, store, snapshot, &target, progress, &resume)
+}
+
+/// Keys and values in a file, which has to be whole.
+fn contents(file: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let options = LoadOptions { databases: 1, now_ms: None, verify_checksum: true };
+    let mut take = |mut batch: Batch| {
+        while let Some(key) = batch.next_key()? {
+            let nagi_store::Given::Bytes(value) = key.value else { panic!("all are short") };
+            all.insert(key.key.to_vec(), value.to_vec());
+        }
+        Ok(())
+    };
+    load(file, &options, &Progress::default(), &mut take).unwrap();
+    all
+}
+
+fn expected(keys: usize, len: usize, mark: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    (0..keys).map(|key| (key.to_string().into_bytes(), value(key, len, mark))).collect()
+}
+
+/// Saves, changes everything, fails to save, and saves again.
+fn fail_and_mend(fault: Fault, keys: usize, len: usize) {
+    let (shelf, store) = (Shelf::default(), store(keys, len));
+    save_to(&shelf, &store, usize::MAX).unwrap();
+    let good = shelf.dump();
+    set_all(&store, keys, len, "other");
+    shelf.fault.set(Some(fault));
+    let error = save_to(&shelf, &store, usize::MAX).unwrap_err();
+    assert!(matches!(error, SaveError::Io(..)), "{fault:?}: {error}");
+    assert!(error.to_string().contains("/data/"), "{fault:?}: {error}");
+    assert_eq!(shelf.names(), [Path::new(PATH)], "{fault:?}: what was begun is gone");
+    if !matches!(fault, Fault::SyncFolder) {
+        assert!(shelf.dump() == good, "{fault:?}: the last file is as it was");
+    }
+    assert!(!store.is_saving(), "{fault:?}: the snapshot is over");
+    shelf.fault.set(None);
+    let saved = save_to(&shelf, &store, usize::MAX).unwrap();
+    assert_eq!((saved.keys, saved.bytes), (keys as u64, shelf.dump().len() as u64));
+    assert!(contents(&shelf.dump()) == expected(keys, len, "other"), "{fault:?}");
+}
+
+#[test]
+fn whatever_fails_the_last_file_stays_and_the_next_save_succeeds() {
+    for fault in [Fault::Create, Fault::Silent, Fault::Sync, Fault::Rename, Fault::SyncFolder] {
+        fail_and_mend(fault, 300, 500);
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_after_any_byte_is_an_error_and_nothing_else() {
+    let (shelf, store) = (Shelf::default(), store(20, 30));
+    save_to(&shelf, &store, usize::MAX).unwrap();
+    let good = shelf.dump();
+    for room in 0..good.len() {
+        shelf.fault.set(Some(Fault::Full(room)));
+        save_to(&shelf, &store, usize::MAX).unwrap_err();
+        assert!(shelf.dump() == good && shelf.names() == [Path::new(PATH)], "{room}");
+    }
+    shelf.fault.set(None);
+    save_to(&shelf, &store, usize::MAX).unwrap();
+}
+
+#[test]
+fn a_disk_that_is_full_in_the_middle_of_much_is_an_error() {
+    // More than is buffered, than is waited for at once, and than the walk makes ahead.
+    for room in [200_000, 7_000_000, 16_500_000] {
+        fail_and_mend(Fault::Full(room), 24_000, 1000);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_disk_may_take_bytes_as_it_likes(most in 1..5000_usize, interruptions in 0..3_u32) {
+        let (shelf, store) = (Shelf::default(), store(200, 700));
+        shelf.most.set(most);
+        shelf.interruptions.set(interruptions);
+        save_to(&shelf, &store, usize::MAX).unwrap();
+        prop_assert!(contents(&shelf.dump()) == expected(200, 700, "first"));
+    }
+}
+
+/// Writers that change more than may be kept end the save even while the walk pauses because the
+/// saver has enough: somebody has to go on with it, or nothing could ever be saved again.
+#[test]
+fn a_save_beyond_the_limit_ends_while_the_walk_pauses() {
+    let (keys, len) = (24_000, 1000);
+    let (shelf, store) = (Shelf::default(), store(keys, len));
+    save_to(&shelf, &store, usize::MAX).unwrap();
+    let good = shelf.dump();
+    let snapshot = store.cut(1 << 20, Waker::noop()).unwrap();
+    let mut walker = Walker::default();
+    assert_eq!(store.walk(&mut walker, || false), Pace::Full, "nobody takes anything");
+    set_all(&store, keys, len, "other");
+    assert!(snapshot.is_aborted());
+    let progress = SaveProgress::default();
+    let error = save_snapshot(&shelf, &store, snapshot, walker, &progress).unwrap_err();
+    assert!(error.to_string().contains("snapshot-preimage-limit"), "{error}");
+    assert!(shelf.dump() == good && !store.is_saving());
+    assert_eq!(shelf.names(), [Path::new(PATH)]);
+    save_to(&shelf, &store, usize::MAX).unwrap();
+    assert!(contents(&shelf.dump()) == expected(keys, len, "other"));
+}
