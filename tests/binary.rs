@@ -1,6 +1,8 @@
 //! memcached's binary protocol.
 
-use harness::{Connection, Server};
+use std::process::Command;
+
+use harness::{Connection, Server, nagi_binary};
 
 /// A request: opcode, opaque, version, extras, key, value.
 pub(crate) fn encode(
@@ -246,6 +248,24 @@ fn what_contradicts_itself_is_refused() {
         client.send("get a\r\nget a\r\nget a\r\nget a\r\n");
         assert_eq!(client.rest(), b"");
     }
+}
+
+#[test]
+fn users_of_a_file_log_in_by_sasl() {
+    let users = std::env::temp_dir().join(format!("nagi-sasl-{}", std::process::id()));
+    std::fs::write(&users, "ann:secret:\n").expect("writes the users");
+    let mut command = Command::new(nagi_binary());
+    command.args(["memcached", "-S"]).env("MEMCACHED_SASL_PWDB", &users);
+    let server = Server::start_memcached(command).expect("starts");
+    std::fs::remove_file(users).expect("it is there");
+    let client = &mut server.connect_memcached();
+    let refused = reply(0x20, b"", "", "Auth failure.");
+    assert_eq!(ask(client, 0x00, b"", "a", ""), refused);
+    assert_eq!(ask(client, 0x20, b"", "", ""), reply(0, b"", "", "PLAIN"));
+    assert_eq!(ask(client, 0x21, b"", "PLAIN", "\0ann\0wrong"), refused);
+    let accepted = reply(0, b"", "", "Authenticated");
+    assert_eq!(ask(client, 0x21, b"", "PLAIN", "\0ann\0secret"), accepted);
+    assert_eq!(ask(client, 0x01, &store_extras(0), "a", "x"), reply(0, b"", "", ""));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use harness::{Connection, Server, encode_command};
+use std::process::Command;
+
+use harness::{Connection, Server, encode_command, nagi_binary, tool};
 
 const PORT_FAULT: &str = "Unable to listen on this port. Check server logs.";
 const BIND_FAULT: &str = "Failed to bind to specified addresses.";
@@ -127,4 +129,20 @@ fn memcached_has_its_own_port_and_addresses() {
         failed("memcached-port", PORT_FAULT),
     );
     speaks(1, resp);
+}
+
+#[test]
+fn memcached_listens_on_a_port_for_each_address() {
+    let memcached = tool("memcached");
+    let mut nagi = Command::new(nagi_binary());
+    nagi.arg("memcached");
+    for mut command in [nagi, memcached] {
+        let port = free_port();
+        command.args(["-l", &format!("127.0.0.2:{port}")]);
+        let server = Server::start_memcached(command).unwrap_or_else(|fault| panic!("{fault}"));
+        let addresses = [server.memcached_address(), ([127, 0, 0, 2], port).into()];
+        for address in addresses {
+            Connection::open(address).check_raw("get a\r\n", "END\r\n");
+        }
+    }
 }

@@ -111,7 +111,9 @@ fn memcached_clients_log_in_by_a_set() {
     let memcached =
         Server::start_memcached(memcached).unwrap_or_else(|problem| panic!("{problem}"));
     let stranger = "CLIENT_ERROR unauthenticated\r\n";
-    for server in [nagi, memcached] {
+    let with_file = Server::nagi_with(&["--memcached-auth-file", &users.to_string_lossy()]);
+    with_file.connect_resp().check("PING", "+PONG\r\n");
+    for server in [nagi, memcached, with_file] {
         let mut client = server.connect_memcached();
         for request in ["get key\r\n", "version\r\n", "stats\r\n", "delete key\r\n", "hello\r\n"] {
             client.check_raw(request, stranger);

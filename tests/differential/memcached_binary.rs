@@ -19,8 +19,10 @@ const GET: [u8; 4] = [0x00, 0x09, 0x0c, 0x0d];
 const GET_AND_TOUCH: [u8; 5] = [0x1c, 0x1d, 0x1e, 0x23, 0x24];
 const DELETE: [u8; 2] = [0x04, 0x14];
 const COUNT: [u8; 2] = [0x05, 0x15];
-const OTHER: [u8; 3] = [0x0a, 0x18, 0x08];
 const NOOP: u8 = 0x0a;
+const DELETE_ALWAYS: u8 = 0x04;
+const FLUSH: [u8; 2] = [0x08, 0x18];
+const OTHER: [u8; 3] = [NOOP, FLUSH[0], FLUSH[1]];
 /// The opaque of the request that marks the end of the answers to one.
 const END: u32 = 0xffff_fff1;
 
@@ -36,6 +38,14 @@ struct Side {
 impl Side {
     fn new(server: &Server) -> Self {
         Side { connection: server.connect_memcached(), versions: HashMap::new() }
+    }
+
+    /// Has every key gone.
+    fn forget(&mut self) {
+        for key in KEYS {
+            let (value, extras, versioned) = ("", Vec::new(), false);
+            let _ = self.run(&Request { opcode: DELETE_ALWAYS, key, value, extras, versioned });
+        }
     }
 
     fn run(&mut self, request: &Request) -> Vec<Answer> {
@@ -119,10 +129,7 @@ fn compare(memcached: &Server) {
         if number.is_multiple_of(REQUESTS_A_HISTORY) {
             history.clear();
             for side in [&mut ours, &mut theirs] {
-                for key in KEYS {
-                    let (value, extras, versioned) = ("", Vec::new(), false);
-                    let _ = side.run(&Request { opcode: 4, key, value, extras, versioned });
-                }
+                side.forget();
                 side.versions.clear();
             }
         }
@@ -134,5 +141,10 @@ fn compare(memcached: &Server) {
             "nagi (left) and memcached (right) differ after:\n{}",
             history[history.len().saturating_sub(12)..].join("\n")
         );
+        if FLUSH.contains(&request.opcode) {
+            // About once in a hundred thousand times, memcached 1.6.45 still has a key that was
+            // stored in the second of the flush.
+            theirs.forget();
+        }
     }
 }

@@ -14,6 +14,9 @@ bitflags::bitflags! {
         const NOT_LOGGED_IN = 1 << 0;
         /// There were `maxclients` already: its place is kept for administrators.
         const ADMINISTRATES = 1 << 1;
+        /// It speaks one of memcached's protocols, of which there is a file of users, and has not
+        /// logged in as one of them.
+        const NO_USER_OF_MEMCACHED = 1 << 2;
     }
 }
 
@@ -45,15 +48,51 @@ pub fn restrictions(config: &Config, present: Restrictions) -> Restrictions {
     restrictions
 }
 
+/// Whether clients of memcached's protocols have to log in.
+#[must_use]
+pub fn is_memcached_login_required(config: &Config) -> bool {
+    config.memcached_users().is_some() || is_password_required(config)
+}
+
+/// The restrictions of a client of memcached's protocols that has just connected.
+#[must_use]
+pub fn memcached_restrictions(config: &Config) -> Restrictions {
+    match config.memcached_users() {
+        Some(_) => Restrictions::NO_USER_OF_MEMCACHED,
+        None => restrictions(config, Restrictions::empty()),
+    }
+}
+
+/// Logs a client of memcached's protocols in, as one of the file's users, or as the default user
+/// if there is no file. Returns whether there is such a user with such a password.
+pub(crate) fn log_in_to_memcached(
+    client: &mut Client,
+    config: &Config,
+    user: &[u8],
+    password: &[u8],
+) -> bool {
+    let is_known = match config.memcached_users() {
+        Some(users) => users.has(user, password),
+        None => is_login(config, user, password),
+    };
+    if is_known {
+        client
+            .restrictions
+            .remove(Restrictions::NOT_LOGGED_IN | Restrictions::NO_USER_OF_MEMCACHED);
+    }
+    is_known
+}
+
 /// Whether `password` is the one that clients have to give; any is, where none is required. How
 /// long it takes depends on `password` alone.
 #[must_use]
 pub fn is_password(config: &Config, password: &[u8]) -> bool {
     let expected = config.requirepass.get();
-    let expected = expected.as_bytes();
-    if expected.is_empty() {
-        return true;
-    }
+    expected.is_empty() || is_same(expected.as_bytes(), password)
+}
+
+/// Whether two secrets are the same. How long it takes depends on the second alone.
+pub(crate) fn is_same(expected: &[u8], password: &[u8]) -> bool {
     let mut differences = usize::from(expected.len() != password.len());
     for (byte, other) in password.iter().zip(expected.iter().cycle()) {
         differences = black_box(differences | usize::from(byte ^ other));
@@ -88,7 +127,9 @@ pub(crate) fn log_in(
 /// Whether a client is to give a password before it may do anything else.
 #[must_use]
 pub fn must_log_in(client: &Client, config: &Config) -> bool {
-    client.restrictions.contains(Restrictions::NOT_LOGGED_IN) && is_password_required(config)
+    let restrictions = client.restrictions;
+    restrictions.contains(Restrictions::NO_USER_OF_MEMCACHED)
+        || restrictions.contains(Restrictions::NOT_LOGGED_IN) && is_password_required(config)
 }
 
 /// Whether a client that may not run everything may run this. One that takes an administrator's

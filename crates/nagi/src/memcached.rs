@@ -89,13 +89,13 @@ static FLAGS: &[Flag] = &[
     flag('B', "protocol", Some("name"), Special(protocol), "only auto is there"),
     flag('I', "max-item-size", Some("num"), Setting("memcached-item-limit", kilobytes),
         "longest value, such as 512k or 2m"),
-    flag('S', "enable-sasl", None, Refused("it would let everybody in: there is no SASL"),
-        "not there"),
+    flag('S', "enable-sasl", None, Special(sasl),
+        "have clients log in as users of the file that MEMCACHED_SASL_PWDB or -Y names"),
     flag('F', "disable-flush-all", None, Refused("flush_all is there for everybody"), "not there"),
     flag('X', "disable-dumping", None, Refused("dumping is there for everybody"), "not there"),
     flag('W', "disable-watch", None, Refused("watch cannot be disabled"), "not there"),
-    flag('Y', "auth-file", Some("file"), Refused("it would let everybody in: there are no users"),
-        "not there"),
+    flag('Y', "auth-file", Some("file"), Setting("memcached-auth-file", same),
+        "have clients log in as users of this file, a line name:password for each"),
     flag('e', "memory-file", Some("file"), Refused("memory is kept in no file"), "not there"),
     flag('Z', "enable-ssl", None, Refused("there is no TLS: connections are not encrypted"),
         "not there"),
@@ -142,8 +142,10 @@ pub(crate) struct Flags {
     /// Flags that have no effect.
     pub(crate) without_effect: Vec<String>,
     addresses: Vec<String>,
-    listen_port: Option<String>,
+    has_own_ports: bool,
     verbosity: usize,
+    /// Whether clients have to log in.
+    sasl: bool,
 }
 
 /// Reads the words behind the program's name.
@@ -178,6 +180,11 @@ pub(crate) fn parse(words: &[String]) -> Result<Flags, String> {
         } else {
             return Err(format!("{word} is no flag of memcached"));
         }
+    }
+    if flags.sasl && !flags.arguments.options.iter().any(|it| it.name == "memcached-auth-file") {
+        return Err("-S: it would let everybody in: name a file of users by -Y or \
+                    MEMCACHED_SASL_PWDB"
+            .to_owned());
     }
     Ok(flags)
 }
@@ -238,6 +245,15 @@ fn udp(_: &mut Flags, port: &str) -> Result<(), String> {
     if port == "0" { Ok(()) } else { Err("there is no UDP".to_owned()) }
 }
 
+/// The file of users is read as that of `-Y`.
+fn sasl(flags: &mut Flags, _: &str) -> Result<(), String> {
+    flags.sasl = true;
+    if let Some(path) = std::env::var_os("MEMCACHED_SASL_PWDB") {
+        flags.set("MEMCACHED_SASL_PWDB", "memcached-auth-file", &path.to_string_lossy());
+    }
+    Ok(())
+}
+
 fn unix_socket(flags: &mut Flags, path: &str) -> Result<(), String> {
     flags.set("-s", "memcached-port", "0");
     flags.set(&format!("-s {path}"), "memcached-unixsocket", path);
@@ -261,17 +277,16 @@ fn listen(flags: &mut Flags, addresses: &str) -> Result<(), String> {
             }
             None => (bare, None),
         };
-        if let Some(port) = port {
-            let known = flags.listen_port.get_or_insert_with(|| port.to_owned());
-            if known != port {
-                return Err(format!("one port serves all addresses, and {known} is given as well"));
-            }
-            flags.set(&format!("-l {address}"), "memcached-port", port);
-        }
-        flags.addresses.push(host.to_owned());
+        flags.has_own_ports |= port.is_some();
+        flags.addresses.push(match port {
+            Some(port) if host.contains(':') => format!("[{host}]:{port}"),
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        });
     }
     let all = flags.addresses.join(" ");
-    flags.set(&format!("-l {addresses}"), "bind", &all);
+    let setting = if flags.has_own_ports { "memcached-bind" } else { "bind" };
+    flags.set(&format!("-l {addresses}"), setting, &all);
     flags.set(&format!("-l {addresses}"), "protected-mode", "no");
     Ok(())
 }
@@ -375,7 +390,18 @@ mod tests {
                 ],
             ),
             ("-l 127.0.0.1,::1", vec!["bind 127.0.0.1 ::1", "protected-mode no"]),
-            ("-l 127.0.0.1:99", vec!["memcached-port 99", "bind 127.0.0.1", "protected-mode no"]),
+            ("-l 127.0.0.1:99", vec!["memcached-bind 127.0.0.1:99", "protected-mode no"]),
+            (
+                "-l 127.0.0.1,127.0.0.2:98 -l [::1]:97",
+                vec![
+                    "memcached-bind 127.0.0.1 127.0.0.2:98",
+                    "protected-mode no",
+                    "memcached-bind 127.0.0.1 127.0.0.2:98 [::1]:97",
+                    "protected-mode no",
+                ],
+            ),
+            ("-Y /etc/users", vec!["memcached-auth-file /etc/users"]),
+            ("-S -Y /etc/users", vec!["memcached-auth-file /etc/users"]),
             ("-o modern,idle_timeout=7 -f 1.2", vec!["timeout 7"]),
             ("-t 3 -b 9 -P /tmp/pid", vec!["workers 3", "tcp-backlog 9", "pidfile /tmp/pid"]),
         ] {
@@ -391,15 +417,11 @@ mod tests {
     fn what_is_not_there_is_refused_with_a_reason() {
         for (line, reason) in [
             ("-U 11211", "-U 11211: there is no UDP"),
-            ("-S", "-S (--enable-sasl): it would let everybody in: there is no SASL"),
+            ("-S", "-S: it would let everybody in: name a file of users"),
             ("-Z", "-Z (--enable-ssl): there is no TLS: connections are not encrypted"),
             ("-B binary", "-B binary: a client chooses its protocol"),
             ("-o ext_path=/x", "-o ext_path=/x: ext_path: there is no external storage"),
             ("-o idle_timeut=1", "-o idle_timeut=1: there is no option idle_timeut; did you mean"),
-            (
-                "-l 127.0.0.1:99,127.0.0.2:98",
-                "-l 127.0.0.1:99,127.0.0.2:98: one port serves all addresses, and 99 is given",
-            ),
             ("-p", "-p (--port) needs a value"),
             ("-q", "memcached has no flag -q"),
             ("--prot 1", "memcached has no flag --prot; did you mean --port?"),

@@ -15,6 +15,7 @@ use crate::setup;
 use crate::uring::Uring;
 use crate::waker::Waker;
 use crate::worker;
+use nagi_commands::memcached::{Users, UsersError};
 use nagi_commands::saves::Saves;
 use nagi_commands::{
     Addresses, Attention, ClientInfo, Config, Marks, Process, Server, Statistics, admission,
@@ -129,6 +130,8 @@ pub enum StartError {
     SamePort(u64),
     /// What the last process left cannot be loaded.
     Load(LoadError),
+    /// The file of memcached's users is not one.
+    Users(UsersError),
     /// The kernel refuses something else.
     Io(io::Error),
 }
@@ -145,6 +148,7 @@ impl fmt::Display for StartError {
                 "--port and --memcached-port are both {port}: each protocol needs a port of its own"
             ),
             StartError::Load(error) => error.fmt(f),
+            StartError::Users(error) => error.fmt(f),
             StartError::Io(error) => error.fmt(f),
         }
     }
@@ -164,6 +168,12 @@ impl From<LoadError> for StartError {
     }
 }
 
+impl From<UsersError> for StartError {
+    fn from(error: UsersError) -> Self {
+        StartError::Users(error)
+    }
+}
+
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> Self {
         StartError::Io(error)
@@ -178,6 +188,10 @@ pub fn start(options: Options) -> Result<Running, StartError> {
     let addresses = options.config.addresses();
     if let Some(port) = addresses.shared_port() {
         return Err(StartError::SamePort(port));
+    }
+    let users = options.config.memcached_auth_file.get();
+    if !users.is_empty() {
+        options.config.set_memcached_users(Users::read(users.as_ref().as_ref())?);
     }
     let listeners = open::all(&options.config)?;
     if listeners.is_empty() {
@@ -371,7 +385,11 @@ impl Shared {
 
     /// Tells whoever starts the server who will get in, where that is not who may connect.
     fn tell_of_protection(&self) {
-        let endpoints = self.listeners.endpoints();
+        let mut endpoints = self.listeners.endpoints();
+        if self.config.memcached_users().is_some() {
+            tracing::info!("memcached clients must log in as users of memcached-auth-file");
+            endpoints.retain(|endpoint| endpoint.protocol != Protocol::Memcached);
+        }
         let mut endpoints = endpoints.iter();
         if admission::is_password_required(&self.config) {
             if endpoints.any(|endpoint| endpoint.protocol == Protocol::Memcached) {
@@ -381,7 +399,7 @@ impl Shared {
                 );
             }
         } else if endpoints.any(|endpoint| !endpoint.is_local()) {
-            match self.is_unprotected() {
+            match self.config.protected_mode.is_on() {
                 true => tracing::info!(
                     "clients of other machines are refused, since there is no password \
                      (--requirepass PASSWORD, or --protected-mode no)"
@@ -395,9 +413,13 @@ impl Shared {
     }
 
     /// Whether nothing but its address would keep a client from the data.
-    pub(crate) fn is_unprotected(&self) -> bool {
+    pub(crate) fn is_unprotected(&self, protocol: Protocol) -> bool {
         let config = &self.config;
-        config.protected_mode.is_on() && !admission::is_password_required(config)
+        config.protected_mode.is_on()
+            && !match protocol {
+                Protocol::Resp => admission::is_password_required(config),
+                Protocol::Memcached => admission::is_memcached_login_required(config),
+            }
     }
 
     /// Leaves something for a worker to do.

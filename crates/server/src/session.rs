@@ -227,7 +227,10 @@ impl Session {
             Protocol::Memcached => Dialect::Memcached,
         };
         let mut client = Client::new(info);
-        client.restrictions = admission::restrictions(config, Restrictions::empty());
+        client.restrictions = match protocol {
+            Protocol::Resp => admission::restrictions(config, Restrictions::empty()),
+            Protocol::Memcached => admission::memcached_restrictions(config),
+        };
         client.waker = waker;
         Session {
             client,

@@ -260,7 +260,7 @@ impl Sessions {
         if !self.taking {
             return self.shared.registry.release(self.worker);
         }
-        if self.shared.is_unprotected() && !address::is_local(&socket) {
+        if self.shared.is_unprotected(protocol) && !address::is_local(&socket) {
             self.tally.refused_connections.add(1);
             refuse(&socket, protocol, Refusal::Unprotected);
             return self.shared.registry.release(self.worker);

@@ -18,6 +18,7 @@ mod nearest;
 mod rewrite;
 mod rows;
 
+use crate::memcached::Users;
 use crate::{Attention, Reasons, usage};
 pub use addresses::Addresses;
 pub(crate) use commands::ALL;
@@ -159,6 +160,7 @@ pub struct Values {
     pub maxmemory: Number,
     pub maxmemory_clients: Number,
     pub maxmemory_policy: Number,
+    pub memcached_auth_file: Text,
     pub memcached_bind: Text,
     pub memcached_item_limit: Number,
     pub memcached_port: Number,
@@ -196,6 +198,8 @@ pub struct Config {
     found: RwLock<BTreeMap<&'static str, String>>,
     /// Defaults of the server whose place this one takes, where they are not the rows'.
     defaults: RwLock<BTreeMap<&'static str, String>>,
+    /// The users of memcached's protocols, if there is a file of them.
+    memcached_users: OnceLock<Users>,
     /// Held by whoever changes settings that belong together.
     changing: Mutex<()>,
 }
@@ -216,6 +220,7 @@ impl Default for Config {
             file: OnceLock::new(),
             found: RwLock::default(),
             defaults: RwLock::default(),
+            memcached_users: OnceLock::new(),
             changing: Mutex::default(),
         };
         for setting in rows::ROWS {
@@ -293,6 +298,18 @@ impl Config {
         let mut defaults = self.defaults.write().unwrap_or_else(PoisonError::into_inner);
         defaults.insert(setting.name, setting.value(self));
         Ok(())
+    }
+
+    /// The users of memcached's protocols, if there is a file of them.
+    #[must_use]
+    pub fn memcached_users(&self) -> Option<&Users> {
+        self.memcached_users.get()
+    }
+
+    /// Sets the users of memcached's protocols, once.
+    pub fn set_memcached_users(&self, users: Users) {
+        // A server reads one file.
+        let _ = self.memcached_users.set(users);
     }
 
     /// Keeps others from changing settings while those that are given together are checked and set.

@@ -245,6 +245,16 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Which keys go when maxmemory is reached",
     },
     Setting {
+        name: "memcached-auth-file",
+        aliases: &[],
+        kind: Kind::Text,
+        default: "",
+        changeable: false,
+        place: Place::Text(|values| &values.memcached_auth_file),
+        summary: "File of the users that may use memcached's protocols: a line for each, \
+                  name:password",
+    },
+    Setting {
         name: "memcached-bind",
         aliases: &[],
         kind: Kind::Words,

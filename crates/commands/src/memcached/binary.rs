@@ -2,7 +2,7 @@
 
 use super::arguments::{When, timestamp};
 use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats};
-use crate::admission::{self, Restrictions};
+use crate::admission;
 use nagi_proto::memcached::binary::{self, Frame, Head};
 use nagi_store::types::counter::Step;
 use nagi_store::types::string::Expiry;
@@ -388,7 +388,7 @@ fn stat(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
 
 /// The ways to log in; none are known where nobody has to.
 fn mechanisms(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
-    if !admission::is_password_required(cx.server.config()) {
+    if !admission::is_memcached_login_required(cx.server.config()) {
         return Err(UNKNOWN);
     }
     call.done(cx, None, b"PLAIN");
@@ -399,18 +399,19 @@ fn mechanisms(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> 
 /// before each of these two.
 fn log_in(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     let config = cx.server.config();
-    if !admission::is_password_required(config) {
+    if !admission::is_memcached_login_required(config) {
         return Err(UNKNOWN);
     }
     cx.tally.verbs.logins.add(1);
     let mut parts = call.frame.value.splitn(3, |byte| *byte == 0);
     let (_, user, password) = (parts.next(), parts.next(), parts.next());
     let (user, password) = (user.unwrap_or_default(), password.unwrap_or_default());
-    if call.frame.key != b"PLAIN" || !admission::is_login(config, user, password) {
+    if call.frame.key != b"PLAIN"
+        || !admission::log_in_to_memcached(cx.client, config, user, password)
+    {
         cx.tally.verbs.failed_logins.add(1);
         return Err(AUTH_FAILED);
     }
-    cx.client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
     call.done(cx, None, b"Authenticated");
     Ok(())
 }

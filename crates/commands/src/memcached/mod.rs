@@ -15,8 +15,9 @@ mod stats;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod users;
 
-use crate::admission::{self, Restrictions};
+use crate::admission;
 use crate::arguments::is;
 use crate::context::Slice;
 use crate::many::Walk;
@@ -27,6 +28,7 @@ use nagi_proto::memcached::Writer;
 use nagi_store::{Database, Key, Wait};
 pub use statistics::{Tally, Totals};
 use std::sync::atomic::Ordering;
+pub use users::{Users, UsersError};
 
 /// Everything that a verb's handler may use, for the length of one request.
 pub struct Context<'a> {
@@ -273,12 +275,12 @@ fn log_in<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     let mut words = args.at(5).splitn(2, |byte| *byte == b' ');
     let (user, password) = (words.next().unwrap_or_default(), words.next());
     let config = cx.server.config();
-    if !password.is_some_and(|password| admission::is_login(config, user, password)) {
+    let logs_in = |password| admission::log_in_to_memcached(cx.client, config, user, password);
+    if !password.is_some_and(logs_in) {
         cx.tally.verbs.failed_logins.add(1);
         cx.reply.line(Error::WRONG_LOGIN.0);
         return;
     }
-    cx.client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
     cx.reply.line("STORED");
 }
 

@@ -162,7 +162,7 @@ const FIXED: &[(&str, &str)] = &[
 fn settings(cx: &Context<'_>) -> Vec<Field> {
     let process = cx.server.process();
     let config = cx.server.config();
-    let login = if crate::admission::is_password_required(config) { "yes" } else { "no" };
+    let login = if crate::admission::is_memcached_login_required(config) { "yes" } else { "no" };
     let evicts = config.maxmemory_policy.get() != 0;
     let mut fields = vec![
         field("maxbytes", cx.db.store().limit().0),
