@@ -22,6 +22,7 @@ mod latency;
 mod limits;
 mod linearizability;
 mod listening;
+mod loading;
 mod long_keys;
 mod long_values;
 mod long_writes;

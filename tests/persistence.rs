@@ -8,22 +8,22 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// A folder that goes with the test.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new(test: &str) -> Self {
+    pub(crate) fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("nagi-{test}-{}", std::process::id()));
         fs::create_dir_all(&path).expect("creates a folder");
         Folder(path)
     }
 
-    fn nagi(&self, arguments: &[&str]) -> Server {
+    pub(crate) fn nagi(&self, arguments: &[&str]) -> Server {
         let mut all = vec!["--dir", self.0.to_str().expect("text")];
         all.extend(arguments);
         Server::nagi_with(&all)
     }
 
-    fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("reads the folder");
         let name = |entry: std::io::Result<fs::DirEntry>| {
             entry.expect("an entry").file_name().to_string_lossy().into_owned()
@@ -39,7 +39,7 @@ impl Drop for Folder {
     }
 }
 
-fn info(server: &Server, field: &str) -> String {
+pub(crate) fn info(server: &Server, field: &str) -> String {
     let text = server.connect_resp().run("INFO everything").text();
     let prefix = format!("{field}:");
     let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
@@ -206,4 +206,98 @@ fn only_one_save_at_a_time_and_none_to_cancel() {
     let done = || (info(&server, "rdb_bgsave_in_progress") == "0").then_some(());
     until("the save", done).expect("it ends");
     assert!(client.run("LASTSAVE").integer() >= before);
+}
+
+/// Both servers in folders that are gone, so that nothing can be saved.
+#[test]
+fn writing_is_refused_while_saving_fails() {
+    let folder = Folder::new("misconf");
+    for (name, mut command) in
+        [("nagi", Command::new(nagi_binary())), ("redis-server", harness::tool("redis-server"))]
+    {
+        let gone = folder.0.join(name);
+        fs::create_dir_all(&gone).expect("creates a folder");
+        if name == "nagi" {
+            command.args(["serve", "--memcached-port", "any"]);
+        }
+        command.arg("--dir").arg(&gone);
+        let server = Server::start_redis(command).expect("it starts");
+        let mut client = server.connect_resp();
+        client.check("SET key value", "+OK\r\n");
+        fs::remove_dir(&gone).expect("it is empty");
+        client.check("CONFIG SET save \"3600 1\"", "+OK\r\n");
+        client.check("BGSAVE", "+Background saving started\r\n");
+        let failed = || (info(&server, "rdb_last_bgsave_status") == "err").then_some(());
+        until("the failure", failed).expect("it comes");
+        for command in ["SET key other", "DEL key", "PING", "FLUSHALL"] {
+            client.check(command, MISCONF);
+        }
+        client.check("GET key", "$5\r\nvalue\r\n");
+        if name == "nagi" {
+            let port = info(&server, "memcached_port").parse().expect("a port");
+            let mut memcached =
+                harness::Connection::open(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
+            let refused = "SERVER_ERROR saving has failed, see the log\r\n";
+            memcached.check_raw("set key 0 0 1\r\nx\r\n", refused);
+            memcached.check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
+            memcached.check_raw("mg key v\r\n", "VA 5\r\nvalue\r\n");
+        }
+        client.check("CONFIG SET stop-writes-on-bgsave-error no", "+OK\r\n");
+        client.check("SET key other", "+OK\r\n");
+        client.check("CONFIG SET stop-writes-on-bgsave-error yes", "+OK\r\n");
+        client.check("SET key third", MISCONF);
+        client.check("CONFIG SET save \"\"", "+OK\r\n");
+        client.check("SET key third", "+OK\r\n");
+        client.check("CONFIG SET save \"3600 1\"", "+OK\r\n");
+        client.check("SET key fourth", MISCONF);
+        fs::create_dir_all(&gone).expect("creates the folder again");
+        if name == "nagi" {
+            client.check("BGSAVE", "+Background saving started\r\n");
+            let saved = || (info(&server, "rdb_last_bgsave_status") == "ok").then_some(());
+            until("the save", saved).expect("it goes well again");
+            client.check("SET key fourth", "+OK\r\n");
+        }
+    }
+}
+
+const MISCONF: &str = "-MISCONF Redis is configured to save RDB snapshots, but it's currently \
+    unable to persist to disk. Commands that may modify the data set are disabled, because this \
+    instance is configured to report errors during writes if RDB snapshotting fails \
+    (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
+    error.\r\n";
+
+#[test]
+fn reloading_brings_back_what_was_saved() {
+    let folder = Folder::new("reload");
+    let nagi = folder.nagi(&["--enable-debug-command", "yes"]);
+    let other = Folder::new("reload-redis");
+    let mut command = harness::tool("redis-server");
+    command.args(["--enable-debug-command", "yes", "--dir"]).arg(&other.0);
+    let redis = Server::start_redis(command).expect("it starts");
+    for (name, server) in [("nagi", nagi), ("redis-server", redis)] {
+        eprintln!("asking {name}");
+        let mut client = server.connect_resp();
+        for (command, reply) in [
+            ("SET key value", "+OK\r\n"),
+            ("SET volatile value PXAT 33177117420000", "+OK\r\n"),
+            ("DEBUG RELOAD", "+OK\r\n"),
+            ("MGET key volatile", "*2\r\n$5\r\nvalue\r\n$5\r\nvalue\r\n"),
+            ("PEXPIRETIME volatile", ":33177117420000\r\n"),
+            ("SET key other", "+OK\r\n"),
+            ("SET new value", "+OK\r\n"),
+            ("DEBUG RELOAD NOSAVE", "+OK\r\n"),
+            ("MGET key new", "*2\r\n$5\r\nvalue\r\n$-1\r\n"),
+            ("SET key other", "+OK\r\n"),
+            ("SET new value", "+OK\r\n"),
+            ("DEBUG RELOAD NOSAVE NOFLUSH MERGE", "+OK\r\n"),
+            ("MGET key new", "*2\r\n$5\r\nvalue\r\n$5\r\nvalue\r\n"),
+            (
+                "DEBUG RELOAD FOO",
+                "-ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.\r\n",
+            ),
+            ("DBSIZE", ":3\r\n"),
+        ] {
+            client.check(command, reply);
+        }
+    }
 }

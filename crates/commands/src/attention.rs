@@ -1,6 +1,6 @@
 //! What a request must pass before it runs, or be seen by, on rare occasions: a pause, monitors,
-//! the latency monitor. All of them set a bit in one word, so that ordinarily a request reads that
-//! word and nothing else.
+//! the latency monitor, loading and saving. All of them set a bit in one word, so that ordinarily a
+//! request reads that word and nothing else.
 
 use crate::latency::Latency;
 use crate::logins::Logins;
@@ -22,6 +22,12 @@ bitflags::bitflags! {
         const MONITORED = 1 << 2;
         /// Commands are timed for the latency monitor.
         const TIMED = 1 << 3;
+        /// The data is being loaded.
+        const LOADING = 1 << 4;
+        /// The data is being saved.
+        const SAVING = 1 << 5;
+        /// Saving has failed, and nothing is to be written meanwhile.
+        const UNSAVED = 1 << 6;
     }
 }
 
@@ -60,7 +66,8 @@ impl Attention {
         Reasons::from_bits_retain(self.reasons.load(Relaxed))
     }
 
-    pub(crate) fn set(&self, reasons: Reasons, on: bool) {
+    /// Adds reasons or takes them away.
+    pub fn set(&self, reasons: Reasons, on: bool) {
         if on {
             self.reasons.fetch_or(reasons.bits(), Relaxed);
         } else {
@@ -105,7 +112,9 @@ impl Attention {
     /// Whether workers look for keys whose time has come.
     #[must_use]
     pub fn expires_actively(&self, now_ms: u64) -> bool {
-        !self.expires_lazily.load(Relaxed) && !self.is_paused(now_ms)
+        !self.expires_lazily.load(Relaxed)
+            && !self.is_paused(now_ms)
+            && !self.reasons().contains(Reasons::LOADING)
     }
 
     pub(crate) fn expire_actively(&self, actively: bool) {

@@ -101,6 +101,9 @@ bitflags::bitflags! {
         const BLOCKING = 1 << 11;
         /// Not answered while the dataset is loaded beside the old one.
         const NO_ASYNC_LOADING = 1 << 12;
+        /// Asks whether the server is well: answered while the dataset is loading, and refused
+        /// where writing is since saving has failed. COMMAND does not show it.
+        const PROBE = 1 << 13;
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) static PING: Command = Command {
     name: "PING",
     syntax: "[message]",
     arity: -1,
-    flags: Flags::FAST,
+    flags: Flags::FAST.union(Flags::PROBE),
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,

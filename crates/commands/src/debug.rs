@@ -5,9 +5,11 @@ use crate::admission;
 use crate::arguments::{integer, is};
 use crate::context::Slice;
 use crate::digest;
-use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use crate::saves::{Order, Ticket};
+use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes, Reasons};
 use nagi_proto::Args;
 use nagi_proto::resp::Version;
+use nagi_store::Scope;
 use nagi_store::types::string::SetOptions;
 use std::ops::RangeInclusive;
 
@@ -32,6 +34,7 @@ static TOOLS: &[&Tool] = &[
     &OBJECT,
     &POPULATE,
     &PROTOCOL,
+    &RELOAD,
     &SET_ACTIVE_EXPIRE,
     &SLEEP,
 ];
@@ -201,6 +204,88 @@ static POPULATE: Tool = Tool {
     words: 3..=5,
     summary: "Makes so many keys, unless they are there already",
     run: populate,
+};
+
+/// The way of DEBUG RELOAD.
+enum Reload {
+    /// The saver has nothing else to do, or is waited for.
+    Order,
+    /// A save is under way.
+    Saving(Ticket),
+    /// Everybody is kept away; what claims keys is waited for.
+    Empty,
+    /// The saver is asked to load the file.
+    Load,
+    /// It is being loaded.
+    Loading(Ticket),
+}
+
+fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let (mut merge, mut flushes, mut saves) = (false, true, true);
+    for word in args.from(2) {
+        if is(word, "MERGE") {
+            merge = true;
+        } else if is(word, "NOFLUSH") {
+            flushes = false;
+        } else if is(word, "NOSAVE") {
+            saves = false;
+        } else {
+            let text = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
+            return Err(Error::fixed(text));
+        }
+    }
+    if cx.attention.reasons().contains(Reasons::LOADING) {
+        return Err(Error::fixed("LOADING Redis is loading the dataset in memory"));
+    }
+    let mut stage = if saves { Reload::Order } else { Reload::Empty };
+    cx.start(Box::new(move |cx| {
+        let (server, waker) = (cx.server.saves(), cx.client.waker.clone());
+        loop {
+            stage = match stage {
+                Reload::Order => match server.order_instead(Order::Save, &waker) {
+                    Some(ticket) => Reload::Saving(ticket),
+                    None => return Ok(Flow::Wait),
+                },
+                Reload::Saving(ticket) => match server.outcome(ticket, &waker) {
+                    Some(Ok(())) => Reload::Empty,
+                    Some(Err(why)) => return Err(Error::new(format!("ERR {why}"))),
+                    None => return Ok(Flow::Wait),
+                },
+                Reload::Empty => {
+                    cx.attention.set(Reasons::LOADING, true);
+                    if cx.db.store().meets_any_claim(&waker).is_some() {
+                        return Ok(Flow::Committed);
+                    }
+                    if flushes {
+                        cx.db.store().flush(Scope::All);
+                    }
+                    Reload::Load
+                }
+                Reload::Load => match server.order_instead(Order::Load { merge }, &waker) {
+                    Some(ticket) => Reload::Loading(ticket),
+                    None => return Ok(Flow::Committed),
+                },
+                Reload::Loading(ticket) => match server.outcome(ticket, &waker) {
+                    Some(Ok(())) => break,
+                    Some(Err(_)) => {
+                        let text = "ERR Error trying to load the RDB dump, check server logs.";
+                        return Err(Error::fixed(text));
+                    }
+                    None => return Ok(Flow::Wait),
+                },
+            }
+        }
+        cx.reply.ok();
+        Ok(Flow::Done)
+    }))
+}
+
+static RELOAD: Tool = Tool {
+    name: "RELOAD",
+    syntax: "[MERGE] [NOFLUSH] [NOSAVE]",
+    words: 2..=5,
+    summary: "Saves the data, and loads it again into an empty store",
+    run: reload,
 };
 
 /// Writes a reply of each kind that there is.

@@ -1,5 +1,6 @@
 //! What COMMAND INFO and COMMAND DOCS say of a command, from its row.
 
+use crate::Flags;
 use crate::syntax::{self, Argument, Kind};
 use crate::table::Entry;
 use crate::{Access, Command, Keys};
@@ -11,7 +12,7 @@ pub(crate) fn describe(reply: &mut Writer<'_>, entry: &Entry) {
     reply.array(10);
     reply.bulk(entry.full_name.as_bytes());
     reply.integer(arity.into());
-    flag_names(reply, flags, "");
+    flag_names(reply, flags.difference(Flags::PROBE), "");
     for position in [keys.first, keys.last, keys.step] {
         reply.integer(position.into());
     }

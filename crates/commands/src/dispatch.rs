@@ -5,7 +5,7 @@ use crate::error::{QUOTED_BYTES, quotable};
 use crate::latency::EVICTION;
 use crate::table::{self, Entry};
 use crate::{
-    Client, Context, Error, Flags, Flow, Keys, Marks, Reasons, Suspension, admission, monitor,
+    Client, Context, Error, Flags, Flow, Keys, Marks, Reasons, Suspension, admission, gate, monitor,
 };
 use nagi_proto::Args;
 use nagi_store::{Database, Wait};
@@ -88,13 +88,24 @@ pub(crate) fn make_room(cx: &Context<'_>) -> bool {
     cx.attention.latency.time(EVICTION, || cx.db.make_room())
 }
 
-/// The same while requests are looked at: a pause may hold it up; monitors see requests in the
+/// The same while requests are looked at: loading or a save may keep it from running, a pause may
+/// hold it up; monitors see requests in the
 /// order of their changes, which is why no two run at a time then; the latency monitor holds a
 /// clock.
 #[cold]
 fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>, reasons: Reasons) {
     let attention = cx.attention;
     let flags = entry.command.flags;
+    if let Some(error) = gate::refusal(reasons, flags) {
+        return reject(entry, cx, &error);
+    }
+    if reasons.contains(Reasons::SAVING)
+        && flags.contains(Flags::WRITE)
+        && gate::delays(cx.server, cx.db.store(), cx.client, cx.db.now_ms())
+    {
+        cx.suspension = Some(Suspension::Held);
+        return;
+    }
     if attention.holds(reasons, flags.contains(Flags::WRITE), cx.client, cx.db.now_ms()) {
         cx.suspension = Some(Suspension::Held);
         return;
@@ -191,6 +202,9 @@ pub fn go_on(cx: &mut Context<'_>, suspension: Suspension) {
         }
         Suspension::Held => {
             cx.client.info.mark(Marks::WAITING, false);
+            if !cx.attention.reasons().contains(Reasons::SAVING) {
+                gate::end_delay(cx.server.saves(), cx.client);
+            }
             execute(cx, args);
         }
         // The place in the queue is kept meanwhile.

@@ -217,7 +217,9 @@ fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let status = saves.status();
     let held = cx.db.store().snapshot_memory();
     let seconds = |took: Option<Duration>| took.map_or(-1, |took| took.as_secs().cast_signed());
-    fields.add_unused("0", &["loading", "async_loading"]);
+    let loading = saves.loading.stage();
+    fields.add("loading", u8::from(loading.is_some()));
+    fields.add("async_loading", 0);
     fields.add("current_cow_peak", held.pre_image_peak_bytes);
     fields.add("current_cow_size", held.pre_image_bytes);
     fields.add("current_cow_size_age", 0);
@@ -227,10 +229,18 @@ fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("current_fork_perc", format_args!("{percent:.2}"));
     fields.add("current_save_keys_processed", if status.in_progress { saved } else { 0 });
     fields.add("current_save_keys_total", total);
-    fields.add("current_save_bytes", saves.progress.bytes.load(Ordering::Relaxed));
+    let bytes = saves.progress.bytes.load(Ordering::Relaxed);
+    let took = status.began.map_or(Duration::ZERO, |began| began.elapsed());
+    fields.add("current_save_bytes", if status.in_progress { bytes } else { 0 });
+    let rate = if took.is_zero() { 0.0 } else { bytes as f64 / took.as_secs_f64() };
+    fields.add("current_save_bytes_per_sec", rate as u64);
     fields.add("snapshot_preimage_bytes", held.pre_image_bytes);
     fields.add("snapshot_preimage_peak_bytes", held.pre_image_peak_bytes);
     fields.add("snapshot_preimages", held.pre_images);
+    let [delayed, delay_us, longest_us] = saves.delays.figures();
+    fields.add("snapshot_writers_delayed", delayed);
+    fields.add("snapshot_writer_delay_usec", delay_us);
+    fields.add("snapshot_longest_writer_delay_usec", longest_us);
     let changes = cx.db.store().totals().changes.saturating_sub(status.changes_saved);
     fields.add("rdb_changes_since_last_save", changes);
     fields.add("rdb_bgsave_in_progress", u8::from(status.in_progress));
@@ -255,6 +265,15 @@ fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
         "0",
         &["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"],
     );
+    if let Some(stage) = loading {
+        fields.add("loading_start_time", stage.began_at_s);
+        fields.add("loading_total_bytes", stage.total_bytes);
+        fields.add("loading_rdb_used_mem", stage.used_memory_bytes);
+        fields.add("loading_loaded_bytes", stage.bytes);
+        fields.add("loading_loaded_perc", format_args!("{:.2}", stage.percent()));
+        fields.add("loading_eta_seconds", stage.left_s());
+        fields.add("loading_loaded_keys", stage.keys);
+    }
 }
 
 /// Keys of all databases.

@@ -1,8 +1,9 @@
 //! Saves: who asked for one, how far it is, how the last one went. Commands ask, the saver works,
 //! INFO shows.
 
+use crate::loading::Loading;
 use nagi_persist::save::SaveProgress;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,6 +14,67 @@ pub struct Saves {
     state: Mutex<State>,
     /// How far the save under way has come.
     pub progress: SaveProgress,
+    /// How long writers had to wait for it, or for the last one.
+    pub delays: Delays,
+    /// How far loading has come.
+    pub loading: Loading,
+}
+
+/// How long writers had to wait since images of what they change were near their limit.
+#[derive(Debug, Default)]
+pub struct Delays {
+    count: AtomicU64,
+    total_us: AtomicU64,
+    longest_us: AtomicU64,
+}
+
+impl Delays {
+    pub(crate) fn add(&self, delay: Duration) {
+        let us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.total_us.fetch_add(us, Ordering::Relaxed);
+        self.longest_us.fetch_max(us, Ordering::Relaxed);
+    }
+
+    fn reset(&self) {
+        [&self.count, &self.total_us, &self.longest_us]
+            .iter()
+            .for_each(|number| number.store(0, Ordering::Relaxed));
+    }
+
+    /// How many commands had to wait, how long in all, and how long at most, in microseconds.
+    pub(crate) fn figures(&self) -> [u64; 3] {
+        [&self.count, &self.total_us, &self.longest_us].map(|it| it.load(Ordering::Relaxed))
+    }
+}
+
+/// What the saver is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// To save.
+    Save,
+    /// To load the file into a store that was emptied, or to add to what is there: then keys that
+    /// are there already are replaced.
+    Load {
+        /// Whether keys may be there already.
+        merge: bool,
+    },
+}
+
+/// How a save ended.
+#[derive(Clone, Debug)]
+pub enum Ending {
+    /// With a file of so many keys and bytes.
+    Saved {
+        /// Keys in it.
+        keys: u64,
+        /// Its length.
+        bytes: u64,
+    },
+    /// Somebody gave it up, which is no failure.
+    Cancelled,
+    /// It failed, for this reason.
+    Failed(String),
 }
 
 /// The number of a save, in the order in which they were asked for.
@@ -23,6 +85,11 @@ struct State {
     asked: Ticket,
     begun: Ticket,
     ended: Ticket,
+    order: Order,
+    /// How what was asked for last ended.
+    outcome: Result<(), String>,
+    /// The bytes that were written when somebody last saw them grow, and when that was.
+    seen: Option<(u64, Instant)>,
     /// Whom to call when a save begins or ends.
     waiting: Vec<Waker>,
     saver: Option<Waker>,
@@ -82,8 +149,20 @@ impl Default for Saves {
         };
         let (waiting, saver) = (Vec::new(), None);
         Saves {
-            state: Mutex::new(State { asked: 0, begun: 0, ended: 0, waiting, saver, status }),
+            state: Mutex::new(State {
+                asked: 0,
+                begun: 0,
+                ended: 0,
+                order: Order::Save,
+                outcome: Ok(()),
+                seen: None,
+                waiting,
+                saver,
+                status,
+            }),
             progress: SaveProgress::default(),
+            delays: Delays::default(),
+            loading: Loading::default(),
         }
     }
 }
@@ -91,12 +170,17 @@ impl Default for Saves {
 impl Saves {
     /// Asks for a save; `None` if one is asked for or under way.
     pub fn order(&self) -> Option<Ticket> {
+        self.order_what(Order::Save)
+    }
+
+    fn order_what(&self, order: Order) -> Option<Ticket> {
         let mut state = self.lock();
         if state.asked != state.ended {
             return None;
         }
         state.asked += 1;
-        state.status.in_progress = true;
+        state.order = order;
+        state.status.in_progress = order == Order::Save;
         self.progress.reset();
         state.saver.iter().for_each(Waker::wake_by_ref);
         Some(state.asked)
@@ -106,14 +190,15 @@ impl Saves {
     pub fn order_last(&self) {
         let mut state = self.lock();
         state.asked += 1;
+        state.order = Order::Save;
         state.status.in_progress = true;
         self.progress.reset();
     }
 
-    /// Asks for a save in place of one that is asked for or under way, which is given up; `None` if
-    /// that has to come to its end first, after which `waker` is called.
-    pub(crate) fn order_instead(&self, waker: &Waker) -> Option<Ticket> {
-        let ticket = self.order();
+    /// Asks for something in place of a save that is asked for or under way, which is given up;
+    /// `None` if that has to come to its end first, after which `waker` is called.
+    pub(crate) fn order_instead(&self, order: Order, waker: &Waker) -> Option<Ticket> {
+        let ticket = self.order_what(order);
         if ticket.is_none() {
             self.cancel();
             self.lock().waiting.push(waker.clone());
@@ -125,7 +210,25 @@ impl Saves {
     pub fn cancel(&self) -> bool {
         let state = self.lock();
         self.progress.cancel.store(true, Ordering::Relaxed);
-        state.asked != state.ended
+        state.status.in_progress
+    }
+
+    /// Whether the last save failed, and was not cancelled.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.lock().status.last_error.is_some()
+    }
+
+    /// Whether nothing has been written for so long, as far as those saw who have asked.
+    pub(crate) fn is_stuck(&self, patience: Duration) -> bool {
+        let bytes = self.progress.bytes.load(Ordering::Relaxed);
+        let mut state = self.lock();
+        match state.seen {
+            Some((then, since)) if then == bytes => since.elapsed() > patience,
+            _ => {
+                state.seen = Some((bytes, Instant::now()));
+                false
+            }
+        }
     }
 
     /// Whether a save has been cut, or is over; if not, `waker` is called when it is worth another
@@ -147,44 +250,61 @@ impl Saves {
             state.waiting.push(waker.clone());
             return None;
         }
-        Some(state.status.last_error.clone().map_or(Ok(()), Err))
+        Some(state.outcome.clone())
     }
 
-    /// The save that is asked for, if there is one; otherwise `saver` is called when there is.
-    pub fn next_order(&self, saver: &Waker) -> Option<Ticket> {
+    /// What is asked for, if anything is; otherwise `saver` is called when something is.
+    pub fn next_order(&self, saver: &Waker) -> Option<Order> {
         let mut state = self.lock();
         state.saver = Some(saver.clone());
-        (state.asked != state.ended).then_some(state.asked)
+        (state.asked != state.ended).then_some(state.order)
     }
 
     /// The cut has been made, when the store had counted so many changes.
     pub fn begin(&self, cut_took: Duration, changes: u64) {
         let mut state = self.lock();
         state.begun = state.asked;
+        state.seen = None;
+        self.delays.reset();
         state.status.began = Some(Instant::now());
         state.status.last_cut = Some(cut_took);
         state.status.changes_at_cut = changes;
         state.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// The save is over: keys and bytes of the file, or why there is none.
-    pub fn end(&self, result: Result<(u64, u64), String>) {
+    /// The save is over.
+    pub fn end(&self, ending: Ending) {
         let mut state = self.lock();
         state.ended = state.asked;
+        state.outcome = match &ending {
+            Ending::Saved { .. } => Ok(()),
+            Ending::Cancelled => Err("it was cancelled".to_owned()),
+            Ending::Failed(error) => Err(error.clone()),
+        };
         let status = &mut state.status;
         status.in_progress = false;
         status.last_took = status.began.take().map(|began| began.elapsed());
         status.last_end = Some(Instant::now());
-        match result {
-            Ok((keys, bytes)) => {
+        match ending {
+            Ending::Saved { keys, bytes } => {
                 status.last_success_s = now_s();
                 status.last_error = None;
                 status.count += 1;
                 (status.last_keys, status.last_bytes) = (keys, bytes);
                 status.changes_saved = status.changes_at_cut;
             }
-            Err(error) => status.last_error = Some(error),
+            // As with Redis, that leaves open whether the next one will go well.
+            Ending::Cancelled => {}
+            Ending::Failed(error) => status.last_error = Some(error),
         }
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// What was asked for beside a save is over.
+    pub fn end_load(&self, outcome: Result<(), String>) {
+        let mut state = self.lock();
+        state.ended = state.asked;
+        state.outcome = outcome;
         state.waiting.drain(..).for_each(Waker::wake);
     }
 
@@ -223,7 +343,7 @@ mod tests {
         saves.cancel();
         saves.order_last();
         assert!(!saves.progress.cancel.load(Ordering::Relaxed), "it is not what was cancelled");
-        saves.end(Ok((1, 2)));
+        saves.end(Ending::Saved { keys: 1, bytes: 2 });
         assert_eq!(saves.outcome(asked, Waker::noop()), Some(Ok(())));
         assert!(!saves.status().in_progress && saves.order().is_some());
     }

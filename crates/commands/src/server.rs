@@ -2,7 +2,8 @@
 
 use crate::arguments::{Rest, is};
 use crate::info::{SECTIONS, Section};
-use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use crate::saves::Order;
+use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes, Reasons};
 use nagi_proto::Args;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -94,6 +95,10 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let text = if alone { "ERR No shutdown in progress." } else { "ERR syntax error" };
         return Err(Error::fixed(text));
     }
+    if cx.attention.reasons().contains(Reasons::LOADING) {
+        // What is there is a part of what the file has.
+        save = Some(false);
+    }
     let has_points = !cx.server.config().save.get().is_empty();
     if !save.unwrap_or(has_points) {
         cx.client.closing = true;
@@ -108,7 +113,7 @@ fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
     let mut ordered = None;
     cx.start(Box::new(move |cx| {
         let saves = cx.server.saves();
-        ordered = ordered.or_else(|| saves.order_instead(&cx.client.waker));
+        ordered = ordered.or_else(|| saves.order_instead(Order::Save, &cx.client.waker));
         let Some(ticket) = ordered else { return Ok(Flow::Wait) };
         let outcome = saves.outcome(ticket, &cx.client.waker);
         let Some(outcome) = outcome else { return Ok(Flow::Wait) };

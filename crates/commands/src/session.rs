@@ -5,6 +5,7 @@ use nagi_proto::resp::Version;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+use std::time::Instant;
 
 /// The state of one connection that commands read and change. Owned by its worker.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct Client {
     pub info: Arc<ClientInfo>,
     /// Called when what the client's request waits for has come.
     pub waker: Waker,
+    /// Since when its request waits for a save to need less memory, if it does.
+    pub(crate) delayed_since: Option<Instant>,
 }
 
 impl Client {
@@ -37,6 +40,7 @@ impl Client {
             hears: Hears::default(),
             info,
             waker: Waker::noop().clone(),
+            delayed_since: None,
         }
     }
 

@@ -194,6 +194,7 @@ impl Bench {
                         db: self.store.database(0, &self.counters, self.store.now_ms()),
                         client: &mut self.memcached,
                         server: &self.process,
+                        attention: &self.process.attention,
                         tally: &self.tally,
                         reply: nagi_proto::memcached::Writer::new(&mut out, quiet),
                         args,

@@ -124,12 +124,37 @@ fn start_as(
     let server = start(nagi_server::Options { config, ..nagi_server::Options::default() })?;
     stop_on_signals(server.stopper())?;
     write_process_number(&pidfile);
+    match server.load() {
+        Ok(true) => announce(&server, arguments, role, supervisor, in_background)?,
+        Ok(false) => {}
+        Err(error) => {
+            server.stop();
+            // Nothing is saved: what is there is a part of what the file has.
+            let _ = server.join();
+            remove_files([&pidfile]);
+            return Err(error.into());
+        }
+    }
+    let ended = server.join();
+    remove_files([&pidfile].into_iter().chain(&arguments.ports_file));
+    ended.map_err(|error| format!("the data was not saved: {error}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells everybody that the server is ready.
+fn announce(
+    server: &Running,
+    arguments: &Arguments,
+    role: Role,
+    supervisor: Option<supervisor::Supervisor>,
+    in_background: bool,
+) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &arguments.ports_file {
-        write_ports(path, &server)
+        write_ports(path, server)
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     if role == Role::Nagi && !in_background {
-        screen::show(&server);
+        screen::show(server);
     }
     tracing::info!("Ready to accept connections");
     if let Some(Err(error)) = supervisor.map(supervisor::Supervisor::report_ready) {
@@ -138,13 +163,7 @@ fn start_as(
     if in_background {
         daemon::report_ready()?;
     }
-    let ended = server.join();
-    for path in [Some(&pidfile), arguments.ports_file.as_ref()].into_iter().flatten() {
-        // It may have been cleared away with its folder, or was not asked for.
-        let _ = fs::remove_file(path);
-    }
-    ended.map_err(|error| format!("the data was not saved: {error}"))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The settings that it is started with, what there is to say about them, and what was read from
@@ -176,6 +195,13 @@ fn configure(
         directives.extend(read_text(&input, Path::new("-"))?);
     }
     directives.extend_from_slice(&arguments.options);
+    if role == Role::RedisServer || arguments.file.is_some() || reads_stdin {
+        // Who comes with a file of Redis' or by its name expects what it says of itself.
+        config.set_default("save", "3600 1 300 100 60 10000")?;
+        if directives.iter().any(|directive| directive.name.eq_ignore_ascii_case("save")) {
+            config.set("save", "", Origin::Startup)?;
+        }
+    }
     let loaded = load(&config, &directives, arguments.ignore_unsupported)?;
     let folder = config.dir.get();
     std::env::set_current_dir(&*folder).map_err(|error| format!("dir {folder}: {error}"))?;
@@ -203,6 +229,14 @@ fn write_process_number(path: &Path) {
     }
     if let Err(error) = fs::write(path, format!("{}\n", std::process::id())) {
         tracing::warn!(%error, "cannot write the pidfile {}", path.display());
+    }
+}
+
+/// Removes what tells of a process that runs.
+fn remove_files<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) {
+    for path in paths {
+        // It may have been cleared away with its folder, or was not asked for.
+        let _ = fs::remove_file(path);
     }
 }
 

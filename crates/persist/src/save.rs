@@ -82,6 +82,9 @@ impl fmt::Display for SaveError {
             SaveError::Snapshot(SnapshotError::PreImageLimit) => f.write_str(
                 "writers changed more than snapshot-preimage-limit while it was under way",
             ),
+            SaveError::Snapshot(SnapshotError::Stuck) => {
+                f.write_str("writers waited for the disk, which has taken nothing for long")
+            }
             SaveError::Snapshot(SnapshotError::Miscounted) => {
                 f.write_str("some keys were missed or met twice, which is a fault of nagi")
             }
@@ -91,8 +94,17 @@ impl fmt::Display for SaveError {
 
 impl std::error::Error for SaveError {}
 
-/// Takes a snapshot to its end and writes it to a file. `resume` is called when walkers had better
-/// go on that have paused.
+/// What goes on beside a save, as far as it has a say in that.
+pub trait Company {
+    /// Called when walkers had better go on that have paused.
+    fn resume(&self);
+
+    /// Called now and then by the thread that saves, which is to wait in it if it takes too much
+    /// of a processor.
+    fn pace(&self);
+}
+
+/// Takes a snapshot to its end and writes it to a file.
 ///
 /// # Errors
 /// What the system says, or that the snapshot came to nothing.
@@ -101,9 +113,9 @@ pub fn save(
     snapshot: Snapshot<'_>,
     target: &Target<'_>,
     progress: &SaveProgress,
-    resume: &dyn Fn(),
+    company: &dyn Company,
 ) -> Result<Saved, SaveError> {
-    save_in(&System, store, snapshot, target, progress, resume)
+    save_in(&System, store, snapshot, target, progress, company)
 }
 
 fn save_in<F: Files>(
@@ -112,18 +124,18 @@ fn save_in<F: Files>(
     mut snapshot: Snapshot<'_>,
     target: &Target<'_>,
     progress: &SaveProgress,
-    resume: &dyn Fn(),
+    company: &dyn Company,
 ) -> Result<Saved, SaveError> {
     files.remove_abandoned(target.path);
     let name = format!("temp-{}.rdb", process::id());
     let temporary = target.path.with_file_name(name);
-    let written = write_all(files, store, &mut snapshot, target, &temporary, progress, resume);
+    let written = write_all(files, store, &mut snapshot, target, &temporary, progress, company);
     if written.is_err() {
         snapshot.cancel();
     }
     if snapshot.is_aborted() {
         // The walk still has to come to its end, even if it has paused because nothing was taken.
-        resume();
+        company.resume();
     }
     let outcome = snapshot.finish();
     let saved = written.and_then(|saved| outcome.map(|()| saved).map_err(SaveError::Snapshot));
@@ -143,11 +155,11 @@ fn write_all<F: Files>(
     target: &Target<'_>,
     temporary: &Path,
     progress: &SaveProgress,
-    resume: &dyn Fn(),
+    company: &dyn Company,
 ) -> Result<Saved, SaveError> {
     let failed = |doing, error| SaveError::Io(doing, temporary.to_owned(), error);
     let file = files.create(temporary).map_err(|error| failed("creating", error))?;
-    let disk = Disk { files, file, unsynced: 0 };
+    let disk = Disk { files, file, unsynced: 0, written: &progress.bytes };
     let writing = |error| failed("writing", error);
     let writer = Writer::new(disk, target.options, &target.preamble).map_err(writing)?;
     let mut scribe =
@@ -167,13 +179,13 @@ fn write_all<F: Files>(
             Some(images) => {
                 scribe.add(db, &images).map_err(writing)?;
                 progress.keys.store(scribe.writer.keys(), Ordering::Relaxed);
-                progress.bytes.store(scribe.writer.bytes(), Ordering::Relaxed);
+                company.pace();
             }
             None if is_walked => break,
             None => {}
         }
         if !is_walked && snapshot.has_room() {
-            resume();
+            company.resume();
         }
     }
     let (keys, bytes) = (scribe.writer.keys(), scribe.writer.bytes());
@@ -238,12 +250,15 @@ struct Disk<'a, F: Files> {
     files: &'a F,
     file: F::File,
     unsynced: u64,
+    /// For whoever wants to see that it takes something.
+    written: &'a AtomicU64,
 }
 
 impl<F: Files> Write for Disk<'_, F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.unsynced += written as u64;
+        self.written.fetch_add(written as u64, Ordering::Relaxed);
         if self.unsynced >= SYNC_BYTES {
             self.unsynced = 0;
             self.files.sync(&self.file)?;

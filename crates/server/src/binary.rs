@@ -48,10 +48,12 @@ pub(crate) fn batch(
     let nothing = Args::new(&[], &[]);
     for Request { start, end, frame, key, contradiction } in &requests {
         let mut cx = around.memcached_context(client, out, nothing, false, *key);
-        if let Some(wait) = binary::meets_claim(&cx, frame.key) {
+        let waits = binary::meets_save(&mut cx, frame);
+        let claim = if waits { None } else { binary::meets_claim(&cx, frame.key) };
+        if waits || claim.is_some() {
             // What was parsed from here on is parsed again when its turn comes.
             *parser = Parser::default();
-            let suspended = Suspended::new(Rest::Unparsed(wait), nothing, 0);
+            let suspended = Suspended::new(Rest::Unparsed(claim), nothing, 0);
             let next = Next::Suspended(suspended, None);
             return Batch { consumed: *start, requests: count, next };
         }

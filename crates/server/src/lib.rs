@@ -42,6 +42,7 @@ mod waker;
 mod worker;
 
 pub use listener::{Address, Endpoint};
+pub use loading::LoadError;
 pub use nagi_commands::config;
 pub use nagi_store::Policy;
 pub use nagi_store::memory::Counting;

@@ -1,24 +1,31 @@
 //! The saver: a thread that makes cuts and writes to disk what workers bring from their walks. It
 //! takes no latch, and yields to workers wherever both want a processor.
 
+use crate::loading;
 use crate::server::{Mail, Shared};
-use nagi_commands::{REDIS_VERSION, Server as _};
+use nagi_commands::gate::stop_writes_if_unsaved;
+use nagi_commands::saves::{Ending, Order};
+use nagi_commands::{REDIS_VERSION, Reasons, Server as _};
 use nagi_persist::rdb::{Options, Preamble, Version};
-use nagi_persist::save::{SaveError, Saved, Target, save};
+use nagi_persist::save::{Company, SaveError, Saved, Target, save};
 use nagi_store::snapshot::{CutError, Snapshot, SnapshotError, Walker};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Below workers, whose clients wait, and above what has all the time in the world.
 const NICENESS: i32 = 10;
 
-/// Images that writers leave may always take so much.
-const LEAST_PRE_IMAGES_BYTES: u64 = 64 << 20;
+/// Images that writers leave may always take so much, whatever the share of the memory is.
+const LEAST_SHARE_BYTES: u64 = 64 << 20;
+/// The least that they may be limited to.
+const LEAST_LIMIT_BYTES: u64 = 1 << 20;
+/// From which share of what images may take on a save is in a hurry, in thousandths.
+pub(crate) const HURRIED: usize = 500;
 
 /// Calls a thread that is parked.
 struct Unpark(Thread);
@@ -36,13 +43,14 @@ pub(crate) fn run(shared: &Shared) {
     }
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     while !shared.is_stopping() {
-        if shared.saves().next_order(&waker).is_none() {
-            thread::park();
-            continue;
+        match shared.saves().next_order(&waker) {
+            None => thread::park(),
+            Some(Order::Load { merge }) => loading::load_again(shared, merge),
+            Some(Order::Save) => {
+                let company = Workers { shared, busy: Cell::new(cpu_time()) };
+                tell(shared, save_now(shared, &waker, &company));
+            }
         }
-        let resume = || shared.resume_walk();
-        let outcome = cut(shared, &waker).and_then(|snapshot| write(shared, snapshot, &resume));
-        tell(shared, outcome);
     }
 }
 
@@ -52,19 +60,76 @@ pub(crate) fn run(shared: &Shared) {
 /// Why it came to nothing.
 pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
     shared.saves().order_last();
-    let walker = RefCell::new(Walker::default());
-    let resume = || {
-        if let Ok(mut walker) = walker.try_borrow_mut() {
-            shared.store.walk(&mut walker, || false);
-        }
-    };
-    let outcome = cut(shared, Waker::noop()).and_then(|snapshot| {
-        resume();
-        write(shared, snapshot, &resume)
-    });
+    let company = Alone { shared, walker: RefCell::default() };
+    let outcome = save_now(shared, Waker::noop(), &company);
     let failed = outcome.as_ref().err().map(ToString::to_string);
     tell(shared, outcome);
     failed.map_or(Ok(()), Err)
+}
+
+/// Requests are looked at more closely from before the cut until the save is over.
+fn save_now(shared: &Shared, waker: &Waker, company: &dyn Company) -> Result<Saved, SaveError> {
+    shared.attention().set(Reasons::SAVING, true);
+    let outcome = cut(shared, waker).and_then(|snapshot| write(shared, snapshot, company));
+    shared.attention().set(Reasons::SAVING, false);
+    outcome
+}
+
+/// The workers, which walk for a save, and a thread that lets them have the processor.
+struct Workers<'a> {
+    shared: &'a Shared,
+    /// The thread's processor time when it last waited.
+    busy: Cell<Duration>,
+}
+
+impl Company for Workers<'_> {
+    fn resume(&self) {
+        let workers = 0..self.shared.process().workers;
+        workers.for_each(|worker| self.shared.post(worker, Mail::Walk));
+    }
+
+    fn pace(&self) {
+        /// How much is worked at least before a wait.
+        const WORK: Duration = Duration::from_millis(2);
+        let Some(busy) = cpu_time().checked_sub(self.busy.get()).filter(|busy| *busy >= WORK)
+        else {
+            return;
+        };
+        thread::sleep(pause_after(self.shared, busy));
+        self.busy.set(cpu_time());
+    }
+}
+
+/// The only thread that is left, which has to walk itself.
+struct Alone<'a> {
+    shared: &'a Shared,
+    walker: RefCell<Walker>,
+}
+
+impl Company for Alone<'_> {
+    fn resume(&self) {
+        if let Ok(mut walker) = self.walker.try_borrow_mut() {
+            self.shared.store.walk(&mut walker, || false);
+        }
+    }
+
+    fn pace(&self) {}
+}
+
+/// How long to leave a processor to others after so much work for a save, by `save-cpu-limit`. It
+/// does not hold once writers would soon have to wait.
+pub(crate) fn pause_after(shared: &Shared, work: Duration) -> Duration {
+    let percent = u32::try_from(shared.config().save_cpu_limit.get()).unwrap_or(100).clamp(1, 100);
+    if percent == 100 || shared.store.snapshot_pressure() >= HURRIED {
+        return Duration::ZERO;
+    }
+    work * (100 - percent) / percent
+}
+
+/// The processor time that this thread has had.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// The file that is written and, at the start, read; `None` if there is to be none.
@@ -97,14 +162,19 @@ fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError>
     }
 }
 
-fn write(shared: &Shared, snapshot: Snapshot<'_>, resume: &dyn Fn()) -> Result<Saved, SaveError> {
+fn write(
+    shared: &Shared,
+    snapshot: Snapshot<'_>,
+    company: &dyn Company,
+) -> Result<Saved, SaveError> {
     tracing::info!(cut_us = snapshot.cut_took().as_micros(), "a save has begun");
     let config = shared.config();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let pinned = config.pinned_rdb_version().and_then(Version::from_number);
     let target = Target {
         path: &path(shared).unwrap_or_default(),
         options: Options {
-            version: Version::LOWEST,
+            version: pinned.unwrap_or(Version::LOWEST),
             compress: config.rdbcompression.is_on(),
             checksum: config.rdbchecksum.is_on(),
         },
@@ -116,17 +186,17 @@ fn write(shared: &Shared, snapshot: Snapshot<'_>, resume: &dyn Fn()) -> Result<S
         },
         sizes: &[],
     };
-    resume();
-    save(&shared.store, snapshot, &target, &shared.saves().progress, resume)
+    company.resume();
+    save(&shared.store, snapshot, &target, &shared.saves().progress, company)
 }
 
 fn pre_image_limit(shared: &Shared) -> usize {
     let limit = shared.config().snapshot_preimage_limit.signed();
     let bytes = match limit {
-        0.. => limit.unsigned_abs(),
+        0.. => limit.unsigned_abs().max(LEAST_LIMIT_BYTES),
         _ => {
             let share = shared.store.used_bytes() / 100 * limit.unsigned_abs();
-            share.max(LEAST_PRE_IMAGES_BYTES)
+            share.max(LEAST_SHARE_BYTES)
         }
     };
     usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -134,17 +204,20 @@ fn pre_image_limit(shared: &Shared) -> usize {
 
 /// Says how a save went.
 fn tell(shared: &Shared, outcome: Result<Saved, SaveError>) {
-    let outcome = outcome.map(|saved| (saved.keys, saved.bytes)).map_err(|error| error.to_string());
-    shared.saves().end(outcome.clone());
-    match outcome {
-        Ok((keys, bytes)) => tracing::info!(keys, bytes, "the data was saved"),
-        Err(error) => tracing::warn!(error, "the data was not saved"),
-    }
-}
-
-impl Shared {
-    /// Has all workers go on with the walk.
-    fn resume_walk(&self) {
-        (0..self.process().workers).for_each(|worker| self.post(worker, Mail::Walk));
-    }
+    let ending = match outcome {
+        Ok(Saved { keys, bytes }) => {
+            tracing::info!(keys, bytes, "DB saved on disk");
+            Ending::Saved { keys, bytes }
+        }
+        Err(SaveError::Snapshot(SnapshotError::Cancelled)) => {
+            tracing::info!("the save was cancelled");
+            Ending::Cancelled
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the data was not saved");
+            Ending::Failed(error.to_string())
+        }
+    };
+    shared.saves().end(ending);
+    stop_writes_if_unsaved(shared.saves(), shared.config(), shared.attention());
 }

@@ -18,7 +18,8 @@ use crate::worker;
 use nagi_commands::memcached::{Users, UsersError};
 use nagi_commands::saves::Saves;
 use nagi_commands::{
-    Addresses, Attention, ClientInfo, Config, Marks, Process, Server, Statistics, admission,
+    Addresses, Attention, ClientInfo, Config, Marks, Process, Reasons, Server, Statistics,
+    admission,
 };
 use nagi_store::snapshot::Walker;
 use nagi_store::{Clock, Policy, Store};
@@ -128,8 +129,6 @@ pub enum StartError {
     NoAddress,
     /// Both protocols are to be spoken on one port.
     SamePort(u64),
-    /// What the last process left cannot be loaded.
-    Load(LoadError),
     /// The file of memcached's users is not one.
     Users(UsersError),
     /// The kernel refuses something else.
@@ -147,7 +146,6 @@ impl fmt::Display for StartError {
                 f,
                 "--port and --memcached-port are both {port}: each protocol needs a port of its own"
             ),
-            StartError::Load(error) => error.fmt(f),
             StartError::Users(error) => error.fmt(f),
             StartError::Io(error) => error.fmt(f),
         }
@@ -159,12 +157,6 @@ impl std::error::Error for StartError {}
 impl From<OpenError> for StartError {
     fn from(error: OpenError) -> Self {
         StartError::Open(error)
-    }
-}
-
-impl From<LoadError> for StartError {
-    fn from(error: LoadError) -> Self {
-        StartError::Load(error)
     }
 }
 
@@ -180,7 +172,8 @@ impl From<io::Error> for StartError {
     }
 }
 
-/// Starts a server: when this returns, it accepts connections.
+/// Starts a server: when this returns, it accepts connections, and answers those commands that need
+/// no data until [`Running::load`] has returned.
 ///
 /// # Errors
 /// What it could not get from the kernel; nothing is left running then.
@@ -198,7 +191,7 @@ pub fn start(options: Options) -> Result<Running, StartError> {
         return Err(StartError::NoAddress);
     }
     let shared = Arc::new(Shared::new(options, listeners)?);
-    loading::load(&shared)?;
+    shared.attention.set(Reasons::LOADING, true);
     shared.tell_of_protection();
     setup::tell_of_descriptors(shared.config.maxclients.get(), shared.posts.len());
     let mut running = Running { shared, threads: Vec::new() };
@@ -265,6 +258,19 @@ impl Running {
         &self.shared.process
     }
 
+    /// Loads what the last process left, and lets all commands run from then on. Whether it came
+    /// to that: it does not if the server is to stop meanwhile.
+    ///
+    /// # Errors
+    /// What is wrong with it: then the server is to be stopped, and leaves the file as it is.
+    pub fn load(&self) -> Result<bool, LoadError> {
+        let is_loaded = loading::load(&self.shared)?;
+        if is_loaded {
+            self.shared.attention.set(Reasons::LOADING, false);
+        }
+        Ok(is_loaded)
+    }
+
     /// Asks it to stop: what clients have sent is executed and answered, nothing more is taken.
     pub fn stop(&self) {
         self.shared.stop();
@@ -292,6 +298,10 @@ impl Running {
             if thread.join().is_err() {
                 tracing::error!("a thread has panicked");
             }
+        }
+        if shared.attention.reasons().contains(Reasons::LOADING) {
+            // What is there is a part of what the file has.
+            return Ok(());
         }
         let has_points = !shared.config.save.get().is_empty();
         let is_changed = shared.store.totals().changes != shared.saves.status().changes_saved;
@@ -469,7 +479,20 @@ impl Shared {
     fn keep_house(&self) {
         let mut keepalive_s = self.config.tcp_keepalive_s.get();
         let mut log_level = self.config.loglevel.get();
+        let mut round_at = Instant::now();
         while !self.is_stopping() {
+            let now_ms = self.store.now_ms();
+            let next_call_ms = self.attention.call_due(now_ms);
+            let until_call = Duration::from_millis(next_call_ms.saturating_sub(now_ms).max(1));
+            let until_round = round_at.saturating_duration_since(Instant::now());
+            let flush_at_ms = self.flush_at_ms.load(Ordering::Relaxed);
+            let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms));
+            if !until_round.is_zero() && !until_flush.is_zero() {
+                // Whoever is called every few milliseconds costs no more than that.
+                thread::park_timeout(until_flush.min(until_call).min(until_round));
+                continue;
+            }
+            round_at = Instant::now() + HOUSEKEEPING;
             if keepalive_s != self.config.tcp_keepalive_s.get() {
                 keepalive_s = self.config.tcp_keepalive_s.get();
                 let silence = Duration::from_secs(keepalive_s);
@@ -479,8 +502,6 @@ impl Shared {
                 log_level = self.config.loglevel.get();
                 log::set_level(log_level);
             }
-            let flush_at_ms = self.flush_at_ms.load(Ordering::Relaxed);
-            let now_ms = self.store.now_ms();
             if flush_at_ms <= now_ms
                 && self
                     .flush_at_ms
@@ -494,10 +515,6 @@ impl Shared {
             self.limit_clients();
             self.save_if_due(now_ms);
             (0..self.posts.len()).for_each(|worker| self.post(worker, Mail::Housekeeping));
-            let next_call_ms = self.attention.call_due(now_ms);
-            let until_call = Duration::from_millis(next_call_ms.saturating_sub(now_ms).max(1));
-            let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms).max(1));
-            thread::park_timeout(until_flush.min(until_call).min(HOUSEKEEPING));
         }
     }
 }
@@ -508,7 +525,7 @@ impl Shared {
         /// How long to wait after a save that failed.
         const RETRY: Duration = Duration::from_secs(5);
         let points = self.config.save.get();
-        if points.is_empty() {
+        if points.is_empty() || self.attention.reasons().contains(Reasons::LOADING) {
             return;
         }
         let status = self.saves.status();

@@ -92,6 +92,7 @@ impl Surroundings<'_> {
             db: self.shared.store.database(0, self.counters, self.now_ms),
             client,
             server: self.shared,
+            attention: &self.shared.attention,
             tally: self.tally,
             reply: nagi_proto::memcached::Writer::new(out, quiet),
             args,
@@ -440,7 +441,7 @@ impl Session {
         let input = self.input.as_mut_slice();
         match suspended.go_on(input, landed, &mut self.client, around, replies) {
             Outcome::More(suspended) => self.suspended = Some(suspended),
-            Outcome::Parse(wait) => return Some(wait),
+            Outcome::Parse(wait) => return wait,
             Outcome::Over(len) => {
                 self.input.consume(len);
                 self.landing = Landing::default();

@@ -22,8 +22,9 @@ pub(crate) enum Rest {
     Command(Suspension),
     /// Of a verb of memcached's, whose client wants to hear nothing if `quiet`.
     Verb { suspension: Suspension<memcached::Job>, quiet: bool },
-    /// All of it, parsing included, once its client's waker has been called.
-    Unparsed(Wait),
+    /// All of it, parsing included, once its client's waker has been called; with its place in a
+    /// queue, if it waits in one.
+    Unparsed(Option<Wait>),
 }
 
 /// When a suspended request goes on.
@@ -43,8 +44,8 @@ pub(crate) enum Outcome {
     Over(usize),
     /// There is more to do.
     More(Suspended),
-    /// It is to be parsed, and has this place in a queue until it has run.
-    Parse(Wait),
+    /// It is to be parsed, and has this place in a queue, if any, until it has run.
+    Parse(Option<Wait>),
 }
 
 impl Suspended {

@@ -6,6 +6,7 @@ use crate::address;
 use crate::driver::{Driver, Sink, Token, Wanted};
 use crate::landing::Room;
 use crate::refusal::{Refusal, refuse};
+use crate::saver;
 use crate::server::{Arrival, Mail, RESERVE, Shared};
 use crate::session::{Protocol, SLICE_BYTES, Session, Standing, Surroundings};
 use crate::timing::{Audience, Executed, Timing};
@@ -45,6 +46,8 @@ const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
 
 /// How long a worker walks for a snapshot before it looks for clients again.
 const WALK_SLICE: Duration = Duration::from_micros(200);
+/// The same while images are near their limit, so that writers need not wait.
+const HURRIED_WALK_SLICE: Duration = Duration::from_millis(1);
 
 /// Replies that a client leaves unread which has not logged in, before it is read from no more.
 const STRANGERS_UNSENT_BYTES: usize = 1024;
@@ -66,6 +69,8 @@ struct Sessions {
     /// The worker's part in the walk for a snapshot, and whether there is something to do.
     walker: Walker,
     walks: bool,
+    /// When to go on with it, if `save-cpu-limit` asks for a pause.
+    walk_at: Option<Instant>,
     seats: Vec<Option<Seat>>,
     /// Sessions that have work left from the last tick.
     turns: Vec<Token>,
@@ -143,6 +148,7 @@ impl Sessions {
             expire_at: None,
             walker: Walker::default(),
             walks: false,
+            walk_at: None,
             shared,
             seats: Vec::new(),
             turns: Vec::new(),
@@ -176,10 +182,18 @@ impl Sessions {
             return None;
         }
         let started = Instant::now();
-        let pace = self.shared.store.walk(&mut self.walker, || started.elapsed() >= WALK_SLICE);
+        let early = self.walk_at.map(|at| at.saturating_duration_since(started));
+        if let Some(left) = early.filter(|left| !left.is_zero()) {
+            return Some(left);
+        }
+        let is_hurried = self.shared.store.snapshot_pressure() >= saver::HURRIED;
+        let slice = if is_hurried { HURRIED_WALK_SLICE } else { WALK_SLICE };
+        let pace = self.shared.store.walk(&mut self.walker, || started.elapsed() >= slice);
         self.walks = pace == Pace::More;
         self.timing.lap(&self.tally);
-        self.walks.then_some(Duration::ZERO)
+        let pause = saver::pause_after(&self.shared, started.elapsed());
+        self.walk_at = (!pause.is_zero()).then(|| started + pause);
+        self.walks.then_some(pause)
     }
 
     /// Comes to the end of a walk that nobody needs any more.

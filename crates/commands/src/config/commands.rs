@@ -3,6 +3,7 @@
 use super::{Kind, Origin, Place, Setting, Value, find, rewrite, settings};
 use crate::admission;
 use crate::error::quotable;
+use crate::gate;
 use crate::glob::Pattern;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, help};
 use nagi_proto::Args;
@@ -119,6 +120,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     cx.server.config().limit_memory(cx.db.store());
     cx.server.config().watch_latency(cx.attention);
+    gate::stop_writes_if_unsaved(cx.server.saves(), cx.server.config(), cx.attention);
     cx.reply.ok();
     Ok(())
 }

@@ -21,7 +21,9 @@ const FIXED: bool = false;
 
 const NO_AOF: &str = "There is no append-only file: what is written is gone when nagi stops";
 const NO_CLUSTER: &str = "There is no cluster mode";
-const NO_DUMP: &str = "Nothing is saved yet: what is written is gone when nagi stops";
+const ALWAYS_CHECKED: &str = "Payloads and files are always checked, and their versions too";
+const ALWAYS_SYNCED: &str = "Files are synchronised with the disk as they grow";
+const BY_SAVE: &str = "A signal saves if there are points in save, as Redis does by default";
 const NO_HTTP: &str = "HTTP is not there yet";
 const NO_MODULES: &str = "There are no modules";
 const NO_PUBSUB: &str = "Publish and subscribe are not there yet";
@@ -206,9 +208,9 @@ pub(super) static ROWS: &[Setting] = &[
         "{title} {listen-addr} {server-mode}", SET, NOT_READ),
     aside("propagation-error-behavior", &[], Choice(&["ignore", "panic", "panic-on-replicas"]),
         "ignore", SET, NO_REPLICATION),
-    aside("rdb-del-sync-files", &[], Switch, "no", SET, NO_DUMP),
-    aside("rdb-save-incremental-fsync", &[], Switch, "yes", SET, NO_DUMP),
-    aside("rdb-version-check", &[], Choice(&["strict", "relaxed"]), "strict", SET, NO_DUMP),
+    aside("rdb-del-sync-files", &[], Switch, "no", SET, NO_REPLICATION),
+    aside("rdb-save-incremental-fsync", &[], Switch, "yes", SET, ALWAYS_SYNCED),
+    aside("rdb-version-check", &[], Choice(&["strict", "relaxed"]), "strict", SET, ALWAYS_CHECKED),
     aside("rdma-bind", &[], Words, "", SET, NOT_READ),
     aside("rdma-completion-vector", &[], Integer(-1..=1024), "-1", SET, NOT_READ),
     refused("rdma-port", &[], Port, "0", FIXED, &[], "RDMA is not there"),
@@ -240,19 +242,19 @@ pub(super) static ROWS: &[Setting] = &[
     aside("replica-serve-stale-data", &["slave-serve-stale-data"], Switch, "yes", SET,
         NO_REPLICATION),
     refused("replicaof", &["slaveof"], Lines(&MASTER), "", FIXED, &["no one"], NO_REPLICATION),
-    aside("sanitize-dump-payload", &[], Choice(&["no", "yes", "clients"]), "no", SET, NO_DUMP),
+    aside("sanitize-dump-payload", &[], Choice(&["no", "yes", "clients"]), "no", SET,
+        ALWAYS_CHECKED),
     aside("server_cpulist", &["server-cpulist"], Text, "", FIXED, NOT_READ),
     aside("set-max-intset-entries", &[], Integer(0..=i64::MAX), "512", SET, NO_SUCH_TYPE),
     aside("set-max-listpack-entries", &[], Integer(0..=i64::MAX), "128", SET, NO_SUCH_TYPE),
     aside("set-max-listpack-value", &[], Memory(0..=i64::MAX as u64), "64", SET, NO_SUCH_TYPE),
     aside("set-proc-title", &[], Switch, "yes", FIXED, NOT_READ),
-    aside("shutdown-on-sigint", &[], Lines(&SHUTDOWN_FLAGS), "default", SET, NO_DUMP),
-    aside("shutdown-on-sigterm", &[], Lines(&SHUTDOWN_FLAGS), "default", SET, NO_DUMP),
+    aside("shutdown-on-sigint", &[], Lines(&SHUTDOWN_FLAGS), "default", SET, BY_SAVE),
+    aside("shutdown-on-sigterm", &[], Lines(&SHUTDOWN_FLAGS), "default", SET, BY_SAVE),
     aside("shutdown-timeout", &[], Integer(0..=INT), "10", SET, NO_REPLICATION),
     aside("slot-migration-max-failover-repl-bytes", &[], Integer(-1..=i64::MAX), "0", SET,
         NO_CLUSTER),
     aside("socket-mark-id", &[], Integer(0..=u32::MAX as i64), "0", FIXED, NOT_READ),
-    aside("stop-writes-on-bgsave-error", &[], Switch, "yes", SET, NO_DUMP),
     aside("stream-node-max-bytes", &[], Memory(0..=i64::MAX as u64), "4kb", SET, NO_SUCH_TYPE),
     aside("stream-node-max-entries", &[], Integer(0..=i64::MAX), "100", SET, NO_SUCH_TYPE),
     aside("syslog-enabled", &[], Switch, "no", FIXED, NOT_READ),

@@ -169,14 +169,17 @@ pub struct Values {
     pub port: Number,
     pub protected_mode: Number,
     pub proto_max_bulk_len: Number,
+    pub rdb_version: Number,
     pub rdbchecksum: Number,
     pub rdbcompression: Number,
     pub requirepass: Text,
     pub save: Text,
+    pub save_cpu_limit: Number,
     pub slowlog_log_slower_than_us: Number,
     pub slowlog_max_len: Number,
     pub slowlog_total_slower_than_us: Number,
     pub snapshot_preimage_limit: Number,
+    pub stop_writes_on_bgsave_error: Number,
     pub supervised: Number,
     pub tcp_backlog: Number,
     pub tcp_keepalive_s: Number,
@@ -268,6 +271,12 @@ impl Config {
     #[must_use]
     pub fn io(&self) -> &'static str {
         rows::IO.get(self.io.bytes()).copied().unwrap_or_default()
+    }
+
+    /// The version of files that are saved, unless it is the lowest.
+    #[must_use]
+    pub fn pinned_rdb_version(&self) -> Option<u16> {
+        rows::RDB_VERSIONS.get(self.rdb_version.bytes())?.parse().ok()
     }
 
     /// Has requests be timed, if LATENCY is to note what took long.

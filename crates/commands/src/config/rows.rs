@@ -22,6 +22,9 @@ static POLICIES: [&str; Policy::ALL.len()] = {
 /// The words of `io`.
 pub(super) static IO: [&str; 3] = ["auto", "epoll", "uring"];
 
+/// The words of `rdb-version`.
+pub(super) static RDB_VERSIONS: [&str; 4] = ["lowest", "10", "11", "12"];
+
 /// In the order of their names.
 pub(super) static ROWS: &[Setting] = &[
     Setting {
@@ -328,6 +331,15 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Longest argument and longest string",
     },
     Setting {
+        name: "rdb-version",
+        aliases: &[],
+        kind: Kind::Choice(&RDB_VERSIONS),
+        default: "lowest",
+        changeable: true,
+        place: Place::Number(|values| &values.rdb_version),
+        summary: "Version of the files that are saved; lowest takes the lowest that holds the data",
+    },
+    Setting {
         name: "rdbchecksum",
         aliases: &[],
         kind: Kind::Switch,
@@ -365,6 +377,16 @@ pub(super) static ROWS: &[Setting] = &[
                   each such pair; and at the end, if there is a pair",
     },
     Setting {
+        name: "save-cpu-limit",
+        aliases: &[],
+        kind: Kind::Integer(1..=100),
+        default: "100",
+        changeable: true,
+        place: Place::Number(|values| &values.save_cpu_limit),
+        summary: "Percent of each worker's time, and of the saver's, that a save may take, until \
+                  half of snapshot-preimage-limit is in use; 100 for no limit",
+    },
+    Setting {
         name: "slowlog-log-slower-than",
         aliases: &[],
         kind: Kind::Integer(-1..=i64::MAX),
@@ -399,8 +421,17 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: true,
         place: Place::Number(|values| &values.snapshot_preimage_limit),
         summary: "Memory that a save may take for keys that change before it has come to them; \
-                  beyond that it is given up. A share is one of the memory in use, and 64mb at \
-                  least",
+                  writers are delayed from three quarters of it on. A share is one of the memory \
+                  in use, and 64mb at least",
+    },
+    Setting {
+        name: "stop-writes-on-bgsave-error",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "yes",
+        changeable: true,
+        place: Place::Number(|values| &values.stop_writes_on_bgsave_error),
+        summary: "Refuses to write when the last save has failed, if there are points in save",
     },
     Setting {
         name: "supervised",

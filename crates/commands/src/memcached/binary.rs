@@ -3,6 +3,8 @@
 use super::arguments::{When, timestamp};
 use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats};
 use crate::admission;
+use crate::gate::{self, Verdict};
+use crate::{Access, Keys, Reasons};
 use nagi_proto::memcached::binary::{self, Frame, Head};
 use nagi_store::types::counter::Step;
 use nagi_store::types::string::Expiry;
@@ -62,6 +64,8 @@ const NOT_A_NUMBER: Failure = Failure(0x06, "Non-numeric server-side value for i
 const AUTH_FAILED: Failure = Failure(0x20, "Auth failure.");
 const UNKNOWN: Failure = Failure(0x81, "Unknown command");
 const OUT_OF_MEMORY: Failure = Failure(0x82, "Out of memory");
+/// "Temporary failure" in memcached's list of statuses.
+const NOT_NOW: u16 = 0x86;
 
 const NO_EXTRAS: &[usize] = &[0];
 /// Client flags and expiry.
@@ -155,6 +159,28 @@ pub fn meets_claim(cx: &Context<'_>, key: &[u8]) -> Option<Wait> {
     cx.db.store().meets_claim(std::iter::once(key), Intent::Write, &cx.client.waker)
 }
 
+/// Whether a request must wait for the save under way before it runs; the client's waker is called
+/// when it is worth another try.
+#[must_use]
+pub fn meets_save(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
+    let reasons = cx.attention.reasons();
+    if !reasons.contains(Reasons::SAVING) {
+        gate::end_delay(cx.server.saves(), cx.client);
+        return false;
+    }
+    matches!(gate::verdict(reasons, keys(frame.opcode), cx), Verdict::Wait)
+}
+
+/// What an opcode does with keys.
+fn keys(opcode: u8) -> Keys {
+    match opcode {
+        0x00 | 0x09 | 0x0c | 0x0d => Keys::one(Access::RO.union(Access::ACCESS)),
+        0x07 | 0x0a | 0x0b | 0x10 | 0x17 | 0x20..=0x22 => Keys::NONE,
+        0x08 | 0x18 => Keys::WHOLE,
+        _ => Keys::one(Access::RW.union(Access::UPDATE)),
+    }
+}
+
 /// Answers a request that cannot be: its lengths contradict each other, or are too great.
 pub fn refuse_contradiction(cx: &mut Context<'_>, frame: &Frame<'_>, too_long: bool) {
     refuse(cx, frame, if too_long { &INVALID } else { &UNKNOWN }, b"");
@@ -177,6 +203,9 @@ fn run<'a>(cx: &mut Context<'a>, row: &Opcode, frame: &Frame<'a>) -> Result<(), 
     }
     if must_log_in(cx) && !matches!(row.code, 0x0a | 0x0b | 0x20 | 0x21 | 0x22 | 0x07 | 0x17) {
         return Err(AUTH_FAILED);
+    }
+    if let Some(line) = gate::refusal_of_verb(cx.attention.reasons(), keys(row.code)) {
+        return Err(Failure(NOT_NOW, line.trim_start_matches("SERVER_ERROR ")));
     }
     let key = cx.key(frame.key);
     if frame.oversized {

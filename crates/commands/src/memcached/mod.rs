@@ -20,8 +20,9 @@ mod users;
 use crate::admission;
 use crate::arguments::is;
 use crate::context::Slice;
+use crate::gate::{self, Verdict};
 use crate::many::Walk;
-use crate::{Client, Flow, Keys, Server, Suspension, dispatch, table};
+use crate::{Attention, Client, Flow, Keys, Marks, Reasons, Server, Suspension, dispatch, table};
 pub use meta::forget_refused;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
@@ -38,6 +39,8 @@ pub struct Context<'a> {
     pub client: &'a mut Client,
     /// The process around it.
     pub server: &'a dyn Server,
+    /// Why requests are looked at more closely.
+    pub attention: &'a Attention,
     /// What this worker counts.
     pub tally: &'a crate::Tally,
     /// Where the reply goes.
@@ -217,9 +220,20 @@ pub fn go_on(cx: &mut Context<'_>, suspension: Suspension<Job>) {
         | Suspension::Room(job)
         | Suspension::Committed(job)
         | Suspension::Called(job) => cx.start(job),
-        Suspension::Held => execute(cx, args),
+        Suspension::Held => {
+            go_on_after_delay(cx);
+            execute(cx, args);
+        }
         // The place in the queue is kept meanwhile.
         Suspension::Retry(_place) => execute(cx, args),
+    }
+}
+
+/// Ends the delay of a request that waited for a save, if that is over.
+fn go_on_after_delay(cx: &mut Context<'_>) {
+    cx.client.info.mark(Marks::WAITING, false);
+    if !cx.attention.reasons().contains(Reasons::SAVING) {
+        gate::end_delay(cx.server.saves(), cx.client);
     }
 }
 
@@ -244,6 +258,17 @@ fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
 pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     if must_log_in(cx) {
         return log_in(verb, cx, args);
+    }
+    let reasons = cx.attention.reasons();
+    if !reasons.is_empty() {
+        match gate::verdict(reasons, verb.keys, cx) {
+            Verdict::Pass => {}
+            Verdict::Refuse(line) => return cx.reply.line(line),
+            Verdict::Wait => {
+                cx.suspension = Some(Suspension::Held);
+                return;
+            }
+        }
     }
     if let Some(wait) = meets_claim(verb, cx, args) {
         cx.suspension = Some(Suspension::Retry(wait));

@@ -5,7 +5,7 @@ use super::fault::Fault;
 use super::note::{FIELD, Memcached};
 use super::reader::{Header, Item, Reader, Record, Text, unpack};
 use nagi_store::types::restore::Usage;
-use nagi_store::{Given, Rope};
+use nagi_store::{Given, Rope, parse_i64};
 use std::io::Read;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -138,6 +138,17 @@ pub struct Progress {
     pub keys: AtomicU64,
     /// Keys that had expired.
     pub expired: AtomicU64,
+    /// Memory that the server used which wrote the file, in bytes, as the file says.
+    pub used_memory_bytes: AtomicU64,
+}
+
+impl Progress {
+    /// Begins anew.
+    pub fn reset(&self) {
+        [&self.bytes, &self.keys, &self.expired, &self.used_memory_bytes]
+            .iter()
+            .for_each(|number| number.store(0, Ordering::Relaxed));
+    }
 }
 
 /// What was read in all.
@@ -221,7 +232,7 @@ pub fn load(
                 sink.take(batch)?;
                 return Ok(loading);
             }
-            other => loading.other(other, offset, options)?,
+            other => loading.other(other, offset, options, progress)?,
         }
     }
 }
@@ -234,9 +245,20 @@ impl Loading {
     }
 
     /// Keeps what the file says of itself, and refuses what would be lost.
-    fn other(&mut self, item: Item, offset: u64, options: &LoadOptions) -> Result<(), Fault> {
+    fn other(
+        &mut self,
+        item: Item,
+        offset: u64,
+        options: &LoadOptions,
+        progress: &Progress,
+    ) -> Result<(), Fault> {
         let what = match item {
             Item::Aux(name, value) => {
+                if name == b"used-mem"
+                    && let Some(bytes) = parse_i64(&value)
+                {
+                    progress.used_memory_bytes.store(bytes.unsigned_abs(), Ordering::Relaxed);
+                }
                 let is_short = name.len().max(value.len()) <= LONGEST_FIELD_BYTES;
                 if is_short && name != FIELD && self.fields.len() < MOST_FIELDS {
                     self.fields.push((name, value));

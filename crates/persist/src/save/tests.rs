@@ -168,10 +168,23 @@ fn save_snapshot(
         },
         sizes: &[],
     };
-    let walker = RefCell::new(walker);
-    let resume = || while store.walk(&mut walker.borrow_mut(), || false) == Pace::More {};
-    resume();
-    save_in(&shelf, store, snapshot, &target, progress, &resume)
+    let alone = Alone { store, walker: RefCell::new(walker) };
+    alone.resume();
+    save_in(&shelf, store, snapshot, &target, progress, &alone)
+}
+
+/// The only thread there is, which walks itself.
+struct Alone<'a> {
+    store: &'a Store,
+    walker: RefCell<Walker>,
+}
+
+impl Company for Alone<'_> {
+    fn resume(&self) {
+        while self.store.walk(&mut self.walker.borrow_mut(), || false) == Pace::More {}
+    }
+
+    fn pace(&self) {}
 }
 
 /// Keys and values in a file, which has to be whole.

@@ -30,7 +30,7 @@ mod walk;
 pub use images::Images;
 pub(crate) use ledger::{Fate, Ledger};
 pub use outbox::Held;
-pub(crate) use outbox::Outbox;
+pub(crate) use outbox::{Cause, Outbox};
 pub(crate) use walk::HOLD_BYTES;
 pub use walk::{Pace, Walker};
 
@@ -75,6 +75,8 @@ pub enum SnapshotError {
     Cancelled,
     /// Writers would have filled the memory with images of what they changed.
     PreImageLimit,
+    /// Writers had waited too long for images to be taken.
+    Stuck,
     /// Entries are missing in it, or in it twice: a fault of nagi.
     Miscounted,
 }
@@ -89,7 +91,6 @@ pub struct Snapshot<'a> {
     /// A table that was taken out of the store and is being walked here.
     detached: Option<Table>,
     cut_took: Duration,
-    is_cancelled: bool,
 }
 
 impl Store {
@@ -114,13 +115,25 @@ impl Store {
         self.walk.shards_left.store(self.shards.len(), Ordering::Relaxed);
         self.walk.next_shard.store(0, Ordering::Release);
         let receivers = Some(receivers);
-        Ok(Snapshot { store: self, receivers, detached: None, cut_took, is_cancelled: false })
+        Ok(Snapshot { store: self, receivers, detached: None, cut_took })
     }
 
     /// Whether a snapshot is under way.
     #[must_use]
     pub fn is_saving(&self) -> bool {
         self.word.read().is_saving()
+    }
+
+    /// How much of what images may take is taken, in thousandths; 0 while there is nothing to
+    /// keep within a limit.
+    #[must_use]
+    pub fn snapshot_pressure(&self) -> usize {
+        self.outbox.pressure()
+    }
+
+    /// Gives the snapshot under way up, which its images keep memory for in vain.
+    pub fn give_up_snapshot(&self) {
+        self.outbox.abort(Cause::Stuck);
     }
 
     /// What snapshots hold in memory.
@@ -191,8 +204,7 @@ impl Snapshot<'_> {
 
     /// Gives the snapshot up. The walk goes on to its end, and makes no images.
     pub fn cancel(&mut self) {
-        self.is_cancelled = true;
-        self.store.outbox.abort();
+        self.store.outbox.abort(Cause::Cancelled);
     }
 
     /// Ends the save, once everything is walked and taken.
@@ -202,11 +214,11 @@ impl Snapshot<'_> {
     pub fn finish(mut self) -> Result<(), SnapshotError> {
         self.settle();
         let outbox = &self.store.outbox;
-        if self.is_cancelled {
-            return Err(SnapshotError::Cancelled);
-        }
-        if outbox.is_aborted() {
-            return Err(SnapshotError::PreImageLimit);
+        match outbox.cause() {
+            Some(Cause::Cancelled) => return Err(SnapshotError::Cancelled),
+            Some(Cause::PreImageLimit) => return Err(SnapshotError::PreImageLimit),
+            Some(Cause::Stuck) => return Err(SnapshotError::Stuck),
+            None => {}
         }
         if outbox.miscounts() > 0 {
             return Err(SnapshotError::Miscounted);

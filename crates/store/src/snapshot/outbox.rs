@@ -3,7 +3,7 @@
 use super::images::Images;
 use crate::table::Table;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Queues and counts between the workers and the saver. Sending never waits: a worker that holds
@@ -15,7 +15,8 @@ pub(crate) struct Outbox {
     detached: Sender<Table>,
     /// Taken out for the length of a save.
     receivers: Mutex<Option<Receivers>>,
-    is_aborted: AtomicBool,
+    /// Why the snapshot is given up, as one of [`Cause`]; 0 if it is not.
+    cause: AtomicU8,
     /// Times that a table counted more or fewer entries than there were.
     miscounts: AtomicU64,
     pre_image_limit_bytes: AtomicUsize,
@@ -23,6 +24,19 @@ pub(crate) struct Outbox {
     pre_image_peak_bytes: AtomicUsize,
     pre_images_total: AtomicU64,
     walked_bytes: AtomicUsize,
+}
+
+/// Why a snapshot is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Cause {
+    Cancelled = 1,
+    PreImageLimit,
+    Stuck,
+}
+
+impl Cause {
+    const ALL: [Cause; 3] = [Cause::Cancelled, Cause::PreImageLimit, Cause::Stuck];
 }
 
 /// The ends at which the saver takes things out.
@@ -58,7 +72,7 @@ impl Default for Outbox {
             walked,
             detached,
             receivers: Mutex::new(Some(receivers)),
-            is_aborted: AtomicBool::default(),
+            cause: AtomicU8::default(),
             miscounts: AtomicU64::default(),
             pre_image_limit_bytes: AtomicUsize::new(usize::MAX),
             pre_image_bytes: AtomicUsize::default(),
@@ -73,7 +87,7 @@ impl Outbox {
     /// The ends to take things out at, unless a save has them; everything is counted anew.
     pub(super) fn open(&self, pre_image_limit_bytes: usize) -> Option<Receivers> {
         let receivers = self.receivers.lock().ok()?.take()?;
-        self.is_aborted.store(false, Ordering::Relaxed);
+        self.cause.store(0, Ordering::Relaxed);
         self.miscounts.store(0, Ordering::Relaxed);
         self.pre_image_limit_bytes.store(pre_image_limit_bytes, Ordering::Relaxed);
         self.pre_image_peak_bytes.store(0, Ordering::Relaxed);
@@ -87,12 +101,30 @@ impl Outbox {
         }
     }
 
-    pub(super) fn abort(&self) {
-        self.is_aborted.store(true, Ordering::Relaxed);
+    /// Gives the snapshot up; the first cause counts.
+    pub(super) fn abort(&self, cause: Cause) {
+        let (none, cause) = (0, cause as u8);
+        // Whoever comes later has nothing to add.
+        let _ = self.cause.compare_exchange(none, cause, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     pub(super) fn is_aborted(&self) -> bool {
-        self.is_aborted.load(Ordering::Relaxed)
+        self.cause.load(Ordering::Relaxed) != 0
+    }
+
+    /// Why the snapshot is given up, if it is.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        let cause = self.cause.load(Ordering::Relaxed);
+        Cause::ALL.into_iter().find(|known| *known as u8 == cause)
+    }
+
+    /// How much of the limit images take, in thousandths.
+    pub(super) fn pressure(&self) -> usize {
+        if self.is_aborted() {
+            return 0;
+        }
+        let limit = self.pre_image_limit_bytes.load(Ordering::Relaxed);
+        self.pre_image_bytes.load(Ordering::Relaxed) / (limit / 1000).max(1)
     }
 
     pub(super) fn note_miscount(&self) {
@@ -109,7 +141,7 @@ impl Outbox {
         self.pre_image_peak_bytes.fetch_max(now, Ordering::Relaxed);
         self.pre_images_total.fetch_add(1, Ordering::Relaxed);
         if now > self.pre_image_limit_bytes.load(Ordering::Relaxed) {
-            self.abort();
+            self.abort(Cause::PreImageLimit);
         }
     }
 

@@ -1,0 +1,120 @@
+//! What keeps requests from running on rare occasions: the data is being loaded, saving it has
+//! failed, or a save cannot keep up with what is written. All of it is behind bits of
+//! [`Reasons`], so that ordinarily no request comes here.
+
+use crate::saves::Saves;
+use crate::{
+    Access, Attention, Client, Config, Error, Flags, Keys, Marks, Reasons, Server, memcached,
+};
+use nagi_store::{Intent, Store};
+use std::time::{Duration, Instant};
+
+const LOADING: Error = Error::fixed("LOADING Redis is loading the dataset in memory");
+
+const MISCONF: Error = Error::fixed(
+    "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to \
+     disk. Commands that may modify the data set are disabled, because this instance is \
+     configured to report errors during writes if RDB snapshotting fails \
+     (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
+     error.",
+);
+
+/// The same in memcached's protocols, whose clients take it for a server that is out of order.
+const LOADING_WORDS: &str = "SERVER_ERROR loading the data";
+const MISCONF_WORDS: &str = "SERVER_ERROR saving has failed, see the log";
+
+/// From which share of `snapshot-preimage-limit` on writers are delayed, and from which on they
+/// wait until there is less again; in thousandths.
+const DELAYED: usize = 750;
+const FULL: usize = 950;
+/// The longest step of a delay.
+const LONGEST_STEP_MS: usize = 10;
+/// For how long the disk may take nothing while writers wait, before the save is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why a command must not run now.
+pub(crate) fn refusal(reasons: Reasons, flags: Flags) -> Option<Error> {
+    if reasons.contains(Reasons::UNSAVED) && flags.intersects(Flags::WRITE | Flags::PROBE) {
+        return Some(MISCONF);
+    }
+    let waits = reasons.contains(Reasons::LOADING);
+    (waits && !flags.intersects(Flags::LOADING | Flags::PROBE)).then_some(LOADING)
+}
+
+/// The same of a verb of memcached's, by what it does with which keys.
+pub(crate) fn refusal_of_verb(reasons: Reasons, keys: Keys) -> Option<&'static str> {
+    if keys == Keys::NONE {
+        return None;
+    }
+    // `mg` may write, and is how values are read.
+    let writes = Access::UPDATE | Access::INSERT | Access::DELETE | Access::RM;
+    if reasons.contains(Reasons::UNSAVED) && keys.access.intersects(writes) {
+        return Some(MISCONF_WORDS);
+    }
+    reasons.contains(Reasons::LOADING).then_some(LOADING_WORDS)
+}
+
+/// Whether a writer has to wait for the save under way before it runs; if so, its waker is called.
+/// The wait comes in steps of some milliseconds: one while images are near their limit, and as
+/// many as it takes while they are at it.
+pub(crate) fn delays(server: &dyn Server, store: &Store, client: &mut Client, now_ms: u64) -> bool {
+    let pressure = store.snapshot_pressure();
+    let is_full = pressure >= FULL && !gives_up(server.saves(), store);
+    let waits = if client.delayed_since.is_some() { is_full } else { pressure >= DELAYED };
+    if !waits {
+        end_delay(server.saves(), client);
+        return false;
+    }
+    client.delayed_since.get_or_insert_with(Instant::now);
+    client.info.mark(Marks::WAITING, true);
+    let over = pressure.clamp(DELAYED, FULL) - DELAYED;
+    let step_ms = 1 + over * (LONGEST_STEP_MS - 1) / (FULL - DELAYED);
+    server.attention().call_at(now_ms + step_ms as u64, &client.waker);
+    server.hurry();
+    true
+}
+
+/// Counts a delay that is over, if there was one.
+pub(crate) fn end_delay(saves: &Saves, client: &mut Client) {
+    if let Some(since) = client.delayed_since.take() {
+        saves.delays.add(since.elapsed());
+    }
+}
+
+/// Gives a save up for which writers wait and of which nothing has reached the disk for long.
+fn gives_up(saves: &Saves, store: &Store) -> bool {
+    let is_stuck = saves.is_stuck(PATIENCE);
+    if is_stuck {
+        store.give_up_snapshot();
+    }
+    is_stuck
+}
+
+/// Has writing commands be refused if they are to be and saving has failed.
+pub fn stop_writes_if_unsaved(saves: &Saves, config: &Config, attention: &Attention) {
+    let is_asked_for = config.stop_writes_on_bgsave_error.is_on() && !config.save.get().is_empty();
+    attention.set(Reasons::UNSAVED, is_asked_for && saves.has_failed());
+}
+
+/// What a verb of memcached's comes upon.
+pub(crate) enum Verdict {
+    /// It runs.
+    Pass,
+    /// It is refused with these words.
+    Refuse(&'static str),
+    /// It waits: its client's waker is called.
+    Wait,
+}
+
+/// Whether a verb runs that does this with keys.
+#[cold]
+pub(crate) fn verdict(reasons: Reasons, keys: Keys, cx: &mut memcached::Context<'_>) -> Verdict {
+    if let Some(words) = refusal_of_verb(reasons, keys) {
+        return Verdict::Refuse(words);
+    }
+    let is_delayed = reasons.contains(Reasons::SAVING)
+        && keys != Keys::NONE
+        && keys.intent() == Intent::Write
+        && delays(cx.server, cx.db.store(), cx.client, cx.db.now_ms());
+    if is_delayed { Verdict::Wait } else { Verdict::Pass }
+}

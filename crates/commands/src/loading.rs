@@ -1,0 +1,114 @@
+//! How far loading has come, for INFO.
+
+use nagi_persist::rdb::Progress;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// A file on its way into memory, if one is.
+#[derive(Debug, Default)]
+pub struct Loading {
+    /// How much of it was read.
+    pub progress: Progress,
+    total_bytes: AtomicU64,
+    began: Mutex<Option<Began>>,
+}
+
+/// When loading began.
+#[derive(Clone, Copy, Debug)]
+struct Began {
+    at: Instant,
+    at_s: u64,
+}
+
+/// What there is to tell of a file that is being loaded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stage {
+    /// When it began, in seconds since 1970.
+    pub began_at_s: u64,
+    /// For how long it has gone on, in seconds.
+    pub took_s: f64,
+    /// The length of the file.
+    pub total_bytes: u64,
+    /// What was read of it.
+    pub bytes: u64,
+    /// Keys that were read.
+    pub keys: u64,
+    /// Memory that the server used which wrote the file, in bytes, once it is known.
+    pub used_memory_bytes: u64,
+}
+
+impl Loading {
+    /// Begins with a file of so many bytes.
+    pub fn begin(&self, total_bytes: u64) {
+        self.progress.reset();
+        self.total_bytes.store(total_bytes, Ordering::Relaxed);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        *self.lock() = Some(Began { at: Instant::now(), at_s: now.as_secs() });
+    }
+
+    /// It is over.
+    pub fn end(&self) {
+        *self.lock() = None;
+    }
+
+    /// How far it is, if something is loaded now.
+    #[must_use]
+    pub fn stage(&self) -> Option<Stage> {
+        let began = (*self.lock())?;
+        Some(Stage {
+            began_at_s: began.at_s,
+            took_s: began.at.elapsed().as_secs_f64(),
+            total_bytes: self.total_bytes.load(Ordering::Relaxed),
+            bytes: self.progress.bytes.load(Ordering::Relaxed),
+            keys: self.progress.keys.load(Ordering::Relaxed),
+            used_memory_bytes: self.progress.used_memory_bytes.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Nothing that is done under this lock can leave it half-done.
+    fn lock(&self) -> MutexGuard<'_, Option<Began>> {
+        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stage {
+    /// How much of the file was read, in percent.
+    #[must_use]
+    pub fn percent(&self) -> f64 {
+        self.bytes as f64 * 100.0 / self.total_bytes.max(1) as f64
+    }
+
+    /// How long the rest takes at the same rate, in seconds.
+    #[must_use]
+    pub fn left_s(&self) -> u64 {
+        let left = self.total_bytes.saturating_sub(self.bytes);
+        match self.bytes {
+            // Redis' guess, too, as long as there is nothing to go by.
+            0 => 1,
+            bytes => (self.took_s * left as f64 / bytes as f64) as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_goes_by_what_was_read() {
+        let mut stage = Stage {
+            began_at_s: 0,
+            took_s: 3.0,
+            total_bytes: 400,
+            bytes: 0,
+            keys: 0,
+            used_memory_bytes: 0,
+        };
+        assert_eq!((stage.percent(), stage.left_s()), (0.0, 1));
+        stage.bytes = 100;
+        assert_eq!((stage.percent(), stage.left_s()), (25.0, 9));
+        stage.bytes = 401;
+        assert_eq!(stage.left_s(), 0, "a file may grow meanwhile");
+    }
+}
