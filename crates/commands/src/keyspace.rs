@@ -7,7 +7,7 @@ use crate::glob::Pattern;
 use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Chunk, Output};
-use nagi_store::types::key::Cursor;
+use nagi_store::types::key::{self, Cursor};
 use nagi_store::{EntryView, Scope};
 
 /// The family's rows.
@@ -30,11 +30,12 @@ fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Err(Error::SYNTAX);
         }
     }
-    let mut walk = Walk { cursor, left: count, filter, found: Found::default() };
+    let mut walk = Walk { place: cursor.into(), left: count, filter, found: Found::default() };
     cx.start(Box::new(move |cx| {
         Ok(walk.slice(cx, |cx, walk| {
             cx.reply.array(2);
-            cx.reply.bulk(walk.cursor.to_string().as_bytes());
+            let cursor = walk.place.cursor().unwrap_or_default();
+            cx.reply.bulk(cursor.to_string().as_bytes());
             walk.found.write(&mut cx.reply);
         }))
     }))
@@ -73,7 +74,8 @@ pub(crate) static SCAN: Command = Command {
 
 fn keys<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let filter = Filter { pattern: Some(args.at(1).into()), kind: None };
-    let mut walk = Walk { cursor: 0, left: usize::MAX, filter, found: Found::default() };
+    let place = key::Walk::default();
+    let mut walk = Walk { place, left: usize::MAX, filter, found: Found::default() };
     cx.start(Box::new(move |cx| Ok(walk.slice(cx, |cx, walk| walk.found.write(&mut cx.reply)))))
 }
 
@@ -98,14 +100,19 @@ const STRIDE: usize = 64;
 
 /// A walk over the keys of a database, slice by slice.
 struct Walk {
-    cursor: Cursor,
-    /// How many entries are still to be looked at.
+    place: key::Walk,
+    /// How many entries are still to be looked at, and more where no cursor can say how far it is.
     left: usize,
     filter: Filter,
     found: Found,
 }
 
 impl Walk {
+    /// Whether enough entries were looked at, and a cursor can say where to go on.
+    fn is_done(&self) -> bool {
+        self.left == 0 && self.place.cursor().is_some()
+    }
+
     /// Goes on for one slice and calls `finish` if that was the last.
     fn slice(
         &mut self,
@@ -113,12 +120,12 @@ impl Walk {
         finish: impl FnOnce(&mut Context<'_>, &mut Self),
     ) -> Flow {
         let slice = Slice::begin();
-        while self.left > 0 {
-            let stride = self.left.min(STRIDE);
-            let Walk { filter, found, .. } = self;
+        while !self.is_done() {
+            let stride = self.left.clamp(1, STRIDE);
+            let Walk { place, filter, found, .. } = self;
             // Matched when no latch is held any more.
             let mut long = Vec::new();
-            self.cursor = cx.db.scan(self.cursor, stride, |entry| match entry.long_key() {
+            cx.db.walk(place, stride, |entry| match entry.long_key() {
                 _ if !filter.has_kind(&entry) => {}
                 Some(key) => long.push(key),
                 None if filter.matches(entry.key()) => found.push(entry.key()),
@@ -126,11 +133,12 @@ impl Walk {
             });
             long.retain(|key| filter.matches(key));
             long.into_iter().for_each(|key| found.push_long(key));
-            self.left -= stride;
-            if self.cursor == 0 {
+            let is_over = slice.is_over();
+            self.left = self.left.saturating_sub(stride);
+            if self.place.cursor() == Some(0) {
                 break;
             }
-            if self.left > 0 && slice.is_over() {
+            if is_over && !self.is_done() {
                 return Flow::More;
             }
         }

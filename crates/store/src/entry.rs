@@ -28,7 +28,7 @@
 //! the latch is held.
 
 use crate::holds::{self, Work};
-use crate::key::{Key, Name};
+use crate::key::{Key, Name, OwnedName};
 use crate::latch;
 use crate::long_key::{self, Kept, LongKey};
 use crate::number::parse_i64;
@@ -451,6 +451,18 @@ impl Entry {
             Some(long) => Name::Elsewhere(long.address()),
             // SAFETY: the caller's promise.
             None => Name::Inline(unsafe { self.key() }),
+        }
+    }
+
+    /// The same, to be kept.
+    ///
+    /// # Safety
+    /// The latch is held.
+    pub(crate) unsafe fn owned_name(self) -> OwnedName {
+        match self.long_key() {
+            Some(long) => OwnedName::Elsewhere(LongKey::clone(&long)),
+            // SAFETY: the caller's promise; the borrow ends here.
+            None => OwnedName::Inline(unsafe { self.key() }.into()),
         }
     }
 

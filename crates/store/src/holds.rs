@@ -33,6 +33,8 @@ pub struct Work {
     pub entries: u64,
     /// Keys compared beyond their buckets.
     pub compared: u64,
+    /// Entries that a walk came by.
+    pub visited: u64,
     /// Bytes of entries and tables that were copied or filled.
     pub bytes: u64,
     /// Pages and arenas taken from the store's pool, or given back to it.
@@ -76,6 +78,7 @@ impl Work {
         Work {
             entries: of(self.entries, other.entries),
             compared: of(self.compared, other.compared),
+            visited: of(self.visited, other.visited),
             bytes: of(self.bytes, other.bytes),
             pages: of(self.pages, other.pages),
             requests: of(self.requests, other.requests),

@@ -43,6 +43,22 @@ impl<'a> Key<'a> {
     }
 }
 
+/// A name that outlives the latch.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnedName {
+    Inline(Box<[u8]>),
+    Elsewhere(LongKey),
+}
+
+impl OwnedName {
+    pub(crate) fn get(&self) -> Name<'_> {
+        match self {
+            OwnedName::Inline(bytes) => Name::Inline(bytes),
+            OwnedName::Elsewhere(long) => Name::Elsewhere(long.address()),
+        }
+    }
+}
+
 /// The hash function of one store: SipHash-1-3 under a random seed, so that nobody outside can
 /// choose keys that collide.
 #[derive(Clone, Copy, Debug)]

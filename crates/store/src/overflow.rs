@@ -86,6 +86,13 @@ impl Overflow {
         runs.flat_map(|(run, words)| (0..words.len()).map(move |at| index_of((run, at))))
     }
 
+    /// The words behind a name, in the order of names; all without one.
+    pub(crate) fn behind(&self, name: Option<Name<'_>>) -> impl Iterator<Item = Word> + '_ {
+        let after = |(run, at)| (run, at + 1);
+        let (run, at) = name.map_or((0, 0), |name| self.search(name).map_or_else(|at| at, after));
+        self.runs.iter().skip(run).flatten().skip(at).copied()
+    }
+
     fn search(&self, name: Name<'_>) -> Found {
         latch::slow();
         let mut compared = 0;

@@ -467,29 +467,37 @@ impl Segment {
         places.filter(wanted).take(if none_wanted { 0 } else { count })
     }
 
-    /// Every word homed at `home`. `home_of` computes the home of an entry anew, which only those
-    /// outside their home's neighbourhood need.
+    /// Every entry homed at `home` that stands in the lines. `home_of` computes the home of an
+    /// entry anew, which only those outside their home's neighbourhood need.
     pub(crate) fn homed_at(
         &self,
         home: usize,
-        mut home_of: impl FnMut(Entry) -> usize,
-        mut visit: impl FnMut(Word),
+        home_of: impl Fn(Entry) -> usize,
+        mut visit: impl FnMut(Entry),
     ) {
         let Geometry { homes, lines } = self.geometry();
         for (bucket, displaced) in [(home, false), ((home + 1) % homes, true)] {
             let words = (0..LANES).map(|lane| self.word(bucket * LANES + lane));
-            words
-                .filter(|word| !word.is_empty() && word.is_displaced() == displaced)
-                .for_each(&mut visit);
+            let homed = words.filter(|word| word.is_displaced() == displaced);
+            homed.filter_map(Word::entry).for_each(&mut visit);
         }
         if self.header().stashed_homes >> home & 1 == 1 {
             let stash = (homes * LANES..(lines - 1) * LANES).map(|index| self.word(index));
-            let overflow = self.overflow_indices().map(|index| self.word(index));
-            stash
-                .chain(overflow)
-                .filter(|word| word.entry().is_some_and(|entry| home_of(entry) == home))
-                .for_each(visit);
+            let homed = stash.filter_map(Word::entry).filter(|entry| home_of(*entry) == home);
+            homed.for_each(visit);
         }
+    }
+
+    /// Entries of the overflow list behind a name, in the order of names, some of which may be
+    /// homed at `home`.
+    pub(crate) fn overflowed<'a>(
+        &'a self,
+        home: usize,
+        name: Option<Name<'a>>,
+    ) -> impl Iterator<Item = Entry> + 'a {
+        let is_stashed = self.header().stashed_homes >> home & 1 == 1;
+        let list = self.header().overflow.as_ref().filter(|_| is_stashed);
+        list.into_iter().flat_map(move |list| list.behind(name)).filter_map(Word::entry)
     }
 
     /// Moves a neighbour aside so that a word homed at `home`, whose two buckets are full, fits.

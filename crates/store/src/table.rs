@@ -18,7 +18,7 @@ use crate::door::{Door, Mutable};
 use crate::entry::{Entry, Owned, Shape};
 use crate::evict::{Judge, SAMPLES};
 use crate::holds::{self, Work};
-use crate::key::{Hasher, Key};
+use crate::key::{Hasher, Key, OwnedName};
 use crate::latch;
 use crate::pages::PagePool;
 use crate::placement::{POSITION_BITS, Range, fingerprint};
@@ -40,6 +40,8 @@ const EXPIRED: usize = 64;
 /// A segment with more than this beyond its places is not split any more, since all of it would
 /// move at once; it holds keys of equal hash, which splitting does not part.
 const SPLIT_OVERFLOW: usize = 256;
+/// Entries beyond their segment's places that one visit of a bucket looks at.
+const OVERFLOWED: usize = 128;
 /// Entries that one change may move to let a sparse page go, and bytes after which it stops.
 const RELOCATIONS: usize = 4;
 const RELOCATION_BYTES: usize = 8 * 1024;
@@ -67,10 +69,21 @@ pub(crate) struct Table {
     pool: Arc<PagePool>,
     slab: Slab,
     ledger: Ledger,
+    /// Where the walk for a snapshot goes on within a bucket.
+    walk_within: Option<Box<Within>>,
 }
 
 // SAFETY: a table's segments and entries are reached only through it, under its shard's latch.
 unsafe impl Send for Table {}
+
+/// How far a visit of a bucket has come that takes several holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Within {
+    /// What was visited last; the order is that of names.
+    after: OwnedName,
+    /// The first position behind what is visited in this order.
+    next: u64,
+}
 
 /// Where an entry stands. Valid until the table is next inserted into or removed from.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +110,7 @@ impl Table {
             pool,
             slab,
             ledger,
+            walk_within: None,
         }
     }
 
@@ -248,15 +262,56 @@ impl Table {
         owned
     }
 
-    /// Visits every entry of the bucket in which `position` falls, and returns the first position
-    /// behind it, or `None` at the table's end.
-    pub(crate) fn visit_bucket(&self, position: u64, mut visit: impl FnMut(Entry)) -> Option<u64> {
+    /// Visits the entries of the bucket in which `position` falls, and returns the first position
+    /// behind it, or `None` at the table's end. If they are too many for one hold, `within` says
+    /// afterwards how far it came, and the same position is where to go on: what stands throughout
+    /// is visited whatever happens between the holds.
+    pub(crate) fn visit_bucket(
+        &self,
+        position: u64,
+        within: &mut Option<Within>,
+        mut visit: impl FnMut(Entry),
+    ) -> Option<u64> {
+        let before = within.take();
         let segment = self.directory.get(position)?;
         let home = segment.home(position);
         let home_of = |entry| segment.home(self.position_of(entry));
-        segment.homed_at(home, home_of, |word| word.entry().into_iter().for_each(&mut visit));
+        let after = before.as_ref().map(|within| within.after.get());
+        // SAFETY: the table is borrowed, so no entry goes or moves; a name is kept only if owned.
+        let name = |entry: Entry| unsafe { entry.name() };
+        let mut visited = 0;
+        let mut visit = |entry| {
+            visited += 1;
+            visit(entry);
+        };
+        let mut overflowed = segment.overflowed(home, after);
+        let mut last = None;
+        for entry in overflowed.by_ref().take(OVERFLOWED) {
+            last = Some(entry);
+            if home_of(entry) == home {
+                visit(entry);
+            }
+        }
+        // No name divides the last of them from the others that stand elsewhere.
+        let last = last.filter(|_| overflowed.next().is_some());
+        segment.homed_at(home, home_of, |entry| {
+            let is_turn = after.is_none_or(|after| name(entry) > after)
+                && last.is_none_or(|last| name(entry) <= name(last));
+            if is_turn {
+                visit(entry);
+            }
+        });
+        holds::note(Work { visited, ..Work::default() });
+        // A bucket that has become narrower or wider meanwhile: what is skipped was visited.
         let start = position & !(span(segment) - 1);
         let next = start + segment.end_of(home);
+        let next = before.as_ref().map_or(next, |before| next.min(before.next));
+        // SAFETY: as above.
+        let after = last.map(|last| unsafe { last.owned_name() });
+        *within = after.map(|after| Within { after, next });
+        if within.is_some() {
+            return Some(position);
+        }
         (next < 1 << POSITION_BITS).then_some(next)
     }
 
@@ -268,9 +323,11 @@ impl Table {
         let is_aborted = self.ledger.is_aborted();
         for _ in 0..BUCKETS_PER_HOLD {
             let Some(position) = self.ledger.walked_to() else { break };
-            self.visit_bucket(position, |entry| prefetch(entry.pointer()));
+            let mut within = self.walk_within.take().map(|within| *within);
+            let before = within.clone();
+            self.visit_bucket(position, &mut within.clone(), |entry| prefetch(entry.pointer()));
             let (mut saved, mut is_left) = (0, false);
-            let behind = self.visit_bucket(position, |entry| {
+            let behind = self.visit_bucket(position, &mut within, |entry| {
                 if !door.is_older(entry) {
                     return;
                 }
@@ -284,7 +341,9 @@ impl Table {
                 }
             });
             self.ledger.walk_on(saved, if is_left { Some(position) } else { behind });
-            if images.copied_bytes() >= enough {
+            let within = if is_left { before } else { within };
+            self.walk_within = within.map(Box::new);
+            if self.walk_within.is_some() || images.copied_bytes() >= enough {
                 break;
             }
         }

@@ -113,7 +113,7 @@ pub(crate) fn hold_json(hold: &Hold) -> String {
 }
 
 fn work_json(work: &Work) -> String {
-    let Work { entries, compared, bytes, pages, requests, probe } = work;
+    let Work { entries, compared, bytes, pages, requests, probe, .. } = work;
     let Probe { faults, switches } = probe;
     format!(
         "{{\"entries\": {entries}, \"compared\": {compared}, \"bytes\": {bytes}, \

@@ -3,11 +3,13 @@
 
 use super::{Fixture, text};
 use crate::holds::{self, Holds, Probe};
+use crate::snapshot::{Pace, Walker};
 use crate::types::key::ExpireWhen;
 use crate::types::relocation::Relocated;
 use crate::types::string::{Expiry, SetOptions};
 use crate::{Database, Expirer, Policy, Scope};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 /// Keys enough for hundreds of segments to split.
@@ -94,6 +96,18 @@ fn keys_of_equal_hash_are_found_by_comparing_few() {
     });
     assert!(using.count > keys as u64 / 2, "{using:?}");
     assert!(using.most.compared <= 32, "{using:?}");
+    let walking = most_of(|| {
+        let mut shown = Vec::new();
+        let behind = db.scan(0, 10, |entry| shown.push(entry.key().to_vec()));
+        assert_eq!(db.scan(behind, 10_000, |_| unreachable!("all have one hash")), 0);
+        shown.sort();
+        let mut sorted = names.clone();
+        sorted.sort();
+        assert!(shown.iter().eq(sorted.iter().map(|name| name.as_bytes())), "each once");
+    });
+    assert!(walking.most.visited <= 256, "{walking:?}");
+    let saving = most_of(|| save(&fixture, keys));
+    assert!(saving.most.visited <= 512 && saving.most.bytes <= 32 * 1024, "{saving:?}");
     let removing = most_of(|| {
         for name in &names {
             assert!(db.delete(db.key(name.as_bytes())));
@@ -101,6 +115,21 @@ fn keys_of_equal_hash_are_found_by_comparing_few() {
     });
     assert_eq!(db.size(), 0);
     assert!(removing.most.entries <= 1024 && removing.most.compared <= 4096, "{removing:?}");
+}
+
+/// A snapshot of so many keys.
+fn save(fixture: &Fixture, keys: usize) {
+    let mut snapshot = fixture.store.cut(usize::MAX, Waker::noop()).unwrap();
+    let (mut walker, mut saved) = (Walker::default(), 0);
+    while fixture.store.walk(&mut walker, || true) != Pace::Done {
+        let images = std::iter::from_fn(|| snapshot.take(Duration::ZERO));
+        saved += images.map(|images| images.entries().count()).sum::<usize>();
+    }
+    while let Some(images) = snapshot.take(Duration::ZERO) {
+        saved += images.entries().count();
+    }
+    snapshot.finish().unwrap();
+    assert_eq!(saved, keys);
 }
 
 /// A key of four megabytes, which differs from others in its last byte only.

@@ -7,7 +7,7 @@ use crate::key::Key;
 use crate::latch::Latch;
 use crate::placement::POSITION_BITS;
 use crate::shard::Shard;
-use crate::table::Table;
+use crate::table::{Table, Within};
 use crate::value::Kind;
 
 /// Which expiry times EXPIRE may replace, as its options NX, XX, GT and LT say. A key without one
@@ -32,6 +32,28 @@ pub type Cursor = u64;
 const FIRST_OF_SHARD: u64 = 1 << POSITION_BITS;
 /// Buckets that a walk visits before it lets go of the latch for others.
 const BUCKETS_PER_HOLD: usize = 16;
+
+/// A walk over a database: a cursor, and where it goes on within a bucket of very many.
+#[derive(Clone, Debug, Default)]
+pub struct Walk {
+    cursor: Cursor,
+    within: Option<Within>,
+}
+
+impl From<Cursor> for Walk {
+    fn from(cursor: Cursor) -> Self {
+        Walk { cursor, within: None }
+    }
+}
+
+impl Walk {
+    /// Where another walk could go on, if a number can say that: 0 if this one is at its end, or
+    /// has not begun.
+    #[must_use]
+    pub fn cursor(&self) -> Option<Cursor> {
+        self.within.is_none().then_some(self.cursor)
+    }
+}
 
 impl Database<'_> {
     /// Removes one key; whether it was there.
@@ -140,7 +162,8 @@ impl Database<'_> {
     }
 
     /// Goes on with a walk from `cursor`, showing `look` about `count` entries, and returns where
-    /// to go on; 0 when all have been shown.
+    /// to go on; 0 when all have been shown. Entries of one hash are shown together, however many
+    /// they are; [`Database::walk`] need not.
     ///
     /// What is there from the walk's beginning to its end is shown at least once, whatever is
     /// written meanwhile; the rest may or may not be, and an entry may be shown twice.
@@ -150,33 +173,45 @@ impl Database<'_> {
         count: usize,
         mut look: impl FnMut(EntryView<'_>),
     ) -> Cursor {
+        let mut walk = Walk::from(cursor);
+        loop {
+            self.walk(&mut walk, count, &mut look);
+            if let Some(cursor) = walk.cursor() {
+                return cursor;
+            }
+        }
+    }
+
+    /// The same for a walk that may rest where no cursor can tell it.
+    pub fn walk(&self, walk: &mut Walk, count: usize, mut look: impl FnMut(EntryView<'_>)) {
         let mut shown = 0;
-        let mut position = cursor & (FIRST_OF_SHARD - 1);
-        let mut shard = (cursor >> POSITION_BITS) as usize;
+        let mut position = walk.cursor & (FIRST_OF_SHARD - 1);
+        let mut shard = (walk.cursor >> POSITION_BITS) as usize;
         while let Some(latch) = self.store.shards.get(shard) {
             let held = latch.lock();
             let mut next = held.table(self.index).map(|_| position);
             let mut buckets = 0;
             while let (Some(at), Some(table)) = (next, held.table(self.index)) {
                 if shown >= count {
-                    return (shard as u64) << POSITION_BITS | at;
+                    walk.cursor = (shard as u64) << POSITION_BITS | at;
+                    return;
                 }
-                if buckets == BUCKETS_PER_HOLD {
+                if buckets >= BUCKETS_PER_HOLD {
                     break;
                 }
-                next = table.visit_bucket(at, |entry| {
+                next = table.visit_bucket(at, &mut walk.within, |entry| {
                     shown += 1;
                     if entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms) {
                         // SAFETY: the latch is held while `look` runs.
                         look(unsafe { EntryView::new(entry) });
                     }
                 });
-                buckets += 1;
+                buckets += if walk.within.is_some() { BUCKETS_PER_HOLD } else { 1 };
             }
             shard += usize::from(next.is_none());
             position = next.unwrap_or(0);
         }
-        0
+        *walk = Walk::default();
     }
 
     fn sum(&self, measure: impl Fn(&Table) -> usize) -> usize {
