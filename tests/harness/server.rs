@@ -104,6 +104,16 @@ impl Server {
         Ok(server)
     }
 
+    /// Starts `command`, redis_exporter, and tells where it serves HTTP.
+    ///
+    /// # Errors
+    /// Says why it did not start, with its log.
+    pub fn start_exporter(mut command: Command) -> Result<(Self, SocketAddr), String> {
+        let address = free_address()?;
+        command.arg("-web.listen-address").arg(address.to_string());
+        Ok((Self::start_on(address, command)?, address))
+    }
+
     /// Starts the memcached of `cargo xtask setup`.
     ///
     /// # Panics

@@ -194,6 +194,9 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
             "active_defrag_running",
         ],
     );
+    let (pending, freed) = cx.db.store().reclaimed();
+    fields.add("lazyfree_pending_objects", pending);
+    fields.add("lazyfreed_objects", freed);
     fields.add("mem_allocator", "mimalloc");
 }
 
@@ -325,6 +328,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("rejected_connections", totals.refused_connections);
     fields.add_unused("0", &["sync_full", "sync_partial_ok", "sync_partial_err"]);
     fields.add("expired_keys", store.expired);
+    fields.add("expired_stale_perc", format_args!("{:.2}", stale_percent(cx, rates.expired)));
     // Expiring has no cap that could be reached.
     fields.add("expired_time_cap_reached_count", 0);
     // Whatever RESTORE is given is checked in full.
@@ -350,6 +354,17 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let cut = cx.server.saves().status().last_cut.unwrap_or_default();
     fields.add("latest_fork_usec", cut.as_micros());
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());
+}
+
+/// How many percent of the keys that expire have done so and are still there: those of a tenth of
+/// a second, which is how often they are looked for.
+fn stale_percent(cx: &Context<'_>, expired_a_second: u64) -> f64 {
+    let unused = Counters::default();
+    let store = cx.db.store();
+    let databases = 0..store.databases();
+    let volatile = databases.map(|it| store.database(it, &unused, cx.db.now_ms()).volatile_size());
+    let stale = expired_a_second as f64 / 10.0;
+    100.0 * stale / (volatile.sum::<usize>() as f64 + stale).max(1.0)
 }
 
 fn replication(cx: &Context<'_>, fields: &mut Fields<'_>) {

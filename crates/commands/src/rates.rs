@@ -11,6 +11,8 @@ pub(crate) struct Sums {
     pub(crate) requests: u64,
     pub(crate) input_bytes: u64,
     pub(crate) output_bytes: u64,
+    /// Keys that were removed because their time had come.
+    pub(crate) expired: u64,
 }
 
 impl Sums {
@@ -19,6 +21,7 @@ impl Sums {
             requests: combine(self.requests, other.requests),
             input_bytes: combine(self.input_bytes, other.input_bytes),
             output_bytes: combine(self.output_bytes, other.output_bytes),
+            expired: combine(self.expired, other.expired),
         }
     }
 }
@@ -66,13 +69,14 @@ mod tests {
         let at = |tenth: u32| start + tenth * Duration::from_millis(100);
         for tenth in 0..=16 {
             let count = 10 * u64::from(tenth);
-            let sums = Sums { requests: count, input_bytes: 3 * count, output_bytes: 1000 };
+            let sums =
+                Sums { requests: count, input_bytes: 3 * count, output_bytes: 1000, expired: 0 };
             rates.sample(at(tenth), sums);
         }
-        let steady = Sums { requests: 100, input_bytes: 300, output_bytes: 0 };
+        let steady = Sums { requests: 100, input_bytes: 300, ..Sums::default() };
         assert_eq!(rates.per_second(), steady);
         for tenth in 17..25 {
-            rates.sample(at(tenth), Sums { requests: 160, input_bytes: 480, output_bytes: 1000 });
+            rates.sample(at(tenth), Sums { requests: 160, ..Sums::default() });
         }
         assert_eq!(rates.per_second().requests, 50, "half of the samples had none");
     }

@@ -290,10 +290,10 @@ impl Statistics {
         self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
     }
 
-    /// Notes what has been counted until now, for [`Statistics::rates`]; to be called ten times a
-    /// second.
-    pub fn sample(&self, now: Instant) {
-        let mut sums = Sums::default();
+    /// Notes what has been counted until now, `expired` keys among it, for [`Statistics::rates`]; to
+    /// be called ten times a second.
+    pub fn sample(&self, now: Instant, expired: u64) {
+        let mut sums = Sums { expired, ..Sums::default() };
         for tally in &self.workers {
             let calls = tally.commands.iter().map(|command| command.calls.get());
             sums.requests += calls.sum::<u64>() + tally.verbs.calls.get();

@@ -510,7 +510,7 @@ impl Shared {
             {
                 self.post(0, Mail::Flush);
             }
-            self.statistics.sample(Instant::now());
+            self.statistics.sample(Instant::now(), self.store.totals().expired);
             self.statistics.peak_bytes(self.store.used_bytes());
             self.limit_clients();
             self.save_if_due(now_ms);

@@ -3,6 +3,7 @@
 use crate::entry::Owned;
 use crate::memory;
 use crate::table::Table;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
@@ -10,6 +11,29 @@ use std::time::Duration;
 
 /// After so long without anything to free, memory that nobody has needed meanwhile goes back.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// How many ropes, long keys and entries of tables have been handed to the threads, and how many
+/// these have freed.
+static HANDED: AtomicU64 = AtomicU64::new(0);
+static FREED: AtomicU64 = AtomicU64::new(0);
+/// What `FREED` was when the counters were started again.
+static FREED_BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// Objects that have been removed and wait to be freed.
+pub(crate) fn pending() -> u64 {
+    let freed = FREED.load(Ordering::Acquire);
+    HANDED.load(Ordering::Relaxed).saturating_sub(freed)
+}
+
+/// Objects that have been freed elsewhere since the counters were started.
+pub(crate) fn freed() -> u64 {
+    FREED.load(Ordering::Relaxed).saturating_sub(FREED_BEFORE.load(Ordering::Relaxed))
+}
+
+/// Starts counting again.
+pub(crate) fn reset_freed() {
+    FREED_BEFORE.store(FREED.load(Ordering::Relaxed), Ordering::Relaxed);
+}
 
 /// What a rope consists of.
 type Chunks = Vec<Arc<[u8]>>;
@@ -19,13 +43,20 @@ type Chunks = Vec<Arc<[u8]>>;
 pub(crate) fn free_elsewhere(chunks: Chunks) {
     static QUEUE: LazyLock<Option<Sender<Chunks>>> = LazyLock::new(|| {
         let (queue, garbage) = channel::<Chunks>();
-        let free_all = move || garbage.into_iter().for_each(drop);
+        let free = |chunks| {
+            drop(chunks);
+            FREED.fetch_add(1, Ordering::Release);
+        };
+        let free_all = move || garbage.into_iter().for_each(free);
         let thread = std::thread::Builder::new().name("reclaimer".into()).spawn(free_all);
         thread.is_ok().then_some(queue)
     });
     if let Some(queue) = &*QUEUE {
+        HANDED.fetch_add(1, Ordering::Relaxed);
         // A thread that is gone hands the chunks back, and they are dropped here.
-        drop(queue.send(chunks));
+        if queue.send(chunks).is_err() {
+            FREED.fetch_add(1, Ordering::Release);
+        }
     }
 }
 
@@ -41,6 +72,11 @@ impl Garbage {
         if owned.rope.is_some() || owned.key.is_some() {
             self.owned.push(owned);
         }
+    }
+
+    /// How many entries its tables hold.
+    fn entries(&self) -> u64 {
+        self.tables.iter().map(|table| table.len() as u64).sum()
     }
 
     fn is_large(&self) -> bool {
@@ -62,7 +98,11 @@ impl Reclaimer {
         let free_all = move || {
             loop {
                 match garbage.recv_timeout(PAUSE) {
-                    Ok(garbage) => drop(garbage),
+                    Ok(garbage) => {
+                        let entries = garbage.entries();
+                        drop(garbage);
+                        FREED.fetch_add(entries, Ordering::Release);
+                    }
                     Err(RecvTimeoutError::Timeout) => memory::cool(),
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
@@ -88,8 +128,12 @@ impl Reclaimer {
         if garbage.is_large()
             && let Some(queue) = &self.queue
         {
+            let entries = garbage.entries();
+            HANDED.fetch_add(entries, Ordering::Relaxed);
             // A reclaimer that is gone hands the garbage back, and it is dropped here.
-            drop(queue.send(garbage));
+            if queue.send(garbage).is_err() {
+                FREED.fetch_add(entries, Ordering::Release);
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::pages::PagePool;
 use crate::placement::Placement;
 use crate::preparer::Preparer;
 use crate::quiescence::{Batch, Quiescence};
-use crate::reclaim::{Garbage, Reclaimer};
+use crate::reclaim::{self, Garbage, Reclaimer};
 use crate::shard::Shard;
 use crate::snapshot::{Outbox, Walk};
 use crate::table::Locator;
@@ -184,10 +184,18 @@ impl Store {
         latch::longest_hold()
     }
 
+    /// How many large values and entries of emptied databases have been removed and are still to be
+    /// freed by threads of their own, and how many these have freed.
+    #[must_use]
+    pub fn reclaimed(&self) -> (u64, u64) {
+        (reclaim::pending(), reclaim::freed())
+    }
+
     /// Starts all counters again from zero.
     pub fn reset_counters(&self) {
         latch::reset_longest_hold();
         self.reset_longest_eviction();
+        reclaim::reset_freed();
         for counters in &self.counters {
             counters.reset();
         }

@@ -13,10 +13,10 @@ use anyhow::{Context, Result, bail};
 use crate::{process, workspace};
 
 /// Raised when what setup does changes, so that it runs again where it has run before.
-const SETUP_VERSION: u32 = 4;
+const SETUP_VERSION: u32 = 5;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
-const PROGRAMS: [(&str, &str); 9] = [
+const PROGRAMS: [(&str, &str); 10] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
     ("memcached", "memcached"),
@@ -24,6 +24,7 @@ const PROGRAMS: [(&str, &str); 9] = [
     ("memccp", "libmemcached-tools"),
     ("memcslap", "libmemcached-tools"),
     ("memccapable", "libmemcached-tools"),
+    ("prometheus-redis-exporter", "prometheus-redis-exporter"),
     ("python3", "python3"),
     ("tclsh", "tcl"),
 ];
