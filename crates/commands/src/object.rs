@@ -228,7 +228,7 @@ mod tests {
              TYPE k => +string|
              EXISTS k => :1|
              OBJECT ENCODING k => $3|int|
-             OBJECT IDLETIME k => :2|
+             OBJECT IDLETIME k => :3|
              TOUCH k => :1|
              OBJECT IDLETIME k => :0|
              OBJECT FREQ k => -ERR An LFU maxmemory policy is not selected, access frequency not

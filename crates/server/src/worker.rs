@@ -14,7 +14,7 @@ use limits::Behind;
 use nagi_commands::{ClientInfo, Server as _, Tally, stop_monitoring};
 use nagi_proto::{Output, Span};
 use nagi_store::snapshot::{Pace, Walker};
-use nagi_store::{Counters, Expirer, Scope};
+use nagi_store::{Ageing, Counters, Expirer, Scope};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,6 +64,7 @@ struct Sessions {
     counters: Arc<Counters>,
     tally: Arc<Tally>,
     expirer: Expirer,
+    ageing: Ageing,
     /// When to go on with expired keys, if the last look did not find them all.
     expire_at: Option<Instant>,
     /// The worker's part in the walk for a snapshot, and whether there is something to do.
@@ -145,6 +146,7 @@ impl Sessions {
             counters: shared.store.counters(worker),
             tally: shared.statistics().worker(worker),
             expirer: Expirer::new(worker, shared.process().workers),
+            ageing: Ageing::new(worker, shared.process().workers),
             expire_at: None,
             walker: Walker::default(),
             walks: false,
@@ -588,6 +590,7 @@ impl<D: Driver> Sink<D> for Sessions {
                     self.see_to_those_behind(driver);
                     self.look_for_expired();
                     self.shared.store.rest();
+                    self.ageing.run(&self.shared.store, self.shared.store.now_ms());
                 }
                 Mail::Flush => self.flush(),
                 Mail::Kill => self.close_killed(driver),

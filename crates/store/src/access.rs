@@ -1,10 +1,14 @@
 //! What an entry knows of its use: 24 bits, which go by time or by count as the policy asks.
 //!
 //! ```text
-//!   23   22          21                        0
-//!  | 0 | used again |  last used, in ticks of 128 ms:22    |   by time
-//!  | 1 |  last used, in minutes:15 | logarithmic counter:8 |   by count
+//!   23   22          21   20                     0
+//!  | 0 | used again | 0 |  last used, in ticks of 125 ms:21 |   by time
+//!  | 0 | used again | 1 |  last used, in units of 8 s:21    |   by time, a day and a half ago or more
+//!  | 1 |  last used, in minutes:15  | logarithmic counter:8 |   by count
 //! ```
+//!
+//! Units of eight seconds go round after 194 days, as Redis' clock does. An entry's ticks become such
+//! units when [`crate::ageing`] comes by, before ticks have gone round, which takes three days.
 //!
 //! The first bit tells them apart, so that entries written under another policy are still read as
 //! they were meant: one that was used again counts as used once, and its age is its age.
@@ -13,8 +17,13 @@ use crate::entry::Entry;
 
 const BY_COUNT: u32 = 1 << 23;
 const USED_AGAIN: u32 = 1 << 22;
-const TICK_MS: u64 = 128;
-const TICKS_MASK: u32 = USED_AGAIN - 1;
+const COARSE: u32 = 1 << 21;
+const TICK_MS: u64 = 125;
+const TICKS_MASK: u32 = COARSE - 1;
+/// An entry that has not been used for so many ticks is told so in units.
+const AGED_TICKS: u32 = TICKS_MASK / 2;
+const TICKS_A_UNIT: u32 = 64;
+const UNIT_MS: u64 = TICK_MS * TICKS_A_UNIT as u64;
 const TICKS_A_MINUTE: u32 = (60_000 / TICK_MS) as u32;
 const MINUTES_SHIFT: u32 = 8;
 const MINUTES_MASK: u32 = 0x7fff;
@@ -86,10 +95,21 @@ impl AccessClock {
     /// What an entry is to have that has not been used for so long, under a policy that goes by
     /// time.
     pub(crate) fn idle_for(self, idle_ms: u64) -> Option<u32> {
-        // Rounded up, so that what is asked in whole seconds is answered in the same.
-        let idle_ms = idle_ms.saturating_add(TICK_MS);
+        let idle_ms = idle_ms.min(u64::from(furthest(TICKS_MASK)) * UNIT_MS);
         let then = AccessClock { now_ms: self.now_ms.saturating_sub(idle_ms), ..self };
-        (!self.by_count).then(|| then.ticks())
+        let is_aged = idle_ms / TICK_MS >= AGED_TICKS.into();
+        (!self.by_count).then(|| if is_aged { COARSE | then.units() } else { then.ticks() })
+    }
+
+    /// Writes the time of an entry's last use in units if it is long ago.
+    pub(crate) fn age(self, entry: Entry) {
+        let access = entry.access();
+        let idle_ticks = self.idle_ticks(access);
+        if access & (BY_COUNT | COARSE) == 0 && idle_ticks >= AGED_TICKS {
+            let idle_ms = u64::from(idle_ticks) * TICK_MS;
+            let then = AccessClock { now_ms: self.now_ms.saturating_sub(idle_ms), ..self };
+            entry.set_access(access & USED_AGAIN | COARSE | then.units());
+        }
     }
 
     /// What an entry is to have whose counter is `counter`, under a policy that goes by it.
@@ -130,6 +150,9 @@ impl AccessClock {
             let then = access >> MINUTES_SHIFT & MINUTES_MASK;
             return passed(self.minutes(), then, MINUTES_MASK) * TICKS_A_MINUTE;
         }
+        if access & COARSE != 0 {
+            return passed(self.units(), access & TICKS_MASK, TICKS_MASK) * TICKS_A_UNIT;
+        }
         passed(self.ticks(), access & TICKS_MASK, TICKS_MASK)
     }
 
@@ -145,6 +168,10 @@ impl AccessClock {
         (self.now_ms / TICK_MS) as u32 & TICKS_MASK
     }
 
+    fn units(self) -> u32 {
+        (self.now_ms / UNIT_MS) as u32 & TICKS_MASK
+    }
+
     fn minutes(self) -> u32 {
         (self.now_ms / 60_000) as u32 & MINUTES_MASK
     }
@@ -154,7 +181,12 @@ impl AccessClock {
 /// taken for now: other workers' batches began later than ours.
 fn passed(now: u32, then: u32, mask: u32) -> u32 {
     let passed = now.wrapping_sub(then) & mask;
-    if passed > mask - mask / 64 { 0 } else { passed }
+    if passed > furthest(mask) { 0 } else { passed }
+}
+
+/// The most that such a clock can tell to have passed.
+fn furthest(mask: u32) -> u32 {
+    mask - mask / 64
 }
 
 #[cfg(test)]
@@ -179,6 +211,18 @@ mod tests {
             assert!((2 * 60_000..=3 * 60_000).contains(&idle_ms), "{idle_ms}");
             assert!(later(true).idle_ms(time.first()).abs_diff(180_000) < TICK_MS);
         }
+    }
+
+    #[test]
+    fn what_is_told_of_times_of_use_is_read_again() {
+        let clock = clock(1_795_329_000_000, false);
+        let read_s = |idle_s: u64| clock.idle_ms(clock.idle_for(idle_s * 1000).unwrap()) / 1000;
+        for idle_s in [0, 1, 1000, 100_000, 1_000_000, 16_000_000] {
+            assert_eq!(read_s(idle_s), idle_s);
+        }
+        assert!(read_s(1_000_003).abs_diff(1_000_003) <= 8);
+        let most_s = 191 * 24 * 3600;
+        assert!((most_s..most_s + 24 * 3600).contains(&read_s(u64::MAX / 1000)));
     }
 
     #[test]

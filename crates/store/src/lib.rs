@@ -6,6 +6,7 @@
 //! every change, and lets go before it returns.
 
 mod access;
+mod ageing;
 mod ahead;
 mod arenas;
 mod barrier;
@@ -51,6 +52,7 @@ pub mod types;
 mod value;
 
 pub use access::Tuning;
+pub use ageing::Ageing;
 pub use ahead::Ahead;
 pub use claims::{Claim, Claiming, Intent, Step, Wait};
 pub use clock::Clock;

@@ -1,8 +1,8 @@
 //! Eviction: what each policy spares, and that memory stays below the limit.
 
 use super::{Fixture, text};
-use crate::Policy;
 use crate::types::string::{Expiry, SetOptions};
+use crate::{Ageing, Policy};
 
 const KEYS: u32 = if cfg!(miri) { 500 } else { 20_000 };
 
@@ -225,5 +225,34 @@ fn an_empty_database_keeps_no_pages() {
             std::thread::yield_now();
         }
         assert_eq!(fixture.store.page_bytes(), 0, "round {round}");
+    }
+}
+
+#[test]
+fn what_is_not_used_grows_older_for_half_a_year() {
+    const DAY_MS: u64 = 24 * 3_600_000;
+    for (keys, mask) in [(3000, u64::MAX), (300, 0)] {
+        let fixture = Fixture::masked(4, mask);
+        let name = |number: u32| format!("key:{number}");
+        (0..keys).for_each(|number| set(&fixture, &name(number), None));
+        let mut ageing = [Ageing::new(0, 2), Ageing::new(1, 2)];
+        for day in 0..190 {
+            let idle_ms = |number: u32| {
+                let db = fixture.db(0).untouched();
+                db.idle_ms(db.key(name(number).as_bytes())).unwrap()
+            };
+            for number in (0..keys).step_by(37) {
+                let away_ms = idle_ms(number).abs_diff(day * DAY_MS);
+                assert!(away_ms <= 8_000, "{} of {day} days", idle_ms(number));
+            }
+            fixture.pass_ms(DAY_MS);
+            let now_ms = fixture.db(0).now_ms();
+            for _ in 0..keys / 10 {
+                ageing.iter_mut().for_each(|ageing| ageing.run(&fixture.store, now_ms));
+            }
+        }
+        assert_eq!(text(fixture.db(0), b"key:0").map(|text| text.len()), Some(100));
+        let db = fixture.db(0);
+        assert_eq!(db.idle_ms(db.key(b"key:0")), Some(0), "it was used just now");
     }
 }

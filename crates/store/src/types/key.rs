@@ -107,7 +107,8 @@ impl Database<'_> {
         self.access.idle_ms(entry.access())
     }
 
-    /// For how long a key has not been used, in milliseconds and to within 128 of them; means
+    /// For how long a key has not been used, in milliseconds and to within an eighth of a
+    /// second, or eight seconds if that is longer than a day and a half; means
     /// something where the policy looks at the time of uses.
     #[must_use]
     pub fn idle_ms(&self, key: Key<'_>) -> Option<u64> {
