@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# What it costs to take the time of requests: instructions that the server spends in timing, of all
-# that it spends outside the kernel, by callgrind. Samples are counted apart: callgrind slows the
-# server down some twenty times, so that it samples as many times more of its requests.
+# What it costs to take the time of requests: the server's instructions for a request outside the
+# kernel, by callgrind, with it on and off. What is subtracted is the way from received bytes to
+# the reply that has been sent, since how often the server waits is up to chance. Samples are
+# counted apart: callgrind slows the server down some twenty times, so that it samples as many
+# times more of its requests.
 # Usage: bench/phases.sh   NAGI=path of nagi
 set -euo pipefail
 nagi=$(realpath "${NAGI:-target/quick/nagi}")
@@ -9,31 +11,48 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 
-# share PIPELINE REQUESTS: prints the shares for SET, one connection after the other served.
-share() {
-    rm -f out ports
+# count PIPELINE RATIO REQUESTS OPTION...: prints instructions for a request, those for samples,
+# and those at the start of a turn.
+count() {
+    local pipeline=$1 ratio=$2 requests=$3 port
+    shift 3
+    rm -f out* ports
     valgrind --tool=callgrind --callgrind-out-file=out "$nagi" serve --port any \
-        --memcached-port 0 --workers 1 --io epoll --ports-file ports >log 2>&1 &
-    local server=$! port
+        --memcached-port 0 --workers 1 --io epoll --ports-file ports "$@" >log 2>&1 &
+    local server=$!
     until [ -s ports ] || ! kill -0 "$server"; do sleep 0.1; done
     port=$(grep resp ports | head -1 | sed 's,.*:,,')
-    "$nagi" bench -p "$port" --keys 10000 --quiet -P "$1" --ratio 0:1 -n "$2" >/dev/null 2>&1
+    load() {
+        "$nagi" bench -p "$port" --keys 10000 --quiet -P "$pipeline" --ratio "$ratio" -n "$1"
+    }
+    { load 20000; callgrind_control -z "$server"; load "$requests"; } >/dev/null 2>&1
+    callgrind_control -d "$server" >/dev/null 2>&1
     kill "$server" && wait "$server" || true
-    callgrind_annotate --threshold=100 --auto=no out 2>/dev/null |
-        awk -v pipeline="$1" -v requests="$2" '
-            /PROGRAM TOTALS/ { next }
-            / \([ 0-9.]+%\) / {
-                cost = $1; gsub(",", "", cost); all += cost
-                if ($0 !~ /timing\.rs|phases\.rs|histogram\.rs|ticks\.rs|statistics\.rs/) next
-                if ($0 ~ /keep|see_what|describe|PhaseTally|finish/) samples += cost
-                else timing += cost
-            }
+    callgrind_annotate --threshold=100 --auto=no --inclusive=yes out.1 2>/dev/null |
+        awk -v requests="$requests" '
+            function cost() { gsub(",", "", $1); return $1 }
+            /PROGRAM TOTALS/ { program = cost() }
+            /worker\.rs:nagi_server::worker::Sessions::feed/ { all = cost() }
+            /timing\.rs:nagi_server::timing::Timing::begin_turn/ { all += cost() }
+            /timing\.rs:nagi_server::timing::Stopwatch::tell/ { samples += cost() }
+            /worker\.rs:nagi_server::worker::Sessions::await_sent/ { samples += cost() }
             END {
-                printf "pipeline %2d: %.0f instructions a request, %.0f of them timing (%.1f %%)",
-                    pipeline, all / requests, timing / requests, 100 * timing / (all - samples)
-                printf "; %.0f more for samples, which real speed makes rare\n", samples / requests
+                printf "%.1f %.1f %.0f\n", all / requests, samples / requests, program / requests
             }'
 }
 
-share 1 50000
-share 16 200000
+for load in "1 0:1 50000" "1 1:0 50000" "16 0:1 200000" "16 1:0 200000"; do
+    read -r pipeline ratio requests <<<"$load"
+    read -r on samples < <(count "$pipeline" "$ratio" "$requests")
+    read -r off _ all < <(count "$pipeline" "$ratio" "$requests" --latency-tracking no \
+        --slowlog-log-slower-than -1 --slowlog-total-slower-than -1)
+    awk -v pipeline="$pipeline" -v ratio="$ratio" -v on="$on" -v off="$off" -v samples="$samples" \
+        -v all="$all" '
+        BEGIN {
+            name = ratio == "0:1" ? "SET" : "GET"
+            cost = on - samples - off
+            printf "%s, pipeline %2d: %.0f instructions a request, and %.1f for timing (%.1f %%)",
+                name, pipeline, all, cost, 100 * cost / all
+            printf "; %.0f more for samples, which real speed makes rare\n", samples
+        }'
+done

@@ -339,9 +339,9 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("keyspace_hits", store.hits);
     fields.add("keyspace_misses", store.misses);
     fields.add_unused("0", NOT_THERE);
-    let (slice_ns, send_ns) = cx.server.statistics().longest_ns();
-    fields.add("longest_slice_usec", slice_ns / 1000);
-    fields.add("longest_send_usec", send_ns / 1000);
+    let (slice, send) = cx.server.statistics().longest();
+    fields.add("longest_slice_usec", slice.as_micros());
+    fields.add("longest_send_usec", send.as_micros());
     let longest_hold = cx.db.store().longest_latch_hold();
     fields.add("longest_latch_hold_usec", longest_hold.as_micros());
     let longest_eviction = cx.db.store().longest_eviction();

@@ -6,11 +6,11 @@ use crate::phases::{PhaseTally, PhaseTotals};
 use crate::rates::{Rates, Sums};
 use crate::slowlog::SlowLog;
 use crate::{memcached, table};
-use nagi_store::Counter;
+use nagi_store::{Counter, ticks};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 macro_rules! tallies {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -101,16 +101,23 @@ pub(crate) struct CommandTally {
     latencies: OnceLock<Box<Histogram>>,
 }
 
-/// The longest of many times, in nanoseconds. One thread notes, anyone may read.
+/// The longest of many times. One thread notes, anyone may read.
 #[derive(Debug, Default)]
 pub struct Longest(AtomicU64);
 
 impl Longest {
-    /// Notes a time.
+    /// The longest time so far, in ticks.
     #[inline]
-    pub fn note(&self, ns: u64) {
-        if ns > self.0.load(Ordering::Relaxed) {
-            self.0.store(ns, Ordering::Relaxed);
+    #[must_use]
+    pub fn ticks(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Notes a time, in ticks.
+    #[inline]
+    pub fn note(&self, ticks: u64) {
+        if ticks > self.ticks() {
+            self.0.store(ticks, Ordering::Relaxed);
         }
     }
 }
@@ -158,13 +165,11 @@ impl Tally {
         }
     }
 
-    /// Counts how long `count` calls in a row of the command with this index took, all together.
-    #[inline]
-    pub fn time_calls(&self, index: usize, count: u64, ns: u64) {
+    /// Counts `calls` of the command with this index as having taken so long each.
+    pub fn time_calls(&self, index: usize, calls: u64, ns: u64) {
         let Some(command) = self.commands.get(index) else { return };
-        command.busy_ns.add(ns);
-        let each_ns = if count == 1 { ns } else { ns / count.max(1) };
-        command.latencies.get_or_init(Box::default).add(each_ns, count);
+        command.busy_ns.add(ns * calls);
+        command.latencies.get_or_init(Box::default).add(ns, calls);
     }
 
     /// Counts a command that was refused before it ran.
@@ -276,11 +281,11 @@ impl Statistics {
         totals
     }
 
-    /// The longest slice and the longest send of any worker, in nanoseconds.
-    pub(crate) fn longest_ns(&self) -> (u64, u64) {
+    /// The longest slice and the longest send of any worker.
+    pub(crate) fn longest(&self) -> (Duration, Duration) {
         let longest = |of: fn(&Tally) -> &Longest| {
-            let all = self.workers.iter().map(|tally| of(tally).0.load(Ordering::Relaxed));
-            all.max().unwrap_or(0)
+            let all = self.workers.iter().map(|tally| of(tally).ticks());
+            ticks::duration(all.max().unwrap_or(0))
         };
         (longest(|tally| &tally.longest_slice), longest(|tally| &tally.longest_send))
     }

@@ -1,9 +1,10 @@
 //! All rows together, found by name in any case.
 
 use crate::{
-    Command, acl, bitfield, bitmap, bitop, client, config, connection, debug, float, hyperloglog,
-    introspection, key, keyspace, latency, lcs, lolwut, memcached, memory, module, monitor, object,
-    persistence, range, relocation, replication, serialization, server, slowlog, string,
+    Command, Flags, acl, bitfield, bitmap, bitop, client, config, connection, debug, float,
+    hyperloglog, introspection, key, keyspace, latency, lcs, lolwut, memcached, memory, module,
+    monitor, object, persistence, range, relocation, replication, serialization, server, slowlog,
+    string,
 };
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -49,7 +50,15 @@ pub struct Entry {
     pub index: usize,
     /// Its name in small letters, of a subcommand as in `client|list`.
     pub full_name: String,
+    /// Whether no call takes long, so that many in a row may be timed together.
+    pub is_brief: bool,
     subcommands: Range<usize>,
+}
+
+/// See [`Entry::is_brief`]. SET is not fast in Redis' words, but takes the same time each time.
+fn is_brief(command: &Command) -> bool {
+    let of_data = command.flags.intersects(Flags::READONLY | Flags::WRITE);
+    command.flags.contains(Flags::FAST) || of_data && command.notes.complexity == "O(1)"
 }
 
 impl Entry {
@@ -139,6 +148,7 @@ impl Table {
                 command,
                 index: entries.len(),
                 full_name,
+                is_brief: is_brief(command),
                 subcommands: first..next,
             });
         }
@@ -149,6 +159,7 @@ impl Table {
                     command: sub,
                     index: entries.len(),
                     full_name,
+                    is_brief: is_brief(sub),
                     subcommands: 0..0,
                 });
             }

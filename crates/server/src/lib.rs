@@ -19,6 +19,7 @@ mod loading;
 pub mod log;
 mod open;
 mod outgoing;
+mod paces;
 mod pause;
 mod refusal;
 mod registry;

@@ -74,14 +74,14 @@ pub(crate) fn batch(
         if let Some(suspension) = suspension.filter(|_| !client.closing) {
             // What was parsed behind this request is parsed again when its turn comes.
             *parser = Parser::default();
-            let underway = ran.and_then(|ran| stopwatch.suspend(ran, client));
+            let underway = ran.and_then(|ran| stopwatch.suspend(place, ran, client, around));
             let suspended = Suspended::new(Rest::Command(suspension), args, end - start);
             let next = Next::Suspended(suspended, underway);
             return Batch { consumed: start, requests: count, next };
         }
         if let Some(ran) = ran {
             let next = requests.get(place + 1).and_then(|next| next.entry);
-            stopwatch.ran(ran, next.map(What::Command), client, &around.audience());
+            stopwatch.ran(place, ran, next.map(What::Command), client, around);
         }
         if client.closing {
             return Batch { consumed: input.len(), requests: count, next: Next::Closing };

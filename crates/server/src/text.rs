@@ -99,13 +99,13 @@ pub(crate) fn batch(
         if let Some(suspended) = unfinished.filter(|_| !client.closing) {
             // What was parsed behind this request is parsed again when its turn comes.
             *parser = Parser::default();
-            let underway = ran.and_then(|ran| stopwatch.suspend(ran, client));
+            let underway = ran.and_then(|ran| stopwatch.suspend(place, ran, client, around));
             let next = Next::Suspended(suspended, underway);
             return Batch { consumed: request.start, requests: count, next };
         }
         if let Some(ran) = ran {
             let next = requests.get(place + 1).and_then(|next| next.work.what());
-            stopwatch.ran(ran, next, client, &around.audience());
+            stopwatch.ran(place, ran, next, client, around);
         }
         if client.closing {
             return Batch { consumed: input.len(), requests: count, next: Next::Closing };

@@ -5,13 +5,16 @@
 //! known to be fast. Everything that a wait has announced was there when it ended, so that its end
 //! is the time at which bytes count as arrived: what a connection then waits for others is queue.
 //!
-//! How long commands run is counted for all. All four phases are kept of a sample, and of each
-//! request that takes longer than the slow log's thresholds.
+//! How long commands run is counted for each call of those that may take long, and of brief ones
+//! for a sample, which is all while they are few ([`crate::paces`]). All four phases are kept of a
+//! sample, and of each request that takes longer than the slow log's thresholds.
 
+use crate::paces::Paces;
+use crate::session::Surroundings;
 use nagi_commands::phases::Phases;
 use nagi_commands::slowlog::{SlowRequest, kept};
 use nagi_commands::table::Entry;
-use nagi_commands::{Client, Config, Flags, Statistics, Tally};
+use nagi_commands::{Client, Config, Statistics, Tally};
 use nagi_proto::Args;
 use nagi_store::ticks;
 use std::cell::{Cell, RefCell};
@@ -24,8 +27,6 @@ const LARGE_REPLY_BYTES: usize = 64 * 1024;
 /// Thresholds of the slow log below this, in microseconds, are worth a look at the clock behind
 /// each command.
 const EXACT_BELOW_US: i64 = 1000;
-/// Samples that a worker takes between two settings of the pace.
-const SAMPLES: u64 = 500;
 /// When the bytes of a session's next request have arrived, in ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrivals {
@@ -42,54 +43,50 @@ pub(crate) struct Timing {
     turn: Cell<u64>,
     /// The latest reading behind something that held the worker, in ticks.
     latest: Cell<u64>,
-    /// The length of a tick in 2^-32 nanoseconds.
-    tick: Cell<u64>,
-    bounds: Cell<Bounds>,
-    /// Requests since the last sample, those that are to be, and how many they are on average.
-    since_sample: Cell<u64>,
-    next_sample: Cell<u64>,
-    sample_every: Cell<u64>,
-    /// Requests since the pace was set.
-    requests: Cell<u64>,
     /// When the latest batch had been executed, in ticks.
     batch_end: Cell<u64>,
+    /// The length of a tick in 2^-32 nanoseconds.
+    tick: Cell<u64>,
+    settings: Cell<Settings>,
+    bounds: Bounds,
+    paces: Paces,
     /// Executed, and their replies not handed to the driver yet.
     executed: RefCell<Vec<Executed>>,
+    has_executed: Cell<bool>,
 }
 
-/// What is to be noticed.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bounds {
-    /// Whether the time is taken at all.
-    on: bool,
-    /// Whether it is counted command by command.
+/// The settings that tell what is to be noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Settings {
     tracks: bool,
-    /// Whether the clock is read behind each command.
-    exact: bool,
-    /// From which execution on a request is slow, in nanoseconds.
-    execute_ns: u64,
-    /// From which total on a request is slow, in nanoseconds.
-    total_ns: u64,
+    execute_us: i64,
+    total_us: i64,
 }
 
-impl Bounds {
+impl Settings {
     fn of(config: &Config) -> Self {
-        let tracks = config.latency_tracking.is_on();
-        let execute_us = config.slowlog_log_slower_than_us.signed();
-        let total_us = config.slowlog_total_slower_than_us.signed();
-        let ns = |us: i64| u64::try_from(us).map_or(u64::MAX, |us| us.saturating_mul(1000));
-        Bounds {
-            on: tracks || execute_us >= 0 || total_us >= 0,
-            tracks,
-            exact: (0..EXACT_BELOW_US).contains(&execute_us),
-            execute_ns: ns(execute_us),
-            total_ns: ns(total_us),
+        Settings {
+            tracks: config.latency_tracking.is_on(),
+            execute_us: config.slowlog_log_slower_than_us.signed(),
+            total_us: config.slowlog_total_slower_than_us.signed(),
         }
     }
 
-    fn are_passed_by(&self, phases: Phases) -> bool {
-        phases.execute_ns >= self.execute_ns || phases.total_ns() >= self.total_ns
+    fn are_passed_by(self, phases: Phases) -> bool {
+        let passes = |ns: u64, us: i64| u64::try_from(us).is_ok_and(|us| ns / 1000 >= us);
+        passes(phases.execute_ns, self.execute_us) || passes(phases.total_ns(), self.total_us)
     }
+}
+
+/// What follows from the settings for each batch.
+#[derive(Debug, Default)]
+struct Bounds {
+    /// Whether the time is taken at all.
+    on: Cell<bool>,
+    /// Whether the clock is read behind each command.
+    exact: Cell<bool>,
+    /// From which time on a request may be slow, in ticks since its first byte.
+    least: Cell<u64>,
 }
 
 /// A request that has been executed, and whose reply is to be sent.
@@ -137,9 +134,9 @@ impl What {
 
     /// Whether no single request of this kind takes long.
     #[inline]
-    fn is_fast(self) -> bool {
+    fn is_brief(self) -> bool {
         match self {
-            What::Command(entry) => entry.command.flags.contains(Flags::FAST),
+            What::Command(entry) => entry.is_brief,
             What::Verb => true,
         }
     }
@@ -169,6 +166,12 @@ impl Ran<'_> {
         self.replies.1.saturating_sub(self.replies.0)
     }
 
+    /// Whether that is to be looked into.
+    #[inline]
+    fn may_be_large(&self) -> bool {
+        self.replies.1 >= LARGE_REPLY_BYTES
+    }
+
     /// Whether sending its reply may take long.
     #[inline]
     fn is_large(&self) -> bool {
@@ -181,14 +184,13 @@ impl Default for Timing {
         Timing {
             turn: Cell::new(ticks::now()),
             latest: Cell::new(ticks::now()),
-            tick: Cell::new(1 << 32),
-            bounds: Cell::default(),
-            since_sample: Cell::new(0),
-            next_sample: Cell::new(1),
-            sample_every: Cell::new(1),
-            requests: Cell::new(0),
             batch_end: Cell::new(0),
+            tick: Cell::new(1 << 32),
+            settings: Cell::default(),
+            bounds: Bounds::default(),
+            paces: Paces::default(),
             executed: RefCell::default(),
+            has_executed: Cell::new(false),
         }
     }
 }
@@ -196,18 +198,35 @@ impl Default for Timing {
 impl Timing {
     /// A wait is over.
     pub(crate) fn begin_turn(&self, config: &Config) {
-        self.bounds.set(Bounds::of(config));
+        let settings = Settings::of(config);
+        if settings != self.settings.get() {
+            self.heed(settings);
+        }
         let now = ticks::now();
         self.turn.set(now);
         self.latest.set(now);
     }
 
-    /// Sets the pace of samples by how many requests there have been since the last time, and the
-    /// length of a tick; to be called ten times a second.
+    #[cold]
+    fn heed(&self, settings: Settings) {
+        let Settings { tracks, execute_us, total_us } = settings;
+        let ticks = |us: i64| {
+            let bound = u64::try_from(us).ok().map(|us| (u128::from(us) * 1000) << 32);
+            let ticks = bound.map(|bound| bound / u128::from(self.tick.get().max(1)));
+            ticks.and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(u64::MAX)
+        };
+        self.settings.set(settings);
+        self.bounds.on.set(tracks || execute_us >= 0 || total_us >= 0);
+        self.bounds.exact.set((0..EXACT_BELOW_US).contains(&execute_us));
+        self.bounds.least.set(ticks(execute_us).min(ticks(total_us)));
+    }
+
+    /// Sets the pace of samples and the length of a tick; to be called ten times a second.
     pub(crate) fn set_pace(&self) {
-        self.sample_every.set((self.requests.replace(0) / SAMPLES).max(1));
+        self.paces.set();
         let length = ticks::duration(1 << 32).as_nanos();
         self.tick.set(u64::try_from(length).unwrap_or(u64::MAX));
+        self.heed(self.settings.get());
     }
 
     #[inline]
@@ -227,47 +246,50 @@ impl Timing {
     /// A batch of so many requests is about to be executed.
     #[inline]
     pub(crate) fn begin_batch(&self, arrivals: &mut Arrivals, requests: usize) -> Stopwatch<'_> {
-        let bounds = self.bounds.get();
-        let since = if bounds.on && requests > 0 { ticks::now() } else { 0 };
         let batch = *arrivals;
         if requests > 0 {
             // What stays behind came with the last bytes.
             arrivals.first = arrivals.last;
         }
-        Stopwatch { timing: self, bounds, arrivals: batch, since, count: 0 }
+        let since = if self.bounds.on.get() { ticks::now() } else { 0 };
+        let joins = requests > 1 && batch.first == batch.last && !self.bounds.exact.get();
+        Stopwatch { timing: self, arrivals: batch, joins, since, counted: 0 }
     }
 
     /// The time, in ticks; 0 if it is not taken.
     pub(crate) fn now(&self) -> u64 {
-        if self.bounds.get().on { ticks::now() } else { 0 }
+        if self.bounds.on.get() { ticks::now() } else { 0 }
     }
 
     /// Something that held the worker is over.
     #[inline]
     pub(crate) fn lap(&self, tally: &Tally) {
-        if self.bounds.get().on {
+        if self.bounds.on.get() {
             let now = ticks::now();
-            let since = self.latest.replace(now);
-            tally.longest_slice.note(self.ns(now.saturating_sub(since)));
+            tally.longest_slice.note(now.saturating_sub(self.latest.replace(now)));
         }
     }
 
-    /// The same where replies have been handed to the driver.
+    /// The same where replies have been handed to the driver. Whether there are requests to be told
+    /// of.
     #[inline]
-    pub(crate) fn sent(&self, tally: &Tally) {
-        self.lap(tally);
-        let began = self.batch_end.get();
-        tally.longest_send.note(self.ns(self.latest.get().saturating_sub(began)));
-    }
-
-    /// Whether requests have been executed that are to be told of.
-    #[inline]
-    pub(crate) fn has_executed(&self) -> bool {
-        !self.executed.borrow().is_empty()
+    pub(crate) fn sent(&self, tally: &Tally) -> bool {
+        if !self.bounds.on.get() {
+            return false;
+        }
+        let now = ticks::now();
+        let slice = now.wrapping_sub(self.latest.replace(now));
+        // A send is part of a slice, so that none is longer than the longest of them.
+        if slice > tally.longest_send.ticks() {
+            tally.longest_slice.note(slice);
+            tally.longest_send.note(now.saturating_sub(self.batch_end.get()));
+        }
+        self.has_executed.get()
     }
 
     /// Takes those whose replies have just been handed to the driver.
     pub(crate) fn take_executed(&self) -> Vec<Executed> {
+        self.has_executed.set(false);
         std::mem::take(&mut self.executed.borrow_mut())
     }
 
@@ -277,27 +299,11 @@ impl Timing {
         phases.send_ns = self.ns(ticks::now().saturating_sub(at));
         if let Some(request) = request {
             request.send_ns.store(phases.send_ns, Ordering::Relaxed);
-            if !logged && phases.total_ns() >= self.bounds.get().total_ns {
+            if !logged && self.settings.get().are_passed_by(phases) {
                 audience.log(request);
             }
         }
         audience.tally.phases.add(family, phases, weight);
-    }
-
-    /// Counts requests. Whether a sample is due.
-    #[inline]
-    fn count(&self, requests: u64) -> bool {
-        self.requests.set(self.requests.get() + requests);
-        self.since_sample.set(self.since_sample.get() + requests);
-        self.since_sample.get() >= self.next_sample.get()
-    }
-
-    /// How many requests the sample that is taken now stands for.
-    fn take_sample(&self) -> u64 {
-        let every = self.sample_every.get();
-        // Not every so many: pipelines have their own rhythm.
-        self.next_sample.set(every / 2 + ticks::now() % every + 1);
-        self.since_sample.replace(0)
     }
 }
 
@@ -318,79 +324,116 @@ impl Audience<'_> {
 /// Takes the time of a batch.
 pub(crate) struct Stopwatch<'t> {
     timing: &'t Timing,
-    bounds: Bounds,
     arrivals: Arrivals,
+    /// Whether requests that are alike may share a reading.
+    joins: bool,
     /// The latest reading, in ticks; 0 if the time is not taken.
     since: u64,
-    /// Requests that have been executed since.
-    count: u64,
+    /// Requests of the batch that had been executed by then.
+    counted: usize,
 }
 
 impl Stopwatch<'_> {
-    /// A request has been executed; `next` is what the one behind it in the batch is for.
+    /// The request at `place` of the batch has been executed; `next` is what the one behind it is
+    /// for.
     #[inline]
     pub(crate) fn ran(
         &mut self,
+        place: usize,
         ran: Ran<'_>,
         next: Option<What>,
         client: &Client,
-        audience: &Audience<'_>,
+        around: &Surroundings<'_>,
     ) {
-        if self.since == 0 {
+        let goes_on = self.joins
+            && next.is_some_and(|next| next.is_like(ran.what))
+            && ran.what.is_brief()
+            && !ran.is_large();
+        if goes_on || self.since == 0 {
             return;
         }
-        self.count += 1;
-        let came_at_once = self.arrivals.first == self.arrivals.last;
-        let goes_on = next.is_some_and(|next| next.is_like(ran.what))
-            && ran.what.is_fast()
-            && came_at_once
-            && !self.bounds.exact
-            && !ran.is_large();
-        if !goes_on {
-            self.read(ran, client, audience);
+        let now = self.read(place + 1, ran, client, around);
+        if next.is_some() {
+            self.since = now;
+            self.counted = place + 1;
+            self.arrivals.first = self.arrivals.last;
         }
     }
 
-    /// The last request goes on as a job.
-    pub(crate) fn suspend(&mut self, ran: Ran<'_>, client: &Client) -> Option<Box<Underway>> {
+    /// The request at `place`, the last one, goes on as a job.
+    pub(crate) fn suspend(
+        &mut self,
+        place: usize,
+        ran: Ran<'_>,
+        client: &Client,
+        around: &Surroundings<'_>,
+    ) -> Option<Box<Underway>> {
         if self.since == 0 {
             return None;
         }
-        let timing = self.timing;
-        let now = ticks::now();
-        let phases = Phases {
-            receive_ns: timing.ns(self.arrivals.last.saturating_sub(self.arrivals.first)),
-            execute_ns: timing.ns(now.saturating_sub(self.since)),
-            ..Phases::default()
-        };
+        if place > self.counted {
+            // Those like it before it, behind which nobody has looked.
+            self.since = self.read(place, ran, client, around);
+            self.arrivals.first = self.arrivals.last;
+        }
+        let phases = Phases { queue_ns: 0, ..self.phases(ticks::now(), 1) };
         let request = describe(ran, phases, client);
         Some(Box::new(Underway { what: ran.what, arrived: self.arrivals.last, phases, request }))
     }
 
-    /// Counts the requests since the last reading.
-    fn read(&mut self, ran: Ran<'_>, client: &Client, audience: &Audience<'_>) {
-        let (timing, bounds) = (self.timing, &self.bounds);
+    /// The phases of a request that has just been executed, one of `count` since the last reading.
+    fn phases(&self, now: u64, count: u64) -> Phases {
+        let (timing, Arrivals { first, last }) = (self.timing, self.arrivals);
+        Phases {
+            receive_ns: timing.ns(last.saturating_sub(first)),
+            queue_ns: timing.ns(self.since.saturating_sub(last)),
+            execute_ns: timing.ns(now.saturating_sub(self.since)) / count.max(1),
+            send_ns: 0,
+        }
+    }
+
+    /// Counts the requests since the last reading, up to the one in front of `place`. Returns the
+    /// time, in ticks.
+    #[inline]
+    fn read(&self, place: usize, ran: Ran<'_>, client: &Client, around: &Surroundings<'_>) -> u64 {
+        let timing = self.timing;
         let now = ticks::now();
         timing.batch_end.set(now);
-        let ran_ns = timing.ns(now.saturating_sub(self.since));
-        let total_ns = timing.ns(now.saturating_sub(self.arrivals.first));
-        if let Some(entry) = ran.what.entry().filter(|_| bounds.tracks) {
-            audience.tally.time_calls(entry.index, self.count, ran_ns);
+        let count = (place - self.counted) as u64;
+        if timing.paces.count(ran.what.entry(), count)
+            || now.wrapping_sub(self.arrivals.first) >= timing.bounds.least.get()
+            || ran.may_be_large()
+        {
+            self.tell(now, count, ran, client, &around.audience());
         }
-        let sampled = timing.count(self.count) && bounds.tracks;
-        let slow = ran_ns >= bounds.execute_ns || total_ns >= bounds.total_ns;
-        if sampled || slow || ran.is_large() {
-            let phases = Phases {
-                receive_ns: timing.ns(self.arrivals.last.saturating_sub(self.arrivals.first)),
-                queue_ns: timing.ns(self.since.saturating_sub(self.arrivals.last)),
-                execute_ns: ran_ns / self.count.max(1),
-                send_ns: 0,
-            };
-            timing.keep(ran, phases, sampled, client, audience);
+        now
+    }
+
+    /// Tells of the last of `count` requests: of itself if it is slow or takes long to send, or
+    /// else, if a sample is due, of all that it stands for.
+    #[cold]
+    fn tell(&self, now: u64, count: u64, ran: Ran<'_>, client: &Client, audience: &Audience<'_>) {
+        let (timing, settings) = (self.timing, self.timing.settings.get());
+        let pace = timing.paces.of(ran.what.entry(), count);
+        let phases = self.phases(now, count);
+        let is_slow =
+            settings.are_passed_by(Phases { execute_ns: phases.execute_ns * count, ..phases });
+        let weight = if is_slow || ran.is_large() {
+            pace.leave_out(count);
+            count
+        } else if pace.is_due() {
+            pace.take()
+        } else {
+            0
+        };
+        // All are counted for themselves that may take long.
+        let calls = if ran.what.is_brief() { weight } else { count };
+        if let Some(entry) = ran.what.entry().filter(|_| settings.tracks && calls > 0) {
+            audience.tally.time_calls(entry.index, calls, phases.execute_ns);
         }
-        self.arrivals.first = self.arrivals.last;
-        self.since = now;
-        self.count = 0;
+        if weight > 0 && (settings.tracks || is_slow || ran.is_large()) {
+            timing.keep(ran, phases, weight, client, audience);
+        }
     }
 }
 
@@ -414,27 +457,27 @@ impl Underway {
 
 impl Timing {
     /// Keeps a request until its reply has been sent.
-    #[cold]
     fn keep(
         &self,
         ran: Ran<'_>,
         phases: Phases,
-        sampled: bool,
+        weight: u64,
         client: &Client,
         audience: &Audience<'_>,
     ) {
         // The request itself may have changed them, which Redis heeds as well.
-        let slow = Bounds::of(audience.config).are_passed_by(phases);
+        let slow = Settings::of(audience.config).are_passed_by(phases);
         let request = (slow || ran.is_large()).then(|| Arc::new(describe(ran, phases, client)));
         if let Some(request) = request.as_ref().filter(|_| slow) {
             audience.log(Arc::clone(request));
         }
+        self.has_executed.set(true);
         self.executed.borrow_mut().push(Executed {
             family: ran.what.family(),
             phases,
             at: self.batch_end.get(),
             reply_end: ran.replies.1 as u64,
-            weight: if sampled { self.take_sample() } else { 1 },
+            weight,
             request,
             logged: slow,
         });
@@ -444,19 +487,20 @@ impl Timing {
     /// output.
     pub(crate) fn end(&self, underway: Underway, reply_end: usize, audience: &Audience<'_>) {
         let Underway { what, arrived, mut phases, mut request } = underway;
-        let (now, bounds) = (ticks::now(), self.bounds.get());
+        let (now, settings) = (ticks::now(), self.settings.get());
         let since_ns = self.ns(now.saturating_sub(arrived));
         phases.queue_ns = since_ns.saturating_sub(phases.execute_ns);
         request.phases = phases;
-        if let Some(entry) = what.entry().filter(|_| bounds.tracks) {
+        if let Some(entry) = what.entry().filter(|_| settings.tracks) {
             audience.tally.time_calls(entry.index, 1, phases.execute_ns);
         }
-        let slow = bounds.are_passed_by(phases);
+        let slow = settings.are_passed_by(phases);
         let request = Arc::new(request);
         if slow {
             audience.log(Arc::clone(&request));
         }
         self.batch_end.set(now);
+        self.has_executed.set(true);
         self.executed.borrow_mut().push(Executed {
             family: what.family(),
             phases,

@@ -391,20 +391,29 @@ impl Sessions {
             self.tally.output_bytes.add(bytes);
             self.tally.writes.add(1);
             driver.send(token, &mut self.output);
-            self.timing.sent(&self.tally);
             seat.replied_bytes += bytes;
-            if self.timing.has_executed() {
-                for mut executed in self.timing.take_executed() {
-                    executed.reply_end += seat.replied_bytes - bytes;
-                    seat.unsent.push(executed);
-                }
-                self.unsent.push(token);
-                self.see_what_was_sent(driver, token);
+            if self.timing.sent(&self.tally) {
+                self.await_sent(driver, token, bytes);
             }
         } else {
             self.timing.lap(&self.tally);
         }
         self.settle(driver, token, standing);
+    }
+
+    /// Keeps requests until the last of so many bytes of replies has been taken, which were handed
+    /// to the driver just now.
+    #[cold]
+    fn await_sent(&mut self, driver: &impl Driver, token: Token, bytes: u64) {
+        let Some(seat) = self.seats.get_mut(token.index as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        for mut executed in self.timing.take_executed() {
+            executed.reply_end += seat.replied_bytes - bytes;
+            seat.unsent.push(executed);
+        }
+        self.unsent.push(token);
+        self.see_what_was_sent(driver, token);
     }
 
     /// Tells of requests whose replies have been taken in full. Whether there are others.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// A moment by both clocks, from which the length of a tick is worked out.
 static START: OnceLock<(u64, Instant)> = OnceLock::new();
 
-/// The time now, in ticks of unknown length; never 0.
+/// The time now, in ticks of unknown length; never 0, at which processors are switched on.
 #[inline]
 #[must_use]
 pub fn now() -> u64 {
@@ -15,8 +15,8 @@ pub fn now() -> u64 {
     // SAFETY: reading the counter has no precondition.
     let ticks = unsafe { std::arch::x86_64::_rdtsc() };
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let ticks = start().1.elapsed().as_nanos() as u64;
-    ticks | 1
+    let ticks = start().1.elapsed().as_nanos() as u64 | 1;
+    ticks
 }
 
 /// Must be called once, long before the first call of [`duration()`], which is the more exact the
