@@ -6,6 +6,8 @@
 //! so pays for both: the frequent side only keeps the compiler from reordering. Where the kernel
 //! has no such call (before 4.14, or forbidden by a container's filter) both sides pay.
 
+#[cfg(not(loom))]
+use crate::line::Line;
 #[cfg(loom)]
 use loom::sync::atomic::{Ordering, fence};
 #[cfg(not(loom))]
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
 /// Whether the rare side pays for both.
 #[cfg(not(loom))]
-static ASYMMETRIC: AtomicBool = AtomicBool::new(false);
+static ASYMMETRIC: Line<AtomicBool> = Line(AtomicBool::new(false));
 
 /// Must be called before another thread relies on a fence; may be called again.
 #[cfg(not(loom))]

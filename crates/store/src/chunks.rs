@@ -4,6 +4,7 @@
 //! What was freed of late is kept for those who ask next, and given back to the kernel if nobody
 //! has asked for it in a while.
 
+use crate::line::Line;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ const REGION_BLOCKS: usize = 64;
 const STRIDE: usize = 16;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { warm: Vec::new(), cold: Vec::new(), spared: 0 });
-static USED_BLOCKS: AtomicUsize = AtomicUsize::new(0);
+static USED_BLOCKS: Line<AtomicUsize> = Line(AtomicUsize::new(0));
 
 /// Blocks that nobody uses.
 struct Pool {

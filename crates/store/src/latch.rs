@@ -73,10 +73,10 @@ fn note_hold(since: u64) {
     holds::end(held);
 }
 
-/// Guards `T`. On cache lines of its own, so that who takes one does not slow down who holds its
-/// neighbour.
+/// Guards `T`. On cache lines of its own, in the pairs in which processors fetch them, so that who
+/// takes one does not slow down who holds its neighbour.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(align(128))]
 pub(crate) struct Latch<T> {
     word: Word,
     /// Threads that sleep until the word is free, or are about to.

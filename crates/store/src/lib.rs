@@ -26,6 +26,7 @@ mod idle;
 mod key;
 mod lanes;
 mod latch;
+mod line;
 mod long_key;
 pub mod memory;
 mod number;

@@ -12,6 +12,7 @@
 //! it holds only zeros, which take no memory until they are written to.
 
 use crate::chunks;
+use crate::line::Line;
 use crate::rope::CHUNK_BYTES;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -27,11 +28,11 @@ const CHUNK: Layout = match Layout::from_size_align(CHUNK_BYTES + 16, align_of::
     Err(_) => unreachable!(),
 };
 
-static ALLOCATED_BYTES: AtomicI64 = AtomicI64::new(0);
+static ALLOCATED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// What of them is the clients'.
-static CHARGED_BYTES: AtomicI64 = AtomicI64::new(0);
+static CHARGED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// Of chunks that stand in the keyspace.
-static KEPT_BYTES: AtomicI64 = AtomicI64::new(0);
+static KEPT_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 
 thread_local! {
     static UNTOLD_BYTES: Cell<i64> = const { Cell::new(0) };
