@@ -13,13 +13,13 @@
 //! two long keys are equal if they are the same one, however long they are, and even if everything
 //! that was worked out from their bytes is equal.
 
-use crate::claims::{Unhashed, lock};
+use crate::claims::Unhashed;
 use crate::holds::{self, Work};
 use crate::key::Key;
 use crate::{memory, reclaim};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The longest key that stands in its entry. With it, any value that is no rope has room in an
 /// arena.
@@ -171,6 +171,11 @@ fn is_equal(kept: &[u8], bytes: &[u8]) -> bool {
     }
     note(bytes.len());
     kept == bytes
+}
+
+/// Nothing that is done under these locks can leave them half-done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes that somebody looks at, copies or frees: within a latch that would be a fault.

@@ -323,6 +323,6 @@ impl Hasher for Unhashed {
 }
 
 /// Nothing that is done under these locks can leave them half-done.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
