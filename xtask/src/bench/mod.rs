@@ -95,9 +95,6 @@ fn finish(
     contestants: &[Contestant],
 ) -> Result<()> {
     println!("\n{}", report.table);
-    if arguments.sockets {
-        return Ok(());
-    }
     if arguments.quick || !arguments.only.is_empty() {
         println!("\nbench: not a whole run, so nothing is written down");
         return Ok(());

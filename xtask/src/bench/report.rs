@@ -39,8 +39,10 @@ impl Report {
             .with_context(|| format!("cannot write {}", path.display()))?;
 
         self.put(DOCUMENT, &format!("{}\n{}", about(machine, &versions), self.table))?;
-        self.put(SUMMARY, &self.summary)?;
-        println!("bench: wrote {}, {DOCUMENT} and {SUMMARY}", path.display());
+        if !self.summary.is_empty() {
+            self.put(SUMMARY, &self.summary)?;
+        }
+        println!("bench: wrote {}, {DOCUMENT} and the summary in {SUMMARY}", path.display());
         Ok(())
     }
 
@@ -104,6 +106,16 @@ impl Table {
 
     pub(super) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
+    }
+
+    /// Its rows as objects, whose fields are the columns.
+    pub(super) fn to_json(&self) -> Value {
+        let Some((header, rows)) = self.rows.split_first() else { return Value::Null };
+        let object = |row: &Vec<String>| -> serde_json::Map<String, Value> {
+            let cells = header.iter().zip(row);
+            cells.map(|(name, cell)| (name.clone(), Value::from(cell.clone()))).collect()
+        };
+        rows.iter().map(object).collect()
     }
 
     fn widths(&self) -> Vec<usize> {

@@ -22,8 +22,8 @@ const SIP_PAUSE: Duration = Duration::from_millis(5);
 
 /// The slowest small GET at rest, beside a giant in a loop, and beside slow readers of giants; and
 /// the times of giants alone.
-pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<String> {
-    let length = Duration::from_secs_f64(if arguments.quick { 1.0 } else { 5.0 });
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Vec<Table>> {
+    let length = Duration::from_secs_f64(if arguments.quick { 1.0 } else { 3.0 });
     let giant = value(if arguments.quick { 100 } else { 500 } * MEGABYTE);
     let mut slowest = Table::new(&[
         "server",
@@ -48,7 +48,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             times.row([vec![contestant.name.to_owned()], row.to_vec()].concat());
         }
     }
-    Ok(format!("{slowest}\n{times}"))
+    Ok(vec![slowest, times])
 }
 
 fn value(len: usize) -> Vec<u8> {

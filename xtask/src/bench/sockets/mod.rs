@@ -10,10 +10,11 @@ mod requests;
 mod storms;
 
 use anyhow::Result;
+use serde_json::json;
 
 use super::Arguments;
 use super::contestants::{Contestant, Protocol};
-use super::report::Report;
+use super::report::{Report, Table};
 
 /// Descriptors for the connections of one part.
 const DESCRIPTORS: u64 = 12_000;
@@ -31,7 +32,7 @@ impl Contestants<'_> {
     }
 }
 
-type Part = fn(&Contestants<'_>, &Arguments) -> Result<String>;
+type Part = fn(&Contestants<'_>, &Arguments) -> Result<Vec<Table>>;
 
 const PARTS: [(&str, &str, Part); 4] = [
     ("requests", "CPU time of a request by the number of connections", requests::measure),
@@ -44,16 +45,20 @@ const PARTS: [(&str, &str, Part); 4] = [
 pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
     harness::allow_open_files(DESCRIPTORS);
     let contestants = Contestants(contestants.iter().collect());
-    let mut table = String::new();
+    let (mut table, mut results) = (String::new(), Vec::new());
     for (name, title, part) in PARTS {
         if name.contains(&arguments.only) {
             let start = std::time::Instant::now();
-            let text = part(&contestants, arguments)?;
+            let tables = part(&contestants, arguments)?;
             println!("bench: {name} took {} s", start.elapsed().as_secs());
-            table.push_str(&format!("### {title}\n\n{text}\n"));
+            table.push_str(&format!("### {title}\n\n"));
+            for part in tables {
+                table.push_str(&format!("{part}\n"));
+                results.push(json!({ "part": name, "rows": part.to_json() }));
+            }
         }
     }
-    Ok(Report { name: "sockets", summary: String::new(), results: Vec::new(), table })
+    Ok(Report { name: "sockets", summary: String::new(), results, table })
 }
 
 /// Microseconds as milliseconds, for a table.

@@ -1,56 +1,108 @@
 //! The server's CPU time for one request, without pipeline, by the number of connections.
 
 use anyhow::{Context, Result, ensure};
+use harness::Server;
 use serde_json::Value;
 
 use super::Contestants;
 use crate::bench::Arguments;
-use crate::bench::contestants::{Placement, Protocol};
-use crate::bench::report::Table;
+use crate::bench::contestants::{Contestant, Placement, Protocol};
+use crate::bench::report::{Table, ratio};
 use crate::bench::usage::CpuTime;
 use crate::process;
 
-const CONNECTIONS: [u32; 3] = [50, 400, 10_000];
+/// Each with so many connections. Pinned is one worker on a core of its own.
+const CASES: [(Protocol, Placement, u32); 7] = [
+    (Protocol::Resp, Placement::Pinned, 50),
+    (Protocol::Resp, Placement::Free, 50),
+    (Protocol::Resp, Placement::Pinned, 400),
+    (Protocol::Resp, Placement::Pinned, 10_000),
+    (Protocol::Memcached, Placement::Pinned, 50),
+    (Protocol::Memcached, Placement::Pinned, 400),
+    (Protocol::Memcached, Placement::Pinned, 10_000),
+];
+/// GET and SET alone, as `nagi bench` has it.
+const RATIOS: [&str; 2] = ["1:0", "0:1"];
+/// With whom each protocol's servers are compared.
+const RIVALS: [&str; 2] = ["Valkey", "memcached"];
+/// One load is no longer than this: there are many.
+const MOST_SECONDS: f64 = 1.0;
 
-/// Medians over the repetitions, GET and SET of 32 bytes, one worker on its own core.
-pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<String> {
+/// A server, and the CPU time of each request in every run so far, in microseconds.
+struct Runner<'a> {
+    contestant: &'a Contestant,
+    server: Server,
+    times_us: [Vec<f64>; 2],
+}
+
+impl Runner<'_> {
+    fn medians(&mut self) -> [f64; 2] {
+        self.times_us.each_mut().map(|times| {
+            times.sort_by(f64::total_cmp);
+            times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+        })
+    }
+}
+
+/// Medians over the repetitions, which are interleaved, of GET and SET with 32 bytes.
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Vec<Table>> {
     let nagi = contestants.0.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
-    let mut table =
-        Table::new(&["protocol", "connections", "server", "GET µs of CPU", "SET µs of CPU"]);
-    for protocol in [Protocol::Resp, Protocol::Memcached] {
-        for connections in CONNECTIONS {
-            for contestant in contestants.0.iter().filter(|it| it.speaks(protocol)) {
-                let server = contestant.start(Placement::Pinned)?;
-                let port = match protocol {
-                    Protocol::Resp => server.resp().port(),
-                    Protocol::Memcached => server.memcached_address().port(),
-                };
-                let mut row = vec![
-                    protocol.name().to_owned(),
-                    connections.to_string(),
-                    contestant.name.to_owned(),
-                ];
-                for ratio in ["1:0", "0:1"] {
-                    let mut times_us = Vec::new();
-                    for _ in 0..arguments.repetitions {
-                        let mut command = Placement::Pinned.load(nagi.program());
-                        command
-                            .args(["bench", "--quiet", "--json", "-", "--ratio", ratio])
-                            .args(["--protocol", protocol.name(), "--port", &port.to_string()])
-                            .args(["--connections", &connections.to_string()])
-                            .args(["--keys", "100000", "--value-bytes", "32"])
-                            .args(["--seconds", &arguments.seconds.to_string()]);
-                        times_us.push(cpu_us(server.process_id(), &mut command)?);
-                    }
-                    times_us.sort_by(f64::total_cmp);
-                    let middle = times_us.get(times_us.len() / 2).copied().unwrap_or(f64::NAN);
-                    row.push(format!("{middle:.2}"));
+    let mut table = Table::new(&[
+        "protocol",
+        "workers",
+        "connections",
+        "server",
+        "GET µs of CPU",
+        "GET x",
+        "SET µs of CPU",
+        "SET x",
+    ]);
+    for (protocol, placement, connections) in CASES {
+        let mut runners = Vec::new();
+        for contestant in contestants.0.iter().filter(|it| it.speaks(protocol)) {
+            let server = contestant.start(placement)?;
+            runners.push(Runner { contestant, server, times_us: Default::default() });
+        }
+        for _ in 0..arguments.repetitions {
+            for runner in &mut runners {
+                for (ratio, times_us) in RATIOS.iter().zip(&mut runner.times_us) {
+                    let port = match protocol {
+                        Protocol::Resp => runner.server.resp().port(),
+                        Protocol::Memcached => runner.server.memcached_address().port(),
+                    };
+                    let mut load = placement.load(nagi.program());
+                    load.args(["bench", "--quiet", "--json", "-", "--ratio", ratio])
+                        .args(["--protocol", protocol.name(), "--port", &port.to_string()])
+                        .args(["--connections", &connections.to_string()])
+                        .args(["--keys", "100000", "--value-bytes", "32"])
+                        .args(["--seconds", &arguments.seconds.min(MOST_SECONDS).to_string()]);
+                    times_us.push(cpu_us(runner.server.process_id(), &mut load)?);
                 }
-                table.row(row);
             }
         }
+        tell(&mut table, (protocol, placement, connections), &mut runners);
     }
-    Ok(table.to_string())
+    Ok(vec![table])
+}
+
+/// Adds a case's rows.
+fn tell(table: &mut Table, case: (Protocol, Placement, u32), runners: &mut [Runner<'_>]) {
+    let rival = runners.iter_mut().find(|it| RIVALS.contains(&it.contestant.name));
+    let rivals = rival.map_or([f64::NAN; 2], Runner::medians);
+    let (protocol, placement, connections) = case;
+    for runner in runners {
+        let [get, set] = runner.medians();
+        table.row(vec![
+            protocol.name().to_owned(),
+            if placement == Placement::Pinned { "1" } else { "default" }.to_owned(),
+            connections.to_string(),
+            runner.contestant.name.to_owned(),
+            format!("{get:.2}"),
+            ratio(get, rivals[0]),
+            format!("{set:.2}"),
+            ratio(set, rivals[1]),
+        ]);
+    }
 }
 
 /// Runs a load and returns the server's CPU time for each of its requests.

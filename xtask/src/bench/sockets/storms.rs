@@ -17,7 +17,7 @@ const MOST: Duration = Duration::from_secs(1);
 const PER_SECOND: u32 = 1000;
 
 /// All three storms on every server.
-pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<String> {
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Vec<Table>> {
     let (cycles, rounds, at_once) =
         if arguments.quick { (2_000_u32, 1, 500) } else { (20_000, 10, 5_000) };
     let length = Duration::from_secs(if arguments.quick { 1 } else { 5 });
@@ -55,7 +55,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             milliseconds(beside.p99_9_us),
         ]);
     }
-    Ok(table.to_string())
+    Ok(vec![table])
 }
 
 /// Connects, counts, quits, and sees the connection end. The counter has to be at `number`.
