@@ -6,12 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::connection::Connection;
 use crate::tools::{root, tool};
-use crate::wait::until;
+use crate::wait::{PATIENCE, until, until_within};
+
+/// How long a start may take: there may be gigabytes to load.
+const START_PATIENCE: Duration = PATIENCE.saturating_mul(10);
 
 /// A running server; dropping it stops it.
 pub struct Server {
@@ -160,7 +164,7 @@ impl Server {
 
     /// Waits for a condition of a starting server, and not longer than it runs.
     fn wait<T>(&mut self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T, String> {
-        let outcome = until(what, || match look() {
+        let outcome = until_within(START_PATIENCE, what, || match look() {
             Some(found) => Some(Ok(found)),
             None => self.process.try_wait().ok().flatten().map(Err),
         });

@@ -11,14 +11,23 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// Names `what` was waited for when it has not come within [`PATIENCE`].
-pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> Result<T, String> {
+pub fn until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> Result<T, String> {
+    until_within(PATIENCE, what, condition)
+}
+
+/// The same for what may take another time.
+pub(crate) fn until_within<T>(
+    patience: Duration,
+    what: &str,
+    mut condition: impl FnMut() -> Option<T>,
+) -> Result<T, String> {
     let start = Instant::now();
     loop {
         if let Some(found) = condition() {
             return Ok(found);
         }
-        if start.elapsed() > PATIENCE {
-            return Err(format!("waited {PATIENCE:?} in vain for {what}"));
+        if start.elapsed() > patience {
+            return Err(format!("waited {patience:?} in vain for {what}"));
         }
         thread::sleep(Duration::from_millis(1));
     }

@@ -1,9 +1,10 @@
 //! The servers that are compared, and how each is started.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use harness::Server;
 
 use super::sid;
@@ -72,6 +73,21 @@ enum Kind {
     Memcached,
     /// Answers without looking: what no server can beat.
     Responder,
+}
+
+/// A folder for a server's files; it goes when this does.
+pub(super) struct Folder {
+    /// As we see it.
+    pub(super) ours: PathBuf,
+    /// As the server sees it.
+    theirs: String,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is the system's to clear away.
+        let _ = fs::remove_dir_all(&self.ours);
+    }
 }
 
 /// One server of the comparison.
@@ -150,6 +166,11 @@ impl Contestant {
         matches!(self.kind, Kind::Redis | Kind::Memcached)
     }
 
+    /// Whether it is a server with BGSAVE that nagi is compared with.
+    pub(super) fn has_snapshots(&self) -> bool {
+        self.kind == Kind::Redis
+    }
+
     pub(super) fn speaks(&self, protocol: Protocol) -> bool {
         match self.kind {
             Kind::Nagi => true,
@@ -160,16 +181,36 @@ impl Contestant {
 
     /// Starts it empty, with room for everything that is measured.
     pub(super) fn start(&self, placement: Placement) -> Result<Server> {
+        self.start_with(placement, &[])
+    }
+
+    /// Starts it with its files in `folder`, and with whatever is in there.
+    pub(super) fn start_in(&self, folder: &Folder) -> Result<Server> {
+        self.start_with(Placement::Free, &["--dir", &folder.theirs])
+    }
+
+    /// A new folder that the server can reach.
+    pub(super) fn new_folder(&self) -> Result<Folder> {
+        let theirs = format!("/tmp/nagi-bench-{}", std::process::id());
+        let ours = match &self.root {
+            Some(root) => root.join(theirs.trim_start_matches('/')),
+            None => PathBuf::from(&theirs),
+        };
+        fs::create_dir_all(&ours).with_context(|| format!("cannot create {}", ours.display()))?;
+        Ok(Folder { ours, theirs })
+    }
+
+    fn start_with(&self, placement: Placement, arguments: &[&str]) -> Result<Server> {
         let mut command = self.command(|program| placement.server(program));
         let pinned = placement == Placement::Pinned;
         let started = match self.kind {
             Kind::Nagi => {
                 command.args(["serve", "--maxclients", "15000", "--io", self.io]);
-                command.args(if pinned { &["--workers", "1"][..] } else { &[] });
+                command.args(if pinned { &["--workers", "1"][..] } else { &[] }).args(arguments);
                 Server::start_nagi(command)
             }
             Kind::Redis => {
-                command.args(["--maxclients", "15000"]);
+                command.args(["--maxclients", "15000"]).args(arguments);
                 Server::start_redis(command)
             }
             Kind::Memcached => {

@@ -19,7 +19,7 @@ pub(super) fn medians(repetitions: &[Figures]) -> Figures {
 }
 
 /// The middle value, or the mean of the two middle ones; not a number for none.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);

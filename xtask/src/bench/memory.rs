@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Arguments;
 use super::contestants::{Contestant, Placement, Protocol};
 use super::fill::{KEY_BYTES, Shape, fill};
-use super::report::{Report, Table, ratio};
+use super::report::{DOCUMENT, Report, Table, ratio};
 use super::usage::resident_bytes;
 
 /// How many keys there are when memory is read: tables that double look good at some of these
@@ -46,6 +46,8 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
         table: table(&all, scale),
         summary: summary(&all),
         results: all.iter().map(Series::as_json).collect(),
+        document: DOCUMENT,
+        pictures: Vec::new(),
     })
 }
 

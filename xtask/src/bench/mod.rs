@@ -3,6 +3,7 @@
 //! Repetitions are interleaved, so that a slow minute of the machine is everyone's, and medians
 //! are taken. `docs/benchmarks.md` says how to read the figures.
 
+mod chart;
 mod contestants;
 mod eviction;
 mod figures;
@@ -11,6 +12,7 @@ mod machine;
 mod memory;
 mod report;
 mod sid;
+mod snapshot;
 mod sockets;
 mod store;
 mod throughput;
@@ -41,6 +43,8 @@ pub(crate) struct Arguments {
     /// Measure what connections cost and do to each other, with both of nagi's drivers
     #[arg(long, conflicts_with_all = ["memory", "eviction"])]
     sockets: bool,
+    #[command(flatten)]
+    snapshot: snapshot::Options,
     /// Repetitions of each measurement
     #[arg(long, default_value_t = 5, value_name = "N")]
     repetitions: u32,
@@ -60,6 +64,10 @@ pub(crate) struct Arguments {
 
 /// Measures, prints a table, and writes it to bench/results/ and docs/benchmarks.md.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
+    if let Some(results) = arguments.snapshot.redrawn() {
+        let (report, all) = snapshot::read(results)?;
+        return report.rewrite(&all);
+    }
     let arguments = if arguments.quick { arguments.shortened() } else { arguments };
     let machine = machine::describe();
     let usual_profile = if arguments.quick { "quick" } else { "release" };
@@ -81,6 +89,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         eviction::measure(&contestants, &arguments)?
     } else if arguments.sockets {
         sockets::measure(&contestants, &arguments)?
+    } else if arguments.snapshot.snapshot {
+        snapshot::measure(&contestants, &arguments)?
     } else {
         throughput::measure(&contestants, &arguments)?
     };
@@ -95,9 +105,10 @@ fn finish(
     contestants: &[Contestant],
 ) -> Result<()> {
     println!("\n{}", report.table);
-    if arguments.quick || !arguments.only.is_empty() {
+    let is_narrowed = !arguments.only.is_empty() || arguments.snapshot.is_narrowed();
+    if arguments.quick || is_narrowed {
         println!("\nbench: not a whole run, so nothing is written down");
-        return Ok(());
+        return report.keep_apart(machine, contestants);
     }
     report.write(machine, contestants)
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -10,7 +11,8 @@ use super::contestants::Contestant;
 use super::machine;
 use crate::workspace;
 
-const DOCUMENT: &str = "docs/benchmarks.md";
+/// The document of all kinds of runs that have none of their own.
+pub(super) const DOCUMENT: &str = "docs/benchmarks.md";
 const SUMMARY: &str = "README.md";
 
 /// What a run has to say.
@@ -22,27 +24,73 @@ pub(super) struct Report {
     /// What the README says of it, in Markdown.
     pub(super) summary: String,
     pub(super) results: Vec<Value>,
+    /// Where the tables go.
+    pub(super) document: &'static str,
+    /// Plots beside it: their file names, and SVG.
+    pub(super) pictures: Vec<(&'static str, String)>,
 }
 
 impl Report {
     /// Writes bench/results/DATE-NAME.json, the table in docs/benchmarks.md and the README's.
     pub(super) fn write(&self, machine: &Value, contestants: &[Contestant]) -> Result<()> {
+        let folder = workspace::root().join("bench/results");
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(format!("{}-{}.json", machine::date(), self.name));
+        let all = self.everything(machine, contestants);
+        self.write_results(&path, &all)?;
+        self.rewrite(&all)
+    }
+
+    /// Writes what a run that is not whole has found to the temporary folder, plots included if
+    /// there are any.
+    pub(super) fn keep_apart(&self, machine: &Value, contestants: &[Contestant]) -> Result<()> {
+        if self.pictures.is_empty() {
+            return Ok(());
+        }
+        let folder = std::env::temp_dir().join(format!("nagi-bench-{}", self.name));
+        fs::create_dir_all(&folder)?;
+        self.write_results(&folder.join("results.json"), &self.everything(machine, contestants))?;
+        self.draw(&folder)?;
+        println!("bench: plots and figures are in {}", folder.display());
+        Ok(())
+    }
+
+    /// Writes tables and plots, given everything that a file of results says.
+    pub(super) fn rewrite(&self, all: &Value) -> Result<()> {
+        let nothing = serde_json::Map::new();
+        let versions = all.get("versions").and_then(Value::as_object).unwrap_or(&nothing);
+        let about = about(all.get("machine").unwrap_or(&Value::Null), versions);
+        self.put(self.document, &format!("{about}\n{}", self.table))?;
+        if !self.summary.is_empty() {
+            self.put(SUMMARY, &self.summary)?;
+        }
+        let document = workspace::root().join(self.document);
+        self.draw(document.parent().unwrap_or(workspace::root()))?;
+        println!("bench: wrote {} and {SUMMARY}", self.document);
+        Ok(())
+    }
+
+    fn draw(&self, folder: &Path) -> Result<()> {
+        for (name, picture) in &self.pictures {
+            let path = folder.join(name);
+            fs::write(&path, picture)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn everything(&self, machine: &Value, contestants: &[Contestant]) -> Value {
         let versions: serde_json::Map<String, Value> = contestants
             .iter()
             .map(|it| (it.name.to_owned(), Value::from(it.version.clone())))
             .collect();
-        let folder = workspace::root().join("bench/results");
-        fs::create_dir_all(&folder)?;
-        let path = folder.join(format!("{}-{}.json", machine::date(), self.name));
-        let all = json!({ "machine": machine, "versions": versions, "results": self.results });
-        fs::write(&path, format!("{all:#}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        json!({ "machine": machine, "versions": versions, "results": self.results })
+    }
 
-        self.put(DOCUMENT, &format!("{}\n{}", about(machine, &versions), self.table))?;
-        if !self.summary.is_empty() {
-            self.put(SUMMARY, &self.summary)?;
-        }
-        println!("bench: wrote {}, {DOCUMENT} and the summary in {SUMMARY}", path.display());
+    fn write_results(&self, path: &Path, all: &Value) -> Result<()> {
+        fs::write(path, format!("{all:#}\n"))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        println!("bench: wrote {}", path.display());
         Ok(())
     }
 
@@ -68,7 +116,8 @@ fn about(machine: &Value, versions: &serde_json::Map<String, Value>) -> String {
         .filter_map(|(name, version)| Some(format!("{name} {}", version.as_str()?)))
         .collect();
     format!(
-        "`{}` on {}, revision {}: {} with {} cores, {} of memory, Linux {}. {}.\n",
+        "`{}` on {}, revision {}: {} with {} cores, {} of memory, Linux {}, load average before it \
+         {}. {}.\n",
         fact("command"),
         fact("date"),
         fact("revision"),
@@ -76,6 +125,7 @@ fn about(machine: &Value, versions: &serde_json::Map<String, Value>) -> String {
         fact("cores"),
         fact("memory"),
         fact("kernel"),
+        fact("load_average_before"),
         versions.join(", ")
     )
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::Arguments;
-use super::report::{Report, Table};
+use super::report::{DOCUMENT, Report, Table};
 use crate::process;
 use crate::workspace::cargo;
 
@@ -51,6 +51,8 @@ pub(super) fn measure(arguments: &Arguments, profile: &str) -> Result<Report> {
         table: format!("{}\n{}\n{bars}", table(&rows), holds_table(&rows)),
         summary: bars,
         results: rows,
+        document: DOCUMENT,
+        pictures: Vec::new(),
     })
 }
 

@@ -11,7 +11,7 @@ use super::Arguments;
 use super::contestants::{Contestant, Placement, Protocol};
 use super::figures::{Figures, as_json, medians};
 use super::fill::{KEY_BYTES, Shape, fill};
-use super::report::{Report, Table, ratio};
+use super::report::{DOCUMENT, Report, Table, ratio};
 use super::usage::{CpuTime, resident_bytes};
 use crate::process;
 
@@ -79,6 +79,8 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
         table: table(&all),
         summary: summary(&all),
         results: all.iter().map(Series::as_json).collect(),
+        document: DOCUMENT,
+        pictures: Vec::new(),
     })
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Arguments;
 use super::contestants::{Contestant, Placement};
-use super::report::{Report, Table, ratio};
+use super::report::{DOCUMENT, Report, Table, ratio};
 use client::{BATCH, Client};
 use memory_shape::Usage;
 use trace::Shape;
@@ -101,6 +101,8 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
         table: format!("{}\n{}", table(&all), memory.map_or(String::new(), |it| it.table())),
         summary: summary(&all),
         results,
+        document: DOCUMENT,
+        pictures: Vec::new(),
     })
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::Arguments;
 use super::contestants::{Contestant, Protocol};
-use super::report::{Report, Table};
+use super::report::{DOCUMENT, Report, Table};
 
 /// Descriptors for the connections of one part.
 const DESCRIPTORS: u64 = 12_000;
@@ -58,7 +58,14 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
             }
         }
     }
-    Ok(Report { name: "sockets", summary: String::new(), results, table })
+    Ok(Report {
+        name: "sockets",
+        document: DOCUMENT,
+        summary: String::new(),
+        results,
+        pictures: Vec::new(),
+        table,
+    })
 }
 
 /// Microseconds as milliseconds, for a table.

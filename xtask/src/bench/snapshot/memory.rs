@@ -1,0 +1,83 @@
+//! Memory of a server and its forked child together, while it saves.
+//!
+//! Read from what the whole machine has in use: pages of processes and the tables that lead to
+//! them. Pages that parent and child still share count once there, and reading it costs nothing,
+//! where the sum of shares in /proc/PID/smaps_rollup walks every page and holds the server up.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Time from one look to the next.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Looks at memory until it is stopped.
+pub(super) struct Sampler {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<(f64, f64)>>,
+}
+
+impl Sampler {
+    pub(super) fn start() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (stop, started) = (Arc::clone(&is_over), Instant::now());
+        let thread = thread::spawn(move || {
+            let mut samples = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                samples.push((started.elapsed().as_secs_f64(), used_bytes()));
+                thread::sleep(INTERVAL);
+            }
+            samples
+        });
+        Self { is_over, thread }
+    }
+
+    /// Seconds since `from_s` after the start, and bytes beyond what there were before that.
+    pub(super) fn finish(self, from_s: f64) -> Vec<(f64, f64)> {
+        self.is_over.store(true, Ordering::Relaxed);
+        let samples = self.thread.join().unwrap_or_default();
+        let before = samples.iter().take_while(|(at_s, _)| *at_s < from_s).last();
+        let base = before.or(samples.first()).map_or(0.0, |(_, bytes)| *bytes);
+        samples.iter().map(|(at_s, bytes)| (at_s - from_s, bytes - base)).collect()
+    }
+}
+
+/// The highest of these samples.
+pub(super) fn peak(samples: &[(f64, f64)]) -> f64 {
+    samples.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max)
+}
+
+/// Memory that processes have to themselves or share without a file, and page tables, in bytes.
+fn used_bytes() -> f64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    ["AnonPages:", "PageTables:", "Shmem:"].iter().map(|name| field(&text, name)).sum()
+}
+
+/// A field of /proc/meminfo in bytes; 0 without it.
+pub(super) fn field(text: &str, name: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let kilobytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    kilobytes.unwrap_or(0.0) * 1024.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Sampler, field, peak, used_bytes};
+
+    #[test]
+    fn fields_of_the_kernel_are_in_kilobytes() {
+        let text = "MemTotal:       100 kB\nAnonPages:        7 kB\nPageTables:  2 kB\n";
+        assert_eq!((field(text, "AnonPages:"), field(text, "Shmem:")), (7168.0, 0.0));
+        assert!(used_bytes() > 1e6);
+    }
+
+    #[test]
+    fn what_there_was_before_counts_as_nothing() {
+        let sampler = Sampler::start();
+        let samples = sampler.finish(0.0);
+        assert!(peak(&samples) >= 0.0);
+        assert_eq!(peak(&[(0.0, -5.0), (1.0, 7.0), (2.0, 3.0)]), 7.0);
+    }
+}

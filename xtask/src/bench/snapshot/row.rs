@@ -1,0 +1,107 @@
+//! What is measured of one server with so much data, as it stands in the results.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::super::figures::median;
+
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Latency {
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    pub(super) p99_9: f64,
+    pub(super) max: f64,
+}
+
+/// A window with a save and one without, of the same open-loop load.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Pair {
+    pub(super) fork_us: f64,
+    pub(super) seconds: f64,
+    pub(super) saving: Latency,
+    pub(super) quiet: Latency,
+    /// The most memory beyond that at the beginning, in bytes.
+    pub(super) extra_bytes: f64,
+    /// Requests of the save's window that failed.
+    pub(super) errors: f64,
+}
+
+/// A save while requests come as fast as they are answered.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Busy {
+    pub(super) seconds: f64,
+    pub(super) requests_per_second: f64,
+    /// The same load before and after the save.
+    pub(super) quiet_requests_per_second: f64,
+    pub(super) is_saved: bool,
+}
+
+/// A save while keys are written over, one after the other.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Overwriting {
+    /// Half the bytes per second of the save without load.
+    pub(super) asked_bytes_per_second: f64,
+    pub(super) bytes_per_second: f64,
+    pub(super) seconds: f64,
+    pub(super) extra_bytes: f64,
+    pub(super) max_us: f64,
+    pub(super) is_saved: bool,
+}
+
+/// What nagi counts itself, over all saves of a row.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Counters {
+    pub(super) longest_slice_us: f64,
+    pub(super) longest_latch_hold_us: f64,
+    pub(super) pre_image_peak_bytes: f64,
+    /// The longest that a writer was made to wait, and all of it; none before there are delays.
+    pub(super) longest_delay_us: Option<f64>,
+    pub(super) delayed_writes: Option<f64>,
+}
+
+/// Latencies and time at one setting of `save-cpu-limit`.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Limited {
+    pub(super) setting: String,
+    pub(super) seconds: f64,
+    pub(super) saving: Latency,
+}
+
+/// One server with so much data.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) server: String,
+    pub(super) gigabytes: f64,
+    pub(super) keys: u64,
+    pub(super) rate: f64,
+    pub(super) resident_bytes: f64,
+    pub(super) pairs: Vec<Pair>,
+    /// How long a save takes while nobody asks for anything.
+    pub(super) idle_seconds: f64,
+    pub(super) file_bytes: f64,
+    pub(super) busy: Busy,
+    pub(super) overwriting: Overwriting,
+    /// From starting the process to all keys being there.
+    pub(super) load_seconds: f64,
+    pub(super) counters: Option<Counters>,
+    pub(super) limited: Vec<Limited>,
+    /// Of the last pair: seconds since the save was asked for, and bytes beyond those before.
+    pub(super) memory: Vec<(f64, f64)>,
+}
+
+impl Row {
+    /// The median over the pairs of what `figure` picks.
+    pub(super) fn median(&self, figure: impl Fn(&Pair) -> f64) -> f64 {
+        median(self.pairs.iter().map(figure).collect())
+    }
+
+    /// The most over the pairs of what `figure` picks.
+    pub(super) fn most(&self, figure: impl Fn(&Pair) -> f64) -> f64 {
+        self.pairs.iter().map(figure).fold(f64::NAN, f64::max)
+    }
+
+    pub(super) fn as_json(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}

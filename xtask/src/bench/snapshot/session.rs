@@ -1,0 +1,324 @@
+//! One server with so much data, from filling it to loading what it saved.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use harness::{Reply, Server};
+use serde_json::Value;
+
+use super::super::contestants::{Contestant, Folder};
+use super::super::fill::KEY_BYTES;
+use super::super::usage::resident_bytes;
+use super::memory::{Sampler, peak};
+use super::row::{Busy, Counters, Latency, Limited, Overwriting, Pair, Row};
+use crate::process;
+
+/// Length of a value in bytes.
+const VALUE_BYTES: usize = 1000;
+const CONNECTIONS: u32 = 50;
+/// Measured before and after a save.
+const MARGIN_S: f64 = 0.5;
+/// The same of a load that is as fast as it is answered, whose rate is compared.
+const BUSY_MARGIN_S: f64 = 2.0;
+/// A window without a save is as long as the last save, within these bounds.
+const QUIET_S: (f64, f64) = (2.0, 8.0);
+/// Nothing takes longer.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// What `save-cpu-limit` is tried at.
+const LIMITS: [&str; 5] = ["10", "25", "50", "75", "100"];
+
+/// What is measured, the same for all servers.
+pub(super) struct Plan<'a> {
+    /// nagi's binary, which makes the load.
+    pub(super) load: &'a Path,
+    pub(super) gigabytes: f64,
+    pub(super) pairs: u32,
+    /// Requests a second of the open-loop load.
+    pub(super) rate: f64,
+    /// Whether nagi is to try several limits for the processor time of a save.
+    pub(super) tries_limits: bool,
+}
+
+/// A server that is being measured.
+struct Session<'a> {
+    plan: &'a Plan<'a>,
+    name: &'a str,
+    server: Server,
+    folder: &'a Folder,
+}
+
+/// Measures everything of one server.
+pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
+    let folder = contestant.new_folder()?;
+    let server = contestant.start_in(&folder)?;
+    let session = Session { plan, name: contestant.name, server, folder: &folder };
+    session.fill()?;
+    let resident_bytes = resident_bytes(session.server.process_id())?;
+    let (idle_seconds, file_bytes) = session.save_idle()?;
+    session.command("CONFIG RESETSTAT");
+    let (mut pairs, mut memory) = (Vec::new(), Vec::new());
+    for number in 1..=plan.pairs {
+        let (pair, samples) = session.pair(number)?;
+        pairs.push(pair);
+        memory = samples;
+    }
+    let busy = session.busy()?;
+    let counters = contestant.is_nagi().then(|| session.counters());
+    let limited =
+        if contestant.is_nagi() && plan.tries_limits { session.limited()? } else { Vec::new() };
+    let overwriting = session.overwrite(file_bytes / idle_seconds / 2.0)?;
+    if !overwriting.is_saved {
+        session.save_idle()?;
+    }
+    let keys = plan.keys();
+    drop(session.server);
+    let load_seconds = load(contestant, &folder, keys)?;
+    println!("bench:   loaded in {load_seconds:.1} s");
+    Ok(Row {
+        server: contestant.name.to_owned(),
+        gigabytes: plan.gigabytes,
+        keys,
+        rate: plan.rate,
+        resident_bytes,
+        pairs,
+        idle_seconds,
+        file_bytes,
+        busy,
+        overwriting,
+        load_seconds,
+        counters,
+        limited,
+        memory,
+    })
+}
+
+/// Starts the server with what it saved; how long it takes until all keys are there, in seconds.
+fn load(contestant: &Contestant, folder: &Folder, keys: u64) -> Result<f64> {
+    let started = Instant::now();
+    let server = contestant.start_in(folder)?;
+    let mut client = server.connect_resp();
+    loop {
+        if client.run("DBSIZE") == Reply::Integer(i64::try_from(keys)?)
+            && field(&client.run("INFO persistence").text(), "loading") == Some(0.0)
+        {
+            return Ok(started.elapsed().as_secs_f64());
+        }
+        ensure!(started.elapsed() < PATIENCE, "{}: it does not load", contestant.name);
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+impl Plan<'_> {
+    fn keys(&self) -> u64 {
+        (self.gigabytes * 1e9 / VALUE_BYTES as f64) as u64
+    }
+}
+
+impl Session<'_> {
+    /// The load tool on this server, which prints JSON.
+    fn load(&self, arguments: &[&str]) -> Result<Value> {
+        let mut command = Command::new(self.plan.load);
+        command
+            .args(["bench", "--quiet", "--json", "-", "--ignore-errors"])
+            .args(["--port", &self.server.resp().port().to_string()])
+            .args(["--keys", &self.plan.keys().to_string()])
+            .args(["--key-bytes", &KEY_BYTES.to_string()])
+            .args(["--value-bytes", &VALUE_BYTES.to_string()])
+            .args(arguments);
+        let report = process::output(&mut command)?;
+        serde_json::from_str(&report).context("nagi bench prints JSON")
+    }
+
+    /// The same with a save in the middle, for which the last file makes room.
+    fn load_and_save(&self, arguments: &[&str], margin_s: f64) -> Result<Value> {
+        self.remove_file();
+        let margin = margin_s.to_string();
+        let connections = CONNECTIONS.to_string();
+        let common = ["--bgsave-after-seconds", &margin, "--connections", &connections];
+        let report = self.load(&[&common[..], arguments].concat())?;
+        if report.pointer("/save/seconds").is_none() {
+            bail!("{} did not save: {report}", self.name);
+        }
+        Ok(report)
+    }
+
+    fn command(&self, command: &str) -> Reply {
+        self.server.connect_resp().run(command)
+    }
+
+    fn info(&self) -> String {
+        self.command("INFO everything").text()
+    }
+
+    fn remove_file(&self) {
+        // It is not there before the first save.
+        let _ = fs::remove_file(self.folder.ours.join("dump.rdb"));
+    }
+
+    fn fill(&self) -> Result<()> {
+        let started = Instant::now();
+        let report = self.load(&["--fill", "--requests", "1", "--connections", "8"])?;
+        ensure!(figure(&report, "/errors") == 0.0, "filling failed: {report}");
+        let keys = self.command("DBSIZE").integer();
+        ensure!(u64::try_from(keys)? == self.plan.keys(), "{}: only {keys} keys", self.name);
+        println!(
+            "bench: {} with {} GB, filled in {:.1} s",
+            self.name,
+            self.plan.gigabytes,
+            started.elapsed().as_secs_f64()
+        );
+        Ok(())
+    }
+
+    /// Saves while nobody asks for anything: seconds, and bytes of the file.
+    fn save_idle(&self) -> Result<(f64, f64)> {
+        self.remove_file();
+        let mut client = self.server.connect_resp();
+        let started = Instant::now();
+        client.run("BGSAVE");
+        loop {
+            let info = client.run("INFO persistence").text();
+            if field(&info, "rdb_bgsave_in_progress") == Some(0.0) {
+                break;
+            }
+            ensure!(started.elapsed() < PATIENCE, "{}: a save does not end", self.name);
+            thread::sleep(Duration::from_millis(10));
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        let file = self.folder.ours.join("dump.rdb");
+        let bytes = fs::metadata(&file).with_context(|| format!("{} saved nothing", self.name))?;
+        println!("bench:   saved without load in {seconds:.1} s");
+        Ok((seconds, bytes.len() as f64))
+    }
+
+    /// A window with a save, and one as long without.
+    fn pair(&self, number: u32) -> Result<(Pair, Vec<(f64, f64)>)> {
+        let (rate, connections) = (self.plan.rate.to_string(), CONNECTIONS.to_string());
+        let sampler = Sampler::start();
+        let report = self.load_and_save(&["--rate", &rate], MARGIN_S)?;
+        let memory = sampler.finish(MARGIN_S);
+        let seconds = figure(&report, "/save/seconds");
+        let quiet_s = seconds.clamp(QUIET_S.0, QUIET_S.1).to_string();
+        let open = ["--connections", &connections, "--rate", &rate, "--seconds", &quiet_s];
+        let quiet = self.load(&open)?;
+        let pair = Pair {
+            fork_us: figure(&report, "/save/fork_us"),
+            seconds,
+            saving: latency(&report, "/windows/1/latency_us"),
+            quiet: latency(&quiet, "/latency_us"),
+            extra_bytes: peak(&memory),
+            errors: figure(&report, "/errors"),
+        };
+        let of = self.plan.pairs;
+        println!(
+            "bench:   pair {number} of {of}: saved in {seconds:.1} s, p99 {:.1} and slowest {:.1} \
+             ms; without {:.1} and {:.1} ms",
+            pair.saving.p99 / 1e3,
+            pair.saving.max / 1e3,
+            pair.quiet.p99 / 1e3,
+            pair.quiet.max / 1e3
+        );
+        ensure!(is_saved(&report), "{}: the save failed: {}", self.name, self.server.log());
+        Ok((pair, memory))
+    }
+
+    /// As many requests as are answered, before, during and after a save.
+    fn busy(&self) -> Result<Busy> {
+        let report = self.load_and_save(&[], BUSY_MARGIN_S)?;
+        let sum = |name: &str| -> f64 {
+            [0, 2].iter().map(|window| figure(&report, &format!("/windows/{window}/{name}"))).sum()
+        };
+        let busy = Busy {
+            seconds: figure(&report, "/save/seconds"),
+            requests_per_second: figure(&report, "/windows/1/requests_per_second"),
+            quiet_requests_per_second: sum("requests") / sum("seconds"),
+            is_saved: is_saved(&report),
+        };
+        println!(
+            "bench:   {:.0} requests/s while saving for {:.1} s, {:.0} without",
+            busy.requests_per_second, busy.seconds, busy.quiet_requests_per_second
+        );
+        Ok(busy)
+    }
+
+    /// A save while keys are written over one after the other, so many bytes of them a second.
+    fn overwrite(&self, asked_bytes_per_second: f64) -> Result<Overwriting> {
+        let rate = (asked_bytes_per_second / VALUE_BYTES as f64).to_string();
+        let arguments = ["--rate", &rate, "--ratio", "0:1", "--key-distribution", "sequential"];
+        let deep = ["--pipeline", "16", "--reply-timeout-seconds", "1"];
+        let sampler = Sampler::start();
+        let report = self.load_and_save(&[&arguments[..], &deep].concat(), MARGIN_S)?;
+        let extra_bytes = peak(&sampler.finish(MARGIN_S));
+        let overwriting = Overwriting {
+            asked_bytes_per_second,
+            bytes_per_second: figure(&report, "/windows/1/requests_per_second")
+                * VALUE_BYTES as f64,
+            seconds: figure(&report, "/save/seconds"),
+            extra_bytes,
+            max_us: figure(&report, "/windows/1/latency_us/max"),
+            is_saved: is_saved(&report),
+        };
+        println!(
+            "bench:   {:.0} MB/s written over while saving for {:.1} s took {:.0} MB more",
+            overwriting.bytes_per_second / 1e6,
+            overwriting.seconds,
+            extra_bytes / 1e6
+        );
+        Ok(overwriting)
+    }
+
+    /// One save at each limit for its processor time, if the server has such a limit.
+    fn limited(&self) -> Result<Vec<Limited>> {
+        let mut all = Vec::new();
+        let rate = self.plan.rate.to_string();
+        for setting in LIMITS {
+            let answer = self.command(&format!("CONFIG SET save-cpu-limit {setting}"));
+            if answer != Reply::Simple("OK".to_owned()) {
+                println!("bench:   it has no save-cpu-limit");
+                return Ok(all);
+            }
+            let report = self.load_and_save(&["--rate", &rate], MARGIN_S)?;
+            let seconds = figure(&report, "/save/seconds");
+            let saving = latency(&report, "/windows/1/latency_us");
+            println!("bench:   save-cpu-limit {setting}: {seconds:.1} s, p99 {:.0} us", saving.p99);
+            all.push(Limited { setting: setting.to_owned(), seconds, saving });
+        }
+        Ok(all)
+    }
+
+    fn counters(&self) -> Counters {
+        let info = self.info();
+        let count = |name: &str| field(&info, name);
+        Counters {
+            longest_slice_us: count("longest_slice_usec").unwrap_or(f64::NAN),
+            longest_latch_hold_us: count("longest_latch_hold_usec").unwrap_or(f64::NAN),
+            pre_image_peak_bytes: count("snapshot_preimage_peak_bytes").unwrap_or(f64::NAN),
+            longest_delay_us: count("snapshot_longest_writer_delay_usec"),
+            delayed_writes: count("snapshot_writers_delayed"),
+        }
+    }
+}
+
+fn is_saved(report: &Value) -> bool {
+    report.pointer("/save/status").and_then(Value::as_str) == Some("ok")
+}
+
+/// A number of INFO.
+fn field(info: &str, name: &str) -> Option<f64> {
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.trim().parse().ok()
+}
+
+/// A number of a report; not a number if it is not there.
+fn figure(report: &Value, pointer: &str) -> f64 {
+    report.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN)
+}
+
+fn latency(report: &Value, pointer: &str) -> Latency {
+    let at = |name: &str| figure(report, &format!("{pointer}/{name}"));
+    Latency { p50: at("p50"), p99: at("p99"), p99_9: at("p99_9"), max: at("max") }
+}

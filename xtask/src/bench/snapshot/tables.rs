@@ -1,0 +1,216 @@
+//! What a run says in words and numbers: the tables of the document, and the README's.
+
+use super::super::report::{Table, ratio};
+use super::row::{Latency, Pair, Row};
+
+/// Whose times nagi's are compared with.
+const BASE: &str = "Valkey";
+
+/// All tables, under their headings.
+pub(super) fn all(rows: &[Row]) -> String {
+    let mut text = format!(
+        "### While saving\n\n{}\n### Time, file and loading\n\n{}\n### Keys written over meanwhile\
+         \n\n{}",
+        windows(rows),
+        times(rows),
+        overwriting(rows)
+    );
+    if rows.iter().any(|row| row.counters.is_some()) {
+        text.push_str(&format!("\n### What nagi counts itself\n\n{}", counters(rows)));
+    }
+    if rows.iter().any(|row| !row.limited.is_empty()) {
+        text.push_str(&format!("\n### save-cpu-limit\n\n{}", limits(rows)));
+    }
+    text
+}
+
+/// What the save costs those who ask, all in one row, so that nothing is bought unseen.
+fn windows(rows: &[Row]) -> String {
+    let mut table = Table::new(&[
+        "data",
+        "server",
+        "cut or fork ms",
+        "save s",
+        "to Valkey's",
+        "p50 µs (without)",
+        "p99 µs (without)",
+        "p99.9 µs (without)",
+        "slowest ms (without)",
+        "closed loop, requests/s",
+        "to that without",
+        "longest delay of a writer ms",
+        "memory beyond MB",
+    ]);
+    for row in rows {
+        let beside = |figure: fn(&Latency) -> f64, unit: f64, decimals: usize| {
+            let saving = row.median(|pair: &Pair| figure(&pair.saving)) / unit;
+            let quiet = row.median(|pair: &Pair| figure(&pair.quiet)) / unit;
+            format!("{saving:.decimals$} ({quiet:.decimals$})")
+        };
+        let busy = &row.busy;
+        let share = busy.requests_per_second / busy.quiet_requests_per_second;
+        let delay_us = row.counters.as_ref().and_then(|it| it.longest_delay_us);
+        table.row(vec![
+            gigabytes(row),
+            row.server.clone(),
+            format!("{:.3}", row.median(|pair| pair.fork_us) / 1e3),
+            format!("{:.1}", row.median(|pair| pair.seconds)),
+            to_base(rows, row, |row| row.median(|pair| pair.seconds)),
+            beside(|it| it.p50, 1.0, 0),
+            beside(|it| it.p99, 1.0, 0),
+            beside(|it| it.p99_9, 1.0, 0),
+            beside(|it| it.max, 1e3, 1),
+            format!("{:.0}", busy.requests_per_second),
+            format!("{share:.2}{}", failed(busy.is_saved)),
+            delay_us.map_or(String::new(), |us| format!("{:.1}", us / 1e3)),
+            format!("{:.0}", row.most(|pair| pair.extra_bytes) / 1e6),
+        ]);
+    }
+    table.to_string()
+}
+
+fn times(rows: &[Row]) -> String {
+    let mut table = Table::new(&[
+        "data",
+        "server",
+        "in memory GB",
+        "file GB",
+        "save without load s",
+        "to Valkey's",
+        "save in a closed loop s",
+        "to Valkey's",
+        "load s",
+        "to Valkey's",
+    ]);
+    for row in rows {
+        table.row(vec![
+            gigabytes(row),
+            row.server.clone(),
+            format!("{:.2}", row.resident_bytes / 1e9),
+            format!("{:.2}", row.file_bytes / 1e9),
+            format!("{:.1}", row.idle_seconds),
+            to_base(rows, row, |row| row.idle_seconds),
+            format!("{:.1}{}", row.busy.seconds, failed(row.busy.is_saved)),
+            to_base(rows, row, |row| row.busy.seconds),
+            format!("{:.1}", row.load_seconds),
+            to_base(rows, row, |row| row.load_seconds),
+        ]);
+    }
+    table.to_string()
+}
+
+fn overwriting(rows: &[Row]) -> String {
+    let mut table = Table::new(&[
+        "data",
+        "server",
+        "asked MB/s",
+        "written over MB/s",
+        "share of the data",
+        "save s",
+        "memory beyond MB",
+        "of the data",
+        "slowest ms",
+    ]);
+    for row in rows {
+        let of = &row.overwriting;
+        let data = row.gigabytes * 1e9;
+        table.row(vec![
+            gigabytes(row),
+            row.server.clone(),
+            format!("{:.0}", of.asked_bytes_per_second / 1e6),
+            format!("{:.0}", of.bytes_per_second / 1e6),
+            format!("{:.0} %", of.bytes_per_second * of.seconds / data * 100.0),
+            format!("{:.1}{}", of.seconds, failed(of.is_saved)),
+            format!("{:.0}", of.extra_bytes / 1e6),
+            format!("{:.1} %", of.extra_bytes / data * 100.0),
+            format!("{:.0}", of.max_us / 1e3),
+        ]);
+    }
+    table.to_string()
+}
+
+fn counters(rows: &[Row]) -> String {
+    let mut table = Table::new(&[
+        "data",
+        "longest slice µs",
+        "longest latch hold µs",
+        "writers delayed",
+        "longest delay µs",
+        "most kept for the snapshot MB",
+    ]);
+    for (row, of) in rows.iter().filter_map(|row| row.counters.as_ref().map(|it| (row, it))) {
+        let count = |figure: Option<f64>| figure.map_or(String::new(), |it| format!("{it:.0}"));
+        table.row(vec![
+            gigabytes(row),
+            format!("{:.0}", of.longest_slice_us),
+            format!("{:.0}", of.longest_latch_hold_us),
+            count(of.delayed_writes),
+            count(of.longest_delay_us),
+            format!("{:.1}", of.pre_image_peak_bytes / 1e6),
+        ]);
+    }
+    table.to_string()
+}
+
+fn limits(rows: &[Row]) -> String {
+    let mut table =
+        Table::new(&["data", "save-cpu-limit", "save s", "p50 µs", "p99 µs", "slowest ms"]);
+    for row in rows {
+        for of in &row.limited {
+            table.row(vec![
+                gigabytes(row),
+                of.setting.clone(),
+                format!("{:.1}", of.seconds),
+                format!("{:.0}", of.saving.p50),
+                format!("{:.0}", of.saving.p99),
+                format!("{:.1}", of.saving.max / 1e3),
+            ]);
+        }
+    }
+    table.to_string()
+}
+
+/// What the README says: with the most data that there was.
+pub(super) fn summary(rows: &[Row]) -> String {
+    let largest = rows.iter().map(|row| row.gigabytes).fold(0.0, f64::max);
+    let mut table = Table::new(&[
+        "saving beside 20,000 requests/s",
+        "cut or fork",
+        "p99 (without)",
+        "slowest (without)",
+        "save",
+        "memory beyond",
+        "load",
+    ]);
+    for row in rows.iter().filter(|row| row.gigabytes == largest) {
+        let ms = |figure: fn(&Pair) -> f64| row.median(figure) / 1e3;
+        let beside = |saving: f64, quiet: f64| format!("{saving:.1} ms ({quiet:.1})");
+        table.row(vec![
+            format!("{}, {} GB", row.server, row.gigabytes),
+            format!("{:.3} ms", ms(|pair| pair.fork_us)),
+            beside(ms(|pair| pair.saving.p99), ms(|pair| pair.quiet.p99)),
+            beside(ms(|pair| pair.saving.max), ms(|pair| pair.quiet.max)),
+            format!("{:.1} s", row.median(|pair| pair.seconds)),
+            format!("{:.0} MB", row.most(|pair| pair.extra_bytes) / 1e6),
+            format!("{:.1} s", row.load_seconds),
+        ]);
+    }
+    table.to_string()
+}
+
+fn gigabytes(row: &Row) -> String {
+    format!("{} GB", row.gigabytes)
+}
+
+fn failed(is_saved: bool) -> &'static str {
+    if is_saved { "" } else { " (failed)" }
+}
+
+/// A figure over that of the server that others are compared with; empty for itself.
+fn to_base(rows: &[Row], row: &Row, figure: impl Fn(&Row) -> f64) -> String {
+    let base = rows.iter().find(|it| it.server == BASE && it.gigabytes == row.gigabytes);
+    match base {
+        Some(base) if row.server != BASE => ratio(figure(row), figure(base)),
+        _ => String::new(),
+    }
+}
