@@ -90,10 +90,13 @@ fn writer_of(name: &str) -> Option<Pid> {
 /// Whether nobody writes to a file: its process is no more, nor does one elsewhere that shares the
 /// folder and has that number there hold or change it.
 fn is_abandoned(path: &Path, process: Pid) -> io::Result<bool> {
+    let metadata = fs::symlink_metadata(path)?;
+    let is_old = metadata.modified()?.elapsed().is_ok_and(|age| age > ABANDONED_AFTER);
+    if !metadata.is_file() || !is_old || test_kill_process(process).is_ok() {
+        return Ok(false);
+    }
     let file = File::open(path)?;
-    let is_old = file.metadata()?.modified()?.elapsed().is_ok_and(|age| age > ABANDONED_AFTER);
-    let is_free = || flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
-    Ok(is_old && test_kill_process(process).is_err() && is_free())
+    Ok(flock(&file, FlockOperation::NonBlockingLockShared).is_ok())
 }
 
 #[cfg(test)]

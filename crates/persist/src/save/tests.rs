@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Barrier;
 use std::task::Waker;
 
 const PATH: &str = "/data/dump.rdb";
@@ -157,20 +158,20 @@ fn save_snapshot(
     walker: Walker,
     progress: &SaveProgress,
 ) -> Result<Saved, SaveError> {
-    let target = Target {
-        path: Path::new(PATH),
-        options: Options { version: Version::LOWEST, compress: true, checksum: true },
-        preamble: Preamble {
-            redis_version: "7.2.0",
-            created_at_s: 0,
-            used_memory_bytes: 0,
-            is_aof_base: false,
-        },
-        sizes: &[],
-    };
+    let options = Options { version: Version::LOWEST, compress: true, checksum: true };
     let alone = Alone { store, walker: RefCell::new(walker) };
     alone.resume();
-    save_in(&shelf, store, snapshot, &target, progress, &alone)
+    save_in(&shelf, store, snapshot, &target(options), progress, &alone)
+}
+
+fn target(options: Options) -> Target<'static> {
+    let preamble = Preamble {
+        redis_version: "7.2.0",
+        created_at_s: 0,
+        used_memory_bytes: 0,
+        is_aof_base: false,
+    };
+    Target { path: Path::new(PATH), options, preamble, sizes: &[] }
 }
 
 /// The only thread there is, which walks itself.
@@ -289,4 +290,83 @@ fn a_save_beyond_the_limit_ends_while_the_walk_pauses() {
     assert_eq!(shelf.names(), [Path::new(PATH)]);
     save_to(&shelf, &store, usize::MAX).unwrap();
     assert!(contents(&shelf.dump()) == expected(keys, len, "other"));
+}
+
+/// A disk that takes nothing until it is told to.
+struct Gate<'a>(&'a Barrier);
+
+struct Gated<'a>(&'a Barrier, Vec<u8>);
+
+impl Write for Gated<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.1.is_empty() {
+            self.0.wait();
+        }
+        self.1.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> Files for Gate<'a> {
+    type File = Gated<'a>;
+
+    fn create(&self, _: &Path) -> io::Result<Gated<'a>> {
+        Ok(Gated(self.0, Vec::new()))
+    }
+
+    fn sync(&self, file: &Gated<'a>) -> io::Result<()> {
+        // Only the whole file is worth a look.
+        if file.1.ends_with(&[0; 8]) {
+            assert!(contents(&file.1) == expected(5000, 1000, "first"));
+        }
+        Ok(())
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_abandoned(&self, _: &Path) {}
+}
+
+/// Those who walk are elsewhere.
+struct Others;
+
+impl Company for Others {
+    fn resume(&self) {}
+
+    fn pace(&self) {}
+}
+
+#[test]
+fn nobody_waits_for_a_disk_that_takes_nothing() {
+    let (keys, len) = (5000, 1000);
+    let (store, gate) = (store(keys, len), Barrier::new(2));
+    let snapshot = store.cut(usize::MAX, Waker::noop()).unwrap();
+    std::thread::scope(|scope| {
+        let saver = scope.spawn(|| {
+            let options = Options { version: Version::LOWEST, compress: true, checksum: false };
+            let progress = SaveProgress::default();
+            save_in(&Gate(&gate), &store, snapshot, &target(options), &progress, &Others)
+        });
+        // Everything changes and everything is walked before the disk takes its first byte.
+        set_all(&store, keys, len, "other");
+        let mut walker = Walker::default();
+        while store.walk(&mut walker, || false) == Pace::More {}
+        gate.wait();
+        while store.walk(&mut walker, || false) != Pace::Done {}
+        assert_eq!(saver.join().unwrap().unwrap().keys, keys as u64);
+    });
 }

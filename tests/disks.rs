@@ -1,0 +1,156 @@
+//! Disks that are full, cannot be written to, are gone or slow: the save fails and says so, the
+//! last file stays, service goes on, and the next save succeeds once the disk is mended.
+
+use crate::persistence::{Folder, info};
+use harness::{Connection, Reply, Server, encode_command, until};
+use std::fs::{self, File};
+use std::io::Read;
+use std::process::Command;
+
+/// A file system of its own, in memory; it goes before its folder does.
+struct Mount<'a>(&'a Folder);
+
+impl<'a> Mount<'a> {
+    /// `None` where nothing may be mounted, which is said.
+    fn new(folder: &'a Folder, options: &str) -> Option<Self> {
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(&folder.0)
+            .output()
+            .is_ok_and(|output| output.status.success());
+        if !mounted {
+            eprintln!("skipped: mounting a file system needs root");
+        }
+        mounted.then_some(Mount(folder))
+    }
+
+    fn remount(&self, options: &str) {
+        let mut command = Command::new("mount");
+        command.args(["-o", &format!("remount,{options}")]).arg(&self.0.0);
+        assert!(command.status().is_ok_and(|status| status.success()), "{command:?}");
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        // Without it the folder cannot be removed; there is nothing else to be done.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0.0).status();
+    }
+}
+
+/// Writes so many keys of 1000 bytes that do not compress.
+fn write(client: &mut Connection, name: &str, keys: usize) {
+    for key in 0..keys {
+        let noise = (0..1000_u64).map(|at| {
+            let seed = (key as u64) << 32 | at;
+            (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+        });
+        let value: Vec<u8> = noise.collect();
+        client.send(encode_command(&[b"SET", format!("{name}:{key}").as_bytes(), &value]));
+    }
+    (0..keys).for_each(|_| client.expect("+OK\r\n"));
+}
+
+/// Saves in the background and waits for its end; what INFO says of it.
+fn save(server: &Server) -> String {
+    let answer = server.connect_resp().run("BGSAVE");
+    assert!(matches!(answer, Reply::Simple(_)), "{answer:?}");
+    wait(server)
+}
+
+fn wait(server: &Server) -> String {
+    let is_over = || (info(server, "rdb_bgsave_in_progress") == "0").then_some(());
+    until("the save", is_over).expect("it ends");
+    info(server, "rdb_last_bgsave_status")
+}
+
+/// A save that has to fail with `problem`, told in INFO and in the log, while service goes on.
+fn fail(server: &Server, problem: &str) {
+    assert_eq!(save(server), "err");
+    let error = info(server, "rdb_last_bgsave_error");
+    assert!(error.contains(problem), "{error}");
+    assert!(server.log().contains(problem), "{}", server.log());
+    let mut client = server.connect_resp();
+    client.check("SET after failing", "+OK\r\n");
+    client.check("GET after", "$7\r\nfailing\r\n");
+}
+
+/// What a restart with the folder finds.
+fn check_restart(mut server: Server, folder: &Folder, keys: usize) {
+    server.connect_resp().check("SHUTDOWN NOSAVE", "");
+    server.wait_for_exit();
+    let server = folder.nagi(&[]);
+    server.connect_resp().check("DBSIZE", format!(":{keys}\r\n"));
+}
+
+#[test]
+fn a_disk_that_is_full_or_read_only() {
+    let folder = Folder::new("full");
+    let Some(mount) = Mount::new(&folder, "size=6m") else { return };
+    let server = folder.nagi(&[]);
+    let mut client = server.connect_resp();
+    write(&mut client, "small", 2000);
+    assert_eq!(save(&server), "ok");
+    let good = fs::read(folder.0.join("dump.rdb")).expect("a file");
+    write(&mut client, "large", 8000);
+    // There is no room for a second file at any of these sizes of the disk.
+    for size in ["size=6m", "size=4m", "size=3m"] {
+        mount.remount(size);
+        fail(&server, "No space left on device");
+        assert_eq!(folder.names(), ["dump.rdb"], "what was begun is gone");
+        assert!(fs::read(folder.0.join("dump.rdb")).expect("a file") == good);
+    }
+    mount.remount("size=64m,ro");
+    fail(&server, "Read-only file system");
+    assert!(fs::read(folder.0.join("dump.rdb")).expect("a file") == good);
+    mount.remount("size=64m,rw");
+    assert_eq!(save(&server), "ok");
+    assert_eq!(info(&server, "rdb_last_bgsave_error"), "");
+    check_restart(server, &folder, 10_001);
+}
+
+#[test]
+fn a_folder_that_is_gone() {
+    let folder = Folder::new("gone");
+    let server = folder.nagi(&[]);
+    write(&mut server.connect_resp(), "key", 100);
+    assert_eq!(save(&server), "ok");
+    fs::remove_dir_all(&folder.0).expect("removes it");
+    fail(&server, "No such file or directory");
+    fs::create_dir_all(&folder.0).expect("creates it");
+    assert_eq!(save(&server), "ok");
+    assert_eq!(folder.names(), ["dump.rdb"]);
+    check_restart(server, &folder, 101);
+}
+
+/// The file that is about to be written is a pipe, which takes bytes when somebody reads them. In
+/// the end it cannot be synchronised, as a disk that is broken cannot.
+#[test]
+fn a_disk_that_is_slow_and_then_breaks() {
+    let folder = Folder::new("slow");
+    let server = folder.nagi(&[]);
+    let mut client = server.connect_resp();
+    write(&mut client, "key", 20_000);
+    let pipe = folder.0.join(format!("temp-{}.rdb", server.process_id()));
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    client.check("BGSAVE", "+Background saving started\r\n");
+    let mut disk = File::open(&pipe).expect("opens the other end");
+    let mut taken = vec![0; 1 << 20];
+    for round in 0..12 {
+        // Whatever the disk has taken so far, nobody waits for it.
+        client.check(&format!("SET key:{round} changed"), "+OK\r\n");
+        client.check(&format!("GET key:{round}"), "$7\r\nchanged\r\n");
+        client.check(&format!("DEL key:{}", 10_000 + round), ":1\r\n");
+        assert_eq!(info(&server, "rdb_bgsave_in_progress"), "1", "the disk has not taken it all");
+        disk.read_exact(&mut taken).expect("what is written");
+    }
+    let mut rest = Vec::new();
+    disk.read_to_end(&mut rest).expect("what is written");
+    assert_eq!(wait(&server), "err");
+    let error = info(&server, "rdb_last_bgsave_error");
+    assert!(error.contains("Invalid argument"), "{error}");
+    assert!(folder.names().is_empty(), "what was begun is gone: {:?}", folder.names());
+    assert_eq!(save(&server), "ok");
+    check_restart(server, &folder, 20_000 - 12);
+}
