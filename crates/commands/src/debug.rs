@@ -3,6 +3,7 @@
 
 use crate::admission;
 use crate::arguments::{integer, is};
+use crate::config::rewrite::{Added, rewrite};
 use crate::context::Slice;
 use crate::digest;
 use crate::saves::{Order, Ticket};
@@ -27,6 +28,7 @@ struct Tool {
 }
 
 static TOOLS: &[&Tool] = &[
+    &CONFIG_REWRITE_FORCE_ALL,
     &DIGEST,
     &DIGEST_VALUE,
     &ERROR,
@@ -130,6 +132,20 @@ static OBJECT: Tool = Tool {
     words: 3..=3,
     summary: "Tells how a value is kept; its length is the one that it has in memory",
     run: object,
+};
+
+fn config_rewrite_force_all<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    rewrite(cx.server.config(), Added::All)?;
+    cx.reply.ok();
+    Ok(())
+}
+
+static CONFIG_REWRITE_FORCE_ALL: Tool = Tool {
+    name: "CONFIG-REWRITE-FORCE-ALL",
+    syntax: "",
+    words: 2..=2,
+    summary: "Writes the file of the settings with a line for each, defaults included",
+    run: config_rewrite_force_all,
 };
 
 static DIGEST: Tool = Tool {

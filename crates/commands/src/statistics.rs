@@ -295,8 +295,8 @@ impl Statistics {
         self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
     }
 
-    /// Notes what has been counted until now, `expired` keys among it, for [`Statistics::rates`]; to
-    /// be called ten times a second.
+    /// Notes what has been counted until now, the `expired` keys among it, for
+    /// [`Statistics::rates`]; to be called ten times a second.
     pub fn sample(&self, now: Instant, expired: u64) {
         let mut sums = Sums { expired, ..Sums::default() };
         for tally in &self.workers {

@@ -7,7 +7,6 @@ use crate::gate;
 use crate::glob::Pattern;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, help};
 use nagi_proto::Args;
-use std::io::ErrorKind;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&CONFIG];
@@ -212,17 +211,7 @@ static RESETSTAT: Command = Command {
 };
 
 fn rewrite<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    let config = cx.server.config();
-    let path = config.file();
-    let path = path.ok_or(Error::fixed("ERR The server is running without a config file"))?;
-    let rewritten = match std::fs::read_to_string(path) {
-        Ok(old) => Ok(rewrite::rewritten(&old, config)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(rewrite::rewritten("", config)),
-        Err(error) => Err(error),
-    };
-    rewritten
-        .and_then(|text| rewrite::replace(path, &text))
-        .map_err(|error| Error::new(format!("ERR Rewriting config file: {error}")))?;
+    rewrite::rewrite(cx.server.config(), rewrite::Added::Changed)?;
     cx.reply.ok();
     Ok(())
 }

@@ -15,7 +15,7 @@ mod kinds;
 mod limits;
 mod load;
 mod nearest;
-mod rewrite;
+pub(crate) mod rewrite;
 mod rows;
 
 use crate::memcached::Users;
