@@ -37,14 +37,15 @@ pub(crate) fn rewrite(config: &Config, added: Added) -> Result<(), Error> {
 
 /// The text of a file brought up to date.
 fn rewritten(old: &str, config: &Config, added: Added) -> String {
-    let mut waiting: Vec<(&Setting, Vec<String>)> = settings()
+    // Each with whether its first line has been written.
+    let mut waiting: Vec<(&Setting, Vec<String>, bool)> = settings()
         .filter(|setting| !matches!(setting.place, Place::Directive))
-        .map(|setting| (setting, lines(setting, config)))
+        .map(|setting| (setting, lines(setting, config), false))
         .collect();
     // What nobody changed stays as it was written.
     let unchanged: Vec<&Setting> = waiting
-        .extract_if(.., |(setting, _)| says_the_same(old, setting, config))
-        .map(|(setting, _)| setting)
+        .extract_if(.., |(setting, ..)| says_the_same(old, setting, config))
+        .map(|(setting, ..)| setting)
         .collect();
     let is_changed = |it: &&Setting| !unchanged.iter().any(|other| std::ptr::eq(*other, *it));
     let mut text = String::new();
@@ -58,16 +59,17 @@ fn rewritten(old: &str, config: &Config, added: Added) -> String {
         };
         // The first line of a setting is as good as another; further ones are left out once all
         // that there is to say has been said.
-        let lines = waiting.iter_mut().find(|(other, _)| std::ptr::eq(*other, setting));
-        if let Some((_, lines)) = lines
+        let lines = waiting.iter_mut().find(|(other, ..)| std::ptr::eq(*other, setting));
+        if let Some((_, lines, begun)) = lines
             && !lines.is_empty()
         {
+            *begun = true;
             text.push_str(&lines.remove(0));
             text.push('\n');
         }
     }
-    for (setting, lines) in waiting {
-        let is_new = added == Added::All || !setting.is_default(config);
+    for (setting, lines, begun) in waiting {
+        let is_new = begun || added == Added::All || !setting.is_default(config);
         for line in lines.into_iter().filter(|_| is_new) {
             if !is_signed {
                 text.push_str(&format!("\n{SIGNATURE}\n"));
@@ -193,6 +195,16 @@ mod tests {
             expected,
             "a second time changes nothing"
         );
+    }
+
+    #[test]
+    fn no_line_of_several_is_lost_where_the_file_has_fewer() {
+        let text = "save 7 7\nmaxmemory 1mb\n";
+        let config = started_with(text);
+        let default = find("save").unwrap().default;
+        config.set("save", default, Origin::Runtime).unwrap();
+        let written = rewritten(text, &config, Added::Changed);
+        assert_eq!(find("save").unwrap().value(&started_with(&written)), default);
     }
 
     #[test]
