@@ -1,5 +1,6 @@
 //! CLIENT: connections as others see them, and what can be done to them.
 
+use crate::binary::{encode, receive};
 use harness::{Connection, Server, as_redis, encode_command, until, words};
 
 /// What INFO shows of a field.
@@ -142,6 +143,33 @@ fn a_pause_holds_up_what_writes() {
         second.expect(":3\r\n$3\r\na b\r\n");
         assert_eq!(field(&mut client, "blocked_clients"), "0");
     }
+}
+
+#[test]
+fn a_pause_holds_up_clients_of_memcached_too() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let (mut text, mut binary) = (server.connect_memcached(), server.connect_memcached());
+    binary.send(encode(0x0a, 1, 0, b"", "", ""));
+    assert_eq!(receive(&mut binary).status, 0);
+    client.check("CLIENT PAUSE 100000 WRITE", "+OK\r\n");
+    text.check_raw("get key\r\nmg key v\r\nmn\r\n", "END\r\nEN\r\nMN\r\n");
+    binary.send(encode(0x00, 1, 0, b"", "key", ""));
+    assert_eq!(receive(&mut binary).status, 1);
+    text.send("set key 0 0 5 noreply\r\nvalue\r\nget key\r\n");
+    binary.send(encode(0x01, 1, 0, &[0; 8], "other", "value"));
+    binary.send(encode(0x00, 1, 0, b"", "other", ""));
+    wait_for_blocked(&mut client, "2");
+    client.check("EXISTS key other", ":0\r\n");
+    client.check("CLIENT UNPAUSE", "+OK\r\n");
+    text.expect("VALUE key 0 5\r\nvalue\r\nEND\r\n");
+    assert_eq!(receive(&mut binary).status, 0);
+    assert_eq!(receive(&mut binary).value, b"value");
+    wait_for_blocked(&mut client, "0");
+    client.check("CLIENT PAUSE 50 ALL", "+OK\r\n");
+    let started = std::time::Instant::now();
+    text.check_raw("get none\r\n", "END\r\n");
+    assert!(started.elapsed().as_millis() >= 45, "{:?}", started.elapsed());
 }
 
 #[test]

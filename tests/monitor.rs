@@ -1,5 +1,6 @@
 //! MONITOR: what others do, as it is done.
 
+use crate::binary::{encode, receive};
 use harness::{Connection, Server};
 
 /// The words of the next request that a monitor is shown.
@@ -114,4 +115,29 @@ fn a_monitor_that_does_not_read_holds_up_nobody() {
     }
     assert!(sent > 50, "some may wait: {sent}");
     client.check("SET key value", "+OK\r\n");
+}
+
+#[test]
+fn requests_of_memcached_are_shown_as_well() {
+    let server = Server::nagi();
+    let mut monitor = server.connect_resp();
+    monitor.check("MONITOR", "+OK\r\n");
+    let mut text = server.connect_memcached();
+    text.check_raw("set key 0 0 5\r\nva\"ue\r\n", "STORED\r\n");
+    text.check_raw("get key none\r\n", "VALUE key 0 5\r\nva\"ue\r\nEND\r\n");
+    text.check_raw("mg key\r\n", "HD\r\n");
+    let mut binary = server.connect_memcached();
+    binary.send(encode(0x01, 1, 0, &[0; 8], "key", "other"));
+    assert_eq!(receive(&mut binary).status, 0);
+    binary.send(encode(0x0a, 1, 0, b"", "", ""));
+    assert_eq!(receive(&mut binary).status, 0);
+    for expected in [
+        r#"0 "set" "key" "0" "0" "5" "va\"ue""#,
+        r#"0 "get" "key" "none""#,
+        r#"0 "mg" "key""#,
+        r#"0 "set" "key" "other""#,
+        r#"0 "noop""#,
+    ] {
+        assert_eq!(shown(&mut monitor), expected);
+    }
 }

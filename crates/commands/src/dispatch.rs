@@ -130,7 +130,7 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
         time(cx, if is_fast { "fast-command" } else { "command" }, started);
     }
     if let Some(words) = words {
-        attention.monitors.show(cx.server, &monitor::line(cx, &words));
+        attention.monitors.show(cx.server, &monitor::line(cx.client, &words));
     }
     drop(order);
 }

@@ -1,6 +1,6 @@
 //! What keeps requests from running on rare occasions: the data is being loaded, saving it has
-//! failed, or a save cannot keep up with what is written. All of it is behind bits of
-//! [`Reasons`], so that ordinarily no request comes here.
+//! failed, a save cannot keep up with what is written, or there is a pause. All of it is behind
+//! bits of [`Reasons`], so that ordinarily no request comes here.
 
 use crate::saves::Saves;
 use crate::{
@@ -46,12 +46,16 @@ pub(crate) fn refusal_of_verb(reasons: Reasons, keys: Keys) -> Option<&'static s
     if keys == Keys::NONE {
         return None;
     }
-    // `mg` may write, and is how values are read.
-    let writes = Access::UPDATE | Access::INSERT | Access::DELETE | Access::RM;
-    if reasons.contains(Reasons::UNSAVED) && keys.access.intersects(writes) {
+    if reasons.contains(Reasons::UNSAVED) && changes(keys) {
         return Some(MISCONF_WORDS);
     }
     reasons.contains(Reasons::LOADING).then_some(LOADING_WORDS)
+}
+
+/// Whether a verb that does this with keys is there to change them: `mg` may write, and is how
+/// values are read.
+fn changes(keys: Keys) -> bool {
+    keys.access.intersects(Access::UPDATE | Access::INSERT | Access::DELETE | Access::RM)
 }
 
 /// Whether a writer has to wait for the save under way before it runs; if so, its waker is called.
@@ -111,6 +115,10 @@ pub(crate) enum Verdict {
 pub(crate) fn verdict(reasons: Reasons, keys: Keys, cx: &mut memcached::Context<'_>) -> Verdict {
     if let Some(words) = refusal_of_verb(reasons, keys) {
         return Verdict::Refuse(words);
+    }
+    let attention = cx.attention;
+    if attention.holds(reasons, changes(keys), cx.client, cx.db.now_ms()) {
+        return Verdict::Wait;
     }
     let is_delayed = reasons.contains(Reasons::SAVING)
         && keys != Keys::NONE

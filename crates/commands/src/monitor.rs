@@ -6,8 +6,8 @@
 
 use crate::attention::Reasons;
 use crate::{
-    Category, ClientInfo, Command, Context, Error, Flags, Group, Keys, Marks, Notes, Server,
-    connection,
+    Category, Client, ClientInfo, Command, Context, Error, Flags, Group, Keys, Marks, Notes,
+    Server, connection,
 };
 use nagi_proto::Args;
 use std::fmt::Write as _;
@@ -108,7 +108,7 @@ pub fn leave(server: &dyn Server, client: &ClientInfo) {
 }
 
 /// A request that has run as monitors see it: time, database, client and [`words`].
-pub(crate) fn line(cx: &Context<'_>, words: &str) -> String {
+pub(crate) fn line(client: &Client, words: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut line = String::new();
     // Writing to a string cannot fail.
@@ -117,8 +117,8 @@ pub(crate) fn line(cx: &Context<'_>, words: &str) -> String {
         "+{}.{:06} [{} {}]{words}\r\n",
         now.as_secs(),
         now.subsec_micros(),
-        cx.client.database,
-        cx.client.info.address
+        client.database,
+        client.info.address
     );
     line
 }
@@ -141,6 +141,16 @@ pub(crate) fn words(command: &Command, args: Args<'_>) -> String {
         }
         line.push(' ');
         quote(&word, &mut line);
+    }
+    line
+}
+
+/// The words of a request of memcached's, each behind a space.
+pub(crate) fn plain_words(args: Args<'_>) -> String {
+    let mut line = String::new();
+    for index in 0..args.len() {
+        line.push(' ');
+        quote(&args.shown(index), &mut line);
     }
     line
 }

@@ -48,7 +48,7 @@ pub(crate) fn batch(
     let nothing = Args::new(&[], &[]);
     for Request { start, end, frame, key, contradiction } in &requests {
         let mut cx = around.memcached_context(client, out, nothing, false, *key);
-        let waits = binary::meets_save(&mut cx, frame);
+        let waits = binary::must_wait(&mut cx, frame);
         let claim = if waits { None } else { binary::meets_claim(&cx, frame.key) };
         if waits || claim.is_some() {
             // What was parsed from here on is parsed again when its turn comes.

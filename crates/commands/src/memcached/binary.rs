@@ -4,7 +4,7 @@ use super::arguments::{When, timestamp};
 use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats};
 use crate::admission;
 use crate::gate::{self, Verdict};
-use crate::{Access, Keys, Reasons};
+use crate::{Access, Keys, Marks, Reasons, monitor};
 use nagi_proto::memcached::binary::{self, Frame, Head};
 use nagi_store::types::counter::Step;
 use nagi_store::types::string::Expiry;
@@ -138,6 +138,33 @@ const FLUSH_EXTRAS: &[usize] = &[0, 4];
 /// Runs a request from lookup to reply.
 pub fn execute<'a>(cx: &mut Context<'a>, frame: &Frame<'a>) {
     let row = OPCODES.iter().find(|row| row.code == frame.opcode);
+    if cx.attention.reasons().contains(Reasons::MONITORED)
+        && let Some(row) = row
+        && !matches!(row.code, 0x20..=0x22)
+        && !must_log_in(cx)
+    {
+        return execute_shown(cx, row, frame);
+    }
+    execute_row(cx, row, frame);
+}
+
+/// The same where monitors see it.
+#[cold]
+fn execute_shown<'a>(cx: &mut Context<'a>, row: &'static Opcode, frame: &Frame<'a>) {
+    let attention = cx.attention;
+    let _order = attention.monitors.order();
+    let mut words = String::new();
+    for word in [row.name.as_bytes(), frame.key, frame.value] {
+        if !word.is_empty() {
+            words.push(' ');
+            monitor::quote(word, &mut words);
+        }
+    }
+    execute_row(cx, Some(row), frame);
+    attention.monitors.show(cx.server, &monitor::line(cx.client, &words));
+}
+
+fn execute_row<'a>(cx: &mut Context<'a>, row: Option<&Opcode>, frame: &Frame<'a>) {
     let done = match row {
         None => Err(UNKNOWN),
         Some(row) => run(cx, row, frame),
@@ -159,12 +186,15 @@ pub fn meets_claim(cx: &Context<'_>, key: &[u8]) -> Option<Wait> {
     cx.db.store().meets_claim(std::iter::once(key), Intent::Write, &cx.client.waker)
 }
 
-/// Whether a request must wait for the save under way before it runs; the client's waker is called
-/// when it is worth another try.
+/// Whether a request must wait for the save under way, or for the end of a pause, before it runs;
+/// the client's waker is called when it is worth another try.
 #[must_use]
-pub fn meets_save(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
+pub fn must_wait(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
     let reasons = cx.attention.reasons();
-    if !reasons.contains(Reasons::SAVING) {
+    if cx.client.info.marks().contains(Marks::WAITING) {
+        cx.client.info.mark(Marks::WAITING, false);
+    }
+    if !reasons.intersects(Reasons::SAVING | Reasons::PAUSED_WRITES | Reasons::PAUSED_ALL) {
         gate::end_delay(cx.server.saves(), cx.client);
         return false;
     }

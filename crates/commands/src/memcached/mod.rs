@@ -22,7 +22,9 @@ use crate::arguments::is;
 use crate::context::Slice;
 use crate::gate::{self, Verdict};
 use crate::many::Walk;
-use crate::{Attention, Client, Flow, Keys, Marks, Reasons, Server, Suspension, dispatch, table};
+use crate::{
+    Attention, Client, Flow, Keys, Marks, Reasons, Server, Suspension, dispatch, monitor, table,
+};
 pub use meta::forget_refused;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
@@ -274,6 +276,24 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
         cx.suspension = Some(Suspension::Retry(wait));
         return;
     }
+    if reasons.contains(Reasons::MONITORED) {
+        return run_shown(verb, cx, args);
+    }
+    run_now(verb, cx, args);
+}
+
+/// Runs what nothing keeps from running, and shows it to monitors.
+#[cold]
+fn run_shown<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
+    let attention = cx.attention;
+    let _order = attention.monitors.order();
+    let words = monitor::plain_words(args);
+    run_now(verb, cx, args);
+    attention.monitors.show(cx.server, &monitor::line(cx.client, &words));
+}
+
+#[inline]
+fn run_now<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     cx.tally.verbs.calls.add(1);
     let place = VERBS.iter().position(|row| std::ptr::eq(*row, verb)).unwrap_or(0);
     let number = u32::try_from(table::entries().len() + place + 1).unwrap_or(0);
