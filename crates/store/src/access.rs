@@ -3,12 +3,13 @@
 //! ```text
 //!   23   22          21   20                     0
 //!  | 0 | used again | 0 |  last used, in ticks of 125 ms:21 |   by time
-//!  | 0 | used again | 1 |  last used, in units of 8 s:21    |   by time, a day and a half ago or more
+//!  | 0 | used again | 1 |  last used, in units of 8 s:21    |   by time, long ago
 //!  | 1 |  last used, in minutes:15  | logarithmic counter:8 |   by count
 //! ```
 //!
-//! Units of eight seconds go round after 194 days, as Redis' clock does. An entry's ticks become such
-//! units when [`crate::ageing`] comes by, before ticks have gone round, which takes three days.
+//! Units of eight seconds go round after 194 days, as Redis' clock does. Ticks that are older than
+//! a day and a half become such units when [`crate::ageing`] comes by, long before they have gone
+//! round, which takes three days.
 //!
 //! The first bit tells them apart, so that entries written under another policy are still read as
 //! they were meant: one that was used again counts as used once, and its age is its age.
