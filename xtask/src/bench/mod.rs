@@ -105,8 +105,7 @@ fn finish(
     contestants: &[Contestant],
 ) -> Result<()> {
     println!("\n{}", report.table);
-    let is_narrowed = !arguments.only.is_empty() || arguments.snapshot.is_narrowed();
-    if arguments.quick || is_narrowed {
+    if arguments.quick || !arguments.only.is_empty() {
         println!("\nbench: not a whole run, so nothing is written down");
         return report.keep_apart(machine, contestants);
     }

@@ -30,9 +30,11 @@ pub(super) const DOCUMENT: &str = "docs/benchmarks/snapshot.md";
 const QUICK_PAIRS: u32 = 2;
 /// Pairs of windows with so much data, which takes long.
 const LARGE_PAIRS: u32 = 3;
-const LARGE_GB: f64 = 4.0;
+const LARGE_GB: f64 = 2.0;
 /// With how much data the limit for processor time is tried, at most, in gigabytes.
 const LIMITED_GB: f64 = 2.0;
+/// With how much data keys are written over, at most: a fork may need as much memory again.
+const OVERWRITTEN_GB: f64 = 2.0;
 /// Room on the disk that is left alone, in gigabytes.
 const SPARE_DISK_GB: f64 = 6.0;
 
@@ -54,11 +56,6 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Whether not all sizes are measured.
-    pub(super) fn is_narrowed(&self) -> bool {
-        !self.sizes.is_empty()
-    }
-
     /// The results that are only to be written anew.
     pub(super) fn redrawn(&self) -> Option<&Path> {
         self.redraw.as_deref()
@@ -89,6 +86,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
             },
             rate: options.rate,
             tries_limits: gigabytes == limited_gb,
+            overwrites: gigabytes <= OVERWRITTEN_GB,
         };
         for contestant in &contestants {
             ensure_room(gigabytes)?;

@@ -28,7 +28,7 @@ pub(super) struct Pair {
 }
 
 /// A save while requests come as fast as they are answered.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Busy {
     pub(super) seconds: f64,
     pub(super) requests_per_second: f64,
@@ -38,7 +38,7 @@ pub(super) struct Busy {
 }
 
 /// A save while keys are written over, one after the other.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Overwriting {
     /// Half the bytes per second of the save without load.
     pub(super) asked_bytes_per_second: f64,
@@ -81,7 +81,7 @@ pub(super) struct Row {
     pub(super) idle_seconds: f64,
     pub(super) file_bytes: f64,
     pub(super) busy: Busy,
-    pub(super) overwriting: Overwriting,
+    pub(super) overwriting: Option<Overwriting>,
     /// From starting the process to all keys being there.
     pub(super) load_seconds: f64,
     pub(super) counters: Option<Counters>,

@@ -41,6 +41,8 @@ pub(super) struct Plan<'a> {
     pub(super) rate: f64,
     /// Whether nagi is to try several limits for the processor time of a save.
     pub(super) tries_limits: bool,
+    /// Whether keys are written over during a save.
+    pub(super) overwrites: bool,
 }
 
 /// A server that is being measured.
@@ -70,8 +72,11 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
     let counters = contestant.is_nagi().then(|| session.counters());
     let limited =
         if contestant.is_nagi() && plan.tries_limits { session.limited()? } else { Vec::new() };
-    let overwriting = session.overwrite(file_bytes / idle_seconds / 2.0)?;
-    if !overwriting.is_saved {
+    let overwriting = match plan.overwrites {
+        true => Some(session.overwrite(file_bytes / idle_seconds / 2.0)?),
+        false => None,
+    };
+    if !session.folder.ours.join("dump.rdb").exists() {
         session.save_idle()?;
     }
     let keys = plan.keys();

@@ -111,8 +111,7 @@ fn overwriting(rows: &[Row]) -> String {
         "of the data",
         "slowest ms",
     ]);
-    for row in rows {
-        let of = &row.overwriting;
+    for (row, of) in rows.iter().filter_map(|row| row.overwriting.as_ref().map(|it| (row, it))) {
         let data = row.gigabytes * 1e9;
         table.row(vec![
             gigabytes(row),
