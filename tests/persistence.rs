@@ -137,6 +137,37 @@ fn stopping_saves_where_it_is_asked_to() {
 }
 
 #[test]
+fn who_cannot_save_does_not_stop() {
+    let folder = Folder::new("cannot-stop");
+    let gone = folder.0.join("gone");
+    fs::create_dir(&gone).expect("creates a folder");
+    let mut server = Server::nagi_with(&[
+        "--save",
+        "3600 1",
+        "--stop-writes-on-bgsave-error",
+        "no",
+        "--dir",
+        gone.to_str().expect("text"),
+    ]);
+    let mut client = server.connect_resp();
+    client.check("SET key value", "+OK\r\n");
+    fs::remove_dir(&gone).expect("it is empty");
+    for _ in 0..2 {
+        server.signal(Signal::TERM);
+        let told = || server.log().contains("can't exit").then_some(());
+        until("the failure", told).expect("it is told");
+        client.check("SHUTDOWN", "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+        client.check("SET key value", "+OK\r\n");
+    }
+    fs::create_dir(&gone).expect("creates the folder again");
+    client.check("DEL key", ":1\r\n");
+    let mut memcached = server.connect_memcached();
+    memcached.check_raw("set other 0 0 1\r\nx\r\n", "STORED\r\n");
+    client.check("SHUTDOWN NOSAVE", "");
+    assert!(server.wait_for_exit().success());
+}
+
+#[test]
 fn saves_come_by_themselves_once_there_were_changes() {
     let folder = Folder::new("points");
     let server = folder.nagi(&["--save", "1 2"]);
@@ -300,4 +331,48 @@ fn reloading_brings_back_what_was_saved() {
             client.check(command, reply);
         }
     }
+}
+
+/// The disk is a pipe that nobody reads for a while.
+#[test]
+fn writers_wait_for_a_disk_that_is_slow_and_readers_do_not() {
+    const KEYS: usize = 1500;
+    let folder = Folder::new("slow-disk");
+    let server = folder.nagi(&["--snapshot-preimage-limit", "1mb", "--rdbcompression", "no"]);
+    let mut client = server.connect_resp();
+    let set_all = |byte: &str| {
+        let value = byte.repeat(10_000);
+        let set = |key| harness::encode_command(&["SET", &format!("key:{key}"), &value]);
+        (0..KEYS).flat_map(set).collect::<Vec<u8>>()
+    };
+    client.send(set_all("a"));
+    (0..KEYS).for_each(|_| client.expect("+OK\r\n"));
+    let temporary = folder.0.join(format!("temp-{}.rdb", server.process_id()));
+    rustix::fs::mkfifoat(rustix::fs::CWD, &temporary, rustix::fs::Mode::from_raw_mode(0o600))
+        .expect("makes a pipe");
+    client.check("BGSAVE", "+Background saving started\r\n");
+    let mut pipe = fs::File::open(&temporary).expect("the saver writes");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            client.send(set_all("b"));
+            (0..KEYS).for_each(|_| client.expect("+OK\r\n"));
+        });
+        let near = || {
+            let taken: usize = info(&server, "snapshot_preimage_bytes").parse().expect("a number");
+            assert!(taken <= 1 << 20);
+            (taken > 950_000).then_some(())
+        };
+        until("images to be near their limit", near).expect("they get there");
+        server.connect_resp().check("STRLEN key:0", ":10000\r\n");
+        let mut memcached = server.connect_memcached();
+        memcached.check_raw("get none\r\n", "END\r\n");
+        memcached.send("set other 0 0 1\r\nx\r\n");
+        assert!(!writer.is_finished());
+        std::io::copy(&mut pipe, &mut std::io::sink()).expect("reads");
+        memcached.expect("STORED\r\n");
+    });
+    assert_ne!(info(&server, "snapshot_writers_delayed"), "0");
+    assert_ne!(info(&server, "snapshot_writer_delay_usec"), "0");
+    let peak = info(&server, "snapshot_preimage_peak_bytes").parse::<usize>().expect("a number");
+    assert!(peak <= 1 << 20, "{peak}");
 }

@@ -89,8 +89,14 @@ impl Attention {
         );
     }
 
+    /// Holds writing commands up until the process ends or somebody ends the pause.
+    pub fn pause_writes(&self, now_ms: u64) {
+        const FOREVER_MS: u64 = i64::MAX as u64;
+        self.pause(Paused::Writes, FOREVER_MS, now_ms);
+    }
+
     /// Ends a pause: what it held up goes on.
-    pub(crate) fn unpause(&self) {
+    pub fn unpause(&self) {
         self.set(Reasons::PAUSED_WRITES | Reasons::PAUSED_ALL, false);
         self.pause_until_ms.store(0, Relaxed);
         let held = std::mem::take(&mut *lock(&self.held));

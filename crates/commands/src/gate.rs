@@ -126,3 +126,105 @@ pub(crate) fn verdict(reasons: Reasons, keys: Keys, cx: &mut memcached::Context<
         && delays(cx.server, cx.db.store(), cx.client, cx.db.now_ms());
     if is_delayed { Verdict::Wait } else { Verdict::Pass }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, START_MS};
+    use nagi_store::snapshot::{Pace, Snapshot, Walker};
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use std::task::Waker;
+
+    const LIMIT: usize = 1 << 20;
+    const KEYS: u32 = 1000;
+
+    /// Writes keys anew until images take so many thousandths of the limit.
+    fn press(bench: &mut Bench, next: &mut u32, until: usize) {
+        while bench.store.snapshot_pressure() < until {
+            bench.expect(&format!("SET key:{next} {}", "w".repeat(5000)), "+OK|");
+            *next += 1;
+            assert!(*next < KEYS, "the images never take so much");
+        }
+    }
+
+    fn waits(bench: &mut Bench) -> bool {
+        let Bench { process, client, store, .. } = bench;
+        delays(process, store, client, START_MS)
+    }
+
+    /// When the last client that waits is called.
+    fn called_at(bench: &Bench) -> u64 {
+        let next = bench.process.attention.call_due(START_MS);
+        bench.process.attention.call_due(u64::MAX - 1);
+        next - START_MS
+    }
+
+    fn take_all(snapshot: &mut Snapshot<'_>) {
+        while snapshot.take(Duration::ZERO).is_some() {}
+    }
+
+    #[test]
+    fn writers_wait_in_steps_and_the_limit_is_never_passed() {
+        let mut bench = Bench::new();
+        for key in 0..KEYS {
+            bench.expect(&format!("SET key:{key} {}", "v".repeat(5000)), "+OK|");
+        }
+        let store = Arc::clone(&bench.store);
+        let mut snapshot = store.cut(LIMIT, Waker::noop()).unwrap();
+        bench.process.saves.begin(Duration::ZERO, 0);
+        let mut next = 0;
+        press(&mut bench, &mut next, DELAYED - 10);
+        assert!(!waits(&mut bench), "there is room");
+        press(&mut bench, &mut next, DELAYED);
+        assert!(waits(&mut bench), "it is held up");
+        assert!(called_at(&bench) <= 2);
+        assert!(!waits(&mut bench), "once");
+        press(&mut bench, &mut next, FULL);
+        for _ in 0..3 {
+            assert!(waits(&mut bench), "until there is room");
+            assert_eq!(called_at(&bench), LONGEST_STEP_MS as u64);
+        }
+        assert!(bench.client.info.marks().contains(Marks::WAITING));
+        assert_eq!(bench.process.saves.delays.figures()[0], 1);
+        let mut walker = Walker::default();
+        while store.walk(&mut walker, || false) != Pace::Done {
+            take_all(&mut snapshot);
+        }
+        take_all(&mut snapshot);
+        assert!(!waits(&mut bench), "there is room again");
+        let [count, total_us, longest_us] = bench.process.saves.delays.figures();
+        assert!(count == 2 && longest_us <= total_us);
+        assert!(store.snapshot_memory().pre_image_peak_bytes <= LIMIT);
+        assert_eq!(snapshot.finish(), Ok(()));
+        assert!(!waits(&mut bench));
+    }
+
+    #[test]
+    fn only_a_disk_that_takes_nothing_ends_the_save() {
+        let saves = Saves::default();
+        saves.begin(Duration::ZERO, 0);
+        assert!(!saves.is_stuck(Duration::ZERO), "nobody has looked before");
+        saves.progress.bytes.store(1, Ordering::Relaxed);
+        assert!(!saves.is_stuck(Duration::ZERO), "it has grown");
+        assert!(!saves.is_stuck(PATIENCE), "not for long");
+        assert!(saves.is_stuck(Duration::ZERO));
+        saves.begin(Duration::ZERO, 0);
+        assert!(!saves.is_stuck(Duration::ZERO), "another save");
+    }
+
+    #[test]
+    fn what_writes_is_refused_while_saving_fails() {
+        let mut bench = Bench::new();
+        bench.process.attention.set(Reasons::UNSAVED, true);
+        let misconf = String::from_utf8_lossy(&MISCONF.0).into_owned();
+        for command in ["SET key value", "PING", "FLUSHALL"] {
+            bench.expect(command, &format!("-{misconf}|"));
+        }
+        bench.expect("GET key", "$-1|");
+        bench.expect_memcached("get key", "END|");
+        bench.expect_memcached("delete key", "SERVER_ERROR saving has failed, see the log|");
+        bench.process.attention.set(Reasons::UNSAVED, false);
+        bench.expect("SET key value", "+OK|");
+    }
+}

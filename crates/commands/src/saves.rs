@@ -197,7 +197,7 @@ impl Saves {
 
     /// Asks for something in place of a save that is asked for or under way, which is given up;
     /// `None` if that has to come to its end first, after which `waker` is called.
-    pub(crate) fn order_instead(&self, order: Order, waker: &Waker) -> Option<Ticket> {
+    pub fn order_instead(&self, order: Order, waker: &Waker) -> Option<Ticket> {
         let ticket = self.order_what(order);
         if ticket.is_none() {
             self.cancel();
@@ -244,7 +244,7 @@ impl Saves {
 
     /// Why a save failed, or `Ok`; `None` if it is not over, and `waker` is called when it is worth
     /// another look.
-    pub(crate) fn outcome(&self, ticket: Ticket, waker: &Waker) -> Option<Result<(), String>> {
+    pub fn outcome(&self, ticket: Ticket, waker: &Waker) -> Option<Result<(), String>> {
         let mut state = self.lock();
         if state.ended < ticket {
             state.waiting.push(waker.clone());

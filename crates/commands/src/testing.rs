@@ -21,7 +21,7 @@ pub(crate) struct Bench {
     pub(crate) process: FakeServer,
     pub(crate) client: Client,
     pub(crate) memcached: Client,
-    store: Store,
+    pub(crate) store: Arc<Store>,
     counters: Arc<Counters>,
     tally: Arc<Tally>,
 }
@@ -89,7 +89,7 @@ impl Bench {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(AtomicU64::new(START_MS));
         let options = Options { clock: Clock::Manual(Arc::clone(&clock)), ..Options::default() };
-        let store = Store::new(&options);
+        let store = Arc::new(Store::new(&options));
         let info = |id, resp: u32| {
             Arc::new(ClientInfo {
                 id,

@@ -67,6 +67,36 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
     failed.map_or(Ok(()), Err)
 }
 
+/// Saves while everybody is still served but those who write, if the data is to be saved at the end
+/// and has changed.
+///
+/// # Errors
+/// Why it could not be saved; then those who write are served again.
+pub(crate) fn save_before_the_end(shared: &Shared) -> Result<(), String> {
+    let has_points = !shared.config().save.get().is_empty();
+    let is_loading = shared.attention().reasons().contains(Reasons::LOADING);
+    if !has_points || is_loading || !shared.is_changed() {
+        return Ok(());
+    }
+    shared.attention().pause_writes(shared.store.now_ms());
+    let (saves, waker) = (shared.saves(), Waker::from(Arc::new(Unpark(thread::current()))));
+    let mut ordered = None;
+    let saved = loop {
+        ordered = ordered.or_else(|| saves.order_instead(Order::Save, &waker));
+        let outcome = ordered.and_then(|ticket| saves.outcome(ticket, &waker));
+        match outcome {
+            Some(outcome) => break outcome,
+            // Somebody else has stopped it, and what is left to do is done behind the last worker.
+            None if shared.is_stopping() => break Ok(()),
+            None => thread::park_timeout(Duration::from_millis(100)),
+        }
+    };
+    if saved.is_err() {
+        shared.attention().unpause();
+    }
+    saved
+}
+
 /// Requests are looked at more closely from before the cut until the save is over.
 fn save_now(shared: &Shared, waker: &Waker, company: &dyn Company) -> Result<Saved, SaveError> {
     shared.attention().set(Reasons::SAVING, true);

@@ -191,7 +191,9 @@ pub fn start(options: Options) -> Result<Running, StartError> {
         return Err(StartError::NoAddress);
     }
     let shared = Arc::new(Shared::new(options, listeners)?);
-    shared.attention.set(Reasons::LOADING, true);
+    // Where there is nothing to load, nobody is to be told of loading.
+    let has_file = saver::path(&shared).is_some_and(|path| path.symlink_metadata().is_ok());
+    shared.attention.set(Reasons::LOADING, has_file);
     shared.tell_of_protection();
     setup::tell_of_descriptors(shared.config.maxclients.get(), shared.posts.len());
     let mut running = Running { shared, threads: Vec::new() };
@@ -304,11 +306,13 @@ impl Running {
             return Ok(());
         }
         let has_points = !shared.config.save.get().is_empty();
-        let is_changed = shared.store.totals().changes != shared.saves.status().changes_saved;
-        if is_changed && *shared.last_save.get().unwrap_or(&has_points) {
-            return saver::last_save(shared);
-        }
-        Ok(())
+        let saved = if shared.is_changed() && *shared.last_save.get().unwrap_or(&has_points) {
+            saver::last_save(shared)
+        } else {
+            Ok(())
+        };
+        tracing::info!("nagi is now ready to exit, bye bye...");
+        saved
     }
 }
 
@@ -317,6 +321,19 @@ impl Running {
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
+    /// Asks it to save first, if it is to save at the end and something has changed; whether it
+    /// stops. It does not if that fails, since then all would be lost: it goes on as before, as
+    /// Redis does. Waits until that is clear.
+    #[must_use]
+    pub fn stop_saved(&self) -> bool {
+        let saved = saver::save_before_the_end(&self.0);
+        match &saved {
+            Ok(()) => self.0.stop(),
+            Err(error) => tracing::warn!(error, "Error trying to save the DB, can't exit."),
+        }
+        saved.is_ok()
+    }
+
     /// See [`Running::stop`].
     pub fn stop(&self) {
         self.0.stop();
@@ -457,6 +474,11 @@ impl Shared {
     pub(crate) fn collect(&self, worker: usize) -> Vec<Mail> {
         let Some(post) = self.posts.get(worker) else { return Vec::new() };
         std::mem::take(&mut *post.mail.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether something has changed that is in no file.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.store.totals().changes != self.saves.status().changes_saved
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

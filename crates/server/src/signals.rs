@@ -1,8 +1,11 @@
-//! SIGTERM and SIGINT: the first asks the server to stop, the second ends the process at once.
+//! SIGTERM and SIGINT: the first asks the server to save, if it is to, and to stop; the second ends
+//! the process at once.
 
 use crate::server::Stopper;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, thread};
 
 /// Lets signals stop a server from now on.
@@ -12,15 +15,19 @@ use std::{io, thread};
 pub fn stop_on_signals(stopper: Stopper) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let watch = move || {
-        let mut asked = false;
+        let asked = Arc::new(AtomicBool::new(false));
         for signal in signals.forever() {
-            if asked {
+            if asked.swap(true, Ordering::Relaxed) {
                 // What a shell reports for a process that a signal has ended.
                 std::process::exit(128 + signal);
             }
-            asked = true;
             tracing::info!("stopping: a second signal ends the process at once");
-            stopper.stop();
+            let (stopper, asked) = (stopper.clone(), Arc::clone(&asked));
+            // This thread goes on to listen.
+            let stop = move || asked.store(stopper.stop_saved(), Ordering::Relaxed);
+            if thread::Builder::new().name("stop".to_owned()).spawn(stop).is_err() {
+                std::process::exit(128 + signal);
+            }
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(watch)?;
