@@ -6,6 +6,7 @@ use harness::{Connection, Server, nagi_binary, until};
 use rustix::process::Signal;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -119,6 +120,8 @@ fn whoever_stops_it_while_it_loads_leaves_the_file_as_it_is() {
             "" => server.signal(Signal::TERM),
             command => server.connect_resp().check(command, ""),
         }
+        let is_deaf = || TcpStream::connect(server.resp()).is_err().then_some(());
+        until("the listeners to close", is_deaf).expect("it stops");
         drop(pipe);
         let ended = server.wait_for_exit();
         assert!(ended.success(), "{stop}: {}", server.log());
