@@ -15,3 +15,5 @@ mod load;
 mod old;
 #[cfg(test)]
 mod round_trip;
+#[cfg(test)]
+mod transfers;
