@@ -1,7 +1,8 @@
 //! Files that nagi writes are read by the real servers, and theirs by nagi, without a word of
 //! complaint: Redis 7.0 always, newer servers where `cargo xtask bench` has brought them.
 
-use harness::{Reply, Server, nagi_binary, root, tool, until};
+use crate::persistence::Folder;
+use harness::{Connection, Reply, Server, nagi_binary, root, tool, until};
 use nagi_persist::rdb::{
     Block, Entry, Item, Memcached, Options, Preamble, Reader, Record, Text, Version, Writer, unpack,
 };
@@ -272,6 +273,103 @@ fn what_is_known_of_a_keys_use_goes_there_and_back() {
                     other => panic!("{} saves {other:?}", peer.name),
                 }
             }
+        }
+    }
+}
+
+/// Commands that leave something of everything that nagi has and Redis as well.
+const CONTENTS: &[&str] = &[
+    "SET plain value",
+    "SET empty \"\"",
+    "SET number -9223372036854775808",
+    "SET small 7",
+    "SET zeros 007",
+    "SET binary \"\\x00\\r\\n\\xff\"",
+    "SET \"\\x00\\xffkey\" bytes",
+    "SETRANGE long 300000 end",
+    "SET volatile soon PXAT 33177117420123",
+    "SELECT 9",
+    "SET plain other",
+    "SET volatile later EXAT 33177117420",
+    "PFADD sketch a b c",
+    "SETBIT bits 9000 1",
+];
+
+/// Keys with their values and expiries, database by database.
+fn everything(client: &mut Connection) -> Vec<(u64, Vec<u8>, Reply, i64)> {
+    let mut all = Vec::new();
+    for database in 0..16 {
+        client.check(&format!("SELECT {database}"), "+OK\r\n");
+        let Reply::Array(keys) = client.run("KEYS *") else { panic!("keys") };
+        for key in keys {
+            let Reply::Bulk(key) = key else { panic!("a key") };
+            let value = client.run_words(&[b"GET", &key[..]]);
+            let expiry = client.run_words(&[b"PEXPIRETIME", &key[..]]).integer();
+            all.push((database, key, value, expiry));
+        }
+    }
+    all.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    all
+}
+
+#[test]
+fn servers_load_what_each_other_has_saved() {
+    for peer in Peer::all("servers") {
+        for compression in ["yes", "no"] {
+            let folder = Folder::new("servers");
+            let dump = folder.0.join("dump.rdb");
+            let nagi = folder.nagi(&["--rdbcompression", compression]);
+            let mut client = nagi.connect_resp();
+            for command in CONTENTS {
+                assert!(!matches!(client.run(command), Reply::Error(_)), "{command}");
+            }
+            client.check("SAVE", "+OK\r\n");
+            let expected = everything(&mut client);
+            assert_eq!(expected.len(), 13);
+            drop((client, nagi));
+            peer.put(&fs::read(&dump).expect("a file"));
+            assert!(peer.check().contains("13 keys read"));
+            let server = peer.start("noeviction");
+            let mut client = server.connect_resp();
+            assert!(everything(&mut client) == expected, "{} has loaded it", peer.name);
+            client.check(&format!("CONFIG SET rdbcompression {compression}"), "+OK\r\n");
+            client.check("SAVE", "+OK\r\n");
+            drop((client, server));
+            fs::write(&dump, peer.dumped()).expect("writes the file");
+            let nagi = folder.nagi(&[]);
+            assert!(everything(&mut nagi.connect_resp()) == expected, "from {}", peer.name);
+        }
+    }
+}
+
+/// A file with a type that is not there stops the server, which names type and key and leaves the
+/// file as it is.
+#[test]
+fn a_type_that_is_not_there_stops_the_start() {
+    for peer in Peer::all("foreign") {
+        for (command, kind) in [
+            ("RPUSH the:key a b", "list"),
+            ("SADD the:key a b", "set"),
+            ("ZADD the:key 1 a", "zset"),
+            ("HSET the:key a b", "hash"),
+            ("XADD the:key 1-1 a b", "stream"),
+        ] {
+            let server = peer.start("noeviction");
+            let mut client = server.connect_resp();
+            client.check("FLUSHALL", "+OK\r\n");
+            client.check("SET plain value", "+OK\r\n");
+            client.run(command);
+            client.check("SAVE", "+OK\r\n");
+            let bytes = peer.dumped();
+            let folder = Folder::new("foreign-file");
+            let path = folder.0.join("dump.rdb");
+            fs::write(&path, &bytes).expect("writes");
+            let dir = folder.0.to_str().expect("a path");
+            let words = ["serve", "--port", "any", "--memcached-port", "0", "--save", "1 1"];
+            let (done, said) = nagi("nagi", &[&words[..], &["--dir", dir]].concat());
+            let expected = format!("the key \"the:key\" holds a value of the type {kind} (");
+            assert!(!done && said.contains(&expected), "{}: {said}", peer.name);
+            assert!(fs::read(&path).expect("reads") == bytes, "it is as it was");
         }
     }
 }

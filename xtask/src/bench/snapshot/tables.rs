@@ -19,7 +19,8 @@ pub(super) fn all(rows: &[Row]) -> String {
         text.push_str(&format!("\n### What nagi counts itself\n\n{}", counters(rows)));
     }
     if rows.iter().any(|row| !row.limited.is_empty()) {
-        text.push_str(&format!("\n### save-cpu-limit\n\n{}", limits(rows)));
+        let picture = "![What save-cpu-limit trades](snapshot-cpu-limit.svg)";
+        text.push_str(&format!("\n### save-cpu-limit\n\n{picture}\n\n{}", limits(rows)));
     }
     text
 }
