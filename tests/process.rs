@@ -1,10 +1,11 @@
 //! nagi as a process: how it starts, what it says, how it stops.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use harness::{Connection, Server, nagi_binary};
-use rustix::process::Signal;
+use harness::{Connection, Server, nagi_binary, until};
+use rustix::process::{Pid, Signal};
 
 #[test]
 fn terminating_it_ends_it_well() {
@@ -89,4 +90,24 @@ fn a_wrong_argument_is_refused_with_a_hint() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
     assert!(error.contains("--port"), "{error}");
+}
+
+#[test]
+fn a_log_that_nobody_reads_keeps_no_server_from_stopping() {
+    let mut server = Command::new(nagi_binary())
+        .args(["serve", "--port", "any", "--memcached-port", "0", "--save", ""])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut lines = BufReader::new(server.stderr.take().expect("it is a pipe")).lines();
+    let ready = |line: &str| line.contains("Ready to accept connections");
+    assert!(lines.any(|line| ready(&line.expect("the log is text"))));
+    drop(lines);
+    let id = Pid::from_child(&server);
+    rustix::process::kill_process(id, Signal::TERM).expect("it runs");
+    let ended = until("its end", || server.try_wait().expect("it is ours"));
+    if ended.is_err() {
+        server.kill().expect("it is ours");
+    }
+    assert!(ended.expect("it stops").success());
 }
