@@ -538,9 +538,14 @@ impl Entry {
         unsafe { self.peek::<u32>(HEADER_BYTES) as usize }
     }
 
+    #[inline]
     fn value_offset(self) -> usize {
         let header = self.header();
-        key_offset(header) + key_room(header, self.key_len())
+        let key_bytes = match header & LONG {
+            0 => (header >> KEY_LEN_SHIFT & 0xff) as usize,
+            _ => key_room(header, self.key_len()),
+        };
+        key_offset(header) + key_bytes
     }
 
     /// The hash of the key, where it is kept since the key is long.
