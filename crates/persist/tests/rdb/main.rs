@@ -12,6 +12,8 @@ mod inspect;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod long;
+#[cfg(test)]
 mod old;
 #[cfg(test)]
 mod round_trip;

@@ -3,9 +3,11 @@
 
 use super::{CutError, Pace, Snapshot, SnapshotError, Walker};
 use crate::tests::Fixture;
+use crate::types::counter::Step;
 use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
-use crate::{EntryView, Expirer, Intent, Policy, Scope, Step, Store};
+use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
+use crate::{EntryView, Expirer, Intent, Policy, Scope, Step as Claimed, Store};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +29,10 @@ enum Action {
     Expire { ttl_ms: u64 },
     Persist,
     Version,
+    Touch { ttl_ms: u64 },
+    Count { initial: u64 },
+    Store { mode: Mode, len: usize, expected: Option<u64> },
+    Invalidate { ttl_ms: u64 },
     Rename { to: u16 },
     Copy { to: u16, database: usize },
     Move { database: usize },
@@ -42,6 +48,13 @@ enum Action {
 
 fn action() -> impl Strategy<Value = Action> {
     let key = 0..KEYS;
+    let mode = prop_oneof![
+        Just(Mode::Set),
+        Just(Mode::Add),
+        Just(Mode::Replace),
+        Just(Mode::Append),
+        Just(Mode::Prepend)
+    ];
     let database = 0..DATABASES;
     let len = prop_oneof![8 => 0..200_usize, 2 => 200..9000_usize, 1 => 60_000..140_000_usize];
     let ttl = prop_oneof![2 => Just(None), 1 => (0..500_u64).prop_map(Some)];
@@ -56,6 +69,11 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (0..500_u64).prop_map(|ttl_ms| Action::Expire { ttl_ms }),
         3 => Just(Action::Persist),
         3 => Just(Action::Version),
+        3 => (0..500_u64).prop_map(|ttl_ms| Action::Touch { ttl_ms }),
+        3 => (0..99_u64).prop_map(|initial| Action::Count { initial }),
+        6 => (mode, 0..9000_usize, prop_oneof![Just(None), (1..200_u64).prop_map(Some)])
+            .prop_map(|(mode, len, expected)| Action::Store { mode, len, expected }),
+        2 => (0..500_u64).prop_map(|ttl_ms| Action::Invalidate { ttl_ms }),
         5 => key.clone().prop_map(|to| Action::Rename { to }),
         5 => (key.clone(), database.clone())
             .prop_map(|(to, database)| Action::Copy { to, database }),
@@ -191,6 +209,36 @@ fn apply(fixture: &Fixture, run: Option<&mut Run<'_>>, key: u16, database: usize
             let _ = db.persist(key);
         }
         Action::Version => db.get_versioned(key, |_| ()),
+        Action::Touch { ttl_ms } => {
+            let expiry = Expiry::AtMs(now_ms + ttl_ms);
+            db.fetch(key, &Fetch { expiry, versioned: true, ..Fetch::default() }, |_| ());
+        }
+        Action::Count { initial } => {
+            let initial = Some((initial, Expiry::Never));
+            let _ = db.count(key, &Count { initial, versioned: true, ..Count::plain(Step::Up(3)) });
+        }
+        Action::Store { mode, len, expected } => {
+            let value = vec![b's'; len];
+            let write = Write {
+                mode,
+                value: value.as_slice().into(),
+                flags: len as u32,
+                expiry: Expiry::Keep,
+                expected,
+                allow_older: false,
+                vivify: None,
+                version: None,
+                versioned: true,
+                limit_bytes: 1 << 20,
+            };
+            let _ = db.store_versioned(key, write);
+        }
+        Action::Invalidate { ttl_ms } => {
+            let expiry = Expiry::AtMs(now_ms + ttl_ms);
+            let (expected, clear, version) = (None, None, None);
+            let removal = Removal { expected, invalidate: true, clear, expiry, version };
+            let _ = db.remove_versioned(key, &removal);
+        }
         Action::Rename { to } => {
             let _ = db.rename(key, db.key(&key_of(to)), true);
         }
@@ -313,7 +361,7 @@ fn the_cut_waits_for_claims() {
     let db = fixture.db(0);
     let mut claiming = fixture.store.claiming();
     claiming.add(db.key(b"key"), Intent::Write);
-    let Step::Held(claim) = db.take_claims(&mut claiming, Waker::noop(), || false) else {
+    let Claimed::Held(claim) = db.take_claims(&mut claiming, Waker::noop(), || false) else {
         panic!("nobody else claims anything")
     };
     assert!(matches!(fixture.store.cut(0, Waker::noop()), Err(CutError::Claimed(_))));
