@@ -178,6 +178,44 @@ impl<'a> Run<'a> {
     }
 }
 
+/// What only memcached's clients do.
+fn apply_verb(db: crate::Database<'_>, key: crate::Key<'_>, action: &Action) {
+    let now_ms = db.now_ms();
+    match *action {
+        Action::Touch { ttl_ms } => {
+            let expiry = Expiry::AtMs(now_ms + ttl_ms);
+            db.fetch(key, &Fetch { expiry, versioned: true, ..Fetch::default() }, |_| ());
+        }
+        Action::Count { initial } => {
+            let initial = Some((initial, Expiry::Never));
+            let _ = db.count(key, &Count { initial, versioned: true, ..Count::plain(Step::Up(3)) });
+        }
+        Action::Store { mode, len, expected } => {
+            let value = vec![b's'; len];
+            let write = Write {
+                mode,
+                value: value.as_slice().into(),
+                flags: len as u32,
+                expiry: Expiry::Keep,
+                expected,
+                allow_older: false,
+                vivify: None,
+                version: None,
+                versioned: true,
+                limit_bytes: 1 << 20,
+            };
+            let _ = db.store_versioned(key, write);
+        }
+        Action::Invalidate { ttl_ms } => {
+            let expiry = Expiry::AtMs(now_ms + ttl_ms);
+            let (expected, clear, version) = (None, None, None);
+            let removal = Removal { expected, invalidate: true, clear, expiry, version };
+            let _ = db.remove_versioned(key, &removal);
+        }
+        _ => {}
+    }
+}
+
 fn apply(fixture: &Fixture, run: Option<&mut Run<'_>>, key: u16, database: usize, action: &Action) {
     let db = fixture.db(database);
     let (name, now_ms) = (key_of(key), db.now_ms());
@@ -209,36 +247,10 @@ fn apply(fixture: &Fixture, run: Option<&mut Run<'_>>, key: u16, database: usize
             let _ = db.persist(key);
         }
         Action::Version => db.get_versioned(key, |_| ()),
-        Action::Touch { ttl_ms } => {
-            let expiry = Expiry::AtMs(now_ms + ttl_ms);
-            db.fetch(key, &Fetch { expiry, versioned: true, ..Fetch::default() }, |_| ());
-        }
-        Action::Count { initial } => {
-            let initial = Some((initial, Expiry::Never));
-            let _ = db.count(key, &Count { initial, versioned: true, ..Count::plain(Step::Up(3)) });
-        }
-        Action::Store { mode, len, expected } => {
-            let value = vec![b's'; len];
-            let write = Write {
-                mode,
-                value: value.as_slice().into(),
-                flags: len as u32,
-                expiry: Expiry::Keep,
-                expected,
-                allow_older: false,
-                vivify: None,
-                version: None,
-                versioned: true,
-                limit_bytes: 1 << 20,
-            };
-            let _ = db.store_versioned(key, write);
-        }
-        Action::Invalidate { ttl_ms } => {
-            let expiry = Expiry::AtMs(now_ms + ttl_ms);
-            let (expected, clear, version) = (None, None, None);
-            let removal = Removal { expected, invalidate: true, clear, expiry, version };
-            let _ = db.remove_versioned(key, &removal);
-        }
+        Action::Touch { .. }
+        | Action::Count { .. }
+        | Action::Store { .. }
+        | Action::Invalidate { .. } => apply_verb(db, key, action),
         Action::Rename { to } => {
             let _ = db.rename(key, db.key(&key_of(to)), true);
         }
