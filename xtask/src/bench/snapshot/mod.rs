@@ -32,7 +32,7 @@ const QUICK_PAIRS: u32 = 2;
 const LARGE_PAIRS: u32 = 3;
 const LARGE_GB: f64 = 2.0;
 /// With how much data the limit for processor time is tried, at most, in gigabytes.
-const LIMITED_GB: f64 = 2.0;
+const LIMITED_GB: f64 = 1.0;
 /// With how much data keys are written over, at most: a fork may need as much memory again.
 const OVERWRITTEN_GB: f64 = 2.0;
 /// Room on the disk that is left alone, in gigabytes.
