@@ -6,6 +6,7 @@
 //! the session to keep, and the receive is cancelled; it is asked for again when bytes are wanted.
 //! No buffer outlives the turn in which it was filled.
 
+mod courtesy;
 mod ring;
 
 use crate::driver::{Driver, Sink, Token, Wanted};
@@ -16,6 +17,7 @@ use crate::outgoing::{Outgoing, discard_unread};
 use crate::pause::Pause;
 use crate::session::Protocol;
 use crate::waker::Waker;
+use courtesy::Courtesy;
 use nagi_proto::Output;
 use nagi_store::memory::Charge;
 pub(crate) use ring::Between;
@@ -44,6 +46,7 @@ pub(crate) struct Uring<B = Nothing> {
     /// Whether connections are accepted at all.
     listening: bool,
     pause: Pause,
+    courtesy: Courtesy,
     links: Links<Link>,
     /// Links to come back to in the next turn.
     again: Vec<Token>,
@@ -171,6 +174,7 @@ impl<B: Between> Uring<B> {
             next_listener: 0,
             listening: true,
             pause: Pause::default(),
+            courtesy: Courtesy::default(),
             links: Links::default(),
             again: Vec::new(),
             attentive: false,
@@ -193,17 +197,30 @@ impl<B: Between> Uring<B> {
     /// Waits, and sees to the sends that are over.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.settle_all();
-        let busy = !(self.again.is_empty() && self.ring.events.is_empty()) || self.attentive;
+        let busy = !self.has_nothing_to_do() || self.attentive;
         let timeout = if busy { Some(Duration::ZERO) } else { self.pause.shorten(timeout) };
-        self.enter(match timeout {
-            None => Wait::Forever,
-            Some(Duration::ZERO) => Wait::Look,
-            Some(timeout) => Wait::AtMost(timeout),
-        })?;
+        let gives_way = timeout != Some(Duration::ZERO) && self.courtesy.is_due();
+        if gives_way {
+            self.enter(Wait::Look)?;
+        }
+        if !gives_way || self.has_nothing_to_do() {
+            if gives_way {
+                self.courtesy.give_way();
+            }
+            self.enter(match timeout {
+                None => Wait::Forever,
+                Some(Duration::ZERO) => Wait::Look,
+                Some(timeout) => Wait::AtMost(timeout),
+            })?;
+        }
         // What was interrupted before it was submitted is submitted the next time, when none of it
         // may say a word.
         self.attentive = !self.ring.is_submitted();
         if self.listening && self.pause.is_over() { self.listen() } else { Ok(()) }
+    }
+
+    fn has_nothing_to_do(&self) -> bool {
+        self.again.is_empty() && self.ring.events.is_empty()
     }
 
     fn enter(&mut self, wait: Wait) -> io::Result<()> {
@@ -585,6 +602,7 @@ impl<B: Between> Driver for Uring<B> {
             happened += 1;
             self.turn_of(token, sink);
         }
+        self.courtesy.note(happened);
         Ok(happened)
     }
 
