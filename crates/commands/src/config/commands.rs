@@ -103,13 +103,14 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut checked: Vec<(&Setting, &[u8], Value)> = Vec::new();
     for (setting, name, value) in named {
         let value = match setting.kind {
-            Kind::Password => value,
-            _ => quotable(value, value.len()),
+            // One that was kept with other bytes than were given would let nobody in.
+            Kind::Password if std::str::from_utf8(value).is_err() => {
+                return Err(cannot_set(&name.to_ascii_lowercase(), "argument must be UTF-8"));
+            }
+            Kind::Password => String::from_utf8_lossy(value),
+            _ => String::from_utf8_lossy(quotable(value, value.len())),
         };
-        let Ok(value) = std::str::from_utf8(value) else {
-            return Err(cannot_set(&name.to_ascii_lowercase(), "argument must be UTF-8"));
-        };
-        let value = setting.check(cx.server.config(), value, Origin::Runtime);
+        let value = setting.check(cx.server.config(), &value, Origin::Runtime);
         let value = value.map_err(|fault| cannot_set(&name.to_ascii_lowercase(), &fault))?;
         checked.push((setting, name, value));
     }
@@ -322,6 +323,19 @@ mod tests {
             bench.expect(&format!("CONFIG SET {request}"), &reply);
             bench.expect("CONFIG GET maxclients", "*2|$10|maxclients|$5|10000|");
         }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused_as_what_they_are_not() {
+        let mut bench = Bench::new();
+        let failed = "-ERR CONFIG SET failed (possibly related to argument";
+        let reply = bench.resp(b"CONFIG SET timeout \"\\xff\\xfe\"\r\n");
+        let expected = format!("{failed} 'timeout') - argument couldn't be parsed into an integer");
+        assert_eq!(String::from_utf8_lossy(&reply).trim_end(), expected);
+        let reply = bench.resp(b"CONFIG SET requirepass \"\\xff\\xfe\"\r\n");
+        let expected = format!("{failed} 'requirepass') - argument must be UTF-8");
+        assert_eq!(String::from_utf8_lossy(&reply).trim_end(), expected);
+        bench.expect("CONFIG GET requirepass", "*2|$11|requirepass|$0||");
     }
 
     #[test]
