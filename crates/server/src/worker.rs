@@ -48,6 +48,8 @@ const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
 const WALK_SLICE: Duration = Duration::from_micros(200);
 /// The same while images are near their limit, so that writers need not wait.
 const HURRIED_WALK_SLICE: Duration = Duration::from_millis(1);
+/// How long a worker that has stopped serving waits for the disk to take more of a snapshot.
+const DISK_PAUSE: Duration = Duration::from_millis(1);
 
 /// Replies that a client leaves unread which has not logged in, before it is read from no more.
 const STRANGERS_UNSENT_BYTES: usize = 1024;
@@ -203,7 +205,7 @@ impl Sessions {
         while self.shared.store.is_saving()
             && self.shared.store.walk(&mut self.walker, || false) != Pace::Done
         {
-            std::thread::yield_now();
+            std::thread::sleep(DISK_PAUSE);
         }
     }
 
