@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use harness::{Connection, Server, nagi_binary, until};
 use rustix::process::{Pid, Signal};
@@ -34,6 +35,19 @@ fn what_was_asked_before_the_signal_is_answered() {
     let replies = String::from_utf8(rest).expect("text");
     let expected: String = (2..=1000).map(|number| format!(":{number}\r\n")).collect();
     assert!(expected.starts_with(&replies), "replies break off: {replies}");
+}
+
+#[test]
+fn nobody_is_waited_for_who_does_not_read() {
+    let mut server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("SETRANGE key 99999999 x", ":100000000\r\n");
+    client.send("GET key\r\n");
+    client.expect("$100000000\r\n");
+    let asked = Instant::now();
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_exit().success());
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
 }
 
 #[test]

@@ -21,10 +21,12 @@ use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
-/// How long a stopping worker goes on with what clients have sent, and then waits for them to take
-/// their replies.
+/// How long a stopping worker goes on with what clients have sent, and then with replies as long as
+/// their sockets have room. Like Redis it waits for nobody who does not read.
 const LAST_TURNS: Duration = Duration::from_secs(1);
-const LAST_SENDS: Duration = Duration::from_secs(5);
+const LAST_SENDS: Duration = Duration::from_secs(1);
+/// How often in a row nothing may happen meanwhile: a driver may need two turns to close.
+const LAST_LOOKS: usize = 3;
 
 /// Runs worker `index` until the server stops.
 pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) {
@@ -262,10 +264,14 @@ impl Sessions {
                 driver.close(token);
             }
         }
-        while let Some(left) = LAST_SENDS.checked_sub(started.elapsed())
-            && driver.connections() > 0
-            && self.tick(driver, Some(left)).is_ok()
-        {}
+        let (started, mut idle) = (Instant::now(), 0);
+        while driver.connections() > 0 && started.elapsed() < LAST_SENDS && idle < LAST_LOOKS {
+            match self.tick(driver, Some(Duration::ZERO)) {
+                Ok(0) => idle += 1,
+                Ok(_) => idle = 0,
+                Err(_) => break,
+            }
+        }
         while !self.orphans.is_empty() {
             self.see_to_orphans();
         }
