@@ -17,6 +17,7 @@ mod descriptions;
 mod differential;
 mod disks;
 mod exporter;
+mod fairness;
 mod hyperloglog;
 mod info;
 mod key;
