@@ -64,7 +64,8 @@ fn check_classes(classes: &[u8]) -> Result<(), Error> {
     Err(Error("BADCLASS invalid class id"))
 }
 
-/// Answers with a line for every entry.
+/// Answers with a line for every entry whose key is no long one of a Redis client's: of more than
+/// 2 KiB, where memcached's own have 250 bytes at most.
 fn dump(cx: &mut Context<'_>, classes: &[u8], line: Line, end: &'static str) -> Result<(), Error> {
     check_classes(classes)?;
     cx.reply.line("OK");
@@ -76,7 +77,6 @@ fn dump(cx: &mut Context<'_>, classes: &[u8], line: Line, end: &'static str) -> 
             let Context { db, reply, .. } = cx;
             let now_ms = db.now_ms();
             cursor = db.scan(cursor, STRIDE, |entry| {
-                // Of keys that long no client of this protocol could ask for one.
                 if entry.long_key().is_none() {
                     line(reply.buffer(), &entry, now_ms, db.idle_ms_of(&entry));
                 }
