@@ -77,6 +77,24 @@ fn a_limit_just_above_what_an_empty_server_uses_holds_and_refuses_nothing() {
 }
 
 #[test]
+fn two_small_keys_have_room_in_ten_kilobytes() {
+    let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET maxmemory-policy allkeys-random", "+OK\r\n");
+    client.check("DEBUG POPULATE 4096 key 1", "+OK\r\n");
+    // By then every thread has told what it took when it started.
+    let up_s = |client: &mut Connection| info(client, "uptime_in_seconds");
+    until("a round of housekeeping", || (up_s(&mut client) >= 2).then_some(())).unwrap();
+    let limit = info(&mut client, "used_memory") + 10 * 1024;
+    client.check(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
+    // The first of their kind, of which there will be statistics.
+    client.check("SET first 1", "+OK\r\n");
+    client.check("SET second 2", "+OK\r\n");
+    client.check("DBSIZE", ":4098\r\n");
+    assert_eq!(info(&mut client, "evicted_keys"), 0);
+}
+
+#[test]
 fn a_limit_below_what_is_stored_refuses_what_adds_and_serves_the_rest() {
     let server = Server::nagi();
     let mut client = server.connect_resp();

@@ -2,6 +2,7 @@
 //! known to within 3 % whatever it is (Tene's HdrHistogram, with fewer digits).
 
 use nagi_store::Counter;
+use nagi_store::memory::Kept;
 
 /// Buckets of a doubling, as a power of two.
 const STEPS: u32 = 5;
@@ -28,11 +29,13 @@ fn longest_of(place: usize) -> u64 {
 #[derive(Debug)]
 pub struct Histogram {
     buckets: Box<[Counter]>,
+    _kept: Kept,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Histogram { buckets: (0..BUCKETS).map(|_| Counter::default()).collect() }
+        let kept = Kept::new(BUCKETS * size_of::<Counter>());
+        Histogram { buckets: (0..BUCKETS).map(|_| Counter::default()).collect(), _kept: kept }
     }
 }
 

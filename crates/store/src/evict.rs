@@ -40,6 +40,8 @@ const BUDGET: Duration = Duration::from_micros(500);
 
 /// What is free on pages or taken by empty tables and not counted, beside a share of all pages.
 const UNCOUNTED_BYTES: usize = 4 << 20;
+/// What statistics of commands may take beside the limit: a few hundred kinds, on all workers.
+const STATISTICS_BYTES: u64 = 16 << 20;
 
 /// The most that a counter keeps when it is lowered for lack of worse entries: a hot set that has
 /// moved on is not remembered for long.
@@ -320,26 +322,29 @@ impl Store {
     /// Bytes in use: those of the data, and those of the clients.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
+        memory::tell();
         self.data_bytes() + self.client_bytes()
     }
 
-    /// The same, and all free room on pages that are in use.
+    /// The same, and all statistics and all free room on pages that are in use.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
         let memory = memory::now();
-        memory.data + memory.clients + self.page_bytes() as u64
+        memory.data + memory.statistics + memory.clients + self.page_bytes() as u64
     }
 
-    /// Bytes that the limit is about: what the process has allocated but for the clients' buffers,
-    /// and the store's pages. Free room on these is left out up to a sixteenth of them and 4 MiB,
-    /// and so is what empty tables take: the next entries go there, and to count it would be to
-    /// evict until pages are empty, which in a small store drives out a third, or to look in vain
-    /// for entries that would make room.
+    /// Bytes that the limit is about: what the process has allocated but for the clients' buffers
+    /// and up to 16 MiB of statistics, and the store's pages. Free room on these is left out up to
+    /// a sixteenth of them and 4 MiB, and so is what empty tables take: the next entries go there,
+    /// and to count it would be to evict until pages are empty, which in a small store drives out
+    /// a third, or to look in vain for entries that would make room.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
         let pages = self.page_bytes();
         let idle = self.idle_bytes().min(pages / 16 + UNCOUNTED_BYTES);
-        (memory::now().data + pages as u64).saturating_sub(idle as u64)
+        let memory = memory::now();
+        let statistics = memory.statistics.saturating_sub(STATISTICS_BYTES);
+        (memory.data + statistics + pages as u64).saturating_sub(idle as u64)
     }
 
     /// Bytes of requests and replies: buffers, and chunks that do not stand in the keyspace.

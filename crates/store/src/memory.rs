@@ -3,13 +3,15 @@
 //!
 //! The binary wraps its allocator in [`Counting`]. Each thread adds up what it takes and gives
 //! back and tells the rest of the process only when that comes to something, so that the count
-//! costs an addition per allocation; it is exact to within [`STEP_BYTES`] per thread. Pages of the
-//! store come straight from the kernel and are counted by their pool, and so are chunks of long
-//! strings.
+//! costs an addition per allocation; it is exact to within [`STEP_BYTES`] per thread that is busy,
+//! since each tells the rest now and then. Pages of the store come straight from the kernel and
+//! are counted by their pool, and so are chunks of long strings.
 //!
 //! Data is what is left when a [`Charge`] has been subtracted for each buffer of requests and
-//! replies. A chunk is data as long as it stands in the keyspace, and counts in full there even if
-//! it holds only zeros, which take no memory until they are written to.
+//! replies, and what is [`Kept`] of commands, which comes with the first of each kind: if that were
+//! data, a first command would drive out thousands of small entries. A chunk is data as long as it
+//! stands in the keyspace, and counts in full there even if it holds only zeros, which take no
+//! memory until they are written to.
 
 use crate::chunks;
 use crate::line::Line;
@@ -31,6 +33,8 @@ const CHUNK: Layout = match Layout::from_size_align(CHUNK_BYTES + 16, align_of::
 static ALLOCATED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// What of them is the clients'.
 static CHARGED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
+/// What of them are statistics.
+static STATISTICS_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// Of chunks that stand in the keyspace.
 static KEPT_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 
@@ -41,8 +45,10 @@ thread_local! {
 /// Memory beside the store's pages, in bytes; 0 where no allocator is wrapped by [`Counting`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
-    /// What is no buffer of a client's.
+    /// What is neither of the others.
     pub(crate) data: u64,
+    /// Statistics of commands.
+    pub(crate) statistics: u64,
     /// What holds requests and replies, and nothing that stands in the keyspace.
     pub(crate) clients: u64,
 }
@@ -53,8 +59,13 @@ pub(crate) fn now() -> Memory {
     let charged = CHARGED_BYTES.load(Ordering::Relaxed);
     let kept = KEPT_BYTES.load(Ordering::Relaxed);
     let others = chunks::used_bytes() as i64 - kept;
-    let data = ALLOCATED_BYTES.load(Ordering::Relaxed) - charged + kept;
-    Memory { data: data.max(0) as u64, clients: (charged + others.max(0)) as u64 }
+    let statistics = STATISTICS_BYTES.load(Ordering::Relaxed);
+    let data = ALLOCATED_BYTES.load(Ordering::Relaxed) - charged - statistics + kept;
+    Memory {
+        data: data.max(0) as u64,
+        statistics: statistics as u64,
+        clients: (charged + others.max(0)) as u64,
+    }
 }
 
 /// Bytes of chunks' own memory that reference-counted bytes take, so many of them: none, unless
@@ -105,6 +116,26 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.set(0);
+    }
+}
+
+/// Memory of statistics, which is no data and stays when entries go. It is given back with this.
+#[derive(Debug)]
+pub struct Kept(i64);
+
+impl Kept {
+    /// Notes an allocation of so many bytes.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let bytes = rounded(bytes);
+        STATISTICS_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        Kept(bytes)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        STATISTICS_BYTES.fetch_sub(self.0, Ordering::Relaxed);
     }
 }
 

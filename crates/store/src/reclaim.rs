@@ -101,6 +101,7 @@ impl Reclaimer {
                     Ok(garbage) => {
                         let entries = garbage.entries();
                         drop(garbage);
+                        memory::tell();
                         FREED.fetch_add(entries, Ordering::Release);
                     }
                     Err(RecvTimeoutError::Timeout) => memory::cool(),

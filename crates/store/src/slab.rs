@@ -186,6 +186,13 @@ impl Slab {
         unsafe { dealloc(block.memory.as_ptr(), heap_layout(bytes)) };
     }
 
+    /// Tells the pool how much free memory lies on this slab's pages: whoever evicts looks at
+    /// that after every entry, and would take hundreds too many if a part were kept back in each
+    /// of as many shards.
+    pub(crate) fn tell(&mut self) {
+        self.tell_idle_bytes(0);
+    }
+
     /// Tells the pool how much free memory lies on this slab's pages, if that has changed by more
     /// than `tolerance`.
     fn tell_idle_bytes(&mut self, tolerance: usize) {

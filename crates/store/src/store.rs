@@ -17,7 +17,7 @@ use crate::reclaim::{self, Garbage, Reclaimer};
 use crate::shard::Shard;
 use crate::snapshot::{Outbox, Walk};
 use crate::table::Locator;
-use crate::{door, latch, ticks};
+use crate::{door, latch, memory, ticks};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -265,10 +265,12 @@ impl Store {
         self.pool.used_bytes()
     }
 
-    /// Gives memory that is in no use back to the kernel, for some 20 microseconds: all that there
+    /// Lets everybody know what this thread has allocated, and gives memory that is in no use back
+    /// to the kernel, for some 20 microseconds: all that there
     /// is, a slice at each call, if nobody has asked for any since the last one. To be called now
     /// and then by whoever has the time.
     pub fn rest(&self) {
+        memory::tell();
         self.pool.rest();
     }
 

@@ -458,6 +458,7 @@ impl Table {
                 let place = Place { segment, index };
                 let entry = self.mutable(door, entry, Fate::Goes);
                 garbage.add(self.remove(place, entry));
+                self.slab.tell();
                 return true;
             }
             position = ((position & !(span(segment) - 1)) + span(segment)) % (1 << POSITION_BITS);
