@@ -9,6 +9,7 @@ use crate::landing::Room;
 use crate::listener::Listeners;
 use crate::session::Protocol;
 use nagi_proto::Output;
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -111,8 +112,8 @@ pub(crate) trait Sink<D> {
     /// The peer will send nothing more; it may still read.
     fn ended(&mut self, driver: &mut D, token: Token);
 
-    /// The connection broke; the driver has let go of it.
-    fn lost(&mut self, driver: &mut D, token: Token);
+    /// The connection broke, as `error` says; the driver has let go of it.
+    fn lost(&mut self, driver: &mut D, token: Token, error: Errno);
 
     /// Somebody has called [`crate::waker::Waker::wake`].
     fn woken(&mut self, driver: &mut D);

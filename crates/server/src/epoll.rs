@@ -68,8 +68,8 @@ struct Link {
     queued: bool,
     /// Whether it is to be closed when everything has been sent.
     closing: bool,
-    /// Whether sending has failed.
-    broken: bool,
+    /// Why sending has failed, if it has.
+    broken: Option<Errno>,
 }
 
 impl Epoll {
@@ -169,7 +169,9 @@ impl<S: Sockets> Epoll<S> {
     /// Receives once, if bytes are wanted and there may be any.
     #[inline]
     fn receive_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        let Some(link) = self.links.get_mut(token).filter(|link| link.readable) else { return };
+        // Of one that is broken, the sink hears why, which the kernel has told the sender alone.
+        let is_due = |link: &&mut Link| link.readable && link.broken.is_none();
+        let Some(link) = self.links.get_mut(token).filter(is_due) else { return };
         match link.wanted {
             Wanted::Nothing => {}
             Wanted::Bytes => self.receive_bytes(token, sink),
@@ -190,7 +192,7 @@ impl<S: Sockets> Epoll<S> {
                 }
                 Err(Errno::AGAIN) => link.readable = false,
                 Err(error) if passes(error) => self.come_back_to_read(token),
-                Err(_) => self.lost(token, sink),
+                Err(error) => self.lost(token, error, sink),
             }
         }
         self.buffer = buffer;
@@ -219,7 +221,7 @@ impl<S: Sockets> Epoll<S> {
                 link.room = Some(room);
                 self.come_back_to_read(token);
             }
-            Err(_) => self.lost(token, sink),
+            Err(error) => self.lost(token, error, sink),
         }
     }
 
@@ -231,9 +233,9 @@ impl<S: Sockets> Epoll<S> {
         }
     }
 
-    fn lost(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+    fn lost(&mut self, token: Token, error: Errno, sink: &mut impl Sink<Self>) {
         drop(self.links.remove(token));
-        sink.lost(self, token);
+        sink.lost(self, token, error);
     }
 
     #[inline]
@@ -262,7 +264,7 @@ impl<S: Sockets> Epoll<S> {
             Ok(Sent::All) if link.closing => self.hang_up(token),
             Ok(Sent::All) => sink.drained(self, token),
             Ok(sent) => self.send_later(token, sent),
-            Err(_) => self.broke(token),
+            Err(error) => self.broke(token, error),
         }
     }
 
@@ -279,16 +281,16 @@ impl<S: Sockets> Epoll<S> {
         link.watches_room = true;
         let data = epoll::EventData::new_u64(token.to_u64());
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::modify(&self.epoll, &link.socket, data, flags).is_err() {
-            self.broke(token);
+        if let Err(error) = epoll::modify(&self.epoll, &link.socket, data, flags) {
+            self.broke(token, error);
         }
     }
 
     /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
-    fn broke(&mut self, token: Token) {
+    fn broke(&mut self, token: Token, error: Errno) {
         let Some(link) = self.links.get_mut(token) else { return };
         link.unsent.clear();
-        link.broken = true;
+        link.broken = Some(error);
         if link.closing { drop(self.links.remove(token)) } else { self.come_back(token) }
     }
 
@@ -323,9 +325,8 @@ impl<S: Sockets> Driver for Epoll<S> {
         for token in again {
             let Some(link) = self.links.get_mut(token) else { continue };
             link.queued = false;
-            if link.broken {
-                self.links.remove(token);
-                sink.lost(self, token);
+            if let Some(error) = link.broken {
+                self.lost(token, error, sink);
                 continue;
             }
             if !link.unsent.is_empty() {
@@ -351,12 +352,12 @@ impl<S: Sockets> Driver for Epoll<S> {
             watches_room: false,
             queued: false,
             closing: false,
-            broken: false,
+            broken: None,
         }))
     }
 
     fn send(&mut self, token: Token, output: &mut Output) {
-        let Some(link) = self.links.get_mut(token).filter(|link| !link.broken) else {
+        let Some(link) = self.links.get_mut(token).filter(|link| link.broken.is_none()) else {
             return output.clear(KEPT_OUTPUT_BYTES);
         };
         if !link.unsent.is_empty() {
@@ -368,9 +369,9 @@ impl<S: Sockets> Driver for Epoll<S> {
                 link.unsent.push(output);
                 self.send_later(token, sent);
             }
-            Err(_) => {
+            Err(error) => {
                 output.clear(KEPT_OUTPUT_BYTES);
-                self.broke(token);
+                self.broke(token, error);
             }
         }
     }

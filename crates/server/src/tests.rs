@@ -7,6 +7,7 @@ use crate::session::Protocol;
 use crate::uring::{self, Uring};
 use crate::waker::Waker;
 use nagi_proto::{Awaited, Chunk, Output};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -74,7 +75,7 @@ impl<D: Driver> Sink<D> for Echo {
         driver.close(token);
     }
 
-    fn lost(&mut self, _: &mut D, token: Token) {
+    fn lost(&mut self, _: &mut D, token: Token, _: Errno) {
         self.lost.push(token);
     }
 

@@ -15,6 +15,7 @@ use nagi_commands::{ClientInfo, Server as _, Tally, stop_monitoring};
 use nagi_proto::{Output, Span};
 use nagi_store::snapshot::{Pace, Walker};
 use nagi_store::{Ageing, Counters, Expirer, Scope};
+use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -591,7 +592,8 @@ impl<D: Driver> Sink<D> for Sessions {
         }
     }
 
-    fn lost(&mut self, _: &mut D, token: Token) {
+    fn lost(&mut self, _: &mut D, token: Token, error: Errno) {
+        self.say_lost(token, error);
         self.leave(token);
     }
 
@@ -769,7 +771,7 @@ mod tests {
     fn who_is_lost_leaves_nothing_behind() {
         let (mut sessions, mut driver) = connected();
         sessions.received(&mut driver, TOKEN, &mut pings(3000));
-        sessions.lost(&mut driver, TOKEN);
+        sessions.lost(&mut driver, TOKEN, Errno::CONNRESET);
         assert_eq!(sessions.shared.registry.connections(), 0);
         let served = driver.sent.len();
         while sessions.tick(&mut driver, None).unwrap() > 0 {}

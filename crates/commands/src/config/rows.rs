@@ -458,7 +458,9 @@ pub(super) static ROWS: &[Setting] = &[
         default: "300",
         changeable: true,
         place: Place::Number(|values| &values.tcp_keepalive_s),
-        summary: "Seconds of silence after which the kernel probes a connection; 0 for never",
+        summary: "Seconds of silence after which the kernel probes a connection; \
+                  it is closed after twice as many without an answer, \
+                  or with nothing taken of what waits to be sent; 0 for never",
     },
     Setting {
         name: "timeout",

@@ -121,8 +121,8 @@ enum End {
     Open,
     /// To be closed when everything has been sent.
     Closing,
-    /// Sending has failed; the sink hears of it in the next turn.
-    Broken,
+    /// Sending has failed, as this says; the sink hears of it in the next turn.
+    Broken(Errno),
     /// Nobody cares for it any more. It stays until the kernel has let go of it.
     Gone,
 }
@@ -242,9 +242,9 @@ impl<B: Between> Uring<B> {
         let taken = match taken {
             Ok(taken) => taken,
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => 0,
-            Err(_) => {
+            Err(error) => {
                 link.sending = Sending::Nothing;
-                return self.broke(token);
+                return self.broke(token, error);
             }
         };
         output.advance(taken);
@@ -308,9 +308,9 @@ impl<B: Between> Uring<B> {
             || link.end == End::Closing
             || link.counted.get()
             || !link.unsent.is_empty();
-        if self.ring.send(token, link.socket.as_fd(), output).is_err() {
+        if let Err(error) = self.ring.send(token, link.socket.as_fd(), output) {
             link.sending = Sending::Nothing;
-            self.broke(token);
+            self.broke(token, Errno::from_io_error(&error).unwrap_or(Errno::IO));
         }
     }
 
@@ -326,9 +326,9 @@ impl<B: Between> Uring<B> {
     fn turn_of(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let Some(link) = self.links.get_mut(token) else { return };
         link.queued = false;
-        if link.end == End::Broken {
+        if let End::Broken(error) = link.end {
             self.let_go(token);
-            return sink.lost(self, token);
+            return sink.lost(self, token, error);
         }
         match link.sending {
             Sending::Later => self.send_first(token),
@@ -348,7 +348,7 @@ impl<B: Between> Uring<B> {
         if link.end == End::Gone {
             return self.let_go(token);
         }
-        if link.ended || link.end == End::Broken {
+        if link.ended || matches!(link.end, End::Broken(_)) {
             return;
         }
         let begun = match (link.wanted, link.receiving) {
@@ -364,9 +364,9 @@ impl<B: Between> Uring<B> {
             _ => return,
         };
         link.cancelled = false;
-        if begun.is_err() {
+        if let Err(error) = begun {
             link.receiving = Receiving::Nothing;
-            self.broke(token);
+            self.broke(token, Errno::from_io_error(&error).unwrap_or(Errno::IO));
         }
     }
 
@@ -393,11 +393,11 @@ impl<B: Between> Uring<B> {
     }
 
     /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
-    fn broke(&mut self, token: Token) {
+    fn broke(&mut self, token: Token, error: Errno) {
         let Some(link) = self.links.get_mut(token) else { return };
         link.drop_unsent();
         if link.end == End::Open {
-            link.end = End::Broken;
+            link.end = End::Broken(error);
             self.come_back(token);
         } else {
             self.let_go(token);
@@ -516,7 +516,7 @@ impl<B: Between> Uring<B> {
         if link.end == End::Open && !passing.contains(&error) {
             link.drop_unsent();
             self.let_go(token);
-            sink.lost(self, token);
+            sink.lost(self, token, error);
         }
     }
 
@@ -675,7 +675,7 @@ impl<B: Between> Driver for Uring<B> {
                 link.end = End::Closing;
                 self.attentive = true;
             }
-            (End::Broken, _) => self.let_go(token),
+            (End::Broken(_), _) => self.let_go(token),
             (End::Closing | End::Gone, _) => {}
         }
     }

@@ -5,6 +5,7 @@ use super::{Seat, Sessions};
 use crate::driver::{Driver, Token};
 use nagi_commands::{Marks, Server as _};
 use nagi_proto::Output;
+use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
 /// A connection whose client has left replies unread.
@@ -28,6 +29,20 @@ impl Sessions {
         let killed: Vec<Token> = seats.filter(is_killed).map(|seat| seat.token).collect();
         for token in killed {
             self.cut(driver, token);
+        }
+    }
+
+    /// Says why a connection is lost, unless its peer has closed it.
+    pub(super) fn say_lost(&mut self, token: Token, error: Errno) {
+        let Some(seat) = self.seat_of(token) else { return };
+        if !matches!(error, Errno::CONNRESET | Errno::PIPE) {
+            let info = seat.session.info();
+            tracing::info!(
+                client = info.id,
+                address = %info.address,
+                %error,
+                "closed: the network has lost the peer"
+            );
         }
     }
 

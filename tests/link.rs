@@ -1,0 +1,73 @@
+//! A link of its own for a test: a pair of virtual ones between two network namespaces. It takes
+//! root and `ip`.
+
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use harness::{Server, nagi_binary, tool};
+
+/// Of a block that is for tests and examples (RFC 5737), within these namespaces only.
+pub(crate) const SERVER: &str = "192.0.2.1";
+
+/// Two namespaces and the link between them (`s0` to `c0`), which go with it.
+pub(crate) struct Link {
+    pub(crate) server: String,
+    pub(crate) client: String,
+}
+
+impl Link {
+    /// Why there is none, if there is none.
+    pub(crate) fn new() -> Result<Self, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = |side: &str| format!("nagi-test-{}-{count}{side}", std::process::id());
+        let link = Link { server: name("s"), client: name("c") };
+        let Link { server, client } = &link;
+        let server_address = format!("{SERVER}/24");
+        let steps: [&[&str]; 9] = [
+            &["netns", "add", server],
+            &["netns", "add", client],
+            &["-n", server, "link", "add", "s0", "type", "veth", "peer", "name", "c0"],
+            &["-n", server, "link", "set", "c0", "netns", client],
+            &["-n", server, "addr", "add", &server_address, "dev", "s0"],
+            &["-n", client, "addr", "add", "192.0.2.2/24", "dev", "c0"],
+            &["-n", server, "link", "set", "s0", "up"],
+            &["-n", server, "link", "set", "lo", "up"],
+            &["-n", client, "link", "set", "c0", "up"],
+        ];
+        steps.into_iter().try_for_each(|arguments| link.step("ip", arguments))?;
+        Ok(link)
+    }
+
+    /// Runs a program that changes something about the link.
+    pub(crate) fn step(&self, program: &str, arguments: &[&str]) -> Result<(), String> {
+        let output = tool(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("there is no {program}: {error}"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{program} {}: {}", arguments.join(" "), said.trim()));
+        }
+        Ok(())
+    }
+
+    /// Starts nagi at the link's one end, reachable from the other.
+    pub(crate) fn start_server(&self, arguments: &[&str]) -> Server {
+        let mut command = tool("ip");
+        command.args(["netns", "exec", &self.server]).arg(nagi_binary());
+        command.args(["serve", "--bind", "127.0.0.1", SERVER, "--protected-mode", "no"]);
+        command.args(arguments);
+        Server::start_nagi(command).expect("starts")
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        for namespace in [&self.server, &self.client] {
+            // It may not have come to be.
+            let _ = tool("ip").args(["netns", "del", namespace]).stderr(Stdio::null()).status();
+        }
+    }
+}
