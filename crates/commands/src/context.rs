@@ -3,7 +3,7 @@
 use crate::{Attention, Client, Error, Server, Tally};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
-use nagi_store::{Database, Key, Wait};
+use nagi_store::{Database, Interning, Key, Wait};
 use std::time::{Duration, Instant};
 
 /// Everything that a handler may use, for the length of one request: `db` is made anew for each,
@@ -46,6 +46,9 @@ pub enum Suspension<J = Job> {
     Retry(Wait),
     /// From the start, once the client's waker has been called: all are held up.
     Held,
+    /// From the start, once these long keys have been found, each of which is the argument at its
+    /// place. The client's waker is called for each.
+    Interning(Vec<(usize, Interning)>),
 }
 
 impl<J> Suspension<J> {
@@ -69,6 +72,7 @@ impl<J> Suspension<J> {
             Suspension::Called(job) => Suspension::Called(change(job)),
             Suspension::Retry(wait) => Suspension::Retry(wait),
             Suspension::Held => Suspension::Held,
+            Suspension::Interning(keys) => Suspension::Interning(keys),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     Client, Context, Error, Flags, Flow, Keys, Marks, Reasons, Suspension, admission, gate, monitor,
 };
 use nagi_proto::Args;
-use nagi_store::{Database, Wait};
+use nagi_store::{Database, Interning, Rope, Wait};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -45,11 +45,46 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     {
         return reject(entry, cx, &error);
     }
+    if args.has_landed() && interns(entry, cx, args) {
+        return;
+    }
     let reasons = cx.attention.reasons();
     if !reasons.is_empty() {
         return run_observed(entry, cx, args, reasons);
     }
     run_unobserved(entry, cx, args);
+}
+
+/// Whether the request has to wait until its long keys have been looked up by a thread, which
+/// begins to.
+#[cold]
+fn interns(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
+    let begin = |place: usize| {
+        let key = args.landed(place).filter(|key| !key.is_joined())?;
+        Some((place, cx.db.store().intern(key.chunks(), &cx.client.waker)))
+    };
+    let keys: Vec<_> = entry.command.keys.positions(args.len()).filter_map(begin).collect();
+    let waits = !keys.is_empty();
+    if waits {
+        cx.suspension = Some(Suspension::Interning(keys));
+    }
+    waits
+}
+
+/// Goes on with a request whose long keys a thread looks up, if it has.
+#[cold]
+fn go_on_interned(cx: &mut Context<'_>, keys: Vec<(usize, Interning)>) {
+    if keys.iter().any(|(_, key)| key.found().is_none()) {
+        cx.suspension = Some(Suspension::Interning(keys));
+        return;
+    }
+    for (place, key) in keys {
+        if let Some((argument, found)) = cx.args.landed(place).zip(key.found()) {
+            // As a rope, what is large is freed by the reclaimer.
+            drop(Rope::from_chunks(argument.join_as(found)));
+        }
+    }
+    execute(cx, cx.args);
 }
 
 /// The same when nobody looks.
@@ -209,6 +244,7 @@ pub fn go_on(cx: &mut Context<'_>, suspension: Suspension) {
         }
         // The place in the queue is kept meanwhile.
         Suspension::Retry(_place) => execute(cx, args),
+        Suspension::Interning(keys) => go_on_interned(cx, keys),
     }
 }
 

@@ -6,6 +6,8 @@
 use crate::output::Chunk;
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
+use std::fmt;
+use std::sync::Arc;
 
 /// Where one argument lies, relative to the first byte of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +48,15 @@ impl Awaited {
     }
 }
 
+/// Bytes in one piece, whoever keeps them.
+pub type Joined = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
 /// A long argument, in chunks of its own.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Landed {
     chunks: RefCell<Vec<Chunk>>,
     len: usize,
-    joined: OnceCell<Box<[u8]>>,
+    joined: OnceCell<Joined>,
 }
 
 impl Landed {
@@ -72,7 +77,11 @@ impl Landed {
     #[must_use]
     pub fn start(&self, most: usize) -> Vec<u8> {
         let chunks = self.chunks.borrow();
-        let first = self.joined.get().map(|all| &**all).or_else(|| chunks.first().map(|it| &**it));
+        let first = self
+            .joined
+            .get()
+            .map(|all| (**all).as_ref())
+            .or_else(|| chunks.first().map(|it| &**it));
         let first = first.unwrap_or_default();
         first.get(..most.min(self.len)).unwrap_or(first).to_vec()
     }
@@ -92,14 +101,40 @@ impl Landed {
     /// A copy of it, which takes nothing away.
     fn copied(&self) -> Vec<u8> {
         match self.joined.get() {
-            Some(joined) => joined.to_vec(),
+            Some(joined) => (**joined).as_ref().to_vec(),
             None => self.chunks.borrow().concat(),
         }
     }
 
+    /// What it consists of, which takes nothing away; nothing once it is in one piece.
+    #[must_use]
+    pub fn chunks(&self) -> Vec<Chunk> {
+        self.chunks.borrow().clone()
+    }
+
+    /// Whether it is in one piece.
+    #[must_use]
+    pub fn is_joined(&self) -> bool {
+        self.joined.get().is_some()
+    }
+
+    /// Is from now on in one piece, which somebody else has made of its chunks. Returns these.
+    pub fn join_as(&self, joined: Joined) -> Vec<Chunk> {
+        let _ = self.joined.set(joined);
+        self.chunks.take()
+    }
+
     /// All of it in one piece, for a command that can make nothing of chunks.
     fn joined(&self) -> &[u8] {
-        self.joined.get_or_init(|| self.chunks.take().concat().into())
+        let joined = self.joined.get_or_init(|| Arc::new(self.chunks.take().concat()));
+        (**joined).as_ref()
+    }
+}
+
+impl fmt::Debug for Landed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Landed { len, .. } = self;
+        f.debug_struct("Landed").field("len", len).finish_non_exhaustive()
     }
 }
 
@@ -122,6 +157,13 @@ impl<'a> Args<'a> {
     #[must_use]
     pub fn with_landed(self, landed: &'a [Landed]) -> Self {
         Args { landed, ..self }
+    }
+
+    /// Whether any of the request's arguments was received on its own.
+    #[must_use]
+    #[inline]
+    pub fn has_landed(&self) -> bool {
+        !self.landed.is_empty()
     }
 
     /// How many arguments there are, the command's name included.

@@ -12,6 +12,6 @@ pub mod memcached;
 mod output;
 pub mod resp;
 
-pub use args::{Args, Awaited, LONG_BYTES, Landed, Span};
+pub use args::{Args, Awaited, Joined, LONG_BYTES, Landed, Span};
 pub use malformed::MalformedReply;
 pub use output::{Chunk, Chunks, Output};

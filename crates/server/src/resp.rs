@@ -188,7 +188,9 @@ fn resolve<'a>(
         let landed = if start == 0 { landing.arguments() } else { &[] };
         let args = Args::new(input.get(start..end).unwrap_or_default(), spans).with_landed(landed);
         let entry = dispatch::resolve(args).ok();
-        let first = entry.and_then(|entry| entry.command.keys.first_of(args));
+        // A key that is long is not joined here: its request may have to wait for that.
+        let first = entry.filter(|_| !args.has_landed());
+        let first = first.and_then(|entry| entry.command.keys.first_of(args));
         let key = first.map(|bytes| around.shared.store.key(bytes));
         let ahead = match key {
             Some(key) if places.len() > 1 => around.shared.store.prefetch(database, key),

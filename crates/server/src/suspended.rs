@@ -104,6 +104,9 @@ fn when<J>(suspension: &Suspension<J>) -> When {
     match suspension {
         Suspension::Turn(_) | Suspension::Committed(_) => When::Turn,
         Suspension::Room(_) => When::Room,
-        Suspension::Called(_) | Suspension::Retry(_) | Suspension::Held => When::Called,
+        Suspension::Called(_)
+        | Suspension::Retry(_)
+        | Suspension::Held
+        | Suspension::Interning(_) => When::Called,
     }
 }

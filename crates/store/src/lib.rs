@@ -63,6 +63,7 @@ pub use entry::EntryView;
 pub use evict::Policy;
 pub use expire::Expirer;
 pub use key::Key;
+pub use long_key::Interning;
 pub use number::{parse_i64, parse_u64};
 pub use quiescence::Batch;
 pub use rope::{CHUNK_BYTES, Rope};

@@ -9,21 +9,29 @@
 //!  entry      ... hash, ..., address of the LongKey -----------+   latch held: same address?
 //! ```
 //!
+//! To join, hash and compare a key of many megabytes takes a while, which a thread does while the
+//! key's worker goes on ([`Interning`]). The bytes that come of it are known by where they lie.
+//!
 //! Of equal bytes there is never more than one [`LongKey`] that anybody holds. So within a latch
 //! two long keys are equal if they are the same one, however long they are, and even if everything
 //! that was worked out from their bytes is equal.
 
 use crate::claims::Unhashed;
 use crate::holds::{self, Work};
-use crate::key::Key;
+use crate::key::{Hasher, Key};
 use crate::{memory, reclaim};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::Waker;
 
 /// The longest key that stands in its entry. With it, any value that is no rope has room in an
 /// arena.
 pub(crate) const INLINE_KEY_BYTES: usize = 2048;
+
+/// The shortest key that is known by where its bytes lie.
+pub(crate) const INTERNED_BYTES: usize = 128 * 1024;
 
 /// Parts of the table, each with a lock of its own, which is held for microseconds.
 const STRIPES: usize = 256;
@@ -44,16 +52,31 @@ pub(crate) struct Kept {
 
 /// Every long key that anybody holds, by its hash.
 #[derive(Debug)]
-pub(crate) struct LongKeys(Box<[Mutex<Stripe>]>);
+pub(crate) struct LongKeys {
+    by_hash: Box<[Mutex<Stripe>]>,
+    /// The longer ones by where their bytes lie.
+    by_address: Mutex<HashMap<usize, Weak<Kept>>>,
+}
+
+/// Gives a key's bytes to be kept.
+type Make<'a> = &'a dyn Fn() -> Arc<[u8]>;
 
 type Stripe = HashMap<u64, Vec<Weak<Kept>>, BuildHasherDefault<Unhashed>>;
 
 impl LongKey {
-    fn new(key: Key<'_>, keys: &Arc<LongKeys>) -> Self {
-        note(key.bytes.len());
-        memory::keep(memory::chunk_bytes(key.bytes.len()));
-        let (bytes, hash) = (key.bytes.into(), key.hash);
-        LongKey(Arc::new(Kept { bytes, hash, keys: Arc::clone(keys) }))
+    fn new(bytes: Arc<[u8]>, hash: u64, keys: &Arc<LongKeys>) -> Self {
+        note(bytes.len());
+        memory::keep(memory::chunk_bytes(bytes.len()));
+        let kept = Arc::new(Kept { bytes, hash, keys: Arc::clone(keys) });
+        if kept.bytes.len() >= INTERNED_BYTES {
+            lock(&keys.by_address).insert(kept.bytes.as_ptr().addr(), Arc::downgrade(&kept));
+        }
+        LongKey(kept)
+    }
+
+    /// Its keyed hash.
+    pub(crate) fn hash(&self) -> u64 {
+        self.0.hash
     }
 
     /// Its bytes, to be read with no latch held.
@@ -79,10 +102,19 @@ impl LongKey {
     }
 }
 
+impl AsRef<[u8]> for LongKey {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.bytes
+    }
+}
+
 impl Drop for Kept {
     fn drop(&mut self) {
         let len = self.bytes.len();
         note(len);
+        if len >= INTERNED_BYTES {
+            lock(&self.keys.by_address).remove(&self.bytes.as_ptr().addr());
+        }
         self.keys.forget(self.hash);
         memory::keep(-memory::chunk_bytes(len));
         if len > QUICK_BYTES {
@@ -93,24 +125,39 @@ impl Drop for Kept {
 
 impl LongKeys {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(LongKeys((0..STRIPES).map(|_| Mutex::default()).collect()))
+        let by_hash = (0..STRIPES).map(|_| Mutex::default()).collect();
+        Arc::new(LongKeys { by_hash, by_address: Mutex::default() })
     }
 
     /// The one of a key that is long, made if there is none; nothing for others. No latch may be
     /// held.
     #[inline]
     pub(crate) fn made(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
-        if key.bytes.len() <= INLINE_KEY_BYTES { None } else { self.look_up(key, true) }
+        if key.bytes.len() <= INLINE_KEY_BYTES {
+            return None;
+        }
+        self.look_up(key, Some(&|| key.bytes.into()))
     }
 
     /// The same, but if there is none then no entry has the key.
     #[inline]
     pub(crate) fn found(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
-        if key.bytes.len() <= INLINE_KEY_BYTES { None } else { self.look_up(key, false) }
+        if key.bytes.len() <= INLINE_KEY_BYTES { None } else { self.look_up(key, None) }
+    }
+
+    /// The one whose bytes these are, not only such as are equal to them.
+    pub(crate) fn at(&self, bytes: &[u8]) -> Option<LongKey> {
+        let kept = lock(&self.by_address).get(&bytes.as_ptr().addr()).and_then(Weak::upgrade)?;
+        (kept.bytes.len() == bytes.len()).then_some(LongKey(kept))
     }
 
     #[cold]
-    fn look_up(self: &Arc<Self>, key: Key<'_>, make: bool) -> Option<LongKey> {
+    fn look_up(self: &Arc<Self>, key: Key<'_>, make: Option<Make<'_>>) -> Option<LongKey> {
+        if key.bytes.len() >= INTERNED_BYTES
+            && let Some(long) = self.at(key.bytes)
+        {
+            return Some(long);
+        }
         let mut made = None;
         // Others of the same hash, which are held so that their addresses stay theirs.
         let mut others: Vec<LongKey> = Vec::new();
@@ -133,10 +180,8 @@ impl LongKeys {
                 }
                 others.push(candidate);
             }
-            if !make {
-                return None;
-            }
-            made = made.or_else(|| Some(LongKey::new(key, self)));
+            let make = make?;
+            made = made.or_else(|| Some(LongKey::new(make(), key.hash, self)));
         }
     }
 
@@ -155,14 +200,73 @@ impl LongKeys {
 
     #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of stripes")]
     fn stripe(&self, hash: u64) -> &Mutex<Stripe> {
-        &self.0[hash as usize % STRIPES]
+        &self.by_hash[hash as usize % STRIPES]
     }
 
     /// How many there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.0.iter().map(|stripe| lock(stripe).values().map(Vec::len).sum::<usize>()).sum()
+        self.by_hash.iter().map(|stripe| lock(stripe).values().map(Vec::len).sum::<usize>()).sum()
     }
+}
+
+/// A long key that a thread is looking up.
+#[derive(Debug)]
+pub struct Interning(Arc<OnceLock<LongKey>>);
+
+impl Interning {
+    pub(crate) fn begin(
+        keys: &Arc<LongKeys>,
+        hasher: Hasher,
+        chunks: Vec<Arc<[u8]>>,
+        waker: Waker,
+    ) -> Self {
+        static QUEUE: LazyLock<Option<Sender<Task>>> = LazyLock::new(|| {
+            let (queue, tasks) = channel::<Task>();
+            let run_all = move || tasks.into_iter().for_each(|task| task());
+            let thread = std::thread::Builder::new().name("long keys".into()).spawn(run_all);
+            thread.is_ok().then_some(queue)
+        });
+        let (keys, found) = (Arc::clone(keys), Arc::new(OnceLock::new()));
+        let place = Arc::clone(&found);
+        let task: Task = Box::new(move || {
+            let bytes = joined(&chunks);
+            let key = hasher.key(&bytes);
+            if let Some(long) = keys.look_up(key, Some(&|| Arc::clone(&bytes))) {
+                let _ = place.set(long);
+            }
+            // What nobody has asked for any more is let go of here.
+            drop((chunks, place));
+            waker.wake();
+        });
+        match &*QUEUE {
+            // A thread that is gone hands the task back.
+            Some(queue) => queue.send(task).unwrap_or_else(|back| back.0()),
+            None => task(),
+        }
+        Interning(found)
+    }
+
+    /// Its bytes, once it has been found.
+    #[must_use]
+    pub fn found(&self) -> Option<Arc<dyn AsRef<[u8]> + Send + Sync>> {
+        self.0.get().map(|long| Arc::new(long.clone()) as Arc<_>)
+    }
+}
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// All of them in one piece.
+fn joined(chunks: &[Arc<[u8]>]) -> Arc<[u8]> {
+    let len = chunks.iter().map(|chunk| chunk.len()).sum();
+    let mut joined: Arc<[u8]> = std::iter::repeat_n(0, len).collect();
+    let mut rest = Arc::get_mut(&mut joined).unwrap_or_default();
+    for chunk in chunks {
+        let Some((place, behind)) = rest.split_at_mut_checked(chunk.len()) else { break };
+        place.copy_from_slice(chunk);
+        rest = behind;
+    }
+    joined
 }
 
 fn is_equal(kept: &[u8], bytes: &[u8]) -> bool {

@@ -8,7 +8,7 @@ use crate::directory::Directories;
 use crate::evict::Limit;
 use crate::key::{Hasher, Key};
 use crate::latch::Latch;
-use crate::long_key::LongKeys;
+use crate::long_key::{INTERNED_BYTES, Interning, LongKeys};
 use crate::pages::PagePool;
 use crate::placement::Placement;
 use crate::preparer::Preparer;
@@ -211,7 +211,23 @@ impl Store {
     #[must_use]
     #[inline]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        if bytes.len() >= INTERNED_BYTES {
+            return self.interned(bytes);
+        }
         self.hasher.key(bytes)
+    }
+
+    #[cold]
+    fn interned<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        let hash = self.long_keys.at(bytes).map(|long| long.hash());
+        hash.map_or_else(|| self.hasher.key(bytes), |hash| Key { bytes, hash, long: None })
+    }
+
+    /// Has a thread join, hash and look up a key that consists of these chunks, and call `waker`
+    /// then. Whoever has the bytes that it finds uses them as a key in no time.
+    #[must_use]
+    pub fn intern(&self, chunks: Vec<Arc<[u8]>>, waker: &Waker) -> Interning {
+        Interning::begin(&self.long_keys, self.hasher, chunks, waker.clone())
     }
 
     /// Database `index` at the time `now_ms`, which a worker reads once per batch.

@@ -226,8 +226,9 @@ pub fn go_on(cx: &mut Context<'_>, suspension: Suspension<Job>) {
             go_on_after_delay(cx);
             execute(cx, args);
         }
-        // The place in the queue is kept meanwhile.
-        Suspension::Retry(_place) => execute(cx, args),
+        // The place in the queue is kept meanwhile. Keys are too short here to be looked up
+        // elsewhere.
+        Suspension::Retry(_) | Suspension::Interning(_) => execute(cx, args),
     }
 }
 
