@@ -247,6 +247,13 @@ impl Database<'_> {
         true
     }
 
+    /// Removes every entry as if memory had run out.
+    #[cfg(test)]
+    pub(crate) fn evict_all(&self) {
+        let clock = self.store.limit.clock(self.now_ms);
+        while self.evict(Judge { policy: Policy::AllKeysRandom, clock }) {}
+    }
+
     /// Removes one entry of some shard; `false` if none was found.
     fn evict(&self, judge: Judge) -> bool {
         let shards = self.store.shards.len();

@@ -312,6 +312,42 @@ mod tests {
         assert_eq!((keys.found(key(&b, 7)).is_some(), keys.len()), (true, 1));
     }
 
+    /// What a thread has found is a key by where its bytes lie, and nothing looks at them again.
+    #[test]
+    fn what_was_interned_is_known_by_its_address() {
+        struct Unpark(std::thread::Thread);
+        impl std::task::Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let keys = LongKeys::new();
+        let hasher = Hasher::new(7);
+        let chunks: Vec<Arc<[u8]>> = vec![vec![b'a'; 100_000].into(), vec![b'b'; 100_000].into()];
+        let bytes = chunks.concat();
+        let intern = || {
+            let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+            let interning = Interning::begin(&keys, hasher, chunks.clone(), waker);
+            loop {
+                match interning.found() {
+                    Some(found) => break found,
+                    None => std::thread::park(),
+                }
+            }
+        };
+        let [first, second] = [intern(), intern()];
+        let of = |found: &Arc<dyn AsRef<[u8]> + Send + Sync>| (**found).as_ref().as_ptr();
+        assert!((*first).as_ref() == bytes);
+        assert_eq!(of(&first), of(&second), "there is one");
+        let kept = keys.at((*first).as_ref()).unwrap();
+        assert_eq!(kept.hash(), hasher.key(&bytes).hash);
+        assert!(keys.at(&bytes).is_none(), "equal bytes elsewhere are looked at");
+        assert!(keys.at(&(*first).as_ref()[..150_000]).is_none(), "nor is a part the key");
+        assert_eq!(keys.made(hasher.key(&bytes)).unwrap().address(), kept.address());
+        drop((first, second, kept));
+        assert_eq!(keys.len(), 0);
+    }
+
     /// Whoever holds a key at the same time as others has the same one.
     #[test]
     fn threads_that_make_and_drop_agree() {

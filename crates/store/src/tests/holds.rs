@@ -194,10 +194,7 @@ fn use_long_keys(fixture: &Fixture, names: &[&[u8]; 4]) {
     assert!(db.random_entry(|entry| entry.long_key()).flatten().is_some());
     assert!(db.delete(second) && !db.delete(second) && !db.delete(third));
     (0..1000).for_each(|number| set(fixture, number, b"filler", SetOptions::default()));
-    fixture.store.set_limit(1, Policy::AllKeysRandom);
-    while db.size() > 0 {
-        db.make_room();
-    }
-    fixture.store.set_limit(0, Policy::NoEviction);
+    db.evict_all();
+    assert_eq!(db.size(), 0);
     assert!(db.set(first, b"1", SetOptions::default()));
 }
