@@ -2,7 +2,7 @@
 //! known to within 3 % whatever it is (Tene's HdrHistogram, with fewer digits).
 
 use nagi_store::Counter;
-use nagi_store::memory::Kept;
+use nagi_store::memory::Overhead;
 
 /// Buckets of a doubling, as a power of two.
 const STEPS: u32 = 5;
@@ -29,13 +29,16 @@ fn longest_of(place: usize) -> u64 {
 #[derive(Debug)]
 pub struct Histogram {
     buckets: Box<[Counter]>,
-    _kept: Kept,
+    _overhead: Overhead,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        let kept = Kept::new(BUCKETS * size_of::<Counter>());
-        Histogram { buckets: (0..BUCKETS).map(|_| Counter::default()).collect(), _kept: kept }
+        let overhead = Overhead::new(BUCKETS * size_of::<Counter>());
+        Histogram {
+            buckets: (0..BUCKETS).map(|_| Counter::default()).collect(),
+            _overhead: overhead,
+        }
     }
 }
 

@@ -8,10 +8,10 @@
 //! are counted by their pool, and so are chunks of long strings.
 //!
 //! Data is what is left when a [`Charge`] has been subtracted for each buffer of requests and
-//! replies, and what is [`Kept`] of commands, which comes with the first of each kind: if that were
-//! data, a first command would drive out thousands of small entries. A chunk is data as long as it
-//! stands in the keyspace, and counts in full there even if it holds only zeros, which take no
-//! memory until they are written to.
+//! replies, and the [`Overhead`] of commands, which comes with the first of each kind: if that
+//! were data, a first command would drive out thousands of small entries. A chunk is data as long
+//! as it stands in the keyspace, and counts in full there even if it holds only zeros, which take
+//! no memory until they are written to.
 
 use crate::chunks;
 use crate::line::Line;
@@ -121,19 +121,19 @@ impl Drop for Charge {
 
 /// Memory of statistics, which is no data and stays when entries go. It is given back with this.
 #[derive(Debug)]
-pub struct Kept(i64);
+pub struct Overhead(i64);
 
-impl Kept {
+impl Overhead {
     /// Notes an allocation of so many bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let bytes = rounded(bytes);
         STATISTICS_BYTES.fetch_add(bytes, Ordering::Relaxed);
-        Kept(bytes)
+        Overhead(bytes)
     }
 }
 
-impl Drop for Kept {
+impl Drop for Overhead {
     fn drop(&mut self) {
         STATISTICS_BYTES.fetch_sub(self.0, Ordering::Relaxed);
     }
