@@ -83,12 +83,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     }
     let names = contestants.iter().map(|it| format!("{} {}", it.name, it.version));
     println!("bench: {}", names.collect::<Vec<_>>().join(", "));
+    if arguments.sockets {
+        let finish_part = |report: &Report| finish(report, &arguments, &machine, &contestants);
+        return sockets::measure(&contestants, &arguments, finish_part);
+    }
     let report = if arguments.memory {
         memory::measure(&contestants, &arguments)?
     } else if arguments.eviction {
         eviction::measure(&contestants, &arguments)?
-    } else if arguments.sockets {
-        sockets::measure(&contestants, &arguments)?
     } else if arguments.snapshot.snapshot {
         snapshot::measure(&contestants, &arguments)?
     } else {
@@ -105,7 +107,8 @@ fn finish(
     contestants: &[Contestant],
 ) -> Result<()> {
     println!("\n{}", report.table);
-    if arguments.quick || !arguments.only.is_empty() {
+    let narrowed = !arguments.only.is_empty() && !arguments.sockets;
+    if arguments.quick || narrowed {
         println!("\nbench: not a whole run, so nothing is written down");
         return report.keep_apart(machine, contestants);
     }

@@ -1,7 +1,8 @@
 //! `cargo xtask bench --sockets`: what connections cost, and what they do to each other.
 //!
-//! nagi takes part twice, once for each of its drivers. A part alone: `--only idle`, `giants` or
-//! `storms`; `--only requests` for the CPU time of requests with 50, 400 and 10,000 connections.
+//! nagi takes part twice, once for each of its drivers. Each part has a report of its own, and can
+//! be measured alone: `--only idle`, `giants` or `storms`; `--only requests` for the CPU time of
+//! requests with 50, 400 and 10,000 connections.
 
 mod client;
 mod giants;
@@ -10,7 +11,6 @@ mod requests;
 mod storms;
 
 use anyhow::Result;
-use serde_json::json;
 
 use super::Arguments;
 use super::contestants::{Contestant, Protocol};
@@ -34,38 +34,49 @@ impl Contestants<'_> {
 
 type Part = fn(&Contestants<'_>, &Arguments) -> Result<Vec<Table>>;
 
-const PARTS: [(&str, &str, Part); 4] = [
-    ("requests", "CPU time of a request by the number of connections", requests::measure),
-    ("idle", "Idle connections", idle::measure),
-    ("giants", "Values of up to 500 MB", giants::measure),
-    ("storms", "Connections that come and go", storms::measure),
+/// What `--only` calls a part, the name of its report, its title, and how it is measured.
+const PARTS: [(&str, &str, &str, Part); 4] = [
+    (
+        "requests",
+        "sockets-requests",
+        "CPU time of a request by the number of connections",
+        requests::measure,
+    ),
+    ("idle", "sockets-idle", "Idle connections", idle::measure),
+    ("giants", "sockets-giants", "Values of up to 500 MB", giants::measure),
+    ("storms", "sockets-storms", "Connections that come and go", storms::measure),
 ];
 
-/// Measures every part that is wanted.
-pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
+/// Measures every part that is wanted, and hands each report on as soon as it is there: a part
+/// that fails takes nothing from those before it.
+pub(super) fn measure(
+    contestants: &[Contestant],
+    arguments: &Arguments,
+    report: impl Fn(&Report) -> Result<()>,
+) -> Result<()> {
     harness::allow_open_files(DESCRIPTORS);
     let contestants = Contestants(contestants.iter().collect());
-    let (mut table, mut results) = (String::new(), Vec::new());
-    for (name, title, part) in PARTS {
-        if name.contains(&arguments.only) {
-            let start = std::time::Instant::now();
-            let tables = part(&contestants, arguments)?;
-            println!("bench: {name} took {} s", start.elapsed().as_secs());
-            table.push_str(&format!("### {title}\n\n"));
-            for part in tables {
-                table.push_str(&format!("{part}\n"));
-                results.push(json!({ "part": name, "rows": part.to_json() }));
-            }
+    for (part, name, title, measure_part) in PARTS {
+        if !part.contains(&arguments.only) {
+            continue;
         }
+        let start = std::time::Instant::now();
+        let tables = measure_part(&contestants, arguments)?;
+        println!("bench: {part} took {} s", start.elapsed().as_secs());
+        let mut table = format!("### {title}\n\n");
+        for one in &tables {
+            table.push_str(&format!("{one}\n"));
+        }
+        report(&Report {
+            name,
+            document: DOCUMENT,
+            summary: String::new(),
+            results: tables.iter().map(Table::to_json).collect(),
+            pictures: Vec::new(),
+            table,
+        })?;
     }
-    Ok(Report {
-        name: "sockets",
-        document: DOCUMENT,
-        summary: String::new(),
-        results,
-        pictures: Vec::new(),
-        table,
-    })
+    Ok(())
 }
 
 /// Microseconds as milliseconds, for a table.

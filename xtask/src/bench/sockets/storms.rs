@@ -12,8 +12,8 @@ use crate::bench::Arguments;
 use crate::bench::contestants::Placement;
 use crate::bench::report::Table;
 
-/// Longest that a cycle may take: a SYN that is sent again takes a second.
-const MOST: Duration = Duration::from_secs(1);
+/// What takes longer counts as late: a SYN that is sent again takes a second.
+const LATE: Duration = Duration::from_secs(1);
 const PER_SECOND: u32 = 1000;
 
 /// All three storms on every server.
@@ -26,6 +26,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         "cycles/s",
         "slowest cycle ms",
         "all at once, slowest ms",
+        "later than 1 s",
         "probe p99.9 ms, quiet",
         "beside 1000 connects/s",
     ]);
@@ -33,12 +34,13 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         let server = contestant.start(Placement::Free)?;
         let address = server.resp();
         let start = Instant::now();
-        let mut slowest = Duration::ZERO;
+        let mut tally = Tally::default();
         for number in 1..=u64::from(cycles * rounds) {
-            slowest = slowest.max(cycle(address, number)?);
+            tally.add(cycle(address, number)?);
         }
         let per_second = f64::from(cycles * rounds) / start.elapsed().as_secs_f64();
-        let crowd = all_at_once(address, at_once)?;
+        let mut crowd = Tally::default();
+        all_at_once(address, at_once, &mut crowd)?;
         let sleep = || {
             std::thread::sleep(length);
             Ok(())
@@ -49,13 +51,28 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         table.row(vec![
             contestant.name.to_owned(),
             format!("{per_second:.0}"),
-            milliseconds(slowest.as_secs_f64() * 1e6),
-            milliseconds(crowd.as_secs_f64() * 1e6),
+            milliseconds(tally.slowest.as_secs_f64() * 1e6),
+            milliseconds(crowd.slowest.as_secs_f64() * 1e6),
+            (tally.late + crowd.late).to_string(),
             milliseconds(quiet.p99_9_us),
             milliseconds(beside.p99_9_us),
         ]);
     }
     Ok(vec![table])
+}
+
+/// How long the slowest of several took, and how many were late.
+#[derive(Default)]
+struct Tally {
+    slowest: Duration,
+    late: u32,
+}
+
+impl Tally {
+    fn add(&mut self, took: Duration) {
+        self.slowest = self.slowest.max(took);
+        self.late += u32::from(took >= LATE);
+    }
 }
 
 /// Connects, counts, quits, and sees the connection end. The counter has to be at `number`.
@@ -66,19 +83,16 @@ fn cycle(address: SocketAddr, number: u64) -> Result<Duration> {
     check(&mut stream, &request(&[b"INCR", b"cycles"]), expected.as_bytes())?;
     check(&mut stream, &request(&[b"QUIT"]), b"+OK\r\n")?;
     ensure!(stream.read(&mut [0])? == 0, "QUIT ends the connection");
-    let took = start.elapsed();
-    ensure!(took < MOST, "cycle {number} took {took:?}");
-    Ok(took)
+    Ok(start.elapsed())
 }
 
 /// Connects very often before it says anything.
-fn all_at_once(address: SocketAddr, count: usize) -> Result<Duration> {
-    let mut slowest = Duration::ZERO;
+fn all_at_once(address: SocketAddr, count: usize, tally: &mut Tally) -> Result<()> {
     let mut streams: Vec<TcpStream> = Vec::new();
     for _ in 0..count {
         let start = Instant::now();
         streams.push(connect(address)?);
-        slowest = slowest.max(start.elapsed());
+        tally.add(start.elapsed());
     }
     let incr = request(&[b"INCR", b"crowd"]);
     for stream in &mut streams {
@@ -90,9 +104,7 @@ fn all_at_once(address: SocketAddr, count: usize) -> Result<Duration> {
     }
     let mut last = connect(address)?;
     let counted = format!(":{}\r\n", count + 1);
-    check(&mut last, &incr, counted.as_bytes())?;
-    ensure!(slowest < MOST, "a connection took {slowest:?}");
-    Ok(slowest)
+    check(&mut last, &incr, counted.as_bytes())
 }
 
 /// Connects so many times a second, one after the other.
