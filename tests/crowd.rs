@@ -5,6 +5,14 @@ use harness::{Connection, Server, allow_open_files};
 const CLIENTS: usize = 1000;
 
 #[test]
+fn a_crowd_finds_room_for_its_descriptors() {
+    let server = Server::nagi_with(&["--maxclients", "5000"]);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process_id())).unwrap();
+    let slots = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+    assert!(slots.trim().parse::<u32>().unwrap() >= 5000, "there is room for {slots}");
+}
+
+#[test]
 fn a_thousand_clients_are_served_at_once() {
     allow_open_files(4096);
     let server = Server::nagi();

@@ -195,7 +195,7 @@ pub fn start(options: Options) -> Result<Running, StartError> {
     let has_file = saver::path(&shared).is_some_and(|path| path.symlink_metadata().is_ok());
     shared.attention.set(Reasons::LOADING, has_file);
     shared.tell_of_protection();
-    setup::tell_of_descriptors(shared.config.maxclients.get(), shared.posts.len());
+    setup::prepare_descriptors(shared.config.maxclients.get(), shared.posts.len());
     let mut running = Running { shared, threads: Vec::new() };
     match running.spawn_all() {
         Ok(()) => Ok(running),

@@ -1,7 +1,11 @@
 //! What a process that serves asks of the system before it starts.
 
 use crate::server::RESERVE;
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::File;
+use std::io;
+use std::os::fd::RawFd;
 
 /// Lets the process have as many descriptors as it may: each connection is one.
 pub fn raise_descriptor_limit() {
@@ -17,8 +21,9 @@ const OWN_DESCRIPTORS: u64 = 32;
 /// Those of each worker: what it waits with, and what wakes it.
 const WORKER_DESCRIPTORS: u64 = 4;
 
-/// Warns if there may be more clients than there are descriptors.
-pub(crate) fn tell_of_descriptors(max_clients: u64, workers: usize) {
+/// Warns if there may be more clients than there are descriptors, and makes room for those that
+/// there may be.
+pub(crate) fn prepare_descriptors(max_clients: u64, workers: usize) {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return };
     let own = OWN_DESCRIPTORS + workers as u64 * WORKER_DESCRIPTORS;
     let needed = max_clients.saturating_add(RESERVE as u64 + own);
@@ -29,4 +34,19 @@ pub(crate) fn tell_of_descriptors(max_clients: u64, workers: usize) {
             limit.saturating_sub(own)
         );
     }
+    if let Err(error) = make_room(needed.min(limit)) {
+        tracing::warn!(%error, "the table of descriptors grows when clients come");
+    }
+}
+
+/// Has the kernel make its table of descriptors that large at once, which it keeps.
+///
+/// When it grows it, by doubling, in a process of several threads, whoever accepts a client waits
+/// for a grace period of RCU, some 10 to 30 ms. A worker would not serve in the meantime, and 511
+/// clients are enough to overflow `tcp-backlog`: the next one tries again after a second.
+fn make_room(descriptors: u64) -> io::Result<()> {
+    let last = RawFd::try_from(descriptors.saturating_sub(1)).unwrap_or(RawFd::MAX);
+    let null = File::open("/dev/null")?;
+    drop(fcntl_dupfd_cloexec(&null, last)?);
+    Ok(())
 }
