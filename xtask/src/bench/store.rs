@@ -35,6 +35,9 @@ const HOLDS_HEADER: [&str; 10] = [
     "page faults",
 ];
 
+const BARS_HEADER: [&str; 4] =
+    ["while the store grows", "nagi", "an empty hold or a bare read", "asked"];
+
 /// Runs the bench and compares what it says with what is asked of the store.
 pub(super) fn measure(arguments: &Arguments, profile: &str) -> Result<Report> {
     let mut command = cargo(&["bench", "--package", "nagi-store", "--bench", "growth"]);
@@ -45,7 +48,7 @@ pub(super) fn measure(arguments: &Arguments, profile: &str) -> Result<Report> {
     let printed = process::output(&mut command)?;
     let rows: Vec<Value> =
         printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let bars = bars(&rows).context("the bench printed no figures")?;
+    let bars = bars(&rows).context("the bench printed no figures")?.to_string();
     Ok(Report {
         name: "store",
         table: format!("{}\n{}\n{bars}", table(&rows), holds_table(&rows)),
@@ -102,32 +105,48 @@ fn cell(row: &Value, figure: &str) -> String {
     row.pointer(figure).map_or_else(String::new, Value::to_string)
 }
 
-/// The figures that are asked of the store, in one paragraph.
-fn bars(rows: &[Value]) -> Option<String> {
+/// The figures that are asked of the store, each beside what the machine does with nothing in it.
+fn bars(rows: &[Value]) -> Option<Table> {
     let figure = |row: &Value, name: &str| row.pointer(name).and_then(Value::as_f64);
     let worst = |name: &str| rows.iter().filter_map(|row| figure(row, name)).reduce(f64::max);
     let least = |name: &str| rows.iter().filter_map(|row| figure(row, name)).reduce(f64::min);
     let sum = |name: &str| rows.iter().filter_map(|row| figure(row, name)).sum::<f64>();
     let growth = figure(rows.last()?, "/get_ns")? / figure(rows.first()?, "/get_ns")?;
-    Some(format!(
-        "While the store grew, {:.0} holds of a latch were longer than 100 µs (asked: none), the \
-         longest {:.0} µs; of as many holds of nothing {:.0} were, the longest {:.0} µs. No hold \
-         moved more than {:.0} entries (asked: 512), met more than {:.0} page faults or asked the \
-         kernel for memory more than {:.0} times. A GET of the largest took {growth:.2} times the \
-         CPU time of one of the smallest (asked: 1.3). Two threads looked up at least {:.2} times \
-         as much as one (asked: 1.8), where two that share nothing read {:.2} and compute {:.2} \
-         times as much.",
-        sum("/holds/longer/2"),
-        worst("/holds/longest/us")?,
-        sum("/control/longer/2"),
-        worst("/control/longest/us")?,
-        worst("/holds/most/entries")?,
-        worst("/holds/most/faults")?,
-        worst("/holds/most/requests")?,
-        least("/two_threads")?,
-        least("/two_threads_reading")?,
-        least("/two_threads_computing")?,
-    ))
+    let mut table = Table::new(&BARS_HEADER);
+    let mut row = |what: &str, store: String, machine: String, asked: &str| {
+        table.row(vec![what.to_owned(), store, machine, asked.to_owned()]);
+    };
+    row(
+        "holds of a latch longer than 100 µs",
+        format!("{:.0}", sum("/holds/longer/2")),
+        format!("{:.0}", sum("/control/longer/2")),
+        "0",
+    );
+    row(
+        "longest hold",
+        format!("{:.0} µs", worst("/holds/longest/us")?),
+        format!("{:.0} µs", worst("/control/longest/us")?),
+        "100 µs",
+    );
+    row(
+        "most entries moved in one hold",
+        format!("{:.0}", worst("/holds/most/entries")?),
+        String::new(),
+        "512",
+    );
+    row(
+        "CPU time of a GET, the largest by the smallest",
+        format!("{growth:.2}"),
+        String::new(),
+        "1.3",
+    );
+    row(
+        "lookups of two threads by those of one, at worst",
+        format!("{:.2}", least("/two_threads")?),
+        format!("{:.2}", least("/two_threads_reading")?),
+        "1.8",
+    );
+    Some(table)
 }
 
 #[cfg(test)]
@@ -156,17 +175,19 @@ mod tests {
                 })
             })
             .to_vec();
-        let said = bars(&rows).unwrap();
+        let said = bars(&rows).unwrap().to_string();
+        let cells: Vec<Vec<&str>> =
+            said.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
         let parts = [
-            "2 holds of a latch were longer",
-            "longest 80 µs; of as many holds of nothing 4 were, the longest 240 µs",
-            "more than 80 entries",
-            "took 1.20 times",
-            "least 1.70 times",
-            "read 1.80 and compute 2.00",
+            ["holds of a latch longer than 100 µs", "2", "4"],
+            ["longest hold", "80 µs", "240 µs"],
+            ["most entries moved in one hold", "80", ""],
+            ["CPU time of a GET, the largest by the smallest", "1.20", ""],
+            ["lookups of two threads by those of one, at worst", "1.70", "1.80"],
         ];
         for part in parts {
-            assert!(said.contains(part), "{part}: {said}");
+            let found = cells.iter().any(|row| row.get(1..4) == Some(part.as_slice()));
+            assert!(found, "{part:?}: {said}");
         }
         assert!(bars(&[]).is_none());
         assert!(holds_table(&rows).to_string().lines().count() >= 2 * rows.len());
