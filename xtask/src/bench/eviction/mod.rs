@@ -337,17 +337,23 @@ fn table(all: &[Comparison]) -> String {
     table.to_string()
 }
 
-/// Misses with as many bytes as Redis.
+/// Misses with as many bytes as Redis, by its own, a column for each policy.
 fn summary(all: &[Comparison]) -> String {
-    let mut table = Table::new(&["misses at the same memory", "nagi", "Redis", "ratio"]);
-    for one in all {
-        let (Some(redis), Some(nagi)) = (&one.redis, &one.same_bytes) else { continue };
-        table.row(vec![
-            format!("{}, {} % fit, {}", one.shape.name(), one.share_percent, one.policy),
-            percent(nagi.miss_ratio),
-            percent(redis.miss_ratio),
-            ratio(nagi.miss_ratio, redis.miss_ratio),
-        ]);
+    let header = [&["misses at the same memory, nagi's by Redis'"], &POLICIES[..]].concat();
+    let mut table = Table::new(&header);
+    for policies in all.chunk_by(|a, b| (a.shape, a.share_percent) == (b.shape, b.share_percent)) {
+        let Some(first) = policies.first() else { continue };
+        let mut row = vec![format!("{}, {} % fit", first.shape.name(), first.share_percent)];
+        row.extend(policies.iter().map(|one| match (&one.redis, &one.same_bytes) {
+            (Some(redis), Some(nagi)) => format!(
+                "{} ({} to {})",
+                ratio(nagi.miss_ratio, redis.miss_ratio),
+                percent(nagi.miss_ratio),
+                percent(redis.miss_ratio)
+            ),
+            _ => String::new(),
+        }));
+        table.row(row);
     }
     table.to_string()
 }
