@@ -19,7 +19,7 @@ use crate::pace::{Share, Timetable};
 use crate::random::Random;
 pub use crate::report::{Latency, Report, Window};
 use crate::requests::{Requests, Shape};
-use crate::run::{Plan, Work};
+use crate::run::{Plan, Run, Work};
 pub use crate::save::Save;
 use crate::save::Watch;
 use crate::tally::Errors;
@@ -226,7 +226,8 @@ fn carry_out(plan: &Plan, workers: &mut [Worker], timeline: &mut Timeline) -> io
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         let threads = workers.len();
-        let load = scope.spawn(move || on_each(workers, |worker| worker.run(plan, &sender)));
+        let run = |worker: &mut Worker| Run::new(worker, plan, &sender)?.drive();
+        let load = scope.spawn(move || on_each(workers, run));
         timeline.follow(&receiver, threads);
         load.join().unwrap_or_else(|_| Err(io::Error::other("a load thread panicked")))
     })

@@ -129,10 +129,10 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Works until the plan is carried out or no connection is left.
+    /// Works until the plan is carried out or no connection is left, reporting every second.
     ///
     /// # Errors
-    /// The event loop itself fails.
+    /// The event loop itself fails; what happens to connections is counted instead.
     pub(crate) fn drive(mut self) -> io::Result<()> {
         let mut now = now_ns();
         if self.pacer.is_none() {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use nagi_client::{Address, Connection, Error, Protocol};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -13,7 +12,6 @@ use crate::keys::Keys;
 use crate::pace::Share;
 use crate::random::Random;
 use crate::requests::Requests;
-use crate::run::{Interval, Plan, Run};
 use crate::tally::Errors;
 
 /// Bytes received at once.
@@ -106,14 +104,6 @@ impl Worker {
     /// Connections that could not be made, by reason.
     pub(crate) fn failures(&self) -> &Errors {
         &self.failures
-    }
-
-    /// Carries out `plan`, reporting every second.
-    ///
-    /// # Errors
-    /// The event loop itself fails; what happens to connections is counted instead.
-    pub(crate) fn run(&mut self, plan: &Plan, reports: &Sender<Interval>) -> io::Result<()> {
-        Run::new(self, plan, reports)?.drive()
     }
 
     /// Appends `count` requests to the batch, reads and writes in the proportion `gets` to `sets`.

@@ -8,7 +8,7 @@
 //! 11xxxxxx                       no length: how the string is encoded
 //! ```
 
-use crate::payload::Damage;
+use crate::damage::Damage;
 
 /// What stands where a length is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 //! something else between two of them.
 
 mod checksum;
+mod damage;
 pub mod inspect;
 mod length;
 pub mod lzf;
@@ -14,3 +15,4 @@ pub mod rdb;
 pub mod save;
 
 pub use checksum::Checksum;
+pub use damage::Damage;

@@ -6,6 +6,7 @@
 //! ```
 
 use crate::checksum::Checksum;
+use crate::damage::Damage;
 use crate::length::{self, Length};
 use crate::lzf;
 use nagi_store::{CHUNK_BYTES, Rope, Value};
@@ -24,10 +25,6 @@ const FOOTER_BYTES: usize = 10;
 /// Shorter strings are not worth compressing, nor is what does not save so much.
 pub(crate) const LEAST_COMPRESSED_BYTES: usize = 21;
 pub(crate) const LEAST_SAVED_BYTES: usize = 4;
-
-/// Bytes that do not make a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damage;
 
 /// Why a payload cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

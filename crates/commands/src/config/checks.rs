@@ -1,7 +1,7 @@
 //! Values of settings whose form has rules of its own: what each check returns is the value as
 //! CONFIG GET shows it. Rules and texts are Redis'.
 
-use super::kinds::{Fault, integer};
+use super::kinds::{Fault, Lines, integer};
 
 /// The classes of events by their letters, in the order in which they are shown, and those of them
 /// that `A` stands for.
@@ -29,8 +29,12 @@ pub(super) fn frequency(given: &str) -> Result<String, Fault> {
     Ok(number.clamp(1, 500).to_string())
 }
 
-/// `oom-score-adj-values`: three numbers.
-pub(super) fn scores(given: &str) -> Result<String, Fault> {
+/// `oom-score-adj-values`, which replace those before.
+pub(super) static SCORES: Lines =
+    Lines { add: |_, given, _| scores(given), words_a_line: usize::MAX };
+
+/// Three numbers of `oom-score-adj-values`.
+fn scores(given: &str) -> Result<String, Fault> {
     let words: Vec<&str> = given.split_whitespace().collect();
     if words.len() != 3 {
         return Err("wrong number of arguments".into());

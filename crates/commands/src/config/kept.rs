@@ -7,8 +7,8 @@
 use super::Kind::{
     self, Checked, Choice, Integer, Lines, Memory, Password, Port, Switch, Text, Words,
 };
-use super::checks;
-use super::kinds::{MASTER, SCORES, SHUTDOWN_FLAGS};
+use super::checks::{self, SCORES};
+use super::kinds::{MASTER, SHUTDOWN_FLAGS};
 use super::{Place, Setting};
 
 /// The largest `int` of Redis.

@@ -2,7 +2,7 @@
 //!
 //! The error texts are Redis': CONFIG SET replies with them.
 
-use super::{Origin, checks};
+use super::Origin;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -220,10 +220,6 @@ pub(super) static BIND: Lines = Lines {
     },
     words_a_line: usize::MAX,
 };
-
-/// `oom-score-adj-values`, which replace those before.
-pub(super) static SCORES: Lines =
-    Lines { add: |_, given, _| checks::scores(given), words_a_line: usize::MAX };
 
 /// `latency-tracking-info-percentiles`: numbers from 0 to 100, which replace those before.
 pub(super) static PERCENTILES: Lines = Lines {
