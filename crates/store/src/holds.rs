@@ -31,6 +31,8 @@ pub struct Probe {
 pub struct Work {
     /// Entries moved to another segment or place.
     pub entries: u64,
+    /// Entries read to learn where they belong.
+    pub hashed: u64,
     /// Keys compared beyond their buckets.
     pub compared: u64,
     /// Entries that a walk came by.
@@ -77,6 +79,7 @@ impl Work {
         let (ours, theirs) = (self.probe, other.probe);
         Work {
             entries: of(self.entries, other.entries),
+            hashed: of(self.hashed, other.hashed),
             compared: of(self.compared, other.compared),
             visited: of(self.visited, other.visited),
             bytes: of(self.bytes, other.bytes),

@@ -7,9 +7,10 @@
 //!
 //!  word   63        48 47                                3  2  1  0
 //!        +------------+-----------------------------------+--+--+--+
-//!        | fingerprint| entry pointer                     |  |V |D |   V: the entry can expire
+//!        | fingerprint| entry pointer                     |H |V |D |   V: the entry can expire
 //!        +------------+-----------------------------------+--+--+--+   D: displaced: home is the
 //!                                                                         bucket before
+//!                          H: in which half of its home's positions it falls, if its bucket knows
 //! ```
 //!
 //! A full segment has 64 lines, one page. A small table begins with a smaller one. What neither
@@ -38,6 +39,7 @@ const TAG_BITS: usize = 0b11_1111;
 
 const DISPLACED: usize = 1 << 0;
 const VOLATILE: usize = 1 << 1;
+const UPPER: usize = 1 << 2;
 const POINTER: usize = (1 << 48) - 8;
 const FINGERPRINT_SHIFT: u32 = 48;
 
@@ -52,8 +54,12 @@ pub(crate) struct Geometry {
 const GEOMETRIES: [Geometry; 3] = [
     Geometry { lines: 4, homes: 3 },
     Geometry { lines: 16, homes: 14 },
-    Geometry { lines: 64, homes: 60 },
+    Geometry { lines: 64, homes: FULL_HOMES },
 ];
+/// Homes of a full segment; even, so that those of one never belong to two halves.
+const FULL_HOMES: usize = 60;
+/// A bit for each home of a full segment.
+const HOMES: u64 = (1 << FULL_HOMES) - 1;
 
 /// A pointer to an entry, with bits of its hash. Null is an empty place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +86,13 @@ pub(crate) struct Header {
     pub(crate) earliest_expiry_ms: u64,
     /// A set bit is a home some of whose entries are in the stash or the overflow list.
     stashed_homes: u64,
+    /// A set bit is a bucket all of whose words tell in which halves they fall.
+    known_halves: u64,
     overflow: Option<Box<Overflow>>,
 }
+
+/// The lower (0) or the upper (1) half of a home's positions.
+pub(crate) type Half = usize;
 
 /// A place within a segment: its word's index, those of the overflow list following the lines'.
 pub(crate) type Index = usize;
@@ -152,6 +163,15 @@ impl Word {
         let bit = if displaced { DISPLACED } else { 0 };
         Word(self.0.map_addr(|address| address & !DISPLACED | bit))
     }
+
+    fn half(self) -> Half {
+        usize::from(self.0.addr() & UPPER != 0)
+    }
+
+    fn in_half(self, half: Half) -> Self {
+        let bit = if half == 0 { 0 } else { UPPER };
+        Word(self.0.map_addr(|address| address & !UPPER | bit))
+    }
 }
 
 impl Segment {
@@ -188,6 +208,7 @@ impl Segment {
                 volatile: 0,
                 earliest_expiry_ms: u64::MAX,
                 stashed_homes: 0,
+                known_halves: u64::MAX,
                 overflow: None,
             });
         }
@@ -227,8 +248,31 @@ impl Segment {
     /// The bucket in which a position falls.
     #[inline]
     pub(crate) fn home(self, position: u64) -> usize {
+        (self.twice_home_and_half(position) >> 1) as usize
+    }
+
+    /// In which half of its home's positions a position falls.
+    #[inline]
+    pub(crate) fn half(self, position: u64) -> Half {
+        (self.twice_home_and_half(position) & 1) as usize
+    }
+
+    #[inline]
+    fn twice_home_and_half(self, position: u64) -> u64 {
         let rest = position << self.depth() & ((1 << POSITION_BITS) - 1);
-        ((rest * self.geometry().homes as u64) >> POSITION_BITS) as usize
+        (rest * self.geometry().homes as u64) >> (POSITION_BITS - 1)
+    }
+
+    /// In which of the halves of a full segment, and at which home there, what is homed here will
+    /// be once it is split.
+    pub(crate) fn home_after_split(home: usize, half: Half) -> (usize, usize) {
+        let twice = 2 * home + half;
+        if twice < FULL_HOMES { (0, twice) } else { (1, twice - FULL_HOMES) }
+    }
+
+    /// Which of those halves a position falls in.
+    pub(crate) fn half_after_split(self, position: u64) -> usize {
+        (position >> (POSITION_BITS - self.depth() - 1) & 1) as usize
     }
 
     /// The first position, counted from the segment's own first, that falls behind bucket `home`.
@@ -335,17 +379,18 @@ impl Segment {
     }
 
     /// Puts a word homed at `home` into the segment and says where; `None` if there is no room.
-    pub(crate) fn insert(&mut self, home: usize, word: Word) -> Option<Index> {
+    /// `half` is in which half of its home's positions it falls, if that is known.
+    pub(crate) fn insert(&mut self, home: usize, half: Option<Half>, word: Word) -> Option<Index> {
+        let word = word.in_half(half.unwrap_or_default());
         let Geometry { homes, lines } = self.geometry();
-        let next = (home + 1) % homes;
-        let (here, there) = (self.first_empty(home), self.first_empty(next));
-        let place = match (here, there) {
-            (Some(_), Some(there)) if self.occupied(home) > self.occupied(next) => {
-                Some((there, word.displaced(true)))
-            }
-            (Some(here), _) => Some((here, word.displaced(false))),
-            (None, Some(there)) => Some((there, word.displaced(true))),
-            (None, None) => self.make_room(home, word),
+        let next = self.neighbour(home);
+        let (here, there) = (self.empty_lanes(home), self.empty_lanes(next));
+        let place = if here.count_ones() < there.count_ones() {
+            Some((first_of(next, there), word.displaced(true)))
+        } else if here != 0 {
+            Some((first_of(home, here), word.displaced(false)))
+        } else {
+            self.make_room(home, word)
         };
         let place = place.or_else(|| {
             let stash = (homes..lines - 1).find_map(|bucket| self.first_empty(bucket))?;
@@ -355,6 +400,9 @@ impl Segment {
         let (index, word) = place?;
         self.set_word(index, word);
         self.count_in(word);
+        if half.is_none() {
+            self.header_mut().known_halves &= !(1 << (index / LANES));
+        }
         Some(index)
     }
 
@@ -400,7 +448,7 @@ impl Segment {
                 header.overflow = None;
             }
         }
-        let stash_is_empty = || (homes..lines - 1).all(|bucket| self.occupied(bucket) == 0);
+        let stash_is_empty = || (homes..lines - 1).all(|bucket| self.is_empty(bucket));
         if index >= homes * LANES && self.overflow_len() == 0 && stash_is_empty() {
             self.header_mut().stashed_homes = 0;
         }
@@ -411,7 +459,7 @@ impl Segment {
         let old = self.word(index);
         let words = self.geometry().lines * LANES;
         if index < words {
-            self.set_word(index, word.displaced(old.is_displaced()));
+            self.set_word(index, word.displaced(old.is_displaced()).in_half(old.half()));
         } else if let Some(list) = &mut self.header_mut().overflow {
             list.replace(index - words, word);
         }
@@ -438,6 +486,59 @@ impl Segment {
             .chain(self.overflow_indices())
             .map(|index| (index, self.word(index)))
             .filter(|(_, word)| !word.is_empty())
+    }
+
+    /// The words of a bucket with their places.
+    pub(crate) fn words_of(&self, bucket: usize) -> impl Iterator<Item = (Index, Word)> + use<> {
+        let segment = *self;
+        let words = (bucket * LANES..(bucket + 1) * LANES).map(move |at| (at, segment.word(at)));
+        words.filter(|(_, word)| !word.is_empty())
+    }
+
+    /// The words of a home's bucket, all of which tell it, with their homes and in which halves of
+    /// those they fall.
+    pub(crate) fn homes_and_halves(
+        &self,
+        bucket: usize,
+    ) -> impl Iterator<Item = (usize, Half, Word)> + use<> {
+        let previous = bucket.checked_sub(1).unwrap_or(FULL_HOMES - 1);
+        self.words_of(bucket).map(move |(_, word)| {
+            (if word.is_displaced() { previous } else { bucket }, word.half(), word)
+        })
+    }
+
+    /// Whether there are homes whose buckets have words that do not tell in which halves they fall.
+    #[inline]
+    pub(crate) fn has_unknown_halves(&self) -> bool {
+        self.is_full_size() && !self.header().known_halves & HOMES != 0
+    }
+
+    /// The buckets of those homes, as they are now.
+    pub(crate) fn unknown_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        ones(!self.header().known_halves & HOMES)
+    }
+
+    /// The buckets of all other homes.
+    pub(crate) fn known_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        ones(self.header().known_halves & HOMES)
+    }
+
+    /// The words that do not tell: those of some buckets, of the stash and of the overflow list.
+    pub(crate) fn unknown_words(&self) -> impl Iterator<Item = Word> + '_ {
+        let stash = FULL_HOMES..self.geometry().lines - 1;
+        let buckets = self.unknown_buckets().chain(stash);
+        let overflow = self.overflow_indices().map(|index| self.word(index));
+        buckets.flat_map(|bucket| self.words_of(bucket)).map(|(_, word)| word).chain(overflow)
+    }
+
+    /// Has the word at a place tell in which half it falls.
+    pub(crate) fn tell_half(&mut self, index: Index, half: Half) {
+        self.set_word(index, self.word(index).in_half(half));
+    }
+
+    /// Notes that all words of a bucket tell.
+    pub(crate) fn know_halves(&mut self, bucket: usize) {
+        self.header_mut().known_halves |= 1 << bucket;
     }
 
     /// The places of entries that can expire.
@@ -516,6 +617,9 @@ impl Segment {
                 .find(|index| self.word(*index).is_displaced() == displaced);
             let Some(index) = movable else { continue };
             self.set_word(empty, self.word(index).displaced(becomes_displaced));
+            if self.header().known_halves >> from & 1 == 0 {
+                self.header_mut().known_halves &= !(1 << to);
+            }
             return Some((index, word.displaced(from != home)));
         }
         None
@@ -527,13 +631,19 @@ impl Segment {
         header.volatile += u32::from(word.is_volatile());
     }
 
-    fn occupied(&self, bucket: usize) -> usize {
-        LANES - lanes::empty(self.word_pointer(bucket * LANES)).count_ones() as usize
+    fn is_empty(&self, bucket: usize) -> bool {
+        self.empty_lanes(bucket).count_ones() as usize == LANES
     }
 
     fn first_empty(&self, bucket: usize) -> Option<Index> {
-        let empty = lanes::empty(self.word_pointer(bucket * LANES));
-        (empty != 0).then(|| bucket * LANES + empty.trailing_zeros() as usize)
+        let empty = self.empty_lanes(bucket);
+        (empty != 0).then(|| first_of(bucket, empty))
+    }
+
+    /// A bit for each place of a bucket that is empty.
+    #[inline]
+    fn empty_lanes(&self, bucket: usize) -> u32 {
+        lanes::empty(self.word_pointer(bucket * LANES))
     }
 
     fn set_word(&mut self, index: Index, word: Word) {
@@ -590,7 +700,7 @@ impl Bucket {
     /// The bucket that takes what this one has no room for.
     #[inline]
     fn neighbour(self) -> Bucket {
-        const HOMES_BYTES: usize = GEOMETRIES[FULL].homes * LINE_BYTES;
+        const HOMES_BYTES: usize = FULL_HOMES * LINE_BYTES;
         let offset = self.0.addr().get() % PAGE_BYTES;
         let first_or_next = if offset + LINE_BYTES == HOMES_BYTES {
             // SAFETY: full segments are aligned to their size.
@@ -603,8 +713,23 @@ impl Bucket {
     }
 }
 
+/// The places of a number's ones, from the lowest.
+fn ones(number: u64) -> impl Iterator<Item = usize> + Clone {
+    let mut left = number;
+    std::iter::from_fn(move || {
+        let place = (left != 0).then(|| left.trailing_zeros() as usize);
+        left &= left.wrapping_sub(1);
+        place
+    })
+}
+
+/// The first of a bucket's places that have a bit in `lanes`, which has one.
+fn first_of(bucket: usize, lanes: u32) -> Index {
+    bucket * LANES + lanes.trailing_zeros() as usize
+}
+
 fn geometry(tag: usize) -> Geometry {
-    let full = Geometry { lines: 64, homes: 60 };
+    let full = Geometry { lines: 64, homes: FULL_HOMES };
     GEOMETRIES.get(tag.min(FULL)).copied().unwrap_or(full)
 }
 

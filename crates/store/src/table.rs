@@ -13,6 +13,8 @@
 //! the table is; two sparse neighbours merge. Extendible hashing: Fagin et al., ACM TODS 1979;
 //! segments with a stash: Lu et al., "Dash", VLDB 2020.
 
+mod growth;
+
 use crate::directory::{self, Directory};
 use crate::door::{Door, Mutable};
 use crate::entry::{Entry, Owned, Shape};
@@ -23,23 +25,18 @@ use crate::latch;
 use crate::pages::PagePool;
 use crate::placement::{POSITION_BITS, Range, fingerprint};
 use crate::reclaim::Garbage;
-use crate::segment::{Index, LANES, MAX_DEPTH, Segment, Word, prefetch};
+use crate::segment::{Index, LANES, Segment, Word, prefetch};
 use crate::slab::{Block, Slab, rounded_bytes};
 use crate::snapshot::{Fate, HOLD_BYTES, Images, Ledger};
 use crate::value::{Attributes, NewValue};
 use std::sync::Arc;
 
-/// Two neighbours merge when they hold no more than this together.
-const MERGE_ENTRIES: u32 = 180;
 /// Segments that one step of a sweep looks at, when nothing in them is due.
 const GLANCES: usize = 64;
 /// Buckets that a snapshot's walk goes through at one hold, if there is little to copy.
 const BUCKETS_PER_HOLD: usize = 32;
 /// Entries that one step of a sweep removes; with each of them a few may move.
 const EXPIRED: usize = 64;
-/// A segment with more than this beyond its places is not split any more, since all of it would
-/// move at once; it holds keys of equal hash, which splitting does not part.
-const SPLIT_OVERFLOW: usize = 256;
 /// Entries beyond their segment's places that one visit of a bucket looks at.
 const OVERFLOWED: usize = 128;
 /// Entries that one change may move to let a sparse page go, and bytes after which it stops.
@@ -487,6 +484,7 @@ impl Table {
     }
 
     fn position_of(&self, entry: Entry) -> u64 {
+        holds::note(Work { hashed: 1, ..Work::default() });
         self.locator.range.position(self.hash_of(entry))
     }
 
@@ -545,150 +543,6 @@ impl Table {
             if moved_bytes >= RELOCATION_BYTES {
                 return;
             }
-        }
-    }
-
-    /// Links a word, making room by splitting if need be.
-    fn link(&mut self, position: u64, word: Word) -> Place {
-        if self.directory.get(position).is_none() {
-            self.directory.begin(Segment::small(&self.pool, 1));
-            self.deepest = 1;
-        }
-        let mut split_tried = false;
-        loop {
-            let Some(mut segment) = self.directory.get(position) else {
-                unreachable!("a directory that is not empty covers every position")
-            };
-            let home = segment.home(position);
-            if let Some(index) = segment.insert(home, word) {
-                return Place { segment, index };
-            }
-            // Keys of equal hash cannot be split apart; they are not tried again at every key.
-            let overflow_len = segment.overflow_len();
-            let worthwhile =
-                !split_tried && overflow_len.is_multiple_of(64) && overflow_len <= SPLIT_OVERFLOW;
-            if !worthwhile || !self.split(position, segment) {
-                return Place { segment, index: segment.insert_overflow(home, word) };
-            }
-            split_tried = true;
-        }
-    }
-
-    /// Gives the entries of a full segment more room; `false` if that cannot be.
-    fn split(&mut self, position: u64, old: Segment) -> bool {
-        if !old.is_full_size() {
-            let larger = Segment::small(&self.pool, old.header().live as usize * 2);
-            self.rebuild(old, larger);
-            return true;
-        }
-        let depth = old.depth() + 1;
-        // Beyond this, entries share so many bits that only equal hashes explain it.
-        let limit = (self.len / 64 + 1).ilog2() + 6;
-        if depth > limit.min(MAX_DEPTH).min(POSITION_BITS - 8) {
-            return false;
-        }
-        let mut halves = [Segment::full(&self.pool, depth), Segment::full(&self.pool, depth)];
-        self.move_entries(
-            old,
-            |entry_position| usize::from(entry_position >> (POSITION_BITS - depth) & 1 == 1),
-            &mut halves,
-        );
-        if depth > self.directory.depth() {
-            self.directory.double();
-            self.deepest = 0;
-        }
-        if depth == self.directory.depth() {
-            self.deepest += 2;
-        }
-        let first = position & !(span(old) - 1);
-        for (segment, start) in halves.into_iter().zip([first, first + span(old) / 2]) {
-            self.directory.enter(segment, start);
-        }
-        // SAFETY: the directory no longer points to it.
-        unsafe { old.free(&self.pool) };
-        true
-    }
-
-    /// Merges the segment around `position` with its neighbour, or makes it smaller, if it has
-    /// become sparse.
-    fn shrink_at(&mut self, position: u64) {
-        let Some(segment) = self.directory.get(position) else { return };
-        let live = segment.header().live;
-        if segment.depth() > 0 {
-            let buddy = self.directory.get(position ^ span(segment));
-            let Some(buddy) = buddy.filter(|buddy| buddy.depth() == segment.depth()) else {
-                return;
-            };
-            if live + buddy.header().live <= MERGE_ENTRIES {
-                self.merge(position, segment, buddy);
-            }
-        } else if live == 0 {
-            self.directory.clear();
-            // SAFETY: the directory no longer points to it.
-            unsafe { segment.free(&self.pool) };
-        } else {
-            let smaller_holds = segment.geometry().homes * LANES / 8;
-            if segment.geometry().lines > 4 && (live as usize) < smaller_holds {
-                let smaller = Segment::small(&self.pool, live as usize * 2);
-                self.rebuild(segment, smaller);
-            }
-        }
-    }
-
-    fn merge(&mut self, position: u64, segment: Segment, buddy: Segment) {
-        let depth = segment.depth();
-        let mut merged = [Segment::full(&self.pool, depth - 1)];
-        for old in [segment, buddy] {
-            self.move_entries(old, |_| 0, &mut merged);
-        }
-        let [merged] = merged;
-        self.directory.enter(merged, position & !(span(merged) - 1));
-        // SAFETY: the directory no longer points to them.
-        unsafe {
-            segment.free(&self.pool);
-            buddy.free(&self.pool);
-        }
-        if depth == self.directory.depth() {
-            self.deepest -= 2;
-        }
-        while self.deepest == 0 && self.directory.depth() > 0 {
-            self.directory.halve();
-            let depth = self.directory.depth();
-            self.deepest = self.directory.segments().filter(|it| it.depth() == depth).count();
-        }
-    }
-
-    /// Moves a table of one segment into another of a better size.
-    fn rebuild(&mut self, old: Segment, new: Segment) {
-        let mut target = [new];
-        self.move_entries(old, |_| 0, &mut target);
-        let [new] = target;
-        self.directory.begin(new);
-        self.deepest = 1;
-        // SAFETY: the directory no longer points to it.
-        unsafe { old.free(&self.pool) };
-    }
-
-    /// Copies every word of `from` into one of `targets`, which `choose` names by position.
-    fn move_entries(&self, from: Segment, choose: impl Fn(u64) -> usize, targets: &mut [Segment]) {
-        latch::slow();
-        let entries = u64::from(from.header().live);
-        holds::note(Work { entries, ..Work::default() });
-        for (_, word) in from.occupied_places() {
-            word.entry().into_iter().for_each(|entry| prefetch(entry.pointer()));
-        }
-        for (_, word) in from.occupied_places() {
-            let Some(entry) = word.entry() else { continue };
-            let position = self.position_of(entry);
-            let Some(target) = targets.get_mut(choose(position)) else { continue };
-            let home = target.home(position);
-            if target.insert(home, word).is_none() {
-                target.insert_overflow(home, word);
-            }
-        }
-        for target in targets {
-            let earliest = from.header().earliest_expiry_ms;
-            target.note_expiry(Some(earliest));
         }
     }
 }

@@ -113,11 +113,11 @@ pub(crate) fn hold_json(hold: &Hold) -> String {
 }
 
 fn work_json(work: &Work) -> String {
-    let Work { entries, compared, bytes, pages, requests, probe, .. } = work;
+    let Work { entries, hashed, compared, bytes, pages, requests, probe, .. } = work;
     let Probe { faults, switches } = probe;
     format!(
-        "{{\"entries\": {entries}, \"compared\": {compared}, \"bytes\": {bytes}, \
-         \"pages\": {pages}, \"requests\": {requests}, \"faults\": {faults}, \
+        "{{\"entries\": {entries}, \"hashed\": {hashed}, \"compared\": {compared}, \
+         \"bytes\": {bytes}, \"pages\": {pages}, \"requests\": {requests}, \"faults\": {faults}, \
          \"switches\": {switches}}}"
     )
 }

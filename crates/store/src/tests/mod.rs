@@ -40,6 +40,14 @@ impl Fixture {
         self.store.database(index, &self.counters, self.now_ms.load(Ordering::Relaxed))
     }
 
+    /// Whether every word of every table that tells where its entry belongs tells what is true.
+    pub(crate) fn tells_true(&self) -> bool {
+        let tell_true = |shard: &crate::latch::Latch<crate::shard::Shard>| {
+            shard.lock().tables_mut().iter().all(|table| table.tells_true())
+        };
+        self.store.shards.iter().all(tell_true)
+    }
+
     pub(crate) fn pass_ms(&self, ms: u64) {
         self.now_ms.fetch_add(ms, Ordering::Relaxed);
     }

@@ -56,6 +56,7 @@ proptest! {
                 }
                 step += 1;
             }
+            prop_assert!(fixture.tells_true());
         }
         for index in 0..stays {
             let key = format!("stays:{index}");
