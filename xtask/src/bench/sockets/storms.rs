@@ -20,7 +20,7 @@ const PER_SECOND: u32 = 1000;
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Vec<Table>> {
     let (cycles, rounds, at_once) =
         if arguments.quick { (2_000_u32, 1, 500) } else { (20_000, 10, 5_000) };
-    let length = Duration::from_secs(if arguments.quick { 1 } else { 5 });
+    let length = Duration::from_secs(if arguments.quick { 1 } else { 3 });
     let mut table = Table::new(&[
         "server",
         "cycles/s",
@@ -29,36 +29,64 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         "later than 1 s",
         "probe p99.9 ms, quiet",
         "beside 1000 connects/s",
+        "an idle server's meanwhile",
     ]);
     for contestant in contestants.resp() {
-        let server = contestant.start(Placement::Free)?;
-        let address = server.resp();
+        let (server, idle) =
+            (contestant.start(Placement::Free)?, contestant.start(Placement::Free)?);
+        let pair = Pair { busy: server.resp(), idle: idle.resp() };
         let start = Instant::now();
         let mut tally = Tally::default();
-        for number in 1..=u64::from(cycles * rounds) {
-            tally.add(cycle(address, number)?);
+        let mut done = u64::from(cycles * rounds);
+        for number in 1..=done {
+            tally.add(cycle(pair.busy, number)?);
         }
-        let per_second = f64::from(cycles * rounds) / start.elapsed().as_secs_f64();
+        let per_second = done as f64 / start.elapsed().as_secs_f64();
         let mut crowd = Tally::default();
-        all_at_once(address, at_once, &mut crowd)?;
-        let sleep = || {
-            std::thread::sleep(length);
-            Ok(())
-        };
-        let (quiet, ()) = probe_beside(address, sleep)?;
-        let before = u64::from(cycles * rounds);
-        let (beside, ()) = probe_beside(address, || steadily(address, length, before))?;
-        table.row(vec![
+        all_at_once(pair.busy, at_once, &mut crowd)?;
+        let mut beside_us = [const { Vec::new() }; 3];
+        for _ in 0..arguments.repetitions {
+            for (all, one) in beside_us.iter_mut().zip(pair.beside_storm(length, &mut done)?) {
+                all.push(one);
+            }
+        }
+        let mut row = vec![
             contestant.name.to_owned(),
             format!("{per_second:.0}"),
             milliseconds(tally.slowest.as_secs_f64() * 1e6),
             milliseconds(crowd.slowest.as_secs_f64() * 1e6),
             (tally.late + crowd.late).to_string(),
-            milliseconds(quiet.p99_9_us),
-            milliseconds(beside.p99_9_us),
-        ]);
+        ];
+        row.extend(beside_us.map(|runs| milliseconds(median(runs))));
+        table.row(row);
     }
     Ok(vec![table])
+}
+
+fn median(mut runs: Vec<f64>) -> f64 {
+    runs.sort_by(f64::total_cmp);
+    runs.get(runs.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Two servers of a kind. What is slow with the one that is idle, too, is not the server's doing.
+struct Pair {
+    busy: SocketAddr,
+    idle: SocketAddr,
+}
+
+impl Pair {
+    /// p99.9 in microseconds of a probe: when nothing else happens, beside connections that come
+    /// and go, and of the idle server meanwhile. `done` is how many cycles there have been.
+    fn beside_storm(&self, length: Duration, done: &mut u64) -> Result<[f64; 3]> {
+        let sleep = || {
+            std::thread::sleep(length);
+            Ok(())
+        };
+        let (quiet, ()) = probe_beside(self.busy, sleep)?;
+        let storm = || steadily(self.busy, length, done);
+        let (beside, (idle, ())) = probe_beside(self.busy, || probe_beside(self.idle, storm))?;
+        Ok([quiet, beside, idle].map(|probed| probed.p99_9_us))
+    }
 }
 
 /// How long the slowest of several took, and how many were late.
@@ -108,7 +136,7 @@ fn all_at_once(address: SocketAddr, count: usize, tally: &mut Tally) -> Result<(
 }
 
 /// Connects so many times a second, one after the other.
-fn steadily(address: SocketAddr, length: Duration, before: u64) -> Result<()> {
+fn steadily(address: SocketAddr, length: Duration, done: &mut u64) -> Result<()> {
     let start = Instant::now();
     let pace = Duration::from_secs(1) / PER_SECOND;
     for number in 1_u32.. {
@@ -117,7 +145,8 @@ fn steadily(address: SocketAddr, length: Duration, before: u64) -> Result<()> {
             break;
         }
         std::thread::sleep(due.saturating_sub(start.elapsed()));
-        cycle(address, before + u64::from(number))?;
+        *done += 1;
+        cycle(address, *done)?;
     }
     Ok(())
 }
