@@ -7,6 +7,8 @@
 
 use crate::entry::Entry;
 use crate::snapshot::{Fate, Ledger};
+#[cfg(test)]
+use crate::steps::{self, Step};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where the epoch begins in the word; below it stand `save-active:1 | journal-on:1 | sequence:54`.
@@ -21,17 +23,26 @@ impl Word {
     /// Reads the word for one operation: after its last latch was taken, before its first change.
     #[inline]
     pub(crate) fn read(&self) -> Door {
-        Door { word: self.0.load(Ordering::Acquire) }
+        let door = Door { word: self.0.load(Ordering::Acquire) };
+        #[cfg(test)]
+        steps::reach(Step::WordRead);
+        door
     }
 
     /// Begins the next epoch and a save of what belongs to the last one: the cut. No save may be
     /// active.
     pub(crate) fn cut(&self) {
+        #[cfg(test)]
+        steps::reach(Step::Cutting);
         self.0.fetch_add(1 << EPOCH_SHIFT | SAVE_ACTIVE, Ordering::AcqRel);
+        #[cfg(test)]
+        steps::reach(Step::Cut);
     }
 
     /// Ends the save. Every entry carries the present epoch.
     pub(crate) fn end_save(&self) {
+        #[cfg(test)]
+        steps::reach(Step::Ending);
         self.0.fetch_and(!SAVE_ACTIVE, Ordering::AcqRel);
     }
 }
@@ -55,10 +66,16 @@ impl Door {
     pub(crate) fn before_mutate(self, ledger: &mut Ledger, entry: Entry, fate: Fate) -> Mutable {
         #[cfg(test)]
         observer::saw(entry, self.epoch());
+        #[cfg(test)]
+        steps::reach(Step::AtDoor);
         if self.is_older(entry) {
             ledger.hand_over(entry, fate);
+            #[cfg(test)]
+            steps::reach(Step::HandedOver);
             entry.set_epoch(self.epoch());
         }
+        #[cfg(test)]
+        steps::reach(Step::Passed);
         Mutable { entry }
     }
 

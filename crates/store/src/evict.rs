@@ -250,8 +250,14 @@ impl Database<'_> {
     /// Removes every entry as if memory had run out.
     #[cfg(test)]
     pub(crate) fn evict_all(&self) {
+        while self.evict_one() {}
+    }
+
+    /// Removes an entry; whether there was one.
+    #[cfg(test)]
+    pub(crate) fn evict_one(&self) -> bool {
         let clock = self.store.limit.clock(self.now_ms);
-        while self.evict(Judge { policy: Policy::AllKeysRandom, clock }) {}
+        self.evict(Judge { policy: Policy::AllKeysRandom, clock })
     }
 
     /// Removes one entry of some shard; `false` if none was found.

@@ -8,6 +8,8 @@
 
 use crate::barrier;
 use crate::futex::Word;
+#[cfg(test)]
+use crate::steps::{self, Step};
 use crate::{holds, ticks};
 use std::cell::Cell;
 use std::cell::UnsafeCell;
@@ -127,14 +129,20 @@ impl<T> Latch<T> {
     /// Takes the latch for what is short unless it calls [`slow`].
     #[inline]
     pub(crate) fn lock_untimed(&self) -> Held<'_, T> {
+        #[cfg(test)]
+        steps::reach(Step::Locking);
         if !self.word.compare_exchange(FREE, HELD) {
             self.lock_contended();
         }
+        #[cfg(test)]
+        steps::reach(Step::Locked);
         Held { latch: self, since: 0 }
     }
 
     #[cold]
     fn lock_contended(&self) {
+        #[cfg(test)]
+        steps::reach(Step::Blocked);
         for _ in 0..SPINS {
             if self.word.load() == FREE && self.word.compare_exchange(FREE, HELD) {
                 return;
@@ -179,6 +187,8 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        #[cfg(test)]
+        steps::reach(Step::Unlocking);
         if self.since | SLOW_SINCE.get() != 0 {
             note_hold(self.since);
         }

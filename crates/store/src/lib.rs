@@ -44,6 +44,8 @@ mod siphash;
 mod slab;
 mod slot;
 pub mod snapshot;
+#[cfg(test)]
+mod steps;
 mod store;
 mod table;
 #[cfg(test)]

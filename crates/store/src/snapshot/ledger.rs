@@ -59,6 +59,12 @@ impl Ledger {
         self.walked_to = (entries > 0).then_some(0);
     }
 
+    /// Entries that a snapshot has still to see.
+    #[cfg(test)]
+    pub(crate) fn unsaved(&self) -> usize {
+        self.unsaved
+    }
+
     /// Where the walk goes on, if it is not through.
     pub(crate) fn walked_to(&self) -> Option<u64> {
         self.walked_to

@@ -24,6 +24,8 @@ mod images;
 mod ledger;
 mod outbox;
 #[cfg(test)]
+mod schedules;
+#[cfg(test)]
 mod tests;
 mod walk;
 

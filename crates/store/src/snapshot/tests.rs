@@ -17,7 +17,7 @@ use std::time::Duration;
 const DATABASES: usize = 3;
 
 /// Value, expiry, client flags and version by database and key.
-type Contents = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>, u32, Option<u64>)>;
+pub(super) type Contents = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>, u32, Option<u64>)>;
 
 #[derive(Clone, Debug)]
 enum Action {
@@ -100,13 +100,13 @@ fn key_of(key: u16) -> Vec<u8> {
     }
 }
 
-fn facts(entry: &EntryView<'_>) -> (Vec<u8>, Option<u64>, u32, Option<u64>) {
+pub(super) fn facts(entry: &EntryView<'_>) -> (Vec<u8>, Option<u64>, u32, Option<u64>) {
     let value = entry.value().with_bytes(<[u8]>::to_vec);
     (value, entry.expire_at_ms(), entry.flags(), entry.cas())
 }
 
 /// What the store holds now, but for what has expired.
-fn contents(fixture: &Fixture) -> Contents {
+pub(super) fn contents(fixture: &Fixture) -> Contents {
     let mut contents = Contents::new();
     for database in 0..DATABASES {
         let mut cursor = 0;

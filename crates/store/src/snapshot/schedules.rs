@@ -1,0 +1,445 @@
+//! A writer and the thread that makes the cut and walks are stopped at every step of theirs, in all
+//! pairs: the one goes as far as its n-th step, then the other as far as its m-th, then both to
+//! their ends. Whatever the order, the snapshot is what there was at the cut.
+
+use super::tests::{Contents, contents, facts};
+use super::{Pace, Walker};
+use crate::steps::{self, Step};
+use crate::tests::Fixture;
+use crate::types::counter;
+use crate::types::key::ExpireWhen;
+use crate::types::string::{Condition, End, Expiry, SetOptions};
+use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
+use crate::{Counters, Database, Expirer, Scope, Store};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::task::Waker;
+use std::time::Duration;
+
+const SHARDS: usize = 2;
+const START_MS: u64 = 1_000_000;
+/// When what expires does so, and the time of the operation that finds it expired.
+const EXPIRY_MS: u64 = START_MS + 500;
+const LATER_MS: u64 = START_MS + 1000;
+const NO_LIMIT: usize = usize::MAX;
+/// A string of more than one chunk.
+const LONG: usize = 70_000;
+
+/// One of the two threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Writer,
+    Saver,
+}
+
+impl Role {
+    fn other(self) -> Role {
+        if self == Role::Writer { Role::Saver } else { Role::Writer }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stand {
+    #[default]
+    Going,
+    Stopped,
+    /// It waits for a latch that the other has.
+    Blocked,
+    Ended,
+}
+
+#[derive(Default)]
+struct Script {
+    stands: [Stand; 2],
+    taken: [usize; 2],
+    /// After how many steps each stops.
+    allowed: [usize; 2],
+    log: Vec<(Role, Step)>,
+}
+
+/// Lets one of the threads go at a time.
+#[derive(Default)]
+struct Stage {
+    script: Mutex<Script>,
+    changed: Condvar,
+}
+
+impl Stage {
+    fn lock(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap()
+    }
+
+    /// Called by the threads at each of their steps.
+    fn reach(&self, role: Role, step: Step) {
+        let (mut script, own) = (self.lock(), role as usize);
+        if step == Step::Blocked {
+            // Once it has the latch it waits for its turn.
+            script.allowed[own] = script.taken[own];
+            script.stands[own] = Stand::Blocked;
+            self.changed.notify_all();
+            return;
+        }
+        if step == Step::Idle {
+            script.allowed[own] = script.taken[own];
+        }
+        script.log.push((role, step));
+        while script.taken[own] >= script.allowed[own] {
+            script.stands[own] = Stand::Stopped;
+            self.changed.notify_all();
+            script = self.changed.wait(script).unwrap();
+        }
+        script.stands[own] = Stand::Going;
+        script.taken[own] += 1;
+    }
+
+    /// Lets a thread go on until it has taken so many steps in all, or cannot.
+    fn run(&self, role: Role, steps: usize) {
+        let (mut script, own) = (self.lock(), role as usize);
+        let stands = |script: &Script| (script.stands[own], script.stands[role.other() as usize]);
+        // Whoever waits for a latch that nobody has any more is about to take it.
+        while stands(&script).0 == Stand::Going
+            || stands(&script) == (Stand::Blocked, Stand::Ended)
+            || stands(&script) == (Stand::Blocked, Stand::Blocked)
+        {
+            script = self.changed.wait(script).unwrap();
+        }
+        if script.stands[own] == Stand::Stopped && script.taken[own] < steps {
+            script.allowed[own] = steps;
+            script.stands[own] = Stand::Going;
+            self.changed.notify_all();
+            while script.stands[own] == Stand::Going {
+                script = self.changed.wait(script).unwrap();
+            }
+        }
+    }
+
+    /// Lets both come to their ends, `first` before the other as far as it can.
+    fn finish(&self, first: Role) {
+        while self.lock().stands != [Stand::Ended; 2] {
+            self.run(first, usize::MAX);
+            self.run(first.other(), usize::MAX);
+        }
+    }
+
+    /// Whether what the writer did is before the cut: what it read from the word before it came to
+    /// the door says so, or what it read last if it changed nothing that was there.
+    fn is_in_snapshot(&self) -> bool {
+        let log = &self.lock().log;
+        let at = |wanted| log.iter().position(|taken| *taken == wanted);
+        let end = at((Role::Writer, Step::AtDoor)).unwrap_or(log.len());
+        let read = log[..end].iter().rposition(|taken| *taken == (Role::Writer, Step::WordRead));
+        read.is_some_and(|read| read < at((Role::Saver, Step::Cut)).expect("a cut"))
+    }
+}
+
+/// A thread's part, which ends with it even if it panics.
+struct Part(Arc<Stage>, Role);
+
+impl Part {
+    fn begin(stage: &Arc<Stage>, role: Role) -> Self {
+        let part = Part(Arc::clone(stage), role);
+        let stage = Arc::clone(stage);
+        steps::observe(move |step| stage.reach(role, step));
+        part
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.0.lock().stands[self.1 as usize] = Stand::Ended;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Something that a worker does, as one operation.
+type Operation = (&'static str, fn(Database<'_>));
+
+fn name(db: Database<'_>, key: &'static str) -> crate::Key<'static> {
+    db.key(key.as_bytes())
+}
+
+fn write(mode: Mode) -> Write<'static> {
+    Write {
+        mode,
+        value: b"stored".as_slice().into(),
+        flags: 5,
+        expiry: Expiry::Keep,
+        expected: None,
+        allow_older: false,
+        vivify: None,
+        version: None,
+        versioned: true,
+        limit_bytes: NO_LIMIT,
+    }
+}
+
+const STRINGS: &[Operation] = &[
+    ("set in place", |db| {
+        let _ = db.set(name(db, "short"), b"SHORT", SetOptions::default());
+    }),
+    ("set longer", |db| {
+        let _ = db.set(name(db, "short"), &[b'x'; 500], SetOptions::default());
+    }),
+    ("set a key that is new", |db| {
+        let _ = db.set(name(db, "new"), b"new", SetOptions::default());
+    }),
+    ("set over a long one", |db| {
+        let _ = db.set(name(db, "long"), b"brief", SetOptions::default());
+    }),
+    ("set a long one", |db| {
+        let _ = db.set(name(db, "short"), &[b'y'; LONG], SetOptions::default());
+    }),
+    ("append", |db| {
+        let _ = db.extend(name(db, "short"), b"+", End::Back, Condition::Always, NO_LIMIT);
+    }),
+    ("append to a long one", |db| {
+        let _ = db.extend(name(db, "long"), b"+", End::Back, Condition::Always, NO_LIMIT);
+    }),
+    ("prepend", |db| {
+        let _ = db.extend(name(db, "long"), b"+", End::Front, Condition::Always, NO_LIMIT);
+    }),
+    ("set range", |db| {
+        let _ = db.set_range(name(db, "long"), 3, b"+", NO_LIMIT);
+    }),
+    ("set a bit", |db| {
+        let _ = db.set_bit(name(db, "long"), 66_000 * 8, true);
+    }),
+    ("increment", |db| {
+        let _ = db.increment(name(db, "number"), 1);
+    }),
+    ("get and delete", |db| db.get_and_delete(name(db, "short"), |_| ())),
+];
+
+const KEYS: &[Operation] = &[
+    ("delete", |db| {
+        let _ = db.delete(name(db, "long"));
+    }),
+    ("delete many", |db| {
+        let _ = db.delete_many(&[name(db, "short"), name(db, "long"), name(db, "number")]);
+    }),
+    ("set many", |db| {
+        let pairs = ["short", "number", "long", "new"].map(|key| (name(db, key), b"m".into()));
+        let _ = db.set_many(pairs.into(), false);
+    }),
+    ("expire", |db| {
+        let _ = db.expire(name(db, "short"), LATER_MS, ExpireWhen::default());
+    }),
+    ("expire later", |db| {
+        let _ = db.expire(name(db, "volatile"), LATER_MS, ExpireWhen::default());
+    }),
+    ("expire at once", |db| {
+        let _ = db.expire(name(db, "short"), 1, ExpireWhen::default());
+    }),
+    ("persist", |db| {
+        let _ = db.persist(name(db, "volatile"));
+    }),
+    ("rename", |db| {
+        let _ = db.rename(name(db, "short"), name(db, "number"), true);
+    }),
+    ("rename to a new one", |db| {
+        let _ = db.rename(name(db, "long"), name(db, "new"), true);
+    }),
+    ("copy over", |db| {
+        let _ = db.copy(name(db, "long"), 1, name(db, "short"), true);
+    }),
+    ("copy to a new one", |db| {
+        let _ = db.copy(name(db, "number"), 0, name(db, "new"), false);
+    }),
+    ("move", |db| {
+        let _ = db.move_to(name(db, "long"), 1);
+    }),
+    ("find expired", |db| {
+        let db = Database { now_ms: LATER_MS, ..db };
+        let _ = db.delete(name(db, "brief"));
+    }),
+];
+
+const VERSIONED: &[Operation] = &[
+    ("give a version", |db| db.get_versioned(name(db, "short"), |_| ())),
+    ("touch", |db| {
+        let expiry = Expiry::AtMs(LATER_MS);
+        db.fetch(name(db, "short"), &Fetch { expiry, ..Fetch::default() }, |_| ());
+    }),
+    ("count", |db| {
+        let count = Count { versioned: true, ..Count::plain(counter::Step::Up(3)) };
+        let _ = db.count(name(db, "number"), &count);
+    }),
+    ("store", |db| {
+        let _ = db.store_versioned(name(db, "flagged"), write(Mode::Set));
+    }),
+    ("store a new one", |db| {
+        let _ = db.store_versioned(name(db, "new"), write(Mode::Add));
+    }),
+    ("store behind", |db| {
+        let _ = db.store_versioned(name(db, "flagged"), write(Mode::Append));
+    }),
+    ("invalidate", |db| {
+        let (expected, clear, version) = (None, None, None);
+        let expiry = Expiry::AtMs(LATER_MS);
+        let removal = Removal { expected, invalidate: true, clear, expiry, version };
+        let _ = db.remove_versioned(name(db, "flagged"), &removal);
+    }),
+];
+
+/// What is done to databases, to what has expired, to make room, and by another worker that walks.
+const WHOLE: &[Operation] = &[
+    ("flush all", |db| db.store().flush(Scope::All)),
+    ("flush one", |db| db.store().flush(Scope::Database(1))),
+    ("swap", |db| db.store().swap(0, 1)),
+    ("swap with an empty one", |db| db.store().swap(1, 2)),
+    ("look for expired", |db| {
+        let budget = Duration::from_secs(9);
+        Expirer::new(0, 1).run(db.store(), db.counters, LATER_MS, budget);
+    }),
+    ("evict", |db| {
+        let _ = db.evict_one();
+    }),
+    ("walk as well", |db| {
+        let mut walker = Walker::default();
+        for _ in 0..20 {
+            if db.store().walk(&mut walker, || true) == Pace::Done {
+                break;
+            }
+        }
+        // What it has begun is its to end.
+        while db.store().walk(&mut walker, || true) != Pace::Done {
+            steps::reach(Step::Idle);
+        }
+    }),
+];
+
+/// Puts keys of every kind into a store that is empty.
+fn fill(fixture: &Fixture) {
+    fixture.now_ms.store(START_MS, Ordering::Relaxed);
+    let (first, second) = (fixture.db(0), fixture.db(1));
+    let until = |at_ms| SetOptions { expiry: Expiry::AtMs(at_ms), ..Default::default() };
+    first.set(name(first, "short"), b"short", SetOptions::default());
+    first.set(name(first, "number"), b"41", SetOptions::default());
+    first.set(name(first, "long"), &[b'l'; LONG], SetOptions::default());
+    first.set(name(first, "brief"), b"brief", until(EXPIRY_MS));
+    first.set(name(first, "volatile"), b"volatile", until(LATER_MS * 2));
+    first.set(name(first, "flagged"), b"flagged", SetOptions { flags: 7, ..Default::default() });
+    first.set(first.key(&[b'k'; 3000]), b"long key", SetOptions::default());
+    second.set(name(second, "short"), b"elsewhere", SetOptions::default());
+    second.set(name(second, "other"), b"other", SetOptions::default());
+}
+
+/// A whole save by a thread that walks itself; what was in the snapshot.
+fn save(store: &Store) -> Contents {
+    let mut snapshot = store.cut(NO_LIMIT, Waker::noop()).unwrap();
+    let (mut walker, mut seen) = (Walker::default(), Contents::new());
+    loop {
+        let is_walked = snapshot.is_walked();
+        let pace = store.walk(&mut walker, || true);
+        let mut is_empty = true;
+        while let Some(images) = snapshot.take(Duration::ZERO) {
+            is_empty = false;
+            for entry in images.entries() {
+                let key = (images.database(), entry.key().to_vec());
+                let before = seen.insert(key, facts(&entry));
+                assert_eq!(before, None, "an entry is saved once");
+            }
+        }
+        if is_walked && is_empty {
+            break;
+        }
+        if pace == Pace::Done && !snapshot.is_walked() {
+            steps::reach(Step::Idle);
+        }
+    }
+    assert_eq!(snapshot.finish(), Ok(()));
+    seen
+}
+
+/// Who goes first, as far as which step; and as far as which the other goes then.
+#[derive(Clone, Copy, Debug)]
+struct Schedule {
+    first: Role,
+    steps: [usize; 2],
+}
+
+/// Follows a schedule; how many steps each thread took in all.
+fn follow(fixture: &Fixture, operation: Operation, schedule: Schedule) -> [usize; 2] {
+    fill(fixture);
+    let (before, stage) = (contents(fixture), Arc::new(Stage::default()));
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _part = Part::begin(&stage, Role::Writer);
+            let counters = Counters::default();
+            operation.1(fixture.store.database(0, &counters, START_MS));
+        });
+        let saver = scope.spawn(|| {
+            let _part = Part::begin(&stage, Role::Saver);
+            save(&fixture.store)
+        });
+        let Schedule { first, steps } = schedule;
+        stage.run(first, steps[first as usize]);
+        stage.run(first.other(), steps[first.other() as usize]);
+        stage.finish(first);
+        saver.join().unwrap()
+    });
+    let expected = if stage.is_in_snapshot() { contents(fixture) } else { before };
+    let log = || stage.lock().log.clone();
+    let (operation, lacks) = (operation.0, differences(&expected, &seen));
+    assert!(lacks.is_empty(), "{operation}, {schedule:?}: {lacks:?}\n{:?}", log());
+    let door = fixture.store.word.read();
+    for shard in &fixture.store.shards {
+        for table in shard.lock().tables_mut() {
+            assert_eq!(table.ledger().unsaved(), 0, "{operation}, {schedule:?}");
+            assert!(!table.has_older(door), "{operation}, {schedule:?}: all are stamped");
+        }
+    }
+    let held = fixture.store.snapshot_memory();
+    assert_eq!((held.pre_image_bytes, held.walked_bytes), (0, 0), "{operation}, {schedule:?}");
+    fixture.store.flush(Scope::All);
+    let taken = stage.lock().taken;
+    taken
+}
+
+/// Keys that are not the same in both.
+fn differences(expected: &Contents, seen: &Contents) -> Vec<(usize, String)> {
+    let keys = expected.keys().chain(seen.keys());
+    let differs = |key: &&(usize, Vec<u8>)| expected.get(key) != seen.get(key);
+    keys.filter(differs).map(|(db, key)| (*db, String::from_utf8_lossy(key).into_owned())).collect()
+}
+
+/// Follows every schedule of some operations.
+fn enumerate(operations: &[Operation]) {
+    let fixture = Fixture::new(SHARDS);
+    let mut schedules = 0;
+    for operation in operations {
+        let whole = Schedule { first: Role::Saver, steps: [usize::MAX; 2] };
+        let other = Schedule { first: Role::Writer, ..whole };
+        let [one, two] = [whole, other].map(|whole| follow(&fixture, *operation, whole));
+        let most = [one[0].max(two[0]), one[1].max(two[1])];
+        for first in [Role::Writer, Role::Saver] {
+            for writer in 0..=most[0] {
+                for saver in 0..=most[1] {
+                    follow(&fixture, *operation, Schedule { first, steps: [writer, saver] });
+                    schedules += 1;
+                }
+            }
+        }
+    }
+    println!("{schedules} schedules");
+}
+
+#[test]
+fn changes_of_strings_are_stopped_at_every_step() {
+    enumerate(STRINGS);
+}
+
+#[test]
+fn changes_of_keys_are_stopped_at_every_step() {
+    enumerate(KEYS);
+}
+
+#[test]
+fn changes_of_what_has_versions_are_stopped_at_every_step() {
+    enumerate(VERSIONED);
+}
+
+#[test]
+fn changes_of_databases_are_stopped_at_every_step() {
+    enumerate(WHOLE);
+}
