@@ -227,7 +227,12 @@ fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("current_cow_size", held.pre_image_bytes);
     fields.add("current_cow_size_age", 0);
     let saved = saves.progress.keys.load(Ordering::Relaxed);
-    let total = if status.in_progress { keys(cx).max(saved) } else { 0 };
+    let counted = saves.progress.total_keys.load(Ordering::Relaxed);
+    let total = match counted {
+        _ if !status.in_progress => 0,
+        0 => keys(cx).max(saved),
+        counted => counted,
+    };
     let percent = if total > 0 { saved as f64 * 100.0 / total as f64 } else { 0.0 };
     fields.add("current_fork_perc", format_args!("{percent:.2}"));
     fields.add("current_save_keys_processed", if status.in_progress { saved } else { 0 });

@@ -7,7 +7,7 @@ mod tests;
 
 use crate::rdb::{Block, Entry, Memcached, Options, Preamble, Writer};
 use files::{Files, System};
-use nagi_store::snapshot::{Images, Snapshot, SnapshotError};
+use nagi_store::snapshot::{Images, Size, Snapshot, SnapshotError};
 use nagi_store::{Counters, Database, EntryView, Store};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -30,8 +30,6 @@ pub struct Target<'a> {
     pub options: Options,
     /// What it says of itself.
     pub preamble: Preamble<'a>,
-    /// About how many keys each database has, and how many of them expire.
-    pub sizes: &'a [(u64, u64)],
 }
 
 /// How far a save has come, for whoever shows it; and whether somebody wants it to end.
@@ -39,6 +37,8 @@ pub struct Target<'a> {
 pub struct SaveProgress {
     /// Keys that were written.
     pub keys: AtomicU64,
+    /// Keys that there were at the cut; 0 until they are counted.
+    pub total_keys: AtomicU64,
     /// Bytes that were written.
     pub bytes: AtomicU64,
     /// Whether the save is to be given up.
@@ -49,6 +49,7 @@ impl SaveProgress {
     /// Begins anew.
     pub fn reset(&self) {
         self.keys.store(0, Ordering::Relaxed);
+        self.total_keys.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
         self.cancel.store(false, Ordering::Relaxed);
     }
@@ -162,8 +163,8 @@ fn write_all<F: Files>(
     let disk = Disk { files, file, unsynced: 0, written: &progress.bytes };
     let writing = |error| failed("writing", error);
     let writer = Writer::new(disk, target.options, &target.preamble).map_err(writing)?;
-    let mut scribe =
-        Scribe { writer, block: Block::default(), database: None, sizes: target.sizes };
+    let sized = vec![false; store.databases()];
+    let mut scribe = Scribe { writer, block: Block::default(), database: None, sized };
     let counters = Counters::default();
     let db = store.database(0, &counters, store.now_ms());
     loop {
@@ -177,7 +178,12 @@ fn write_all<F: Files>(
         let is_walked = snapshot.is_walked();
         match snapshot.take(if is_walked { Duration::ZERO } else { PATIENCE }) {
             Some(images) => {
-                scribe.add(db, &images).map_err(writing)?;
+                if progress.total_keys.load(Ordering::Relaxed) == 0 {
+                    let sizes = (0..store.databases()).map(|it| snapshot.size_of(it).keys);
+                    progress.total_keys.store(sizes.sum(), Ordering::Relaxed);
+                }
+                let size = snapshot.size_of(images.database());
+                scribe.add(db, &images, size).map_err(writing)?;
                 progress.keys.store(scribe.writer.keys(), Ordering::Relaxed);
                 company.pace();
             }
@@ -208,15 +214,20 @@ struct Scribe<'a, F: Files> {
     block: Block,
     /// The database that the last keys were of.
     database: Option<usize>,
-    sizes: &'a [(u64, u64)],
+    /// Those of which it is told how large they are, by their numbers.
+    sized: Vec<bool>,
 }
 
 impl<F: Files> Scribe<'_, F> {
-    fn add(&mut self, db: Database<'_>, images: &Images) -> io::Result<()> {
+    fn add(&mut self, db: Database<'_>, images: &Images, size: Size) -> io::Result<()> {
         let database = images.database();
         if self.database.replace(database) != Some(database) {
-            let (keys, expiring) = self.sizes.get(database).copied().unwrap_or_default();
-            self.writer.database(database as u64, keys, expiring)?;
+            self.writer.database(database as u64)?;
+            let is_sized =
+                self.sized.get_mut(database).is_none_or(|it| std::mem::replace(it, true));
+            if !is_sized {
+                self.writer.sizes(size.keys, size.volatile)?;
+            }
         }
         for image in images.entries() {
             if let Some(long) = self.block.push(&entry(db, &image)) {

@@ -214,7 +214,6 @@ fn write(
             used_memory_bytes: shared.store.used_bytes(),
             is_aof_base: false,
         },
-        sizes: &[],
     };
     company.resume();
     save(&shared.store, snapshot, &target, &shared.saves().progress, company)

@@ -87,7 +87,7 @@ impl Store {
         let pool = Arc::new(PagePool::default());
         pool.prepare();
         let directories = Arc::new(Directories::new(options.databases, options.shards));
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(Outbox::new(options.databases));
         let shard = |(number, range): (usize, &_)| {
             let locator = Locator { hasher, range: *range };
             let (pool, directories) = (Arc::clone(&pool), Arc::clone(&directories));

@@ -59,6 +59,8 @@ pub(crate) struct Table {
     /// Segments whose depth is that of the directory.
     deepest: usize,
     len: usize,
+    /// Entries that can expire.
+    volatile: usize,
     /// No entry expires before this time, in milliseconds since 1970, but for those that a sweep
     /// under way has still to come to.
     earliest_expiry_ms: u64,
@@ -103,6 +105,7 @@ impl Table {
             directory: Directory::new(place),
             deepest: 0,
             len: 0,
+            volatile: 0,
             earliest_expiry_ms: u64::MAX,
             sweep: None,
             locator,
@@ -131,7 +134,7 @@ impl Table {
     /// Must be called before anything of the table changes by an operation that read `door`.
     #[inline]
     pub(crate) fn begin(&mut self, door: Door) {
-        self.ledger.begin(door, self.len, self.directory.place().database);
+        self.ledger.begin(door, (self.len, self.volatile), self.directory.place().database);
     }
 
     /// What the table knows of a snapshot.
@@ -153,7 +156,7 @@ impl Table {
 
     /// Entries that can expire.
     pub(crate) fn volatile_len(&self) -> usize {
-        self.directory.segments().map(|segment| segment.header().volatile as usize).sum()
+        self.volatile
     }
 
     /// Where the entry of `key` stands.
@@ -194,6 +197,7 @@ impl Table {
         place.segment.note_expiry(attributes.expire_at_ms);
         self.note_expiry(attributes.expire_at_ms);
         self.len += 1;
+        self.volatile += usize::from(attributes.expire_at_ms.is_some());
         place
     }
 
@@ -232,6 +236,8 @@ impl Table {
         door.admit(entry);
         entry.set_access(access);
         let word = Word::new(entry, fingerprint(key.hash), attributes.expire_at_ms.is_some());
+        self.volatile += usize::from(word.is_volatile());
+        self.volatile -= usize::from(place.segment.word(place.index).is_volatile());
         place.segment.replace(place.index, word);
         place.segment.note_expiry(attributes.expire_at_ms);
         self.note_expiry(attributes.expire_at_ms);
@@ -255,6 +261,7 @@ impl Table {
         let entry = entry.entry();
         // SAFETY: the table is borrowed exclusively and the key is hashed before anything moves.
         let position = self.position_of(entry);
+        self.volatile -= usize::from(place.segment.word(place.index).is_volatile());
         place.segment.remove(place.index);
         let owned = self.free(entry);
         self.shrink_at(position);
@@ -351,6 +358,15 @@ impl Table {
         self.ledger.walked_to().is_none()
     }
 
+    /// Entries that can expire, counted one by one.
+    #[cfg(test)]
+    pub(crate) fn count_volatile(&self) -> usize {
+        let words = |segment: Segment| {
+            segment.occupied_places().filter(|(_, word)| word.is_volatile()).count()
+        };
+        self.directory.segments().map(words).sum()
+    }
+
     /// Whether anything is older than the epoch of `door`.
     #[cfg(test)]
     pub(crate) fn has_older(&self, door: Door) -> bool {
@@ -418,6 +434,7 @@ impl Table {
                 if at_ms <= now_ms {
                     let entry = self.mutable(door, entry, Fate::Goes).entry();
                     segment.remove(index);
+                    self.volatile -= 1;
                     garbage.add(self.free(entry));
                     removed += 1;
                 } else {

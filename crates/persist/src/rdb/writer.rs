@@ -157,14 +157,22 @@ impl<W: Write> Writer<W> {
         self.flush_full()
     }
 
-    /// Says which database the following keys are of, and about how many there are and how many of
-    /// them expire: readers make room for as many.
+    /// Says which database the following keys are of.
     ///
     /// # Errors
     /// What the sink says.
-    pub fn database(&mut self, number: u64, keys: u64, expiring: u64) -> io::Result<()> {
+    pub fn database(&mut self, number: u64) -> io::Result<()> {
         self.buffer.push(opcode::DATABASE);
         length::write(&mut self.buffer, number);
+        self.flush_full()
+    }
+
+    /// Says how many keys the database has in all, and how many of them can expire: readers make
+    /// room for as many.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn sizes(&mut self, keys: u64, expiring: u64) -> io::Result<()> {
         self.buffer.push(opcode::SIZES);
         length::write(&mut self.buffer, keys);
         length::write(&mut self.buffer, expiring);

@@ -2,10 +2,10 @@
 //! the last file stays until a whole one takes its place, and the next save succeeds.
 
 use super::*;
-use crate::rdb::{Batch, LoadOptions, Progress, Version, load};
-use nagi_store::Options as StoreOptions;
+use crate::rdb::{Batch, Item, LoadOptions, Progress, Reader, Version, load};
 use nagi_store::snapshot::{Pace, Walker};
-use nagi_store::types::string::SetOptions;
+use nagi_store::types::string::{Expiry, SetOptions};
+use nagi_store::{Options as StoreOptions, Scope};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ fn target(options: Options) -> Target<'static> {
         used_memory_bytes: 0,
         is_aof_base: false,
     };
-    Target { path: Path::new(PATH), options, preamble, sizes: &[] }
+    Target { path: Path::new(PATH), options, preamble }
 }
 
 /// The only thread there is, which walks itself.
@@ -290,6 +290,42 @@ fn a_save_beyond_the_limit_ends_while_the_walk_pauses() {
     assert_eq!(shelf.names(), [Path::new(PATH)]);
     save_to(&shelf, &store, usize::MAX).unwrap();
     assert!(contents(&shelf.dump()) == expected(keys, len, "other"));
+}
+
+/// What a file says of databases, in the order in which it does.
+fn databases(file: &[u8]) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let (mut numbers, mut sizes) = (Vec::new(), Vec::new());
+    let mut reader = Reader::new(file, true).unwrap();
+    loop {
+        match reader.next_item().unwrap() {
+            Item::Database(number) => numbers.push(number),
+            Item::Sizes { keys, expiring } => sizes.push((keys, expiring)),
+            Item::End => return (numbers, sizes),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_file_says_how_large_databases_were_at_the_cut() {
+    let (shelf, store, counters) = (Shelf::default(), store(500, 30), Counters::default());
+    let db = |index| store.database(index, &counters, 1);
+    for (key, expiry) in [(b"a", Expiry::Never), (b"b", Expiry::AtMs(9)), (b"c", Expiry::AtMs(9))] {
+        db(3).set(db(3).key(key), b"x", SetOptions { expiry, ..Default::default() });
+    }
+    let snapshot = store.cut(usize::MAX, Waker::noop()).unwrap();
+    // All of it changes before anything is counted.
+    set_all(&store, 700, 30, "other");
+    store.flush(Scope::Database(3));
+    db(4).set(db(4).key(b"new"), b"x", SetOptions::default());
+    let progress = SaveProgress::default();
+    let saved = save_snapshot(&shelf, &store, snapshot, Walker::default(), &progress).unwrap();
+    assert_eq!((saved.keys, progress.total_keys.into_inner()), (503, 503));
+    let (mut numbers, mut sizes) = databases(&shelf.dump());
+    numbers.sort_unstable();
+    numbers.dedup();
+    sizes.sort_unstable();
+    assert_eq!((numbers, sizes), (vec![0, 3], vec![(3, 2), (500, 0)]), "once for each database");
 }
 
 /// A disk that takes nothing until it is told to.

@@ -33,7 +33,8 @@ pub(crate) fn write(all: &[Known], options: Options, block_keys: u64) -> Vec<u8>
     let mut writer = Writer::new(Vec::new(), options, &PREAMBLE).unwrap();
     let mut block = Block::default();
     for keys in all.chunk_by(|one, other| one.database == other.database) {
-        writer.database(keys[0].database, keys.len() as u64, 0).unwrap();
+        writer.database(keys[0].database).unwrap();
+        writer.sizes(keys.len() as u64, 0).unwrap();
         for known in keys {
             let rope = Rope::from_bytes(&known.value);
             let value = match nagi_store::parse_i64(&known.value) {

@@ -199,7 +199,6 @@ fn every_file_holds_all_the_money() {
                     used_memory_bytes: 0,
                     is_aof_base: false,
                 },
-                sizes: &[],
             };
             let progress = SaveProgress::default();
             save(&store, cut(&store), &target, &progress, &Walking).expect("it is saved");

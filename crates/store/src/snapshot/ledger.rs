@@ -43,19 +43,21 @@ impl Ledger {
         Ledger::new(Arc::clone(&self.outbox))
     }
 
-    /// Must be called with the operation's `door` before anything happens to a table of `entries`
-    /// entries, which is database `database`'s now.
+    /// Must be called with the operation's `door` before anything happens to a table of so many
+    /// entries, and so many that can expire, which is database `database`'s now.
     #[inline]
-    pub(crate) fn begin(&mut self, door: Door, entries: usize, database: usize) {
+    pub(crate) fn begin(&mut self, door: Door, size: (usize, usize), database: usize) {
         if self.epoch != door.epoch() {
-            self.begin_epoch(door, entries, database);
+            self.begin_epoch(door, size, database);
         }
     }
 
     #[cold]
-    fn begin_epoch(&mut self, door: Door, entries: usize, database: usize) {
+    fn begin_epoch(&mut self, door: Door, size: (usize, usize), database: usize) {
+        let (entries, volatile) = size;
         debug_assert!(door.is_saving() || entries == 0, "a save ends with every table walked");
         (self.epoch, self.database, self.unsaved) = (door.epoch(), database, entries);
+        self.outbox.add_size(database, entries, volatile);
         self.walked_to = (entries > 0).then_some(0);
     }
 

@@ -31,9 +31,9 @@ mod walk;
 
 pub use images::Images;
 pub(crate) use ledger::{Fate, Ledger};
-pub use outbox::Held;
 pub(crate) use outbox::{Cause, Outbox};
-pub(crate) use walk::HOLD_BYTES;
+pub use outbox::{Held, Size};
+pub(crate) use walk::{HOLD_BYTES, Walk};
 pub use walk::{Pace, Walker};
 
 use crate::claims::Wait;
@@ -41,25 +41,9 @@ use crate::reclaim::Garbage;
 use crate::store::Store;
 use crate::table::Table;
 use outbox::Receivers;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::task::Waker;
 use std::time::{Duration, Instant};
-
-/// How far the walk of the shards has come.
-#[derive(Debug)]
-pub(crate) struct Walk {
-    /// The next shard that a walker takes; none if there is no walk.
-    next_shard: AtomicUsize,
-    /// Shards that no walker has come through yet.
-    shards_left: AtomicUsize,
-}
-
-impl Default for Walk {
-    fn default() -> Self {
-        Walk { next_shard: AtomicUsize::new(usize::MAX), shards_left: AtomicUsize::new(0) }
-    }
-}
 
 /// Why there is no snapshot.
 #[derive(Debug)]
@@ -114,8 +98,8 @@ impl Store {
         }
         let cut_took = started.elapsed();
         // Walkers begin only now that whatever door they read belongs to the new epoch.
-        self.walk.shards_left.store(self.shards.len(), Ordering::Relaxed);
-        self.walk.next_shard.store(0, Ordering::Release);
+        self.walk.counting.begin(self.shards.len());
+        self.walk.walking.begin(self.shards.len());
         let receivers = Some(receivers);
         Ok(Snapshot { store: self, receivers, detached: None, cut_took })
     }
@@ -155,7 +139,9 @@ impl Snapshot<'_> {
     /// The next images, those before others that writers had to leave. Waits for `patience` at
     /// most; `None` if nothing has come, which means nothing more will come if [`Self::is_walked`].
     pub fn take(&mut self, patience: Duration) -> Option<Images> {
-        if let Some(images) = self.take_urgent() {
+        if self.is_counted()
+            && let Some(images) = self.take_urgent()
+        {
             return Some(images);
         }
         let receivers = self.receivers.as_ref()?;
@@ -185,11 +171,24 @@ impl Snapshot<'_> {
         }
     }
 
+    /// Whether it is known how large databases were at the cut, as it is before anything can be
+    /// taken.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        self.store.walk.counting.is_over()
+    }
+
+    /// How much a database held at the cut, once that is counted.
+    #[must_use]
+    pub fn size_of(&self, database: usize) -> Size {
+        self.store.outbox.size_of(database)
+    }
+
     /// Whether every table in the store has been walked. What has been sent until then may still
     /// have to be taken.
     #[must_use]
     pub fn is_walked(&self) -> bool {
-        self.store.walk.shards_left.load(Ordering::Acquire) == 0
+        self.store.walk.walking.is_over()
     }
 
     /// Whether walkers had better go on if they have paused.
@@ -243,7 +242,7 @@ impl Snapshot<'_> {
             }
         }
         if let Some(receivers) = self.receivers.take() {
-            self.store.walk.next_shard.store(usize::MAX, Ordering::Relaxed);
+            self.store.walk.walking.end();
             self.store.word.end_save();
             self.store.outbox.close(receivers);
         }

@@ -26,6 +26,17 @@ pub(crate) struct Outbox {
     pre_image_peak_bytes: AtomicUsize,
     pre_images_total: AtomicU64,
     walked_bytes: AtomicUsize,
+    /// What each database held at the cut, as far as its tables have been touched since.
+    sizes: Box<[(AtomicUsize, AtomicUsize)]>,
+}
+
+/// How much a database held at the cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Its keys.
+    pub keys: u64,
+    /// Those of them that can expire.
+    pub volatile: u64,
 }
 
 /// Why a snapshot is given up.
@@ -62,8 +73,8 @@ pub struct Held {
     pub walked_bytes: usize,
 }
 
-impl Default for Outbox {
-    fn default() -> Self {
+impl Outbox {
+    pub(crate) fn new(databases: usize) -> Self {
         let (pre_images, from_doors) = channel();
         let (walked, from_walk) = channel();
         let (detached, from_flushes) = channel();
@@ -81,11 +92,10 @@ impl Default for Outbox {
             pre_image_peak_bytes: AtomicUsize::default(),
             pre_images_total: AtomicU64::default(),
             walked_bytes: AtomicUsize::default(),
+            sizes: (0..databases).map(|_| Default::default()).collect(),
         }
     }
-}
 
-impl Outbox {
     /// The ends to take things out at, unless a save has them; everything is counted anew.
     pub(super) fn open(&self, pre_image_limit_bytes: usize) -> Option<Receivers> {
         let receivers = self.receivers.lock().ok()?.take()?;
@@ -94,6 +104,10 @@ impl Outbox {
         self.pre_image_limit_bytes.store(pre_image_limit_bytes, Ordering::Relaxed);
         self.pre_image_peak_bytes.store(0, Ordering::Relaxed);
         self.pre_images_total.store(0, Ordering::Relaxed);
+        for (entries, volatile) in &self.sizes {
+            entries.store(0, Ordering::Relaxed);
+            volatile.store(0, Ordering::Relaxed);
+        }
         Some(receivers)
     }
 
@@ -127,6 +141,20 @@ impl Outbox {
         }
         let limit = self.pre_image_limit_bytes.load(Ordering::Relaxed);
         self.pre_image_bytes.load(Ordering::Relaxed) / (limit / 1000).max(1)
+    }
+
+    /// Counts a table as it was at the cut.
+    pub(super) fn add_size(&self, database: usize, entries: usize, volatile: usize) {
+        if let Some(size) = self.sizes.get(database) {
+            size.0.fetch_add(entries, Ordering::Relaxed);
+            size.1.fetch_add(volatile, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn size_of(&self, database: usize) -> Size {
+        let Some((entries, volatile)) = self.sizes.get(database) else { return Size::default() };
+        let read = |number: &AtomicUsize| number.load(Ordering::Relaxed) as u64;
+        Size { keys: read(entries), volatile: read(volatile) }
     }
 
     pub(super) fn note_miscount(&self) {

@@ -1,7 +1,7 @@
 //! A snapshot holds what there was at the cut, whatever happened in between: step by step in
 //! every order that a random choice comes upon, and by several threads at once.
 
-use super::{CutError, Pace, Snapshot, SnapshotError, Walker};
+use super::{CutError, Pace, Size, Snapshot, SnapshotError, Walker};
 use crate::tests::Fixture;
 use crate::types::counter::Step;
 use crate::types::key::ExpireWhen;
@@ -122,11 +122,24 @@ pub(super) fn contents(fixture: &Fixture) -> Contents {
     contents
 }
 
+/// How much each database holds now, what has expired included, counted one by one.
+fn sizes(fixture: &Fixture) -> [Size; DATABASES] {
+    let mut sizes = [Size::default(); DATABASES];
+    for shard in &fixture.store.shards {
+        for (size, table) in sizes.iter_mut().zip(shard.lock().tables_mut()) {
+            size.keys += table.len() as u64;
+            size.volatile += table.count_volatile() as u64;
+        }
+    }
+    sizes
+}
+
 /// A run of actions on one store with a snapshot under way.
 struct Run<'a> {
     fixture: &'a Fixture,
     snapshot: Snapshot<'a>,
     expected: Contents,
+    sizes: [Size; DATABASES],
     /// When the cut was made.
     at_ms: u64,
     seen: Contents,
@@ -135,13 +148,14 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn cut(fixture: &'a Fixture) -> Self {
-        let expected = contents(fixture);
+        let (expected, sizes) = (contents(fixture), sizes(fixture));
         let snapshot = fixture.store.cut(usize::MAX, Waker::noop()).unwrap();
         let at_ms = fixture.db(0).now_ms();
         Run {
             fixture,
             snapshot,
             expected,
+            sizes,
             at_ms,
             seen: Contents::new(),
             walkers: [Walker::default(), Walker::default()],
@@ -172,6 +186,8 @@ impl<'a> Run<'a> {
         while self.take() {}
         let held = self.fixture.store.snapshot_memory();
         assert_eq!((held.pre_image_bytes, held.walked_bytes), (0, 0));
+        let sizes = std::array::from_fn(|database| self.snapshot.size_of(database));
+        assert_eq!(sizes, self.sizes);
         assert_eq!(self.snapshot.finish(), Ok(()));
         assert!(!self.fixture.store.is_saving());
         assert!(self.seen == self.expected, "the snapshot is what there was at the cut");

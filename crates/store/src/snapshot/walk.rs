@@ -3,12 +3,60 @@
 
 use super::images::{FULL_BYTES, Images};
 use crate::store::Store;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that are copied at one hold of a latch, but for the last entry.
 pub(crate) const HOLD_BYTES: usize = 16 * 1024;
 /// Bytes of images that may wait for the saver before the walk pauses.
 pub(super) const WAITING_BYTES: usize = 8 << 20;
+
+/// Two passes over the shards: first it is counted what they owe the snapshot, since a file says
+/// how large a database is before it says anything else of it; then they are walked.
+#[derive(Debug, Default)]
+pub(crate) struct Walk {
+    pub(super) counting: Pass,
+    pub(super) walking: Pass,
+}
+
+/// A pass of several workers over the shards, each of which is one worker's.
+#[derive(Debug)]
+pub(super) struct Pass {
+    /// The next shard that a worker takes; none if there is no pass.
+    next: AtomicUsize,
+    /// Shards that no worker has come through yet.
+    left: AtomicUsize,
+}
+
+impl Default for Pass {
+    fn default() -> Self {
+        Pass { next: AtomicUsize::new(usize::MAX), left: AtomicUsize::new(0) }
+    }
+}
+
+impl Pass {
+    pub(super) fn begin(&self, shards: usize) {
+        self.left.store(shards, Ordering::Relaxed);
+        self.next.store(0, Ordering::Release);
+    }
+
+    fn take(&self, shards: usize) -> Option<usize> {
+        let next = |taken: usize| (taken < shards).then(|| taken + 1);
+        self.next.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok()
+    }
+
+    fn note_done(&self) {
+        self.left.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether every shard is done; what was done with them is seen by whoever asks.
+    pub(super) fn is_over(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    pub(super) fn end(&self) {
+        self.next.store(usize::MAX, Ordering::Relaxed);
+    }
+}
 
 /// One worker's part in the walk.
 #[derive(Debug, Default)]
@@ -33,18 +81,29 @@ impl Store {
     /// Goes on with the walk until `is_over` says that the slice is, the saver has enough, or
     /// nothing is left. To be called by workers that hold no latch.
     pub fn walk(&self, walker: &mut Walker, mut is_over: impl FnMut() -> bool) -> Pace {
+        while let Some(number) = self.walk.counting.take(self.shards.len()) {
+            self.count_shard(number);
+            if is_over() {
+                return Pace::More;
+            }
+        }
+        if !self.walk.counting.is_over() {
+            // Somebody is in the middle of the last shard.
+            return Pace::More;
+        }
         loop {
             let aborted = self.outbox.is_aborted();
             if !aborted && self.outbox.held().walked_bytes > WAITING_BYTES {
                 return Pace::Full;
             }
-            let Some(number) = walker.shard.or_else(|| self.take_shard()) else {
+            let taken = walker.shard.or_else(|| self.walk.walking.take(self.shards.len()));
+            let Some(number) = taken else {
                 return Pace::Done;
             };
             walker.shard = self.walk_shard(number, walker).then_some(number);
             if walker.shard.is_none() {
                 self.send(walker);
-                self.walk.shards_left.fetch_sub(1, Ordering::AcqRel);
+                self.walk.walking.note_done();
             }
             if is_over() {
                 return Pace::More;
@@ -52,9 +111,14 @@ impl Store {
         }
     }
 
-    fn take_shard(&self) -> Option<usize> {
-        let next = |taken: usize| (taken < self.shards.len()).then(|| taken + 1);
-        self.walk.next_shard.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok()
+    /// Has every table of a shard begin its account, unless somebody has changed it since the cut.
+    fn count_shard(&self, number: usize) {
+        if let Some(latch) = self.shards.get(number) {
+            let mut held = latch.lock();
+            let door = self.word.read();
+            held.tables_mut().iter_mut().for_each(|table| table.begin(door));
+        }
+        self.walk.counting.note_done();
     }
 
     /// One hold of a shard's latch; whether there is more to do in it.
