@@ -1,9 +1,9 @@
 //! Disks that are full, cannot be written to, are gone or slow: the save fails and says so, the
 //! last file stays, service goes on, and the next save succeeds once the disk is mended.
 
-use crate::persistence::{Folder, info};
+use crate::persistence::{Folder, Pipe, info};
 use harness::{Connection, Reply, Server, encode_command, until};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::process::Command;
 
@@ -39,7 +39,7 @@ impl Drop for Mount<'_> {
 }
 
 /// Writes so many keys of 1000 bytes that do not compress.
-fn write(client: &mut Connection, name: &str, keys: usize) {
+pub(crate) fn write(client: &mut Connection, name: &str, keys: usize) {
     for key in 0..keys {
         let noise = (0..1000_u64).map(|at| {
             let seed = (key as u64) << 32 | at;
@@ -131,11 +131,9 @@ fn a_disk_that_is_slow_and_then_breaks() {
     let server = folder.nagi(&[]);
     let mut client = server.connect_resp();
     write(&mut client, "key", 20_000);
-    let pipe = folder.0.join(format!("temp-{}.rdb", server.process_id()));
-    let made = Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    let pipe = Pipe::new(&folder, &server);
     client.check("BGSAVE", "+Background saving started\r\n");
-    let mut disk = File::open(&pipe).expect("opens the other end");
+    let mut disk = pipe.open();
     let mut taken = vec![0; 1 << 20];
     for round in 0..12 {
         // Whatever the disk has taken so far, nobody waits for it.

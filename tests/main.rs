@@ -49,6 +49,7 @@ mod rows;
 mod serialization;
 mod server;
 mod settings;
+mod shutdown;
 mod slow_link;
 mod slowlog;
 mod string;

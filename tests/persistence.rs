@@ -39,6 +39,23 @@ impl Drop for Folder {
     }
 }
 
+/// A pipe where a server will write its next file, which takes bytes when somebody reads them.
+pub(crate) struct Pipe(PathBuf);
+
+impl Pipe {
+    pub(crate) fn new(folder: &Folder, server: &Server) -> Self {
+        let path = folder.0.join(format!("temp-{}.rdb", server.process_id()));
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).expect("makes a pipe");
+        Pipe(path)
+    }
+
+    /// Waits until the server begins to write.
+    pub(crate) fn open(self) -> fs::File {
+        fs::File::open(self.0).expect("opens the other end")
+    }
+}
+
 pub(crate) fn info(server: &Server, field: &str) -> String {
     let text = server.connect_resp().run("INFO everything").text();
     let prefix = format!("{field}:");
@@ -239,6 +256,51 @@ fn only_one_save_at_a_time_and_none_to_cancel() {
     assert!(client.run("LASTSAVE").integer() >= before);
 }
 
+#[test]
+fn saves_are_cancelled_one_after_the_other() {
+    let folder = Folder::new("cancelled");
+    let mut server = folder.nagi(&["--rdbcompression", "no"]);
+    let mut client = server.connect_resp();
+    let value = "v".repeat(1000);
+    for key in 0..3000 {
+        client.send(harness::encode_command(&["SET", &format!("key:{key}"), &value]));
+    }
+    (0..3000).for_each(|_| client.expect("+OK\r\n"));
+    client.check("SAVE", "+OK\r\n");
+    let good = fs::read(folder.0.join("dump.rdb")).expect("a file");
+    for round in 0..20 {
+        let pipe = Pipe::new(&folder, &server);
+        let command = if round % 2 == 0 { "BGSAVE" } else { "BGSAVE SCHEDULE" };
+        client.check(command, "+Background saving started\r\n");
+        let mut disk = pipe.open();
+        client.check(&format!("APPEND key:{round} changed"), ":1007\r\n");
+        for command in ["BGSAVE", "BGSAVE SCHEDULE", "SAVE"] {
+            client.check(command, "-ERR Background save already in progress\r\n");
+        }
+        client.check("BGSAVE CANCEL", "+Background saving cancelled\r\n");
+        std::io::copy(&mut disk, &mut std::io::sink()).expect("reads");
+        let done = || (info(&server, "rdb_bgsave_in_progress") == "0").then_some(());
+        until("the save", done).expect("it ends");
+        for (field, value) in [
+            ("rdb_last_bgsave_status", "ok"),
+            ("rdb_last_bgsave_error", ""),
+            ("rdb_saves", "1"),
+            ("snapshot_preimage_bytes", "0"),
+        ] {
+            assert_eq!(info(&server, field), value, "{field}");
+        }
+        assert_eq!(folder.names(), ["dump.rdb"], "what was begun is gone");
+        assert!(fs::read(folder.0.join("dump.rdb")).expect("a file") == good);
+    }
+    assert_eq!(info(&server, "rdb_changes_since_last_save"), "20");
+    client.check("SAVE", "+OK\r\n");
+    client.check("SHUTDOWN NOSAVE", "");
+    server.wait_for_exit();
+    let server = folder.nagi(&[]);
+    server.connect_resp().check("STRLEN key:19", ":1007\r\n");
+    server.connect_resp().check("DBSIZE", ":3000\r\n");
+}
+
 /// Both servers in folders that are gone, so that nothing can be saved.
 #[test]
 fn writing_is_refused_while_saving_fails() {
@@ -347,11 +409,9 @@ fn writers_wait_for_a_disk_that_is_slow_and_readers_do_not() {
     };
     client.send(set_all("a"));
     (0..KEYS).for_each(|_| client.expect("+OK\r\n"));
-    let temporary = folder.0.join(format!("temp-{}.rdb", server.process_id()));
-    rustix::fs::mkfifoat(rustix::fs::CWD, &temporary, rustix::fs::Mode::from_raw_mode(0o600))
-        .expect("makes a pipe");
+    let pipe = Pipe::new(&folder, &server);
     client.check("BGSAVE", "+Background saving started\r\n");
-    let mut pipe = fs::File::open(&temporary).expect("the saver writes");
+    let mut pipe = pipe.open();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             client.send(set_all("b"));

@@ -86,6 +86,9 @@ struct State {
     begun: Ticket,
     ended: Ticket,
     order: Order,
+    /// The save after which the process was to stop, and the one after which it is not to.
+    before_the_end: Ticket,
+    aborted: Ticket,
     /// How what was asked for last ended.
     outcome: Result<(), String>,
     /// The bytes that were written when somebody last saw them grow, and when that was.
@@ -154,6 +157,8 @@ impl Default for Saves {
                 begun: 0,
                 ended: 0,
                 order: Order::Save,
+                before_the_end: 0,
+                aborted: 0,
                 outcome: Ok(()),
                 seen: None,
                 waiting,
@@ -201,9 +206,38 @@ impl Saves {
         let ticket = self.order_what(order);
         if ticket.is_none() {
             self.cancel();
-            self.lock().waiting.push(waker.clone());
+            let mut state = self.lock();
+            if state.asked == state.ended {
+                // It ended just now, and calls nobody any more.
+                waker.wake_by_ref();
+            } else {
+                state.waiting.push(waker.clone());
+            }
         }
         ticket
+    }
+
+    /// The same for the save after which the process is to stop.
+    pub fn order_before_the_end(&self, waker: &Waker) -> Option<Ticket> {
+        let ticket = self.order_instead(Order::Save, waker)?;
+        self.lock().before_the_end = ticket;
+        Some(ticket)
+    }
+
+    /// Gives up the save after which the process would stop, and stopping; whether there is one.
+    pub(crate) fn abort_the_end(&self) -> bool {
+        let mut state = self.lock();
+        let is_there = state.before_the_end > state.ended;
+        if is_there {
+            state.aborted = state.before_the_end;
+            self.progress.cancel.store(true, Ordering::Relaxed);
+        }
+        is_there
+    }
+
+    /// Whether the process is not to stop after this save any more.
+    pub(crate) fn is_end_aborted(&self, ticket: Ticket) -> bool {
+        self.lock().aborted == ticket
     }
 
     /// Gives up the save that is asked for or under way; whether there is one.
@@ -249,6 +283,9 @@ impl Saves {
         if state.ended < ticket {
             state.waiting.push(waker.clone());
             return None;
+        }
+        if state.aborted == ticket {
+            return Some(Err("stopping was aborted".to_owned()));
         }
         Some(state.outcome.clone())
     }
@@ -334,6 +371,24 @@ fn now_s() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stopping_is_given_up_only_before_its_save_has_ended() {
+        let (saves, waker) = (Saves::default(), Waker::noop());
+        assert!(!saves.abort_the_end(), "nobody wants to stop");
+        saves.order().unwrap();
+        assert_eq!(saves.order_before_the_end(waker), None, "one at a time");
+        assert!(!saves.abort_the_end(), "that save is another's");
+        saves.end(Ending::Cancelled);
+        let ticket = saves.order_before_the_end(waker).unwrap();
+        assert!(saves.abort_the_end() && saves.is_end_aborted(ticket));
+        saves.end(Ending::Saved { keys: 1, bytes: 2 });
+        assert!(saves.outcome(ticket, waker).unwrap().is_err(), "however the save ended");
+        assert!(!saves.abort_the_end());
+        let ticket = saves.order_before_the_end(waker).unwrap();
+        saves.end(Ending::Saved { keys: 1, bytes: 2 });
+        assert_eq!(saves.outcome(ticket, waker), Some(Ok(())));
+    }
 
     #[test]
     fn the_last_save_waits_for_none_that_nobody_will_do() {

@@ -2,7 +2,6 @@
 
 use crate::arguments::{Rest, is};
 use crate::info::{SECTIONS, Section};
-use crate::saves::Order;
 use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes, Reasons};
 use nagi_proto::Args;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -91,9 +90,14 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         }
     }
     if abort {
-        let alone = args.len() == 2;
-        let text = if alone { "ERR No shutdown in progress." } else { "ERR syntax error" };
-        return Err(Error::fixed(text));
+        if args.len() > 2 {
+            return Err(Error::SYNTAX);
+        }
+        if !cx.server.saves().abort_the_end() {
+            return Err(Error::fixed("ERR No shutdown in progress."));
+        }
+        cx.reply.ok();
+        return Ok(());
     }
     if cx.attention.reasons().contains(Reasons::LOADING) {
         // What is there is a part of what the file has.
@@ -113,11 +117,11 @@ fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
     let mut ordered = None;
     cx.start(Box::new(move |cx| {
         let saves = cx.server.saves();
-        ordered = ordered.or_else(|| saves.order_instead(Order::Save, &cx.client.waker));
+        ordered = ordered.or_else(|| saves.order_before_the_end(&cx.client.waker));
         let Some(ticket) = ordered else { return Ok(Flow::Wait) };
         let outcome = saves.outcome(ticket, &cx.client.waker);
         let Some(outcome) = outcome else { return Ok(Flow::Wait) };
-        if outcome.is_err() && !force {
+        if outcome.is_err() && (!force || saves.is_end_aborted(ticket)) {
             return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
         }
         cx.client.closing = true;

@@ -82,7 +82,7 @@ pub(crate) fn save_before_the_end(shared: &Shared) -> Result<(), String> {
     let (saves, waker) = (shared.saves(), Waker::from(Arc::new(Unpark(thread::current()))));
     let mut ordered = None;
     let saved = loop {
-        ordered = ordered.or_else(|| saves.order_instead(Order::Save, &waker));
+        ordered = ordered.or_else(|| saves.order_before_the_end(&waker));
         let outcome = ordered.and_then(|ticket| saves.outcome(ticket, &waker));
         match outcome {
             Some(outcome) => break outcome,

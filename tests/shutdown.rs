@@ -1,0 +1,123 @@
+//! SHUTDOWN and its options: what is saved before, and what happens if that cannot be.
+
+use crate::disks::write;
+use crate::persistence::{Folder, Pipe, info};
+use harness::{Server, as_redis, encode_command, nagi_binary, until, words};
+use rustix::process::Signal;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn options_that_do_not_go_together() {
+    as_redis(&[
+        ("SHUTDOWN FOO", "-ERR syntax error\r\n"),
+        ("SHUTDOWN NOW FOO", "-ERR syntax error\r\n"),
+        ("SHUTDOWN SAVE NOSAVE", "-ERR syntax error\r\n"),
+        ("SHUTDOWN NOSAVE SAVE", "-ERR syntax error\r\n"),
+        ("SHUTDOWN ABORT NOW", "-ERR syntax error\r\n"),
+        ("SHUTDOWN SAVE ABORT", "-ERR syntax error\r\n"),
+        ("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n"),
+        ("PING", "+PONG\r\n"),
+    ]);
+}
+
+/// nagi and redis-server, each in a folder of its own below `folder`.
+fn servers(folder: &Folder, arguments: &[&str]) -> [(&'static str, Server); 2] {
+    let start = |name, mut command: Command, first: &[&str]| {
+        let path = folder.0.join(name);
+        fs::create_dir_all(&path).expect("creates a folder");
+        command.args(first).arg("--dir").arg(&path).args(arguments);
+        (name, Server::start_redis(command).expect("it starts"))
+    };
+    let nagi = Command::new(nagi_binary());
+    [
+        start("nagi", nagi, &["serve", "--memcached-port", "any"]),
+        start("redis-server", harness::tool("redis-server"), &[]),
+    ]
+}
+
+fn has_file(folder: &Path) -> bool {
+    folder.join("dump.rdb").is_file()
+}
+
+#[test]
+fn it_saves_as_redis_does() {
+    for (save, options, kept) in [
+        ("3600 1", "NOW", true),
+        ("3600 1", "FORCE", true),
+        ("3600 1", "NOSAVE NOW", false),
+        ("", "NOW", false),
+        ("", "FORCE NOW", false),
+        ("", "SAVE NOW FORCE", true),
+    ] {
+        let folder = Folder::new("shutdown");
+        for (name, mut server) in servers(&folder, &["--save", save]) {
+            let mut client = server.connect_resp();
+            client.check("SET key value", "+OK\r\n");
+            client.check(&format!("SHUTDOWN {options}"), "");
+            assert!(server.wait_for_exit().success(), "{name}: {}", server.log());
+            assert_eq!(has_file(&folder.0.join(name)), kept, "{name}: {save:?}, {options}");
+        }
+    }
+}
+
+/// Both in folders that are gone.
+#[test]
+fn if_it_cannot_save_it_stops_only_by_force() {
+    let folder = Folder::new("shutdown-force");
+    let arguments = ["--save", "3600 1", "--stop-writes-on-bgsave-error", "no"];
+    for (name, mut server) in servers(&folder, &arguments) {
+        eprintln!("asking {name}");
+        let mut client = server.connect_resp();
+        client.check("SET key value", "+OK\r\n");
+        fs::remove_dir(folder.0.join(name)).expect("it is empty");
+        for options in ["", "NOW", "SAVE", "SAVE NOW"] {
+            let failed = "-ERR Errors trying to SHUTDOWN. Check logs.\r\n";
+            client.check(&format!("SHUTDOWN {options}"), failed);
+            client.check("GET key", "$5\r\nvalue\r\n");
+        }
+        client.check("SHUTDOWN FORCE", "");
+        assert!(server.wait_for_exit().success(), "{name}: {}", server.log());
+    }
+}
+
+/// As long as the save before the end is under way, stopping can be given up: by who asked for
+/// another command, and if a signal asked for it.
+#[test]
+fn it_is_aborted_while_it_saves() {
+    let folder = Folder::new("shutdown-abort");
+    let mut server = folder.nagi(&["--save", "3600 1"]);
+    let mut client = server.connect_resp();
+    write(&mut client, "key", 3000);
+    for (round, command) in
+        (1..).zip(["SHUTDOWN SAVE", "SHUTDOWN SAVE FORCE", "SHUTDOWN NOW", "a signal"])
+    {
+        eprintln!("stopping by {command}");
+        let pipe = Pipe::new(&folder, &server);
+        let mut stopping = server.connect_resp();
+        let is_signal = command == "a signal";
+        if is_signal {
+            server.signal(Signal::TERM);
+        } else {
+            stopping.send(encode_command(&words(command)));
+        }
+        let mut disk = pipe.open();
+        client.check("SHUTDOWN ABORT", "+OK\r\n");
+        io::copy(&mut disk, &mut io::sink()).expect("reads");
+        if is_signal {
+            let told = || server.log().contains("can't exit").then_some(());
+            until("the end of stopping", told).expect("it is told");
+        } else {
+            stopping.expect("-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
+        }
+        client.check("SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n");
+        client.check("INCR rounds", format!(":{round}\r\n"));
+        assert_eq!(info(&server, "rdb_last_bgsave_status"), "ok", "it was not what failed");
+        assert!(!has_file(&folder.0));
+    }
+    client.check("SHUTDOWN", "");
+    assert!(server.wait_for_exit().success(), "{}", server.log());
+    assert!(has_file(&folder.0));
+}
