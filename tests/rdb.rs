@@ -156,7 +156,8 @@ fn write(keys: &BTreeMap<Name, Kept>, options: Options) -> Vec<u8> {
     for ((number, key), kept) in keys {
         if database != Some(*number) {
             database = Some(*number);
-            writer.database(*number, 100, 50).unwrap();
+            writer.database(*number).unwrap();
+            writer.sizes(100, 50).unwrap();
         }
         let rope = Rope::from_bytes(&kept.value);
         let value = match nagi_store::parse_i64(&kept.value) {

@@ -24,11 +24,11 @@ fn options_that_do_not_go_together() {
 }
 
 /// nagi and redis-server, each in a folder of its own below `folder`.
-fn servers(folder: &Folder, arguments: &[&str]) -> [(&'static str, Server); 2] {
+fn servers(folder: &Folder) -> [(&'static str, Server); 2] {
     let start = |name, mut command: Command, first: &[&str]| {
         let path = folder.0.join(name);
         fs::create_dir_all(&path).expect("creates a folder");
-        command.args(first).arg("--dir").arg(&path).args(arguments);
+        command.args(first).arg("--dir").arg(&path);
         (name, Server::start_redis(command).expect("it starts"))
     };
     let nagi = Command::new(nagi_binary());
@@ -53,8 +53,9 @@ fn it_saves_as_redis_does() {
         ("", "SAVE NOW FORCE", true),
     ] {
         let folder = Folder::new("shutdown");
-        for (name, mut server) in servers(&folder, &["--save", save]) {
+        for (name, mut server) in servers(&folder) {
             let mut client = server.connect_resp();
+            client.check(&format!("CONFIG SET save \"{save}\""), "+OK\r\n");
             client.check("SET key value", "+OK\r\n");
             client.check(&format!("SHUTDOWN {options}"), "");
             assert!(server.wait_for_exit().success(), "{name}: {}", server.log());
@@ -67,10 +68,10 @@ fn it_saves_as_redis_does() {
 #[test]
 fn if_it_cannot_save_it_stops_only_by_force() {
     let folder = Folder::new("shutdown-force");
-    let arguments = ["--save", "3600 1", "--stop-writes-on-bgsave-error", "no"];
-    for (name, mut server) in servers(&folder, &arguments) {
+    for (name, mut server) in servers(&folder) {
         eprintln!("asking {name}");
         let mut client = server.connect_resp();
+        client.check("CONFIG SET save \"3600 1\" stop-writes-on-bgsave-error no", "+OK\r\n");
         client.check("SET key value", "+OK\r\n");
         fs::remove_dir(folder.0.join(name)).expect("it is empty");
         for options in ["", "NOW", "SAVE", "SAVE NOW"] {
