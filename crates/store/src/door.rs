@@ -7,7 +7,6 @@
 
 use crate::entry::Entry;
 use crate::snapshot::{Fate, Ledger};
-#[cfg(test)]
 use crate::steps::{self, Step};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +23,6 @@ impl Word {
     #[inline]
     pub(crate) fn read(&self) -> Door {
         let door = Door { word: self.0.load(Ordering::Acquire) };
-        #[cfg(test)]
         steps::reach(Step::WordRead);
         door
     }
@@ -32,16 +30,13 @@ impl Word {
     /// Begins the next epoch and a save of what belongs to the last one: the cut. No save may be
     /// active.
     pub(crate) fn cut(&self) {
-        #[cfg(test)]
         steps::reach(Step::Cutting);
         self.0.fetch_add(1 << EPOCH_SHIFT | SAVE_ACTIVE, Ordering::AcqRel);
-        #[cfg(test)]
         steps::reach(Step::Cut);
     }
 
     /// Ends the save. Every entry carries the present epoch.
     pub(crate) fn end_save(&self) {
-        #[cfg(test)]
         steps::reach(Step::Ending);
         self.0.fetch_and(!SAVE_ACTIVE, Ordering::AcqRel);
     }
@@ -66,15 +61,12 @@ impl Door {
     pub(crate) fn before_mutate(self, ledger: &mut Ledger, entry: Entry, fate: Fate) -> Mutable {
         #[cfg(test)]
         observer::saw(entry, self.epoch());
-        #[cfg(test)]
         steps::reach(Step::AtDoor);
         if self.is_older(entry) {
             ledger.hand_over(entry, fate);
-            #[cfg(test)]
             steps::reach(Step::HandedOver);
             entry.set_epoch(self.epoch());
         }
-        #[cfg(test)]
         steps::reach(Step::Passed);
         Mutable { entry }
     }

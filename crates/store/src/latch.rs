@@ -8,7 +8,6 @@
 
 use crate::barrier;
 use crate::futex::Word;
-#[cfg(test)]
 use crate::steps::{self, Step};
 use crate::{holds, ticks};
 use std::cell::Cell;
@@ -129,19 +128,16 @@ impl<T> Latch<T> {
     /// Takes the latch for what is short unless it calls [`slow`].
     #[inline]
     pub(crate) fn lock_untimed(&self) -> Held<'_, T> {
-        #[cfg(test)]
         steps::reach(Step::Locking);
         if !self.word.compare_exchange(FREE, HELD) {
             self.lock_contended();
         }
-        #[cfg(test)]
         steps::reach(Step::Locked);
         Held { latch: self, since: 0 }
     }
 
     #[cold]
     fn lock_contended(&self) {
-        #[cfg(test)]
         steps::reach(Step::Blocked);
         for _ in 0..SPINS {
             if self.word.load() == FREE && self.word.compare_exchange(FREE, HELD) {
@@ -187,7 +183,6 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        #[cfg(test)]
         steps::reach(Step::Unlocking);
         if self.since | SLOW_SINCE.get() != 0 {
             note_hold(self.since);

@@ -44,7 +44,6 @@ mod siphash;
 mod slab;
 mod slot;
 pub mod snapshot;
-#[cfg(test)]
 mod steps;
 mod store;
 mod table;

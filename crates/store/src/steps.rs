@@ -1,5 +1,7 @@
-//! The steps of changes and of snapshots, at each of which a test may stop a thread.
+//! The steps of changes and of snapshots, at each of which a test may stop a thread. Elsewhere
+//! nothing comes of them.
 
+#[cfg(test)]
 use std::cell::RefCell;
 
 /// What a thread is about to do, or has just done.
@@ -32,22 +34,35 @@ pub(crate) enum Step {
     /// Images have been sent to the saver.
     Sent,
     /// There is nothing to do before another thread has done something.
+    #[cfg(test)]
     Idle,
 }
 
+#[cfg(test)]
 type Observer = Box<dyn Fn(Step)>;
 
+#[cfg(test)]
 thread_local! {
     static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
 }
 
 /// Has this thread call `observer` at each of its steps from now on.
+#[cfg(test)]
 pub(crate) fn observe(observer: impl Fn(Step) + 'static) {
     OBSERVER.set(Some(Box::new(observer)));
 }
 
 /// Tells the thread's observer, if it has one.
+#[inline]
 pub(crate) fn reach(step: Step) {
+    #[cfg(not(test))]
+    let _ = step;
+    #[cfg(test)]
+    tell(step);
+}
+
+#[cfg(test)]
+fn tell(step: Step) {
     // What a thread does while it ends is no step.
     let _ = OBSERVER.try_with(|observer| {
         if let Ok(observer) = observer.try_borrow()

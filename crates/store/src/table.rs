@@ -28,7 +28,6 @@ use crate::reclaim::Garbage;
 use crate::segment::{Index, LANES, Segment, Word, prefetch};
 use crate::slab::{Block, Slab, rounded_bytes};
 use crate::snapshot::{Fate, HOLD_BYTES, Images, Ledger};
-#[cfg(test)]
 use crate::steps::{self, Step};
 use crate::value::{Attributes, NewValue};
 use std::sync::Arc;
@@ -344,7 +343,6 @@ impl Table {
                     }
                     door.admit(entry);
                     saved += 1;
-                    #[cfg(test)]
                     steps::reach(Step::Walked);
                 }
             });
