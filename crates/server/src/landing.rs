@@ -5,7 +5,7 @@
 
 use arrayvec::ArrayVec;
 use nagi_proto::{Awaited, Chunk, Landed};
-use nagi_store::{CHUNK_BYTES, Rope};
+use nagi_store::{CHUNK_BYTES, Rope, blank_chunk};
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Coming {
         while self.room.chunks.len() < most && self.unplaced > 0 {
             let len = self.unplaced.min(CHUNK_BYTES);
             self.unplaced -= len;
-            self.room.chunks.push(std::iter::repeat_n(0, len).collect());
+            self.room.chunks.push(blank_chunk(len));
         }
     }
 

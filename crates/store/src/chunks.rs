@@ -29,8 +29,15 @@ struct Pool {
     spared: usize,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Block(NonNull<u8>);
+
+impl Block {
+    /// Whether another one lies right behind it.
+    fn is_before(&self, other: &Block) -> bool {
+        self.0.addr().get() + BLOCK_BYTES == other.0.addr().get()
+    }
+}
 
 // SAFETY: a block in the pool is nobody's, whichever thread takes it.
 unsafe impl Send for Block {}
@@ -78,14 +85,18 @@ pub(crate) fn cool() {
         let mut pool = pool();
         let some = left.min(STRIDE).min(pool.warm.len());
         // The longest unused first.
-        let idle: Vec<Block> = pool.warm.drain(..some).collect();
+        let mut idle: Vec<Block> = pool.warm.drain(..some).collect();
         drop(pool);
         if idle.is_empty() {
             return;
         }
         left -= some;
-        idle.iter().for_each(|block| kernel::release(block.0));
-        self::pool().cold.extend(idle);
+        // Each call interrupts all threads of the process.
+        idle.sort_unstable();
+        for run in idle.chunk_by(Block::is_before) {
+            run.first().into_iter().for_each(|first| kernel::release(first.0, run.len()));
+        }
+        self::pool().cold.extend(idle.into_iter().rev());
     }
 }
 
@@ -112,11 +123,11 @@ mod kernel {
         Some(region)
     }
 
-    /// Gives the memory of an idle block back to the kernel.
-    pub(super) fn release(block: NonNull<u8>) {
-        // SAFETY: the block belongs to the pool and nobody refers to what is in it.
-        let released =
-            unsafe { madvise(block.as_ptr().cast(), BLOCK_BYTES, Advice::LinuxDontNeed) };
+    /// Gives the memory of idle blocks in a row back to the kernel.
+    pub(super) fn release(first: NonNull<u8>, blocks: usize) {
+        let bytes = blocks * BLOCK_BYTES;
+        // SAFETY: the blocks belong to the pool and nobody refers to what is in them.
+        let released = unsafe { madvise(first.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
         debug_assert!(released.is_ok(), "it is mapped: {released:?}");
     }
 }

@@ -59,6 +59,26 @@ impl Drop for Chunks {
     }
 }
 
+/// A chunk of so many bytes, at most [`CHUNK_BYTES`], to be written to before anybody reads it:
+/// they are what the memory was used for last. Zeros would be written for nothing.
+#[must_use]
+pub fn blank_chunk(len: usize) -> Arc<[u8]> {
+    if cfg!(miri) {
+        return std::iter::repeat_n(0, len).collect();
+    }
+    let mut chunk = Arc::<[u8]>::new_uninit_slice(len);
+    if let Some(bytes) = Arc::get_mut(&mut chunk) {
+        // SAFETY: nothing is done. For all that the compiler may know it writes to every byte, as
+        // the kernel has done that gave us the memory, and it gives up other ideas about them.
+        unsafe {
+            let at = bytes.as_mut_ptr();
+            std::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags));
+        }
+    }
+    // SAFETY: just written to, as far as anybody can tell.
+    unsafe { chunk.assume_init() }
+}
+
 impl Rope {
     /// Copies `bytes` into chunks.
     #[must_use]
