@@ -1,6 +1,10 @@
 //! Many clients at the same time.
 
+use std::fs;
+use std::time::{Duration, Instant};
+
 use harness::{Connection, Server, allow_open_files};
+use rustix::process::Signal;
 
 const CLIENTS: usize = 1000;
 
@@ -29,6 +33,23 @@ fn a_thousand_clients_are_served_at_once() {
     clients[0].check("DBSIZE", format!(":{CLIENTS}\r\n"));
     let listed = clients[0].run("CLIENT LIST").text().lines().count();
     assert_eq!(listed, CLIENTS);
+}
+
+/// Redis' usual backlog of 511 has the others send their SYN again a second later.
+#[test]
+fn a_crowd_may_come_while_the_server_does_not_look() {
+    allow_open_files(4096);
+    let most = fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux has a limit");
+    let most: usize = most.trim().parse().expect("a number");
+    let server = Server::nagi();
+    server.signal(Signal::STOP);
+    let came = (0..CLIENTS.min(most)).map(|_| server.connect_resp());
+    let began = Instant::now();
+    let mut clients: Vec<Connection> = came.collect();
+    let took = began.elapsed();
+    server.signal(Signal::CONT);
+    clients.iter_mut().for_each(|client| client.check("PING", "+PONG\r\n"));
+    assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use harness::{run_tool, tool, until};
+use harness::{Server, encode_command, run_tool, tool, until};
 
 use crate::link::{Link, SERVER};
 
@@ -17,6 +18,20 @@ fn far_client(link: &Link, port: &str, words: &str) -> Child {
     child.stdin.as_mut().expect("it reads").write_all(words.as_bytes()).expect("it reads");
     child
 }
+
+/// A client at the far end that asks for a long value and reads nothing.
+fn far_sleeper(link: &Link, port: &str) -> Child {
+    let mut command: Command = tool("ip");
+    let script = format!(
+        "exec 3<>/dev/tcp/{SERVER}/{port}; \
+         printf 'CLIENT SETNAME full\\r\\nGET large\\r\\n' >&3; read"
+    );
+    command.args(["netns", "exec", &link.client, "bash", "-c", &script]);
+    command.stdin(Stdio::piped()).spawn().expect("bash starts")
+}
+
+/// More than sockets have room for.
+const LARGE: &str = "SETRANGE large 40000000 end";
 
 #[test]
 fn a_peer_that_vanishes_is_let_go() {
@@ -31,19 +46,46 @@ fn a_peer_that_vanishes_is_let_go() {
         let client = ["netns", "exec", &link.server, &redis_cli, "-p", &port];
         run_tool("ip", &[&client, words].concat())
     };
-    // One is silent, to the other something is sent when it has gone.
+    assert_eq!(near(&LARGE.split(' ').collect::<Vec<_>>()).trim(), "40000003");
+    // One is silent, to the next something is sent when it has gone, and the third has no room.
     let mut silent = far_client(&link, &port, "CLIENT SETNAME silent\n");
     let mut spoken_to = far_client(&link, &port, "CLIENT SETNAME spoken-to\nMONITOR\n");
+    let mut full = far_sleeper(&link, &port);
     let listed = |name: &str| near(&["CLIENT", "LIST"]).contains(&format!(" name={name} "));
-    let connected = || listed("silent") && near(&["CLIENT", "LIST"]).contains(" flags=O ");
-    until("both", || connected().then_some(())).expect("they are there");
+    let connected = || {
+        let full = near(&["CLIENT", "LIST"]);
+        let full = full.lines().find(|line| line.contains(" name=full "));
+        listed("silent")
+            && near(&["CLIENT", "LIST"]).contains(" flags=O ")
+            && full.is_some_and(|line| !line.contains(" omem=0 "))
+    };
+    until("all", || connected().then_some(())).expect("they are there");
 
     link.step("ip", &["-n", &link.client, "link", "set", "c0", "down"]).expect("sets it down");
-    let gone = || (!listed("silent") && !listed("spoken-to")).then_some(());
-    until("both to be gone", gone).expect("they are lost");
+    let names = ["silent", "spoken-to", "full"];
+    let gone = || (!names.into_iter().any(listed)).then_some(());
+    until("all to be gone", gone).expect("they are lost");
     let log = server.log();
-    assert_eq!(log.matches("closed: the network has lost the peer").count(), 2, "{log}");
-    for client in [&mut silent, &mut spoken_to] {
+    assert_eq!(log.matches("closed: the network has lost the peer").count(), 3, "{log}");
+    for client in [&mut silent, &mut spoken_to, &mut full] {
         client.kill().and_then(|()| client.wait()).expect("it ends");
     }
+}
+
+#[test]
+fn who_lives_may_read_as_late_as_it_likes() {
+    let server = Server::nagi_with(&["--tcp-keepalive", "1"]);
+    let mut witness = server.connect_resp();
+    witness.check(LARGE, ":40000003\r\n");
+    let mut late = server.connect_resp();
+    late.send(encode_command(&["GET", "large"]));
+    // Longer than a peer that has vanished is waited for, twice.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(9) {
+        witness.check("PING", "+PONG\r\n");
+    }
+    late.expect("$40000003\r\n");
+    let value = late.take(40_000_003);
+    assert!(value.ends_with(b"\0end") && value.iter().take(40_000_000).all(|byte| *byte == 0));
+    late.check_raw("\r\nPING\r\n", "\r\n+PONG\r\n");
 }

@@ -57,6 +57,9 @@ pub(crate) trait Driver: Sized {
     /// Memory of these that is there for nobody else.
     fn kept_bytes(&self, token: Token) -> usize;
 
+    /// Whether nothing has been heard of a peer for so long, though it was to answer.
+    fn has_vanished(&self, token: Token, patience: Duration) -> bool;
+
     /// What is to be received from now on. What is on its way already is delivered all
     /// the same, and has to be kept.
     fn receive(&mut self, token: Token, wanted: Wanted);

@@ -11,6 +11,7 @@ use crate::links::Links;
 use crate::listener::Listeners;
 use crate::outgoing::{Outgoing, Sent, discard_unread, send};
 use crate::pause::Pause;
+use crate::reach;
 use crate::sockets::{Kernel, Sockets};
 use crate::waker::Waker;
 use nagi_proto::Output;
@@ -387,6 +388,11 @@ impl<S: Sockets> Driver for Epoll<S> {
     fn kept_bytes(&self, token: Token) -> usize {
         let nothing = Output::default();
         self.links.get(token).map_or(0, |link| link.unsent.kept_bytes(&nothing))
+    }
+
+    fn has_vanished(&self, token: Token, patience: Duration) -> bool {
+        let link = self.links.get(token);
+        link.is_some_and(|link| reach::has_vanished(link.socket.as_fd(), patience))
     }
 
     fn receive(&mut self, token: Token, wanted: Wanted) {

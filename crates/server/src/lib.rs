@@ -21,6 +21,7 @@ mod open;
 mod outgoing;
 mod paces;
 mod pause;
+mod reach;
 mod refusal;
 mod registry;
 mod resp;

@@ -146,8 +146,7 @@ impl Listener {
     }
 
     /// Sets how long connections that are accepted from now on may be silent before the kernel
-    /// probes them, three times; zero for ever. For as long as that takes, a peer may leave
-    /// unanswered or untaken what is sent to it.
+    /// probes them, three times; zero for ever.
     pub(crate) fn set_keepalive(&self, silence: Duration) {
         if matches!(self.endpoint.address, Address::Tcp(_))
             && let Err(error) = set_keepalive(&self.socket, silence)
@@ -174,17 +173,24 @@ impl Listener {
 /// Unanswered probes after which a peer is lost.
 const PROBES: u32 = 3;
 
+/// Time between them.
+fn probe_interval(silence: Duration) -> Duration {
+    (silence / PROBES).max(Duration::from_secs(1))
+}
+
+/// How long a peer is not heard of before it is lost, if silence of so long makes the kernel
+/// probe it.
+pub(crate) fn patience(silence: Duration) -> Duration {
+    silence.saturating_add(PROBES * probe_interval(silence))
+}
+
 fn set_keepalive(socket: &Socket, silence: Duration) -> io::Result<()> {
     if silence.is_zero() {
-        socket.set_tcp_user_timeout(None)?;
         return socket.set_keepalive(false);
     }
-    let interval = (silence / 3).max(Duration::from_secs(1));
-    let keepalive =
-        TcpKeepalive::new().with_time(silence).with_interval(interval).with_retries(PROBES);
-    socket.set_tcp_keepalive(&keepalive)?;
-    // The kernel does not probe while it waits for an answer to what was sent.
-    socket.set_tcp_user_timeout(Some(silence.saturating_add(PROBES * interval)))
+    let keepalive = TcpKeepalive::new().with_time(silence);
+    let interval = probe_interval(silence);
+    socket.set_tcp_keepalive(&keepalive.with_interval(interval).with_retries(PROBES))
 }
 
 impl AsFd for Listener {
@@ -220,10 +226,9 @@ mod tests {
         assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(300));
         assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(100));
         assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
-        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(600)));
+        assert_eq!(patience(Duration::from_secs(300)), Duration::from_secs(600));
         listener.set_keepalive(Duration::ZERO);
         let (_client, socket) = accept();
-        assert_eq!(socket.tcp_user_timeout().unwrap(), None);
         assert!(!socket.keepalive().unwrap());
     }
 }

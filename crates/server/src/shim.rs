@@ -13,6 +13,7 @@ use crate::waker::Waker;
 use crate::worker;
 use rustix::event::epoll;
 use rustix::io::Errno;
+use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -81,6 +82,9 @@ pub(crate) struct Faults {
 
 /// What a call answers that fails for the moment.
 const PASSING: [Errno; 4] = [Errno::AGAIN, Errno::INTR, Errno::NOBUFS, Errno::NOMEM];
+
+/// What the kernel may answer to a call for the ring.
+const ENTERING: [Errno; 5] = [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::NOMEM, Errno::NOBUFS];
 
 impl Faults {
     fn piece(&mut self, len: usize) -> usize {
@@ -213,7 +217,7 @@ impl Between for Faults {
 
     fn enter(&mut self) -> Result<(), Errno> {
         match self.random.one_in(self.failing) {
-            true => Err([Errno::INTR, Errno::AGAIN, Errno::BUSY][self.random.below(3)]),
+            true => Err(ENTERING[self.random.below(ENTERING.len())]),
             false => Ok(()),
         }
     }
@@ -302,7 +306,7 @@ fn converse(
     speech: Speech,
     client: usize,
     count: usize,
-    stream: &TcpStream,
+    stream: &Socket,
     mut random: Random,
 ) -> Verdict {
     let (requests, due): (Vec<_>, Vec<_>) =
@@ -350,7 +354,17 @@ fn epoll(faults: Faults, listeners: Listeners, waker: &Waker) -> io::Result<Epol
     Epoll::over(Shim { faults, events: Vec::new() }, listeners, waker)
 }
 
-/// Has one worker serve a client of each protocol, twice, over a driver with faults.
+/// Both ends of a connection, over TCP or within the machine.
+fn connect(listener: &TcpListener, is_unix: bool) -> (Socket, Socket) {
+    if is_unix {
+        return Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
+    }
+    let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (listener.accept().unwrap().0.into(), theirs.into())
+}
+
+/// Has one worker serve a client of each protocol, over TCP and over a Unix socket, by a driver
+/// with faults.
 fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
     let shared = Arc::new(Shared::new(Options::default(), Vec::new()).unwrap());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -365,8 +379,7 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
         let talks: Vec<_> = clients
             .into_iter()
             .map(|(client, speech)| {
-                let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-                let ours = listener.accept().unwrap().0;
+                let (ours, theirs) = connect(&listener, client >= SPEECHES.len());
                 ours.set_nonblocking(true).unwrap();
                 // With little room, sockets are full now and then without help.
                 rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 1).unwrap();

@@ -10,6 +10,7 @@ use nagi_proto::{Awaited, Chunk, Output};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -112,6 +113,7 @@ with_both!(
     who_breaks_off_is_lost_once,
     a_close_sends_what_is_left_first,
     a_waker_wakes_once_for_each_time,
+    an_end_right_behind_bytes_is_heard,
 );
 
 type New<D> = fn(crate::listener::Listeners, &Waker) -> std::io::Result<D>;
@@ -121,11 +123,21 @@ fn driver<D>(waker: &Waker, new: New<D>) -> D {
 }
 
 /// A connection to the driver, with room for no more than the kernel's least.
-fn connect<D: Driver>(driver: &mut D) -> (Token, UnixStream) {
-    let (ours, theirs) = UnixStream::pair().unwrap();
+fn connect<D: Driver>(driver: &mut D) -> (Token, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let ours = listener.accept().unwrap().0;
     ours.set_nonblocking(true).unwrap();
     theirs.set_nonblocking(true).unwrap();
+    theirs.set_nodelay(true).unwrap();
     rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 1).unwrap();
+    (driver.adopt(ours.into()).unwrap(), theirs)
+}
+
+/// The same within the machine.
+fn connect_unix<D: Driver>(driver: &mut D) -> (Token, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
     (driver.adopt(ours.into()).unwrap(), theirs)
 }
 
@@ -147,7 +159,7 @@ fn numbered(len: usize) -> Vec<u8> {
 }
 
 /// Writes and reads what can be, at most `most` bytes at a time.
-fn exchange(stream: &mut UnixStream, unsent: &mut &[u8], back: &mut Vec<u8>, most: usize) {
+fn exchange(stream: &mut TcpStream, unsent: &mut &[u8], back: &mut Vec<u8>, most: usize) {
     let piece = unsent.len().min(most);
     if piece > 0 {
         match stream.write(&unsent[..piece]) {
@@ -292,4 +304,19 @@ fn a_waker_wakes_once_for_each_time<D: Driver>(waker: &Waker, new: New<D>) {
     }
     driver.turn(Some(Duration::from_millis(1)), &mut echo).unwrap();
     assert_eq!(echo.woken, 100, "nobody has woken it since");
+}
+
+fn an_end_right_behind_bytes_is_heard<D: Driver>(waker: &Waker, new: New<D>) {
+    let mut driver = driver(waker, new);
+    let mut echo = Echo::default();
+    for len in [1, 100, 16 * 1024, 100_000] {
+        let (token, mut stream) = connect_unix(&mut driver);
+        // The driver waits for bytes, and looks again when all of it has happened.
+        driver.turn(Some(Duration::ZERO), &mut echo).unwrap();
+        stream.write_all(&numbered(len)).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        turn_until(&mut driver, &mut echo, |driver, _| driver.connections() == 0);
+        assert_eq!(echo.received[&token.index].len(), len);
+        echo.received.clear();
+    }
 }

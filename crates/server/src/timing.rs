@@ -27,6 +27,9 @@ const LARGE_REPLY_BYTES: usize = 64 * 1024;
 /// Thresholds of the slow log below this, in microseconds, are worth a look at the clock behind
 /// each command.
 const EXACT_BELOW_US: i64 = 1000;
+/// How late the time of day may be, in microseconds, that requests are given.
+const LATE_US: i64 = 100;
+
 /// When the bytes of a session's next request have arrived, in ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Arrivals {
@@ -47,12 +50,23 @@ pub(crate) struct Timing {
     batch_end: Cell<u64>,
     /// The length of a tick in 2^-32 nanoseconds.
     tick: Cell<u64>,
+    day: Day,
     settings: Cell<Settings>,
     bounds: Bounds,
     paces: Paces,
     /// Executed, and their replies not handed to the driver yet.
     executed: RefCell<Vec<Executed>>,
     has_executed: Cell<bool>,
+}
+
+/// The time of day, which is not read for every request.
+#[derive(Debug, Default)]
+struct Day {
+    /// What it was when it was read last, in milliseconds since 1970.
+    now_ms: Cell<u64>,
+    /// When that was, and how long it will do, in ticks.
+    read_at: Cell<u64>,
+    lasts: Cell<u64>,
 }
 
 /// The settings that tell what is to be noticed.
@@ -186,6 +200,7 @@ impl Default for Timing {
             latest: Cell::new(ticks::now()),
             batch_end: Cell::new(0),
             tick: Cell::new(1 << 32),
+            day: Day::default(),
             settings: Cell::default(),
             bounds: Bounds::default(),
             paces: Paces::default(),
@@ -215,6 +230,7 @@ impl Timing {
             let ticks = bound.map(|bound| bound / u128::from(self.tick.get().max(1)));
             ticks.and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(u64::MAX)
         };
+        self.day.lasts.set(ticks(LATE_US));
         self.settings.set(settings);
         self.bounds.on.set(tracks || execute_us >= 0 || total_us >= 0);
         self.bounds.exact.set((0..EXACT_BELOW_US).contains(&execute_us));
@@ -227,6 +243,17 @@ impl Timing {
         let length = ticks::duration(1 << 32).as_nanos();
         self.tick.set(u64::try_from(length).unwrap_or(u64::MAX));
         self.heed(self.settings.get());
+    }
+
+    /// The time in milliseconds since 1970, a little late at most. `read` reads the clock.
+    #[inline]
+    pub(crate) fn now_ms(&self, read: impl FnOnce() -> u64) -> u64 {
+        let (now, day) = (ticks::now(), &self.day);
+        if now.wrapping_sub(day.read_at.get()) >= day.lasts.get() {
+            day.read_at.set(now);
+            day.now_ms.set(read());
+        }
+        day.now_ms.get()
     }
 
     #[inline]

@@ -94,6 +94,8 @@ struct Sessions {
     unsent: Vec<Token>,
     /// Connections whose clients have left replies unread.
     behind: Vec<Behind>,
+    /// The seat with which to go on looking for peers that have vanished.
+    next_look: usize,
 }
 
 struct Seat {
@@ -167,6 +169,7 @@ impl Sessions {
             timing: Timing::default(),
             unsent: Vec::new(),
             behind: Vec::new(),
+            next_look: 0,
         }
     }
 
@@ -390,7 +393,7 @@ impl Sessions {
             shared: &self.shared,
             counters: &self.counters,
             tally: &self.tally,
-            now_ms: self.shared.store.now_ms(),
+            now_ms: self.timing.now_ms(|| self.shared.store.now_ms()),
             timing: &self.timing,
             spans: &mut self.spans,
         };
@@ -607,6 +610,7 @@ impl<D: Driver> Sink<D> for Sessions {
                     self.see_what_all_sent(driver);
                     self.close_idle(driver);
                     self.see_to_those_behind(driver);
+                    self.let_go_of_vanished(driver);
                     self.look_for_expired();
                     self.shared.store.rest();
                     self.ageing.run(&self.shared.store, self.shared.store.now_ms());
@@ -670,6 +674,10 @@ mod tests {
 
         fn kept_bytes(&self, _: Token) -> usize {
             self.unsent
+        }
+
+        fn has_vanished(&self, _: Token, _: Duration) -> bool {
+            false
         }
 
         fn receive(&mut self, _: Token, wanted: Wanted) {

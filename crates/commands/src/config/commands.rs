@@ -261,8 +261,8 @@ mod tests {
     fn settings_are_shown_and_changed() {
         converse(
             "CONFIG GET maxclients TCP-BACKLOG tcp-BACKLOG => \
-             *4|$10|maxclients|$5|10000|$11|TCP-BACKLOG|$3|511|
-             CONFIG GET *backlog tcp-b* => *2|$11|tcp-backlog|$3|511|
+             *4|$10|maxclients|$5|10000|$11|TCP-BACKLOG|$4|4096|
+             CONFIG GET *backlog tcp-b* => *2|$11|tcp-backlog|$4|4096|
              CONFIG GET nosuch => *0|
              CONFIG SET maxclients 100 TIMEOUT 5 => +OK|
              CONFIG GET maxclients timeout => *4|$10|maxclients|$3|100|$7|timeout|$1|5|

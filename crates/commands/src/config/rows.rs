@@ -446,10 +446,12 @@ pub(super) static ROWS: &[Setting] = &[
         name: "tcp-backlog",
         aliases: &[],
         kind: Kind::Integer(0..=i32::MAX as i64),
-        default: "511",
+        default: "4096",
         changeable: false,
         place: Place::Number(|values| &values.tcp_backlog),
-        summary: "How many connections may wait to be accepted",
+        summary: "How many connections may wait to be accepted, \
+                  if net.core.somaxconn lets as many; \
+                  whoever comes then is heard a second later",
     },
     Setting {
         name: "tcp-keepalive",
@@ -459,8 +461,8 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: true,
         place: Place::Number(|values| &values.tcp_keepalive_s),
         summary: "Seconds of silence after which the kernel probes a connection; \
-                  it is closed after twice as many without an answer, \
-                  or with nothing taken of what waits to be sent; 0 for never",
+                  it is closed after twice as many without an answer \
+                  to that or to what is sent; 0 for never",
     },
     Setting {
         name: "timeout",

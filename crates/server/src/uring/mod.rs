@@ -4,7 +4,8 @@
 //! once and goes on (*multishot*), into buffers of which the kernel takes one when it has bytes for
 //! it. That knows no back pressure, so what is no longer wanted and still comes is handed on for
 //! the session to keep, and the receive is cancelled; it is asked for again when bytes are wanted.
-//! No buffer outlives the turn in which it was filled.
+//! No buffer outlives the turn in which it was filled. From Unix sockets it is received once at a
+//! time.
 
 mod courtesy;
 mod ring;
@@ -15,6 +16,7 @@ use crate::links::Links;
 use crate::listener::{Listener, Listeners};
 use crate::outgoing::{Outgoing, discard_unread};
 use crate::pause::Pause;
+use crate::reach;
 use crate::session::Protocol;
 use crate::waker::Waker;
 use courtesy::Courtesy;
@@ -23,6 +25,8 @@ use nagi_store::memory::Charge;
 pub(crate) use ring::Between;
 use ring::{Event, Nothing, Ring, Sent, Wait};
 use rustix::io::Errno;
+use rustix::net::AddressFamily;
+use rustix::net::sockopt::socket_domain;
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -79,6 +83,8 @@ struct Link {
     sending: Sending,
     wanted: Wanted,
     receiving: Receiving,
+    /// Whether a receive goes on behind the first bytes.
+    goes_on: bool,
     /// Whether the kernel has been told to stop to receive.
     cancelled: bool,
     /// Room for what is landing, lent and not used yet.
@@ -109,7 +115,7 @@ enum Sending {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Receiving {
     Nothing,
-    /// Whatever comes, into one provided buffer after the other.
+    /// Whatever comes, into provided buffers.
     Bytes,
     /// Once, into room that was lent.
     Landing,
@@ -354,7 +360,7 @@ impl<B: Between> Uring<B> {
         let begun = match (link.wanted, link.receiving) {
             (Wanted::Bytes, Receiving::Nothing) => {
                 link.receiving = Receiving::Bytes;
-                self.ring.receive(token, link.socket.as_fd())
+                self.ring.receive(token, link.socket.as_fd(), link.goes_on)
             }
             (Wanted::Landing, Receiving::Nothing) => {
                 let Some(room) = link.room.take().or_else(|| sink.room(token)) else { return };
@@ -608,7 +614,11 @@ impl<B: Between> Driver for Uring<B> {
 
     fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let token = self.links.next();
-        self.ring.receive(token, socket.as_fd())?;
+        // A receive that goes on does not tell of a Unix socket's end that was there before its
+        // last bytes were read: Linux from 6.17 on waits for more then, which never comes
+        // (<https://github.com/axboe/liburing/issues/1549>).
+        let goes_on = socket_domain(&socket)? != AddressFamily::UNIX;
+        self.ring.receive(token, socket.as_fd(), goes_on)?;
         Ok(self.links.add(Link {
             socket,
             first: Output::default(),
@@ -617,6 +627,7 @@ impl<B: Between> Driver for Uring<B> {
             sending: Sending::Nothing,
             wanted: Wanted::Bytes,
             receiving: Receiving::Bytes,
+            goes_on,
             cancelled: false,
             room: None,
             ended: false,
@@ -652,6 +663,11 @@ impl<B: Between> Driver for Uring<B> {
 
     fn kept_bytes(&self, token: Token) -> usize {
         self.links.get(token).map_or(0, |link| link.unsent.kept_bytes(&link.first))
+    }
+
+    fn has_vanished(&self, token: Token, patience: Duration) -> bool {
+        let link = self.links.get(token);
+        link.is_some_and(|link| reach::has_vanished(link.socket.as_fd(), patience))
     }
 
     fn receive(&mut self, token: Token, wanted: Wanted) {

@@ -388,11 +388,22 @@ impl<B: Between> Ring<B> {
         unsafe { self.push(&entry) }
     }
 
-    /// Receives from a socket into one provided buffer after the other, until that fails.
-    pub(super) fn receive(&mut self, token: Token, socket: BorrowedFd<'_>) -> io::Result<()> {
-        let entry = opcode::RecvMulti::new(types::Fd(socket.as_raw_fd()), GROUP)
-            .build()
-            .user_data(Kind::Receive.with(token.to_u64()));
+    /// Receives from a socket into a provided buffer, and if it goes on into one after the other
+    /// until that fails.
+    pub(super) fn receive(
+        &mut self,
+        token: Token,
+        socket: BorrowedFd<'_>,
+        goes_on: bool,
+    ) -> io::Result<()> {
+        let socket = types::Fd(socket.as_raw_fd());
+        let entry = if goes_on {
+            opcode::RecvMulti::new(socket, GROUP).build()
+        } else {
+            let once = opcode::Recv::new(socket, std::ptr::null_mut(), 0).buf_group(GROUP);
+            once.build().flags(squeue::Flags::BUFFER_SELECT)
+        };
+        let entry = entry.user_data(Kind::Receive.with(token.to_u64()));
         // SAFETY: it refers to the buffers, which live as long as the ring.
         unsafe { self.push(&entry) }
     }

@@ -1,12 +1,17 @@
-//! Who is let go: who is silent for too long, leaves too much unread, takes too much memory, or was
-//! killed. Each is told of in the log.
+//! Who is let go: who is silent for too long, leaves too much unread, takes too much memory, has
+//! vanished, or was killed. Each is told of in the log.
 
 use super::{Seat, Sessions};
 use crate::driver::{Driver, Token};
+use crate::listener;
 use nagi_commands::{Marks, Server as _};
 use nagi_proto::Output;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How many seats are looked at, ten times a second, for peers that have vanished.
+const LOOKS: usize = 100;
 
 /// A connection whose client has left replies unread.
 pub(super) struct Behind {
@@ -43,6 +48,27 @@ impl Sessions {
                 %error,
                 "closed: the network has lost the peer"
             );
+        }
+    }
+
+    /// Lets go of peers that have vanished while replies wait for them. Only some connections have
+    /// their turn at a time, since each is a call of the kernel.
+    pub(super) fn let_go_of_vanished(&mut self, driver: &mut impl Driver) {
+        let silence = Duration::from_secs(self.shared.config().tcp_keepalive_s.get());
+        if silence.is_zero() {
+            return;
+        }
+        let patience = listener::patience(silence);
+        let seats = self.seats.iter().skip(self.next_look).take(LOOKS).flatten();
+        let is_gone = |seat: &&Seat| driver.has_vanished(seat.token, patience);
+        let gone: Vec<Token> = seats.filter(is_gone).map(|seat| seat.token).collect();
+        self.next_look += LOOKS;
+        if self.next_look >= self.seats.len() {
+            self.next_look = 0;
+        }
+        for token in gone {
+            self.say_lost(token, Errno::TIMEDOUT);
+            self.cut(driver, token);
         }
     }
 

@@ -1,0 +1,37 @@
+//! Whether a peer can still be reached, as far as the kernel knows.
+//!
+//! Keepalive probes peers that nothing waits to be sent to. As soon as something does, the kernel
+//! tries for a quarter of an hour; TCP_USER_TIMEOUT would tell it for how long, but has it give up
+//! living peers as well that answer every try and have no room (tcp(7), `tcp_probe_timer` in
+//! Linux). So it is asked instead how often it has tried in vain, and what it has heard since.
+
+use rustix::fd::{AsRawFd as _, BorrowedFd};
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+/// Tries in a row that nothing came back from.
+const TRIES: u8 = 3;
+
+/// Whether nothing has come from a TCP peer for so long, in spite of several tries to send it
+/// something.
+pub(crate) fn has_vanished(socket: BorrowedFd<'_>, patience: Duration) -> bool {
+    tcp_info(socket).is_some_and(|info| {
+        let silent_ms = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv);
+        let tries = info.tcpi_retransmits.max(info.tcpi_probes);
+        u128::from(silent_ms) >= patience.as_millis() && tries >= TRIES
+    })
+}
+
+/// What the kernel knows of a TCP connection; nothing of others.
+fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes no more than `len` bytes, for which there is room.
+    let result = unsafe {
+        let option = (libc::IPPROTO_TCP, libc::TCP_INFO);
+        let info = info.as_mut_ptr().cast();
+        libc::getsockopt(socket.as_raw_fd(), option.0, option.1, info, &raw mut len)
+    };
+    // SAFETY: it consists of numbers, which are zeros where the kernel has written nothing.
+    (result == 0).then(|| unsafe { info.assume_init() })
+}
