@@ -54,3 +54,4 @@ mod slow_link;
 mod slowlog;
 mod string;
 mod vanished;
+mod watch;

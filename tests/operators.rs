@@ -67,15 +67,6 @@ fn nobody_shuts_it_down() {
     }
 }
 
-#[test]
-fn there_is_nothing_to_watch() {
-    let server = Server::nagi();
-    let mut client = server.connect_memcached();
-    client.check_raw("watch\r\n", "WATCHER_FAILED failed to add log watcher\r\n");
-    client
-        .check_raw("watch fetchers mutations\r\n", "WATCHER_FAILED failed to add log watcher\r\n");
-}
-
 /// Its reply ends with what ends a dump, too: memcached takes the connection for the dump alone.
 fn dump(server: &Server, request: &str, end: &str) -> Vec<String> {
     let mut client = server.connect_memcached();

@@ -4,6 +4,7 @@
 
 use crate::latency::Latency;
 use crate::logins::Logins;
+use crate::memcached::Watchers;
 use crate::monitor::Monitors;
 use crate::{Client, Marks};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -45,6 +46,8 @@ pub struct Attention {
     expires_lazily: AtomicBool,
     /// Who sees what others do.
     pub monitors: Monitors,
+    /// Who sees what others do with memcached's verbs.
+    pub watchers: Watchers,
     /// Logins that failed.
     pub(crate) logins: Logins,
     /// What took long.

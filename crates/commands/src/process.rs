@@ -19,6 +19,9 @@ pub trait Server: Sync {
     /// Has a worker send what monitors that it owns are to see.
     fn show_monitors(&self, worker: usize);
 
+    /// The same for who watches with memcached's `watch`.
+    fn show_watchers(&self, worker: usize);
+
     /// What requests must pass, or be seen by, before they run.
     fn attention(&self) -> &Attention;
 

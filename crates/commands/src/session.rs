@@ -107,6 +107,8 @@ bitflags::bitflags! {
         const WAITING = 1 << 4;
         /// It came through a Unix socket.
         const UNIX_SOCKET = 1 << 5;
+        /// It is shown what happens, and heard no more (memcached's `watch`).
+        const WATCHER = 1 << 6;
     }
 }
 

@@ -51,6 +51,8 @@ impl Server for FakeServer {
 
     fn show_monitors(&self, _: usize) {}
 
+    fn show_watchers(&self, _: usize) {}
+
     fn attention(&self) -> &Attention {
         &self.attention
     }

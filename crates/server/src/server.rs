@@ -15,7 +15,7 @@ use crate::setup;
 use crate::uring::Uring;
 use crate::waker::Waker;
 use crate::worker;
-use nagi_commands::memcached::{Users, UsersError};
+use nagi_commands::memcached::{Users, UsersError, tell_of_eviction};
 use nagi_commands::saves::Saves;
 use nagi_commands::{
     Addresses, Attention, ClientInfo, Config, Marks, Process, Reasons, Server, Statistics,
@@ -79,6 +79,8 @@ pub(crate) enum Mail {
     Evict(Token),
     /// Monitors are to be sent what they see.
     Show,
+    /// The same for those who `watch`.
+    ShowWatchers,
     /// A snapshot is to be walked for.
     Walk,
     /// There are other listeners than before.
@@ -191,6 +193,12 @@ pub fn start(options: Options) -> Result<Running, StartError> {
         return Err(StartError::NoAddress);
     }
     let shared = Arc::new(Shared::new(options, listeners)?);
+    let hears = Arc::downgrade(&shared);
+    shared.store.hear_of_evictions(Box::new(move |evicted| {
+        if let Some(shared) = hears.upgrade() {
+            tell_of_eviction(&*shared, evicted, shared.store.now_ms());
+        }
+    }));
     // Where there is nothing to load, nobody is to be told of loading.
     let has_file = saver::path(&shared).is_some_and(|path| path.symlink_metadata().is_ok());
     shared.attention.set(Reasons::LOADING, has_file);
@@ -615,6 +623,10 @@ impl Server for Shared {
 
     fn show_monitors(&self, worker: usize) {
         self.post(worker, Mail::Show);
+    }
+
+    fn show_watchers(&self, worker: usize) {
+        self.post(worker, Mail::ShowWatchers);
     }
 
     fn attention(&self) -> &Attention {

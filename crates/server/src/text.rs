@@ -6,7 +6,7 @@ use crate::suspended::{Rest, Suspended};
 use crate::timing::{Arrivals, Ran, What};
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Error, Verb};
-use nagi_commands::{Client, Server as _, admission};
+use nagi_commands::{Client, Marks, Server as _, admission};
 use nagi_proto::memcached::{Limits, Parser, Step};
 use nagi_proto::{Args, Output};
 use nagi_store::{Ahead, Key};
@@ -73,6 +73,9 @@ pub(crate) fn batch(
     around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Batch {
+    if client.info.marks().contains(Marks::WATCHER) {
+        return Batch { consumed: input.len(), requests: 0, next: Next::Bytes };
+    }
     let mut places = ArrayVec::new();
     let stranger = admission::must_log_in(client, around.shared.config());
     let (consumed, next) = parse(parser, input, landing, stranger, around, &mut places);

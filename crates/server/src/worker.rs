@@ -11,7 +11,8 @@ use crate::server::{Arrival, Mail, RESERVE, Shared};
 use crate::session::{Protocol, SLICE_BYTES, Session, Standing, Surroundings};
 use crate::timing::{Audience, Executed, Timing};
 use limits::Behind;
-use nagi_commands::{ClientInfo, Server as _, Tally, stop_monitoring};
+use nagi_commands::memcached::{Parting, tell_of_arrival, tell_of_parting};
+use nagi_commands::{ClientInfo, Marks, Server as _, Tally, stop_monitoring};
 use nagi_proto::{Output, Span};
 use nagi_store::snapshot::{Pace, Walker};
 use nagi_store::{Ageing, Counters, Expirer, Scope};
@@ -264,7 +265,7 @@ impl Sessions {
         for index in 0..self.seats.len() {
             if let Some(Some(seat)) = self.seats.get(index) {
                 let token = seat.token;
-                self.leave(token);
+                self.leave(token, Parting::Shutdown);
                 driver.close(token);
             }
         }
@@ -317,6 +318,7 @@ impl Sessions {
         });
         self.tally.connections.add(1);
         self.shared.registry.add(&info);
+        tell_of_arrival(&*self.shared, &info);
         let caller = Caller { shared: Arc::clone(&self.shared), worker: self.worker, token };
         let waker = Waker::from(Arc::new(caller));
         let mut session = Session::new(info, protocol, self.shared.config(), waker);
@@ -349,7 +351,7 @@ impl Sessions {
     }
 
     /// Forgets a session.
-    fn leave(&mut self, token: Token) {
+    fn leave(&mut self, token: Token, why: Parting) {
         if let Some(place) = self.seats.get_mut(token.index as usize)
             && let Some(seat) = place.take_if(|seat| seat.token == token)
         {
@@ -357,6 +359,7 @@ impl Sessions {
             self.shared.registry.remove(info.id);
             self.shared.registry.release(self.worker);
             stop_monitoring(&*self.shared, info);
+            tell_of_parting(&*self.shared, &self.shared.store, info, why);
             if seat.session.is_committed() {
                 self.orphans.push(seat.session);
             }
@@ -480,7 +483,7 @@ impl Sessions {
             Standing::Bytes => Some(Waits::Bytes),
         };
         let Some(waits) = waits else {
-            self.leave(token);
+            self.leave(token, Parting::Normal);
             return driver.close(token);
         };
         if waits != seat.waits {
@@ -581,8 +584,12 @@ impl<D: Driver> Sink<D> for Sessions {
         if seat.waits == Waits::Room {
             self.feed(driver, token, &mut []);
         } else {
-            seat.session.info().output_bytes.store(0, Ordering::Relaxed);
-            seat.session.info().kept_output_bytes.store(0, Ordering::Relaxed);
+            let info = seat.session.info();
+            info.output_bytes.store(0, Ordering::Relaxed);
+            info.kept_output_bytes.store(0, Ordering::Relaxed);
+            if info.marks().contains(Marks::WATCHER) {
+                self.show_watchers(driver);
+            }
         }
     }
 
@@ -590,14 +597,14 @@ impl<D: Driver> Sink<D> for Sessions {
         let Some(seat) = self.seat_of(token) else { return };
         seat.ended = true;
         if seat.waits.is_for_bytes() {
-            self.leave(token);
+            self.leave(token, Parting::Normal);
             driver.close(token);
         }
     }
 
     fn lost(&mut self, _: &mut D, token: Token, error: Errno) {
         self.say_lost(token, error);
-        self.leave(token);
+        self.leave(token, Parting::Error);
     }
 
     fn woken(&mut self, driver: &mut D) {
@@ -618,6 +625,7 @@ impl<D: Driver> Sink<D> for Sessions {
                 Mail::Flush => self.flush(),
                 Mail::Kill => self.close_killed(driver),
                 Mail::Show => self.show(driver),
+                Mail::ShowWatchers => self.show_watchers(driver),
                 Mail::Walk => self.walks = true,
                 Mail::Listen => {
                     if let Err(error) = driver.listen_to(&self.shared.listeners.get()) {

@@ -14,7 +14,8 @@
 
 use crate::access::{AccessClock, START, Tuning};
 use crate::database::Database;
-use crate::entry::Entry;
+use crate::entry::{Entry, EntryView};
+use crate::evicted::{Evicted, Hearing};
 use crate::memory;
 use crate::reclaim::Garbage;
 use crate::store::Store;
@@ -274,10 +275,20 @@ impl Database<'_> {
             let offset = random as usize % tables.len().max(1);
             let (before, from) = tables.split_at_mut(offset);
             let mut tables = from.iter_mut().chain(before);
-            let found = tables.any(|table| table.evict(door, judge, random, &mut garbage));
+            let (audience, mut evicted) = (&self.store.audience, None);
+            let mut show = |entry: EntryView<'_>| {
+                if audience.listens() {
+                    evicted = Some(Evicted::of(&entry, judge.clock.idle_ms(entry.access())));
+                }
+            };
+            let found =
+                tables.any(|table| table.evict(door, judge, random, &mut garbage, &mut show));
             drop(held);
             self.store.reclaimer.free(garbage);
             self.store.cool();
+            if let Some(evicted) = evicted {
+                audience.tell(&evicted);
+            }
             if found {
                 self.counters.evicted.add(1);
                 return true;
@@ -324,6 +335,17 @@ impl Store {
         let number = Policy::ALL.iter().position(|row| row.0 == policy).unwrap_or(0);
         self.limit.bytes.store(bytes, Ordering::Relaxed);
         self.limit.policy.store(number as u8, Ordering::Relaxed);
+    }
+
+    /// Has `hearing` be told of entries that are evicted, while [`Store::tell_of_evictions`] says
+    /// so. Whoever comes first stays.
+    pub fn hear_of_evictions(&self, hearing: Hearing) {
+        self.audience.hear(hearing);
+    }
+
+    /// Whether somebody wants to be told.
+    pub fn tell_of_evictions(&self, tells: bool) {
+        self.audience.listen(tells);
     }
 
     /// Sets how the policies that count uses do it.

@@ -6,6 +6,7 @@ use crate::counters::{Counters, Totals};
 use crate::database::Database;
 use crate::directory::Directories;
 use crate::evict::Limit;
+use crate::evicted::Audience;
 use crate::key::{Hasher, Key};
 use crate::latch::Latch;
 use crate::long_key::{INTERNED_BYTES, Interning, LongKeys};
@@ -60,6 +61,7 @@ pub struct Store {
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) walk: Walk,
     pub(crate) limit: Limit,
+    pub(crate) audience: Audience,
     pub(crate) reclaimer: Reclaimer,
     _preparer: Preparer,
     pub(crate) quiescence: Quiescence,
@@ -99,6 +101,7 @@ impl Store {
             outbox: Arc::clone(&outbox),
             walk: Walk::default(),
             limit: Limit::default(),
+            audience: Audience::default(),
             _preparer: Preparer::start(&pool),
             reclaimer: Reclaimer::start(),
             quiescence: Quiescence::new(options.workers),

@@ -17,7 +17,7 @@ mod growth;
 
 use crate::directory::{self, Directory};
 use crate::door::{Door, Mutable};
-use crate::entry::{Entry, Owned, Shape};
+use crate::entry::{Entry, EntryView, Owned, Shape};
 use crate::evict::{Judge, SAMPLES};
 use crate::holds::{self, Work};
 use crate::key::{Hasher, Key, OwnedName};
@@ -450,13 +450,14 @@ impl Table {
     }
 
     /// Removes the worst of a few entries around a random place, if there are any that the policy
-    /// does not spare.
+    /// does not spare; `show` is shown it before.
     pub(crate) fn evict(
         &mut self,
         door: Door,
         judge: Judge,
         random: u64,
         garbage: &mut Garbage,
+        show: &mut impl FnMut(EntryView<'_>),
     ) -> bool {
         let only_volatile = judge.policy.only_volatile();
         let mut position = random >> (64 - POSITION_BITS);
@@ -472,6 +473,8 @@ impl Table {
                     { sample }.find(|index| segment.word(*index).entry() == Some(entry))
             {
                 let place = Place { segment, index };
+                // SAFETY: nothing changes the entry while it is shown.
+                show(unsafe { EntryView::new(entry) });
                 let entry = self.mutable(door, entry, Fate::Goes);
                 garbage.add(self.remove(place, entry));
                 self.slab.tell();

@@ -1,7 +1,7 @@
 //! The binary protocol's opcodes: a literal row each, and what they share under them.
 
 use super::arguments::{When, timestamp};
-use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats};
+use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats, watch};
 use crate::admission;
 use crate::gate::{self, Verdict};
 use crate::{Access, Keys, Marks, Reasons, monitor};
@@ -292,10 +292,11 @@ fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), 
     let expiry = if touched { call.expiry(cx, 0) } else { Expiry::Keep };
     let fetch = Fetch { expiry, versioned: true, ..Fetch::default() };
     let key = if with_key { call.frame.key } else { b"" };
-    let Context { db, reply, tally, .. } = cx;
-    let found = db.fetch(call.key, &fetch, |found| {
+    let Context { db, reply, tally, attention, .. } = cx;
+    let (found, seen) = db.fetch(call.key, &fetch, |found| {
         statistics::count_get(tally, found.is_some(), touched);
-        let Some(found) = found else { return false };
+        let seen = watch::seen(attention, found.as_ref().map(|found| &found.entry));
+        let Some(found) = found else { return (false, seen) };
         let (entry, out) = (found.entry, reply.output());
         let (value, flags) = (entry.value(), entry.flags().to_be_bytes());
         let head = call.head(entry.cas().unwrap_or(0));
@@ -304,13 +305,15 @@ fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), 
             Value::Rope(rope) => out.splice(rope.share(), 0..rope.len()),
             value => value.with_bytes(|bytes| out.push(bytes)),
         }
-        true
+        (true, seen)
     });
+    watch::fetched(cx, call.key, seen);
     if found || call.quiet == Quiet::Miss { Ok(()) } else { Err(NOT_FOUND) }
 }
 
 fn touch(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     let fetch = Fetch { expiry: call.expiry(cx, 0), versioned: true, ..Fetch::default() };
+    watch::looks_up(cx, call.key);
     let Context { db, reply, tally, .. } = cx;
     db.fetch(call.key, &fetch, |found| {
         statistics::count_touch(tally, found.is_some());

@@ -2,6 +2,7 @@
 //! that there is not here.
 
 use super::arguments::number;
+use super::watch::Escaped;
 use super::{Context, Error, Verb};
 use crate::context::Slice;
 use crate::{Flow, Keys};
@@ -94,21 +95,13 @@ fn dump(cx: &mut Context<'_>, classes: &[u8], line: Line, end: &'static str) -> 
 }
 
 fn metadata(out: &mut Vec<u8>, entry: &EntryView<'_>, now_ms: u64, idle_ms: u64) {
-    out.extend_from_slice(b"key=");
-    for &byte in entry.key() {
-        // RFC 3986, section 2.3: what need not be escaped.
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte);
-        } else {
-            // Writing to memory cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
     let expiry_s = entry.expire_at_ms().map(|at_ms| at_ms / 1000);
     let expiry_s = expiry_s.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1);
+    // Writing to memory cannot fail.
     let _ = writeln!(
         out,
-        " exp={expiry_s} la={} cas={} fetch={} cls=1 size={} flags={} ",
+        "key={} exp={expiry_s} la={} cas={} fetch={} cls=1 size={} flags={} ",
+        Escaped(entry.key()),
         now_ms.saturating_sub(idle_ms) / 1000,
         entry.cas().unwrap_or(0),
         if entry.marks().fetched { "yes" } else { "no" },

@@ -16,6 +16,8 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod users;
+mod watch;
+mod watchers;
 
 use crate::admission;
 use crate::arguments::is;
@@ -32,6 +34,8 @@ use nagi_store::{Database, Key, Wait};
 pub use statistics::{Tally, Totals};
 use std::sync::atomic::Ordering;
 pub use users::{Users, UsersError};
+pub use watch::{Parting, tell_of_arrival, tell_of_eviction, tell_of_parting};
+pub use watchers::Watchers;
 
 /// Everything that a verb's handler may use, for the length of one request.
 pub struct Context<'a> {
@@ -187,7 +191,7 @@ pub static VERBS: &[&Verb] = &[
     &operator::LRU,
     &operator::SHUTDOWN,
     &operator::SLABS,
-    &operator::WATCH,
+    &watch::WATCH,
 ];
 
 /// Finds the row that a request is for, and checks its words and keys.

@@ -1,6 +1,7 @@
 //! What verbs of every protocol have in common once their arguments are read: the one call of
 //! the store, and what is counted of it.
 
+use super::watch::{self, Offer};
 use super::{Context, Error, Job, statistics};
 use crate::latency::EVICTION;
 use crate::{Flow, Suspension};
@@ -23,10 +24,16 @@ pub(super) fn store(
     key: Key<'_>,
     write: Write<'_>,
 ) -> Result<Written, Error> {
-    make_room(cx)?;
+    let shown = watch::offered(cx, || Offer::of(&write));
+    if let Err(error) = make_room(cx) {
+        watch::refused(cx, key, "no_memory", shown);
+        return Err(error);
+    }
     cx.tally.verbs.sets.add(1);
     let expects = write.expected.is_some();
+    watch::looks_up(cx, key);
     let written = cx.db.store_versioned(key, write);
+    watch::written(cx, key, written, shown);
     if cx.db.store().is_far_over_limit() {
         let job: Job = Box::new(|cx| if cx.db.make_up() { Flow::More } else { Flow::Done });
         cx.suspension = Some(Suspension::Turn(job));
@@ -48,6 +55,7 @@ pub(super) fn count(cx: &mut Context<'_>, key: Key<'_>, count: &Count) -> Result
     if count.initial.is_some() {
         make_room(cx)?;
     }
+    watch::looks_up(cx, key);
     let counted = cx
         .db
         .count(key, count)
@@ -62,11 +70,18 @@ pub(super) fn count(cx: &mut Context<'_>, key: Key<'_>, count: &Count) -> Result
         Counted::At { created: true, .. } | Counted::Missing => misses.add(1),
         Counted::Changed => {}
     }
+    if let Counted::At { created: true, .. } = counted
+        && let Some((number, expiry)) = count.initial
+    {
+        let offer = watch::offered(cx, || Offer::initial(number, expiry));
+        watch::stored(cx, key, "stored", offer);
+    }
     Ok(counted)
 }
 
 /// Removes a key, or declares its value stale.
 pub(super) fn remove(cx: &mut Context<'_>, key: Key<'_>, removal: &Removal) -> Written {
+    watch::looks_up(cx, key);
     let written = cx.db.remove_versioned(key, removal);
     statistics::count_removal(cx.tally, written != Written::Missing);
     written

@@ -91,30 +91,3 @@ pub(super) static LRU: Verb = Verb {
     summary: "Answers OK and changes nothing: maxmemory-policy says what is evicted",
     run: lru,
 };
-
-fn watch<'a>(_: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    const STREAMS: [&[u8]; 9] = [
-        b"fetchers",
-        b"mutations",
-        b"evictions",
-        b"connevents",
-        b"proxyreqs",
-        b"proxyevents",
-        b"proxyuser",
-        b"deletions",
-        b"sysevents",
-    ];
-    if args.from(1).all(|stream| STREAMS.contains(&stream)) {
-        return Err(Error("WATCHER_FAILED failed to add log watcher"));
-    }
-    Err(Error::UNKNOWN)
-}
-
-pub(super) static WATCH: Verb = Verb {
-    name: "watch",
-    syntax: "<stream>*",
-    words: 1,
-    keys: Keys::NONE,
-    summary: "Answers that it failed: there is nothing to watch yet",
-    run: watch,
-};

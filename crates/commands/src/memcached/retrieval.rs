@@ -1,7 +1,7 @@
 //! Values out of the store, and when they expire.
 
 use super::arguments::expiry;
-use super::{Context, Error, Verb, statistics};
+use super::{Context, Error, Verb, statistics, watch};
 use crate::{Access, Keys};
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
@@ -14,13 +14,15 @@ fn end(cx: &mut Context<'_>) {
 
 fn get<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let show = |cx: &mut Context<'_>, key: Key<'_>| {
-        let Context { db, reply, tally, .. } = cx;
-        db.get(key, |entry| {
+        let Context { db, reply, tally, attention, .. } = cx;
+        let seen = db.get(key, |entry| {
             statistics::count_get(tally, entry.is_some(), false);
             if let Some(entry) = entry {
                 value(reply, entry, None);
             }
+            watch::seen(attention, entry.as_ref())
         });
+        watch::fetched(cx, key, seen);
     };
     cx.each_key(GET.keys, show, end);
     Ok(())
@@ -37,13 +39,15 @@ pub(super) static GET: Verb = Verb {
 
 fn gets<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let show = |cx: &mut Context<'_>, key: Key<'_>| {
-        let Context { db, reply, tally, .. } = cx;
-        db.get_versioned(key, |entry| {
+        let Context { db, reply, tally, attention, .. } = cx;
+        let seen = db.get_versioned(key, |entry| {
             statistics::count_get(tally, entry.is_some(), false);
             if let Some((entry, cas)) = entry {
                 value(reply, entry, Some(cas));
             }
+            watch::seen(attention, entry.as_ref().map(|(entry, _)| entry))
         });
+        watch::fetched(cx, key, seen);
     };
     cx.each_key(GETS.keys, show, end);
     Ok(())
@@ -65,13 +69,15 @@ const BEHIND_EXPTIME: Keys =
 fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
     let show = move |cx: &mut Context<'_>, key: Key<'_>| {
-        let Context { db, reply, tally, .. } = cx;
-        db.get_and_touch(key, expiry, |entry| {
+        let Context { db, reply, tally, attention, .. } = cx;
+        let seen = db.get_and_touch(key, expiry, |entry| {
             statistics::count_get(tally, entry.is_some(), true);
             if let Some(entry) = entry {
                 value(reply, entry, None);
             }
+            watch::seen(attention, entry.as_ref())
         });
+        watch::fetched(cx, key, seen);
     };
     cx.each_key(GAT.keys, show, end);
     Ok(())
@@ -89,13 +95,15 @@ pub(super) static GAT: Verb = Verb {
 fn gats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
     let show = move |cx: &mut Context<'_>, key: Key<'_>| {
-        let Context { db, reply, tally, .. } = cx;
-        db.get_versioned_and_touch(key, expiry, |entry| {
+        let Context { db, reply, tally, attention, .. } = cx;
+        let seen = db.get_versioned_and_touch(key, expiry, |entry| {
             statistics::count_get(tally, entry.is_some(), true);
             if let Some((entry, cas)) = entry {
                 value(reply, entry, Some(cas));
             }
+            watch::seen(attention, entry.as_ref().map(|(entry, _)| entry))
         });
+        watch::fetched(cx, key, seen);
     };
     cx.each_key(GATS.keys, show, end);
     Ok(())
@@ -123,7 +131,9 @@ fn value(reply: &mut Writer<'_>, entry: EntryView<'_>, cas: Option<u64>) {
 fn touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = expiry(args.at(2), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
     cx.tally.verbs.touches.add(1);
-    if cx.db.get_and_touch(cx.key(args.at(1)), expiry, |entry| entry.is_some()) {
+    let key = cx.key(args.at(1));
+    watch::looks_up(cx, key);
+    if cx.db.get_and_touch(key, expiry, |entry| entry.is_some()) {
         cx.tally.verbs.touch_hits.add(1);
         cx.reply.line("TOUCHED");
     } else {

@@ -3,6 +3,7 @@
 //! never used it.
 
 use super::{Context, VERSION};
+use crate::Marks;
 use crate::usage::Usage;
 
 /// A name and its value.
@@ -61,10 +62,6 @@ const STILL: &[(&str, &str)] = &[
     ("lru_maintainer_juggles", "0"),
     ("malloc_fails", "0"),
     ("log_worker_dropped", "0"),
-    ("log_worker_written", "0"),
-    ("log_watcher_skipped", "0"),
-    ("log_watcher_sent", "0"),
-    ("log_watchers", "0"),
     ("unexpected_napi_ids", "0"),
     ("round_robin_fallback", "0"),
     ("slab_global_page_pool", "0"),
@@ -99,6 +96,7 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
         fields.push(field("rusage_system", format_args!("{:.6}", usage.system.as_secs_f64())));
     }
     let connections = cx.server.clients().len();
+    let watched = cx.attention.watchers.totals();
     fields.extend([
         field("max_connections", cx.server.config().maxclients.get()),
         field("curr_connections", connections),
@@ -117,6 +115,10 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
         field("total_items", totals.verbs.sets()),
         field("evictions", store.evicted),
         field("crawler_reclaimed", store.expired),
+        field("log_worker_written", watched.lines),
+        field("log_watcher_skipped", watched.skipped),
+        field("log_watcher_sent", watched.sent),
+        field("log_watchers", watched.watchers),
     ]);
     fields.extend(STILL.iter().map(|(name, value)| field(name, value)));
     fields
@@ -264,13 +266,15 @@ fn connections(cx: &Context<'_>) -> Vec<Field> {
     let each = clients.iter().flat_map(|client| {
         let number = client.descriptor;
         let active_at_ms = client.active_at_ms.load(Ordering::Relaxed);
+        let is_watcher = client.marks().contains(Marks::WATCHER);
+        let state = if is_watcher { "conn_watch" } else { "conn_parse_cmd" };
         [
             field(format_args!("{number}:addr"), format_args!("tcp:{}", client.address)),
             field(
                 format_args!("{number}:listen_addr"),
                 format_args!("tcp:{}", client.local_address),
             ),
-            field(format_args!("{number}:state"), "conn_parse_cmd"),
+            field(format_args!("{number}:state"), state),
             field(
                 format_args!("{number}:secs_since_last_cmd"),
                 now_ms.saturating_sub(active_at_ms) / 1000,

@@ -1,6 +1,7 @@
 //! Values into the store, counters, and removal.
 
 use super::arguments::{expiry, flags, number};
+use super::watch::{self, Offer};
 use super::{Context, Error, Verb, operation, statistics};
 use crate::arguments::value;
 use crate::{Access, Keys};
@@ -56,8 +57,16 @@ pub(super) static REPLACE: Verb = Verb {
 /// Stores a value where the condition allows it.
 fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Result<(), Error> {
     let options = SetOptions { condition, ..options(cx, args)? };
+    let (key, value) = (cx.key(args.at(1)), value(args, 5));
+    let offer = watch::offered(cx, || Offer::plain(options, value.len()));
+    if let Err(error) = operation::make_room(cx) {
+        watch::refused(cx, key, "no_memory", offer);
+        return Err(error);
+    }
     cx.tally.verbs.sets.add(1);
-    let stored = cx.db.set(cx.key(args.at(1)), value(args, 5), options);
+    watch::looks_up(cx, key);
+    let stored = cx.db.set(key, value, options);
+    watch::stored(cx, key, if stored { "stored" } else { "not_stored" }, offer);
     cx.reply.line(if stored { "STORED" } else { "NOT_STORED" });
     Ok(())
 }
@@ -66,7 +75,6 @@ fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Resu
 fn options(cx: &Context<'_>, args: Args<'_>) -> Result<SetOptions, Error> {
     let flags = flags(args.at(2)).ok_or(Error::BAD_LINE)?;
     let expiry = expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
-    operation::make_room(cx)?;
     Ok(SetOptions { condition: Condition::Always, expiry, flags })
 }
 
@@ -199,7 +207,11 @@ fn delete<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         }
         _ => return Err(Error::UNKNOWN),
     }
-    let found = cx.db.delete(cx.key(args.at(1)));
+    let key = cx.key(args.at(1));
+    watch::looks_up(cx, key);
+    let shown = watch::to_be_deleted(cx, key);
+    let found = cx.db.delete(key);
+    watch::deleted(cx, key, "delete", shown.filter(|_| found));
     statistics::count_removal(cx.tally, found);
     cx.reply.line(if found { "DELETED" } else { "NOT_FOUND" });
     Ok(())

@@ -109,7 +109,9 @@ impl Verb {
     /// What is known of the verb `name`.
     fn find(name: &[u8]) -> Verb {
         match name {
-            b"get" | b"gets" | b"gat" | b"gats" | b"version" | b"stats" | b"quit" => Verb::Other,
+            b"get" | b"gets" | b"gat" | b"gats" | b"version" | b"stats" | b"quit" | b"watch" => {
+                Verb::Other
+            }
             b"set" | b"add" | b"replace" | b"append" | b"prepend" => Verb::Storage(5),
             b"cas" => Verb::Storage(6),
             b"mg" | b"md" | b"ma" => Verb::Meta(2),

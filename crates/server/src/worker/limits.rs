@@ -4,6 +4,7 @@
 use super::{Seat, Sessions};
 use crate::driver::{Driver, Token};
 use crate::listener;
+use nagi_commands::memcached::Parting;
 use nagi_commands::{Marks, Server as _};
 use nagi_proto::Output;
 use rustix::io::Errno;
@@ -23,7 +24,7 @@ pub(super) struct Behind {
 impl Sessions {
     /// Lets go of a connection, with what it has left unread.
     fn cut(&mut self, driver: &mut impl Driver, token: Token) {
-        self.leave(token);
+        self.leave(token, Parting::Error);
         driver.cut(token);
     }
 
@@ -108,6 +109,23 @@ impl Sessions {
         }
     }
 
+    /// Sends those who watch what they are shown, once they have taken what they were sent before:
+    /// what does not fit in their room meanwhile is left out.
+    pub(super) fn show_watchers(&mut self, driver: &mut impl Driver) {
+        let has_taken = |seat| driver.unsent_bytes(Token::from_u64(seat)) == 0;
+        for (seat, lines) in self.shared.attention.watchers.take(self.worker, has_taken) {
+            let token = Token::from_u64(seat);
+            let mut output = Output::default();
+            output.push(lines.as_bytes());
+            self.tally.output_bytes.add(lines.len() as u64);
+            driver.send(token, &mut output);
+            let unsent = driver.unsent_bytes(token);
+            if unsent > 0 {
+                self.falls_behind(driver, token, unsent);
+            }
+        }
+    }
+
     /// Notes that replies wait for a client. Whether it has been let go, since they are too many.
     #[cold]
     pub(super) fn falls_behind(
@@ -177,7 +195,10 @@ impl Sessions {
         let now_ms = self.shared.store.now_ms();
         let is_idle = |seat: &&Seat| {
             let active_at_ms = seat.session.info().active_at_ms.load(Ordering::Relaxed);
-            seat.waits.is_for_bytes() && now_ms.saturating_sub(active_at_ms) > timeout_ms
+            let is_shown = seat.session.info().marks().intersects(Marks::MONITOR | Marks::WATCHER);
+            !is_shown
+                && seat.waits.is_for_bytes()
+                && now_ms.saturating_sub(active_at_ms) > timeout_ms
         };
         let seats = self.seats.iter().flatten();
         let idle: Vec<Token> = seats.filter(is_idle).map(|seat| seat.token).collect();
@@ -190,7 +211,7 @@ impl Sessions {
                     "closed: silent for longer than timeout"
                 );
             }
-            self.leave(token);
+            self.leave(token, Parting::Idle);
             driver.close(token);
         }
     }

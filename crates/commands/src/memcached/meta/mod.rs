@@ -5,6 +5,7 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
+use super::watch::{self, Offer};
 use super::{Context, Error, Verb, operation, statistics};
 use crate::arguments::value;
 use crate::{Access, Keys};
@@ -12,7 +13,7 @@ use flags::Flags;
 use nagi_proto::Args;
 use nagi_proto::memcached::base64;
 use nagi_store::types::counter::Step;
-use nagi_store::types::string::Expiry;
+use nagi_store::types::string::{Expiry, SetOptions};
 use nagi_store::types::versioned::{Count, Counted, Fetch, Mode, Removal, Write, Written};
 use reply::Reply;
 
@@ -43,19 +44,23 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         versioned: flags.versioned,
         version: flags.version,
     };
-    let Context { db, reply, tally, .. } = cx;
+    let Context { db, reply, tally, attention, .. } = cx;
     let touched = flags.expiry.is_some();
     let now_ms = db.now_ms();
     let db = if flags.untouched { db.untouched() } else { *db };
-    db.fetch(key, &fetch, |found| {
-        let hit = found.as_ref().is_some_and(|found| !found.vivified);
+    let seen = db.fetch(key, &fetch, |found| {
+        let found_before = found.as_ref().filter(|found| !found.vivified);
+        let seen = watch::seen(attention, found_before.map(|found| &found.entry));
+        let hit = found_before.is_some();
         statistics::count_get(tally, hit, touched);
         match found {
             Some(found) => Reply::fetched(reply, &flags, args.at(1), &found, now_ms),
             None if flags.quiet => {}
             None => Reply::begin(reply, "EN").echo(&flags, args.at(1)).end(),
         }
+        seen
     });
+    watch::fetched(cx, key, seen);
     Ok(())
 }
 
@@ -140,8 +145,12 @@ pub(super) fn spelled_key<'r>(args: Args<'_>, room: &'r mut Vec<u8>) -> Option<&
 /// memcached removes the key, since what the client wanted to replace is not wanted any more.
 pub fn forget_refused<'a>(cx: &mut Context<'a>, args: Args<'a>) {
     let mut room = Vec::new();
-    let key = spelled_key(args, &mut room).unwrap_or(args.at(1));
-    cx.db.delete(cx.db.key(key));
+    let key = cx.db.key(spelled_key(args, &mut room).unwrap_or(args.at(1)));
+    let options = SetOptions::default();
+    let offer = watch::offered(cx, || Offer::plain(options, 0));
+    watch::refused(cx, key, "too_large", offer);
+    watch::looks_up(cx, key);
+    cx.db.delete(key);
 }
 
 fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -156,7 +165,17 @@ fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         expiry: flags.expiry.unwrap_or(Expiry::Keep),
         version: flags.version,
     };
-    let code = match operation::remove(cx, key, &removal) {
+    let shown = watch::to_be_deleted(cx, key).filter(|_| !removal.invalidate);
+    let removed = operation::remove(cx, key, &removal);
+    let is_done = matches!(removed, Written::Done { .. });
+    let is_cleared = is_done && removal.clear.is_some();
+    if is_cleared {
+        let nothing = watch::offered(cx, || Offer::plain(SetOptions::default(), 0));
+        watch::stored(cx, key, "stored", nothing);
+    }
+    let shown = shown.map(|bytes| if is_cleared { 0 } else { bytes });
+    watch::deleted(cx, key, "md", shown.filter(|_| is_done));
+    let code = match removed {
         Written::Done { .. } if flags.quiet => return Ok(()),
         Written::Done { .. } => "HD",
         Written::Missing => "NF",
@@ -242,6 +261,7 @@ fn me<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Err(Error::BAD_LINE);
     }
     let key = if spelled { cx.db.key(&room) } else { cx.key(args.at(1)) };
+    watch::looks_up(cx, key);
     let Context { db, reply, .. } = cx;
     let now_ms = db.now_ms();
     db.inspect(key, |entry| match entry {

@@ -1,0 +1,319 @@
+//! `watch`: a line for each thing of some kinds that happens, as memcached 1.6.45 writes it.
+//!
+//! What clients of memcached do is told of; what Redis' clients do is MONITOR's. Evictions and
+//! connections are everybody's.
+
+use super::watchers::{Streams, leave};
+use super::{Context, Error, Flow, Verb};
+use crate::{ClientInfo, Keys, Marks, Server, Suspension};
+use nagi_proto::Args;
+use nagi_store::types::string::{Condition, Expiry, SetOptions};
+use nagi_store::types::versioned::{Mode, Write, Written};
+use nagi_store::{EntryView, Evicted, Key, Store};
+use std::fmt;
+use std::net::SocketAddr;
+
+fn watch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if cx.reply.waiting() > 0 {
+        return Err(Error("ERROR cannot pipeline other commands before watch"));
+    }
+    let mut streams = Streams::empty();
+    for name in args.from(1) {
+        streams |= Streams::named(name).ok_or(Error::UNKNOWN)?;
+    }
+    if streams.is_empty() {
+        streams = Streams::FETCHERS;
+    }
+    let store = cx.db.store();
+    let changed = |streams| listen(store, streams);
+    if !cx.attention.watchers.add(&cx.client.info, streams, changed) {
+        return Err(Error("WATCHER_TOO_MANY log watcher limit reached"));
+    }
+    cx.client.info.mark(Marks::WATCHER, true);
+    cx.reply.line("OK");
+    // Requests behind it are not heard: the session finds the mark when it goes on.
+    cx.suspension = Some(Suspension::Turn(Box::new(|_| Flow::Done)));
+    Ok(())
+}
+
+pub(super) static WATCH: Verb = Verb {
+    name: "watch",
+    syntax: "[fetchers | mutations | evictions | connevents | deletions]*",
+    words: 1,
+    keys: Keys::NONE,
+    summary: "Shows the connection what happens from now on, a line each; it is heard no more",
+    run: watch,
+};
+
+/// Has the store tell of evictions if somebody watches them.
+fn listen(store: &Store, streams: Streams) {
+    store.tell_of_evictions(streams.contains(Streams::EVICTIONS));
+}
+
+/// Stands for memcached's classes of sizes, of which there are none here.
+const CLASS: u32 = 1;
+
+/// A key as a line shows it: RFC 3986, section 2.3, says what need not be escaped.
+pub(super) struct Escaped<'k>(pub(super) &'k [u8]);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|&byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                write!(f, "{}", char::from(byte))
+            }
+            _ => write!(f, "%{byte:02X}"),
+        })
+    }
+}
+
+/// What a lookup has found, if somebody wants to know: the length of the value, if there is one.
+pub(super) type Seen = Option<Option<usize>>;
+
+/// To be called with what a lookup shows, under the latch.
+#[inline]
+pub(super) fn seen(attention: &crate::Attention, entry: Option<&EntryView<'_>>) -> Seen {
+    let is_watched = attention.watchers.watches(Streams::FETCHERS);
+    is_watched.then(|| entry.map(|entry| entry.value().len()))
+}
+
+/// Tells of a lookup.
+#[inline]
+pub(super) fn fetched(cx: &Context<'_>, key: Key<'_>, seen: Seen) {
+    if let Some(found) = seen {
+        tell_of_fetch(cx, key, found);
+    }
+}
+
+#[cold]
+fn tell_of_fetch(cx: &Context<'_>, key: Key<'_>, found: Option<usize>) {
+    let (status, class, bytes) = match found {
+        Some(bytes) => ("found", CLASS, bytes),
+        None => ("not_found", 0, 0),
+    };
+    let (key, descriptor) = (Escaped(key.bytes()), cx.client.info.descriptor);
+    cx.attention.watchers.tell(
+        cx.server,
+        Streams::FETCHERS,
+        format_args!(
+            "type=item_get key={key} status={status} clsid={class} cfd={descriptor} size={bytes}"
+        ),
+    );
+}
+
+/// Tells that a key is about to be looked up by something that does more with it, which memcached
+/// counts as a fetch as well.
+#[inline]
+pub(super) fn looks_up(cx: &Context<'_>, key: Key<'_>) {
+    if cx.attention.watchers.watches(Streams::FETCHERS) {
+        let found = cx.db.inspect(key, |entry| entry.map(|(entry, _)| entry.value().len()));
+        tell_of_fetch(cx, key, found);
+    }
+}
+
+/// A value that is to be stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    /// By the name of the verb that stores so.
+    command: &'static str,
+    expiry: Expiry,
+    class: u32,
+    bytes: usize,
+}
+
+impl Offer {
+    /// What `write` offers.
+    pub(super) fn of(write: &Write<'_>) -> Self {
+        let command = match (write.mode, write.expected) {
+            (Mode::Append, _) => "append",
+            (Mode::Prepend, _) => "prepend",
+            (_, Some(_)) => "cas",
+            (Mode::Set, None) => "set",
+            (Mode::Add, None) => "add",
+            (Mode::Replace, None) => "replace",
+        };
+        let adds = matches!(write.mode, Mode::Append | Mode::Prepend);
+        let expiry = if adds { Expiry::Keep } else { write.expiry };
+        Offer { command, expiry, class: CLASS, bytes: write.value.len() }
+    }
+
+    /// The same of a plain value.
+    pub(super) fn plain(options: SetOptions, bytes: usize) -> Self {
+        let command = match options.condition {
+            Condition::Always => "set",
+            Condition::IfAbsent => "add",
+            Condition::IfPresent => "replace",
+        };
+        Offer { command, expiry: options.expiry, class: CLASS, bytes }
+    }
+
+    /// What a counter begins with.
+    pub(super) fn initial(number: u64, expiry: Expiry) -> Self {
+        Offer { command: "add", expiry, class: CLASS, bytes: number.to_string().len() }
+    }
+}
+
+/// What is offered, if anybody watches what becomes of it.
+#[inline]
+pub(super) fn offered(cx: &Context<'_>, offer: impl FnOnce() -> Offer) -> Option<Offer> {
+    cx.attention.watchers.watches(Streams::MUTATIONS).then(offer)
+}
+
+/// Tells that it was stored as it was offered, or not at all.
+#[inline]
+pub(super) fn stored(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Option<Offer>) {
+    if let Some(offer) = offer {
+        tell_of_storage(cx, key, status, offer);
+    }
+}
+
+/// Tells what became of it.
+#[inline]
+pub(super) fn written(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Option<Offer>) {
+    if let Some(offer) = offer {
+        tell_of_writing(cx, key, written, offer);
+    }
+}
+
+#[cold]
+fn tell_of_writing(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Offer) {
+    let (status, offer) = match written {
+        // What was added to has a length and an expiry of its own.
+        Written::Done { bytes, .. } => {
+            let expire_at_ms = cx.db.inspect(key, |entry| entry?.0.expire_at_ms());
+            let expiry = expire_at_ms.map_or(Expiry::Never, Expiry::AtMs);
+            let expiry = if offer.expiry == Expiry::Keep { expiry } else { offer.expiry };
+            ("stored", Offer { expiry, bytes, ..offer })
+        }
+        Written::Refused => ("not_stored", offer),
+        Written::TooLong => ("too_large", offer),
+        Written::Changed => ("exists", offer),
+        Written::Missing => ("not_found", offer),
+    };
+    tell_of_storage(cx, key, status, offer);
+}
+
+/// Tells of a value that was refused before anybody looked for its key.
+#[inline]
+pub(super) fn refused(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Option<Offer>) {
+    stored(cx, key, status, offer.map(|offer| Offer { class: 0, bytes: 0, ..offer }));
+}
+
+#[cold]
+fn tell_of_storage(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Offer) {
+    let ttl_s = match offer.expiry {
+        Expiry::AtMs(at_ms) => at_ms.saturating_sub(cx.db.now_ms()).div_ceil(1000),
+        Expiry::Never | Expiry::Keep => 0,
+    };
+    let Offer { command, class, bytes, .. } = offer;
+    let (key, descriptor) = (Escaped(key.bytes()), cx.client.info.descriptor);
+    cx.attention.watchers.tell(
+        cx.server,
+        Streams::MUTATIONS,
+        format_args!(
+            "type=item_store key={key} status={status} cmd={command} ttl={ttl_s} clsid={class} \
+             cfd={descriptor} size={bytes}"
+        ),
+    );
+}
+
+/// How long the value is that is about to be deleted, if anybody watches that.
+#[inline]
+pub(super) fn to_be_deleted(cx: &Context<'_>, key: Key<'_>) -> Option<usize> {
+    if !cx.attention.watchers.watches(Streams::DELETIONS) {
+        return None;
+    }
+    cx.db.inspect(key, |entry| entry.map(|(entry, _)| entry.value().len()))
+}
+
+/// Tells that it was deleted.
+#[inline]
+pub(super) fn deleted(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: Option<usize>) {
+    if let Some(bytes) = bytes {
+        tell_of_deletion(cx, key, command, bytes);
+    }
+}
+
+#[cold]
+fn tell_of_deletion(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: usize) {
+    let key = Escaped(key.bytes());
+    let event = format_args!("type=deleted key={key} cmd={command} clsid={CLASS} size={bytes}");
+    cx.attention.watchers.tell(cx.server, Streams::DELETIONS, event);
+}
+
+/// Tells of an entry that eviction has removed.
+#[cold]
+pub fn tell_of_eviction(server: &dyn Server, evicted: &Evicted, now_ms: u64) {
+    let ttl_s = evicted.expire_at_ms.map(|at_ms| at_ms.saturating_sub(now_ms) / 1000);
+    server.attention().watchers.tell(
+        server,
+        Streams::EVICTIONS,
+        format_args!(
+            "type=eviction key={} fetch={} ttl={} la={} clsid={CLASS} size={}",
+            Escaped(&evicted.key),
+            if evicted.fetched { "yes" } else { "no" },
+            ttl_s.map_or(-1, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
+            evicted.idle_ms / 1000,
+            evicted.value_bytes,
+        ),
+    );
+}
+
+/// Why a connection has come to its end, by memcached's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parting {
+    /// The client has left, or has been answered in full.
+    Normal,
+    /// The network has lost it, or it was let go.
+    Error,
+    /// It was silent for longer than `timeout`.
+    Idle,
+    /// The server stops.
+    Shutdown,
+}
+
+impl Parting {
+    fn name(self) -> &'static str {
+        match self {
+            Parting::Normal => "normal",
+            Parting::Error => "error",
+            Parting::Idle => "idle_timeout",
+            Parting::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// Tells of a connection that has come, of whatever protocol.
+#[inline]
+pub fn tell_of_arrival(server: &dyn Server, client: &ClientInfo) {
+    if server.attention().watchers.watches(Streams::CONNECTIONS) {
+        let (peer, descriptor) = (Peer(client), client.descriptor);
+        let event = format_args!("type=conn_new {peer} cfd={descriptor}");
+        server.attention().watchers.tell(server, Streams::CONNECTIONS, event);
+    }
+}
+
+/// Has a client that leaves watch nothing any more, and tells others that it has left.
+pub fn tell_of_parting(server: &dyn Server, store: &Store, client: &ClientInfo, why: Parting) {
+    leave(server, client, |streams| listen(store, streams));
+    if server.attention().watchers.watches(Streams::CONNECTIONS) {
+        let (peer, descriptor, why) = (Peer(client), client.descriptor, why.name());
+        let event = format_args!("type=conn_close {peer} reason={why} cfd={descriptor}");
+        server.attention().watchers.tell(server, Streams::CONNECTIONS, event);
+    }
+}
+
+/// Where a client comes from.
+struct Peer<'c>(&'c ClientInfo);
+
+impl fmt::Display for Peer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.address.parse::<SocketAddr>() {
+            Ok(address) => {
+                let (host, port) = (address.ip().to_canonical(), address.port());
+                write!(f, "rip={host} rport={port} transport=tcp")
+            }
+            Err(_) => f.write_str("rip=unix rport=0 transport=local"),
+        }
+    }
+}
