@@ -217,3 +217,77 @@ fn nobody_is_waited_for() {
     let server = Server::nagi();
     server.connect_resp().check("WAITAOF 0 0 0", "*2\r\n:0\r\n:0\r\n");
 }
+
+#[test]
+fn encodings_are_those_of_redis_after_every_change() {
+    let text = "v".repeat(44);
+    let (set_text, longer) = (format!("SET s {text}"), format!("SET s {text}v"));
+    let commands = [
+        "SET n 12",
+        "INCRBYFLOAT n 1",
+        "INCRBYFLOAT n 0.5",
+        "INCRBYFLOAT n 0.5",
+        "COPY n c REPLACE",
+        "RENAME n n2",
+        "RENAME n2 n",
+        "EXPIRE n 1000",
+        "PERSIST n",
+        "INCR n",
+        "INCRBYFLOAT n 1",
+        "APPEND n 0",
+        "INCRBY n 1",
+        "INCRBYFLOAT new 7",
+        "SETRANGE new 0 8",
+        "INCRBYFLOAT new 1",
+        "GETSET n 5",
+        "INCRBYFLOAT n 1e30",
+        "INCRBYFLOAT n 1e60",
+        "SETEX n 1000 6",
+        "INCRBYFLOAT n 1",
+        "GETEX n PERSIST",
+        "SET n 12 KEEPTTL",
+        "SETRANGE n 0 \"\"",
+        "SETRANGE n 0 1",
+        "SETNX c 1",
+        "MSET c 9223372036854775807 s 9223372036854775808",
+        "DECR c",
+        "APPEND s \"\"",
+        "APPEND none \"\"",
+        "APPEND fresh 77",
+        "APPEND fresh 7",
+        "SETBIT n 0 0",
+        "SETBIT bits 1 1",
+        "BITFIELD f GET u8 0",
+        "BITFIELD f SET u8 0 49",
+        "SET f 1",
+        "BITFIELD f GET u8 0",
+        "BITFIELD f SET u8 0 49",
+        "BITOP NOT d f",
+        "BITOP AND e none2 f",
+        "PFADD h a",
+        "PFMERGE h2 h",
+        "PFCOUNT h",
+        "COPY h h3",
+        "MSETNX m 1 m2 word",
+        "PSETEX m2 100000 8",
+        &set_text,
+        "APPEND s \"\"",
+        &longer,
+        "GETRANGE s 0 1",
+        "SET s -0",
+        "SET s 007",
+        "SET s +5",
+        "SET s 1.5",
+        "SET s \"\"",
+    ];
+    let keys = ["n", "c", "new", "s", "fresh", "bits", "f", "d", "e", "h", "h2", "h3", "m", "m2"];
+    let (nagi, redis) = (Server::nagi(), Server::redis());
+    let (mut ours, mut theirs) = (nagi.connect_resp(), redis.connect_resp());
+    for command in commands {
+        assert_eq!(ours.run(command), theirs.run(command), "{command}");
+        for key in keys {
+            let asked = format!("OBJECT ENCODING {key}");
+            assert_eq!(ours.run(&asked), theirs.run(&asked), "{key} after {command}");
+        }
+    }
+}

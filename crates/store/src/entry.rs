@@ -93,7 +93,7 @@ impl Shape {
     pub(crate) fn new(key: Key<'_>, value: &NewValue<'_>, attributes: &Attributes) -> Self {
         let Key { bytes: key, hash, long: outside } = key;
         let value_len = match value {
-            NewValue::Bytes(bytes) | NewValue::Raw(bytes) => bytes.len(),
+            NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) => bytes.len(),
             NewValue::Int(_) | NewValue::Rope(_) => WORD_BYTES,
         };
         let mut header = value.encoding() as u64;
@@ -202,7 +202,9 @@ impl Entry {
             }
             let at = at + key_room(header, key.bytes.len());
             match value {
-                NewValue::Bytes(bytes) | NewValue::Raw(bytes) => entry.copy_in(at, bytes),
+                NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) => {
+                    entry.copy_in(at, bytes);
+                }
                 NewValue::Int(value) => entry.put::<i64>(at, value),
                 NewValue::Rope(mut rope) => {
                     rope.keep();
@@ -349,7 +351,7 @@ impl Entry {
     }
 
     fn is_one_piece(self) -> bool {
-        self.encoding() <= Encoding::Raw as u8
+        self.encoding() <= Encoding::Text as u8
     }
 
     /// The rope of an entry that has one.
@@ -638,7 +640,7 @@ impl<'a> EntryView<'a> {
         // view was made.
         unsafe {
             match entry.encoding() {
-                code if code <= Encoding::Raw as u8 => {
+                code if code <= Encoding::Text as u8 => {
                     let start = entry.0.add(at).as_ptr();
                     Value::Bytes(std::slice::from_raw_parts(start, entry.value_len()))
                 }
@@ -660,11 +662,12 @@ impl<'a> EntryView<'a> {
     pub fn encoding_name(&self) -> &'static str {
         /// The longest string that Redis keeps beside its header.
         const EMBEDDED_BYTES: usize = 44;
+        let is = |encoding: Encoding| self.entry.encoding() == encoding as u8;
         match self.value() {
             Value::Int(_) => "int",
             Value::Rope(_) => "raw",
-            Value::Bytes(_) if self.entry.encoding() == Encoding::Raw as u8 => "raw",
-            Value::Bytes(bytes) if parse_i64(bytes).is_some() => "int",
+            Value::Bytes(_) if is(Encoding::Raw) => "raw",
+            Value::Bytes(bytes) if !is(Encoding::Text) && parse_i64(bytes).is_some() => "int",
             Value::Bytes(bytes) if bytes.len() <= EMBEDDED_BYTES => "embstr",
             Value::Bytes(_) => "raw",
         }
@@ -714,9 +717,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn new_value(choice: u8, bytes: &[u8]) -> NewValue<'_> {
-        match choice % 4 {
+        match choice % 5 {
             0 => NewValue::Bytes(bytes),
             3 => NewValue::Raw(bytes),
+            4 => NewValue::Text(bytes),
             1 => NewValue::Int(bytes.len() as i64 - 7),
             _ => NewValue::Rope(Rope::from_bytes(bytes)),
         }
@@ -757,7 +761,9 @@ mod tests {
             prop_assert_eq!(entry.kept_hash(), (key.len() > 255).then_some(hashed.hash));
             let text = new_value(choice, &bytes);
             let text = match &text {
-                NewValue::Bytes(bytes) | NewValue::Raw(bytes) => bytes.to_vec(),
+                NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) => {
+                    bytes.to_vec()
+                }
                 NewValue::Int(value) => value.to_string().into_bytes(),
                 NewValue::Rope(_) => bytes.clone(),
             };

@@ -82,7 +82,7 @@ impl<'a> Slot<'a> {
     /// The same, told what becomes of the value that stood here.
     fn put_as(&mut self, value: NewValue<'_>, attributes: Attributes, fate: Fate) {
         self.changes += 1;
-        if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
+        if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) = value
             && bytes.len() > QUICK_BYTES
         {
             latch::slow();
@@ -305,9 +305,10 @@ impl<'a> Slot<'a> {
     /// no version yet.
     pub(crate) fn copy(&self) -> Option<(OwnedValue, Attributes)> {
         let (_, entry) = self.occupant()?;
-        let raw = entry.encoding() == Encoding::Raw as u8;
+        let is = |encoding: Encoding| entry.encoding() == encoding as u8;
         let value = match self.entry()?.value() {
-            Value::Bytes(bytes) if raw => OwnedValue::Raw(bytes.into()),
+            Value::Bytes(bytes) if is(Encoding::Raw) => OwnedValue::Raw(bytes.into()),
+            Value::Bytes(bytes) if is(Encoding::Text) => OwnedValue::Text(bytes.into()),
             Value::Bytes(bytes) => OwnedValue::Bytes(bytes.into()),
             Value::Int(value) => OwnedValue::Int(value),
             Value::Rope(rope) => OwnedValue::Rope(rope.clone()),

@@ -212,7 +212,7 @@ impl Table {
     ) -> Owned {
         let old = old.entry();
         let shape = Shape::new(key, &value, attributes);
-        if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) = value
+        if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) = value
             && old.has_shape(&shape)
         {
             old.overwrite(bytes, &shape, attributes);

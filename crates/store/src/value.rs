@@ -27,8 +27,10 @@ pub(crate) enum Encoding {
     Bytes = 0,
     /// In one piece, and changed since or made by changes: OBJECT ENCODING tells them apart.
     Raw = 1,
-    Int = 2,
-    Rope = 3,
+    /// In one piece, and no number to OBJECT ENCODING even where it reads like one.
+    Text = 2,
+    Int = 3,
+    Rope = 4,
 }
 
 /// A value as a reader sees it, for as long as the latch is held.
@@ -122,6 +124,7 @@ impl<'a, const LEN: usize> From<&'a [u8; LEN]> for Given<'a> {
 pub(crate) enum NewValue<'a> {
     Bytes(&'a [u8]),
     Raw(&'a [u8]),
+    Text(&'a [u8]),
     Int(i64),
     Rope(Rope),
 }
@@ -156,6 +159,7 @@ impl<'a> NewValue<'a> {
         match self {
             NewValue::Bytes(_) => Encoding::Bytes,
             NewValue::Raw(_) => Encoding::Raw,
+            NewValue::Text(_) => Encoding::Text,
             NewValue::Int(_) => Encoding::Int,
             NewValue::Rope(_) => Encoding::Rope,
         }
@@ -167,6 +171,7 @@ impl<'a> NewValue<'a> {
 pub(crate) enum OwnedValue {
     Bytes(Box<[u8]>),
     Raw(Box<[u8]>),
+    Text(Box<[u8]>),
     Int(i64),
     Rope(Rope),
 }
@@ -176,6 +181,7 @@ impl OwnedValue {
         match self {
             OwnedValue::Bytes(bytes) => NewValue::Bytes(bytes),
             OwnedValue::Raw(bytes) => NewValue::Raw(bytes),
+            OwnedValue::Text(bytes) => NewValue::Text(bytes),
             OwnedValue::Int(value) => NewValue::Int(*value),
             OwnedValue::Rope(rope) => NewValue::Rope(rope.clone()),
         }

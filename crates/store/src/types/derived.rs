@@ -18,7 +18,7 @@ pub enum Outcome {
     Anew(Rope),
     /// The same string, changed: expiry and flags stay.
     Changed(Rope),
-    /// The same, and OBJECT ENCODING shows it like a string that was set.
+    /// The same, of no more than [`CHUNK_BYTES`], and to OBJECT ENCODING it is no number.
     Rewritten(String),
 }
 
@@ -98,7 +98,7 @@ impl Slot<'_> {
                 Some(bytes) => self.set_or_put(NewValue::Raw(&bytes)),
                 None => self.set_or_put(NewValue::Rope(rope)),
             },
-            Outcome::Rewritten(text) => self.set_or_put(NewValue::from_bytes(text.as_bytes())),
+            Outcome::Rewritten(text) => self.set_or_put(NewValue::Text(text.as_bytes())),
         }
     }
 }
