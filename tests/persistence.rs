@@ -436,3 +436,69 @@ fn writers_wait_for_a_disk_that_is_slow_and_readers_do_not() {
     let peak = info(&server, "snapshot_preimage_peak_bytes").parse::<usize>().expect("a number");
     assert!(peak <= 1 << 20, "{peak}");
 }
+
+#[test]
+fn changes_are_counted_as_by_redis() {
+    let (nagi, redis) = (Server::nagi(), Server::redis());
+    let [ours, theirs] = [nagi, redis].map(|server| {
+        let mut client = server.connect_resp();
+        let mut count = 0;
+        let mut counts = Vec::new();
+        for command in [
+            "SET a 1",
+            "MSET a 1 b 2",
+            "SETBIT bits 7 1",
+            "SETBIT bits 7 1",
+            "SETBIT bits 7 0",
+            "SETBIT bits 20 0",
+            "SETBIT bits 20 0",
+            "BITFIELD bits SET u8 0 5 GET u8 8",
+            "BITFIELD bits SET u8 0 5",
+            "BITFIELD bits SET u8 0 6 INCRBY u8 8 1 INCRBY u8 16 0",
+            "BITFIELD bits SET u8 100 0",
+            "BITFIELD bits OVERFLOW FAIL INCRBY u2 0 100",
+            "SETRANGE range 5 x",
+            "APPEND range y",
+            "DEL a b none",
+            "SET c 1",
+            "SET d 1",
+            "SWAPDB 0 1",
+            "FLUSHDB",
+            "SELECT 1",
+            "FLUSHALL",
+            "FLUSHALL",
+            "SET c 1",
+            "CONFIG SET save \"3600 1\"",
+            "FLUSHALL",
+            "SET c 1",
+            "FLUSHDB",
+        ] {
+            let reply = client.run(command);
+            assert!(!matches!(reply, Reply::Error(_)), "{command}: {reply:?}");
+            let info = client.run("INFO persistence").text();
+            let field = info.lines().find_map(|it| it.strip_prefix("rdb_changes_since_last_save:"));
+            let now: i64 = field.and_then(|text| text.trim().parse().ok()).expect("a number");
+            counts.push((command, now - count));
+            count = now;
+        }
+        counts
+    });
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        assert_eq!(ours, theirs);
+    }
+}
+
+#[test]
+fn what_was_flushed_does_not_come_back() {
+    for flush in ["FLUSHALL", "FLUSHDB"] {
+        let folder = Folder::new(flush);
+        let mut server = folder.nagi(&["--save", "3600 1"]);
+        let mut client = server.connect_resp();
+        client.check("SET a 1", "+OK\r\n");
+        client.check("SAVE", "+OK\r\n");
+        client.check(flush, "+OK\r\n");
+        server.signal(Signal::TERM);
+        assert!(server.wait_for_exit().success());
+        folder.nagi(&[]).connect_resp().check("DBSIZE", ":0\r\n");
+    }
+}

@@ -4,6 +4,7 @@ use crate::arguments::{Rest, integer, is};
 use crate::context::Slice;
 use crate::error::quotable;
 use crate::glob::Pattern;
+use crate::saves::Order;
 use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Chunk, Output};
@@ -232,7 +233,9 @@ pub(crate) static DBSIZE: Command = Command {
 };
 
 fn flushdb<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    flush(cx, args, Scope::Database(cx.db.index()))
+    flush(cx, args, Scope::Database(cx.db.index()))?;
+    cx.reply.ok();
+    Ok(())
 }
 
 pub(crate) static FLUSHDB: Command = Command {
@@ -253,7 +256,24 @@ pub(crate) static FLUSHDB: Command = Command {
 };
 
 fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    flush(cx, args, Scope::All)
+    flush(cx, args, Scope::All)?;
+    if cx.server.config().save.get().is_empty() {
+        cx.reply.ok();
+        return Ok(());
+    }
+    // What was saved before is not to come back: a save that is under way is given up.
+    let mut ordered = None;
+    cx.start(Box::new(move |cx| {
+        let (saves, waker) = (cx.server.saves(), &cx.client.waker);
+        ordered = ordered.or_else(|| saves.order_instead(Order::Save, waker));
+        let outcome = ordered.and_then(|ticket| saves.outcome(ticket, waker));
+        if outcome.is_none() {
+            return Ok(Flow::Wait);
+        }
+        // Where that fails INFO and the log say so; the keys are gone all the same.
+        cx.reply.ok();
+        Ok(Flow::Done)
+    }))
 }
 
 pub(crate) static FLUSHALL: Command = Command {
@@ -268,7 +288,8 @@ pub(crate) static FLUSHALL: Command = Command {
     notes: Notes::of("O(1); freeing goes on in the background")
         .history(&[("4.0.0", "ASYNC"), ("6.2.0", "SYNC")])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-    summary: "Empties all databases at once; their memory is freed elsewhere, whatever the option",
+    summary: "Empties all databases at once, and saves that where save has points; their memory is \
+              freed elsewhere, whatever the option",
     subcommands: &[],
     run: flushall,
 };
@@ -279,8 +300,7 @@ fn flush<'a>(cx: &mut Context<'a>, args: Args<'a>, scope: Scope) -> Result<(), E
     if !known || args.len() > 2 {
         return Err(Error::SYNTAX);
     }
-    cx.db.store().flush(scope);
-    cx.reply.ok();
+    cx.db.flush(scope);
     Ok(())
 }
 

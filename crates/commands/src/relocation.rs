@@ -145,7 +145,7 @@ fn swapdb<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     };
     let first = index(1, "ERR invalid first DB index")?;
     let second = index(2, "ERR invalid second DB index")?;
-    cx.db.store().swap(database(cx, first)?, database(cx, second)?);
+    cx.db.swap(database(cx, first)?, database(cx, second)?);
     cx.reply.ok();
     Ok(())
 }

@@ -502,7 +502,7 @@ impl Sessions {
         if store.has_claims() {
             self.shared.flush_at(store.now_ms() + 1);
         } else {
-            store.flush(Scope::Database(0));
+            store.database(0, &self.counters, store.now_ms()).flush(Scope::Database(0));
         }
     }
 }

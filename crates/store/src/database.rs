@@ -11,7 +11,7 @@ use crate::long_key::LongKey;
 use crate::reclaim::Garbage;
 use crate::shard::Shard;
 use crate::slot::Slot;
-use crate::store::Store;
+use crate::store::{Scope, Store};
 use std::task::Waker;
 
 /// A database, at the time of the batch that is being executed.
@@ -65,6 +65,17 @@ impl<'a> Database<'a> {
     #[must_use]
     pub fn store(&self) -> &'a Store {
         self.store
+    }
+
+    /// Empties databases as [`Store::flush`] does, and counts what was removed as changes.
+    pub fn flush(&self, scope: Scope) {
+        self.counters.changes.add(self.store.flush(scope));
+    }
+
+    /// Exchanges two databases as [`Store::swap`] does, which counts as a change.
+    pub fn swap(&self, first: usize, second: usize) {
+        self.store.swap(first, second);
+        self.counters.changes.add(1);
     }
 
     /// Goes on claiming until everything is claimed, something must be waited for, or `is_over`

@@ -190,21 +190,34 @@ impl<'a> Slot<'a> {
         least_len: usize,
         change: impl FnOnce(&mut StringMut<'_>) -> R,
     ) -> R {
+        self.change_counted(least_len, |string, _| (change(string), 1))
+    }
+
+    /// The same where `change` is told whether the string was made or has grown, and tells for how
+    /// many changes it counts.
+    pub(crate) fn change_counted<R>(
+        &mut self,
+        least_len: usize,
+        change: impl FnOnce(&mut StringMut<'_>, bool) -> (R, u32),
+    ) -> R {
+        let changes_before = self.changes;
+        let is_longer = self.entry().is_none_or(|entry| entry.value().len() < least_len);
         self.prepare(least_len);
         let Some((_, entry)) = self.occupant() else {
-            return change(&mut StringMut::Bytes(&mut []));
+            return change(&mut StringMut::Bytes(&mut []), is_longer).0;
         };
-        self.changes += 1;
         let entry = self.table.mutable(self.door, entry, Fate::Stays).entry();
         // SAFETY: the slot is borrowed exclusively and nothing else refers to the value.
-        match unsafe { (entry.bytes_mut(), entry.rope_mut()) } {
+        let (result, count) = match unsafe { (entry.bytes_mut(), entry.rope_mut()) } {
             (_, Some(rope)) => {
                 rope.grow(least_len);
                 rope.keep();
-                change(&mut StringMut::Rope(rope))
+                change(&mut StringMut::Rope(rope), is_longer)
             }
-            (bytes, None) => change(&mut StringMut::Bytes(bytes.unwrap_or_default())),
-        }
+            (bytes, None) => change(&mut StringMut::Bytes(bytes.unwrap_or_default()), is_longer),
+        };
+        self.changes = changes_before + count;
+        result
     }
 
     /// Makes a string that can be changed where it lies, and is of `least_len` bytes or a rope.

@@ -246,15 +246,17 @@ impl Store {
     }
 
     /// Empties databases. Their tables are exchanged for empty ones with all latches held; the
-    /// reclaimer frees what they held, after a snapshot under way has seen it.
-    pub fn flush(&self, scope: Scope) {
-        let mut garbage = Garbage::default();
+    /// reclaimer frees what they held, after a snapshot under way has seen it. Returns how many
+    /// entries that were.
+    pub fn flush(&self, scope: Scope) -> u64 {
+        let (mut garbage, mut removed) = (Garbage::default(), 0);
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
         let door = self.word.read();
         for shard in &mut held {
             for (index, table) in shard.tables_mut().iter_mut().enumerate() {
                 let meant = scope == Scope::All || scope == Scope::Database(index);
                 if meant && table.len() > 0 {
+                    removed += table.len() as u64;
                     let old = table.take(door);
                     if old.ledger().is_wanted() {
                         self.outbox.send_detached(old);
@@ -266,6 +268,7 @@ impl Store {
         }
         drop(held);
         self.reclaimer.free(garbage);
+        removed
     }
 
     /// Exchanges two databases: every client of the one sees the other from now on. Their tables

@@ -21,7 +21,7 @@ pub(super) fn flush(cx: &Context<'_>, delay: When) {
         When::Never | When::At(_) => {
             // One that is still to come is replaced by this one.
             cx.server.flush_at(u64::MAX);
-            cx.db.store().flush(Scope::Database(cx.db.index()));
+            cx.db.flush(Scope::Database(cx.db.index()));
         }
     }
 }

@@ -112,21 +112,40 @@ impl Field {
     }
 
     /// Does what is to be done, in a string that is long enough unless the field is only read.
-    /// Returns the number to answer, `None` if one did not fit and had to.
-    fn apply(&self, string: &mut StringMut<'_>, change: Change) -> Option<i64> {
+    /// Returns the number to answer, `None` if one did not fit and had to; and what came of it.
+    fn apply(&self, string: &mut StringMut<'_>, change: Change) -> (Option<i64>, Effect) {
         let old = self.read(|at| string.byte(at));
-        match change {
-            Change::None => Some(old),
-            Change::Set(value, overflow) => {
-                self.write(string, self.fit(self.given(value), overflow)?);
-                Some(old)
-            }
+        let (new, answer) = match change {
+            Change::None => return (Some(old), Effect::None),
+            Change::Set(value, overflow) => (self.fit(self.given(value), overflow), Some(old)),
             Change::Add(amount, overflow) => {
-                let sum = self.fit(i128::from(old) + i128::from(amount), overflow)?;
-                self.write(string, sum);
-                Some(sum)
+                let sum = self.fit(i128::from(old) + i128::from(amount), overflow);
+                (sum, sum)
             }
-        }
+        };
+        let Some(new) = new else { return (None, Effect::None) };
+        self.write(string, new);
+        // What is kept of it decides, which may be less than was given.
+        let is_same = self.read(|at| string.byte(at)) == old;
+        (answer, if is_same { Effect::Same } else { Effect::Changed })
+    }
+}
+
+/// What came of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// Nothing was written.
+    None,
+    /// It was written as it was.
+    Same,
+    /// It is another.
+    Changed,
+}
+
+impl Effect {
+    /// Whether it counts as a change, as one in a string that was made or has grown does.
+    fn counts(self, is_longer: bool) -> bool {
+        self == Effect::Changed || is_longer && self == Effect::Same
     }
 }
 
@@ -147,9 +166,11 @@ impl Database<'_> {
     pub fn set_bit(&self, key: Key<'_>, offset: usize, value: bool) -> bool {
         let field = Field { signed: false, bits: 1, offset };
         let change = Change::Set(i64::from(value), Overflow::Wrap);
-        let old = self
-            .write(key, |slot| slot.change(field.end_byte(), |string| field.apply(string, change)));
-        old == Some(1)
+        let set = |string: &mut StringMut<'_>, is_longer| {
+            let (old, effect) = field.apply(string, change);
+            (old, u32::from(effect.counts(is_longer)))
+        };
+        self.write(key, |slot| slot.change_counted(field.end_byte(), set)) == Some(1)
     }
 
     /// Reads fields of a string, which may be behind its end.
@@ -180,11 +201,16 @@ impl Database<'_> {
         changes: &[(Field, Change)],
         mut answer: impl FnMut(Option<i64>),
     ) {
-        self.write(key, |slot| {
-            slot.change(end_byte(changes), |string| {
-                changes.iter().for_each(|(field, change)| answer(field.apply(string, *change)));
-            });
-        });
+        let change = |string: &mut StringMut<'_>, is_longer| {
+            let mut count = 0;
+            for (field, change) in changes {
+                let (number, effect) = field.apply(string, *change);
+                answer(number);
+                count += u32::from(effect.counts(is_longer));
+            }
+            ((), count)
+        };
+        self.write(key, |slot| slot.change_counted(end_byte(changes), change));
     }
 }
 
@@ -197,7 +223,7 @@ pub fn change_fields_of(
 ) {
     rope.grow(end_byte(changes));
     let mut string = StringMut::Rope(rope);
-    changes.iter().for_each(|(field, change)| answer(field.apply(&mut string, *change)));
+    changes.iter().for_each(|(field, change)| answer(field.apply(&mut string, *change).0));
 }
 
 /// How long a string must be to be changed so.
