@@ -28,7 +28,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     setup::run()?;
     let (mut passed, mut failed) = capable()?;
     let mut skipped = 0;
-    for (protocol, test) in PROTOCOLS {
+    for (number, (protocol, test)) in PROTOCOLS.into_iter().enumerate() {
+        println!("{} of {}: {protocol}", number + 1, PROTOCOLS.len());
         let newest = workspace::root().join(".peers/sid/usr/bin/memcached");
         if protocol == "meta" && !newest.is_file() {
             println!("{protocol}: skipped, there is no memcached 1.6.45 in .peers");

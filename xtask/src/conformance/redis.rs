@@ -151,14 +151,17 @@ impl Suite {
         self.link(binary)?;
         let mut failures = fs::File::create(source::folder().join(format!("{name}-failed.txt")))?;
         let mut totals = Totals::default();
-        for unit in units {
+        for (number, unit) in units.iter().enumerate() {
+            // A unit takes minutes: say what is going on.
+            print!("  {:>2} of {} {unit:<22} ", number + 1, units.len());
+            std::io::stdout().flush()?;
             let outcome = self.run_unit(unit, name, binary)?;
             totals.passed += outcome.passed.len();
             totals.failed += outcome.failed.len();
             totals.skipped += outcome.skipped;
             let (passed, failed) = (outcome.passed.len(), outcome.failed.len());
             let skipped = outcome.skipped;
-            println!("  {unit:<22} {passed:>4} passed {failed:>4} failed {skipped:>4} skipped");
+            println!("{passed:>4} passed {failed:>4} failed {skipped:>4} skipped");
             for (test, why) in &outcome.failed {
                 println!("    {test}: {}", why.lines().next().unwrap_or_default());
                 writeln!(failures, "{unit}: {test}\n{why}")?;
