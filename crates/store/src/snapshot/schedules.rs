@@ -283,8 +283,8 @@ const VERSIONED: &[Operation] = &[
 
 /// What is done to databases, to what has expired, to make room, and by another worker that walks.
 const WHOLE: &[Operation] = &[
-    ("flush all", |db| db.store().flush(Scope::All)),
-    ("flush one", |db| db.store().flush(Scope::Database(1))),
+    ("flush all", |db| db.flush(Scope::All)),
+    ("flush one", |db| db.flush(Scope::Database(1))),
     ("swap", |db| db.store().swap(0, 1)),
     ("swap with an empty one", |db| db.store().swap(1, 2)),
     ("look for expired", |db| {
