@@ -290,12 +290,8 @@ fn apply(fixture: &Fixture, run: Option<&mut Run<'_>>, key: u16, database: usize
             let _ = db.make_room();
             fixture.store.set_limit(0, Policy::NoEviction);
         }
-        Action::Flush { all: true } => {
-            fixture.store.flush(Scope::All);
-        }
-        Action::Flush { all: false } => {
-            fixture.store.flush(Scope::Database(database));
-        }
+        Action::Flush { all: true } => db.flush(Scope::All),
+        Action::Flush { all: false } => db.flush(Scope::Database(database)),
         Action::Swap { with } => fixture.store.swap(database, with),
         Action::Walk { walker } => {
             let _ = run.map(|run| run.walk(walker));
