@@ -19,7 +19,7 @@ use super::source;
 use crate::{process, setup, workspace};
 
 /// The units whose tests are to pass, as far as what they need is there.
-const UNITS: [&str; 26] = [
+const UNITS: [&str; 27] = [
     "unit/protocol",
     "unit/keyspace",
     "unit/scan",
@@ -43,6 +43,7 @@ const UNITS: [&str; 26] = [
     "unit/slowlog",
     "unit/latency-monitor",
     "unit/dump",
+    "integration/rdb",
     "unit/auth",
     "unit/quit",
     "unit/pause",
