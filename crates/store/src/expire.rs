@@ -55,20 +55,17 @@ impl Expirer {
 
 impl Store {
     /// One step in one shard; whether it has more to look at now.
-    fn expire_in(&self, shard: usize, counters: &Counters, now_ms: u64) -> bool {
+    pub(crate) fn expire_in(&self, shard: usize, counters: &Counters, now_ms: u64) -> bool {
         let Some(latch) = self.shards.get(shard) else { return false };
         let mut garbage = Garbage::default();
         let mut held = latch.lock();
         let door = self.word.read();
-        let mut more = false;
-        for table in held.tables_mut() {
+        // One table's step at a hold.
+        let more = held.tables_mut().iter_mut().any(|table| {
             let (removed, unfinished) = table.expire(door, now_ms, &mut garbage);
             counters.expired.add(removed as u64);
-            more |= unfinished;
-            if removed > 0 {
-                break;
-            }
-        }
+            removed > 0 || unfinished
+        });
         drop(held);
         self.reclaimer.free(garbage);
         self.cool();

@@ -753,24 +753,4 @@ pub(crate) fn prefetch(address: NonNull<u8>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_divide_positions_in_order() {
-        let pool = PagePool::default();
-        for entries in [1, 30, 100, 200, 1000] {
-            let segment = Segment::small(&pool, entries);
-            let mut position = 0;
-            for home in 0..segment.geometry().homes {
-                assert_eq!(segment.home(position), home);
-                let end = segment.end_of(home);
-                assert_eq!(segment.home(end - 1), home);
-                position = end;
-            }
-            assert_eq!(position, 1 << POSITION_BITS);
-            // SAFETY: nothing refers to it.
-            unsafe { segment.free(&pool) };
-        }
-    }
-}
+mod tests;

@@ -13,6 +13,7 @@
 //! the table is; two sparse neighbours merge. Extendible hashing: Fagin et al., ACM TODS 1979;
 //! segments with a stash: Lu et al., "Dash", VLDB 2020.
 
+mod expiry;
 mod growth;
 
 use crate::directory::{self, Directory};
@@ -30,14 +31,13 @@ use crate::slab::{Block, Slab, rounded_bytes};
 use crate::snapshot::{Fate, HOLD_BYTES, Images, Ledger};
 use crate::steps::{self, Step};
 use crate::value::{Attributes, NewValue};
+use expiry::Sweep;
 use std::sync::Arc;
 
-/// Segments that one step of a sweep looks at, when nothing in them is due.
+/// Segments that one step looks at, when there is nothing in them that it is after.
 const GLANCES: usize = 64;
 /// Buckets that a snapshot's walk goes through at one hold, if there is little to copy.
 const BUCKETS_PER_HOLD: usize = 32;
-/// Entries that one step of a sweep removes; with each of them a few may move.
-const EXPIRED: usize = 64;
 /// Entries beyond their segment's places that one visit of a bucket looks at.
 const OVERFLOWED: usize = 128;
 /// Entries that one change may move to let a sparse page go, and bytes after which it stops.
@@ -63,8 +63,8 @@ pub(crate) struct Table {
     /// No entry expires before this time, in milliseconds since 1970, but for those that a sweep
     /// under way has still to come to.
     earliest_expiry_ms: u64,
-    /// Where the sweep for expired entries goes on, while there is one.
-    sweep: Option<u64>,
+    /// The sweep for expired entries, while there is one.
+    sweep: Option<Sweep>,
     locator: Locator,
     pool: Arc<PagePool>,
     slab: Slab,
@@ -376,79 +376,6 @@ impl Table {
         { words }.any(any)
     }
 
-    /// Goes on looking for what has expired by `now_ms`, for some tens of microseconds.
-    /// Returns how many entries it removed, and whether there is more to look at now.
-    pub(crate) fn expire(
-        &mut self,
-        door: Door,
-        now_ms: u64,
-        garbage: &mut Garbage,
-    ) -> (usize, bool) {
-        if self.sweep.is_none() {
-            if self.earliest_expiry_ms > now_ms {
-                return (0, false);
-            }
-            // From here on the earliest is gathered anew, from the segments that the sweep leaves
-            // behind and from whatever is written meanwhile.
-            self.earliest_expiry_ms = u64::MAX;
-            self.sweep = Some(0);
-        }
-        for _ in 0..GLANCES {
-            let Some(position) = self.sweep else { break };
-            let removed = self.expire_segment(door, position, now_ms, garbage);
-            if removed > 0 {
-                return (removed, true);
-            }
-        }
-        (0, self.sweep.is_some())
-    }
-
-    /// Removes what has expired from the segment around `position` and moves the sweep behind it,
-    /// unless more has expired than one step removes. A segment where nothing is due is left at a
-    /// glance.
-    fn expire_segment(
-        &mut self,
-        door: Door,
-        position: u64,
-        now_ms: u64,
-        garbage: &mut Garbage,
-    ) -> usize {
-        self.sweep = None;
-        let Some(mut segment) = self.directory.get(position) else { return 0 };
-        let next = (position & !(span(segment) - 1)) + span(segment);
-        let mut removed = 0;
-        if segment.header().earliest_expiry_ms <= now_ms {
-            let mut earliest_ms = u64::MAX;
-            // From the last place to the first, because removing from the overflow list moves
-            // what follows.
-            for index in segment.volatile_places().into_iter().rev() {
-                // Freeing may move other entries, so each word is read when its turn comes.
-                let Some(entry) = segment.word(index).entry() else { continue };
-                let at_ms = entry.expire_at_ms().unwrap_or(u64::MAX);
-                if removed == EXPIRED {
-                    self.sweep = Some(position);
-                    return removed;
-                }
-                if at_ms <= now_ms {
-                    let entry = self.mutable(door, entry, Fate::Goes).entry();
-                    segment.remove(index);
-                    self.volatile -= 1;
-                    garbage.add(self.free(entry));
-                    removed += 1;
-                } else {
-                    earliest_ms = earliest_ms.min(at_ms);
-                }
-            }
-            segment.header_mut().earliest_expiry_ms = earliest_ms;
-        }
-        self.sweep = (next < 1 << POSITION_BITS).then_some(next);
-        self.note_expiry(Some(segment.header().earliest_expiry_ms));
-        if removed > 0 {
-            self.shrink_at(position);
-        }
-        removed
-    }
-
     /// Removes the worst of a few entries around a random place, if there are any that the policy
     /// does not spare; `show` is shown it before.
     pub(crate) fn evict(
@@ -499,10 +426,6 @@ impl Table {
         let words = (segment.geometry().lines - 1) * LANES;
         let pick = ((random >> 24 & 0xff_ffff) as usize * (segment.end() - LANES)) >> 24;
         segment.word(if pick < words { pick } else { pick + LANES }).entry()
-    }
-
-    fn note_expiry(&mut self, at_ms: Option<u64>) {
-        self.earliest_expiry_ms = self.earliest_expiry_ms.min(at_ms.unwrap_or(u64::MAX));
     }
 
     fn position_of(&self, entry: Entry) -> u64 {

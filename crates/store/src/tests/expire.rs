@@ -2,7 +2,10 @@
 
 use super::{Fixture, text};
 use crate::Expirer;
+use crate::types::key::ExpireWhen;
 use crate::types::string::{Expiry, SetOptions};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const FOREVER: Duration = Duration::from_secs(3600);
@@ -66,7 +69,7 @@ fn an_expiry_moved_or_taken_away_is_noticed() {
     {
         set(&fixture, 0, key, Some(ttl_ms));
     }
-    let when = crate::types::key::ExpireWhen::default();
+    let when = ExpireWhen::default();
     db.expire(db.key(b"later"), db.now_ms() + 5_000, when);
     db.expire(db.key(b"sooner"), db.now_ms() + 50, when);
     db.persist(db.key(b"never"));
@@ -76,4 +79,120 @@ fn an_expiry_moved_or_taken_away_is_noticed() {
     fixture.pass_ms(5_000);
     assert_eq!(sweep(&fixture), 1);
     assert_eq!(fixture.db(0).size(), 2);
+}
+
+/// Keys of two hashes, as many as asked of each: the first expire in five seconds, the second not
+/// any more, which a sweep has begun to find out and stopped in the middle of them.
+fn swept_in_part(fixture: &Fixture, counts: [usize; 2]) -> [Vec<String>; 2] {
+    let db = fixture.db(0);
+    let names = (0..1000).map(|number| format!("key:{number:03}"));
+    let is_second = |name: &String| db.key(name.as_bytes()).hash != 0;
+    let (mut second, mut first): (Vec<_>, Vec<_>) = names.partition(is_second);
+    first.truncate(counts[0]);
+    second.truncate(counts[1]);
+    first.iter().for_each(|key| set(fixture, 0, key, Some(5000)));
+    for key in &second {
+        set(fixture, 0, key, Some(1));
+        db.persist(db.key(key.as_bytes()));
+    }
+    fixture.pass_ms(10);
+    // The first step is about what stands before them, which was split from them.
+    assert!(step(fixture) && step(fixture), "it has more to look at");
+    assert_eq!(fixture.counters.expired.get(), 0);
+    [first, second]
+}
+
+fn step(fixture: &Fixture) -> bool {
+    fixture.store.expire_in(0, &fixture.counters, fixture.db(0).now_ms())
+}
+
+fn expire(fixture: &Fixture, key: &str, ttl_ms: u64) {
+    let db = fixture.db(0);
+    assert!(db.expire(db.key(key.as_bytes()), db.now_ms() + ttl_ms, ExpireWhen::default()));
+}
+
+#[test]
+fn a_merge_in_the_middle_of_a_sweep_hides_nothing() {
+    let fixture = Fixture::masked(1, 1 << 63);
+    let [_, second] = swept_in_part(&fixture, [3, 174]);
+    // When a few are gone, what the sweep has left behind already stands in the same segment.
+    for key in &second[..10] {
+        let db = fixture.db(0);
+        assert!(db.delete(db.key(key.as_bytes())));
+    }
+    while step(&fixture) {}
+    fixture.pass_ms(5000);
+    assert_eq!(sweep(&fixture), 3);
+}
+
+#[test]
+fn what_is_written_behind_a_sweep_expires() {
+    let fixture = Fixture::masked(1, 1 << 63);
+    let [_, second] = swept_in_part(&fixture, [0, 174]);
+    // Keys of equal hash are gone through in their order.
+    expire(&fixture, &second[0], 5000);
+    while step(&fixture) {}
+    fixture.pass_ms(5000);
+    assert_eq!(sweep(&fixture), 1);
+}
+
+/// One sweep after the other, each in steps with `between` before each of them.
+fn sweep_in_steps(fixture: &Fixture, mut between: impl FnMut()) {
+    let now_ms = fixture.db(0).now_ms();
+    for shard in 0..fixture.store.shards.len() {
+        while fixture.store.expire_in(shard, &fixture.counters, now_ms) {
+            between();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever is written between the steps of a sweep: what is due goes, with this or the next
+    /// one, and nothing else.
+    #[test]
+    fn nothing_that_is_due_stays(
+        keys in 1..4000_usize,
+        peak in 1..4000_usize,
+        per_step in 0..300_usize,
+        ttls in proptest::collection::vec(proptest::option::of(0..400_u64), 1..50),
+        mask in prop_oneof![
+            2 => Just(u64::MAX),
+            1 => Just(0xc000_0000_0000_0007),
+            1 => Just(0x8000_0000_0000_0000),
+            1 => Just(0),
+        ],
+    ) {
+        let fixture = Fixture::masked(2, mask);
+        let mut model = BTreeMap::new();
+        let put = |model: &mut BTreeMap<String, Option<u64>>, key: String, ttl_ms: Option<u64>| {
+            set(&fixture, 0, &key, ttl_ms);
+            model.insert(key, ttl_ms.map(|ttl| fixture.db(0).now_ms() + ttl));
+        };
+        for (index, ttl_ms) in (0..keys).zip(ttls.iter().cycle()) {
+            put(&mut model, format!("key:{index}"), *ttl_ms);
+        }
+        let mut step = 0;
+        for _ in 0..5 {
+            fixture.pass_ms(100);
+            sweep_in_steps(&fixture, || {
+                for _ in 0..per_step.min(20_000_usize.saturating_sub(step)) {
+                    let key = format!("key:{}", step % peak);
+                    if step / peak % 2 == 0 {
+                        put(&mut model, key, ttls[step % ttls.len()]);
+                    } else {
+                        let db = fixture.db(0);
+                        db.delete(db.key(key.as_bytes()));
+                        model.remove(&key);
+                    }
+                    step += 1;
+                }
+            });
+            sweep_in_steps(&fixture, || {});
+            let now_ms = fixture.db(0).now_ms();
+            model.retain(|_, at_ms| at_ms.is_none_or(|at_ms| at_ms > now_ms));
+            prop_assert_eq!(fixture.db(0).size(), model.len());
+        }
+    }
 }

@@ -76,6 +76,29 @@ fn a_step_of_expiry_removes_and_moves_a_few_entries() {
     assert_eq!(holds.most.requests, 0, "{holds:?}");
 }
 
+/// With ordinary hashes and with equal ones.
+#[test]
+fn a_step_of_expiry_looks_at_a_few_entries_of_which_nothing_is_due_any_more() {
+    for (mask, keys) in [(u64::MAX, KEYS), (0, KEYS / 10)] {
+        let fixture = Fixture::masked(4, mask);
+        let now_ms = fixture.db(0).now_ms() + 1000;
+        for at_ms in [now_ms, now_ms + 5000] {
+            let expiring = SetOptions { expiry: Expiry::AtMs(at_ms), ..SetOptions::default() };
+            (0..keys).for_each(|number| set(&fixture, number, &[b'v'; 40], expiring));
+        }
+        let (store, counters) = (&fixture.store, &fixture.counters);
+        for (now_ms, left) in [(now_ms, keys), (now_ms + 5000, 0)] {
+            let holds = most_of(|| {
+                let mut expirer = Expirer::new(0, 1);
+                while expirer.run(store, counters, now_ms, Duration::from_secs(3600)) {}
+            });
+            assert_eq!(fixture.db(0).size(), left);
+            assert!(holds.most.visited <= 512, "{holds:?}");
+            assert!(holds.most.entries <= 5 * 200, "{holds:?}");
+        }
+    }
+}
+
 /// Whoever knows the seed can do this, and nobody else.
 #[test]
 fn keys_of_equal_hash_are_found_by_comparing_few() {
