@@ -43,15 +43,17 @@ pub(super) fn when(word: &[u8], now_ms: u64) -> Option<When> {
     Some(timestamp(seconds, now_ms))
 }
 
-/// What a number of seconds means as a time; one below 0 means the past.
+/// What a number of seconds means as a time; one below 0 means the past, and one beyond the latest
+/// time that Redis' commands know means that.
 pub(super) fn timestamp(seconds: i64, now_ms: u64) -> When {
     const THIRTY_DAYS_S: u64 = 60 * 60 * 24 * 30;
+    const LATEST_MS: u64 = i64::MAX as u64;
     let Ok(seconds) = u64::try_from(seconds) else { return When::At(0) };
     let ms = seconds.saturating_mul(1000);
     match seconds {
         0 => When::Never,
         1..=THIRTY_DAYS_S => When::At(now_ms.saturating_add(ms)),
-        _ => When::At(ms),
+        _ => When::At(ms.min(LATEST_MS)),
     }
 }
 
@@ -78,7 +80,7 @@ mod tests {
             ("2592000", Some(When::At(3_592_000_000))),
             ("2592001", Some(When::At(2_592_001_000))),
             ("4294967296", Some(When::At(4_294_967_296_000))),
-            ("9223372036854775807", Some(When::At(u64::MAX))),
+            ("9223372036854775807", Some(When::At(i64::MAX as u64))),
             ("9223372036854775808", None),
             ("", None),
             ("+-1", None),
