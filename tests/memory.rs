@@ -295,3 +295,42 @@ fn a_large_value_asked_for_a_thousand_times_takes_memory_once() {
     let more = resident(&server).saturating_sub(before);
     assert!(more < 20_000_000, "{more} bytes more");
 }
+
+#[test]
+fn memory_of_long_keys_goes_back_when_they_are_gone() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("PING", "+PONG\r\n");
+    let before = resident(&server);
+    for last in [b'a', b'b'] {
+        let key = [&vec![b'k'; 64 << 20][..], &[last]].concat();
+        client.send(encode_command(&[b"SET", &key[..], b"value"]));
+        client.expect("+OK\r\n");
+    }
+    assert!(info(&mut client, "used_memory_dataset") > 128 << 20);
+    client.check("FLUSHALL", "+OK\r\n");
+    let limit = before + (16 << 20);
+    until("both to go", || (resident(&server) < limit).then_some(())).unwrap();
+    assert!(info(&mut client, "used_memory") < 16 << 20);
+}
+
+#[test]
+fn a_long_key_that_is_only_looked_up_drives_nothing_out() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    limit(&mut client, 40 << 20);
+    client.send(mset(0, 100_000));
+    client.expect("+OK\r\n");
+    let key = vec![b'k'; 40 << 20];
+    client.send(encode_command(&[b"GET", &key[..]]));
+    client.send(encode_command(&[b"EXISTS", &key[..]]));
+    client.expect("$-1\r\n:0\r\n");
+    client.check("SET small value", "+OK\r\n");
+    assert_eq!(info(&mut client, "evicted_keys"), 0);
+    client.check("DBSIZE", ":100001\r\n");
+    // And one that is stored does.
+    client.send(encode_command(&[b"SET", &key[..], b"value"]));
+    client.expect("+OK\r\n");
+    client.check("SET small value", "+OK\r\n");
+    assert!(info(&mut client, "evicted_keys") > 0);
+}

@@ -138,6 +138,7 @@ mod tests {
 
     #[test]
     fn blocks_are_used_again_and_given_back_when_nobody_asks() {
+        let _alone = crate::memory::tests::alone();
         let before = used_bytes();
         let blocks: Vec<NonNull<u8>> = (0..200).map(|_| take().unwrap()).collect();
         assert_eq!(used_bytes() - before, 200 * BLOCK_BYTES);

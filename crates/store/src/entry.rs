@@ -198,7 +198,7 @@ impl Entry {
             let at = key_offset(header);
             match key.long {
                 None => entry.copy_in(at, key.bytes),
-                Some(long) => entry.put::<*const Kept>(at, long.clone().into_address()),
+                Some(long) => entry.put::<*const Kept>(at, long.clone().into_entry()),
             }
             let at = at + key_room(header, key.bytes.len());
             match value {
@@ -384,7 +384,7 @@ impl Entry {
                 copy.put::<*mut Rope>(copy.value_offset(), clone);
             }
             if let Some(key) = self.long_key() {
-                let clone = LongKey::clone(&key).into_address();
+                let clone = LongKey::clone(&key).into_entry();
                 copy.put::<*const Kept>(key_offset(copy.header()), clone);
             }
         }
@@ -408,7 +408,7 @@ impl Entry {
         let is_rope = self.encoding() == Encoding::Rope as u8;
         // SAFETY: the pointer came from a box and is given up by the caller's promise.
         let rope = || unsafe { Box::from_raw(self.peek::<*mut Rope>(self.value_offset())) };
-        let key = self.long_key().map(ManuallyDrop::into_inner);
+        let key = self.long_key().map(LongKey::from_entry);
         Owned { rope: is_rope.then(rope), key }
     }
 
@@ -472,8 +472,7 @@ impl Entry {
     fn long_key(self) -> Option<ManuallyDrop<LongKey>> {
         self.is_key_outside().then(|| {
             // SAFETY: such an entry holds the address of a long key that it owns.
-            let long = unsafe { LongKey::from_address(self.peek(key_offset(self.header()))) };
-            ManuallyDrop::new(long)
+            unsafe { LongKey::of_entry(self.peek(key_offset(self.header()))) }
         })
     }
 

@@ -29,6 +29,7 @@ mod lanes;
 mod latch;
 mod line;
 mod long_key;
+mod mapped;
 pub mod memory;
 mod number;
 mod overflow;

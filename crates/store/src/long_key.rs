@@ -22,6 +22,8 @@ use crate::key::{Hasher, Key};
 use crate::{memory, reclaim};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
@@ -47,6 +49,8 @@ pub(crate) struct LongKey(Arc<Kept>);
 pub(crate) struct Kept {
     bytes: Arc<[u8]>,
     hash: u64,
+    /// Entries that have it, which make it data.
+    entries: AtomicUsize,
     keys: Arc<LongKeys>,
 }
 
@@ -66,10 +70,10 @@ type Stripe = HashMap<u64, Vec<Weak<Kept>>, BuildHasherDefault<Unhashed>>;
 impl LongKey {
     fn new(bytes: Arc<[u8]>, hash: u64, keys: &Arc<LongKeys>) -> Self {
         note(bytes.len());
-        memory::keep(memory::chunk_bytes(bytes.len()));
-        let kept = Arc::new(Kept { bytes, hash, keys: Arc::clone(keys) });
+        let (entries, keys) = (AtomicUsize::new(0), Arc::clone(keys));
+        let kept = Arc::new(Kept { bytes, hash, entries, keys });
         if kept.bytes.len() >= INTERNED_BYTES {
-            lock(&keys.by_address).insert(kept.bytes.as_ptr().addr(), Arc::downgrade(&kept));
+            lock(&kept.keys.by_address).insert(kept.bytes.as_ptr().addr(), Arc::downgrade(&kept));
         }
         LongKey(kept)
     }
@@ -89,16 +93,29 @@ impl LongKey {
         Arc::as_ptr(&self.0)
     }
 
-    /// Gives itself to whoever keeps the address, for [`LongKey::from_address`] to take back.
-    pub(crate) fn into_address(self) -> *const Kept {
+    /// Gives itself to an entry, which keeps the address.
+    pub(crate) fn into_entry(self) -> *const Kept {
+        if self.0.entries.fetch_add(1, Ordering::Relaxed) == 0 {
+            memory::keep(memory::own_bytes(self.0.bytes.len()));
+        }
         Arc::into_raw(self.0)
     }
 
+    /// What an entry has, which still owns it.
+    ///
     /// # Safety
-    /// The address came from [`LongKey::into_address`] and is taken back once.
-    pub(crate) unsafe fn from_address(address: *const Kept) -> Self {
+    /// The address came from [`LongKey::into_entry`] and was not taken back.
+    pub(crate) unsafe fn of_entry(address: *const Kept) -> ManuallyDrop<Self> {
         // SAFETY: the caller's promise.
-        LongKey(unsafe { Arc::from_raw(address) })
+        ManuallyDrop::new(LongKey(unsafe { Arc::from_raw(address) }))
+    }
+
+    /// Takes it back from an entry that has no more use for it.
+    pub(crate) fn from_entry(long: ManuallyDrop<Self>) -> Self {
+        if long.0.entries.fetch_sub(1, Ordering::Relaxed) == 1 {
+            memory::keep(-memory::own_bytes(long.0.bytes.len()));
+        }
+        ManuallyDrop::into_inner(long)
     }
 }
 
@@ -116,7 +133,6 @@ impl Drop for Kept {
             lock(&self.keys.by_address).remove(&self.bytes.as_ptr().addr());
         }
         self.keys.forget(self.hash);
-        memory::keep(-memory::chunk_bytes(len));
         if len > QUICK_BYTES {
             reclaim::free_elsewhere(vec![std::mem::take(&mut self.bytes)]);
         }

@@ -5,16 +5,17 @@
 //! back and tells the rest of the process only when that comes to something, so that the count
 //! costs an addition per allocation; it is exact to within [`STEP_BYTES`] per thread that is busy,
 //! since each tells the rest now and then. Pages of the store come straight from the kernel and
-//! are counted by their pool, and so are chunks of long strings.
+//! are counted by their pool, and so are chunks of long strings, and what is longer.
 //!
 //! Data is what is left when a [`Charge`] has been subtracted for each buffer of requests and
 //! replies, and the [`Overhead`] of commands, which comes with the first of each kind: if that
 //! were data, a first command would drive out thousands of small entries. A chunk is data as long
 //! as it stands in the keyspace, and counts in full there even if it holds only zeros, which take
-//! no memory until they are written to.
+//! no memory until they are written to. A long key is data for as long.
 
 use crate::chunks;
 use crate::line::Line;
+use crate::mapped;
 use crate::rope::CHUNK_BYTES;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -35,7 +36,7 @@ static ALLOCATED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 static CHARGED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// What of them are statistics.
 static STATISTICS_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
-/// Of chunks that stand in the keyspace.
+/// Of chunks and longer pieces that stand in the keyspace.
 static KEPT_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 
 thread_local! {
@@ -58,7 +59,7 @@ pub(crate) struct Memory {
 pub(crate) fn now() -> Memory {
     let charged = CHARGED_BYTES.load(Ordering::Relaxed);
     let kept = KEPT_BYTES.load(Ordering::Relaxed);
-    let others = chunks::used_bytes() as i64 - kept;
+    let others = (chunks::used_bytes() + mapped::used_bytes()) as i64 - kept;
     let statistics = STATISTICS_BYTES.load(Ordering::Relaxed);
     let data = ALLOCATED_BYTES.load(Ordering::Relaxed) - charged - statistics + kept;
     Memory {
@@ -68,17 +69,22 @@ pub(crate) fn now() -> Memory {
     }
 }
 
-/// Bytes of chunks' own memory that reference-counted bytes take, so many of them: none, unless
-/// they are as long as a chunk by chance.
-pub(crate) fn chunk_bytes(len: usize) -> isize {
-    let bytes = (len + 16).next_multiple_of(align_of::<usize>());
-    if bytes == CHUNK.size() { BLOCK_BYTES as isize } else { 0 }
+/// Bytes of memory of their own that reference-counted bytes take, so many of them: none, unless
+/// they are as long as a chunk by chance, or very long.
+pub(crate) fn own_bytes(len: usize) -> isize {
+    let align = align_of::<usize>();
+    let bytes = (len + 2 * size_of::<usize>()).next_multiple_of(align);
+    match Layout::from_size_align(bytes, align) {
+        Ok(CHUNK) => BLOCK_BYTES as isize,
+        Ok(layout) if mapped::is_for(layout) => mapped::rounded(bytes).cast_signed(),
+        _ => 0,
+    }
 }
 
 /// Bytes of a full chunk of a string.
 pub(crate) const BLOCK_BYTES: usize = chunks::BLOCK_BYTES;
 
-/// Notes that so many more bytes of chunks stand in the keyspace.
+/// Notes that so many more bytes of chunks, or of longer pieces, stand in the keyspace.
 pub(crate) fn keep(bytes: isize) {
     if bytes != 0 {
         KEPT_BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
@@ -148,55 +154,100 @@ pub(crate) fn tell() {
     }
 }
 
-/// An allocator that counts, and has memory of its own for chunks.
+/// An allocator that counts, and has memory of its own for chunks and for what is very long.
 #[derive(Debug, Default)]
 pub struct Counting<A>(pub A);
 
-// SAFETY: a chunk's memory is a block of at least its size and alignment, taken and given back
-// once; everything else is handed on as it came.
+/// Where an allocation lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Chunks,
+    Mapped,
+    General,
+}
+
+impl Origin {
+    #[inline]
+    fn of(layout: Layout) -> Self {
+        if layout == CHUNK {
+            Origin::Chunks
+        } else if mapped::is_for(layout) {
+            Origin::Mapped
+        } else {
+            Origin::General
+        }
+    }
+}
+
+// SAFETY: a chunk's memory is a block of at least its size and alignment, and what is mapped is as
+// long as it is asked to be and aligned to a page; both are taken and given back once. Everything
+// else is handed on as it came.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout == CHUNK {
-            return chunks::take().map_or(std::ptr::null_mut(), NonNull::as_ptr);
-        }
-        count(rounded(layout.size()));
-        // SAFETY: the caller's promise.
-        unsafe { self.0.alloc(layout) }
+        let memory = match Origin::of(layout) {
+            Origin::Chunks => chunks::take(),
+            Origin::Mapped => mapped::map(layout.size()),
+            Origin::General => {
+                count(rounded(layout.size()));
+                // SAFETY: the caller's promise.
+                return unsafe { self.0.alloc(layout) };
+            }
+        };
+        memory.map_or(std::ptr::null_mut(), NonNull::as_ptr)
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        if layout == CHUNK {
-            // SAFETY: what has this layout is a block, and the caller promises that it is over.
-            return NonNull::new(pointer)
-                .into_iter()
-                .for_each(|block| unsafe { chunks::give(block) });
+        let origin = Origin::of(layout);
+        if origin == Origin::General {
+            count(-rounded(layout.size()));
+            // SAFETY: the caller's promise.
+            return unsafe { self.0.dealloc(pointer, layout) };
         }
-        count(-rounded(layout.size()));
-        // SAFETY: the caller's promise.
-        unsafe { self.0.dealloc(pointer, layout) }
+        let Some(memory) = NonNull::new(pointer) else { return };
+        // SAFETY: what has this layout came from there, and the caller promises that it is over.
+        unsafe {
+            match origin {
+                Origin::Chunks => chunks::give(memory),
+                _ => mapped::unmap(memory, layout.size()),
+            }
+        }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout == CHUNK {
-            // SAFETY: the block has room for the layout.
-            let zeroed = |block: NonNull<u8>| unsafe { block.write_bytes(0, layout.size()) };
-            let block = chunks::take().inspect(|block| zeroed(*block));
-            return block.map_or(std::ptr::null_mut(), NonNull::as_ptr);
-        }
-        count(rounded(layout.size()));
-        // SAFETY: the caller's promise.
-        unsafe { self.0.alloc_zeroed(layout) }
+        let memory = match Origin::of(layout) {
+            Origin::Chunks => {
+                // SAFETY: the block has room for the layout.
+                let zeroed = |block: &NonNull<u8>| unsafe { block.write_bytes(0, layout.size()) };
+                chunks::take().inspect(zeroed)
+            }
+            Origin::Mapped => mapped::map(layout.size()),
+            Origin::General => {
+                count(rounded(layout.size()));
+                // SAFETY: the caller's promise.
+                return unsafe { self.0.alloc_zeroed(layout) };
+            }
+        };
+        memory.map_or(std::ptr::null_mut(), NonNull::as_ptr)
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        if layout == CHUNK || new_size == CHUNK.size() && layout.align() == CHUNK.align() {
-            // SAFETY: the caller promises that the size is valid with this alignment, and that the
-            // memory is of the old size.
-            return unsafe { self.move_to(pointer, layout, new_size) };
+        // SAFETY: the caller promises that the size is valid with this alignment.
+        let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        // SAFETY: the caller promises that the memory is of the old layout.
+        unsafe {
+            match (Origin::of(layout), Origin::of(new_layout)) {
+                (Origin::General, Origin::General) => {
+                    count(rounded(new_size) - rounded(layout.size()));
+                    self.0.realloc(pointer, layout, new_size)
+                }
+                (Origin::Mapped, Origin::Mapped) => {
+                    let memory = NonNull::new(pointer);
+                    let moved = memory.and_then(|it| mapped::remap(it, layout.size(), new_size));
+                    moved.map_or(std::ptr::null_mut(), NonNull::as_ptr)
+                }
+                _ => self.move_to(pointer, layout, new_layout),
+            }
         }
-        count(rounded(new_size) - rounded(layout.size()));
-        // SAFETY: the caller's promise.
-        unsafe { self.0.realloc(pointer, layout, new_size) }
     }
 }
 
@@ -204,12 +255,12 @@ impl<A: GlobalAlloc> Counting<A> {
     /// # Safety
     /// That of `realloc`.
     #[cold]
-    unsafe fn move_to(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+    unsafe fn move_to(&self, pointer: *mut u8, layout: Layout, new_layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise; new memory overlaps nothing.
         unsafe {
-            let new = self.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
+            let new = self.alloc(new_layout);
             if !new.is_null() {
-                new.copy_from_nonoverlapping(pointer, layout.size().min(new_size));
+                new.copy_from_nonoverlapping(pointer, layout.size().min(new_layout.size()));
                 self.dealloc(pointer, layout);
             }
             new
@@ -247,21 +298,29 @@ fn count(bytes: i64) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::pages::PAGE_BYTES;
     use std::alloc::System;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// Nobody else takes chunks or longer pieces while this is held.
+    pub(crate) fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     #[test]
     fn what_is_taken_and_given_back_comes_to_nothing() {
         let allocator = Counting(System);
-        let layout = Layout::from_size_align(1 << 20, 8).unwrap();
+        let layout = Layout::from_size_align(1 << 20, 1).unwrap();
         let before = ALLOCATED_BYTES.load(Ordering::Relaxed);
         // SAFETY: the size is not zero; the memory is freed once, with its layout.
         let during = unsafe {
             let memory = allocator.alloc(layout);
             let memory = allocator.realloc(memory, layout, 3 << 20);
             let during = ALLOCATED_BYTES.load(Ordering::Relaxed);
-            allocator.dealloc(memory, Layout::from_size_align(3 << 20, 8).unwrap());
+            allocator.dealloc(memory, Layout::from_size_align(3 << 20, 1).unwrap());
             during
         };
         assert_eq!(during - before, 3 << 20);
@@ -270,8 +329,8 @@ mod tests {
 
     #[test]
     fn a_chunk_has_a_block_and_is_the_clients_until_it_is_kept() {
+        let _alone = alone();
         let allocator = Counting(System);
-        // Other tests of this process have none.
         let clients = || now().clients as usize;
         let before = clients();
         let mut charge = Charge::default();
@@ -295,6 +354,38 @@ mod tests {
         assert_eq!(clients(), before);
         let chunk: std::sync::Arc<[u8]> = vec![0; CHUNK_BYTES].into();
         assert_eq!(Layout::for_value(&*chunk).size() + 16, CHUNK.size());
+    }
+
+    #[test]
+    fn what_is_very_long_is_mapped_and_the_clients_until_it_is_kept() {
+        let _alone = alone();
+        let allocator = Counting(System);
+        let clients = || now().clients as isize;
+        let (before, len) = (clients(), 3 << 20);
+        let layout = Layout::from_size_align(len + 16, 8).unwrap();
+        let own = own_bytes(len);
+        assert_eq!(own, (len + PAGE_BYTES).cast_signed());
+        // SAFETY: the size is not zero; the memory is freed once, with the layout that it has then.
+        unsafe {
+            let memory = allocator.alloc(layout);
+            memory.write(7);
+            assert_eq!(clients() - before, own);
+            keep(own);
+            assert_eq!(clients(), before);
+            keep(-own);
+            let memory = allocator.realloc(memory, layout, 2 * len + 16);
+            assert_eq!((clients() - before, memory.read()), (own_bytes(2 * len), 7));
+            let layout = Layout::from_size_align(2 * len + 16, 8).unwrap();
+            let memory = allocator.realloc(memory, layout, 1000);
+            assert_eq!((clients(), memory.read()), (before, 7));
+            let layout = Layout::from_size_align(1000, 8).unwrap();
+            let memory = allocator.realloc(memory, layout, len + 16);
+            assert_eq!((clients() - before, memory.read()), (own, 7));
+            allocator.dealloc(memory, Layout::from_size_align(len + 16, 8).unwrap());
+        }
+        assert_eq!(clients(), before);
+        assert_eq!(own_bytes(CHUNK_BYTES), BLOCK_BYTES as isize);
+        assert_eq!((own_bytes(100), own_bytes(CHUNK_BYTES + 100)), (0, 0));
     }
 
     #[test]
