@@ -11,12 +11,13 @@ use crate::workspace::cargo;
 /// Keys that the bench stops at, to see that it works.
 const QUICK_KEYS: &str = "100000";
 
-const HEADER: [&str; 8] = [
+const HEADER: [&str; 9] = [
     "keys",
     "SET ns",
     "GET ns",
     "over key and value, bytes",
     "two threads to one",
+    "by CPU time",
     "reading memory",
     "computing",
     "holds timed, ms",
@@ -60,12 +61,13 @@ pub(super) fn measure(arguments: &Arguments, profile: &str) -> Result<Report> {
 }
 
 fn table(rows: &[Value]) -> Table {
-    const FIGURES: [&str; 8] = [
+    const FIGURES: [&str; 9] = [
         "/keys",
         "/set_ns",
         "/get_ns",
         "/overhead_bytes",
         "/two_threads",
+        "/two_threads_cpu",
         "/two_threads_reading",
         "/two_threads_computing",
         "/holds/total_ms",
@@ -146,6 +148,12 @@ fn bars(rows: &[Value]) -> Option<Table> {
         format!("{:.2}", least("/two_threads_reading")?),
         "1.8",
     );
+    row(
+        "the same by the CPU time that they took",
+        format!("{:.2}", least("/two_threads_cpu")?),
+        String::new(),
+        "1.8",
+    );
     Some(table)
 }
 
@@ -170,6 +178,7 @@ mod tests {
                     "holds": holds(1, hold_us),
                     "control": holds(2, 3 * hold_us),
                     "two_threads": speedup,
+                    "two_threads_cpu": speedup + 0.05,
                     "two_threads_reading": speedup + 0.1,
                     "two_threads_computing": 2.0,
                 })
@@ -184,6 +193,7 @@ mod tests {
             ["most entries moved in one hold", "80", ""],
             ["CPU time of a GET, the largest by the smallest", "1.20", ""],
             ["lookups of two threads by those of one, at worst", "1.70", "1.80"],
+            ["the same by the CPU time that they took", "1.75", ""],
         ];
         for part in parts {
             let found = cells.iter().any(|row| row.get(1..4) == Some(part.as_slice()));
