@@ -370,18 +370,16 @@ static CAT: Command = Command {
 };
 
 fn dryrun<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let shown = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     if args.at(2) != DEFAULT_USER {
-        return Err(Error::new(format!("ERR User '{}' not found", shown(args.at(2)))));
+        return Err(Error::quoting("ERR User '", args.at(2), "' not found"));
     }
     let command = args.skip(3);
-    let name = shown(command.at(0));
     let is_known = table::find(command.at(0)).is_some_and(|entry| {
         let word = command.get(1);
         entry.subcommands().is_empty() || word.is_none_or(|word| entry.subcommand(word).is_some())
     });
     if !is_known {
-        return Err(Error::new(format!("ERR Command '{name}' not found")));
+        return Err(Error::quoting("ERR Command '", command.at(0), "' not found"));
     }
     dispatch::resolve(command)?;
     cx.reply.ok();
@@ -592,6 +590,7 @@ mod tests {
              ACL DRYRUN default GET => -ERR wrong number of arguments for 'get' command|
              ACL DRYRUN default CLIENT FOO => -ERR Command 'CLIENT' not found|
              ACL DRYRUN default FOO x => -ERR Command 'FOO' not found|
+             ACL DRYRUN default \"\\xff\\x00x\" => -ERR Command '\u{fffd}' not found|
              ACL DRYRUN other GET a => -ERR User 'other' not found|
              ACL CAT nosuch => -ERR Unknown category 'nosuch'|
              ACL CAT stream => *0|

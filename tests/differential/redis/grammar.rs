@@ -25,6 +25,18 @@ enum Node {
     Repeated(Box<Node>),
 }
 
+/// A word of a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Written as it is.
+    Word(String),
+    /// Stands for an argument of this kind.
+    Argument(String),
+}
+
+/// Most sentences that are made of one rule.
+const MOST_SENTENCES: usize = 400;
+
 /// Makes arguments of the kinds that rows name.
 pub(super) trait Arguments {
     /// One argument, of any bytes.
@@ -67,6 +79,12 @@ impl Rule {
             name = format!("{name} {}", words.pop().expect("it was just seen"));
         }
         Self { name, arguments: sequence(&mut words, false) }
+    }
+
+    /// Sentences of the grammar, behind the name: with and without each option, with each choice,
+    /// with what can be repeated not at all, once and twice; of all that, so many as are enough.
+    pub(super) fn sentences(&self) -> Vec<Vec<Part>> {
+        self.arguments.sentences()
     }
 
     /// Arguments that fit the grammar.
@@ -123,6 +141,28 @@ fn sequence(words: &mut Vec<&str>, within: bool) -> Node {
 }
 
 impl Node {
+    fn sentences(&self) -> Vec<Vec<Part>> {
+        let mut all = match self {
+            Node::Word(word) => vec![vec![Part::Word(word.clone())]],
+            Node::Argument(kind) => vec![vec![Part::Argument(kind.clone())]],
+            Node::Sequence(nodes) => nodes
+                .iter()
+                .fold(vec![Vec::new()], |before, node| joined(&before, &node.sentences())),
+            Node::Choice(nodes) => nodes.iter().flat_map(Node::sentences).collect(),
+            Node::Optional(node) => {
+                let without = std::iter::once(Vec::new());
+                without.chain(node.sentences()).collect()
+            }
+            Node::Repeated(node) => {
+                let once = node.sentences();
+                let without = std::iter::once(Vec::new());
+                without.chain(once.clone()).chain(joined(&once, &once)).collect()
+            }
+        };
+        all.truncate(MOST_SENTENCES);
+        all
+    }
+
     fn generate(
         &self,
         random: &mut Random,
@@ -151,4 +191,10 @@ impl Node {
             }
         }
     }
+}
+
+/// Each of the first with each of the second behind it.
+fn joined(first: &[Vec<Part>], second: &[Vec<Part>]) -> Vec<Vec<Part>> {
+    let with = |before: &Vec<Part>, behind: &Vec<Part>| [&before[..], behind].concat();
+    first.iter().flat_map(|it| second.iter().map(move |behind| with(it, behind))).collect()
 }

@@ -6,6 +6,7 @@ mod differences;
 mod generator;
 mod giant;
 mod grammar;
+mod sweep;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,254 @@
+//! Every command with what does not fit, in order instead of at random: too few words and too many,
+//! each argument in each wrong way, options repeated and in each other's company. Both servers'
+//! replies have to be the same.
+
+use super::differences::{Verdict, judge};
+use super::generator::{Words, comparable};
+use super::grammar::Part;
+use harness::{Connection, Reply, Server, encode_command};
+
+/// Beyond the arity of any command.
+const MOST_WORDS: usize = 12;
+
+/// Commands that redis-server 7.0 does not know, or with another number of arguments, and why.
+const NEWER: [(&str, &str); 6] = [
+    ("BGSAVE", "CANCEL is Valkey's"),
+    ("CLIENT|NO-TOUCH", "is of 7.2"),
+    ("CLIENT|SETINFO", "is of 7.2"),
+    ("SLOWLOG|PHASES", "is nagi's own"),
+    ("WAITAOF", "is of 7.2"),
+    ("MODULE|LOADEX", "is checked otherwise since 7.2"),
+];
+
+/// What stands under the keys that arguments name, made anew for each request.
+const SETTING: [&str; 6] = [
+    "FLUSHALL",
+    "SET number 41",
+    "SET text \"some words\"",
+    "SET limit 9223372036854775807",
+    "SETEX expiring 100000 value",
+    "PFADD sketch a b c",
+];
+
+/// The keys of [`SETTING`], and one with nothing under it.
+const KEYS: [&str; 6] = ["number", "text", "limit", "expiring", "sketch", "none"];
+
+/// What takes the place of every argument in turn: numbers at limits and beyond, numbers that are
+/// none, and what belongs elsewhere.
+const WRONG: [&str; 22] = [
+    "",
+    "x",
+    "0",
+    "-1",
+    "1.5",
+    " 1",
+    "1 ",
+    "+1",
+    "007",
+    "nan",
+    "inf",
+    "-inf",
+    "1e400",
+    "0x10",
+    "4294967296",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "18446744073709551616",
+    "NX",
+    "*",
+    "sketch",
+];
+
+/// Options that are put where they may be out of place.
+const OPTIONS: [&str; 12] = [
+    "NX", "XX", "GT", "LT", "GET", "KEEPTTL", "PERSIST", "REPLACE", "ABSTTL", "COUNT", "BIT", "SAT",
+];
+
+/// Two servers that are asked the same.
+struct Pair {
+    ours: Connection,
+    theirs: Connection,
+    asked: u64,
+    differences: Vec<String>,
+}
+
+impl Pair {
+    fn new(nagi: &Server, redis: &Server) -> Self {
+        let (ours, theirs) = (nagi.connect_resp(), redis.connect_resp());
+        Pair { ours, theirs, asked: 0, differences: Vec::new() }
+    }
+
+    /// Sends requests to both and judges their replies but for those to the first `setting`.
+    fn ask(&mut self, setting: usize, requests: &[Words]) {
+        let bytes: Vec<u8> = requests.iter().flat_map(|words| encode_command(words)).collect();
+        self.ours.send(&bytes);
+        self.theirs.send(&bytes);
+        for (number, words) in requests.iter().enumerate() {
+            let replies = (self.ours.reply_and_bytes(), self.theirs.reply_and_bytes());
+            if number < setting {
+                continue;
+            }
+            self.asked += 1;
+            if matches!(judge(words, &replies.0, &replies.1), Verdict::Different) {
+                let line: Vec<_> =
+                    words.iter().map(|word| word.escape_ascii().to_string()).collect();
+                let (ours, theirs) = (replies.0.1.escape_ascii(), replies.1.1.escape_ascii());
+                self.differences.push(format!(
+                    "{}\n    nagi: {ours:.300}\n   redis: {theirs:.300}",
+                    line.join(" ")
+                ));
+            }
+        }
+    }
+
+    fn end(self) {
+        eprintln!("{} requests compared", self.asked);
+        let count = self.differences.len();
+        let shown: Vec<_> = self.differences.into_iter().take(40).collect();
+        assert!(count == 0, "{count} differences:\n{}", shown.join("\n"));
+    }
+}
+
+fn words(text: &[&str]) -> Words {
+    text.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// The rows as nagi's COMMAND tells them: the words of a name and the arity.
+fn rows(client: &mut Connection) -> Vec<(String, i64)> {
+    let row = |reply: &Reply| (reply.list()[0].text().to_uppercase(), reply.list()[1].integer());
+    let mut rows = Vec::new();
+    for command in client.run("COMMAND").list() {
+        rows.push(row(command));
+        rows.extend(command.list()[9].list().iter().map(row));
+    }
+    rows.retain(|(name, _)| NEWER.iter().all(|(newer, _)| name != newer));
+    rows
+}
+
+#[test]
+fn wrong_numbers_of_words_are_refused_as_by_redis() {
+    let (nagi, redis) = (Server::nagi(), Server::redis());
+    let mut pair = Pair::new(&nagi, &redis);
+    let rows = rows(&mut pair.ours);
+    assert!(rows.len() > 150, "{} rows", rows.len());
+    for (name, arity) in rows {
+        let name: Vec<&str> = name.split('|').collect();
+        let fits = |count: usize| match usize::try_from(arity) {
+            Ok(arity) => count == arity,
+            Err(_) => count as u64 >= arity.unsigned_abs(),
+        };
+        for count in (name.len()..MOST_WORDS).filter(|count| !fits(*count)) {
+            for filler in ["1", "HELP", ""] {
+                let mut request = words(&name);
+                request.resize(count, filler.as_bytes().to_vec());
+                // A word behind the name of a container is a subcommand, which would be run.
+                if name.len() == 1 && count > 1 && filler == "HELP" {
+                    continue;
+                }
+                pair.ask(0, &[request]);
+            }
+        }
+    }
+    pair.end();
+}
+
+/// An argument that fits, by its kind.
+fn fitting(kind: &str, key: &str) -> String {
+    let fitting = match kind {
+        "key" | "key1" | "source" | "sourcekey" => key,
+        "key2" | "newkey" | "destination" | "destkey" => "other",
+        "value" | "element" | "message" | "arg" => "value",
+        "encoding" => "u8",
+        "bit" => "1",
+        "pattern" => "*",
+        "cursor" => "0",
+        "count" => "100000",
+        "type" => "string",
+        "protover" => "2",
+        "username" => "default",
+        "client-id" | "id" => "999999999",
+        "ip:port" => "1.2.3.4:5",
+        "setting" => "hz",
+        "command-name" | "command" => "get",
+        "event" => "command",
+        "serialized-value" => "nonsense",
+        "seconds" => "100000",
+        "milliseconds" => "100000000",
+        "unix-time-seconds" => "4000000000",
+        "unix-time-milliseconds" => "4000000000000",
+        "timeout" | "numreplicas" | "numlocal" => "0",
+        _ => "1",
+    };
+    fitting.to_owned()
+}
+
+/// The request that a sentence stands for.
+fn request(name: &str, sentence: &[Part], key: &str) -> Words {
+    let argument = |part: &Part| match part {
+        Part::Word(word) => word.clone(),
+        Part::Argument(kind) => fitting(kind, key),
+    };
+    let name = name.split(' ').map(str::to_owned);
+    name.chain(sentence.iter().map(argument)).map(String::into_bytes).collect()
+}
+
+/// A request, and what is made of it by putting what is wrong in each place, by repeating each
+/// tail, and by adding options.
+fn spoilt(good: &Words, name_words: usize) -> Vec<Words> {
+    let mut all = vec![good.clone()];
+    for place in name_words..good.len() {
+        for wrong in WRONG {
+            let mut request = good.clone();
+            request[place] = wrong.as_bytes().to_vec();
+            all.push(request);
+        }
+        let tail = &good[place..];
+        all.push([good, tail].concat());
+        all.push(good[..place].to_vec());
+        all.push([&good[..place], &good[place + 1..]].concat());
+    }
+    for option in OPTIONS {
+        all.push([&good[..], &[option.as_bytes().to_vec()]].concat());
+    }
+    all
+}
+
+/// Whether it ends soon, leaves the connection alone and is not about everything.
+fn is_harmless(words: &Words) -> bool {
+    let begins = |name: &str| {
+        let name: Vec<&[u8]> = name.split(' ').map(str::as_bytes).collect();
+        words.len() >= name.len()
+            && words.iter().zip(&name).all(|(word, name)| word.eq_ignore_ascii_case(name))
+    };
+    let lasts = ["WAIT", "CLIENT PAUSE", "CLIENT KILL"].iter().any(|name| begins(name));
+    !lasts && !(begins("CONFIG GET") && words.iter().any(|word| word == b"*"))
+}
+
+#[test]
+fn wrong_arguments_are_refused_as_by_redis() {
+    let (nagi, redis) = (Server::nagi(), Server::redis());
+    let mut pair = Pair::new(&nagi, &redis);
+    let setting: Vec<Words> = SETTING.iter().map(|line| words(&harness::words(line))).collect();
+    for rule in comparable() {
+        let sentences = rule.sentences();
+        let name_words = rule.name.split(' ').count();
+        for (number, sentence) in sentences.iter().enumerate() {
+            let uses_key = sentence.iter().any(|part| *part == Part::Argument("key".to_owned()));
+            let keys = if uses_key && number < 8 { &KEYS[..] } else { &KEYS[..1] };
+            for key in keys {
+                let good = request(&rule.name, sentence, key);
+                // Of long sentences every place has been wrong in shorter ones.
+                let all = if number < 60 { spoilt(&good, name_words) } else { vec![good] };
+                for words in all.into_iter().filter(is_harmless) {
+                    let begins = ["HELLO", "2"].map(|word| word.as_bytes().to_vec()).to_vec();
+                    let before: Vec<Words> =
+                        std::iter::once(begins).chain(setting.clone()).collect();
+                    let requests = [&before[..], &[words]].concat();
+                    pair.ask(before.len(), &requests);
+                }
+            }
+        }
+    }
+    pair.end();
+}
