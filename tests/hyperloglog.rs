@@ -1,6 +1,6 @@
 //! Sketches of sets, byte for byte those of Redis.
 
-use harness::{Connection, Random, Server, as_redis};
+use harness::{Connection, Random, Reply, Server, as_redis};
 
 const NOT_A_SKETCH: &str = "-WRONGTYPE Key is not a valid HyperLogLog string value.\r\n";
 const CORRUPTED: &str = "-INVALIDOBJ Corrupted HLL object detected\r\n";
@@ -126,5 +126,20 @@ fn corrupted_bytes_are_answered_as_by_redis() {
         for command in ["PFCOUNT key", "PFADD key word", "PFCOUNT key nothing", "GET key"] {
             pair.same(&harness::words(command));
         }
+    }
+}
+
+#[test]
+fn a_restored_sketch_is_kept_as_by_redis() {
+    let (nagi, redis) = (Server::nagi(), Server::redis());
+    let (mut ours, mut theirs) = (nagi.connect_resp(), redis.connect_resp());
+    theirs.check("PFADD key a b", ":1\r\n");
+    let Reply::Bulk(payload) = theirs.run("DUMP key") else { panic!("a payload") };
+    for command in ["PFADD key a", "PFADD key", "PFCOUNT key", "PFMERGE key key", "GETBIT key 0"] {
+        let [first, second] = [&mut ours, &mut theirs].map(|client| {
+            client.run_words(&[&b"RESTORE"[..], b"key", b"0", &payload, b"REPLACE"]);
+            (client.run(command), client.run("OBJECT ENCODING key"))
+        });
+        assert_eq!(first, second, "{command}");
     }
 }

@@ -15,6 +15,7 @@ use super::Refusal;
 use crate::database::Database;
 use crate::key::Key;
 use crate::rope::{Patch, StringMut};
+use crate::slot::Slot;
 use crate::value::{NewValue, Value};
 
 /// Registers of a sketch.
@@ -482,6 +483,7 @@ impl Database<'_> {
         self.write(key, |slot| {
             let mut changed = false;
             if marks.is_empty() && slot.entry().is_some_and(|entry| looks_like_one(entry.value())) {
+                show_as_raw(slot);
                 return Ok(false);
             }
             let mut sketch = match slot.entry().map(|entry| entry.value()) {
@@ -517,6 +519,8 @@ impl Database<'_> {
                 // Of a new sketch as well, as Redis does.
                 invalidate(&mut sketch.0);
                 slot.set_or_put(NewValue::Raw(sketch.bytes()));
+            } else {
+                show_as_raw(slot);
             }
             result.map(|()| changed)
         })
@@ -546,6 +550,14 @@ impl Database<'_> {
             slot.change(0, |string| string.write(&Patch::new(CACHE_AT, &bytes)));
             Ok(estimated)
         })
+    }
+}
+
+/// Has a sketch that was restored look to OBJECT ENCODING like one that was changed, as it does in
+/// Redis from the first PFADD on, whatever that adds.
+fn show_as_raw(slot: &mut Slot<'_>) {
+    if slot.entry().is_some_and(|entry| entry.encoding_name() != "raw") {
+        slot.change_counted(0, |_, _| ((), 0));
     }
 }
 
