@@ -26,6 +26,12 @@ def memcached():
 
 
 @pytest.fixture
+def guarded():
+    """Where it speaks memcached's protocol to who gives the password "secret"."""
+    return address("NAGI_MEMCACHED_GUARDED")
+
+
+@pytest.fixture
 def key(request):
     """A key that no other test uses."""
     return request.node.name.replace("[", ":").replace("]", "")

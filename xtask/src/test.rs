@@ -110,15 +110,20 @@ fn by_uring() -> Result<Count> {
 }
 
 fn python() -> Result<Count> {
-    let mut command = Command::new(workspace::build_nagi("dev")?);
-    command.arg("serve");
-    let server = Server::start_nagi(command).map_err(|problem| anyhow!(problem))?;
+    let binary = workspace::build_nagi("dev")?;
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(&binary);
+        command.arg("serve").args(arguments);
+        Server::start_nagi(command).map_err(|problem| anyhow!(problem))
+    };
+    let (server, guarded) = (start(&[])?, start(&["--requirepass", "secret"])?);
     let mut tests = Command::new(workspace::setup_folder().join("bin/python"));
     tests
         .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "tests/python"])
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("NAGI_RESP", server.resp().to_string())
         .env("NAGI_MEMCACHED", server.memcached_address().to_string())
+        .env("NAGI_MEMCACHED_GUARDED", guarded.memcached_address().to_string())
         .current_dir(workspace::root());
     count(&mut tests).with_context(|| format!("the server said: {}", server.log()))
 }
