@@ -226,8 +226,9 @@ fn carry_out(plan: &Plan, workers: &mut [Worker], timeline: &mut Timeline) -> io
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         let threads = workers.len();
-        let run = |worker: &mut Worker| Run::new(worker, plan, &sender)?.drive();
-        let load = scope.spawn(move || on_each(workers, run));
+        // The sender goes with the load's thread: that is what ends the timeline.
+        let load = scope
+            .spawn(move || on_each(workers, |worker| Run::new(worker, plan, &sender)?.drive()));
         timeline.follow(&receiver, threads);
         load.join().unwrap_or_else(|_| Err(io::Error::other("a load thread panicked")))
     })
