@@ -286,7 +286,11 @@ impl Session {
     }
 
     /// Takes what belongs to a long argument. Returns how many bytes that is.
+    #[inline]
     fn land(&mut self, received: &[u8]) -> usize {
+        if !self.landing.is_coming() {
+            return 0;
+        }
         let taken = self.landing.take(received);
         if self.landing.has_landed() {
             self.dialect.land();
@@ -323,7 +327,7 @@ impl Session {
         if !received.is_empty() {
             around.timing.arrive(&mut self.arrivals, !self.input.is_empty());
         }
-        let place = self.resume(around, out);
+        let place = if self.suspended.is_some() { self.resume(around, out) } else { None };
         let landed = self.land(received);
         let received = received.get_mut(landed..).unwrap_or_default();
         let standing = if self.client.closing {
@@ -335,7 +339,9 @@ impl Session {
             standing_of(suspended)
         } else if self.input.is_empty() {
             let (consumed, standing) = self.advance(received, around, out);
-            self.input.push(received.get(consumed..).unwrap_or_default());
+            if let Some(rest) = received.get(consumed..).filter(|rest| !rest.is_empty()) {
+                self.input.push(rest);
+            }
             standing
         } else {
             let mut input = std::mem::take(&mut self.input);
@@ -384,7 +390,9 @@ impl Session {
             if batch.consumed > 0 && !self.landing.is_empty() {
                 self.landing = Landing::default();
             }
-            around.spans.shrink_to(KEPT_SPANS);
+            if around.spans.capacity() > KEPT_SPANS {
+                around.spans.shrink_to(KEPT_SPANS);
+            }
             at += batch.consumed;
             requests += batch.requests;
             match batch.next {

@@ -1,8 +1,9 @@
 //! Where the time of requests goes.
 //!
-//! A worker reads the clock when a wait is over, in front of each batch, behind it, and behind each
-//! send; within a batch also where one command follows another, and behind those that are not
-//! known to be fast. Everything that a wait has announced was there when it ended, so that its end
+//! A worker reads the clock when a wait is over, when it turns to a connection, behind each batch,
+//! and behind each send; within a batch also where one command follows another, and behind those
+//! that are not known to be fast. What it reads behind one batch is in front of the next, so that
+//! parsing is a part of *execute*. Everything that a wait has announced was there when it ended, so that its end
 //! is the time at which bytes count as arrived: what a connection then waits for others is queue.
 //!
 //! How long commands run is counted for each call of those that may take long, and of brief ones
@@ -46,8 +47,8 @@ pub(crate) struct Timing {
     turn: Cell<u64>,
     /// The latest reading behind something that held the worker, in ticks.
     latest: Cell<u64>,
-    /// When the latest batch had been executed, in ticks.
-    batch_end: Cell<u64>,
+    /// The latest reading in front of requests or behind them, in ticks; 0 if the time is not taken.
+    since: Cell<u64>,
     /// The length of a tick in 2^-32 nanoseconds.
     tick: Cell<u64>,
     day: Day,
@@ -198,7 +199,7 @@ impl Default for Timing {
         Timing {
             turn: Cell::new(ticks::now()),
             latest: Cell::new(ticks::now()),
-            batch_end: Cell::new(0),
+            since: Cell::new(0),
             tick: Cell::new(1 << 32),
             day: Day::default(),
             settings: Cell::default(),
@@ -245,10 +246,12 @@ impl Timing {
         self.heed(self.settings.get());
     }
 
-    /// The time in milliseconds since 1970, a little late at most. `read` reads the clock.
+    /// The worker turns to a connection. Returns the time in milliseconds since 1970, a little late
+    /// at most; `read` reads that clock.
     #[inline]
-    pub(crate) fn now_ms(&self, read: impl FnOnce() -> u64) -> u64 {
+    pub(crate) fn begin(&self, read: impl FnOnce() -> u64) -> u64 {
         let (now, day) = (ticks::now(), &self.day);
+        self.since.set(if self.bounds.on.get() { now } else { 0 });
         if now.wrapping_sub(day.read_at.get()) >= day.lasts.get() {
             day.read_at.set(now);
             day.now_ms.set(read());
@@ -278,9 +281,8 @@ impl Timing {
             // What stays behind came with the last bytes.
             arrivals.first = arrivals.last;
         }
-        let since = if self.bounds.on.get() { ticks::now() } else { 0 };
         let joins = requests > 1 && batch.first == batch.last && !self.bounds.exact.get();
-        Stopwatch { timing: self, arrivals: batch, joins, since, counted: 0 }
+        Stopwatch { timing: self, arrivals: batch, joins, counted: 0 }
     }
 
     /// The time, in ticks; 0 if it is not taken.
@@ -309,7 +311,7 @@ impl Timing {
         // A send is part of a slice, so that none is longer than the longest of them.
         if slice > tally.longest_send.ticks() {
             tally.longest_slice.note(slice);
-            tally.longest_send.note(now.saturating_sub(self.batch_end.get()));
+            tally.longest_send.note(now.saturating_sub(self.since.get()));
         }
         self.has_executed.get()
     }
@@ -354,9 +356,7 @@ pub(crate) struct Stopwatch<'t> {
     arrivals: Arrivals,
     /// Whether requests that are alike may share a reading.
     joins: bool,
-    /// The latest reading, in ticks; 0 if the time is not taken.
-    since: u64,
-    /// Requests of the batch that had been executed by then.
+    /// Requests of the batch that had been executed at the latest reading.
     counted: usize,
 }
 
@@ -376,12 +376,11 @@ impl Stopwatch<'_> {
             && next.is_some_and(|next| next.is_like(ran.what))
             && ran.what.is_brief()
             && !ran.is_large();
-        if goes_on || self.since == 0 {
+        if goes_on || self.timing.since.get() == 0 {
             return;
         }
-        let now = self.read(place + 1, ran, client, around);
+        self.read(place + 1, ran, client, around);
         if next.is_some() {
-            self.since = now;
             self.counted = place + 1;
             self.arrivals.first = self.arrivals.last;
         }
@@ -395,12 +394,12 @@ impl Stopwatch<'_> {
         client: &Client,
         around: &Surroundings<'_>,
     ) -> Option<Box<Underway>> {
-        if self.since == 0 {
+        if self.timing.since.get() == 0 {
             return None;
         }
         if place > self.counted {
             // Those like it before it, behind which nobody has looked.
-            self.since = self.read(place, ran, client, around);
+            self.read(place, ran, client, around);
             self.arrivals.first = self.arrivals.last;
         }
         let phases = Phases { queue_ns: 0, ..self.phases(ticks::now(), 1) };
@@ -411,21 +410,20 @@ impl Stopwatch<'_> {
     /// The phases of a request that has just been executed, one of `count` since the last reading.
     fn phases(&self, now: u64, count: u64) -> Phases {
         let (timing, Arrivals { first, last }) = (self.timing, self.arrivals);
+        let since = timing.since.get();
         Phases {
             receive_ns: timing.ns(last.saturating_sub(first)),
-            queue_ns: timing.ns(self.since.saturating_sub(last)),
-            execute_ns: timing.ns(now.saturating_sub(self.since)) / count.max(1),
+            queue_ns: timing.ns(since.saturating_sub(last)),
+            execute_ns: timing.ns(now.saturating_sub(since)) / count.max(1),
             send_ns: 0,
         }
     }
 
-    /// Counts the requests since the last reading, up to the one in front of `place`. Returns the
-    /// time, in ticks.
+    /// Counts the requests since the last reading, up to the one in front of `place`.
     #[inline]
-    fn read(&self, place: usize, ran: Ran<'_>, client: &Client, around: &Surroundings<'_>) -> u64 {
+    fn read(&self, place: usize, ran: Ran<'_>, client: &Client, around: &Surroundings<'_>) {
         let timing = self.timing;
         let now = ticks::now();
-        timing.batch_end.set(now);
         let count = (place - self.counted) as u64;
         if timing.paces.count(ran.what.entry(), count)
             || now.wrapping_sub(self.arrivals.first) >= timing.bounds.least.get()
@@ -433,7 +431,7 @@ impl Stopwatch<'_> {
         {
             self.tell(now, count, ran, client, &around.audience());
         }
-        now
+        timing.since.set(now);
     }
 
     /// Tells of the last of `count` requests: of itself if it is slow or takes long to send, or
@@ -459,7 +457,8 @@ impl Stopwatch<'_> {
             audience.tally.time_calls(entry.index, calls, phases.execute_ns);
         }
         if weight > 0 && (settings.tracks || is_slow || ran.is_large()) {
-            timing.keep(ran, phases, weight, client, audience);
+            let executed = (phases, now);
+            timing.keep(ran, executed, weight, client, audience);
         }
     }
 }
@@ -477,17 +476,20 @@ pub(crate) struct Underway {
 impl Underway {
     /// It has worked since `began`, in ticks, and written so much of its reply.
     pub(crate) fn went_on(&mut self, began: u64, reply_bytes: usize, timing: &Timing) {
-        self.phases.execute_ns += timing.ns(ticks::now().saturating_sub(began));
+        let now = ticks::now();
+        timing.since.set(now);
+        self.phases.execute_ns += timing.ns(now.saturating_sub(began));
         self.request.reply_bytes += reply_bytes;
     }
 }
 
 impl Timing {
-    /// Keeps a request until its reply has been sent.
+    /// Keeps a request until its reply has been sent; with its phases comes when it had been
+    /// executed, in ticks.
     fn keep(
         &self,
         ran: Ran<'_>,
-        phases: Phases,
+        (phases, at): (Phases, u64),
         weight: u64,
         client: &Client,
         audience: &Audience<'_>,
@@ -502,7 +504,7 @@ impl Timing {
         self.executed.borrow_mut().push(Executed {
             family: ran.what.family(),
             phases,
-            at: self.batch_end.get(),
+            at,
             reply_end: ran.replies.1 as u64,
             weight,
             request,
@@ -526,7 +528,7 @@ impl Timing {
         if slow {
             audience.log(Arc::clone(&request));
         }
-        self.batch_end.set(now);
+        self.since.set(now);
         self.has_executed.set(true);
         self.executed.borrow_mut().push(Executed {
             family: what.family(),

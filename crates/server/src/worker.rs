@@ -396,7 +396,7 @@ impl Sessions {
             shared: &self.shared,
             counters: &self.counters,
             tally: &self.tally,
-            now_ms: self.timing.now_ms(|| self.shared.store.now_ms()),
+            now_ms: self.timing.begin(|| self.shared.store.now_ms()),
             timing: &self.timing,
             spans: &mut self.spans,
         };
