@@ -3,8 +3,10 @@
 use crate::entry::{Entry, EntryView};
 use std::ptr::NonNull;
 
-/// Bytes that a full block holds, but for its last entry.
+/// Bytes that a block of the walk holds.
 pub(super) const FULL_BYTES: usize = 64 * 1024;
+/// The same of what writers leave. Every table has a block of its own that is not full yet.
+pub(super) const FULL_PRE_IMAGES_BYTES: usize = 16 * 1024;
 
 /// Copies of entries of one database, one behind the other in the form that they have in the
 /// store. Long strings share their chunks with it.
@@ -21,9 +23,14 @@ pub struct Images {
 unsafe impl Send for Images {}
 
 impl Images {
-    /// An empty block with room for as much as it takes to be full.
-    pub(super) fn new(database: usize) -> Self {
-        Images { database, words: Vec::with_capacity(FULL_BYTES / 8), kept_bytes: 0 }
+    /// An empty block with room for so much.
+    pub(super) fn new(database: usize, bytes: usize) -> Self {
+        Images { database, words: Vec::with_capacity(bytes / 8), kept_bytes: 0 }
+    }
+
+    /// Whether there is room for one more entry.
+    pub(super) fn has_room_for(&self, entry: Entry) -> bool {
+        self.words.len() + entry.bytes().div_ceil(8) <= self.words.capacity()
     }
 
     /// The database that they belonged to at the cut.
@@ -59,7 +66,9 @@ impl Images {
     /// Adds a copy of an entry, whose latch is held.
     pub(crate) fn push(&mut self, entry: Entry) {
         let at = self.words.len();
-        self.words.resize(at + entry.bytes().div_ceil(8), 0);
+        let words = entry.bytes().div_ceil(8);
+        self.words.reserve_exact(words);
+        self.words.resize(at + words, 0);
         if let Some(room) = self.words.get_mut(at..) {
             let room = NonNull::from(room).cast::<u8>();
             // SAFETY: the room is aligned to 8 and as large as the entry, whose latch is held.

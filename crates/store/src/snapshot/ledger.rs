@@ -1,6 +1,6 @@
 //! What a table knows of the snapshot: which of its entries still belong to it, and how many.
 
-use super::images::{FULL_BYTES, Images};
+use super::images::{FULL_PRE_IMAGES_BYTES, Images};
 use super::outbox::Outbox;
 use crate::door::Door;
 use crate::entry::Entry;
@@ -85,14 +85,18 @@ impl Ledger {
         if self.outbox.is_aborted() {
             return;
         }
-        let images = self.pre_images.get_or_insert_with(|| Images::new(self.database));
+        if self.pre_images.as_ref().is_some_and(|images| !images.has_room_for(entry)) {
+            self.send_pre_images();
+        }
+        let begin = || Images::new(self.database, FULL_PRE_IMAGES_BYTES);
+        let images = self.pre_images.get_or_insert_with(begin);
         let before = images.bytes();
         images.push(entry);
         // SAFETY: the door is passed with the latch held.
         let bytes = unsafe { entry.bytes_elsewhere() };
         images.keep(if fate == Fate::Goes { bytes } else { bytes.min(CHUNK_BYTES) });
         self.outbox.add_pre_image(images.bytes() - before);
-        if images.copied_bytes() >= FULL_BYTES {
+        if images.copied_bytes() >= FULL_PRE_IMAGES_BYTES {
             self.send_pre_images();
         }
     }

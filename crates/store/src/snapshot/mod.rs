@@ -251,7 +251,7 @@ impl Snapshot<'_> {
     /// Goes on with a table that nobody else can reach; `None` if there was nothing in it.
     fn walk_detached(&mut self) -> Option<Images> {
         let table = self.detached.as_mut()?;
-        let mut images = Images::new(table.ledger().database());
+        let mut images = Images::new(table.ledger().database(), images::FULL_BYTES);
         if table.walk(self.store.word.read(), &mut images) {
             let tables = self.detached.take().into_iter().collect();
             self.store.reclaimer.free(Garbage { tables, ..Garbage::default() });

@@ -124,7 +124,7 @@ impl Store {
     /// One hold of a shard's latch; whether there is more to do in it.
     fn walk_shard(&self, number: usize, walker: &mut Walker) -> bool {
         let Some(latch) = self.shards.get(number) else { return false };
-        let images = walker.images.get_or_insert_with(|| Images::new(0));
+        let images = walker.images.get_or_insert_with(|| Images::new(0, FULL_BYTES));
         let mut held = latch.lock();
         let door = self.word.read();
         let Some(table) = held.unwalked_table(door) else { return false };
