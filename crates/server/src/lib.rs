@@ -39,6 +39,7 @@ mod suspended;
 mod tests;
 mod text;
 mod timing;
+mod urgency;
 mod uring;
 mod waker;
 mod worker;

@@ -3,6 +3,7 @@
 
 use crate::loading;
 use crate::server::{Mail, Shared};
+use crate::urgency::Urgency;
 use nagi_commands::gate::stop_writes_if_unsaved;
 use nagi_commands::saves::{Ending, Order};
 use nagi_commands::{REDIS_VERSION, Reasons, Server as _};
@@ -16,9 +17,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Below workers, whose clients wait, and above what has all the time in the world.
-const NICENESS: i32 = 10;
 
 /// Images that writers leave may always take so much, whatever the share of the memory is.
 const LEAST_SHARE_BYTES: u64 = 64 << 20;
@@ -38,16 +36,15 @@ impl Wake for Unpark {
 
 /// Does what is asked for until the server stops.
 pub(crate) fn run(shared: &Shared) {
-    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        tracing::debug!(%error, "the saver stays as urgent as workers are");
-    }
+    let urgency = Urgency::new();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     while !shared.is_stopping() {
         match shared.saves().next_order(&waker) {
             None => thread::park(),
             Some(Order::Load { merge }) => loading::load_again(shared, merge),
             Some(Order::Save) => {
-                let company = Workers { shared, busy: Cell::new(cpu_time()) };
+                urgency.calm_down();
+                let company = Workers { shared, busy: Cell::new(cpu_time()), urgency: &urgency };
                 tell(shared, save_now(shared, &waker, &company));
             }
         }
@@ -110,6 +107,7 @@ struct Workers<'a> {
     shared: &'a Shared,
     /// The thread's processor time when it last waited.
     busy: Cell<Duration>,
+    urgency: &'a Urgency,
 }
 
 impl Company for Workers<'_> {
@@ -121,6 +119,7 @@ impl Company for Workers<'_> {
     fn pace(&self) {
         /// How much is worked at least before a wait.
         const WORK: Duration = Duration::from_millis(2);
+        self.urgency.look();
         let Some(busy) = cpu_time().checked_sub(self.busy.get()).filter(|busy| *busy >= WORK)
         else {
             return;

@@ -1,0 +1,149 @@
+//! How urgent the saver is beside workers: less, as long as it gets processors whenever they rest;
+//! nearly as much, where they never do. A save would take several times as long there.
+
+use std::cell::Cell;
+use std::fs;
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// By how much the saver is less urgent than workers, whose clients wait.
+const CALM: i32 = 10;
+/// The same if it gets too little of the processors. Of two, which two workers and a client keep
+/// busy, it gets 0.3 then, by the kernel's weights.
+const HURRIED: i32 = 3;
+/// How long to look at what it gets.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// It gets too little if it waits for a processor for so many times as long as it has one.
+const PATIENCE: u32 = 2;
+
+/// The urgency of the thread that made it.
+pub(crate) struct Urgency {
+    /// What the thread has when it is as urgent as workers; `None` if it cannot be changed.
+    niceness: Option<i32>,
+    is_hurried: Cell<bool>,
+    looked: Cell<Instant>,
+    /// What the kernel said then.
+    times: Cell<Times>,
+}
+
+/// How long a thread has had a processor, and has waited for one.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    ran: Duration,
+    waited: Duration,
+}
+
+impl Urgency {
+    /// Finds out what this process may do. Where it may not make a thread more urgent again than it
+    /// was, the saver stays in a hurry.
+    pub(crate) fn new() -> Self {
+        let niceness = rustix::process::getpriority_process(None).unwrap_or(0);
+        let tried = thread::spawn(move || set(niceness + CALM).and_then(|()| set(niceness)));
+        let may_rise = matches!(tried.join(), Ok(Ok(())));
+        if let Err(error) = set(niceness + HURRIED) {
+            tracing::debug!(%error, "the saver stays as urgent as workers are");
+        }
+        Urgency {
+            niceness: may_rise.then_some(niceness),
+            is_hurried: Cell::new(true),
+            looked: Cell::new(Instant::now()),
+            times: Cell::default(),
+        }
+    }
+
+    /// A save begins.
+    pub(crate) fn calm_down(&self) {
+        self.change(false);
+        self.looked.set(Instant::now());
+        self.times.set(times().unwrap_or_default());
+    }
+
+    /// To be called now and then while a save is under way: looks whether the thread gets enough.
+    pub(crate) fn look(&self) {
+        if self.is_hurried.get() || self.looked.get().elapsed() < INTERVAL {
+            return;
+        }
+        let Some(now) = times() else { return };
+        let before = self.times.replace(now);
+        self.looked.set(Instant::now());
+        let ran = now.ran.saturating_sub(before.ran);
+        let waited = now.waited.saturating_sub(before.waited);
+        if is_too_little(ran, waited) {
+            self.change(true);
+        }
+    }
+
+    fn change(&self, to_hurried: bool) {
+        if let Some(niceness) = self.niceness
+            && self.is_hurried.replace(to_hurried) != to_hurried
+        {
+            // It was possible when it was tried.
+            let _ = set(niceness + if to_hurried { HURRIED } else { CALM });
+        }
+    }
+}
+
+/// Whether a thread that ran and waited for so long ought to be more urgent.
+fn is_too_little(ran: Duration, waited: Duration) -> bool {
+    waited > ran * PATIENCE && waited > INTERVAL / 4
+}
+
+fn set(niceness: i32) -> io::Result<()> {
+    Ok(rustix::process::setpriority_process(None, niceness)?)
+}
+
+/// Those of this thread, where the kernel tells.
+fn times() -> Option<Times> {
+    parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+/// Nanoseconds on a processor, nanoseconds of waiting for one, and how often it got one.
+fn parse(text: &str) -> Option<Times> {
+    let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
+    let mut next = || Some(Duration::from_nanos(numbers.next()??));
+    Some(Times { ran: next()?, waited: next()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_read() {
+        let read = parse("1500000000 20000 17\n").unwrap();
+        assert_eq!(
+            (read.ran, read.waited),
+            (Duration::from_millis(1500), Duration::from_micros(20))
+        );
+        assert!(parse("").is_none() && parse("1 x 2").is_none());
+    }
+
+    #[test]
+    fn only_who_waits_for_processors_is_in_a_hurry() {
+        let ms = Duration::from_millis;
+        assert!(is_too_little(ms(10), ms(90)));
+        assert!(!is_too_little(ms(40), ms(60)), "it gets its share");
+        assert!(!is_too_little(ms(1), ms(10)), "it waits for the disk, or for workers");
+    }
+
+    #[test]
+    fn a_save_begins_calm_where_it_may_rise() {
+        thread::spawn(|| {
+            let before = rustix::process::getpriority_process(None).unwrap();
+            let urgency = Urgency::new();
+            // The tests themselves may run with little urgency; 19 is the least there is.
+            let has = |more: i32| {
+                let now = rustix::process::getpriority_process(None).unwrap();
+                now == (before + more).min(19)
+            };
+            assert!(has(HURRIED));
+            urgency.calm_down();
+            assert!(has(if urgency.niceness.is_some() { CALM } else { HURRIED }));
+            urgency.change(true);
+            assert!(has(HURRIED));
+        })
+        .join()
+        .unwrap();
+    }
+}
