@@ -3,8 +3,9 @@
 //! A worker reads the clock when a wait is over, when it turns to a connection, behind each batch,
 //! and behind each send; within a batch also where one command follows another, and behind those
 //! that are not known to be fast. What it reads behind one batch is in front of the next, so that
-//! parsing is a part of *execute*. Everything that a wait has announced was there when it ended, so that its end
-//! is the time at which bytes count as arrived: what a connection then waits for others is queue.
+//! parsing is a part of *execute*. All that a wait has announced was there when it ended, so that
+//! its end is the time at which bytes count as arrived: what a connection then waits for others is
+//! queue.
 //!
 //! How long commands run is counted for each call of those that may take long, and of brief ones
 //! for a sample, which is all while they are few ([`crate::paces`]). All four phases are kept of a
@@ -47,7 +48,7 @@ pub(crate) struct Timing {
     turn: Cell<u64>,
     /// The latest reading behind something that held the worker, in ticks.
     latest: Cell<u64>,
-    /// The latest reading in front of requests or behind them, in ticks; 0 if the time is not taken.
+    /// The latest reading in front of requests or behind them, in ticks; 0 if none is taken.
     since: Cell<u64>,
     /// The length of a tick in 2^-32 nanoseconds.
     tick: Cell<u64>,
