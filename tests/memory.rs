@@ -95,6 +95,26 @@ fn two_small_keys_have_room_in_ten_kilobytes() {
 }
 
 #[test]
+fn a_first_long_reply_drives_nothing_out() {
+    let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET maxmemory-policy allkeys-random latency-tracking no", "+OK\r\n");
+    client.check("DEBUG POPULATE 4096 key 1", "+OK\r\n");
+    let mut number = |sections: &str, name: &str| {
+        let text = client.run(&format!("INFO {sections}")).text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("INFO has it");
+        line.trim_start_matches(':').parse::<u64>().expect("a number")
+    };
+    until("a round of housekeeping", || (number("server", "uptime_in_seconds") >= 2).then_some(()))
+        .unwrap();
+    let limit = number("everything", "used_memory") + 10 * 1024;
+    client.check(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
+    client.check("SET first 1", "+OK\r\n");
+    client.check("SET second 2", "+OK\r\n");
+    client.check("DBSIZE", ":4098\r\n");
+}
+
+#[test]
 fn a_limit_below_what_is_stored_refuses_what_adds_and_serves_the_rest() {
     let server = Server::nagi();
     let mut client = server.connect_resp();

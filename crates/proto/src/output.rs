@@ -138,6 +138,12 @@ impl Output {
         self.sent = self.bytes.len().min(self.sent + len);
     }
 
+    /// An empty one that grows only beyond so many bytes.
+    #[must_use]
+    pub fn with_room(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
+    }
+
     /// Forgets everything, keeping the buffer's memory unless it is beyond `keep_bytes`.
     #[inline]
     pub fn clear(&mut self, keep_bytes: usize) {

@@ -21,6 +21,10 @@ const JOIN_BYTES: usize = 64 * 1024;
 /// would take back replies that are on their way if it found any.
 const DISCARDS: usize = 16;
 
+/// Memory that outputs have from the start where one is always needed: enough for all of INFO.
+/// It counts as data, so that a first long reply near `maxmemory` would evict keys by its growth.
+pub(crate) const OUTPUT_ROOM_BYTES: usize = 16 * 1024;
+
 /// What became of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {

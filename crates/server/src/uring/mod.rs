@@ -14,7 +14,7 @@ use crate::driver::{Driver, Sink, Token, Wanted};
 use crate::landing::Room;
 use crate::links::Links;
 use crate::listener::{Listener, Listeners};
-use crate::outgoing::{Outgoing, discard_unread};
+use crate::outgoing::{OUTPUT_ROOM_BYTES, Outgoing, discard_unread};
 use crate::pause::Pause;
 use crate::reach;
 use crate::session::Protocol;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Memory that an output keeps which is used again, and how many of them are kept.
-const KEPT_OUTPUT_BYTES: usize = 16 * 1024;
+const KEPT_OUTPUT_BYTES: usize = OUTPUT_ROOM_BYTES;
 const KEPT_OUTPUTS: usize = 64;
 /// What is on its way to the kernel counts as unsent from this length on: less is sent before
 /// anybody asks.
@@ -184,7 +184,8 @@ impl<B: Between> Uring<B> {
             links: Links::default(),
             again: Vec::new(),
             attentive: false,
-            spare: Vec::new(),
+            // For the one that is written to while the first is on its way.
+            spare: vec![Output::with_room(OUTPUT_ROOM_BYTES)],
         };
         driver.ring.watch(driver.waker.as_fd())?;
         driver.listen_to(&listeners)?;

@@ -1,0 +1,150 @@
+//! Workers without sockets.
+
+use super::*;
+use crate::listener::Listeners;
+use crate::server::Options;
+use std::io;
+use std::os::unix::net::UnixStream;
+
+/// A driver for one connection, whose every event the test makes up.
+struct Script {
+    sent: Vec<u8>,
+    /// What is said to be unsent.
+    unsent: usize,
+    wanted: bool,
+    closed: bool,
+}
+
+impl Driver for Script {
+    fn turn(&mut self, _: Option<Duration>, _: &mut impl Sink<Self>) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn adopt(&mut self, _: OwnedFd) -> io::Result<Token> {
+        Ok(TOKEN)
+    }
+
+    fn send(&mut self, _: Token, output: &mut Output) {
+        self.sent.extend(output.slices().flatten());
+        output.clear(0);
+    }
+
+    fn flush(&mut self) {}
+
+    fn unsent_bytes(&self, _: Token) -> usize {
+        self.unsent
+    }
+
+    fn kept_bytes(&self, _: Token) -> usize {
+        self.unsent
+    }
+
+    fn has_vanished(&self, _: Token, _: Duration) -> bool {
+        false
+    }
+
+    fn receive(&mut self, _: Token, wanted: Wanted) {
+        self.wanted = wanted != Wanted::Nothing;
+    }
+
+    fn close(&mut self, _: Token) {
+        self.closed = true;
+    }
+
+    fn cut(&mut self, _: Token) {
+        self.closed = true;
+    }
+
+    fn listen_to(&mut self, _: &Listeners) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn stop_listening(&mut self) {}
+
+    fn connections(&self) -> usize {
+        usize::from(!self.closed)
+    }
+}
+
+const TOKEN: Token = Token { index: 0, generation: 1 };
+
+/// A worker with one connection.
+fn connected() -> (Sessions, Script) {
+    let shared = Shared::new(Options::default(), Vec::new()).unwrap();
+    let mut sessions = Sessions::new(0, Arc::new(shared));
+    let mut driver = Script { sent: Vec::new(), unsent: 0, wanted: true, closed: false };
+    let (socket, _) = UnixStream::pair().unwrap();
+    sessions.shared.registry.assign(0, 10).unwrap();
+    let arrival = Arrival { socket: socket.into(), protocol: Protocol::Resp, reserved: false };
+    sessions.seat(&mut driver, arrival);
+    (sessions, driver)
+}
+
+/// More than a slice has room for.
+fn pings(count: usize) -> Vec<u8> {
+    b"*1\r\n$4\r\nPING\r\n".repeat(count)
+}
+
+#[test]
+fn who_ends_with_work_left_gets_its_replies_first() {
+    let (mut sessions, mut driver) = connected();
+    sessions.received(&mut driver, TOKEN, &mut pings(3000));
+    assert!(!driver.wanted, "nothing is received while there is work left");
+    sessions.ended(&mut driver, TOKEN);
+    assert!(!driver.closed);
+    while sessions.tick(&mut driver, None).unwrap() > 0 {}
+    assert_eq!(driver.sent, b"+PONG\r\n".repeat(3000));
+    assert!(driver.closed);
+    assert_eq!(sessions.shared.registry.connections(), 0);
+    assert!(sessions.shared.registry.clients().is_empty());
+}
+
+#[test]
+fn who_does_not_read_waits_until_it_has() {
+    let (mut sessions, mut driver) = connected();
+    driver.unsent = sessions.shared.unsent_limit + 1;
+    sessions.received(&mut driver, TOKEN, &mut pings(3000));
+    assert!(!driver.wanted);
+    assert_eq!(sessions.tick(&mut driver, None).unwrap(), 0, "it has no turn");
+    let served = driver.sent.len();
+    driver.unsent = 0;
+    sessions.drained(&mut driver, TOKEN);
+    assert!(driver.sent.len() > served);
+    while sessions.tick(&mut driver, None).unwrap() > 0 {}
+    assert_eq!(driver.sent, b"+PONG\r\n".repeat(3000));
+    assert!(driver.wanted);
+}
+
+#[test]
+fn keys_do_not_expire_in_a_pause() {
+    let (mut sessions, mut driver) = connected();
+    let mut ask = |sessions: &mut Sessions, request: &str| {
+        driver.sent.clear();
+        sessions.ticks += 1;
+        sessions.received(&mut driver, TOKEN, &mut format!("{request}\r\n").into_bytes());
+        String::from_utf8_lossy(&driver.sent).into_owned()
+    };
+    // So many that this worker looks after some of them, wherever they are.
+    for key in 0..64 {
+        ask(&mut sessions, &format!("SET key:{key} value PX 1000"));
+    }
+    assert_eq!(ask(&mut sessions, "CLIENT PAUSE 100000 WRITE"), "+OK\r\n");
+    let set_at_ms = sessions.shared.store.now_ms();
+    while sessions.shared.store.now_ms() <= set_at_ms + 1000 {}
+    sessions.look_for_expired();
+    assert_eq!(ask(&mut sessions, "DBSIZE"), ":64\r\n");
+    ask(&mut sessions, "CLIENT UNPAUSE");
+    sessions.look_for_expired();
+    assert_ne!(ask(&mut sessions, "DBSIZE"), ":64\r\n");
+}
+
+#[test]
+fn who_is_lost_leaves_nothing_behind() {
+    let (mut sessions, mut driver) = connected();
+    sessions.received(&mut driver, TOKEN, &mut pings(3000));
+    sessions.lost(&mut driver, TOKEN, Errno::CONNRESET);
+    assert_eq!(sessions.shared.registry.connections(), 0);
+    let served = driver.sent.len();
+    while sessions.tick(&mut driver, None).unwrap() > 0 {}
+    assert_eq!(driver.sent.len(), served);
+}
