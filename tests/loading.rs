@@ -46,6 +46,7 @@ fn only_what_needs_no_data_is_answered_until_all_is_there() {
     let file = saved("loading", 10_000);
     let folder = Folder::new("loading");
     let (server, mut pipe) = start_loading(&folder);
+    assert_eq!(info(&server, "loading"), "1", "nothing has been read yet");
     let half = file.len() / 2;
     pipe.write_all(&file[..half]).expect("writes");
     let begun = || (info(&server, "loading_loaded_bytes") != "0").then_some(());

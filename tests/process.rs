@@ -51,6 +51,21 @@ fn nobody_is_waited_for_who_does_not_read() {
 }
 
 #[test]
+fn the_port_of_a_process_that_was_killed_is_taken_over_at_once() {
+    let mut server = Server::nagi();
+    let bind = server.resp().to_string();
+    for _ in 0..5 {
+        let clients: Vec<Connection> = (0..20).map(|_| server.connect_resp()).collect();
+        server.signal(Signal::KILL);
+        server.wait_for_exit();
+        server = Server::nagi_with(&["--bind", &bind, "--memcached-bind", "127.0.0.1"]);
+        assert_eq!(server.resp().to_string(), bind);
+        server.connect_resp().check("PING", "+PONG\r\n");
+        drop(clients);
+    }
+}
+
+#[test]
 fn a_port_in_use_is_named_with_the_flag_that_changes_it() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let running = Server::nagi();

@@ -208,5 +208,8 @@ fn a_browser_is_not_listened_to_on_any_port() {
             browser.rest();
         }
     }
+    let mut browser = server.connect_memcached();
+    browser.send("GET / HTTP/1.1\r\nset key 0 0 5\r\nvalue\r\n");
+    assert_eq!(browser.rest(), b"", "memcached closes as well");
     server.connect_resp().check("EXISTS key", ":0\r\n");
 }

@@ -93,6 +93,7 @@ pub(crate) fn load_again(shared: &Shared, merge: bool) {
         tracing::warn!(error, "{} could not be loaded", path.display());
     }
     shared.attention().set(Reasons::LOADING, false);
+    shared.saves().loading.end();
     shared.saves().end_load(outcome.map(|_| ()));
 }
 
@@ -106,16 +107,14 @@ fn read(shared: &Shared, file: File, total: u64, merge: bool) -> Result<Loading,
     let (show, is_done) = (&shared.saves().loading, AtomicBool::new(false));
     show.begin(total);
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let loaded = thread::scope(|scope| {
+    thread::scope(|scope| {
         let reporter = scope.spawn(|| report(show, &is_done));
         let take = |batch| take(shared, batch, merge);
         let loaded = load_with_threads(file, &options, &show.progress, threads, take);
         is_done.store(true, Ordering::Relaxed);
         reporter.thread().unpark();
         loaded
-    });
-    show.end();
-    loaded
+    })
 }
 
 fn take(shared: &Shared, mut batch: Batch, merge: bool) -> Result<(), Fault> {

@@ -5,8 +5,14 @@ use crate::session::Protocol;
 use nagi_commands::{Addresses, Config};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
-use std::{fmt, io};
+use std::time::{Duration, Instant};
+use std::{fmt, io, thread};
+
+/// How long a port that is taken is tried for again when the server starts. With io_uring the
+/// kernel closes the sockets of a process that was killed some 10 ms after its end: whoever starts
+/// it anew at once, as supervisors do, would find its port taken.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// How often other ports are tried where the kernel's choice for one address is taken on another.
 const CHOICES: usize = 16;
@@ -45,7 +51,7 @@ impl std::error::Error for OpenError {}
 /// Opens all listeners, or none.
 pub(crate) fn all(config: &Config) -> Result<Vec<Arc<Listener>>, OpenError> {
     let backlog = backlog(config);
-    let mut listeners = ports(&config.addresses(), backlog, &[])?;
+    let mut listeners = ports_once_free(&config.addresses(), backlog)?;
     let permissions = u32::try_from(config.unixsocketperm.get()).unwrap_or(0);
     let sockets = [
         (Protocol::Resp, "unixsocket", config.unixsocket.get()),
@@ -108,6 +114,21 @@ fn backlog(config: &Config) -> Backlog {
     Backlog {
         connections: i32::try_from(config.tcp_backlog.get()).unwrap_or(i32::MAX),
         keepalive: Duration::from_secs(config.tcp_keepalive_s.get()),
+    }
+}
+
+/// Listens on all ports, and waits a little for those that are taken.
+fn ports_once_free(wanted: &Addresses, backlog: Backlog) -> Result<Vec<Arc<Listener>>, OpenError> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match ports(wanted, backlog, &[]) {
+            Err(taken)
+                if taken.error.kind() == io::ErrorKind::AddrInUse && Instant::now() < end =>
+            {
+                thread::sleep(PAUSE);
+            }
+            outcome => return outcome,
+        }
     }
 }
 

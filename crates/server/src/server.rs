@@ -202,6 +202,9 @@ pub fn start(options: Options) -> Result<Running, StartError> {
     // Where there is nothing to load, nobody is to be told of loading.
     let has_file = saver::path(&shared).is_some_and(|path| path.symlink_metadata().is_ok());
     shared.attention.set(Reasons::LOADING, has_file);
+    if has_file {
+        shared.saves().loading.begin(0);
+    }
     shared.tell_of_protection();
     setup::prepare_descriptors(shared.config.maxclients.get(), shared.posts.len());
     let mut running = Running { shared, threads: Vec::new() };
@@ -277,6 +280,8 @@ impl Running {
         let is_loaded = loading::load(&self.shared)?;
         if is_loaded {
             self.shared.attention.set(Reasons::LOADING, false);
+            // Whoever waits for this finds that all commands run.
+            self.shared.saves().loading.end();
         }
         Ok(is_loaded)
     }
@@ -337,7 +342,10 @@ impl Stopper {
         let saved = saver::save_before_the_end(&self.0);
         match &saved {
             Ok(()) => self.0.stop(),
-            Err(error) => tracing::warn!(error, "Error trying to save the DB, can't exit."),
+            Err(error) => tracing::warn!(
+                error,
+                "Error trying to save the DB, can't exit. SHUTDOWN NOSAVE ends it without"
+            ),
         }
         saved.is_ok()
     }

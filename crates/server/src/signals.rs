@@ -1,5 +1,6 @@
-//! SIGTERM and SIGINT: the first asks the server to save, if it is to, and to stop; the second ends
-//! the process at once.
+//! SIGTERM and SIGINT: the first asks the server to save, if it is to, and to stop; a second one
+//! while it saves ends the process at once. After a save that failed another one tries again: what
+//! was in the way may be gone by then.
 
 use crate::server::Stopper;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -21,7 +22,7 @@ pub fn stop_on_signals(stopper: Stopper) -> io::Result<()> {
                 // What a shell reports for a process that a signal has ended.
                 std::process::exit(128 + signal);
             }
-            tracing::info!("stopping: a second signal ends the process at once");
+            tracing::info!("stopping: a second signal before that ends the process at once");
             let (stopper, asked) = (stopper.clone(), Arc::clone(&asked));
             // This thread goes on to listen.
             let stop = move || asked.store(stopper.stop_saved(), Ordering::Relaxed);

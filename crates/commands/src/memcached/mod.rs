@@ -202,7 +202,7 @@ pub static VERBS: &[&Verb] = &[
 pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
     let name = args.get(0).ok_or(Error::UNKNOWN)?;
     let verb = VERBS.iter().find(|verb| verb.name.as_bytes() == name);
-    let verb = verb.ok_or_else(|| unknown(name))?;
+    let verb = verb.ok_or_else(|| unknown(name, args))?;
     if args.len() < verb.words {
         return Err(Error::BAD_LINE);
     }
@@ -213,8 +213,9 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
 }
 
 #[cold]
-fn unknown(name: &[u8]) -> Error {
-    let from_a_browser = is(name, "POST") || is(name, "Host:");
+fn unknown(name: &[u8], args: Args<'_>) -> Error {
+    let last = args.get(args.len().saturating_sub(1)).unwrap_or_default();
+    let from_a_browser = is(name, "POST") || is(name, "Host:") || last.starts_with(b"HTTP/");
     if from_a_browser { Error::FROM_A_BROWSER } else { Error::UNKNOWN }
 }
 
