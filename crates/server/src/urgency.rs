@@ -15,7 +15,7 @@ const HURRIED: i32 = 3;
 /// How long to look at what it gets.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// It gets too little if it waits for a processor for so many times as long as it has one.
-const PATIENCE: u32 = 2;
+const PATIENCE: u32 = 8;
 
 /// The urgency of the thread that made it.
 pub(crate) struct Urgency {
