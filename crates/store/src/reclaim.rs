@@ -41,8 +41,7 @@ type Chunks = Vec<Arc<[u8]>>;
 /// Frees the chunks of a long rope on a thread of its own: a rope may be dropped anywhere, by a
 /// client that breaks off in the middle of one as well.
 pub(crate) fn free_elsewhere(chunks: Chunks) {
-    // Whoever looks for leaks finds the thread by its handle.
-    static QUEUE: LazyLock<Option<(Sender<Chunks>, JoinHandle<()>)>> = LazyLock::new(|| {
+    static QUEUE: LazyLock<Option<Sender<Chunks>>> = LazyLock::new(|| {
         let (queue, garbage) = channel::<Chunks>();
         let free = |chunks| {
             drop(chunks);
@@ -50,9 +49,9 @@ pub(crate) fn free_elsewhere(chunks: Chunks) {
         };
         let free_all = move || garbage.into_iter().for_each(free);
         let thread = std::thread::Builder::new().name("reclaimer".into()).spawn(free_all);
-        Some((queue, thread.ok()?))
+        thread.is_ok().then_some(queue)
     });
-    if let Some((queue, _)) = &*QUEUE {
+    if let Some(queue) = &*QUEUE {
         HANDED.fetch_add(1, Ordering::Relaxed);
         // A thread that is gone hands the chunks back, and they are dropped here.
         if queue.send(chunks).is_err() {
