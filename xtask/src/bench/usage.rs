@@ -1,6 +1,6 @@
 //! What a server process has used, from /proc.
 
-use std::fs;
+use std::{fs, io};
 
 use anyhow::{Context, Result};
 
@@ -31,8 +31,11 @@ impl CpuTime {
         let mut nanoseconds = 0.0;
         for task in fs::read_dir(format!("/proc/{process_id}/task"))? {
             let path = task?.path().join("schedstat");
-            let text = fs::read_to_string(&path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
+            let text = match fs::read_to_string(&path) {
+                // A thread that prepared something at the start has ended since it was listed.
+                Err(error) if ended(&error) => continue,
+                read => read.with_context(|| format!("cannot read {}", path.display()))?,
+            };
             let field = text.split_whitespace().next().unwrap_or_default();
             nanoseconds += field.parse::<f64>().with_context(|| format!("no number in {text}"))?;
         }
@@ -48,6 +51,13 @@ impl CpuTime {
         let share = if user + system > 0.0 { user / (user + system) } else { 0.5 };
         CpuUse { user: total * share, system: total * (1.0 - share) }
     }
+}
+
+/// If reading a thread's file failed since the thread is no more: when it is opened or when it is
+/// read.
+fn ended(error: &io::Error) -> bool {
+    const ESRCH: i32 = 3;
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
 }
 
 /// The 14th and 15th field of a `stat` line.
@@ -72,6 +82,9 @@ pub(super) fn resident_bytes(process_id: u32) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
     use super::{CpuTime, resident_bytes, ticks};
 
     #[test]
@@ -90,6 +103,21 @@ mod tests {
     #[test]
     fn this_process_uses_time() {
         assert!(CpuTime::of(std::process::id()).unwrap().total > 0.0);
+    }
+
+    #[test]
+    fn threads_may_end_while_they_are_listed() {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    thread::spawn(|| ()).join().unwrap();
+                }
+            });
+            let read = (0..2000).try_for_each(|_| CpuTime::of(std::process::id()).map(drop));
+            stop.store(true, Ordering::Relaxed);
+            read.unwrap();
+        });
     }
 
     #[test]

@@ -104,3 +104,21 @@ pub(super) fn probe_beside<T>(
         Ok((probed?, done?))
     })
 }
+
+/// Two servers of a kind. What is slow with the one that is idle, too, is not the server's doing.
+#[derive(Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) busy: SocketAddr,
+    pub(super) idle: SocketAddr,
+}
+
+impl Pair {
+    /// What a probe finds with the busy server, and another with the idle one, beside `work`.
+    pub(super) fn probe_beside(
+        self,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<(Probed, Probed)> {
+        let (busy, (idle, ())) = probe_beside(self.busy, || probe_beside(self.idle, work))?;
+        Ok((busy, idle))
+    }
+}

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::client::{Probed, check, connect, probe_beside, request, skip_bulk};
+use super::client::{Pair, Probed, check, connect, request, skip_bulk};
 use super::{Contestants, milliseconds};
 use crate::bench::Arguments;
 use crate::bench::contestants::Placement;
+use crate::bench::figures::median;
 use crate::bench::report::Table;
 
 const MEGABYTE: usize = 1_000_000;
@@ -29,20 +30,23 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         "server",
         "slowest small GET at rest ms",
         "beside a giant",
+        "an idle server's meanwhile",
         "beside 4 slow readers of 100 MB",
+        "an idle server's meanwhile",
     ]);
     let mut times = Table::new(&["server", "MB", "SET ms", "GET ms"]);
     for contestant in contestants.resp() {
-        let server = contestant.start(Placement::Free)?;
-        let address = server.resp();
-        let at_rest = median_of(arguments, || at_rest(address, length))?;
-        let beside = median_of(arguments, || beside_a_giant(address, length, &giant))?;
-        let slow = median_of(arguments, || beside_slow_readers(address))?;
-        let cells = [at_rest, beside, slow].map(milliseconds);
+        let (server, idle) =
+            (contestant.start(Placement::Free)?, contestant.start(Placement::Free)?);
+        let pair = Pair { busy: server.resp(), idle: idle.resp() };
+        let at_rest = slowest_of(arguments, || at_rest(pair, length))?;
+        let beside = slowest_of(arguments, || beside_a_giant(pair, length, &giant))?;
+        let slow = slowest_of(arguments, || beside_slow_readers(pair))?;
+        let cells = [at_rest.0, beside.0, beside.1, slow.0, slow.1].map(milliseconds);
         slowest.row([vec![contestant.name.to_owned()], cells.to_vec()].concat());
         for tenths in TENTHS {
             let bytes = (tenths * MEGABYTE / 10).min(giant.len());
-            let (set_us, get_us) = set_and_get(address, giant.get(..bytes).unwrap_or_default())?;
+            let (set_us, get_us) = set_and_get(pair.busy, giant.get(..bytes).unwrap_or_default())?;
             let megabytes = format!("{:.1}", bytes as f64 / MEGABYTE as f64);
             let row = [megabytes, milliseconds(set_us), milliseconds(get_us)];
             times.row([vec![contestant.name.to_owned()], row.to_vec()].concat());
@@ -55,50 +59,52 @@ fn value(len: usize) -> Vec<u8> {
     vec![b'v'; len]
 }
 
-/// The median of the runs' slowest, in microseconds.
-fn median_of(arguments: &Arguments, mut run: impl FnMut() -> Result<Probed>) -> Result<f64> {
-    let mut slowest_us = Vec::new();
+/// The medians of the runs' slowest, in microseconds: of the server that works and the idle one.
+fn slowest_of(
+    arguments: &Arguments,
+    mut run: impl FnMut() -> Result<(Probed, Probed)>,
+) -> Result<(f64, f64)> {
+    let (mut busy_us, mut idle_us) = (Vec::new(), Vec::new());
     for _ in 0..arguments.repetitions {
-        slowest_us.push(run()?.max_us);
+        let (busy, idle) = run()?;
+        busy_us.push(busy.max_us);
+        idle_us.push(idle.max_us);
     }
-    slowest_us.sort_by(f64::total_cmp);
-    Ok(slowest_us.get(slowest_us.len() / 2).copied().unwrap_or(f64::NAN))
+    Ok((median(busy_us), median(idle_us)))
 }
 
-fn at_rest(address: SocketAddr, length: Duration) -> Result<Probed> {
-    let sleep = || {
+fn at_rest(pair: Pair, length: Duration) -> Result<(Probed, Probed)> {
+    pair.probe_beside(|| {
         std::thread::sleep(length);
         Ok(())
-    };
-    Ok(probe_beside(address, sleep)?.0)
+    })
 }
 
-fn beside_a_giant(address: SocketAddr, length: Duration, giant: &[u8]) -> Result<Probed> {
-    let work = || {
+fn beside_a_giant(pair: Pair, length: Duration, giant: &[u8]) -> Result<(Probed, Probed)> {
+    pair.probe_beside(|| {
         let end = Instant::now() + length;
         while Instant::now() < end {
-            set_and_get_once(address, giant)?;
+            set_and_get_once(pair.busy, giant)?;
         }
         Ok(())
-    };
-    Ok(probe_beside(address, work)?.0)
+    })
 }
 
-fn beside_slow_readers(address: SocketAddr) -> Result<Probed> {
+fn beside_slow_readers(pair: Pair) -> Result<(Probed, Probed)> {
     let large = value(100 * MEGABYTE);
-    let mut stream = connect(address)?;
+    let mut stream = connect(pair.busy)?;
     check(&mut stream, &set_header(&large), b"")?;
     stream.write_all(&large)?;
     check(&mut stream, b"\r\n", b"+OK\r\n")?;
-    let read = || {
+    pair.probe_beside(|| {
         std::thread::scope(|scope| {
-            let readers: Vec<_> = (0..SLOW_READERS).map(|_| scope.spawn(|| sip(address))).collect();
+            let readers: Vec<_> =
+                (0..SLOW_READERS).map(|_| scope.spawn(|| sip(pair.busy))).collect();
             readers.into_iter().try_for_each(|reader| {
                 reader.join().map_err(|_| anyhow::anyhow!("a reader panicked"))?
             })
         })
-    };
-    Ok(probe_beside(address, read)?.0)
+    })
 }
 
 /// Reads the giant slowly.
@@ -127,11 +133,7 @@ fn set_and_get(address: SocketAddr, value: &[u8]) -> Result<(f64, f64)> {
         sets.push(set_us);
         gets.push(get_us);
     }
-    let middle = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
-    };
-    Ok((middle(&mut sets), middle(&mut gets)))
+    Ok((median(sets), median(gets)))
 }
 
 fn set_and_get_once(address: SocketAddr, value: &[u8]) -> Result<(f64, f64)> {

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::client::{check, connect, probe_beside, request};
+use super::client::{Pair, check, connect, probe_beside, request};
 use super::{Contestants, milliseconds};
 use crate::bench::Arguments;
 use crate::bench::contestants::Placement;
+use crate::bench::figures::median;
 use crate::bench::report::Table;
 
 /// What takes longer counts as late: a SYN that is sent again takes a second.
@@ -46,7 +47,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         all_at_once(pair.busy, at_once, &mut crowd)?;
         let mut beside_us = [const { Vec::new() }; 3];
         for _ in 0..arguments.repetitions {
-            for (all, one) in beside_us.iter_mut().zip(pair.beside_storm(length, &mut done)?) {
+            for (all, one) in beside_us.iter_mut().zip(beside_storm(pair, length, &mut done)?) {
                 all.push(one);
             }
         }
@@ -63,30 +64,16 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     Ok(vec![table])
 }
 
-fn median(mut runs: Vec<f64>) -> f64 {
-    runs.sort_by(f64::total_cmp);
-    runs.get(runs.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// Two servers of a kind. What is slow with the one that is idle, too, is not the server's doing.
-struct Pair {
-    busy: SocketAddr,
-    idle: SocketAddr,
-}
-
-impl Pair {
-    /// p99.9 in microseconds of a probe: when nothing else happens, beside connections that come
-    /// and go, and of the idle server meanwhile. `done` is how many cycles there have been.
-    fn beside_storm(&self, length: Duration, done: &mut u64) -> Result<[f64; 3]> {
-        let sleep = || {
-            std::thread::sleep(length);
-            Ok(())
-        };
-        let (quiet, ()) = probe_beside(self.busy, sleep)?;
-        let storm = || steadily(self.busy, length, done);
-        let (beside, (idle, ())) = probe_beside(self.busy, || probe_beside(self.idle, storm))?;
-        Ok([quiet, beside, idle].map(|probed| probed.p99_9_us))
-    }
+/// p99.9 in microseconds of a probe: when nothing else happens, beside connections that come and
+/// go, and of the idle server meanwhile. `done` is how many cycles there have been.
+fn beside_storm(pair: Pair, length: Duration, done: &mut u64) -> Result<[f64; 3]> {
+    let sleep = || {
+        std::thread::sleep(length);
+        Ok(())
+    };
+    let (quiet, ()) = probe_beside(pair.busy, sleep)?;
+    let (beside, idle) = pair.probe_beside(|| steadily(pair.busy, length, done))?;
+    Ok([quiet, beside, idle].map(|probed| probed.p99_9_us))
 }
 
 /// How long the slowest of several took, and how many were late.
@@ -114,21 +101,21 @@ fn cycle(address: SocketAddr, number: u64) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Connects very often before it says anything.
+/// Connects very often before it says anything. Each of the crowd is timed from where it begins to
+/// connect until it is served.
 fn all_at_once(address: SocketAddr, count: usize, tally: &mut Tally) -> Result<()> {
-    let mut streams: Vec<TcpStream> = Vec::new();
+    let mut streams: Vec<(Instant, TcpStream)> = Vec::new();
     for _ in 0..count {
-        let start = Instant::now();
-        streams.push(connect(address)?);
-        tally.add(start.elapsed());
+        streams.push((Instant::now(), connect(address)?));
     }
     let incr = request(&[b"INCR", b"crowd"]);
-    for stream in &mut streams {
+    for (_, stream) in &mut streams {
         stream.write_all(&incr)?;
     }
-    for stream in &mut streams {
+    for (start, stream) in &mut streams {
         let mut end = [0; 3];
         stream.read_exact(&mut end)?;
+        tally.add(start.elapsed());
     }
     let mut last = connect(address)?;
     let counted = format!(":{}\r\n", count + 1);
