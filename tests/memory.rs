@@ -266,20 +266,11 @@ fn zeros_count_before_they_take_memory() {
     client.check("SET key value", "+OK\r\n");
 }
 
-/// What the kernel has given the server, in bytes.
-fn resident(server: &Server) -> u64 {
-    let status = format!("/proc/{}/status", server.process_id());
-    let text = std::fs::read_to_string(status).expect("the server runs");
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
-    let kilobytes = line.trim().strip_suffix(" kB").and_then(|number| number.parse::<u64>().ok());
-    kilobytes.expect("a number") * 1024
-}
-
 #[test]
 fn memory_of_large_values_goes_back_when_they_are_deleted() {
     let server = Server::nagi_with(&["--workers", "4"]);
     let mut clients: Vec<Connection> = (0..4).map(|_| server.connect_resp()).collect();
-    let before = resident(&server);
+    let before = server.resident_bytes();
     let set = |key: &str| encode_command(&["SET", key, &"v".repeat(60_000_000)]);
     let (first, second) = (set("first"), set("second"));
     for _ in 0..3 {
@@ -288,12 +279,12 @@ fn memory_of_large_values_goes_back_when_they_are_deleted() {
             clients.iter_mut().for_each(|client| client.expect("+OK\r\n"));
         }
     }
-    assert!(resident(&server) > before + 110_000_000);
+    assert!(server.resident_bytes() > before + 110_000_000);
     clients[0].check("DEL first second", ":2\r\n");
     // Nobody asks for anything more.
     let gone =
-        until("the memory to go", || (resident(&server) < before + 40_000_000).then_some(()));
-    assert!(gone.is_ok(), "{} bytes more than {before} are left", resident(&server) - before);
+        until("the memory to go", || (server.resident_bytes() < before + 40_000_000).then_some(()));
+    assert!(gone.is_ok(), "{} bytes more than {before} are left", server.resident_bytes() - before);
 }
 
 #[test]
@@ -302,7 +293,7 @@ fn a_large_value_asked_for_a_thousand_times_takes_memory_once() {
     let (mut client, mut reader) = (server.connect_resp(), server.connect_memcached());
     client.send(encode_command(&["SET", "large", &"v".repeat(120_000_000)]));
     client.expect("+OK\r\n");
-    let before = resident(&server);
+    let before = server.resident_bytes();
     reader.send(format!("get {}\r\n", ["large"; 1000].join(" ")));
     let queued = |client: &mut Connection| {
         let list = client.run("CLIENT LIST").text();
@@ -312,7 +303,7 @@ fn a_large_value_asked_for_a_thousand_times_takes_memory_once() {
     for _ in 0..5_000 {
         client.check("PING", "+PONG\r\n");
     }
-    let more = resident(&server).saturating_sub(before);
+    let more = server.resident_bytes().saturating_sub(before);
     assert!(more < 20_000_000, "{more} bytes more");
 }
 
@@ -321,7 +312,7 @@ fn memory_of_long_keys_goes_back_when_they_are_gone() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("PING", "+PONG\r\n");
-    let before = resident(&server);
+    let before = server.resident_bytes();
     for last in [b'a', b'b'] {
         let key = [&vec![b'k'; 64 << 20][..], &[last]].concat();
         client.send(encode_command(&[b"SET", &key[..], b"value"]));
@@ -330,7 +321,7 @@ fn memory_of_long_keys_goes_back_when_they_are_gone() {
     assert!(info(&mut client, "used_memory_dataset") > 128 << 20);
     client.check("FLUSHALL", "+OK\r\n");
     let limit = before + (16 << 20);
-    until("both to go", || (resident(&server) < limit).then_some(())).unwrap();
+    until("both to go", || (server.resident_bytes() < limit).then_some(())).unwrap();
     assert!(info(&mut client, "used_memory") < 16 << 20);
 }
 

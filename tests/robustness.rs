@@ -176,7 +176,7 @@ fn random_bytes_harm_nobody_else() {
 #[test]
 fn an_announced_value_costs_no_memory_before_it_comes() {
     let witness = Witness::new();
-    let before = resident_kilobytes(&witness.server);
+    let before = witness.server.resident_bytes();
     let held: Vec<Connection> = (0..200)
         .map(|_| {
             let mut connection = witness.server.connect_resp();
@@ -185,15 +185,8 @@ fn an_announced_value_costs_no_memory_before_it_comes() {
         })
         .collect();
     witness.server.connect_resp().check("PING", "+PONG\r\n");
-    let grown = resident_kilobytes(&witness.server) - before;
-    assert!(grown < 64 * 1024, "{} announcements took {grown} kB", held.len());
-}
-
-fn resident_kilobytes(server: &Server) -> i64 {
-    let path = format!("/proc/{}/status", server.process_id());
-    let status = std::fs::read_to_string(path).expect("the server is there");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it has memory");
-    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
+    let grown = witness.server.resident_bytes().saturating_sub(before);
+    assert!(grown < 64 << 20, "{} announcements took {grown} bytes", held.len());
 }
 
 #[test]

@@ -211,6 +211,28 @@ impl Server {
         self.process.id()
     }
 
+    /// A number of its /proc/PID/status (proc(5)) such as `FDSize`; sizes are in kB.
+    ///
+    /// # Panics
+    /// When the process is gone, or the kernel does not tell of it.
+    #[must_use]
+    pub fn status(&self, name: &str) -> u64 {
+        let path = format!("/proc/{}/status", self.process.id());
+        let text = fs::read_to_string(&path).expect("the process is there");
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let number = value.and_then(|value| value.split_whitespace().next()?.parse().ok());
+        number.unwrap_or_else(|| panic!("{path} has no number called {name}"))
+    }
+
+    /// Its memory that is in RAM, in bytes.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.status("VmRSS") * 1024
+    }
+
     /// What it has printed.
     #[must_use]
     pub fn log(&self) -> String {
