@@ -21,7 +21,7 @@ pub(super) struct Report {
     pub(super) name: &'static str,
     /// Every figure, in Markdown.
     pub(super) table: String,
-    /// What the README says of it, in Markdown.
+    /// What the README says of it, in Markdown; empty for nothing.
     pub(super) summary: String,
     pub(super) results: Vec<Value>,
     /// Where the tables go.
@@ -61,12 +61,13 @@ impl Report {
         let versions = all.get("versions").and_then(Value::as_object).unwrap_or(&nothing);
         let about = about(all.get("machine").unwrap_or(&Value::Null), versions);
         self.put(self.document, &format!("{about}\n{}", self.table))?;
+        println!("bench: wrote {}", self.document);
         if !self.summary.is_empty() {
             self.put(SUMMARY, &self.summary)?;
+            println!("bench: wrote {SUMMARY}");
         }
         let document = workspace::root().join(self.document);
         self.draw(document.parent().unwrap_or(workspace::root()))?;
-        println!("bench: wrote {} and {SUMMARY}", self.document);
         Ok(())
     }
 

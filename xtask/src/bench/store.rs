@@ -53,7 +53,7 @@ pub(super) fn measure(arguments: &Arguments, profile: &str) -> Result<Report> {
     Ok(Report {
         name: "store",
         table: format!("{}\n{}\n{bars}", table(&rows), holds_table(&rows)),
-        summary: bars,
+        summary: String::new(),
         results: rows,
         document: DOCUMENT,
         pictures: Vec::new(),

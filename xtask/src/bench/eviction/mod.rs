@@ -337,21 +337,24 @@ fn table(all: &[Comparison]) -> String {
     table.to_string()
 }
 
-/// Misses with as many bytes as Redis, by its own, a column for each policy.
+/// Misses with as many bytes as Redis, by its own, from the least to the most of all shares.
 fn summary(all: &[Comparison]) -> String {
-    let header = [&["misses at the same memory, nagi's by Redis'"], &POLICIES[..]].concat();
+    let header = [&["misses at the same memory, to Redis'"], &POLICIES[..]].concat();
     let mut table = Table::new(&header);
-    for policies in all.chunk_by(|a, b| (a.shape, a.share_percent) == (b.shape, b.share_percent)) {
-        let Some(first) = policies.first() else { continue };
-        let mut row = vec![format!("{}, {} % fit", first.shape.name(), first.share_percent)];
-        row.extend(policies.iter().map(|one| match (&one.redis, &one.same_bytes) {
-            (Some(redis), Some(nagi)) => format!(
-                "{} ({} to {})",
-                ratio(nagi.miss_ratio, redis.miss_ratio),
-                percent(nagi.miss_ratio),
-                percent(redis.miss_ratio)
-            ),
-            _ => String::new(),
+    for shape in all.chunk_by(|a, b| a.shape == b.shape) {
+        let Some(first) = shape.first() else { continue };
+        let mut row = vec![first.shape.name()];
+        row.extend(POLICIES.iter().map(|policy| {
+            let of_policy = shape.iter().filter(|one| one.policy == *policy);
+            let mut ratios: Vec<String> = of_policy
+                .map(|one| {
+                    let [_, bytes] = one.to_redis();
+                    bytes
+                })
+                .collect();
+            ratios.sort();
+            ratios.dedup();
+            ratios.join(" to ")
         }));
         table.row(row);
     }
