@@ -1,7 +1,6 @@
 //! Many clients at the same time.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use harness::{Connection, Server, allow_open_files};
 use rustix::process::Signal;
@@ -42,13 +41,12 @@ fn a_crowd_may_come_while_the_server_does_not_look() {
     let most: usize = most.trim().parse().expect("a number");
     let server = Server::nagi();
     server.signal(Signal::STOP);
-    let came = (0..CLIENTS.min(most)).map(|_| server.connect_resp());
-    let began = Instant::now();
-    let mut clients: Vec<Connection> = came.collect();
-    let took = began.elapsed();
+    // As long as the server is stopped nobody is accepted, so whom the backlog has no room for
+    // never gets in.
+    let mut clients: Vec<Connection> =
+        (0..CLIENTS.min(most)).map(|_| server.connect_resp()).collect();
     server.signal(Signal::CONT);
     clients.iter_mut().for_each(|client| client.check("PING", "+PONG\r\n"));
-    assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
 #[test]

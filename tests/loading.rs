@@ -26,7 +26,8 @@ fn saved(test: &str, keys: usize) -> Vec<u8> {
     fs::read(folder.0.join("dump.rdb")).expect("a file")
 }
 
-/// A server that loads what the returned end of a pipe is given.
+/// A server that loads what the returned end of a pipe is given. Nothing is read before there is
+/// that end, and INFO says by then that it loads.
 fn start_loading(folder: &Folder) -> (Server, File) {
     let path = folder.0.join("dump.rdb");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::from_raw_mode(0o600))
@@ -37,6 +38,7 @@ fn start_loading(folder: &Folder) -> (Server, File) {
         command.arg("--io").arg(io);
     }
     let server = Server::start_redis(command).expect("it listens");
+    assert_eq!(info(&server, "loading"), "1", "nothing has been read yet");
     let pipe = OpenOptions::new().write(true).open(Path::new(&path)).expect("it reads");
     (server, pipe)
 }
@@ -46,7 +48,6 @@ fn only_what_needs_no_data_is_answered_until_all_is_there() {
     let file = saved("loading", 10_000);
     let folder = Folder::new("loading");
     let (server, mut pipe) = start_loading(&folder);
-    assert_eq!(info(&server, "loading"), "1", "nothing has been read yet");
     let half = file.len() / 2;
     pipe.write_all(&file[..half]).expect("writes");
     let begun = || (info(&server, "loading_loaded_bytes") != "0").then_some(());

@@ -4,9 +4,21 @@ use harness::{Connection, Server, as_redis, encode_command, until};
 
 /// A number of INFO.
 fn info(client: &mut Connection, name: &str) -> u64 {
-    let text = client.run("INFO").text();
+    info_of(client, "default", name)
+}
+
+/// A number of some sections of INFO: the fewer, the shorter the reply.
+fn info_of(client: &mut Connection, sections: &str, name: &str) -> u64 {
+    let text = client.run(&format!("INFO {sections}")).text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("INFO has no {name}"))
+}
+
+/// Waits for rounds of housekeeping, in which every thread tells what it has taken.
+fn settle(client: &mut Connection) {
+    let mut up_s = || info_of(client, "server", "uptime_in_seconds");
+    let end_s = up_s() + 2;
+    until("rounds of housekeeping", || (up_s() >= end_s).then_some(())).unwrap();
 }
 
 /// MSET of `count` keys from number `first` on.
@@ -82,9 +94,7 @@ fn two_small_keys_have_room_in_ten_kilobytes() {
     let mut client = server.connect_resp();
     client.check("CONFIG SET maxmemory-policy allkeys-random", "+OK\r\n");
     client.check("DEBUG POPULATE 4096 key 1", "+OK\r\n");
-    // By then every thread has told what it took when it started.
-    let up_s = |client: &mut Connection| info(client, "uptime_in_seconds");
-    until("a round of housekeeping", || (up_s(&mut client) >= 2).then_some(())).unwrap();
+    settle(&mut client);
     let limit = info(&mut client, "used_memory") + 10 * 1024;
     client.check(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
     // The first of their kind, of which there will be statistics.
@@ -100,14 +110,8 @@ fn a_first_long_reply_drives_nothing_out() {
     let mut client = server.connect_resp();
     client.check("CONFIG SET maxmemory-policy allkeys-random latency-tracking no", "+OK\r\n");
     client.check("DEBUG POPULATE 4096 key 1", "+OK\r\n");
-    let mut number = |sections: &str, name: &str| {
-        let text = client.run(&format!("INFO {sections}")).text();
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("INFO has it");
-        line.trim_start_matches(':').parse::<u64>().expect("a number")
-    };
-    until("a round of housekeeping", || (number("server", "uptime_in_seconds") >= 2).then_some(()))
-        .unwrap();
-    let limit = number("everything", "used_memory") + 10 * 1024;
+    settle(&mut client);
+    let limit = info_of(&mut client, "everything", "used_memory") + 4 * 1024;
     client.check(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
     client.check("SET first 1", "+OK\r\n");
     client.check("SET second 2", "+OK\r\n");

@@ -17,10 +17,10 @@ impl Connection {
     /// Connects to `address`.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When nobody listens there, or has room.
     #[must_use]
     pub fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address)
+        let stream = TcpStream::connect_timeout(&address, PATIENCE)
             .unwrap_or_else(|error| panic!("cannot connect to {address}: {error}"));
         stream.set_read_timeout(Some(PATIENCE)).expect("sets a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("sets a timeout");
