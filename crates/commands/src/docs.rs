@@ -71,23 +71,28 @@ fn row(page: &mut String, first: &str, rest: &[&str]) {
     let _ = writeln!(page, "| {} | {} |", code(first.trim()), rest.join(" | "));
 }
 
-fn code(text: &str) -> String {
+/// A text as code in a cell of a table.
+pub(crate) fn code(text: &str) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    #[test]
-    fn the_page_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
-        let page = markdown();
+    /// Compares a page of docs/ with what the rows say, or writes it.
+    pub(crate) fn check_page(name: &str, page: &str) {
+        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("NAGI_WRITE_DOCS").is_some() {
-            std::fs::write(path, &page).unwrap();
+            std::fs::write(&path, page).unwrap();
         }
         let written = std::fs::read_to_string(path).unwrap_or_default();
         let hint = "make it anew with: NAGI_WRITE_DOCS=1 cargo test -p nagi-commands docs";
-        assert!(written == page, "docs/commands.md differs from the rows; {hint}");
+        assert!(written == page, "docs/{name} differs from the rows; {hint}");
+    }
+
+    #[test]
+    fn the_page_is_current() {
+        check_page("commands.md", &markdown());
     }
 }

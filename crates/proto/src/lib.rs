@@ -11,6 +11,8 @@ mod malformed;
 pub mod memcached;
 mod output;
 pub mod resp;
+#[cfg(test)]
+mod testing;
 
 pub use args::{Args, Awaited, Joined, LONG_BYTES, Landed, Span};
 pub use malformed::MalformedReply;

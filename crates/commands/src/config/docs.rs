@@ -1,6 +1,7 @@
 //! `docs/configuration.md`, made from the rows so that it says what there is.
 
 use super::{Kind, Place, Setting, settings};
+use crate::docs::code;
 use std::fmt::Write as _;
 
 /// What stands above the tables.
@@ -88,23 +89,13 @@ fn values(kind: &Kind) -> String {
     }
 }
 
-fn code(text: &str) -> String {
-    format!("`{}`", text.replace('|', "\\|"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::docs::tests::check_page;
 
     #[test]
     fn the_page_is_current() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
-        let page = markdown();
-        if std::env::var_os("NAGI_WRITE_DOCS").is_some() {
-            std::fs::write(path, &page).unwrap();
-        }
-        let written = std::fs::read_to_string(path).unwrap_or_default();
-        let hint = "make it anew with: NAGI_WRITE_DOCS=1 cargo test -p nagi-commands docs";
-        assert!(written == page, "docs/configuration.md differs from the rows; {hint}");
+        check_page("configuration.md", &markdown());
     }
 }

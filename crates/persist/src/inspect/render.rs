@@ -173,7 +173,8 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// 1234567 as `1,234,567`.
+/// 1234567 as `1,234,567`. `nagi-load` has the same: of the crates that both may use, none is about
+/// what people read.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

@@ -72,20 +72,11 @@ fn behind_blank(text: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::reply_lengths;
 
-    /// The lengths of the replies in `input`, fed `step` bytes at a time.
     fn lengths(input: &[u8], step: usize) -> Result<Vec<usize>, MalformedReply> {
         let mut parser = ReplyParser::default();
-        let mut found = Vec::new();
-        let mut buffer = Vec::new();
-        for piece in input.chunks(step) {
-            buffer.extend_from_slice(piece);
-            while let Some(len) = parser.next(&buffer)? {
-                found.push(len);
-                buffer.drain(..len);
-            }
-        }
-        Ok(found)
+        reply_lengths(input, step, |bytes| parser.next(bytes))
     }
 
     #[test]
