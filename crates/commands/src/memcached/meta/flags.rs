@@ -39,7 +39,7 @@ pub(super) struct Flags<'a> {
     pub(super) time_first: bool,
     /// `N`, or else a `T` behind it: when `mg` and `ma` let expire what they make.
     pub(super) vivified: Option<Expiry>,
-    /// The same as it is where `t` stands.
+    /// What `N` and `T` have said by the time that `t` is come to.
     vivified_shown: Option<Expiry>,
     /// `N`.
     pub(super) vivify: Option<Expiry>,
@@ -103,7 +103,7 @@ impl<'a> Flags<'a> {
             }
             flags.take(cx, *letter, token)?;
             if *letter == b't' {
-                flags.vivified_shown = flags.vivified;
+                flags.vivified_shown = flags.vivified.or(flags.expiry);
             }
         }
         // Whatever else is wrong is said before this.

@@ -127,7 +127,11 @@ fn a_lease_on_what_is_not_there() {
          M:mg b N30 E99 c s f h l k => HD c99 s0 f0 h0 l0 kb W|
          M:mg c N30 T40 t => HD t40 W|
          M:mg d T40 N30 => HD W|
-         M:mg d t => HD t30 Z|",
+         M:mg d t => HD t30 Z|
+         M:mg e T40 t N30 => HD t40 W|
+         M:mg e t => HD t30 Z|
+         M:ma f T40 t N30 => HD t40|
+         M:ma f t => HD t30|",
     );
 }
 
