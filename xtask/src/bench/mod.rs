@@ -64,9 +64,8 @@ pub(crate) struct Arguments {
 
 /// Measures, prints a table, and writes it to bench/results/ and docs/benchmarks.md.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
-    if let Some(results) = arguments.snapshot.redrawn() {
-        let (report, all) = snapshot::read(results)?;
-        return report.rewrite(&all);
+    if arguments.snapshot.redraws() {
+        return snapshot::redraw();
     }
     let arguments = if arguments.quick { arguments.shortened() } else { arguments };
     let machine = machine::describe();
@@ -87,12 +86,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         let finish_part = |report: &Report| finish(report, &arguments, &machine, &contestants);
         return sockets::measure(&contestants, &arguments, finish_part);
     }
+    if arguments.snapshot.snapshot {
+        return snapshot::measure(&contestants, &arguments, &machine);
+    }
     let report = if arguments.memory {
         memory::measure(&contestants, &arguments)?
     } else if arguments.eviction {
         eviction::measure(&contestants, &arguments)?
-    } else if arguments.snapshot.snapshot {
-        snapshot::measure(&contestants, &arguments)?
     } else {
         throughput::measure(&contestants, &arguments)?
     };

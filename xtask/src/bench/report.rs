@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -33,12 +33,9 @@ pub(super) struct Report {
 impl Report {
     /// Writes bench/results/DATE-NAME.json, the table in docs/benchmarks.md and the README's.
     pub(super) fn write(&self, machine: &Value, contestants: &[Contestant]) -> Result<()> {
-        let folder = workspace::root().join("bench/results");
-        fs::create_dir_all(&folder)?;
-        let path = folder.join(format!("{}-{}.json", machine::date(), self.name));
-        let all = self.everything(machine, contestants);
-        self.write_results(&path, &all)?;
-        self.rewrite(&all)
+        let all = everything(machine, contestants, &self.results);
+        keep(self.name, &all)?;
+        self.rewrite(&about(&all))
     }
 
     /// Writes what a run that is not whole has found to the temporary folder, plots included if
@@ -49,17 +46,15 @@ impl Report {
         }
         let folder = std::env::temp_dir().join(format!("nagi-bench-{}", self.name));
         fs::create_dir_all(&folder)?;
-        self.write_results(&folder.join("results.json"), &self.everything(machine, contestants))?;
+        let all = everything(machine, contestants, &self.results);
+        write_results(&folder.join("results.json"), &all)?;
         self.draw(&folder)?;
         println!("bench: plots and figures are in {}", folder.display());
         Ok(())
     }
 
-    /// Writes tables and plots, given everything that a file of results says.
-    pub(super) fn rewrite(&self, all: &Value) -> Result<()> {
-        let nothing = serde_json::Map::new();
-        let versions = all.get("versions").and_then(Value::as_object).unwrap_or(&nothing);
-        let about = about(all.get("machine").unwrap_or(&Value::Null), versions);
+    /// Writes tables and plots under what is said of where they were measured.
+    pub(super) fn rewrite(&self, about: &str) -> Result<()> {
         self.put(self.document, &format!("{about}\n{}", self.table))?;
         println!("bench: wrote {}", self.document);
         if !self.summary.is_empty() {
@@ -80,21 +75,6 @@ impl Report {
         Ok(())
     }
 
-    fn everything(&self, machine: &Value, contestants: &[Contestant]) -> Value {
-        let versions: serde_json::Map<String, Value> = contestants
-            .iter()
-            .map(|it| (it.name.to_owned(), Value::from(it.version.clone())))
-            .collect();
-        json!({ "machine": machine, "versions": versions, "results": self.results })
-    }
-
-    fn write_results(&self, path: &Path, all: &Value) -> Result<()> {
-        fs::write(path, format!("{all:#}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        println!("bench: wrote {}", path.display());
-        Ok(())
-    }
-
     /// Replaces what a document says about this kind of run.
     fn put(&self, document: &str, section: &str) -> Result<()> {
         let path = workspace::root().join(document);
@@ -105,8 +85,39 @@ impl Report {
     }
 }
 
-/// One paragraph: what was measured where.
-fn about(machine: &Value, versions: &serde_json::Map<String, Value>) -> String {
+/// Where results are kept.
+pub(super) fn folder() -> PathBuf {
+    workspace::root().join("bench/results")
+}
+
+/// Keeps what a run has found under its name and the day's date.
+pub(super) fn keep(name: &str, all: &Value) -> Result<()> {
+    let folder = folder();
+    fs::create_dir_all(&folder)?;
+    write_results(&folder.join(format!("{}-{name}.json", machine::date())), all)
+}
+
+/// Everything that a file of results says.
+pub(super) fn everything(machine: &Value, contestants: &[Contestant], results: &[Value]) -> Value {
+    let versions: serde_json::Map<String, Value> = contestants
+        .iter()
+        .map(|it| (it.name.to_owned(), Value::from(it.version.clone())))
+        .collect();
+    json!({ "machine": machine, "versions": versions, "results": results })
+}
+
+fn write_results(path: &Path, all: &Value) -> Result<()> {
+    fs::write(path, format!("{all:#}\n"))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    println!("bench: wrote {}", path.display());
+    Ok(())
+}
+
+/// One paragraph: what was measured where, by everything that a file of results says.
+pub(super) fn about(all: &Value) -> String {
+    let nothing = serde_json::Map::new();
+    let versions = all.get("versions").and_then(Value::as_object).unwrap_or(&nothing);
+    let machine = all.get("machine").unwrap_or(&Value::Null);
     let fact = |name: &str| match machine.get(name) {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),

@@ -5,11 +5,11 @@
 mod memory;
 mod plots;
 mod row;
+mod runs;
 mod session;
 mod tables;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -21,6 +21,7 @@ use super::contestants::Contestant;
 use super::report::Report;
 use crate::{process, workspace};
 use row::Row;
+use runs::Run;
 use session::Plan;
 
 /// The document with the tables, beside which the plots are.
@@ -28,13 +29,20 @@ pub(super) const DOCUMENT: &str = "docs/benchmarks/snapshot.md";
 
 /// Pairs of windows in a quick run.
 const QUICK_PAIRS: u32 = 2;
-/// Pairs of windows with so much data, which takes long.
-const LARGE_PAIRS: u32 = 3;
+/// From so many gigabytes on, where everything takes long, there are fewer pairs of windows, and
+/// those without a save are shorter.
 const LARGE_GB: f64 = 2.0;
-/// With how much data the limit for processor time is tried, at most, in gigabytes.
-const LIMITED_GB: f64 = 1.0;
-/// With how much data keys are written over, at most: a fork may need as much memory again.
-const OVERWRITTEN_GB: f64 = 2.0;
+const LARGE_PAIRS: u32 = 3;
+/// A window without a save is as long as the save before it, within these bounds, in seconds.
+const QUIET_S: (f64, f64) = (2.0, 8.0);
+const LARGE_QUIET_S: (f64, f64) = (2.0, 4.0);
+/// With how much data the limit for processor time is tried and keys are written over, at most.
+const DETAILED_GB: f64 = 1.0;
+/// From here on no save is measured without load, and Redis, which saves as Valkey does, is left
+/// out.
+const BARE_GB: f64 = 4.0;
+const ALONE_GB: f64 = 8.0;
+const LEFT_OUT: &str = "Redis";
 /// Room on the disk that is left alone, in gigabytes.
 const SPARE_DISK_GB: f64 = 6.0;
 
@@ -44,26 +52,31 @@ pub(super) struct Options {
     /// Measure what a save does to requests, memory and time, instead of requests
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets"])]
     pub(super) snapshot: bool,
-    /// With --snapshot: gigabytes of data [default: 1,2,4,8, or 0.25,0.5,1 with --quick]
+    /// With --snapshot: gigabytes of data [default: 1,2,4,8, or 0.25,0.5,1 with --quick]; the
+    /// results of other sizes stay
     #[arg(long, value_name = "GB", value_delimiter = ',')]
     sizes: Vec<f64>,
     /// With --snapshot: requests per second of the load that latencies are measured with
     #[arg(long, default_value_t = 20_000.0, value_name = "N")]
     rate: f64,
-    /// With --snapshot: write tables and plots of these results again, without measuring
-    #[arg(long, value_name = "FILE")]
-    redraw: Option<PathBuf>,
+    /// With --snapshot: write tables and plots of the results that there are, without measuring
+    #[arg(long, requires = "snapshot")]
+    redraw: bool,
 }
 
 impl Options {
-    /// The results that are only to be written anew.
-    pub(super) fn redrawn(&self) -> Option<&Path> {
-        self.redraw.as_deref()
+    /// Whether nothing is to be measured.
+    pub(super) fn redraws(&self) -> bool {
+        self.redraw
     }
 }
 
-/// Measures every server with every size of data.
-pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
+/// Measures every server with every size of data, and writes each size down when it is done.
+pub(super) fn measure(
+    contestants: &[Contestant],
+    arguments: &Arguments,
+    machine: &Value,
+) -> Result<()> {
     let options = &arguments.snapshot;
     let quick: &[f64] = if arguments.quick { &[0.25, 0.5, 1.0] } else { &[1.0, 2.0, 4.0, 8.0] };
     let sizes = if options.sizes.is_empty() { quick } else { &options.sizes };
@@ -71,51 +84,81 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     let takes_part = |it: &&Contestant| {
         (it.is_nagi() || it.has_snapshots()) && it.name.contains(&arguments.only)
     };
-    let contestants: Vec<&Contestant> = contestants.iter().filter(takes_part).collect();
-    let limited_gb = sizes.iter().copied().filter(|&gb| gb <= LIMITED_GB).fold(0.0, f64::max);
-    let total = sizes.iter().sum::<f64>() * contestants.len() as f64;
-    let (started, mut done, mut rows) = (Instant::now(), 0.0, Vec::new());
+    let everybody: Vec<&Contestant> = contestants.iter().filter(takes_part).collect();
+    let is_whole = !arguments.quick && arguments.only.is_empty();
+    let those_with = |gigabytes: f64| {
+        let is_in = move |it: &&Contestant| gigabytes < ALONE_GB || it.name != LEFT_OUT;
+        everybody.iter().copied().filter(is_in)
+    };
+    let total: f64 = sizes.iter().map(|&gb| gb * those_with(gb).count() as f64).sum();
+    let (started, mut done, mut unkept) = (Instant::now(), 0.0, Vec::new());
     for &gigabytes in sizes {
-        let plan = Plan {
-            load: nagi.program(),
-            gigabytes,
-            pairs: match gigabytes {
-                _ if arguments.quick => QUICK_PAIRS,
-                LARGE_GB.. => arguments.repetitions.min(LARGE_PAIRS),
-                _ => arguments.repetitions,
-            },
-            rate: options.rate,
-            tries_limits: gigabytes == limited_gb,
-            overwrites: gigabytes <= OVERWRITTEN_GB,
-        };
-        for contestant in &contestants {
+        let plan = plan(nagi, gigabytes, sizes, arguments);
+        let (size_started, mut rows) = (Instant::now(), Vec::new());
+        for contestant in those_with(gigabytes) {
             ensure_room(gigabytes)?;
             rows.push(session::measure(contestant, &plan)?);
             done += gigabytes;
             let left_s = started.elapsed().as_secs_f64() * (total - done) / done;
             println!("bench: {done} of {total} GB done, about {:.1} min left", left_s / 60.0);
         }
+        println!("bench: {gigabytes} GB took {} s", size_started.elapsed().as_secs());
+        let run = Run::new(machine, contestants, rows);
+        println!("\n{}", tables::all(&run.rows));
+        if is_whole {
+            run.keep()?;
+            redraw()?;
+        } else {
+            unkept.push(run);
+        }
     }
-    Ok(report(&rows))
+    if is_whole {
+        return Ok(());
+    }
+    println!("\nbench: not a whole run, so nothing is written down");
+    report(unkept).0.keep_apart(machine, contestants)
 }
 
-/// Reads the rows of an earlier run.
-pub(super) fn read(path: &Path) -> Result<(Report, Value)> {
-    let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let all: Value = serde_json::from_slice(&text)?;
-    let rows: Vec<Row> = serde_json::from_value(all.get("results").cloned().unwrap_or_default())?;
-    Ok((report(&rows), all))
+/// What is worth measuring with so much data. The limit for processor time is tried once, with the
+/// largest of the sizes that are small enough.
+fn plan<'a>(nagi: &'a Contestant, gb: f64, sizes: &[f64], arguments: &Arguments) -> Plan<'a> {
+    let detailed = sizes.iter().copied().filter(|&gb| gb <= DETAILED_GB);
+    Plan {
+        load: nagi.program(),
+        gigabytes: gb,
+        pairs: match gb {
+            _ if arguments.quick => QUICK_PAIRS,
+            LARGE_GB.. => arguments.repetitions.min(LARGE_PAIRS),
+            _ => arguments.repetitions,
+        },
+        quiet_s: if gb < LARGE_GB { QUIET_S } else { LARGE_QUIET_S },
+        rate: arguments.snapshot.rate,
+        tries_limits: gb == detailed.fold(0.0, f64::max),
+        overwrites: gb <= DETAILED_GB,
+        saves_idle: gb < BARE_GB,
+    }
 }
 
-fn report(rows: &[Row]) -> Report {
-    Report {
+/// Writes tables and plots of the newest run with each size.
+pub(super) fn redraw() -> Result<()> {
+    let (report, about) = report(runs::newest()?);
+    report.rewrite(&about)
+}
+
+/// What these runs say together, and where each was measured.
+fn report(runs: Vec<Run>) -> (Report, String) {
+    let about = runs.iter().map(|run| format!("- **{} GB**: {}", run.gigabytes, run.about));
+    let about = about.collect::<String>();
+    let rows: Vec<Row> = runs.into_iter().flat_map(|run| run.rows).collect();
+    let report = Report {
         name: "snapshot",
         document: DOCUMENT,
-        table: tables::all(rows),
-        summary: tables::summary(rows),
+        table: tables::all(&rows),
+        summary: tables::summary(&rows),
         results: rows.iter().map(Row::as_json).collect(),
-        pictures: plots::all(rows),
-    }
+        pictures: plots::all(&rows),
+    };
+    (report, about)
 }
 
 /// Nothing is worth filling the machine for.

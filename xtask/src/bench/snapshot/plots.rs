@@ -162,7 +162,7 @@ fn limits(rows: &[Row]) -> Option<Figure> {
     let axis = || Axis::linear("save-cpu-limit in percent", 100.0);
     Some(Figure {
         title: format!("What save-cpu-limit trades, with {} GB", row.gigabytes),
-        subtitle: format!("one save at each setting, beside {} requests/s", row.rate),
+        subtitle: format!("medians of the saves at each setting, beside {} requests/s", row.rate),
         panels: vec![
             Panel {
                 title: "seconds that the save takes".to_owned(),

@@ -61,11 +61,27 @@ pub(super) struct Counters {
 }
 
 /// Latencies and time at one setting of `save-cpu-limit`.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Limited {
     pub(super) setting: String,
     pub(super) seconds: f64,
     pub(super) saving: Latency,
+}
+
+impl Limited {
+    /// The medians of the figures of all saves at this setting.
+    pub(super) fn median(setting: &str, saves: &[Limited]) -> Self {
+        let of = |figure: fn(&Limited) -> f64| {
+            median(saves.iter().filter(|it| it.setting == setting).map(figure).collect())
+        };
+        let saving = Latency {
+            p50: of(|it| it.saving.p50),
+            p99: of(|it| it.saving.p99),
+            p99_9: of(|it| it.saving.p99_9),
+            max: of(|it| it.saving.max),
+        };
+        Limited { setting: setting.to_owned(), seconds: of(|it| it.seconds), saving }
+    }
 }
 
 /// One server with so much data.
@@ -77,8 +93,8 @@ pub(super) struct Row {
     pub(super) rate: f64,
     pub(super) resident_bytes: f64,
     pub(super) pairs: Vec<Pair>,
-    /// How long a save takes while nobody asks for anything.
-    pub(super) idle_seconds: f64,
+    /// How long a save takes while nobody asks for anything, if that was measured.
+    pub(super) idle_seconds: Option<f64>,
     pub(super) file_bytes: f64,
     pub(super) busy: Busy,
     pub(super) overwriting: Option<Overwriting>,

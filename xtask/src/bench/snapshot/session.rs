@@ -1,7 +1,8 @@
 //! One server with so much data, from filling it to loading what it saved.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,12 +25,11 @@ const CONNECTIONS: u32 = 50;
 const MARGIN_S: f64 = 0.5;
 /// The same of a load that is as fast as it is answered, whose rate is compared.
 const BUSY_MARGIN_S: f64 = 2.0;
-/// A window without a save is as long as the last save, within these bounds.
-const QUIET_S: (f64, f64) = (2.0, 8.0);
 /// Nothing takes longer.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// What `save-cpu-limit` is tried at.
+/// What `save-cpu-limit` is tried at, and how often.
 const LIMITS: [&str; 5] = ["10", "25", "50", "75", "100"];
+const LIMIT_ROUNDS: usize = 3;
 
 /// What is measured, the same for all servers.
 pub(super) struct Plan<'a> {
@@ -37,12 +37,16 @@ pub(super) struct Plan<'a> {
     pub(super) load: &'a Path,
     pub(super) gigabytes: f64,
     pub(super) pairs: u32,
+    /// The least and the most that a window without a save takes, in seconds.
+    pub(super) quiet_s: (f64, f64),
     /// Requests a second of the open-loop load.
     pub(super) rate: f64,
     /// Whether nagi is to try several limits for the processor time of a save.
     pub(super) tries_limits: bool,
-    /// Whether keys are written over during a save.
+    /// Whether keys are written over during a save, if one is measured without load.
     pub(super) overwrites: bool,
+    /// Whether a save is measured without load.
+    pub(super) saves_idle: bool,
 }
 
 /// A server that is being measured.
@@ -60,7 +64,7 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
     let session = Session { plan, name: contestant.name, server, folder: &folder };
     session.fill()?;
     let resident_bytes = resident_bytes(session.server.process_id())?;
-    let (idle_seconds, file_bytes) = session.save_idle()?;
+    let idle_seconds = plan.saves_idle.then(|| session.save_idle()).transpose()?;
     session.command("CONFIG RESETSTAT");
     let (mut pairs, mut memory) = (Vec::new(), Vec::new());
     for number in 1..=plan.pairs {
@@ -69,17 +73,19 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
         memory = samples;
     }
     let busy = session.busy()?;
+    let file_bytes = session.file_bytes()?;
     let counters = contestant.is_nagi().then(|| session.counters());
     let limited =
         if contestant.is_nagi() && plan.tries_limits { session.limited()? } else { Vec::new() };
-    let overwriting = match plan.overwrites {
-        true => Some(session.overwrite(file_bytes / idle_seconds / 2.0)?),
-        false => None,
+    let overwriting = match idle_seconds {
+        Some(seconds) if plan.overwrites => Some(session.overwrite(file_bytes / seconds / 2.0)?),
+        _ => None,
     };
-    if !session.folder.ours.join("dump.rdb").exists() {
+    if !session.file().exists() {
         session.save_idle()?;
     }
     let keys = plan.keys();
+    read_through(&session.file())?;
     drop(session.server);
     let load_seconds = load(contestant, &folder, keys)?;
     println!("bench:   loaded in {load_seconds:.1} s");
@@ -99,6 +105,13 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
         limited,
         memory,
     })
+}
+
+/// Has a file in the page cache, which some servers have the kernel drop it from.
+fn read_through(path: &Path) -> Result<()> {
+    let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    io::copy(&mut file, &mut io::sink())?;
+    Ok(())
 }
 
 /// Starts the server with what it saved; how long it takes until all keys are there, in seconds.
@@ -161,7 +174,16 @@ impl Session<'_> {
 
     fn remove_file(&self) {
         // It is not there before the first save.
-        let _ = fs::remove_file(self.folder.ours.join("dump.rdb"));
+        let _ = fs::remove_file(self.file());
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.ours.join("dump.rdb")
+    }
+
+    fn file_bytes(&self) -> Result<f64> {
+        let file = fs::metadata(self.file());
+        Ok(file.with_context(|| format!("{} saved nothing", self.name))?.len() as f64)
     }
 
     fn fill(&self) -> Result<()> {
@@ -179,8 +201,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Saves while nobody asks for anything: seconds, and bytes of the file.
-    fn save_idle(&self) -> Result<(f64, f64)> {
+    /// Saves while nobody asks for anything, and says for how many seconds.
+    fn save_idle(&self) -> Result<f64> {
         self.remove_file();
         let mut client = self.server.connect_resp();
         let started = Instant::now();
@@ -194,10 +216,9 @@ impl Session<'_> {
             thread::sleep(Duration::from_millis(10));
         }
         let seconds = started.elapsed().as_secs_f64();
-        let file = self.folder.ours.join("dump.rdb");
-        let bytes = fs::metadata(&file).with_context(|| format!("{} saved nothing", self.name))?;
+        self.file_bytes()?;
         println!("bench:   saved without load in {seconds:.1} s");
-        Ok((seconds, bytes.len() as f64))
+        Ok(seconds)
     }
 
     /// A window with a save, and one as long without.
@@ -207,7 +228,8 @@ impl Session<'_> {
         let report = self.load_and_save(&["--rate", &rate], MARGIN_S)?;
         let memory = sampler.finish(MARGIN_S);
         let seconds = figure(&report, "/save/seconds");
-        let quiet_s = seconds.clamp(QUIET_S.0, QUIET_S.1).to_string();
+        let (least_s, most_s) = self.plan.quiet_s;
+        let quiet_s = seconds.clamp(least_s, most_s).to_string();
         let open = ["--connections", &connections, "--rate", &rate, "--seconds", &quiet_s];
         let quiet = self.load(&open)?;
         let pair = Pair {
@@ -276,23 +298,23 @@ impl Session<'_> {
         Ok(overwriting)
     }
 
-    /// One save at each limit for its processor time, if the server has such a limit.
+    /// A few saves at each limit for its processor time, in turn, if the server has such a limit.
     fn limited(&self) -> Result<Vec<Limited>> {
-        let mut all = Vec::new();
+        let mut saves: Vec<Limited> = Vec::new();
         let rate = self.plan.rate.to_string();
-        for setting in LIMITS {
+        for setting in LIMITS.repeat(LIMIT_ROUNDS) {
             let answer = self.command(&format!("CONFIG SET save-cpu-limit {setting}"));
             if answer != Reply::Simple("OK".to_owned()) {
                 println!("bench:   it has no save-cpu-limit");
-                return Ok(all);
+                return Ok(Vec::new());
             }
             let report = self.load_and_save(&["--rate", &rate], MARGIN_S)?;
             let seconds = figure(&report, "/save/seconds");
             let saving = latency(&report, "/windows/1/latency_us");
             println!("bench:   save-cpu-limit {setting}: {seconds:.1} s, p99 {:.0} us", saving.p99);
-            all.push(Limited { setting: setting.to_owned(), seconds, saving });
+            saves.push(Limited { setting: setting.to_owned(), seconds, saving });
         }
-        Ok(all)
+        Ok(LIMITS.map(|setting| Limited::median(setting, &saves)).to_vec())
     }
 
     fn counters(&self) -> Counters {

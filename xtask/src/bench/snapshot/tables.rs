@@ -83,14 +83,15 @@ fn times(rows: &[Row]) -> String {
         "load s",
         "to Valkey's",
     ]);
+    let idle = |row: &Row| row.idle_seconds.unwrap_or(f64::NAN);
     for row in rows {
         table.row(vec![
             gigabytes(row),
             row.server.clone(),
             format!("{:.2}", row.resident_bytes / 1e9),
             format!("{:.2}", row.file_bytes / 1e9),
-            format!("{:.1}", row.idle_seconds),
-            to_base(rows, row, |row| row.idle_seconds),
+            row.idle_seconds.map_or(String::new(), |seconds| format!("{seconds:.1}")),
+            row.idle_seconds.map_or(String::new(), |_| to_base(rows, row, idle)),
             format!("{:.1}{}", row.busy.seconds, failed(row.busy.is_saved)),
             to_base(rows, row, |row| row.busy.seconds),
             format!("{:.1}", row.load_seconds),
