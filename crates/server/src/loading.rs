@@ -106,12 +106,14 @@ fn read(shared: &Shared, file: File, total: u64, merge: bool) -> Result<Loading,
     };
     let (show, is_done) = (&shared.saves().loading, AtomicBool::new(false));
     show.begin(total);
+    shared.store.expect(total);
     let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let reporter = scope.spawn(|| report(show, &is_done));
         let take = |batch| take(shared, batch, merge);
         let loaded = load_with_threads(file, &options, &show.progress, threads, take);
         is_done.store(true, Ordering::Relaxed);
+        shared.store.expect(0);
         reporter.thread().unpark();
         loaded
     })
@@ -124,6 +126,7 @@ fn take(shared: &Shared, mut batch: Batch, merge: bool) -> Result<(), Fault> {
     let counters = Counters::default();
     let now_ms = shared.store.now_ms();
     while let Some(loaded) = batch.next_key()? {
+        shared.store.tend();
         let known = Known {
             expire_at_ms: loaded.expire_at_ms,
             flags: loaded.memcached.flags,

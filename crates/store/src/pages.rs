@@ -49,6 +49,10 @@ const CRITICAL_PAGES: usize = STEP_PAGES / 2;
 const LOW_ARENAS: usize = 16;
 const CRITICAL_ARENAS: usize = 4;
 
+/// Arenas are provided whole if so many bytes are to be stored: all but the last of each table
+/// will be full, and those that are not take no more than a sixteenth of this.
+const MANY_BYTES: u64 = 256 << 20;
+
 /// Bytes of each kind of idle memory that stay warm while such memory is asked for.
 const WARM_BYTES: usize = 4 << 20;
 /// More than this of all kinds together, and workers give some back between batches.
@@ -83,6 +87,8 @@ pub(crate) struct PagePool {
     warm_bytes: AtomicUsize,
     /// [`FINE`], [`LOW`] or [`CRITICAL`].
     stock: AtomicU8,
+    /// Whether so much is going to be stored that arenas are provided before they are used.
+    provides_arenas: AtomicBool,
     /// Held by whoever sees to what comes next.
     preparing: Mutex<()>,
     preparer: OnceLock<Thread>,
@@ -147,6 +153,7 @@ impl Default for PagePool {
             idle_bytes: AtomicIsize::default(),
             warm_bytes: AtomicUsize::default(),
             stock: AtomicU8::new(FINE),
+            provides_arenas: AtomicBool::default(),
             preparing: Mutex::default(),
             preparer: OnceLock::new(),
         }
@@ -251,6 +258,11 @@ impl PagePool {
         let _ = self.preparer.set(preparer);
     }
 
+    /// Says that about so many bytes are going to be stored, one after the other.
+    pub(crate) fn expect(&self, bytes: u64) {
+        self.provides_arenas.store(bytes >= MANY_BYTES, Ordering::Relaxed);
+    }
+
     /// Sees to it that nobody has to wait for the kernel under a latch, and that idle memory goes
     /// back to it. Nearly always there is nothing to do. No latch may be held.
     #[inline]
@@ -279,6 +291,11 @@ impl PagePool {
             let region = region::map();
             // SAFETY: just mapped. Arenas are filled in no order, and many stay nearly empty.
             unsafe { region::want_small_pages(region) };
+            if self.provides_arenas.load(Ordering::Relaxed) {
+                // Each page that is met alone would be a page fault. The notes take only one.
+                // SAFETY: what lies behind the notes is a region's.
+                unsafe { region::populate(region.add(ARENA_BYTES), REGION_BYTES - ARENA_BYTES) };
+            }
             self.arenas.lock_nested().regions.add(region);
         }
         loop {
@@ -512,6 +529,32 @@ mod tests {
             pool.take_arena();
             pool.tend();
         }
+    }
+
+    /// Page faults that this thread has met, by the tenth field that the kernel tells of it.
+    #[cfg(not(miri))]
+    fn faults() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, fields) = text.rsplit_once(") ").unwrap();
+        fields.split(' ').nth(10 - 3).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn arenas_are_provided_before_they_are_used_where_much_is_expected() {
+        let faults_of = |expected| {
+            let pool = PagePool::default();
+            pool.expect(expected);
+            pool.prepare();
+            let (arena, _) = pool.take_arena();
+            let before = faults();
+            // SAFETY: the arena is ours.
+            unsafe { arena.write_bytes(1, ARENA_BYTES) };
+            faults() - before
+        };
+        let pages = (ARENA_BYTES / PAGE_BYTES) as u64;
+        assert!(faults_of(MANY_BYTES) < pages / 4);
+        assert!(faults_of(MANY_BYTES - 1) >= pages / 2, "a small store has what it uses");
     }
 
     #[test]

@@ -137,6 +137,19 @@ impl Store {
         self.quiescence.enter(counters.worker)
     }
 
+    /// Sees to it that nobody who stores something has to wait for the kernel under a latch: to be
+    /// called before by whoever stores much in no batch.
+    #[inline]
+    pub fn tend(&self) {
+        self.pool.tend();
+    }
+
+    /// Says that about so many bytes are going to be stored by whoever has nothing else to do, so
+    /// that the kernel can provide memory for many of them at once; 0 when they are.
+    pub fn expect(&self, bytes: u64) {
+        self.pool.expect(bytes);
+    }
+
     /// Whether any key is claimed: to be asked within a batch, before each request.
     #[inline]
     #[must_use]

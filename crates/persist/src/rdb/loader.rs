@@ -78,6 +78,12 @@ impl Batch {
         self.records.is_empty()
     }
 
+    /// An empty one with room for what it is handed over with, long strings aside.
+    fn with_room() -> Self {
+        let bytes = Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 8);
+        Batch { bytes, ..Batch::default() }
+    }
+
     fn is_full(&self) -> bool {
         self.records.len() >= BATCH_KEYS || self.bytes.len() >= BATCH_BYTES
     }
@@ -202,7 +208,7 @@ pub fn load(
         greatest_cas: 0,
         fields: Vec::new(),
     };
-    let mut batch = Batch::default();
+    let mut batch = Batch::with_room();
     loop {
         let offset = reader.offset();
         match reader.next_item()? {
@@ -223,7 +229,7 @@ pub fn load(
                 if batch.is_full() {
                     loading.bytes = reader.offset();
                     loading.show(progress);
-                    sink.take(mem::take(&mut batch))?;
+                    sink.take(mem::replace(&mut batch, Batch::with_room()))?;
                 }
             }
             Item::End => {
