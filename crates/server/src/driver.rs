@@ -118,6 +118,12 @@ pub(crate) trait Sink<D> {
     /// The connection broke, as `error` says; the driver has let go of it.
     fn lost(&mut self, driver: &mut D, token: Token, error: Errno);
 
+    /// Whether others may have the processor that are not known to give it back soon. The saver
+    /// would keep it for as long as the kernel lets it, while clients wait.
+    fn gives_way(&self) -> bool {
+        true
+    }
+
     /// Somebody has called [`crate::waker::Waker::wake`].
     fn woken(&mut self, driver: &mut D);
 }

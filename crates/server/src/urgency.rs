@@ -1,5 +1,8 @@
-//! How urgent the saver is beside workers: less, as long as it gets processors whenever they rest;
-//! nearly as much, where they never do. A save would take several times as long there.
+//! How urgent the saver is beside workers: not at all, as long as it gets processors whenever they
+//! rest; nearly as much, where they never do. A save would take several times as long there.
+//!
+//! Not at all is a policy of its own (SCHED_IDLE). A thread of the usual one keeps a processor for a
+//! few milliseconds once it has it, however little it weighs, and whoever wakes up meanwhile waits.
 
 use std::cell::Cell;
 use std::fs;
@@ -7,10 +10,8 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// By how much the saver is less urgent than workers, whose clients wait.
-const CALM: i32 = 10;
-/// The same if it gets too little of the processors. Of two, which two workers and a client keep
-/// busy, it gets 0.3 then, by the kernel's weights.
+/// By how much the saver is less urgent than workers if it gets too little of the processors. Of
+/// two, which two workers and a client keep busy, it gets 0.3 then, by the kernel's weights.
 const HURRIED: i32 = 3;
 /// How long to look at what it gets.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -19,8 +20,8 @@ const PATIENCE: u32 = 8;
 
 /// The urgency of the thread that made it.
 pub(crate) struct Urgency {
-    /// What the thread has when it is as urgent as workers; `None` if it cannot be changed.
-    niceness: Option<i32>,
+    /// Whether a thread that is not urgent may become so again.
+    may_rise: bool,
     is_hurried: Cell<bool>,
     looked: Cell<Instant>,
     /// What the kernel said then.
@@ -38,14 +39,13 @@ impl Urgency {
     /// Finds out what this process may do. Where it may not make a thread more urgent again than it
     /// was, the saver stays in a hurry.
     pub(crate) fn new() -> Self {
+        let tried = thread::spawn(|| schedule(Policy::Idle).and_then(|()| schedule(Policy::Usual)));
         let niceness = rustix::process::getpriority_process(None).unwrap_or(0);
-        let tried = thread::spawn(move || set(niceness + CALM).and_then(|()| set(niceness)));
-        let may_rise = matches!(tried.join(), Ok(Ok(())));
-        if let Err(error) = set(niceness + HURRIED) {
+        if let Err(error) = rustix::process::setpriority_process(None, niceness + HURRIED) {
             tracing::debug!(%error, "the saver stays as urgent as workers are");
         }
         Urgency {
-            niceness: may_rise.then_some(niceness),
+            may_rise: matches!(tried.join(), Ok(Ok(()))),
             is_hurried: Cell::new(true),
             looked: Cell::new(Instant::now()),
             times: Cell::default(),
@@ -75,22 +75,34 @@ impl Urgency {
     }
 
     fn change(&self, to_hurried: bool) {
-        if let Some(niceness) = self.niceness
-            && self.is_hurried.replace(to_hurried) != to_hurried
-        {
+        if self.may_rise && self.is_hurried.replace(to_hurried) != to_hurried {
             // It was possible when it was tried.
-            let _ = set(niceness + if to_hurried { HURRIED } else { CALM });
+            let _ = schedule(if to_hurried { Policy::Usual } else { Policy::Idle });
         }
     }
+}
+
+/// How the kernel shares processors out.
+#[derive(Clone, Copy)]
+#[repr(i32)]
+enum Policy {
+    /// By niceness.
+    Usual = libc::SCHED_OTHER,
+    /// To those that nobody else wants, and that are taken away as soon as somebody does.
+    Idle = libc::SCHED_IDLE,
+}
+
+/// Has this thread scheduled by a policy; its niceness stays.
+fn schedule(policy: Policy) -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads the parameter and keeps no address.
+    let result = unsafe { libc::sched_setscheduler(0, policy as i32, &raw const parameter) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Whether a thread that ran and waited for so long ought to be more urgent.
 fn is_too_little(ran: Duration, waited: Duration) -> bool {
     waited > ran * PATIENCE && waited > INTERVAL / 4
-}
-
-fn set(niceness: i32) -> io::Result<()> {
-    Ok(rustix::process::setpriority_process(None, niceness)?)
 }
 
 /// Those of this thread, where the kernel tells.
@@ -108,6 +120,13 @@ fn parse(text: &str) -> Option<Times> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// That of this thread, by the 41st field that the kernel tells of it; the second is a name.
+    fn policy() -> i32 {
+        let text = fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, fields) = text.rsplit_once(") ").unwrap();
+        fields.split(' ').nth(41 - 3).unwrap().parse().unwrap()
+    }
 
     #[test]
     fn what_the_kernel_says_is_read() {
@@ -133,15 +152,14 @@ mod tests {
             let before = rustix::process::getpriority_process(None).unwrap();
             let urgency = Urgency::new();
             // The tests themselves may run with little urgency; 19 is the least there is.
-            let has = |more: i32| {
-                let now = rustix::process::getpriority_process(None).unwrap();
-                now == (before + more).min(19)
-            };
-            assert!(has(HURRIED));
+            let now = rustix::process::getpriority_process(None).unwrap();
+            assert_eq!(now, (before + HURRIED).min(19));
+            assert_eq!(policy(), libc::SCHED_OTHER);
             urgency.calm_down();
-            assert!(has(if urgency.niceness.is_some() { CALM } else { HURRIED }));
+            let calm = if urgency.may_rise { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
+            assert_eq!(policy(), calm);
             urgency.change(true);
-            assert!(has(HURRIED));
+            assert_eq!(policy(), libc::SCHED_OTHER);
         })
         .join()
         .unwrap();

@@ -13,7 +13,7 @@ use crate::session::{Protocol, SLICE_BYTES, Session, Standing, Surroundings};
 use crate::timing::{Audience, Executed, Timing};
 use limits::Behind;
 use nagi_commands::memcached::{Parting, tell_of_arrival, tell_of_parting};
-use nagi_commands::{ClientInfo, Marks, Server as _, Tally, stop_monitoring};
+use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, Tally, stop_monitoring};
 use nagi_proto::{Output, Span};
 use nagi_store::snapshot::{Pace, Walker};
 use nagi_store::{Ageing, Counters, Expirer, Scope};
@@ -49,8 +49,11 @@ pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) 
 const EXPIRY_SLICE: Duration = Duration::from_micros(500);
 const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
 
-/// How long a worker walks for a snapshot before it looks for clients again.
-const WALK_SLICE: Duration = Duration::from_micros(200);
+/// How long a worker walks for a snapshot before it looks for clients again, and how many times as
+/// long it leaves its processor to clients and whoever else wants it. A worker that went on and on
+/// would be one more that they have to wait for, though the saver takes less than two can walk.
+const WALK_SLICE: Duration = Duration::from_micros(60);
+const WALK_PAUSES: u32 = 2;
 /// The same while images are near their limit, so that writers need not wait.
 const HURRIED_WALK_SLICE: Duration = Duration::from_millis(1);
 /// How long a worker that has stopped serving waits for the disk to take more of a snapshot.
@@ -203,8 +206,10 @@ impl Sessions {
         let pace = self.shared.store.walk(&mut self.walker, || started.elapsed() >= slice);
         self.walks = pace == Pace::More;
         self.timing.lap(&self.tally);
-        let pause = saver::pause_after(&self.shared, started.elapsed());
-        self.walk_at = (!pause.is_zero()).then(|| started + pause);
+        let took = started.elapsed();
+        let courtesy = if is_hurried { Duration::ZERO } else { took * WALK_PAUSES };
+        let pause = saver::pause_after(&self.shared, took).max(courtesy);
+        self.walk_at = (!pause.is_zero()).then(|| started + took + pause);
         self.walks.then_some(pause)
     }
 
@@ -606,6 +611,10 @@ impl<D: Driver> Sink<D> for Sessions {
     fn lost(&mut self, _: &mut D, token: Token, error: Errno) {
         self.say_lost(token, error);
         self.leave(token, Parting::Error);
+    }
+
+    fn gives_way(&self) -> bool {
+        !self.shared.attention.reasons().contains(Reasons::SAVING)
     }
 
     fn woken(&mut self, driver: &mut D) {

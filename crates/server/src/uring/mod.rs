@@ -201,12 +201,12 @@ impl<B: Between> Uring<B> {
         Ok(())
     }
 
-    /// Waits, and sees to the sends that are over.
-    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    /// Waits, and sees to the sends that are over. Others may run meanwhile if `gives_way` says so.
+    fn wait(&mut self, timeout: Option<Duration>, gives_way: bool) -> io::Result<()> {
         self.settle_all();
         let busy = !self.has_nothing_to_do() || self.attentive;
         let timeout = if busy { Some(Duration::ZERO) } else { self.pause.shorten(timeout) };
-        let gives_way = timeout != Some(Duration::ZERO) && self.courtesy.is_due();
+        let gives_way = gives_way && timeout != Some(Duration::ZERO) && self.courtesy.is_due();
         if gives_way {
             self.enter(Wait::Look)?;
         }
@@ -598,7 +598,7 @@ fn may_accept_again(socket: &Result<OwnedFd, Errno>) -> bool {
 
 impl<B: Between> Driver for Uring<B> {
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
-        self.wait(timeout)?;
+        self.wait(timeout, sink.gives_way())?;
         sink.awoke();
         let mut happened = 0;
         while let Some(event) = self.ring.events.pop_front() {

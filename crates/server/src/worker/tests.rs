@@ -3,6 +3,7 @@
 use super::*;
 use crate::listener::Listeners;
 use crate::server::Options;
+use nagi_store::types::string::SetOptions;
 use std::io;
 use std::os::unix::net::UnixStream;
 
@@ -147,4 +148,27 @@ fn who_is_lost_leaves_nothing_behind() {
     let served = driver.sent.len();
     while sessions.tick(&mut driver, None).unwrap() > 0 {}
     assert_eq!(driver.sent.len(), served);
+}
+
+#[test]
+fn a_walk_leaves_the_processor_to_others_for_most_of_the_time() {
+    let (mut sessions, _) = connected();
+    let shared = Arc::clone(&sessions.shared);
+    let db = shared.store.database(0, &sessions.counters, 1);
+    for key in 0..10_000 {
+        db.set(db.key(format!("key:{key}").as_bytes()), &[b'x'; 500], SetOptions::default());
+    }
+    let snapshot = shared.store.cut(usize::MAX, Waker::noop()).unwrap();
+    sessions.walks = true;
+    for (percent, pauses) in [(100, 2), (75, 2), (25, 3), (10, 9)] {
+        shared.config().save_cpu_limit.set(percent);
+        sessions.walk_at = None;
+        let before = Instant::now();
+        let pause = sessions.walk().unwrap();
+        assert!(pause >= WALK_SLICE * pauses, "{pause:?} at {percent}");
+        assert!(sessions.walk_at.unwrap() >= before + WALK_SLICE + pause);
+        assert!(sessions.walk().unwrap() <= pause, "it goes on waiting");
+    }
+    sessions.end_walk();
+    drop(snapshot);
 }
