@@ -42,6 +42,7 @@ mod region;
 mod rope;
 mod segment;
 mod shard;
+mod shared_thread;
 mod siphash;
 mod slab;
 mod slot;

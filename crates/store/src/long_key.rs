@@ -19,13 +19,13 @@
 use crate::claims::Unhashed;
 use crate::holds::{self, Work};
 use crate::key::{Hasher, Key};
+use crate::shared_thread::SharedThread;
 use crate::{memory, reclaim};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
 /// The longest key that stands in its entry. With it, any value that is no rope has room in an
@@ -237,12 +237,6 @@ impl Interning {
         chunks: Vec<Arc<[u8]>>,
         waker: Waker,
     ) -> Self {
-        static QUEUE: LazyLock<Option<Sender<Task>>> = LazyLock::new(|| {
-            let (queue, tasks) = channel::<Task>();
-            let run_all = move || tasks.into_iter().for_each(|task| task());
-            let thread = std::thread::Builder::new().name("long keys".into()).spawn(run_all);
-            thread.is_ok().then_some(queue)
-        });
         let (keys, found) = (Arc::clone(keys), Arc::new(OnceLock::new()));
         let place = Arc::clone(&found);
         let task: Task = Box::new(move || {
@@ -255,11 +249,7 @@ impl Interning {
             drop((chunks, place));
             waker.wake();
         });
-        match &*QUEUE {
-            // A thread that is gone hands the task back.
-            Some(queue) => queue.send(task).unwrap_or_else(|back| back.0()),
-            None => task(),
-        }
+        THREAD.hand(task);
         Interning(found)
     }
 
@@ -271,6 +261,14 @@ impl Interning {
 }
 
 type Task = Box<dyn FnOnce() + Send>;
+
+/// Where long keys are joined, hashed and looked up.
+static THREAD: SharedThread<Task> = SharedThread::new("long keys", |task| task());
+
+/// Ends the thread that does this, until the next long key.
+pub(crate) fn end() {
+    THREAD.end();
+}
 
 /// All of them in one piece.
 fn joined(chunks: &[Arc<[u8]>]) -> Arc<[u8]> {
@@ -337,6 +335,7 @@ mod tests {
                 self.0.unpark();
             }
         }
+        let _lease = crate::shared_thread::Lease::new();
         let keys = LongKeys::new();
         let hasher = Hasher::new(7);
         let chunks: Vec<Arc<[u8]>> = vec![vec![b'a'; 100_000].into(), vec![b'b'; 100_000].into()];

@@ -2,10 +2,11 @@
 
 use crate::entry::Owned;
 use crate::memory;
+use crate::shared_thread::SharedThread;
 use crate::table::Table;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -38,26 +39,22 @@ pub(crate) fn reset_freed() {
 /// What a rope consists of.
 type Chunks = Vec<Arc<[u8]>>;
 
+/// Where chunks are freed.
+static FREER: SharedThread<Chunks> = SharedThread::new("reclaimer", |chunks| {
+    drop(chunks);
+    FREED.fetch_add(1, Ordering::Release);
+});
+
 /// Frees the chunks of a long rope on a thread of its own: a rope may be dropped anywhere, by a
 /// client that breaks off in the middle of one as well.
 pub(crate) fn free_elsewhere(chunks: Chunks) {
-    static QUEUE: LazyLock<Option<Sender<Chunks>>> = LazyLock::new(|| {
-        let (queue, garbage) = channel::<Chunks>();
-        let free = |chunks| {
-            drop(chunks);
-            FREED.fetch_add(1, Ordering::Release);
-        };
-        let free_all = move || garbage.into_iter().for_each(free);
-        let thread = std::thread::Builder::new().name("reclaimer".into()).spawn(free_all);
-        thread.is_ok().then_some(queue)
-    });
-    if let Some(queue) = &*QUEUE {
-        HANDED.fetch_add(1, Ordering::Relaxed);
-        // A thread that is gone hands the chunks back, and they are dropped here.
-        if queue.send(chunks).is_err() {
-            FREED.fetch_add(1, Ordering::Release);
-        }
-    }
+    HANDED.fetch_add(1, Ordering::Relaxed);
+    FREER.hand(chunks);
+}
+
+/// Ends the thread that does this, until the next rope.
+pub(crate) fn end() {
+    FREER.end();
 }
 
 /// What an operation removed, to be freed once its latch is released.

@@ -16,6 +16,7 @@ use crate::preparer::Preparer;
 use crate::quiescence::{Batch, Quiescence};
 use crate::reclaim::{self, Garbage, Reclaimer};
 use crate::shard::Shard;
+use crate::shared_thread::Lease;
 use crate::snapshot::{Outbox, Walk};
 use crate::table::Locator;
 use crate::{door, latch, memory, ticks};
@@ -74,6 +75,8 @@ pub struct Store {
     pub(crate) directories: Arc<Directories>,
     databases: usize,
     counters: Vec<Arc<Counters>>,
+    /// Given back when nothing else of the store is left.
+    _lease: Lease,
 }
 
 impl Store {
@@ -114,6 +117,7 @@ impl Store {
             directories,
             databases: options.databases,
             counters: (0..options.workers).map(|index| Arc::new(Counters::new(index))).collect(),
+            _lease: Lease::new(),
         }
     }
 
