@@ -12,6 +12,7 @@
 //! stores alone. So nobody has to announce a look-ahead, and nothing waits for one to end. All
 //! depths that a table once had take less together than the deepest.
 
+use crate::holds::{self, Work};
 use crate::latch::Latch;
 use crate::placement::POSITION_BITS;
 use crate::segment::Segment;
@@ -205,6 +206,7 @@ impl Directory {
     /// Elements of a depth that point to what stands at each position.
     fn filled(&self, depth: u32, segment_at: impl Fn(u64) -> Option<Segment>) -> Elements {
         let elements = self.place.directories.take(depth);
+        holds::note(Work { directory: 1 << depth, ..Work::default() });
         // SAFETY: elements live as long as `directories`.
         for (index, element) in unsafe { elements.0.as_ref() }.iter().enumerate() {
             let segment = segment_at((index as u64) << (POSITION_BITS - depth));

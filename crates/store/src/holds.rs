@@ -17,6 +17,9 @@ pub const STEPS: [Duration; 4] = [
     Duration::from_millis(1),
 ];
 
+/// Holds longer than this are remembered one by one.
+pub const LONG: Duration = Duration::from_micros(100);
+
 /// What the kernel has done for a thread since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
@@ -24,6 +27,20 @@ pub struct Probe {
     pub faults: u64,
     /// How often it was given a processor.
     pub switches: u64,
+    /// For how long it had one, in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+impl Probe {
+    /// What was done between two moments.
+    #[must_use]
+    pub fn since(self, before: Probe) -> Self {
+        Probe {
+            faults: self.faults.saturating_sub(before.faults),
+            switches: self.switches.saturating_sub(before.switches),
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+        }
+    }
 }
 
 /// What was done within one hold, or at most within any.
@@ -37,6 +54,8 @@ pub struct Work {
     pub compared: u64,
     /// Entries that a walk came by.
     pub visited: u64,
+    /// Places of directories that were filled.
+    pub directory: u64,
     /// Bytes of entries and tables that were copied or filled.
     pub bytes: u64,
     /// Pages and arenas taken from the store's pool, or given back to it.
@@ -57,7 +76,7 @@ pub struct Hold {
 }
 
 /// The holds of one thread.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Holds {
     /// How many were timed.
     pub count: u64,
@@ -72,6 +91,8 @@ pub struct Holds {
     pub longest_alone: Hold,
     /// The most of each kind of work that any of them did.
     pub most: Work,
+    /// Those longer than [`LONG`].
+    pub long: Vec<Hold>,
 }
 
 impl Work {
@@ -82,14 +103,22 @@ impl Work {
             hashed: of(self.hashed, other.hashed),
             compared: of(self.compared, other.compared),
             visited: of(self.visited, other.visited),
+            directory: of(self.directory, other.directory),
             bytes: of(self.bytes, other.bytes),
             pages: of(self.pages, other.pages),
             requests: of(self.requests, other.requests),
             probe: Probe {
                 faults: of(ours.faults, theirs.faults),
                 switches: of(ours.switches, theirs.switches),
+                cpu_ns: of(ours.cpu_ns, theirs.cpu_ns),
             },
         }
+    }
+
+    /// Whether the kernel did nothing for the thread meanwhile, nor let another one run.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.requests == 0 && self.probe.faults == 0 && self.probe.switches == 0
     }
 }
 
@@ -110,6 +139,7 @@ impl Holds {
         self.longest = self.longest.longer(other.longest);
         self.longest_alone = self.longest_alone.longer(other.longest_alone);
         self.most = self.most.each(other.most, u64::max);
+        self.long.extend_from_slice(&other.long);
     }
 
     /// Adds one.
@@ -120,10 +150,12 @@ impl Holds {
             *count += u64::from(hold.took > step);
         }
         self.most = self.most.each(hold.work, u64::max);
-        let is_alone = hold.work.probe == Probe::default() && hold.work.requests == 0;
         self.longest = self.longest.longer(hold);
-        if is_alone {
+        if hold.work.is_alone() {
             self.longest_alone = self.longest_alone.longer(hold);
+        }
+        if hold.took > LONG {
+            self.long.push(hold);
         }
     }
 }
@@ -132,7 +164,7 @@ static PROBE: OnceLock<fn() -> Probe> = OnceLock::new();
 
 thread_local! {
     static IS_TIMED: Cell<bool> = const { Cell::new(false) };
-    static BEFORE: Cell<Probe> = const { Cell::new(Probe { faults: 0, switches: 0 }) };
+    static BEFORE: Cell<Probe> = Cell::default();
     static WORK: Cell<Work> = Cell::default();
     static HOLDS: RefCell<Holds> = RefCell::default();
 }
@@ -175,12 +207,8 @@ pub(crate) fn end(took: u64) {
     if PROBE.get().is_some() {
         IS_TIMED.set(false);
         let took = ticks::duration(took);
-        let (before, after) = (BEFORE.get(), probe());
-        let probe = Probe {
-            faults: after.faults.saturating_sub(before.faults),
-            switches: after.switches.saturating_sub(before.switches),
-        };
-        let work = Work { probe, ..WORK.get() };
-        HOLDS.with_borrow_mut(|holds| holds.add(Hold { took, work }));
+        let work = Work { probe: probe().since(BEFORE.get()), ..WORK.get() };
+        // What a thread does while it ends is not noted.
+        let _ = HOLDS.try_with(|holds| holds.borrow_mut().add(Hold { took, work }));
     }
 }

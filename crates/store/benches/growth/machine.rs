@@ -9,9 +9,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// What the kernel has done for this thread: the 10th field of /proc/PID/stat (minor faults) and
-/// the third of schedstat (proc_pid_stat(5) and the kernel's sched-stats.rst), read without
-/// allocating anything. Zero where the kernel does not say.
+/// What the kernel has done for this thread: the 10th field of /proc/PID/stat (minor faults), the
+/// third of schedstat (proc_pid_stat(5) and the kernel's sched-stats.rst), and its CPU time, read
+/// without allocating anything. Zero where the kernel does not say.
 pub(crate) fn probe() -> Probe {
     thread_local! {
         static FILES: OnceCell<Option<[File; 2]>> = const { OnceCell::new() };
@@ -24,7 +24,8 @@ pub(crate) fn probe() -> Probe {
     FILES.with(|files| {
         let Some([stat, schedstat]) = files.get_or_init(open) else { return Probe::default() };
         // The name, which is the second field, has no spaces in this program.
-        Probe { faults: number(stat, 9), switches: number(schedstat, 2) }
+        let (faults, switches) = (number(stat, 9), number(schedstat, 2));
+        Probe { faults, switches, cpu_ns: super::cpu_ns() }
     })
 }
 
@@ -59,10 +60,7 @@ pub(crate) fn hold_nothing(holds: &Holds, into: &mut Holds) {
         }
         let took = started.elapsed();
         let after = holds::probe();
-        let probe = Probe {
-            faults: after.faults - before.faults,
-            switches: after.switches - before.switches,
-        };
+        let probe = after.since(before);
         into.add(Hold { took, work: Work { probe, ..Work::default() } });
     }
 }
@@ -113,26 +111,30 @@ pub(crate) fn hold_json(hold: &Hold) -> String {
 }
 
 fn work_json(work: &Work) -> String {
-    let Work { entries, hashed, compared, bytes, pages, requests, probe, .. } = work;
-    let Probe { faults, switches } = probe;
+    let Work { entries, hashed, compared, directory, bytes, pages, requests, probe, .. } = work;
+    let Probe { faults, switches, cpu_ns } = probe;
     format!(
         "{{\"entries\": {entries}, \"hashed\": {hashed}, \"compared\": {compared}, \
-         \"bytes\": {bytes}, \"pages\": {pages}, \"requests\": {requests}, \"faults\": {faults}, \
-         \"switches\": {switches}}}"
+         \"directory\": {directory}, \"bytes\": {bytes}, \"pages\": {pages}, \
+         \"requests\": {requests}, \"faults\": {faults}, \"switches\": {switches}, \
+         \"cpu_us\": {}}}",
+        cpu_ns / 1000
     )
 }
 
 /// What holds were, as JSON.
 pub(crate) fn holds_json(holds: &Holds) -> String {
+    let long: Vec<String> = holds.long.iter().map(hold_json).collect();
     format!(
         "{{\"count\": {}, \"total_ms\": {}, \"longer\": {:?}, \"longest\": {}, \
-         \"longest_alone\": {}, \"most\": {}}}",
+         \"longest_alone\": {}, \"most\": {}, \"long\": [{}]}}",
         holds.count,
         holds.total.as_millis(),
         holds.longer,
         hold_json(&holds.longest),
         hold_json(&holds.longest_alone),
-        work_json(&holds.most)
+        work_json(&holds.most),
+        long.join(", ")
     )
 }
 
