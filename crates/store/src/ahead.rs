@@ -3,17 +3,18 @@
 //! that is found here is relied on.
 
 use crate::key::Key;
+use crate::latch::Latch;
 use crate::placement::fingerprint;
 use crate::segment::Bucket;
+use crate::shard::Shard;
 use crate::store::Store;
-use std::marker::PhantomData;
 
-/// A key's bucket, which has been asked for.
+/// A key's bucket, which has been asked for, and its latch, which has not: what is to be written is
+/// asked for shortly before, or other workers have it again when its turn comes.
 #[derive(Clone, Copy, Debug)]
 pub struct Ahead<'a> {
     bucket: Bucket,
-    /// The bucket's memory is a bucket's while the store lives.
-    store: PhantomData<&'a Store>,
+    latch: &'a Latch<Shard>,
 }
 
 impl Store {
@@ -23,11 +24,11 @@ impl Store {
     #[inline]
     pub fn prefetch(&self, database: usize, key: Key<'_>) -> Option<Ahead<'_>> {
         let shard = self.shard_of(key);
-        self.shards.get(shard)?.prefetch();
+        let latch = self.shards.get(shard)?;
         let position = self.placement.ranges().get(shard)?.position(key.hash);
         let bucket = self.directories.peek(database, shard, position)?.bucket(position)?;
         bucket.prefetch();
-        Some(Ahead { bucket, store: PhantomData })
+        Some(Ahead { bucket, latch })
     }
 }
 
@@ -35,11 +36,13 @@ impl Ahead<'_> {
     /// So many requests before a key's own its entry is to be asked for: late enough for its bucket
     /// to have arrived, early enough for the entry, and never more at once than a processor can
     /// wait for.
-    pub const REQUESTS: usize = 8;
+    pub const REQUESTS: usize = 4;
 
-    /// Asks the processor for the entry of the same `key`, now that the bucket has arrived.
+    /// Asks the processor for the latch and the entry of the same `key`, now that the bucket has
+    /// arrived.
     #[inline]
     pub fn prefetch_entry(self, key: Key<'_>) {
+        self.latch.prefetch();
         self.bucket.prefetch_entry(fingerprint(key.hash));
     }
 }

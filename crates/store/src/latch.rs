@@ -75,15 +75,18 @@ fn note_hold(since: u64) {
 }
 
 /// Guards `T`. On cache lines of its own, in the pairs in which processors fetch them, so that who
-/// takes one does not slow down who holds its neighbour.
+/// takes one does not slow down who holds its neighbour. The first of them, which
+/// [`Latch::prefetch`] asks for, has the word and the beginning of the value.
 #[derive(Debug)]
-#[repr(align(128))]
+#[repr(C, align(128))]
 pub(crate) struct Latch<T> {
     word: Word,
     /// Threads that sleep until the word is free, or are about to.
     sleepers: AtomicU32,
     value: UnsafeCell<T>,
 }
+
+const _: () = assert!(std::mem::offset_of!(Latch<u64>, word) == 0);
 
 // SAFETY: the word lets one thread at a time reach the value.
 unsafe impl<T: Send> Sync for Latch<T> {}
