@@ -36,6 +36,23 @@ const HOLDS_HEADER: [&str; 10] = [
     "page faults",
 ];
 
+const LONG_HEADER: [&str; 6] = [
+    "keys",
+    "what holds of more than 100 µs did",
+    "holds",
+    "of them less than half on a processor",
+    "otherwise met a page fault",
+    "neither",
+];
+
+/// The work of a hold that tells what it did, the rarest first.
+const KINDS: [(&str, &str); 4] = [
+    ("/work/directory", "doubled a directory"),
+    ("/work/entries", "split a segment"),
+    ("/work/pages", "took a page"),
+    ("/work/hashed", "learnt where entries belong"),
+];
+
 const BARS_HEADER: [&str; 4] =
     ["while the store grows", "nagi", "an empty hold or a bare read", "asked"];
 
@@ -52,7 +69,7 @@ pub(super) fn measure(arguments: &Arguments, profile: &str) -> Result<Report> {
     let bars = bars(&rows).context("the bench printed no figures")?.to_string();
     Ok(Report {
         name: "store",
-        table: format!("{}\n{}\n{bars}", table(&rows), holds_table(&rows)),
+        table: format!("{}\n{}\n{}\n{bars}", table(&rows), holds_table(&rows), long_table(&rows)),
         summary: String::new(),
         results: rows,
         document: DOCUMENT,
@@ -101,6 +118,54 @@ fn holds_table(rows: &[Value]) -> Table {
         }
     }
     table
+}
+
+/// What the long holds did, and what happened to their thread meanwhile.
+fn long_table(rows: &[Value]) -> Table {
+    let mut table = Table::new(&LONG_HEADER);
+    for row in rows {
+        let holds = |name: &str| row.pointer(name).and_then(Value::as_array).into_iter().flatten();
+        let kinds = KINDS.map(|(_, kind)| kind).into_iter().chain(["something else"]);
+        for kind in kinds {
+            let ours = holds("/holds/long").filter(|hold| kind_of(hold) == kind);
+            let counts = fates(ours);
+            if counts != [0; 4] {
+                table.row(long_row(row, kind, counts));
+            }
+        }
+        table.row(long_row(row, "nothing: no latch was held", fates(holds("/control/long"))));
+    }
+    table
+}
+
+fn long_row(row: &Value, kind: &str, counts: [u64; 4]) -> Vec<String> {
+    let mut cells = vec![cell(row, "/keys"), kind.to_owned()];
+    cells.extend(counts.map(|count| count.to_string()));
+    cells
+}
+
+fn kind_of(hold: &Value) -> &'static str {
+    let kind = KINDS.into_iter().find(|(figure, _)| number(hold, figure) > 0.0);
+    kind.map_or("something else", |(_, kind)| kind)
+}
+
+/// How many holds there are, how many of them had no processor most of the time, how many others
+/// met a page fault, and how many did neither.
+fn fates<'a>(holds: impl Iterator<Item = &'a Value>) -> [u64; 4] {
+    let (mut all, mut stopped, mut faulted) = (0, 0, 0);
+    for hold in holds {
+        all += 1;
+        if 2.0 * number(hold, "/work/cpu_us") < number(hold, "/us") {
+            stopped += 1;
+        } else if number(hold, "/work/faults") > 0.0 {
+            faulted += 1;
+        }
+    }
+    [all, stopped, faulted, all - stopped - faulted]
+}
+
+fn number(hold: &Value, figure: &str) -> f64 {
+    hold.pointer(figure).and_then(Value::as_f64).unwrap_or_default()
 }
 
 fn cell(row: &Value, figure: &str) -> String {
@@ -161,6 +226,28 @@ fn bars(rows: &[Value]) -> Option<Table> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn long_holds_are_told_apart_by_what_they_did_and_what_happened() {
+        let hold = |us: u32, cpu_us: u32, faults: u32, entries: u32| json!({"us": us, "work": {"cpu_us": cpu_us, "faults": faults, "entries": entries}});
+        let long = [hold(300, 20, 1, 504), hold(120, 119, 2, 504), hold(150, 140, 0, 0)];
+        let row = json!({
+            "keys": 7,
+            "holds": {"long": long},
+            "control": {"long": [hold(200, 1, 0, 0)]},
+        });
+        let said = long_table(&[row]).to_string();
+        let cells: Vec<Vec<&str>> =
+            said.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
+        for part in [
+            ["7", "split a segment", "2", "1", "1", "0"],
+            ["7", "something else", "1", "0", "0", "1"],
+            ["7", "nothing: no latch was held", "1", "1", "0", "0"],
+        ] {
+            let found = cells.iter().any(|row| row.get(1..7) == Some(part.as_slice()));
+            assert!(found, "{part:?}: {said}");
+        }
+    }
 
     #[test]
     fn the_worst_row_counts() {
