@@ -33,14 +33,15 @@ fn what_takes_long_is_noted() {
     ];
     for server in servers {
         let mut client = server.connect_resp();
-        client.check("CONFIG SET latency-monitor-threshold 100", "+OK\r\n");
-        client.check("DEBUG SLEEP 0.05", "+OK\r\n");
+        // A busy machine makes anything last for some hundred milliseconds.
+        client.check("CONFIG SET latency-monitor-threshold 1000", "+OK\r\n");
+        client.check("DEBUG SLEEP 0.01", "+OK\r\n");
         client.check("LATENCY LATEST", "*0\r\n");
-        client.check("DEBUG SLEEP 0.2", "+OK\r\n");
+        client.check("DEBUG SLEEP 1.1", "+OK\r\n");
         assert_eq!(client.run("LATENCY LATEST").list().len(), 1);
         let history = client.run("LATENCY HISTORY command");
         let took_ms = history.list()[0].list()[1].integer();
-        assert!((195..5000).contains(&took_ms), "{took_ms}");
+        assert!(took_ms >= 1095, "{took_ms}");
         let graph = client.run("LATENCY GRAPH command").text();
         assert!(graph.starts_with(&format!("command - high {took_ms} ms, low {took_ms} ms")));
         client.check("LATENCY RESET", ":1\r\n");

@@ -22,7 +22,7 @@ pub fn stop_on_signals(stopper: Stopper) -> io::Result<()> {
                 // What a shell reports for a process that a signal has ended.
                 std::process::exit(128 + signal);
             }
-            tracing::info!("stopping: a second signal before that ends the process at once");
+            tracing::info!("stopping; until it has, a second signal ends the process at once");
             let (stopper, asked) = (stopper.clone(), Arc::clone(&asked));
             // This thread goes on to listen.
             let stop = move || asked.store(stopper.stop_saved(), Ordering::Relaxed);
