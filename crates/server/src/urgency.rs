@@ -1,8 +1,9 @@
 //! How urgent the saver is beside workers: not at all, as long as it gets processors whenever they
 //! rest; nearly as much, where they never do. A save would take several times as long there.
 //!
-//! Not at all is a policy of its own (SCHED_IDLE). A thread of the usual one keeps a processor for a
-//! few milliseconds once it has it, however little it weighs, and whoever wakes up meanwhile waits.
+//! Not at all is a policy of its own (SCHED_IDLE). A thread of the usual one keeps a processor for
+//! a millisecond or more once it has it, however little it weighs, and whoever wakes up meanwhile
+//! waits.
 
 use std::cell::Cell;
 use std::fs;
