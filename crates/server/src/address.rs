@@ -4,25 +4,43 @@ use rustix::net::{SocketAddrAny, SocketAddrUnix, getpeername, getsockname};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// Whether a client is on this machine.
-pub(crate) fn is_local(socket: &OwnedFd) -> bool {
-    let peer = getpeername(socket).ok().flatten().map(SocketAddr::try_from);
-    // What is no address of a network is a socket in the file system.
-    !matches!(peer, Some(Ok(address)) if !address.ip().to_canonical().is_loopback())
+/// Where a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// At an address of a network.
+    Network(SocketAddr),
+    /// Behind a socket in the file system; or gone already.
+    FileSystem,
 }
 
-/// Where a client is.
-pub(crate) fn peer(socket: &OwnedFd) -> String {
-    match getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok())
-    {
-        Some(address) => address.to_string(),
-        // A client of a socket in the file system has no address of its own: Redis shows the
-        // server's.
-        None => local(socket),
+impl Peer {
+    /// That of a connection.
+    pub(crate) fn of(socket: &OwnedFd) -> Self {
+        let address = getpeername(socket).ok().flatten();
+        match address.and_then(|address| SocketAddr::try_from(address).ok()) {
+            Some(address) => Peer::Network(address),
+            None => Peer::FileSystem,
+        }
+    }
+
+    /// Whether it is on this machine.
+    pub(crate) fn is_local(self) -> bool {
+        match self {
+            Peer::Network(address) => address.ip().to_canonical().is_loopback(),
+            Peer::FileSystem => true,
+        }
+    }
+
+    /// Its address. In the file system it has none of its own: Redis shows the server's.
+    pub(crate) fn shown(self, local: &str) -> String {
+        match self {
+            Peer::Network(address) => address.to_string(),
+            Peer::FileSystem => local.to_owned(),
+        }
     }
 }
 
-/// Where it has connected to.
+/// Where a client has connected to.
 pub(crate) fn local(socket: &OwnedFd) -> String {
     let Ok(address) = getsockname(socket) else { return "?:0".to_owned() };
     match SocketAddr::try_from(address.clone()) {

@@ -5,6 +5,7 @@
 //! length of one call; it takes whole outputs to send and keeps what the socket has no room for.
 //! Nothing above it ever sees a half-done read or write.
 
+use crate::address::Peer;
 use crate::landing::Room;
 use crate::listener::Listeners;
 use crate::session::Protocol;
@@ -42,7 +43,7 @@ pub(crate) trait Driver: Sized {
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize>;
 
     /// Takes a non-blocking socket over and starts to receive from it.
-    fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token>;
+    fn adopt(&mut self, socket: OwnedFd, peer: Peer) -> io::Result<Token>;
 
     /// Takes everything in `output`, which is empty afterwards, and sends it in the course of
     /// this turn and later ones.
@@ -54,11 +55,11 @@ pub(crate) trait Driver: Sized {
     /// Bytes that were handed to [`Driver::send`] and that the kernel has not taken yet.
     fn unsent_bytes(&self, token: Token) -> usize;
 
-    /// Memory of these that is there for nobody else.
+    /// Memory that these take; of what others hold as well, a share.
     fn kept_bytes(&self, token: Token) -> usize;
 
     /// Whether nothing has been heard of a peer for so long, though it was to answer.
-    fn has_vanished(&self, token: Token, patience: Duration) -> bool;
+    fn has_vanished(&mut self, token: Token, patience: Duration) -> bool;
 
     /// What is to be received from now on. What is on its way already is delivered all
     /// the same, and has to be kept.

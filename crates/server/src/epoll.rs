@@ -5,6 +5,7 @@
 //! connection that is not wanted at the moment costs nothing. In exchange a [`Link`] remembers
 //! that there may be more in the kernel, and `again` which links to come back to.
 
+use crate::address::Peer;
 use crate::driver::{Driver, Sink, Token, Wanted};
 use crate::landing::Room;
 use crate::links::Links;
@@ -69,6 +70,8 @@ struct Link {
     queued: bool,
     /// Whether it is to be closed when everything has been sent.
     closing: bool,
+    /// Whether something was sent of which it is not known that the peer has it.
+    awaits_peer: bool,
     /// Why sending has failed, if it has.
     broken: Option<Errno>,
 }
@@ -338,7 +341,7 @@ impl<S: Sockets> Driver for Epoll<S> {
         Ok(happened)
     }
 
-    fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+    fn adopt(&mut self, socket: OwnedFd, _: Peer) -> io::Result<Token> {
         use epoll::EventFlags;
         let token = self.links.next();
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
@@ -353,6 +356,7 @@ impl<S: Sockets> Driver for Epoll<S> {
             watches_room: false,
             queued: false,
             closing: false,
+            awaits_peer: false,
             broken: None,
         }))
     }
@@ -361,6 +365,7 @@ impl<S: Sockets> Driver for Epoll<S> {
         let Some(link) = self.links.get_mut(token).filter(|link| link.broken.is_none()) else {
             return output.clear(KEPT_OUTPUT_BYTES);
         };
+        link.awaits_peer = true;
         if !link.unsent.is_empty() {
             return link.unsent.push(output);
         }
@@ -390,9 +395,13 @@ impl<S: Sockets> Driver for Epoll<S> {
         self.links.get(token).map_or(0, |link| link.unsent.kept_bytes(&nothing))
     }
 
-    fn has_vanished(&self, token: Token, patience: Duration) -> bool {
-        let link = self.links.get(token);
-        link.is_some_and(|link| reach::has_vanished(link.socket.as_fd(), patience))
+    fn has_vanished(&mut self, token: Token, patience: Duration) -> bool {
+        let Some(link) = self.links.get_mut(token).filter(|link| link.awaits_peer) else {
+            return false;
+        };
+        let socket = link.socket.as_fd();
+        link.awaits_peer = !link.unsent.is_empty() || !reach::has_all(socket);
+        link.awaits_peer && reach::has_vanished(socket, patience)
     }
 
     fn receive(&mut self, token: Token, wanted: Wanted) {

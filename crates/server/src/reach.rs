@@ -12,6 +12,14 @@ use std::time::Duration;
 /// Tries in a row that nothing came back from.
 const TRIES: u8 = 3;
 
+/// Whether a peer's side has taken all that was sent to it, so that nothing is awaited from there.
+pub(crate) fn has_all(socket: BorrowedFd<'_>) -> bool {
+    let mut waiting: libc::c_int = 0;
+    // SAFETY: the kernel writes one number, which is there.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) };
+    result == 0 && waiting == 0
+}
+
 /// Whether nothing has come from a TCP peer for so long, in spite of several tries to send it
 /// something.
 pub(crate) fn has_vanished(socket: BorrowedFd<'_>, patience: Duration) -> bool {
@@ -34,4 +42,34 @@ fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
     };
     // SAFETY: it consists of numbers, which are zeros where the kernel has written nothing.
     (result == 0).then(|| unsafe { info.assume_init() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
+
+    #[test]
+    fn a_peer_has_all_when_its_side_has_room_for_it() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut ours = listener.accept().unwrap().0;
+        assert!(has_all(ours.as_fd()), "nothing was sent");
+        ours.set_nonblocking(true).unwrap();
+        let mut sent = 0;
+        loop {
+            match ours.write(&[7; 100_000]) {
+                Ok(len) => sent += len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(!has_all(ours.as_fd()), "nobody has read yet");
+        theirs.read_exact(&mut vec![0; sent]).unwrap();
+        while !has_all(ours.as_fd()) {
+            std::thread::yield_now();
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! What both drivers promise, tried with sockets whose other end the test holds.
 
+use crate::address::Peer;
 use crate::driver::{Driver, Sink, Token, Wanted};
 use crate::epoll::Epoll;
 use crate::landing::{Landing, Room};
@@ -131,14 +132,15 @@ fn connect<D: Driver>(driver: &mut D) -> (Token, TcpStream) {
     theirs.set_nonblocking(true).unwrap();
     theirs.set_nodelay(true).unwrap();
     rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 1).unwrap();
-    (driver.adopt(ours.into()).unwrap(), theirs)
+    let peer = Peer::Network(ours.peer_addr().unwrap());
+    (driver.adopt(ours.into(), peer).unwrap(), theirs)
 }
 
 /// The same within the machine.
 fn connect_unix<D: Driver>(driver: &mut D) -> (Token, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
-    (driver.adopt(ours.into()).unwrap(), theirs)
+    (driver.adopt(ours.into(), Peer::FileSystem).unwrap(), theirs)
 }
 
 /// Turns until a condition holds.

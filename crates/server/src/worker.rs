@@ -2,7 +2,7 @@
 
 mod limits;
 
-use crate::address;
+use crate::address::{self, Peer};
 use crate::driver::{Driver, Sink, Token, Wanted};
 use crate::landing::Room;
 use crate::outgoing::OUTPUT_ROOM_BYTES;
@@ -295,15 +295,16 @@ impl Sessions {
         if !self.taking {
             return self.shared.registry.release(self.worker);
         }
-        if self.shared.is_unprotected(protocol) && !address::is_local(&socket) {
+        let peer = Peer::of(&socket);
+        if self.shared.is_unprotected(protocol) && !peer.is_local() {
             self.tally.refused_connections.add(1);
             refuse(&socket, protocol, Refusal::Unprotected);
             return self.shared.registry.release(self.worker);
         }
         let now_ms = self.shared.store.now_ms();
         let descriptor = socket.as_raw_fd();
-        let (address, local_address) = (address::peer(&socket), address::local(&socket));
-        let token = match driver.adopt(socket) {
+        let local_address = address::local(&socket);
+        let token = match driver.adopt(socket, peer) {
             Ok(token) => token,
             Err(error) => {
                 tracing::warn!(%error, "a connection cannot be watched");
@@ -312,7 +313,7 @@ impl Sessions {
         };
         let info = Arc::new(ClientInfo {
             id: self.shared.registry.next_id(),
-            address,
+            address: peer.shown(&local_address),
             local_address,
             descriptor,
             worker: self.worker,
@@ -535,7 +536,7 @@ impl<D: Driver> Sink<D> for Sessions {
         let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
         let mut assigned = self.shared.registry.assign(self.worker, most);
         let reserved =
-            assigned.is_none() && protocol == Protocol::Resp && address::is_local(&socket);
+            assigned.is_none() && protocol == Protocol::Resp && Peer::of(&socket).is_local();
         if reserved {
             assigned = self.shared.registry.assign(self.worker, most + RESERVE);
         }

@@ -10,6 +10,7 @@
 mod courtesy;
 mod ring;
 
+use crate::address::Peer;
 use crate::driver::{Driver, Sink, Token, Wanted};
 use crate::landing::Room;
 use crate::links::Links;
@@ -25,8 +26,6 @@ use nagi_store::memory::Charge;
 pub(crate) use ring::Between;
 use ring::{Event, Nothing, Ring, Sent, Wait};
 use rustix::io::Errno;
-use rustix::net::AddressFamily;
-use rustix::net::sockopt::socket_domain;
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -93,6 +92,8 @@ struct Link {
     ended: bool,
     /// Whether the sink has been told of bytes that are unsent.
     counted: Cell<bool>,
+    /// Whether something was sent of which it is not known that the peer has it.
+    awaits_peer: bool,
     /// Whether it is in `again`.
     queued: bool,
     end: End,
@@ -613,12 +614,12 @@ impl<B: Between> Driver for Uring<B> {
         Ok(happened)
     }
 
-    fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+    fn adopt(&mut self, socket: OwnedFd, peer: Peer) -> io::Result<Token> {
         let token = self.links.next();
         // A receive that goes on does not tell of a Unix socket's end that was there before its
         // last bytes were read: Linux from 6.17 on waits for more then, which never comes
         // (<https://github.com/axboe/liburing/issues/1549>).
-        let goes_on = socket_domain(&socket)? != AddressFamily::UNIX;
+        let goes_on = matches!(peer, Peer::Network(_));
         self.ring.receive(token, socket.as_fd(), goes_on)?;
         Ok(self.links.add(Link {
             socket,
@@ -633,6 +634,7 @@ impl<B: Between> Driver for Uring<B> {
             room: None,
             ended: false,
             counted: Cell::new(false),
+            awaits_peer: false,
             queued: false,
             end: End::Open,
         }))
@@ -642,6 +644,7 @@ impl<B: Between> Driver for Uring<B> {
         let Some(link) = self.links.get_mut(token).filter(|link| link.end == End::Open) else {
             return output.clear(KEPT_OUTPUT_BYTES);
         };
+        link.awaits_peer = true;
         if link.sending != Sending::Nothing {
             self.attentive = true;
             return link.unsent.push(output);
@@ -666,9 +669,13 @@ impl<B: Between> Driver for Uring<B> {
         self.links.get(token).map_or(0, |link| link.unsent.kept_bytes(&link.first))
     }
 
-    fn has_vanished(&self, token: Token, patience: Duration) -> bool {
-        let link = self.links.get(token);
-        link.is_some_and(|link| reach::has_vanished(link.socket.as_fd(), patience))
+    fn has_vanished(&mut self, token: Token, patience: Duration) -> bool {
+        let Some(link) = self.links.get_mut(token).filter(|link| link.awaits_peer) else {
+            return false;
+        };
+        let socket = link.socket.as_fd();
+        link.awaits_peer = link.sending != Sending::Nothing || !reach::has_all(socket);
+        link.awaits_peer && reach::has_vanished(socket, patience)
     }
 
     fn receive(&mut self, token: Token, wanted: Wanted) {

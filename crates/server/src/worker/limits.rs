@@ -53,7 +53,7 @@ impl Sessions {
     }
 
     /// Lets go of peers that have vanished while replies wait for them. Only some connections have
-    /// their turn at a time, since each is a call of the kernel.
+    /// their turn at a time, since each that has been sent something is a call of the kernel.
     pub(super) fn let_go_of_vanished(&mut self, driver: &mut impl Driver) {
         let silence = Duration::from_secs(self.shared.config().tcp_keepalive_s.get());
         if silence.is_zero() {
@@ -61,8 +61,9 @@ impl Sessions {
         }
         let patience = listener::patience(silence);
         let seats = self.seats.iter().skip(self.next_look).take(LOOKS).flatten();
-        let is_gone = |seat: &&Seat| driver.has_vanished(seat.token, patience);
-        let gone: Vec<Token> = seats.filter(is_gone).map(|seat| seat.token).collect();
+        let mut is_gone = |seat: &&Seat| driver.has_vanished(seat.token, patience);
+        let gone: Vec<Token> =
+            seats.filter(|seat| is_gone(seat)).map(|seat| seat.token).collect();
         self.next_look += LOOKS;
         if self.next_look >= self.seats.len() {
             self.next_look = 0;

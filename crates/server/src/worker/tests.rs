@@ -21,7 +21,7 @@ impl Driver for Script {
         Ok(0)
     }
 
-    fn adopt(&mut self, _: OwnedFd) -> io::Result<Token> {
+    fn adopt(&mut self, _: OwnedFd, _: Peer) -> io::Result<Token> {
         Ok(TOKEN)
     }
 
@@ -40,7 +40,7 @@ impl Driver for Script {
         self.unsent
     }
 
-    fn has_vanished(&self, _: Token, _: Duration) -> bool {
+    fn has_vanished(&mut self, _: Token, _: Duration) -> bool {
         false
     }
 
