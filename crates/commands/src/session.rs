@@ -141,7 +141,8 @@ pub struct ClientInfo {
     pub query_bytes: AtomicUsize,
     /// Bytes of replies not yet sent.
     pub output_bytes: AtomicUsize,
-    /// Memory of these that is there for nobody else, in bytes, as of a tenth of a second ago.
+    /// Memory that these take, in bytes, as of a tenth of a second ago; of a large value that others
+    /// hold as well, a share.
     pub kept_output_bytes: AtomicUsize,
     /// The number of the last command that ran, for [`crate::table::label`]; 0 for none.
     pub last_command: AtomicU32,
@@ -184,14 +185,25 @@ impl ClientInfo {
     }
 
     /// Memory that the connection takes, in bytes, which grows with what it has sent and not been
-    /// given yet. A value counts that only its replies keep, and not one that others can read too.
+    /// given yet. A large value that several hold counts with each of them for a share, so that all
+    /// connections together never take more than there is.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        /// What one takes in all while it is idle.
+        self.input_bytes() + self.kept_output_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The same as if nothing were shared, as Redis counts and shows it: all that waits to be sent.
+    #[must_use]
+    pub fn total_bytes(&self) -> usize {
+        let unsent = self.output_bytes.load(Ordering::Relaxed);
+        self.input_bytes() + unsent.max(self.kept_output_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Without what waits to be sent.
+    fn input_bytes(&self) -> usize {
+        /// What a connection takes in all while it is idle.
         const IDLE_BYTES: usize = 1600;
-        IDLE_BYTES
-            + self.query_bytes.load(Ordering::Relaxed)
-            + self.kept_output_bytes.load(Ordering::Relaxed)
+        IDLE_BYTES + self.query_bytes.load(Ordering::Relaxed)
     }
 
     /// Gives the client a name; an empty one takes it away.

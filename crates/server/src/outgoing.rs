@@ -105,8 +105,9 @@ impl Outgoing {
         self.bytes
     }
 
-    /// Memory of the queue, and of `first` before it, that is there for nobody else, in bytes. A
-    /// value counts if nobody but replies that follow one another here holds it, and once.
+    /// Memory of the queue, and of `first` before it, in bytes. Of a value that others hold as well,
+    /// the keyspace or other replies, it is the share that falls to the replies here that follow one
+    /// another: so all holders together count it once.
     pub(crate) fn kept_bytes(&self, first: &Output) -> usize {
         let (mut bytes, mut run) = (0, None::<(&Chunks, usize, usize)>);
         let outputs = || std::iter::once(first).chain(&self.queue);
@@ -174,9 +175,9 @@ impl Outgoing {
     }
 }
 
-/// What is kept of a value that so many replies have references to.
+/// The share in a value that falls to so many of its holders.
 fn of_run(run: Option<(&Chunks, usize, usize)>) -> usize {
-    run.filter(|(chunks, count, _)| Arc::strong_count(chunks) == *count).map_or(0, |run| run.2)
+    run.map_or(0, |(chunks, count, longest)| longest * count / Arc::strong_count(chunks).max(count))
 }
 
 #[cfg(test)]
@@ -230,26 +231,34 @@ mod tests {
     }
 
     #[test]
-    fn what_others_hold_as_well_is_not_kept() {
-        let (mut outgoing, mut first) = (Outgoing::default(), Output::default());
-        let value = |byte: u8| -> Chunks { Arc::new([Chunk::from(vec![byte; 50_000])]) };
-        let (shared, alone) = (value(1), value(2));
-        first.splice(Arc::clone(&alone), 0..50_000);
-        for _ in 0..3 {
+    fn what_others_hold_as_well_is_kept_in_part() {
+        let value = |byte: u8| -> Chunks { Arc::new([Chunk::from(vec![byte; 60_000])]) };
+        let reply = |value: &Chunks, len| {
             let mut output = Output::default();
-            output.splice(Arc::clone(&alone), 0..40_000);
-            output.splice(Arc::clone(&shared), 0..50_000);
-            outgoing.push(&mut output);
-        }
-        assert!(outgoing.kept_bytes(&first) < 5_000);
-        let mut again = Outgoing::default();
-        let mut output = Output::default();
-        output.splice(Arc::clone(&alone), 0..40_000);
-        again.push(&mut output);
-        outgoing.clear();
+            output.splice(Arc::clone(value), 0..len);
+            output
+        };
+        let (stored, alone) = (value(1), value(2));
+        let mut outgoing = Outgoing::default();
+        let first = reply(&alone, 60_000);
+        outgoing.push(&mut reply(&alone, 40_000));
         drop(alone);
-        let kept = again.kept_bytes(&first);
-        assert!((50_000..55_000).contains(&kept), "once, though twice on its way: {kept}");
+        let kept = outgoing.kept_bytes(&first);
+        assert!((60_000..65_000).contains(&kept), "once, though twice on its way: {kept}");
+
+        let nothing = Output::default();
+        let mut readers: Vec<Outgoing> = (0..3).map(|_| Outgoing::default()).collect();
+        for reader in &mut readers {
+            reader.push(&mut reply(&stored, 60_000));
+        }
+        let kept = |readers: &[Outgoing]| -> usize {
+            readers.iter().map(|reader| reader.kept_bytes(&nothing)).sum()
+        };
+        let shares = kept(&readers);
+        assert!((45_000..50_000).contains(&shares), "three of four hold it: {shares}");
+        drop(stored);
+        let shares = kept(&readers);
+        assert!((60_000..65_000).contains(&shares), "they alone hold it: {shares}");
     }
 
     #[test]

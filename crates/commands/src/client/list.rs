@@ -135,7 +135,7 @@ pub(super) fn describe(client: &ClientInfo, request_bytes: usize, now_ms: u64, l
         flags(client.marks()),
         client.database.load(Relaxed),
         u8::from(output_bytes > 0),
-        client.memory_bytes() + request_bytes,
+        client.total_bytes() + request_bytes,
         if output_bytes > 0 { "rw" } else { "r" },
         table::label(client.last_command.load(Relaxed)),
         client.resp.load(Relaxed),
