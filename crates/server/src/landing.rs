@@ -5,7 +5,7 @@
 
 use arrayvec::ArrayVec;
 use nagi_proto::{Awaited, Chunk, Landed};
-use nagi_store::{CHUNK_BYTES, Rope, blank_chunk};
+use nagi_store::{CHUNK_BYTES, Rope, blank_chunk, warm_chunks};
 use std::io::IoSliceMut;
 use std::sync::Arc;
 
@@ -70,9 +70,11 @@ struct Coming {
 }
 
 impl Coming {
-    /// Has room for what comes next.
+    /// Has room for what comes next. Where the kernel has yet to provide the memory, while it
+    /// receives, a chunk takes as long as many others: 0.4 ms have been seen in a virtual machine.
     fn make_room(&mut self) {
-        let most = (self.bytes / CHUNK_BYTES).clamp(1, ROOM_CHUNKS);
+        let at_hand = warm_chunks().max(1);
+        let most = (self.bytes / CHUNK_BYTES).min(at_hand).clamp(1, ROOM_CHUNKS);
         while self.room.chunks.len() < most && self.unplaced > 0 {
             let len = self.unplaced.min(CHUNK_BYTES);
             self.unplaced -= len;

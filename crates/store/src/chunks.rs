@@ -47,6 +47,11 @@ pub(crate) fn used_bytes() -> usize {
     USED_BLOCKS.load(Ordering::Relaxed) * BLOCK_BYTES
 }
 
+/// Blocks at hand that have memory.
+pub(crate) fn warm() -> usize {
+    pool().warm.len()
+}
+
 /// A block in no defined state, aligned to a page; `None` if the kernel has no more.
 pub(crate) fn take() -> Option<NonNull<u8>> {
     let mut pool = pool();
@@ -150,9 +155,9 @@ mod tests {
         blocks.iter().for_each(|block| unsafe { give(*block) });
         assert_eq!(used_bytes(), before);
         cool();
-        assert!(pool().warm.len() >= 200, "they have been in use of late");
+        assert!(warm() >= 200, "they have been in use of late");
         cool();
-        assert!(pool().warm.is_empty(), "and now they have not");
+        assert_eq!(warm(), 0, "and now they have not");
         let again = take().unwrap();
         assert!(blocks.contains(&again), "addresses are kept");
         // SAFETY: it is mapped, and of this length.

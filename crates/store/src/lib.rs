@@ -71,6 +71,6 @@ pub use key::Key;
 pub use long_key::Interning;
 pub use number::{parse_i64, parse_u64};
 pub use quiescence::Batch;
-pub use rope::{CHUNK_BYTES, Rope, blank_chunk};
+pub use rope::{CHUNK_BYTES, Rope, blank_chunk, warm_chunks};
 pub use store::{Options, Scope, Store};
 pub use value::{Given, Kind, Marks, Value};

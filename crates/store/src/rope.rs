@@ -3,7 +3,7 @@
 //! A clone shares the list of chunks; a change copies that list while somebody else holds it, and
 //! of the chunks those that it touches.
 
-use crate::{memory, reclaim};
+use crate::{chunks, memory, reclaim};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
@@ -57,6 +57,13 @@ impl Drop for Chunks {
             reclaim::free_elsewhere(std::mem::take(&mut self.0));
         }
     }
+}
+
+/// How many chunks can be had that need no memory from the kernel, as far as one can tell. Writing
+/// to others for the first time takes many times as long.
+#[must_use]
+pub fn warm_chunks() -> usize {
+    chunks::warm()
 }
 
 /// A chunk of so many bytes, at most [`CHUNK_BYTES`], to be written to before anybody reads it:
