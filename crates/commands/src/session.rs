@@ -141,8 +141,8 @@ pub struct ClientInfo {
     pub query_bytes: AtomicUsize,
     /// Bytes of replies not yet sent.
     pub output_bytes: AtomicUsize,
-    /// Memory that these take, in bytes, as of a tenth of a second ago; of a large value that others
-    /// hold as well, a share.
+    /// Memory that these take, in bytes, as of a tenth of a second ago; of a large value that
+    /// others hold as well, a share.
     pub kept_output_bytes: AtomicUsize,
     /// The number of the last command that ran, for [`crate::table::label`]; 0 for none.
     pub last_command: AtomicU32,

@@ -105,9 +105,9 @@ impl Outgoing {
         self.bytes
     }
 
-    /// Memory of the queue, and of `first` before it, in bytes. Of a value that others hold as well,
-    /// the keyspace or other replies, it is the share that falls to the replies here that follow one
-    /// another: so all holders together count it once.
+    /// Memory of the queue, and of `first` before it, in bytes. Of a value that others hold as
+    /// well, the keyspace or other replies, it is the share that falls to the replies here that
+    /// follow one another: so all holders together count it once.
     pub(crate) fn kept_bytes(&self, first: &Output) -> usize {
         let (mut bytes, mut run) = (0, None::<(&Chunks, usize, usize)>);
         let outputs = || std::iter::once(first).chain(&self.queue);

@@ -62,8 +62,7 @@ impl Sessions {
         let patience = listener::patience(silence);
         let seats = self.seats.iter().skip(self.next_look).take(LOOKS).flatten();
         let mut is_gone = |seat: &&Seat| driver.has_vanished(seat.token, patience);
-        let gone: Vec<Token> =
-            seats.filter(|seat| is_gone(seat)).map(|seat| seat.token).collect();
+        let gone: Vec<Token> = seats.filter(|seat| is_gone(seat)).map(|seat| seat.token).collect();
         self.next_look += LOOKS;
         if self.next_look >= self.seats.len() {
             self.next_look = 0;
