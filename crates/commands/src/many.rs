@@ -46,7 +46,7 @@ impl Claimed {
 /// has come to so far and their positions among the arguments; `finish` writes the reply.
 ///
 /// # Errors
-/// None yet: they would be those of a job's first slice.
+/// None: `visit` cannot fail.
 pub(crate) fn each_key<S: Send + 'static>(
     cx: &mut Context<'_>,
     keys: Keys,
