@@ -229,7 +229,10 @@ mod tests {
 
     #[test]
     fn long_holds_are_told_apart_by_what_they_did_and_what_happened() {
-        let hold = |us: u32, cpu_us: u32, faults: u32, entries: u32| json!({"us": us, "work": {"cpu_us": cpu_us, "faults": faults, "entries": entries}});
+        let hold = |us: u32, cpu_us: u32, faults: u32, entries: u32| {
+            let work = json!({"cpu_us": cpu_us, "faults": faults, "entries": entries});
+            json!({"us": us, "work": work})
+        };
         let long = [hold(300, 20, 1, 504), hold(120, 119, 2, 504), hold(150, 140, 0, 0)];
         let row = json!({
             "keys": 7,
