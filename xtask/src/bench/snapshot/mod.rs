@@ -38,6 +38,7 @@ const QUIET_S: (f64, f64) = (2.0, 8.0);
 const LARGE_QUIET_S: (f64, f64) = (2.0, 4.0);
 /// With how much data the limit for processor time is tried and keys are written over, at most.
 const DETAILED_GB: f64 = 1.0;
+const LIMIT_ROUNDS: usize = 3;
 /// From here on no save is measured without load, and Redis, which saves as Valkey does, is left
 /// out.
 const BARE_GB: f64 = 4.0;
@@ -100,7 +101,7 @@ pub(super) fn measure(
             rows.push(session::measure(contestant, &plan)?);
             done += gigabytes;
             let left_s = started.elapsed().as_secs_f64() * (total - done) / done;
-            println!("bench: {done} of {total} GB done, about {:.1} min left", left_s / 60.0);
+            println!("bench: {done:.2} of {total:.2} GB done, about {:.1} min left", left_s / 60.0);
         }
         println!("bench: {gigabytes} GB took {} s", size_started.elapsed().as_secs());
         let run = Run::new(machine, contestants, rows);
@@ -133,7 +134,11 @@ fn plan<'a>(nagi: &'a Contestant, gb: f64, sizes: &[f64], arguments: &Arguments)
         },
         quiet_s: if gb < LARGE_GB { QUIET_S } else { LARGE_QUIET_S },
         rate: arguments.snapshot.rate,
-        tries_limits: gb == detailed.fold(0.0, f64::max),
+        limit_rounds: match gb == detailed.fold(0.0, f64::max) {
+            true if arguments.quick => 1,
+            true => LIMIT_ROUNDS,
+            false => 0,
+        },
         overwrites: gb <= DETAILED_GB,
         saves_idle: gb < BARE_GB,
     }

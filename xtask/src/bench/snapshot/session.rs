@@ -27,9 +27,8 @@ const MARGIN_S: f64 = 0.5;
 const BUSY_MARGIN_S: f64 = 2.0;
 /// Nothing takes longer.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// What `save-cpu-limit` is tried at, and how often.
+/// What `save-cpu-limit` is tried at.
 const LIMITS: [&str; 5] = ["10", "25", "50", "75", "100"];
-const LIMIT_ROUNDS: usize = 3;
 
 /// What is measured, the same for all servers.
 pub(super) struct Plan<'a> {
@@ -41,8 +40,8 @@ pub(super) struct Plan<'a> {
     pub(super) quiet_s: (f64, f64),
     /// Requests a second of the open-loop load.
     pub(super) rate: f64,
-    /// Whether nagi is to try several limits for the processor time of a save.
-    pub(super) tries_limits: bool,
+    /// How often nagi is to try each limit for the processor time of a save.
+    pub(super) limit_rounds: usize,
     /// Whether keys are written over during a save, if one is measured without load.
     pub(super) overwrites: bool,
     /// Whether a save is measured without load.
@@ -75,8 +74,8 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
     let busy = session.busy()?;
     let file_bytes = session.file_bytes()?;
     let counters = contestant.is_nagi().then(|| session.counters());
-    let limited =
-        if contestant.is_nagi() && plan.tries_limits { session.limited()? } else { Vec::new() };
+    let limits = if contestant.is_nagi() { LIMITS.repeat(plan.limit_rounds) } else { Vec::new() };
+    let limited = if limits.is_empty() { Vec::new() } else { session.limited(&limits)? };
     let overwriting = match idle_seconds {
         Some(seconds) if plan.overwrites => Some(session.overwrite(file_bytes / seconds / 2.0)?),
         _ => None,
@@ -298,11 +297,11 @@ impl Session<'_> {
         Ok(overwriting)
     }
 
-    /// A few saves at each limit for its processor time, in turn, if the server has such a limit.
-    fn limited(&self) -> Result<Vec<Limited>> {
+    /// A save at each of these limits for its processor time, if the server has such a limit.
+    fn limited(&self, limits: &[&str]) -> Result<Vec<Limited>> {
         let mut saves: Vec<Limited> = Vec::new();
         let rate = self.plan.rate.to_string();
-        for setting in LIMITS.repeat(LIMIT_ROUNDS) {
+        for &setting in limits {
             let answer = self.command(&format!("CONFIG SET save-cpu-limit {setting}"));
             if answer != Reply::Simple("OK".to_owned()) {
                 println!("bench:   it has no save-cpu-limit");
