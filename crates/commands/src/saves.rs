@@ -175,16 +175,20 @@ impl Default for Saves {
 impl Saves {
     /// Asks for a save; `None` if one is asked for or under way.
     pub fn order(&self) -> Option<Ticket> {
-        self.order_what(Order::Save)
+        self.order_what(Order::Save, false)
     }
 
-    fn order_what(&self, order: Order) -> Option<Ticket> {
+    /// Whether the process is to stop afterwards is known before anybody begins.
+    fn order_what(&self, order: Order, stops: bool) -> Option<Ticket> {
         let mut state = self.lock();
         if state.asked != state.ended {
             return None;
         }
         state.asked += 1;
         state.order = order;
+        if stops {
+            state.before_the_end = state.asked;
+        }
         state.status.in_progress = order == Order::Save;
         self.progress.reset();
         state.saver.iter().for_each(Waker::wake_by_ref);
@@ -203,7 +207,11 @@ impl Saves {
     /// Asks for something in place of a save that is asked for or under way, which is given up;
     /// `None` if that has to come to its end first, after which `waker` is called.
     pub fn order_instead(&self, order: Order, waker: &Waker) -> Option<Ticket> {
-        let ticket = self.order_what(order);
+        self.order_instead_what(order, false, waker)
+    }
+
+    fn order_instead_what(&self, order: Order, stops: bool, waker: &Waker) -> Option<Ticket> {
+        let ticket = self.order_what(order, stops);
         if ticket.is_none() {
             self.cancel();
             let mut state = self.lock();
@@ -219,9 +227,7 @@ impl Saves {
 
     /// The same for the save after which the process is to stop.
     pub fn order_before_the_end(&self, waker: &Waker) -> Option<Ticket> {
-        let ticket = self.order_instead(Order::Save, waker)?;
-        self.lock().before_the_end = ticket;
-        Some(ticket)
+        self.order_instead_what(Order::Save, true, waker)
     }
 
     /// Gives up the save after which the process would stop, and stopping; whether there is one.
