@@ -437,6 +437,43 @@ fn writers_wait_for_a_disk_that_is_slow_and_readers_do_not() {
     assert!(peak <= 1 << 20, "{peak}");
 }
 
+/// The save is slow until the value has been changed in many places.
+#[test]
+fn a_giant_is_saved_as_it_was_at_the_cut() {
+    const BYTES: usize = 500_000_000;
+    let folder = Folder::new("giant");
+    let mut server = folder.nagi(&["--rdbcompression", "no", "--save-cpu-limit", "10"]);
+    let mut client = server.connect_resp();
+    let places = (0..BYTES).step_by(BYTES / 50);
+    let tell = |at: usize, what: &str| format!("SETRANGE giant {at} {what}{at:09}");
+    client.check(&format!("SETRANGE giant {} .", BYTES - 1), format!(":{BYTES}\r\n"));
+    for at in places.clone() {
+        client.check(&tell(at, "before"), format!(":{BYTES}\r\n"));
+    }
+    client.check("BGSAVE", "+Background saving started\r\n");
+    for (number, at) in places.clone().enumerate() {
+        let len = BYTES + 5 * number;
+        client.check(&tell(at, "during"), format!(":{len}\r\n"));
+        client.check("APPEND giant after", format!(":{}\r\n", len + 5));
+    }
+    assert_eq!(info(&server, "rdb_bgsave_in_progress"), "1");
+    client.check("CONFIG SET save-cpu-limit 100", "+OK\r\n");
+    let done = || (info(&server, "rdb_bgsave_in_progress") == "0").then_some(());
+    until("the save", done).expect("it ends");
+    assert_eq!(info(&server, "rdb_last_bgsave_status"), "ok");
+    client.check("SHUTDOWN NOSAVE", "");
+    assert!(server.wait_for_exit().success());
+
+    let server = folder.nagi(&[]);
+    let mut client = server.connect_resp();
+    client.check("STRLEN giant", format!(":{BYTES}\r\n"));
+    for at in places {
+        let text = client.run(&format!("GETRANGE giant {at} {}", at + 14)).text();
+        assert_eq!(text, format!("before{at:09}"));
+    }
+    client.check("GETRANGE giant -2 -1", "$2\r\n\0.\r\n");
+}
+
 #[test]
 fn changes_are_counted_as_by_redis() {
     let (nagi, redis) = (Server::nagi(), Server::redis());
