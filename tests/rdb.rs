@@ -408,3 +408,15 @@ fn files_are_checked_and_looked_into() {
     assert!(!done && said.contains("byte 3000: expected"), "{said}");
     fs::remove_file(cut).expect("removes");
 }
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_fault() {
+    let golden = root().join("crates/persist/tests/golden/redis-7.0.15.rdb");
+    for command in ["check-rdb", "rdb-stats"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let command = Command::new(nagi_binary()).arg(command).arg(&golden).stdout(writer).output();
+        let output = command.expect("it starts");
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    }
+}

@@ -69,7 +69,7 @@ pub(crate) fn check(options: &Check) -> Result<ExitCode, Box<dyn std::error::Err
     let (file, mut progress) = open(&options.file)?;
     let checking = inspect::check(file, now_ms(), &mut |bytes, keys| progress.show(bytes, keys));
     progress.clear();
-    write!(io::stdout(), "[offset 0] Checking {}\n{checking}", options.file.display())?;
+    tell(&format!("[offset 0] Checking {}\n{checking}", options.file.display()))?;
     Ok(if checking.fault.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -97,13 +97,20 @@ pub(crate) fn stats(options: &Stats) -> Result<ExitCode, Box<dyn std::error::Err
     let stats = inspect::stats(file, grouping, &mut |bytes, keys| progress.show(bytes, keys));
     progress.clear();
     let stats = stats.map_err(|fault| format!("{}: {fault}", options.file.display()))?;
-    let mut out = io::stdout();
-    match options.format {
-        Format::Text => write!(out, "{stats}")?,
-        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&stats)?)?,
-        Format::Csv => write!(out, "{}", stats.csv())?,
-    }
+    tell(&match options.format {
+        Format::Text => stats.to_string(),
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(&stats)?),
+        Format::Csv => stats.csv(),
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes to standard output. A reader that has seen enough, as `head` does, is no fault.
+fn tell(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 fn open(path: &Path) -> Result<(File, Progress), String> {

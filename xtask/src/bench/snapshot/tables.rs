@@ -54,7 +54,7 @@ fn windows(rows: &[Row]) -> String {
         table.row(vec![
             gigabytes(row),
             row.server.clone(),
-            format!("{:.3}", row.median(|pair| pair.fork_us) / 1e3),
+            fork_ms(row),
             format!("{:.1}", row.median(|pair| pair.seconds)),
             to_base(rows, row, |row| row.median(|pair| pair.seconds)),
             beside(|it| it.p50, 1.0, 0),
@@ -188,7 +188,7 @@ pub(super) fn summary(rows: &[Row]) -> String {
         let beside = |saving: f64, quiet: f64| format!("{saving:.1} ms ({quiet:.1})");
         table.row(vec![
             format!("{}, {} GB", row.server, row.gigabytes),
-            format!("{:.3} ms", ms(|pair| pair.fork_us)),
+            format!("{} ms", fork_ms(row)),
             beside(ms(|pair| pair.saving.p99), ms(|pair| pair.quiet.p99)),
             beside(ms(|pair| pair.saving.max), ms(|pair| pair.quiet.max)),
             format!("{:.1} s", row.median(|pair| pair.seconds)),
@@ -197,6 +197,12 @@ pub(super) fn summary(rows: &[Row]) -> String {
         ]);
     }
     table.to_string()
+}
+
+/// How long everybody stood still. The servers count in microseconds.
+fn fork_ms(row: &Row) -> String {
+    let us = row.median(|pair| pair.fork_us);
+    if us < 1.0 { "< 0.001".to_owned() } else { format!("{:.3}", us / 1e3) }
 }
 
 fn gigabytes(row: &Row) -> String {
