@@ -1,6 +1,9 @@
 //! What clients may take of the server, and what becomes of those who take more.
 
-use harness::{Connection, Server, encode_command, until};
+use std::process::Command;
+
+use crate::persistence::Folder;
+use harness::{Connection, Server, encode_command, nagi_binary, until};
 
 /// A number of INFO.
 fn info(client: &mut Connection, name: &str) -> i64 {
@@ -139,9 +142,30 @@ fn a_full_server_answers_as_redis_does() {
 }
 
 #[test]
-fn more_clients_than_descriptors_are_warned_of() {
-    let server = Server::nagi_with(&["--maxclients", "4000000000"]);
-    assert!(server.log().contains("maxclients 4000000000 takes 4000000"), "{}", server.log());
+fn there_are_no_more_clients_than_descriptors() {
+    const MOST: usize = 52;
+    let folder = Folder::new("descriptors");
+    let mut command = Command::new("sh");
+    let script = format!("ulimit -n 100; exec '{}' serve \"$@\"", nagi_binary().display());
+    command.args(["-c", &script, "sh", "--workers", "2", "--dir"]).arg(&folder.0);
+    let server = Server::start_nagi(command).expect("starts");
+    assert!(server.log().contains("maxclients is 52 and not 10000"), "{}", server.log());
+    let mut clients: Vec<Connection> = (0..MOST).map(|_| server.connect_resp()).collect();
+    clients.iter_mut().for_each(|client| client.check("PING", "+PONG\r\n"));
+    for _ in 0..100 {
+        let mut more = server.connect_resp();
+        // The server may have closed it before anything is sent.
+        let _ = more.try_send("GET key\r\n");
+        assert_eq!(more.rest(), b"-ERR max number of clients reached\r\n");
+    }
+    let first = &mut clients[0];
+    first.check("CONFIG GET maxclients", "*2\r\n$10\r\nmaxclients\r\n$2\r\n52\r\n");
+    first.check(
+        "CONFIG SET maxclients 53",
+        "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system \
+         is not able to handle the specified number of clients, try with 52\r\n",
+    );
+    first.check("SAVE", "+OK\r\n");
 }
 
 /// The beginning of a request whose last bytes never come.

@@ -213,9 +213,13 @@ fn a_flooder_lets_others_through() {
 
 #[test]
 fn without_descriptors_accepting_pauses_and_goes_on() {
-    let mut command = Command::new("sh");
-    let script = format!("ulimit -n 64; exec '{}' serve \"$@\"", nagi_binary().display());
-    command.args(["-c", &script, "sh"]);
+    let mut command = Command::new("bash");
+    // It inherits more than it reckons with.
+    let script = format!(
+        "ulimit -n 130; for _ in {{1..80}}; do exec {{fd}}</dev/null; done; exec '{}' serve \"$@\"",
+        nagi_binary().display()
+    );
+    command.args(["-c", &script, "bash", "--workers", "2"]);
     let server = Server::start_nagi(command).expect("starts");
     let mut clients: Vec<Connection> = (0..5).map(|_| server.connect_resp()).collect();
     clients.iter_mut().for_each(|client| client.check("PING", "+PONG\r\n"));

@@ -41,6 +41,9 @@ pub trait Server: Sync {
     /// The name of the setting that cannot be gone by; all is as it was before then.
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str>;
 
+    /// The most clients that the process may have descriptors for.
+    fn most_clients(&self) -> u64;
+
     /// What the workers have counted.
     fn statistics(&self) -> &Statistics;
 

@@ -82,6 +82,10 @@ impl Server for FakeServer {
         if wanted.port == 7 { Err("port") } else { Ok(()) }
     }
 
+    fn most_clients(&self) -> u64 {
+        20_000
+    }
+
     fn flush_at(&self, at_ms: u64) {
         *self.flush_at_ms.lock().unwrap() = Some(at_ms);
     }

@@ -206,7 +206,7 @@ pub fn start(options: Options) -> Result<Running, StartError> {
         shared.saves().loading.begin(0);
     }
     shared.tell_of_protection();
-    setup::prepare_descriptors(shared.config.maxclients.get(), shared.posts.len());
+    setup::prepare_descriptors(&shared.config, shared.posts.len());
     let mut running = Running { shared, threads: Vec::new() };
     match running.spawn_all() {
         Ok(()) => Ok(running),
@@ -663,6 +663,10 @@ impl Server for Shared {
 
     fn process(&self) -> &Process {
         &self.process
+    }
+
+    fn most_clients(&self) -> u64 {
+        setup::most_clients(self.posts.len())
     }
 
     fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {

@@ -1,6 +1,7 @@
 //! What a process that serves asks of the system before it starts.
 
 use crate::server::RESERVE;
+use nagi_commands::Config;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
@@ -21,20 +22,28 @@ const OWN_DESCRIPTORS: u64 = 32;
 /// Those of each worker: what it waits with, and what wakes it.
 const WORKER_DESCRIPTORS: u64 = 4;
 
-/// Warns if there may be more clients than there are descriptors, and makes room for those that
-/// there may be.
-pub(crate) fn prepare_descriptors(max_clients: u64, workers: usize) {
-    let Some(limit) = getrlimit(Resource::Nofile).current else { return };
-    let own = OWN_DESCRIPTORS + workers as u64 * WORKER_DESCRIPTORS;
-    let needed = max_clients.saturating_add(RESERVE as u64 + own);
-    if needed > limit {
+/// Those that are not for clients: who saves or accepts is not to lack one for a crowd.
+fn kept_descriptors(workers: usize) -> u64 {
+    OWN_DESCRIPTORS + RESERVE as u64 + workers as u64 * WORKER_DESCRIPTORS
+}
+
+/// The most clients that the process may have descriptors for.
+pub(crate) fn most_clients(workers: usize) -> u64 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    limit.saturating_sub(kept_descriptors(workers)).max(1)
+}
+
+/// Lowers `maxclients` to those that there are descriptors for, and makes room for them.
+pub(crate) fn prepare_descriptors(config: &Config, workers: usize) {
+    let (wanted, most) = (config.maxclients.get(), most_clients(workers));
+    if wanted > most {
         tracing::warn!(
-            "maxclients {max_clients} takes {needed} descriptors, and there are {limit}: clients \
-             beyond {} will wait until others leave (ulimit -n, or a lower maxclients)",
-            limit.saturating_sub(own)
+            "maxclients is {most} and not {wanted}: each takes a descriptor, and the system's \
+             limit leaves no more (ulimit -n)"
         );
+        config.maxclients.set(most);
     }
-    if let Err(error) = make_room(needed.min(limit)) {
+    if let Err(error) = make_room(wanted.min(most) + kept_descriptors(workers)) {
         tracing::warn!(%error, "the table of descriptors grows when clients come");
     }
 }

@@ -114,6 +114,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let value = value.map_err(|fault| cannot_set(&name.to_ascii_lowercase(), &fault))?;
         checked.push((setting, name, value));
     }
+    admit(cx, &checked)?;
     listen(cx, &checked)?;
     for (setting, _, value) in checked {
         setting.store(cx.server.config(), value);
@@ -122,6 +123,22 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.server.config().watch_latency(cx.attention);
     gate::stop_writes_if_unsaved(cx.server.saves(), cx.server.config(), cx.attention);
     cx.reply.ok();
+    Ok(())
+}
+
+/// Refuses more clients than there are descriptors for.
+fn admit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
+    let most = cx.server.most_clients();
+    for (setting, name, value) in new {
+        if setting.name == "maxclients" && matches!(value, Value::Number(number) if *number > most)
+        {
+            let fault = format!(
+                "The operating system is not able to handle the specified number of clients, try \
+                 with {most}"
+            );
+            return Err(cannot_set(&name.to_ascii_lowercase(), &fault));
+        }
+    }
     Ok(())
 }
 
