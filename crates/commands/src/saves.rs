@@ -241,6 +241,16 @@ impl Saves {
         is_there
     }
 
+    /// Whether somebody waits for the save under way to end: it was given up, or the process is to
+    /// stop behind it.
+    pub fn is_end_awaited(&self) -> bool {
+        if self.progress.cancel.load(Ordering::Relaxed) {
+            return true;
+        }
+        let state = self.lock();
+        state.before_the_end > state.ended
+    }
+
     /// Whether the process is not to stop after this save any more.
     pub(crate) fn is_end_aborted(&self, ticket: Ticket) -> bool {
         self.lock().aborted == ticket

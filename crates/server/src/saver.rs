@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Images that writers leave may always take so much, whatever the share of the memory is.
 const LEAST_SHARE_BYTES: u64 = 64 << 20;
@@ -24,6 +24,8 @@ const LEAST_SHARE_BYTES: u64 = 64 << 20;
 const LEAST_LIMIT_BYTES: u64 = 1 << 20;
 /// From which share of what images may take on a save is in a hurry, in thousandths.
 pub(crate) const HURRIED: usize = 500;
+/// How long a pause goes on at most before another look whether it is still asked for.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
 /// Calls a thread that is parked.
 struct Unpark(Thread);
@@ -124,7 +126,14 @@ impl Company for Workers<'_> {
         else {
             return;
         };
-        thread::sleep(pause_after(self.shared, busy));
+        let began = Instant::now();
+        loop {
+            let left = pause_after(self.shared, busy).saturating_sub(began.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(LONGEST_WAIT));
+        }
         self.busy.set(cpu_time());
     }
 }
@@ -146,10 +155,14 @@ impl Company for Alone<'_> {
 }
 
 /// How long to leave a processor to others after so much work for a save, by `save-cpu-limit`. It
-/// does not hold once writers would soon have to wait.
+/// does not hold once writers would soon have to wait, nor while somebody waits for the end of a
+/// save that was given up, or of the one before the process stops.
 pub(crate) fn pause_after(shared: &Shared, work: Duration) -> Duration {
     let percent = u32::try_from(shared.config().save_cpu_limit.get()).unwrap_or(100).clamp(1, 100);
-    if percent == 100 || shared.store.snapshot_pressure() >= HURRIED {
+    if percent == 100
+        || shared.store.snapshot_pressure() >= HURRIED
+        || shared.saves().is_end_awaited()
+    {
         return Duration::ZERO;
     }
     work * (100 - percent) / percent

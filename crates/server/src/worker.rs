@@ -80,8 +80,8 @@ struct Sessions {
     /// The worker's part in the walk for a snapshot, and whether there is something to do.
     walker: Walker,
     walks: bool,
-    /// When to go on with it, if `save-cpu-limit` asks for a pause.
-    walk_at: Option<Instant>,
+    /// When the last slice of it ended, and how long that took.
+    walked: Option<(Instant, Duration)>,
     seats: Vec<Option<Seat>>,
     /// Sessions that have work left from the last tick.
     turns: Vec<Token>,
@@ -162,7 +162,7 @@ impl Sessions {
             expire_at: None,
             walker: Walker::default(),
             walks: false,
-            walk_at: None,
+            walked: None,
             shared,
             seats: Vec::new(),
             turns: Vec::new(),
@@ -197,8 +197,8 @@ impl Sessions {
             return None;
         }
         let started = Instant::now();
-        let early = self.walk_at.map(|at| at.saturating_duration_since(started));
-        if let Some(left) = early.filter(|left| !left.is_zero()) {
+        let left = self.left_of_pause(started);
+        if !left.is_zero() {
             return Some(left);
         }
         let is_hurried = self.shared.store.snapshot_pressure() >= saver::HURRIED;
@@ -206,11 +206,19 @@ impl Sessions {
         let pace = self.shared.store.walk(&mut self.walker, || started.elapsed() >= slice);
         self.walks = pace == Pace::More;
         self.timing.lap(&self.tally);
-        let took = started.elapsed();
+        let ended = Instant::now();
+        self.walked = Some((ended, ended - started));
+        self.walks.then(|| self.left_of_pause(ended))
+    }
+
+    /// How long to wait before the next slice of a walk, or before another look at that: what asks
+    /// for a pause may change while it lasts.
+    fn left_of_pause(&self, now: Instant) -> Duration {
+        let Some((ended, took)) = self.walked else { return Duration::ZERO };
+        let is_hurried = self.shared.store.snapshot_pressure() >= saver::HURRIED;
         let courtesy = if is_hurried { Duration::ZERO } else { took * WALK_PAUSES };
         let pause = saver::pause_after(&self.shared, took).max(courtesy);
-        self.walk_at = (!pause.is_zero()).then(|| started + took + pause);
-        self.walks.then_some(pause)
+        (ended + pause).saturating_duration_since(now).min(saver::LONGEST_WAIT)
     }
 
     /// Comes to the end of a walk that nobody needs any more.

@@ -32,6 +32,15 @@ named once in the log. Those that promise something that is not there stop the s
 `--ignore-unsupported` is given: then they are left out, and the log says so.
 ";
 
+/// What stands below the options.
+const PLACES_KEPT: &str = "
+When there are `maxclients` connections, 8 more may come from this machine. They may run what Redis
+flags `admin` or `no_auth`, and what it flags neither `fast` nor `readonly` nor `write`: ACL, AUTH,
+BGSAVE, CLIENT, COMMAND, CONFIG, DEBUG, HELLO, INFO, LATENCY, MEMORY STATS, MONITOR, QUIT, RESET,
+SAVE, SHUTDOWN, SLOWLOG and the like. Anything else, PING and SELECT too, answers `-ERR max number
+of clients reached` and closes the connection.
+";
+
 /// The whole page.
 fn markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
@@ -40,6 +49,7 @@ fn markdown() -> String {
     for setting in settings().filter(|setting| setting.has_effect()) {
         row(&mut page, setting);
     }
+    page.push_str(PLACES_KEPT);
     page.push_str(
         "\n## Options that stop the start\n\nA value other than the default does.\n\n\
          | option | values | default | CONFIG SET | why |\n|---|---|---|---|---|\n",

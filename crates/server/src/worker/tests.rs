@@ -162,13 +162,21 @@ fn a_walk_leaves_the_processor_to_others_for_most_of_the_time() {
     sessions.walks = true;
     for (percent, pauses) in [(100, 2), (75, 2), (25, 3), (10, 9)] {
         shared.config().save_cpu_limit.set(percent);
-        sessions.walk_at = None;
-        let before = Instant::now();
+        sessions.walked = None;
         let pause = sessions.walk().unwrap();
         assert!(pause >= WALK_SLICE * pauses, "{pause:?} at {percent}");
-        assert!(sessions.walk_at.unwrap() >= before + WALK_SLICE + pause);
         assert!(sessions.walk().unwrap() <= pause, "it goes on waiting");
     }
+    let (now, second) = (Instant::now(), Duration::from_secs(1));
+    sessions.walked = Some((now, second));
+    assert_eq!(sessions.left_of_pause(now), saver::LONGEST_WAIT, "then it looks again");
+    let later = now + second * WALK_PAUSES;
+    assert!(!sessions.left_of_pause(later).is_zero());
+    shared.config().save_cpu_limit.set(100);
+    assert!(sessions.left_of_pause(later).is_zero(), "it may take more now");
+    shared.config().save_cpu_limit.set(10);
+    shared.saves().cancel();
+    assert!(sessions.left_of_pause(later).is_zero(), "who gave it up waits for its end");
     sessions.end_walk();
     drop(snapshot);
 }
