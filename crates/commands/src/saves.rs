@@ -3,7 +3,7 @@
 
 use crate::loading::Loading;
 use nagi_persist::save::SaveProgress;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct Saves {
     state: Mutex<State>,
+    /// Whether the process is to stop after the save under way.
+    stops: AtomicBool,
     /// How far the save under way has come.
     pub progress: SaveProgress,
     /// How long writers had to wait for it, or for the last one.
@@ -165,6 +167,7 @@ impl Default for Saves {
                 saver,
                 status,
             }),
+            stops: AtomicBool::new(false),
             progress: SaveProgress::default(),
             delays: Delays::default(),
             loading: Loading::default(),
@@ -189,6 +192,7 @@ impl Saves {
         if stops {
             state.before_the_end = state.asked;
         }
+        self.stops.store(stops, Ordering::Relaxed);
         state.status.in_progress = order == Order::Save;
         self.progress.reset();
         state.saver.iter().for_each(Waker::wake_by_ref);
@@ -244,11 +248,8 @@ impl Saves {
     /// Whether somebody waits for the save under way to end: it was given up, or the process is to
     /// stop behind it.
     pub fn is_end_awaited(&self) -> bool {
-        if self.progress.cancel.load(Ordering::Relaxed) {
-            return true;
-        }
-        let state = self.lock();
-        state.before_the_end > state.ended
+        // Not under the lock: workers ask often, and the saver may lose its processor with it.
+        self.stops.load(Ordering::Relaxed) || self.progress.cancel.load(Ordering::Relaxed)
     }
 
     /// Whether the process is not to stop after this save any more.

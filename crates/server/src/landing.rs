@@ -71,7 +71,7 @@ struct Coming {
 
 impl Coming {
     /// Has room for what comes next. Where the kernel has yet to provide the memory, while it
-    /// receives, a chunk takes as long as many others: 0.4 ms have been seen in a virtual machine.
+    /// receives, a chunk takes as long as many others: sixteen page faults more.
     fn make_room(&mut self) {
         let at_hand = warm_chunks().max(1);
         let most = (self.bytes / CHUNK_BYTES).min(at_hand).clamp(1, ROOM_CHUNKS);

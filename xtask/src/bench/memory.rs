@@ -7,7 +7,6 @@ use super::Arguments;
 use super::contestants::{Contestant, Placement, Protocol};
 use super::fill::{KEY_BYTES, Shape, fill};
 use super::report::{DOCUMENT, Report, Table, ratio};
-use super::usage::resident_bytes;
 
 /// How many keys there are when memory is read: tables that double look good at some of these
 /// counts and bad at others.
@@ -55,14 +54,14 @@ fn fill_in_steps(contestant: &Contestant, shape: Shape, scale: f64) -> Result<Se
     let speaks_resp = contestant.speaks(Protocol::Resp);
     let protocol = if speaks_resp { Protocol::Resp } else { Protocol::Memcached };
     let server = contestant.start(Placement::Free)?;
-    let empty_bytes = resident_bytes(server.process_id())?;
+    let empty_bytes = server.resident_bytes() as f64;
     let mut filled = 0;
     let mut overhead_bytes_per_key = Vec::new();
     for millions in MILLIONS {
         let keys = (millions * 1e6 * scale) as u64;
         fill(&server, protocol, filled..keys, shape)?;
         filled = keys;
-        let used = resident_bytes(server.process_id())? - empty_bytes;
+        let used = server.resident_bytes() as f64 - empty_bytes;
         overhead_bytes_per_key.push(used / keys as f64 - (KEY_BYTES + shape.value_bytes) as f64);
     }
     Ok(Series {

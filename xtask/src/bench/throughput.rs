@@ -12,7 +12,7 @@ use super::contestants::{Contestant, Placement, Protocol};
 use super::figures::{Figures, as_json, medians};
 use super::fill::{KEY_BYTES, Shape, fill};
 use super::report::{DOCUMENT, Report, Table, ratio};
-use super::usage::{CpuTime, resident_bytes};
+use super::usage::CpuTime;
 use crate::process;
 
 const CONNECTIONS: u32 = 50;
@@ -103,12 +103,12 @@ impl Load<'_> {
             return Ok(());
         }
         let server = contestant.start(self.placement)?;
-        let empty_bytes = resident_bytes(server.process_id())?;
+        let empty_bytes = server.resident_bytes() as f64;
         let shape = Shape { value_bytes: VALUE_BYTES, ttl_seconds: None };
         let keys = self.arguments.keys;
         fill(&server, self.protocol, 0..keys, shape)?;
         let content = keys as f64 * (KEY_BYTES + VALUE_BYTES) as f64;
-        let overhead_bytes = resident_bytes(server.process_id())? - empty_bytes - content;
+        let overhead_bytes = server.resident_bytes() as f64 - empty_bytes - content;
         for workload in workloads {
             let mut figures = self
                 .run(&server, &workload)

@@ -68,24 +68,12 @@ fn ticks(stat: &str) -> Option<(f64, f64)> {
     Some((fields.next()?.ok()?, fields.next()?.ok()?))
 }
 
-/// Memory of a process that is in RAM, in bytes: VmRSS of /proc/PID/status.
-pub(super) fn resident_bytes(process_id: u32) -> Result<f64> {
-    let path = format!("/proc/{process_id}/status");
-    let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    let kilobytes: f64 = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
-        .with_context(|| format!("{path} has no VmRSS"))?;
-    Ok(kilobytes * 1024.0)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
-    use super::{CpuTime, resident_bytes, ticks};
+    use super::{CpuTime, ticks};
 
     #[test]
     fn times_are_found_behind_a_name_with_spaces_and_parentheses() {
@@ -118,10 +106,5 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
             read.unwrap();
         });
-    }
-
-    #[test]
-    fn this_process_uses_memory() {
-        assert!(resident_bytes(std::process::id()).unwrap() > 100_000.0);
     }
 }

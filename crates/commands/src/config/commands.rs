@@ -128,18 +128,17 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 /// Refuses more clients than there are descriptors for.
 fn admit(cx: &Context<'_>, new: &[(&Setting, &[u8], Value)]) -> Result<(), Error> {
+    let wanted = new.iter().find(|(setting, ..)| setting.name == "maxclients");
+    let Some((_, name, Value::Number(wanted))) = wanted else { return Ok(()) };
     let most = cx.server.most_clients();
-    for (setting, name, value) in new {
-        if setting.name == "maxclients" && matches!(value, Value::Number(number) if *number > most)
-        {
-            let fault = format!(
-                "The operating system is not able to handle the specified number of clients, try \
-                 with {most}"
-            );
-            return Err(cannot_set(&name.to_ascii_lowercase(), &fault));
-        }
+    if *wanted <= most {
+        return Ok(());
     }
-    Ok(())
+    let fault = format!(
+        "The operating system is not able to handle the specified number of clients, try with \
+         {most}"
+    );
+    Err(cannot_set(&name.to_ascii_lowercase(), &fault))
 }
 
 /// Has the server listen where the new values say, if they are about that.

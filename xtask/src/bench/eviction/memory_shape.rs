@@ -8,7 +8,6 @@ use super::super::Arguments;
 use super::super::contestants::{Contestant, Placement};
 use super::super::fill::KEY_BYTES;
 use super::super::report::Table;
-use super::super::usage::resident_bytes;
 use super::client::{BATCH, Client};
 
 /// Its name among the measurements.
@@ -58,7 +57,7 @@ pub(super) fn measure(nagi: &Contestant, arguments: &Arguments) -> Result<Usage>
             client.store(batch, &value)?;
             batches += 1;
             if batches % batches_a_look == 0 || key == end {
-                phase.last_bytes = resident_bytes(server.process_id())?;
+                phase.last_bytes = server.resident_bytes() as f64;
                 phase.peak_bytes = phase.peak_bytes.max(phase.last_bytes);
             }
         }

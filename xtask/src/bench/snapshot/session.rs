@@ -13,7 +13,6 @@ use serde_json::Value;
 
 use super::super::contestants::{Contestant, Folder};
 use super::super::fill::KEY_BYTES;
-use super::super::usage::resident_bytes;
 use super::memory::{Sampler, peak};
 use super::row::{Busy, Counters, Latency, Limited, Overwriting, Pair, Row};
 use crate::process;
@@ -62,7 +61,7 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
     let server = contestant.start_in(&folder)?;
     let session = Session { plan, name: contestant.name, server, folder: &folder };
     session.fill()?;
-    let resident_bytes = resident_bytes(session.server.process_id())?;
+    let resident_bytes = session.server.resident_bytes() as f64;
     let idle_seconds = plan.saves_idle.then(|| session.save_idle()).transpose()?;
     session.command("CONFIG RESETSTAT");
     let (mut pairs, mut memory) = (Vec::new(), Vec::new());

@@ -9,7 +9,7 @@ use super::client::{check, connect};
 use crate::bench::Arguments;
 use crate::bench::contestants::Placement;
 use crate::bench::report::Table;
-use crate::bench::usage::{CpuTime, resident_bytes};
+use crate::bench::usage::CpuTime;
 
 /// Memory for each of many connections that were used once, and the share of a core that a server
 /// takes without and with them.
@@ -31,14 +31,14 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             Ok((used.user + used.system) / length.as_secs_f64() * 100.0)
         };
         let alone = idle_share()?;
-        let before = resident_bytes(server.process_id())?;
+        let before = server.resident_bytes() as f64;
         let mut streams = Vec::new();
         for _ in 0..connections {
             let mut stream = connect(server.resp())?;
             check(&mut stream, b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n")?;
             streams.push(stream);
         }
-        let each = (resident_bytes(server.process_id())? - before) / f64::from(connections);
+        let each = (server.resident_bytes() as f64 - before) / f64::from(connections);
         let beside = idle_share()?;
         table.row(vec![
             contestant.name.to_owned(),
