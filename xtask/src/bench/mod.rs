@@ -4,6 +4,7 @@
 //! are taken. `docs/benchmarks.md` says how to read the figures.
 
 mod chart;
+mod client;
 mod contestants;
 mod eviction;
 mod figures;

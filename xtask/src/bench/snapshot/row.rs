@@ -21,6 +21,8 @@ pub(super) struct Pair {
     pub(super) seconds: f64,
     pub(super) saving: Latency,
     pub(super) quiet: Latency,
+    /// The slowest that an idle server of the kind answered beside the save.
+    pub(super) idle_max_us: Option<f64>,
     /// The most memory beyond that at the beginning, in bytes.
     pub(super) extra_bytes: f64,
     /// Requests of the save's window that failed.

@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use harness::{Reply, Server};
 use serde_json::Value;
 
-use super::super::contestants::{Contestant, Folder};
+use super::super::client::probe_beside;
+use super::super::contestants::{Contestant, Folder, Placement};
 use super::super::fill::KEY_BYTES;
 use super::memory::{Sampler, peak};
 use super::row::{Busy, Counters, Latency, Limited, Overwriting, Pair, Row};
@@ -52,6 +53,8 @@ struct Session<'a> {
     plan: &'a Plan<'a>,
     name: &'a str,
     server: Server,
+    /// Another one, which has nothing to do but to answer a probe.
+    idle: Server,
     folder: &'a Folder,
 }
 
@@ -59,7 +62,8 @@ struct Session<'a> {
 pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
     let folder = contestant.new_folder()?;
     let server = contestant.start_in(&folder)?;
-    let session = Session { plan, name: contestant.name, server, folder: &folder };
+    let idle = contestant.start(Placement::Free)?;
+    let session = Session { plan, name: contestant.name, server, idle, folder: &folder };
     session.fill()?;
     let resident_bytes = session.server.resident_bytes() as f64;
     let idle_seconds = plan.saves_idle.then(|| session.save_idle()).transpose()?;
@@ -223,7 +227,8 @@ impl Session<'_> {
     fn pair(&self, number: u32) -> Result<(Pair, Vec<(f64, f64)>)> {
         let (rate, connections) = (self.plan.rate.to_string(), CONNECTIONS.to_string());
         let sampler = Sampler::start();
-        let report = self.load_and_save(&["--rate", &rate], MARGIN_S)?;
+        let saving = || self.load_and_save(&["--rate", &rate], MARGIN_S);
+        let (idle, report) = probe_beside(self.idle.resp(), saving)?;
         let memory = sampler.finish(MARGIN_S);
         let seconds = figure(&report, "/save/seconds");
         let (least_s, most_s) = self.plan.quiet_s;
@@ -235,17 +240,19 @@ impl Session<'_> {
             seconds,
             saving: latency(&report, "/windows/1/latency_us"),
             quiet: latency(&quiet, "/latency_us"),
+            idle_max_us: Some(idle.max_us),
             extra_bytes: peak(&memory),
             errors: figure(&report, "/errors"),
         };
         let of = self.plan.pairs;
         println!(
             "bench:   pair {number} of {of}: saved in {seconds:.1} s, p99 {:.1} and slowest {:.1} \
-             ms; without {:.1} and {:.1} ms",
+             ms; without {:.1} and {:.1} ms; an idle server's {:.1} ms",
             pair.saving.p99 / 1e3,
             pair.saving.max / 1e3,
             pair.quiet.p99 / 1e3,
-            pair.quiet.max / 1e3
+            pair.quiet.max / 1e3,
+            idle.max_us / 1e3
         );
         ensure!(is_saved(&report), "{}: the save failed: {}", self.name, self.server.log());
         Ok((pair, memory))

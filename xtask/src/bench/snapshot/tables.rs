@@ -37,6 +37,7 @@ fn windows(rows: &[Row]) -> String {
         "p99 µs (without)",
         "p99.9 µs (without)",
         "slowest ms (without)",
+        "an idle server's meanwhile",
         "closed loop, requests/s",
         "to that without",
         "longest delay of a writer ms",
@@ -61,6 +62,7 @@ fn windows(rows: &[Row]) -> String {
             beside(|it| it.p99, 1.0, 0),
             beside(|it| it.p99_9, 1.0, 0),
             beside(|it| it.max, 1e3, 1),
+            idle_ms(row),
             format!("{:.0}", busy.requests_per_second),
             format!("{share:.2}{}", failed(busy.is_saved)),
             delay_us.map_or(String::new(), |us| format!("{:.1}", us / 1e3)),
@@ -203,6 +205,12 @@ pub(super) fn summary(rows: &[Row]) -> String {
 fn fork_ms(row: &Row) -> String {
     let us = row.median(|pair| pair.fork_us);
     if us < 1.0 { "< 0.001".to_owned() } else { format!("{:.3}", us / 1e3) }
+}
+
+/// The slowest answer of an idle server beside the saves; nothing if that was not asked.
+fn idle_ms(row: &Row) -> String {
+    let us = row.median(|pair| pair.idle_max_us.unwrap_or(f64::NAN));
+    if us.is_nan() { String::new() } else { format!("{:.1}", us / 1e3) }
 }
 
 fn gigabytes(row: &Row) -> String {

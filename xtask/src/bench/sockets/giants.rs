@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::client::{Pair, Probed, check, connect, request, skip_bulk};
 use super::{Contestants, milliseconds};
 use crate::bench::Arguments;
+use crate::bench::client::{Pair, Probed, check, connect, request, skip_bulk};
 use crate::bench::contestants::Placement;
 use crate::bench::figures::median;
 use crate::bench::report::Table;

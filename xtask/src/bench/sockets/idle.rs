@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::Contestants;
-use super::client::{check, connect};
 use crate::bench::Arguments;
+use crate::bench::client::{check, connect};
 use crate::bench::contestants::Placement;
 use crate::bench::report::Table;
 use crate::bench::usage::CpuTime;

@@ -4,7 +4,6 @@
 //! be measured alone: `--only idle`, `giants` or `storms`; `--only requests` for the CPU time of
 //! requests with 50, 400 and 10,000 connections.
 
-mod client;
 mod giants;
 mod idle;
 mod requests;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::client::{Pair, check, connect, probe_beside, request};
 use super::{Contestants, milliseconds};
 use crate::bench::Arguments;
+use crate::bench::client::{Pair, check, connect, probe_beside, request};
 use crate::bench::contestants::Placement;
 use crate::bench::figures::median;
 use crate::bench::report::Table;
