@@ -2,6 +2,7 @@
 //! nothing, and what a second thread adds where nothing is shared.
 
 use nagi_store::holds::{self, Hold, Holds, Probe, Work};
+use rustix::mm::{Advice, madvise};
 use std::cell::OnceCell;
 use std::fs::File;
 use std::hint::black_box;
@@ -91,6 +92,22 @@ pub(crate) fn compute(thread: u64) {
         super::random(&mut state);
     }
     black_box(state);
+}
+
+/// So much memory, in large pages where the kernel has some, as the store's is.
+pub(crate) fn memory(bytes: usize) -> Vec<u64> {
+    const PAGE_BYTES: usize = 4096;
+    let mut memory = vec![0_u64; bytes / size_of::<u64>()];
+    let start = memory.as_mut_ptr().cast::<u8>();
+    let skipped = start.align_offset(PAGE_BYTES);
+    // SAFETY: whole pages of the vector, whose bytes stay as they are. A kernel without large pages
+    // does as well without.
+    let _ = unsafe {
+        let whole = bytes.saturating_sub(skipped + PAGE_BYTES);
+        madvise(start.wrapping_add(skipped).cast(), whole, Advice::LinuxHugepage)
+    };
+    memory.fill(1);
+    memory
 }
 
 /// Reads as many random places of a memory as `reads`, with as many in flight as the processor

@@ -73,12 +73,17 @@ impl Size {
     fn print(&self) {
         let Filled { set_ns, holds, control } = &self.filled;
         let over = self.used_bytes as f64 / self.keys as f64 - KEY_AND_VALUE_BYTES;
-        let memory = vec![1_u64; self.used_bytes / size_of::<u64>()];
+        let memory = machine::memory(self.used_bytes);
         let read = |thread| machine::read_at_random(&memory, READS * LOOKUPS, thread);
+        let reading_ns = median([1, 2, 3, 4, 5].map(|seed| {
+            let started = cpu_ns();
+            read(seed);
+            (cpu_ns() - started) as f64 / LOOKUPS as f64
+        }));
         println!(
             "{{\"keys\": {}, \"set_ns\": {set_ns:.0}, \"get_ns\": {:.0}, \
              \"overhead_bytes\": {over:.1}, \"holds\": {}, \"control\": {}, \
-             \"two_threads\": {:.2}, \"two_threads_cpu\": {:.2}, \
+             \"reading_ns\": {reading_ns:.1}, \"two_threads\": {:.2}, \"two_threads_cpu\": {:.2}, \
              \"two_threads_reading\": {:.2}, \"two_threads_computing\": {:.2}}}",
             self.keys,
             self.get_ns,
