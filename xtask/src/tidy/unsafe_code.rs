@@ -3,13 +3,14 @@
 use super::Repository;
 
 /// Where unsafe code may be, and why there.
-const MAY_BE_UNSAFE: [(&str, &str); 7] = [
+const MAY_BE_UNSAFE: [(&str, &str); 8] = [
     ("crates/store/src/", "entries and segments are laid out by hand to fit the memory bars"),
     ("crates/persist/src/checksum/folding.rs", "an instruction that not all processors have"),
     ("crates/server/src/reach.rs", "the kernel is handed an address"),
     ("crates/server/src/urgency.rs", "the kernel is handed an address"),
     ("crates/server/src/uring/ring.rs", "the kernel is handed addresses"),
     ("crates/server/benches/zero_copy.rs", "the same"),
+    ("crates/store/benches/growth/machine.rs", "memory in large pages, as the store's is"),
     ("crates/proto/tests/allocation.rs", "an allocator that counts"),
 ];
 
