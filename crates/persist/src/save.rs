@@ -1,6 +1,7 @@
 //! A snapshot on its way into a file: written beside the last one, and put in its place once the
 //! disk has all of it.
 
+mod direct;
 mod files;
 #[cfg(test)]
 mod tests;
@@ -17,9 +18,6 @@ use std::{fmt, process};
 
 /// How long the saver waits for images before it looks whether something has changed.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// Bytes after which the disk is made to take what it was given, so that it has little left to do
-/// at the end and the kernel never much to write at once.
-const SYNC_BYTES: u64 = 16 << 20;
 
 /// What is written and where.
 #[derive(Debug)]
@@ -160,7 +158,7 @@ fn write_all<F: Files>(
 ) -> Result<Saved, SaveError> {
     let failed = |doing, error| SaveError::Io(doing, temporary.to_owned(), error);
     let file = files.create(temporary).map_err(|error| failed("creating", error))?;
-    let disk = Disk { files, file, unsynced: 0, written: &progress.bytes };
+    let disk = Disk { file, written: &progress.bytes };
     let writing = |error| failed("writing", error);
     let writer = Writer::new(disk, target.options, &target.preamble).map_err(writing)?;
     let sized = vec![false; store.databases()];
@@ -195,8 +193,8 @@ fn write_all<F: Files>(
         }
     }
     let (keys, bytes) = (scribe.writer.keys(), scribe.writer.bytes());
-    let disk = scribe.writer.finish().map_err(writing)?;
-    files.sync(&disk.file).map_err(|error| failed("synchronising", error))?;
+    let mut disk = scribe.writer.finish().map_err(writing)?;
+    files.sync(&mut disk.file).map_err(|error| failed("synchronising", error))?;
     let end = 1 + size_of::<u64>() as u64;
     Ok(Saved { keys, bytes: bytes + end })
 }
@@ -209,8 +207,8 @@ fn put_in_place(files: &impl Files, temporary: &Path, path: &Path) -> Result<(),
 }
 
 /// The file as it grows.
-struct Scribe<'a, F: Files> {
-    writer: Writer<Disk<'a, F>>,
+struct Scribe<'a, W: Write> {
+    writer: Writer<Disk<'a, W>>,
     block: Block,
     /// The database that the last keys were of.
     database: Option<usize>,
@@ -218,7 +216,7 @@ struct Scribe<'a, F: Files> {
     sized: Vec<bool>,
 }
 
-impl<F: Files> Scribe<'_, F> {
+impl<W: Write> Scribe<'_, W> {
     fn add(&mut self, db: Database<'_>, images: &Images, size: Size) -> io::Result<()> {
         let database = images.database();
         if self.database.replace(database) != Some(database) {
@@ -256,24 +254,17 @@ fn entry<'a>(db: Database<'_>, image: &EntryView<'a>) -> Entry<'a> {
     }
 }
 
-/// A file whose bytes do not pile up in memory.
-struct Disk<'a, F: Files> {
-    files: &'a F,
-    file: F::File,
-    unsynced: u64,
+/// A file whose bytes are counted.
+struct Disk<'a, W: Write> {
+    file: W,
     /// For whoever wants to see that it takes something.
     written: &'a AtomicU64,
 }
 
-impl<F: Files> Write for Disk<'_, F> {
+impl<W: Write> Write for Disk<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
-        self.unsynced += written as u64;
         self.written.fetch_add(written as u64, Ordering::Relaxed);
-        if self.unsynced >= SYNC_BYTES {
-            self.unsynced = 0;
-            self.files.sync(&self.file)?;
-        }
         Ok(written)
     }
 

@@ -1,5 +1,6 @@
 //! What a save does to the file system, so that tests can have one that fails where they want.
 
+use super::direct::DirectFile;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
 use std::fs::{self, File};
@@ -19,7 +20,7 @@ pub(super) trait Files {
     fn create(&self, path: &Path) -> io::Result<Self::File>;
 
     /// Waits until all that was written is on the disk.
-    fn sync(&self, file: &Self::File) -> io::Result<()>;
+    fn sync(&self, file: &mut Self::File) -> io::Result<()>;
 
     /// Gives a file another name, in place of whatever has that.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -37,17 +38,17 @@ pub(super) trait Files {
 pub(super) struct System;
 
 impl Files for System {
-    type File = File;
+    type File = DirectFile;
 
-    fn create(&self, path: &Path) -> io::Result<File> {
-        let file = File::create(path)?;
+    fn create(&self, path: &Path) -> io::Result<DirectFile> {
+        let file = DirectFile::create(path)?;
         // That nobody removes it is all that this is for; some file systems have no locks.
-        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let _ = flock(file.file(), FlockOperation::NonBlockingLockExclusive);
         Ok(file)
     }
 
-    fn sync(&self, file: &File) -> io::Result<()> {
-        file.sync_data()
+    fn sync(&self, file: &mut DirectFile) -> io::Result<()> {
+        file.sync()
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -123,7 +124,7 @@ mod tests {
         put("temp-99999997.aof", old);
         put("dump.rdb", old);
         let held = System.create(&folder.join("temp-99999996.rdb")).unwrap();
-        held.set_modified(old).unwrap();
+        held.file().set_modified(old).unwrap();
         System.remove_abandoned(&folder.join("dump.rdb"));
         let mut names: Vec<String> = fs::read_dir(&folder)
             .unwrap()

@@ -99,7 +99,7 @@ impl<'s> Files for &'s Shelf {
         Ok(Sheet { shelf: self, bytes, interrupted: 0 })
     }
 
-    fn sync(&self, _: &Sheet<'s>) -> io::Result<()> {
+    fn sync(&self, _: &mut Sheet<'s>) -> io::Result<()> {
         self.fail_if(|fault| matches!(fault, Fault::Sync))
     }
 
@@ -354,7 +354,7 @@ impl<'a> Files for Gate<'a> {
         Ok(Gated(self.0, Vec::new()))
     }
 
-    fn sync(&self, file: &Gated<'a>) -> io::Result<()> {
+    fn sync(&self, file: &mut Gated<'a>) -> io::Result<()> {
         // Only the whole file is worth a look.
         if file.1.ends_with(&[0; 8]) {
             assert!(contents(&file.1) == expected(5000, 1000, "first"));
