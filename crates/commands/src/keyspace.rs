@@ -270,7 +270,7 @@ fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         if outcome.is_none() {
             return Ok(Flow::Wait);
         }
-        // Where that fails INFO and the log say so; the keys are gone all the same.
+        // Where that fails the log says so; the keys are gone all the same.
         cx.reply.ok();
         Ok(Flow::Done)
     }))

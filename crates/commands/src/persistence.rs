@@ -1,6 +1,7 @@
 //! Saving to disk: BGSAVE, SAVE, LASTSAVE.
 
 use crate::arguments::is;
+use crate::saves::Order;
 use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
 use nagi_proto::Args;
 
@@ -23,7 +24,7 @@ fn bgsave<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if args.len() > 2 || option.is_some_and(|word| !is(word, "SCHEDULE")) {
         return Err(Error::SYNTAX);
     }
-    let ticket = cx.server.saves().order().ok_or(Error::fixed(BUSY))?;
+    let ticket = cx.server.saves().order(Order::BackgroundSave).ok_or(Error::fixed(BUSY))?;
     cx.start(Box::new(move |cx| {
         if !cx.server.saves().has_begun(ticket, &cx.client.waker) {
             return Ok(Flow::Wait);
@@ -49,7 +50,7 @@ static BGSAVE: Command = Command {
 };
 
 fn save<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    let ticket = cx.server.saves().order().ok_or(Error::fixed(BUSY))?;
+    let ticket = cx.server.saves().order(Order::Save).ok_or(Error::fixed(BUSY))?;
     cx.start(Box::new(move |cx| {
         let outcome = cx.server.saves().outcome(ticket, &cx.client.waker);
         let Some(outcome) = outcome else { return Ok(Flow::Wait) };

@@ -53,8 +53,11 @@ impl Delays {
 /// What the saver is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// To save.
+    /// To save, for somebody who waits for the end and is told how it went.
     Save,
+    /// To save while everything goes on. As with Redis, INFO's status and
+    /// `stop-writes-on-bgsave-error` go by the failures of these alone.
+    BackgroundSave,
     /// To load the file into a store that was emptied, or to add to what is there: then keys that
     /// are there already are replaced.
     Load {
@@ -112,7 +115,7 @@ pub struct Status {
     pub last_success_s: u64,
     /// How long the last one took.
     pub last_took: Option<Duration>,
-    /// Why the last one failed, if it did.
+    /// Why the last one in the background failed, if it did and none went well since.
     pub last_error: Option<String>,
     /// When the last one ended, however it did.
     pub last_end: Option<Instant>,
@@ -176,9 +179,9 @@ impl Default for Saves {
 }
 
 impl Saves {
-    /// Asks for a save; `None` if one is asked for or under way.
-    pub fn order(&self) -> Option<Ticket> {
-        self.order_what(Order::Save, false)
+    /// Asks for something; `None` if anything is asked for or under way.
+    pub fn order(&self, order: Order) -> Option<Ticket> {
+        self.order_what(order, false)
     }
 
     /// Whether the process is to stop afterwards is known before anybody begins.
@@ -193,7 +196,7 @@ impl Saves {
             state.before_the_end = state.asked;
         }
         self.stops.store(stops, Ordering::Relaxed);
-        state.status.in_progress = order == Order::Save;
+        state.status.in_progress = !matches!(order, Order::Load { .. });
         self.progress.reset();
         state.saver.iter().for_each(Waker::wake_by_ref);
         Some(state.asked)
@@ -264,7 +267,7 @@ impl Saves {
         state.status.in_progress
     }
 
-    /// Whether the last save failed, and was not cancelled.
+    /// Whether the last save in the background failed, was not cancelled, and none went well since.
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().status.last_error.is_some()
     }
@@ -335,6 +338,7 @@ impl Saves {
             Ending::Cancelled => Err("it was cancelled".to_owned()),
             Ending::Failed(error) => Err(error.clone()),
         };
+        let is_in_background = state.order == Order::BackgroundSave;
         let status = &mut state.status;
         status.in_progress = false;
         status.last_took = status.began.take().map(|began| began.elapsed());
@@ -349,7 +353,8 @@ impl Saves {
             }
             // As with Redis, that leaves open whether the next one will go well.
             Ending::Cancelled => {}
-            Ending::Failed(error) => status.last_error = Some(error),
+            Ending::Failed(error) if is_in_background => status.last_error = Some(error),
+            Ending::Failed(_) => {}
         }
         state.waiting.drain(..).for_each(Waker::wake);
     }
@@ -393,7 +398,7 @@ mod tests {
     fn stopping_is_given_up_only_before_its_save_has_ended() {
         let (saves, waker) = (Saves::default(), Waker::noop());
         assert!(!saves.abort_the_end(), "nobody wants to stop");
-        saves.order().unwrap();
+        saves.order(Order::Save).unwrap();
         assert_eq!(saves.order_before_the_end(waker), None, "one at a time");
         assert!(!saves.abort_the_end(), "that save is another's");
         saves.end(Ending::Cancelled);
@@ -408,15 +413,28 @@ mod tests {
     }
 
     #[test]
+    fn only_a_save_in_the_background_has_failed_for_all() {
+        let saves = Saves::default();
+        for (order, counts) in [(Order::Save, false), (Order::BackgroundSave, true)] {
+            saves.order(order).unwrap();
+            saves.end(Ending::Failed("no room".to_owned()));
+            assert_eq!(saves.has_failed(), counts, "{order:?}");
+        }
+        saves.order_last();
+        saves.end(Ending::Saved { keys: 1, bytes: 2 });
+        assert!(!saves.has_failed(), "however it was asked for");
+    }
+
+    #[test]
     fn the_last_save_waits_for_none_that_nobody_will_do() {
         let saves = Saves::default();
-        let asked = saves.order().unwrap();
-        assert_eq!(saves.order(), None, "one at a time");
+        let asked = saves.order(Order::Save).unwrap();
+        assert_eq!(saves.order(Order::Save), None, "one at a time");
         saves.cancel();
         saves.order_last();
         assert!(!saves.progress.cancel.load(Ordering::Relaxed), "it is not what was cancelled");
         saves.end(Ending::Saved { keys: 1, bytes: 2 });
         assert_eq!(saves.outcome(asked, Waker::noop()), Some(Ok(())));
-        assert!(!saves.status().in_progress && saves.order().is_some());
+        assert!(!saves.status().in_progress && saves.order(Order::Save).is_some());
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn run(shared: &Shared) {
         match shared.saves().next_order(&waker) {
             None => thread::park(),
             Some(Order::Load { merge }) => loading::load_again(shared, merge),
-            Some(Order::Save) => {
+            Some(Order::Save | Order::BackgroundSave) => {
                 urgency.calm_down();
                 let company = Workers { shared, busy: Cell::new(cpu_time()), urgency: &urgency };
                 tell(shared, save_now(shared, &waker, &company));

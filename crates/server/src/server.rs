@@ -16,7 +16,7 @@ use crate::uring::Uring;
 use crate::waker::Waker;
 use crate::worker;
 use nagi_commands::memcached::{Users, UsersError, tell_of_eviction};
-use nagi_commands::saves::Saves;
+use nagi_commands::saves::{Order, Saves};
 use nagi_commands::{
     Addresses, Attention, ClientInfo, Config, Marks, Process, Reasons, Server, Statistics,
     admission,
@@ -573,7 +573,10 @@ impl Shared {
             || status.last_end.is_none_or(|ended| ended.elapsed() > RETRY);
         let words: Vec<u64> = points.split_whitespace().filter_map(|it| it.parse().ok()).collect();
         let is_due = |[seconds, least]: &[u64; 2]| silent_s > *seconds && changes >= *least;
-        if may_retry && words.as_chunks().0.iter().any(is_due) && self.saves.order().is_some() {
+        if may_retry
+            && words.as_chunks().0.iter().any(is_due)
+            && self.saves.order(Order::BackgroundSave).is_some()
+        {
             tracing::info!(changes, seconds = silent_s, "it is time to save");
         }
     }
