@@ -139,3 +139,110 @@ fn a_flush_may_come_later() {
     let empty = || (resp.run("DBSIZE").integer() == 0).then_some(());
     harness::until("the flush", empty).expect("the cache is empty");
 }
+
+/// An empty nagi, and the newest memcached that is here.
+fn newest() -> impl Iterator<Item = (&'static str, Server)> {
+    let newest = crate::differential::newest_memcached();
+    if newest.is_none() {
+        eprintln!("asked nagi only: there is no memcached 1.6.45 here");
+    }
+    [("nagi", Some(Server::nagi())), ("memcached", newest)]
+        .into_iter()
+        .filter_map(|(name, server)| Some((name, server?)))
+}
+
+/// Storage commands keep the low 32 bits of a time, all others want it to fit into them.
+#[test]
+fn times_at_the_ends_of_their_range() {
+    let stored = [
+        ("-0", "HD t-1"),
+        ("-1", "EN"),
+        ("2592001", "EN"),
+        ("2147483648", "EN"),
+        ("4102444800", "EN"),
+        ("4294967296", "HD t-1"),
+        ("6442450944", "EN"),
+        ("9223372036854775807", "EN"),
+        ("-4294967296", "HD t-1"),
+        ("-9223372036854775808", "HD t-1"),
+    ];
+    let beyond = ["9223372036854775808", "-9223372036854775809", "18446744073709551616", "1x"];
+    let (bad_line, bad_time) =
+        ("CLIENT_ERROR bad command line format", "CLIENT_ERROR invalid exptime argument");
+    let (bad_token, bad_flag) =
+        ("CLIENT_ERROR bad token in command line format", "CLIENT_ERROR invalid or duplicate flag");
+    for (name, server) in newest() {
+        eprintln!("asking {name}");
+        let mut client = server.connect_memcached();
+        for verb in ["set", "add"] {
+            for (time, shown) in stored {
+                client.check_raw("ms a 1\r\nx\r\nmd a\r\n", "HD\r\nHD\r\n");
+                client.check_raw(format!("{verb} a 0 {time} 1\r\nx\r\n"), "STORED\r\n");
+                client.check_raw("mg a t\r\n", format!("{shown}\r\n"));
+            }
+            for time in beyond {
+                let refused = format!("{bad_line}\r\n");
+                client.check_raw(format!("{verb} b 0 {time} 1\r\nx\r\n"), refused);
+            }
+        }
+        client.check_raw("set a 0 0 1\r\n1\r\n", "STORED\r\n");
+        let beyond_32_bits = ["2147483648", "4294967296", "-2147483649", "+1"];
+        for time in beyond.into_iter().chain(beyond_32_bits) {
+            for (request, refused) in [
+                (format!("touch a {time}"), bad_time),
+                (format!("gat {time} a"), bad_time),
+                (format!("gats {time} a"), bad_time),
+                (format!("mg a T{time}"), bad_token),
+                (format!("mg b N{time}"), bad_token),
+                (format!("mg a R{time}"), bad_token),
+                (format!("md a I T{time}"), bad_token),
+                (format!("ma a T{time}"), bad_flag),
+                (format!("flush_all {time}"), bad_time),
+            ] {
+                client.check_raw(format!("{request}\r\n"), format!("{refused}\r\n"));
+            }
+            client.check_raw(format!("ms a 1 T{time}\r\nx\r\n"), format!("{bad_token}\r\n"));
+        }
+        for (time, shown) in [("-2147483648", "EN"), ("2592000", "HD t2592000"), ("-0", "HD t-1")] {
+            client.check_raw(format!("ms a 1 T{time}\r\nx\r\n"), "HD\r\n");
+            client.check_raw("mg a t\r\n", format!("{shown}\r\n"));
+            client.check_raw("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+            client.check_raw(format!("touch a {time}\r\n"), "TOUCHED\r\n");
+            client.check_raw("mg a t\r\n", format!("{shown}\r\n"));
+        }
+        client.check_raw("set a 0 100 1\r\nx\r\n", "STORED\r\n");
+        client.check_raw("mg a R2592001\r\n", "HD\r\n");
+        client.check_raw("mg a R-1\r\n", "HD\r\n");
+        client.check_raw("mg a R2147483647\r\n", "HD W\r\n");
+    }
+}
+
+/// Of a line without an end 2 KB may arrive, and more if it names many keys.
+#[test]
+fn a_line_that_does_not_end_closes() {
+    let verbs = [("a", true), ("gat 0", true), ("GET", true), ("get", false), ("  gets", false)];
+    for (name, server) in newest() {
+        eprintln!("asking {name}");
+        for (verb, closes) in verbs {
+            let line = |len: usize| {
+                let keys = " key".repeat(len / 4 + 1);
+                format!("{verb}{keys}").as_bytes()[..len].to_vec()
+            };
+            for (len, closes) in [(2048, false), (2049, closes)] {
+                let mut client = server.connect_memcached();
+                client.send(line(len));
+                if closes {
+                    assert_eq!(client.rest(), b"", "{verb} and {len} bytes");
+                } else {
+                    client.send("\r\nversion\r\n");
+                    let mut lines = std::iter::from_fn(|| Some(client.line()));
+                    assert!(lines.any(|line| line.starts_with("VERSION ")));
+                }
+            }
+            let mut client = server.connect_memcached();
+            client.send([&line(3000)[..], b"\r\nversion\r\n"].concat());
+            let mut lines = std::iter::from_fn(|| Some(client.line()));
+            assert!(lines.any(|line| line.starts_with("VERSION ")), "{verb} in one piece");
+        }
+    }
+}

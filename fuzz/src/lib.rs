@@ -30,11 +30,22 @@ impl<'a> Case<'a> {
 
     /// Asserts that `read` makes the same of the input in every kind of pieces.
     fn same_in_pieces<T: PartialEq + std::fmt::Debug>(&self, read: impl Fn(&[&[u8]]) -> T) {
+        self.agrees_in_pieces(read, PartialEq::eq);
+    }
+
+    /// Asserts that what `read` makes of the input in every kind of pieces agrees with the whole.
+    fn agrees_in_pieces<T: std::fmt::Debug>(
+        &self,
+        read: impl Fn(&[&[u8]]) -> T,
+        agrees: impl Fn(&T, &T) -> bool,
+    ) {
         let whole = read(&[self.input]);
-        assert_eq!(read(&feed::cut(self.input, &self.cuts)), whole, "cut");
+        let cut = read(&feed::cut(self.input, &self.cuts));
+        assert!(agrees(&cut, &whole), "cut: {cut:?}, and whole {whole:?}");
         if self.input.len() <= BYTE_BY_BYTE {
             let bytes: Vec<&[u8]> = self.input.chunks(1).collect();
-            assert_eq!(read(&bytes), whole, "byte by byte");
+            let read = read(&bytes);
+            assert!(agrees(&read, &whole), "byte by byte: {read:?}, and whole {whole:?}");
         }
     }
 }
@@ -76,7 +87,7 @@ fn decode(reply: &[u8]) {
 pub fn memcached_text(data: &[u8]) {
     if let Some(case) = Case::new(data) {
         let limits = memcached::Limits { item_bytes: if case.flag { 16 } else { 1 << 20 } };
-        case.same_in_pieces(|pieces| feed::memcached_requests(pieces, &limits));
+        case.agrees_in_pieces(|pieces| feed::memcached_requests(pieces, &limits), feed::agrees);
         case.same_in_pieces(|pieces| {
             let mut parser = memcached::ReplyParser::default();
             feed::replies(pieces, |input| parser.next(input))
@@ -100,7 +111,7 @@ pub fn memcached_meta(data: &[u8]) {
     let line = [COMMANDS[usize::from(*command) % COMMANDS.len()], case.input].concat();
     let limits = memcached::Limits { item_bytes: if case.flag { 16 } else { 1 << 20 } };
     let case = Case { input: &line, ..case };
-    case.same_in_pieces(|pieces| feed::memcached_requests(pieces, &limits));
+    case.agrees_in_pieces(|pieces| feed::memcached_requests(pieces, &limits), feed::agrees);
     for word in line.split(|byte| b" \r\n".contains(byte)) {
         spelled(word);
     }

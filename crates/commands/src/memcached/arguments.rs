@@ -21,26 +21,26 @@ pub(super) fn flags(word: &[u8]) -> Option<u32> {
     number(word).map(|number| number as u32)
 }
 
-/// Reads seconds as the meta commands take them: 32 bits, of which one is a minus sign.
-pub(super) fn seconds(word: &[u8]) -> Option<i32> {
+/// Reads seconds as all but storage commands take them: 32 bits, of which one is a minus sign.
+fn seconds(word: &[u8]) -> Option<i32> {
     let (digits, sign) = word.strip_prefix(b"-").map_or((word, 1), |digits| (digits, -1));
     let number = i64::try_from(nagi_store::parse_u64(digits)?).ok()?;
     i32::try_from(sign * number).ok()
 }
 
 /// Reads a time: 0 for never, seconds from now up to thirty days, seconds since 1970 beyond.
-///
-/// memcached keeps 32 bits of it, so that a time behind January 2038 means the past there; here it
-/// means what it says.
 pub(super) fn when(word: &[u8], now_ms: u64) -> Option<When> {
-    if let Some(digits) = word.strip_prefix(b"-") {
-        return nagi_store::parse_u64(digits).map(|number| match number {
-            0 => When::Never,
-            _ => When::At(0),
-        });
-    }
-    let seconds = i64::try_from(number(word)?).ok()?;
-    Some(timestamp(seconds, now_ms))
+    seconds(word).map(|seconds| timestamp(seconds.into(), now_ms))
+}
+
+/// Reads the seconds of a storage command: 64 bits, of which memcached keeps the low 32. So a time
+/// behind January 2038 means the past, and 2^32 means never.
+fn stored_seconds(word: &[u8]) -> Option<i32> {
+    let seconds = match word.strip_prefix(b"-") {
+        Some(digits) => 0_i64.checked_sub_unsigned(nagi_store::parse_u64(digits)?),
+        None => i64::try_from(number(word)?).ok(),
+    };
+    seconds.map(|seconds| seconds as i32)
 }
 
 /// What a number of seconds means as a time; one below 0 means the past, and one beyond the latest
@@ -59,10 +59,21 @@ pub(super) fn timestamp(seconds: i64, now_ms: u64) -> When {
 
 /// Reads a time as the expiry of a value.
 pub(super) fn expiry(word: &[u8], now_ms: u64) -> Option<Expiry> {
-    when(word, now_ms).map(|when| match when {
-        When::Never => Expiry::Never,
-        When::At(at_ms) => Expiry::AtMs(at_ms),
-    })
+    when(word, now_ms).map(Expiry::from)
+}
+
+/// Reads the expiry that a storage command gives a value.
+pub(super) fn stored_expiry(word: &[u8], now_ms: u64) -> Option<Expiry> {
+    stored_seconds(word).map(|seconds| timestamp(seconds.into(), now_ms).into())
+}
+
+impl From<When> for Expiry {
+    fn from(when: When) -> Self {
+        match when {
+            When::Never => Expiry::Never,
+            When::At(at_ms) => Expiry::AtMs(at_ms),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -76,17 +87,38 @@ mod tests {
             ("-0", Some(When::Never)),
             ("-1", Some(When::At(0))),
             ("1", Some(When::At(1_000_001_000))),
-            ("+1", Some(When::At(1_000_001_000))),
             ("2592000", Some(When::At(3_592_000_000))),
             ("2592001", Some(When::At(2_592_001_000))),
-            ("4294967296", Some(When::At(4_294_967_296_000))),
-            ("9223372036854775807", Some(When::At(i64::MAX as u64))),
-            ("9223372036854775808", None),
+            ("2147483647", Some(When::At(2_147_483_647_000))),
+            ("2147483648", None),
+            ("-2147483649", None),
+            ("+1", None),
             ("", None),
             ("+-1", None),
             ("1x", None),
         ] {
             assert_eq!(when(word.as_bytes(), 1_000_000_000), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn storage_commands_keep_the_low_bits_of_a_time() {
+        for (word, expected) in [
+            ("+1", Some(1)),
+            ("2147483648", Some(i32::MIN)),
+            ("4294967296", Some(0)),
+            ("4294967297", Some(1)),
+            ("-2147483649", Some(i32::MAX)),
+            ("-4294967296", Some(0)),
+            ("9223372036854775807", Some(-1)),
+            ("-9223372036854775808", Some(0)),
+            ("9223372036854775808", None),
+            ("-9223372036854775809", None),
+            ("", None),
+            ("-", None),
+            ("1x", None),
+        ] {
+            assert_eq!(stored_seconds(word.as_bytes()), expected, "{word}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Values into the store, counters, and removal.
 
-use super::arguments::{expiry, flags, number};
+use super::arguments::{flags, number, stored_expiry};
 use super::watch::{self, Offer};
 use super::{Context, Error, Verb, operation, statistics};
 use crate::arguments::value;
@@ -74,7 +74,7 @@ fn store<'a>(cx: &mut Context<'a>, args: Args<'a>, condition: Condition) -> Resu
 /// The flags and the expiry of a storage request.
 fn options(cx: &Context<'_>, args: Args<'_>) -> Result<SetOptions, Error> {
     let flags = flags(args.at(2)).ok_or(Error::BAD_LINE)?;
-    let expiry = expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
+    let expiry = stored_expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
     Ok(SetOptions { condition: Condition::Always, expiry, flags })
 }
 
@@ -122,7 +122,7 @@ fn write<'a>(
     expected: Option<u64>,
 ) -> Result<Write<'a>, Error> {
     let flags = flags(args.at(2)).ok_or(Error::BAD_LINE)?;
-    let expiry = expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
+    let expiry = stored_expiry(args.at(3), cx.db.now_ms()).ok_or(Error::BAD_LINE)?;
     Ok(Write {
         mode,
         value: value(args, args.len() - 1),

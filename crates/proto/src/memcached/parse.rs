@@ -5,8 +5,12 @@ use crate::{Awaited, LONG_BYTES, Span};
 
 /// Longest line of any request but a `get`, in bytes; memcached's own receive buffer.
 const LINE_BYTES: usize = 16 * 1024;
-/// Longest line of a `get`, `gets`, `gat` or `gats`, which may name thousands of keys.
+/// The most that may have arrived of such a line without its end; memcached's limit.
+const ENDLESS_BYTES: usize = 2048;
+/// Longest line of a `get` or `gets`, which may name thousands of keys.
 const GET_LINE_BYTES: usize = 8 << 20;
+/// As many blanks may stand in front of these two.
+const BLANKS: usize = 100;
 /// Shortest line in which a verb is looked for, its end included.
 const SHORTEST_LINE: usize = 4;
 /// Longest data block that a line may announce, whatever the limits.
@@ -143,8 +147,9 @@ impl Parser {
     /// the block at hand. So a request whose line and block are both bad is refused for its block
     /// here, and for its line by memcached.
     ///
-    /// A line that grows beyond what any request needs closes the connection without a word, as
-    /// memcached does; its limit of 2 KB holds for lines that arrive in pieces only, ours for all.
+    /// A line that grows beyond what any request needs closes the connection without a word, as with
+    /// memcached: 2 KB of which have no end, even if the next piece would bring it, or 16 KB. A
+    /// `get` may be longer.
     #[inline]
     pub fn parse(&mut self, input: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
         self.parse_landed(input, limits, &[], spans)
@@ -167,13 +172,13 @@ impl Parser {
         }
         let before = spans.len();
         let Some(line_bytes) = self.line(input, spans) else {
-            if input.len() > longest_line(input) {
+            if input.len() > longest_line(input, ENDLESS_BYTES) {
                 return self.give_up(input);
             }
             self.need_bytes = input.len() + 1;
             return Step::Incomplete;
         };
-        if line_bytes > LINE_BYTES && line_bytes > longest_line(input) + 1 {
+        if line_bytes > LINE_BYTES && line_bytes > longest_line(input, LINE_BYTES) + 1 {
             spans.truncate(before);
             return self.give_up(input);
         }
@@ -331,11 +336,13 @@ impl Parser {
     }
 }
 
-/// How long the line at the start of `input` may be, without its end.
-fn longest_line(input: &[u8]) -> usize {
-    let many_keys = [&b"get "[..], b"gets ", b"gat ", b"gats "];
-    let many_keys = many_keys.iter().any(|verb| input.starts_with(verb));
-    if many_keys { GET_LINE_BYTES } else { LINE_BYTES }
+/// How long the line at the start of `input` may be, without its end: `bytes`, unless it names many
+/// keys.
+fn longest_line(input: &[u8], bytes: usize) -> usize {
+    let blanks = input.iter().take(BLANKS).take_while(|byte| **byte == b' ').count();
+    let line = input.get(blanks..).unwrap_or_default();
+    let many_keys = line.starts_with(b"get ") || line.starts_with(b"gets ");
+    if many_keys { GET_LINE_BYTES } else { bytes }
 }
 
 /// Appends the words from `cursor` on to `spans`, up to the end of the line (`true`) or of the
@@ -547,11 +554,20 @@ mod tests {
 
     #[test]
     fn lines_without_an_end() {
-        check(&vec![b'a'; LINE_BYTES], &[]);
-        check(&vec![b'a'; LINE_BYTES + 1], &["closed"]);
-        check(&[&vec![b'a'; LINE_BYTES + 1][..], b"\n"].concat(), &["closed"]);
-        let longest = "a".repeat(LINE_BYTES);
+        for begin in ["", "gat 0 ", "GET ", &" ".repeat(BLANKS + 1)] {
+            let begun = |len: usize| format!("{begin}{}", "a".repeat(len - begin.len()));
+            check(begun(ENDLESS_BYTES).as_bytes(), &[]);
+            check(begun(ENDLESS_BYTES + 1).as_bytes(), &["closed"]);
+            check(format!("{}\n", begun(LINE_BYTES + 1)).as_bytes(), &["closed"]);
+        }
+        let longest = "a".repeat(ENDLESS_BYTES);
         check(format!("{longest}\nversion\n").as_bytes(), &[&longest, "version"]);
+        let longest = "a".repeat(LINE_BYTES);
+        let input = format!("{longest}\nversion\n");
+        assert_eq!(steps(input.as_bytes(), input.len()), [&longest, "version"]);
+        assert_eq!(steps(input.as_bytes(), ENDLESS_BYTES + 1), ["closed"]);
+        let late = format!("{}gets{}\r\n", " ".repeat(BLANKS), " key".repeat(LINE_BYTES));
+        check(late.as_bytes(), &["!ERROR"]);
         let keys = format!("get{}\r\n", " key".repeat(LINE_BYTES));
         check(keys.as_bytes(), &[keys.trim_end().replace(' ', "|").as_str()]);
     }

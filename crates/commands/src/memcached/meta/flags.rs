@@ -1,7 +1,7 @@
 //! The flags behind a meta command's key: letters, some with a token directly behind them. Which
 //! are read, and in which order their faults are found, is as in memcached 1.6.45.
 
-use crate::memcached::arguments::{expiry, seconds};
+use crate::memcached::arguments::{When, expiry, when};
 use crate::memcached::{Context, Error};
 use nagi_proto::Args;
 use nagi_proto::memcached::base64;
@@ -112,7 +112,7 @@ impl<'a> Flags<'a> {
 
     fn take(&mut self, cx: &Context<'_>, letter: u8, token: &'a [u8]) -> Result<(), Error> {
         let number = || nagi_store::parse_u64(token);
-        let time = || seconds(token).and_then(|_| expiry(token, cx.db.now_ms())).ok_or(BAD_TOKEN);
+        let time = || expiry(token, cx.db.now_ms()).ok_or(BAD_TOKEN);
         match letter {
             b'b' => self.base64 = true,
             b'q' => self.quiet = true,
@@ -133,7 +133,11 @@ impl<'a> Flags<'a> {
                 self.vivified = self.vivified.and(self.expiry);
             }
             b'R' => {
-                self.refresh_ms = Some(i64::from(seconds(token).ok_or(BAD_TOKEN)?) * 1000);
+                let at_ms = match when(token, cx.db.now_ms()).ok_or(BAD_TOKEN)? {
+                    When::Never => 0,
+                    When::At(at_ms) => at_ms,
+                };
+                self.refresh_ms = Some(at_ms.cast_signed() - cx.db.now_ms().cast_signed());
                 self.expiry_before_refresh = self.expiry.is_some();
             }
             b'D' => {
