@@ -2,7 +2,7 @@
 
 use super::{Fixture, text};
 use crate::types::string::{Expiry, SetOptions};
-use crate::{Ageing, Policy};
+use crate::{Ageing, Policy, memory};
 
 const KEYS: u32 = if cfg!(miri) { 500 } else { 20_000 };
 
@@ -116,6 +116,19 @@ fn no_more_goes_than_makes_the_room_that_is_missing() {
     // Each shard may have kept a few entries' worth to itself before.
     let evicted = fixture.counters.evicted.get();
     assert!(evicted < 3 * ROUNDS, "{evicted}");
+}
+
+/// Or chance would decide how many keys are left in the tests here.
+#[test]
+fn what_other_tests_take_drives_nothing_out() {
+    const MORE: isize = 100 << 20;
+    let _alone = memory::tests::alone();
+    let fixture = Fixture::new(1);
+    fixture.store.set_limit(1 << 20, Policy::AllKeysLru);
+    memory::keep(MORE);
+    let is_over = fixture.store.is_over_limit();
+    memory::keep(-MORE);
+    assert!(!is_over);
 }
 
 #[test]

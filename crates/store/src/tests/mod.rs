@@ -9,15 +9,17 @@ mod relocation;
 mod scan;
 mod threads;
 
+use crate::memory::tests::PagesAlone;
 use crate::{Clock, Counters, Database, Options, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A store with a clock of its own.
+/// A store with a clock of its own, whose test sees no memory of others.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) counters: Counters,
     pub(crate) now_ms: Arc<AtomicU64>,
+    _pages_alone: PagesAlone,
 }
 
 impl Fixture {
@@ -33,7 +35,8 @@ impl Fixture {
         let mut hasher = crate::key::Hasher::new(7);
         hasher.mask = mask;
         let store = Store::with_hasher(&options, hasher);
-        Fixture { store, counters: Counters::default(), now_ms }
+        let _pages_alone = PagesAlone::new();
+        Fixture { store, counters: Counters::default(), now_ms, _pages_alone }
     }
 
     pub(crate) fn db(&self, index: usize) -> Database<'_> {
