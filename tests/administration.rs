@@ -174,3 +174,34 @@ fn each_family_tells_what_it_can_do() {
         }
     }
 }
+
+#[test]
+fn the_length_of_a_value_in_a_file_is_told() {
+    let mut redis = harness::tool("redis-server");
+    redis.args(["--enable-debug-command", "yes"]);
+    let redis = Server::start_redis(redis).expect("it starts");
+    let nagi = Server::nagi_with(&["--enable-debug-command", "yes"]);
+    for (name, server) in [("nagi", nagi), ("redis-server", redis)] {
+        eprintln!("asking {name}");
+        let mut client = server.connect_resp();
+        for (command, length) in [
+            ("SET key hello", 6),
+            ("SET key \"\"", 1),
+            ("SET key 12345", 3),
+            ("SET key -1", 2),
+            ("SET key 100000", 5),
+            ("SET key 10000000000", 12),
+            ("SET key 1.5", 4),
+            ("SET key abcdefghijklmnopqrstuvwxyz0123456789", 37),
+            // How short a value becomes is a server's own.
+            ("CONFIG SET rdbcompression no", 37),
+            ("SETRANGE key 9999 x", 10_002),
+            ("SETRANGE key 99999 x", 100_005),
+        ] {
+            let _ = client.run(command);
+            let Reply::Simple(told) = client.run("DEBUG OBJECT key") else { panic!("{command}") };
+            let field = format!(" serializedlength:{length} ");
+            assert!(told.contains(&field), "{command}: {told}, and not {field}");
+        }
+    }
+}

@@ -89,3 +89,13 @@ fn what_restore_is_asked_and_answers() {
         client.check("DUMP k", "$-1\r\n");
     }
 }
+
+#[test]
+fn a_payload_has_a_short_number_as_one() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("SET key 12345", "+OK\r\n");
+        client
+            .check("DUMP key", b"$14\r\n\0\xc1\x39\x30\x0a\0\x9d\x94\xea\x27\x93\xfc\x08\xb9\r\n");
+    }
+}

@@ -8,6 +8,7 @@ use crate::context::Slice;
 use crate::digest;
 use crate::saves::{Order, Ticket};
 use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes, Reasons};
+use nagi_persist::payload::Dump;
 use nagi_proto::Args;
 use nagi_proto::resp::Version;
 use nagi_store::Scope;
@@ -113,24 +114,39 @@ static SET_ACTIVE_EXPIRE: Tool = Tool {
 fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let db = cx.db.untouched();
     let key = cx.key(args.at(2));
+    let compress = cx.server.config().rdbcompression.is_on();
     let found = db.get(key, |entry| {
-        entry.map(|entry| (entry.key().as_ptr() as usize, entry.encoding_name(), entry.bytes()))
+        entry.map(|entry| {
+            let dump = Dump::new(entry.value(), compress);
+            (entry.key().as_ptr() as usize, entry.encoding_name(), dump)
+        })
     });
-    let (place, encoding, bytes) = found.ok_or(Error::fixed("ERR no such key"))?;
+    let (place, encoding, mut dump) = found.ok_or(Error::fixed("ERR no such key"))?;
     let idle_s = db.idle_ms(key).unwrap_or(0) / 1000;
     let used_at_s = (db.now_ms() / 1000).saturating_sub(idle_s) & 0xff_ffff;
-    cx.reply.simple(&format!(
-        "Value at:{place:#x} refcount:1 encoding:{encoding} serializedlength:{bytes} \
-         lru:{used_at_s} lru_seconds_idle:{idle_s}"
-    ));
-    Ok(())
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        loop {
+            if let Some(payload) = dump.step() {
+                let bytes = payload.len().saturating_sub(Dump::FRAME_BYTES);
+                cx.reply.simple(&format!(
+                    "Value at:{place:#x} refcount:1 encoding:{encoding} serializedlength:{bytes} \
+                     lru:{used_at_s} lru_seconds_idle:{idle_s}"
+                ));
+                return Ok(Flow::Done);
+            }
+            if slice.is_over() {
+                return Ok(Flow::More);
+            }
+        }
+    }))
 }
 
 static OBJECT: Tool = Tool {
     name: "OBJECT",
     syntax: "key",
     words: 3..=3,
-    summary: "Tells how a value is kept; its length is the one that it has in memory",
+    summary: "Tells how a value is kept, and how long it is in a file",
     run: object,
 };
 

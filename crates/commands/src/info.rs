@@ -249,6 +249,7 @@ fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("snapshot_writers_delayed", delayed);
     fields.add("snapshot_writer_delay_usec", delay_us);
     fields.add("snapshot_longest_writer_delay_usec", longest_us);
+    fields.add("snapshot_pauses", saves.pauses.load(Ordering::Relaxed));
     let changes = cx.db.store().totals().changes.saturating_sub(status.changes_saved);
     fields.add("rdb_changes_since_last_save", changes);
     fields.add("rdb_bgsave_in_progress", u8::from(status.in_progress));

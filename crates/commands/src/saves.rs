@@ -18,6 +18,8 @@ pub struct Saves {
     pub progress: SaveProgress,
     /// How long writers had to wait for it, or for the last one.
     pub delays: Delays,
+    /// How often `save-cpu-limit` has had somebody pause for it, or for the last one.
+    pub pauses: AtomicU64,
     /// How far loading has come.
     pub loading: Loading,
 }
@@ -173,6 +175,7 @@ impl Default for Saves {
             stops: AtomicBool::new(false),
             progress: SaveProgress::default(),
             delays: Delays::default(),
+            pauses: AtomicU64::new(0),
             loading: Loading::default(),
         }
     }
@@ -323,6 +326,7 @@ impl Saves {
         state.begun = state.asked;
         state.seen = None;
         self.delays.reset();
+        self.pauses.store(0, Ordering::Relaxed);
         state.status.began = Some(Instant::now());
         state.status.last_cut = Some(cut_took);
         state.status.changes_at_cut = changes;

@@ -9,7 +9,7 @@ use crate::checksum::Checksum;
 use crate::damage::Damage;
 use crate::length::{self, Length};
 use crate::lzf;
-use nagi_store::{CHUNK_BYTES, Rope, Value};
+use nagi_store::{CHUNK_BYTES, Rope, Value, parse_i64};
 
 /// The version that is written: the lowest that has all that is written, so that older servers
 /// read it too.
@@ -54,12 +54,16 @@ pub struct Dump {
 }
 
 impl Dump {
+    /// What a payload has beside the value: its type, and the footer.
+    pub const FRAME_BYTES: usize = 1 + FOOTER_BYTES;
+
     /// Begins with a string; `compress` as the setting `rdbcompression` says.
     #[must_use]
     pub fn new(value: Value<'_>, compress: bool) -> Self {
         let mut out = vec![STRING];
         let value = match value {
             Value::Int(value) if encode_integer(&mut out, value) => Rope::default(),
+            Value::Bytes(text) if encode_spelled_integer(&mut out, text) => Rope::default(),
             Value::Rope(rope) => rope.clone(),
             value => value.with_bytes(Rope::from_bytes),
         };
@@ -151,6 +155,13 @@ pub(crate) fn encode_integer(out: &mut Vec<u8>, value: i64) -> bool {
         return false;
     }
     true
+}
+
+/// The same of a text that is short and spells an integer as it would be written.
+pub(crate) fn encode_spelled_integer(out: &mut Vec<u8>, text: &[u8]) -> bool {
+    const LONGEST_BYTES: usize = 11;
+    let value = if text.len() <= LONGEST_BYTES { parse_i64(text) } else { None };
+    value.is_some_and(|value| encode_integer(out, value))
 }
 
 /// A payload on its way to a value.

@@ -6,6 +6,7 @@
 
 mod address;
 mod binary;
+mod client_memory;
 pub mod daemon;
 mod driver;
 mod epoll;

@@ -127,6 +127,7 @@ impl Company for Workers<'_> {
             return;
         };
         let began = Instant::now();
+        note_pause_after(self.shared, busy);
         loop {
             let left = pause_after(self.shared, busy).saturating_sub(began.elapsed());
             if left.is_zero() {
@@ -166,6 +167,13 @@ pub(crate) fn pause_after(shared: &Shared, work: Duration) -> Duration {
         return Duration::ZERO;
     }
     work * (100 - percent) / percent
+}
+
+/// Counts a pause that begins now, if there is to be one.
+pub(crate) fn note_pause_after(shared: &Shared, work: Duration) {
+    if !pause_after(shared, work).is_zero() {
+        shared.saves().pauses.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// The processor time that this thread has had.
@@ -247,7 +255,8 @@ fn pre_image_limit(shared: &Shared) -> usize {
 fn tell(shared: &Shared, outcome: Result<Saved, SaveError>) {
     let ending = match outcome {
         Ok(Saved { keys, bytes }) => {
-            tracing::info!(keys, bytes, "DB saved on disk");
+            let pauses = shared.saves().pauses.load(Ordering::Relaxed);
+            tracing::info!(keys, bytes, pauses, "DB saved on disk");
             Ending::Saved { keys, bytes }
         }
         Err(SaveError::Snapshot(SnapshotError::Cancelled)) => {

@@ -1,5 +1,6 @@
 //! Starting and stopping; what the workers share; what commands ask of the process.
 
+use crate::client_memory::ClientMemory;
 use crate::driver::{Driver, Token};
 use crate::epoll::Epoll;
 use crate::io::Io;
@@ -108,6 +109,7 @@ pub(crate) struct Shared {
     pub(crate) listeners: Listening,
     pub(crate) unsent_limit: usize,
     pub(crate) attention: Attention,
+    pub(crate) client_memory: ClientMemory,
     config: Config,
     statistics: Statistics,
     process: Process,
@@ -412,6 +414,7 @@ impl Shared {
             listeners,
             unsent_limit: options.unsent_limit,
             attention,
+            client_memory: ClientMemory::default(),
             config,
             statistics: Statistics::new(workers),
             process,
@@ -523,6 +526,9 @@ impl Shared {
             let next_call_ms = self.attention.call_due(now_ms);
             let until_call = Duration::from_millis(next_call_ms.saturating_sub(now_ms).max(1));
             let until_round = round_at.saturating_duration_since(Instant::now());
+            if self.client_memory.take_due() {
+                self.limit_clients();
+            }
             let flush_at_ms = self.flush_at_ms.load(Ordering::Relaxed);
             let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms));
             if !until_round.is_zero() && !until_flush.is_zero() {
@@ -585,9 +591,13 @@ impl Shared {
     /// `maxmemory-clients`.
     fn limit_clients(&self) {
         let limit = self.config.client_memory_limit();
-        if limit == 0 {
-            return;
+        if limit > 0 {
+            self.evict_clients(limit);
         }
+        self.client_memory.looked(limit, self.store.client_bytes());
+    }
+
+    fn evict_clients(&self, limit: u64) {
         let with_bytes = |client: Arc<ClientInfo>| (client.memory_bytes() as u64, client);
         let mut clients: Vec<_> = self.registry.clients().into_iter().map(with_bytes).collect();
         let mut used: u64 = clients.iter().map(|(bytes, _)| bytes).sum();

@@ -208,6 +208,9 @@ impl Sessions {
         self.timing.lap(&self.tally);
         let ended = Instant::now();
         self.walked = Some((ended, ended - started));
+        if self.walks {
+            saver::note_pause_after(&self.shared, ended - started);
+        }
         self.walks.then(|| self.left_of_pause(ended))
     }
 
@@ -265,6 +268,9 @@ impl Sessions {
             self.turns = turns;
         }
         self.see_to_orphans();
+        if self.shared.client_memory.comes_due(|| self.shared.store.client_bytes()) {
+            self.shared.hurry();
+        }
         Ok(happened)
     }
 

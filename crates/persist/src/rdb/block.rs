@@ -7,9 +7,9 @@ use super::kind::ValueType;
 use super::note::{Memcached, NotesOut};
 use super::opcode;
 use crate::length;
-use crate::payload::{LEAST_COMPRESSED_BYTES, encode_integer};
+use crate::payload::{LEAST_COMPRESSED_BYTES, encode_integer, encode_spelled_integer};
 use nagi_store::types::restore::Usage;
-use nagi_store::{Rope, Value, parse_i64};
+use nagi_store::{Rope, Value};
 
 /// A key with all that is saved of it.
 #[derive(Clone, Copy, Debug)]
@@ -100,9 +100,7 @@ impl Block {
 
     /// A string, as an integer if it is short and spells one.
     fn push_text(&mut self, text: &[u8]) {
-        const LONGEST_INT_BYTES: usize = 11;
-        let number = if text.len() <= LONGEST_INT_BYTES { parse_i64(text) } else { None };
-        if !number.is_some_and(|number| encode_integer(&mut self.bytes, number)) {
+        if !encode_spelled_integer(&mut self.bytes, text) {
             self.push_plain(text);
         }
     }

@@ -147,9 +147,9 @@ impl Parser {
     /// the block at hand. So a request whose line and block are both bad is refused for its block
     /// here, and for its line by memcached.
     ///
-    /// A line that grows beyond what any request needs closes the connection without a word, as with
-    /// memcached: 2 KB of which have no end, even if the next piece would bring it, or 16 KB. A
-    /// `get` may be longer.
+    /// A line that grows beyond what any request needs closes the connection without a word, as
+    /// with memcached: 2 KB of which have no end, even if the next piece would bring it, or 16 KB.
+    /// A `get` may be longer.
     #[inline]
     pub fn parse(&mut self, input: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
         self.parse_landed(input, limits, &[], spans)
