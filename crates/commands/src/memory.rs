@@ -302,17 +302,13 @@ fn purge<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.start(Box::new(|cx| {
         let slice = crate::context::Slice::begin();
         let store = cx.db.store();
-        loop {
-            let before = store.warm_bytes();
-            store.rest();
-            if store.warm_bytes() >= before {
-                cx.reply.ok();
-                return Ok(crate::Flow::Done);
-            }
+        while store.purge() {
             if slice.is_over() {
                 return Ok(crate::Flow::More);
             }
         }
+        cx.reply.ok();
+        Ok(crate::Flow::Done)
     }))
 }
 

@@ -17,7 +17,7 @@
 //! What an entry takes is its size and a head of 8 bytes, rounded up by at most a 32nd part.
 //! Everything here happens under the shard's latch.
 
-use crate::pages::{ARENA_BYTES, Arena, PAGE_BYTES, PagePool};
+use crate::pages::{ARENA_BYTES, Arena, PagePool};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ struct Header {
     end: u32,
     /// Length of the last piece.
     last: u32,
-    /// Up to where the memory was ever written: whole pages.
+    /// Up to where there is memory, or will be at once: whole pages.
     touched: u32,
     /// Its index among the table's.
     place: u32,
@@ -227,10 +227,10 @@ impl Arenas {
         piece.write(len, 0, header.last as usize);
         header.last = len as u32;
         header.end = (at + len) as u32;
-        let touched = (at + len).next_multiple_of(PAGE_BYTES);
-        let more = touched.saturating_sub(header.touched as usize);
-        header.touched += more as u32;
-        self.pool.touch(more);
+        if header.end > header.touched {
+            let touched = header.touched as usize;
+            header.touched = self.pool.touch(arena, touched, at + len) as u32;
+        }
         self.spread_bytes += len;
         piece
     }

@@ -115,10 +115,13 @@ pub(crate) mod observer {
     }
 
     thread_local! {
-        static PASSAGES: RefCell<Vec<Passage>> = const { RefCell::new(Vec::new()) };
+        static PASSAGES: RefCell<Option<Vec<Passage>>> = const { RefCell::new(None) };
     }
 
     pub(super) fn saw(entry: Entry, epoch: u8) {
+        if PASSAGES.with_borrow(Option::is_none) {
+            return;
+        }
         // SAFETY: the door is passed with the latch held; the view ends here.
         let view = unsafe { EntryView::new(entry) };
         let key = view.long_key().map_or_else(|| view.key().to_vec(), |key| key.to_vec());
@@ -128,11 +131,11 @@ pub(crate) mod observer {
             expire_at_ms: view.expire_at_ms(),
             epoch,
         };
-        PASSAGES.with_borrow_mut(|passages| passages.push(passage));
+        PASSAGES.with_borrow_mut(|passages| passages.get_or_insert_default().push(passage));
     }
 
-    /// What this thread has let pass since the last call.
+    /// What this thread has let pass since the last call; the first one makes it note that.
     pub(crate) fn take() -> Vec<Passage> {
-        PASSAGES.take()
+        PASSAGES.replace(Some(Vec::new())).unwrap_or_default()
     }
 }

@@ -154,6 +154,16 @@ impl Limit {
     }
 }
 
+/// What came of looking for an entry that can go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Search {
+    Found,
+    /// There is none, or so few that they were not met.
+    Nothing,
+    /// It takes longer than there was time for.
+    Unfinished,
+}
+
 /// Chooses the worst of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judge {
@@ -202,8 +212,8 @@ impl Judge {
 
 impl Database<'_> {
     /// Removes entries, of any database, until memory is below the limit, or half a millisecond
-    /// has passed and the rest is left to the next call. `false` if memory is above the limit and
-    /// nothing can go: then commands that need memory are refused.
+    /// has passed and the rest is left to the next call, looking for what can go included. `false`
+    /// if memory is above the limit and nothing can go: then commands that need memory are refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
         let Some(started) = self.store.is_over_limit().then(Instant::now) else { return true };
@@ -237,12 +247,15 @@ impl Database<'_> {
         let policy = self.store.limit.policy();
         let clock = self.store.limit.clock(self.now_ms);
         let judge = Judge { policy, clock };
+        let is_time = || started.elapsed() < BUDGET;
         while self.store.is_over_limit() {
-            if policy == Policy::NoEviction || !self.evict(judge) {
+            if policy == Policy::NoEviction {
                 return false;
             }
-            if started.elapsed() >= BUDGET {
-                break;
+            match self.evict(judge, is_time) {
+                Search::Found if is_time() => {}
+                Search::Nothing => return false,
+                Search::Found | Search::Unfinished => break,
             }
         }
         true
@@ -258,15 +271,18 @@ impl Database<'_> {
     #[cfg(test)]
     pub(crate) fn evict_one(&self) -> bool {
         let clock = self.store.limit.clock(self.now_ms);
-        self.evict(Judge { policy: Policy::AllKeysRandom, clock })
+        self.evict(Judge { policy: Policy::AllKeysRandom, clock }, || true) == Search::Found
     }
 
-    /// Removes one entry of some shard; `false` if none was found.
-    fn evict(&self, judge: Judge) -> bool {
+    /// Removes one entry of some shard.
+    fn evict(&self, judge: Judge, is_time: impl Fn() -> bool) -> Search {
         let shards = self.store.shards.len();
         let first = self.full_shard();
         for attempt in 0..TRIES.max(shards) {
             let Some(latch) = self.store.shards.get((first + attempt) % shards) else { continue };
+            if attempt > 0 && !is_time() {
+                return Search::Unfinished;
+            }
             let mut garbage = Garbage::default();
             let mut held = latch.lock();
             let door = self.store.word.read();
@@ -285,16 +301,16 @@ impl Database<'_> {
                 tables.any(|table| table.evict(door, judge, random, &mut garbage, &mut show));
             drop(held);
             self.store.reclaimer.free(garbage);
-            self.store.cool();
+            self.store.tell_preparer();
             if let Some(evicted) = evicted {
                 audience.tell(&evicted);
             }
             if found {
                 self.counters.evicted.add(1);
-                return true;
+                return Search::Found;
             }
         }
-        false
+        Search::Nothing
     }
 
     /// A shard to take a victim of: chosen as a key is, so that wider ones give more, and of small

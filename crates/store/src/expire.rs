@@ -68,7 +68,7 @@ impl Store {
         });
         drop(held);
         self.reclaimer.free(garbage);
-        self.cool();
+        self.tell_preparer();
         more
     }
 }

@@ -91,6 +91,8 @@ pub struct Holds {
     pub longest_alone: Hold,
     /// The most of each kind of work that any of them did.
     pub most: Work,
+    /// Page faults in all of them.
+    pub faults: u64,
     /// Those longer than [`LONG`].
     pub long: Vec<Hold>,
 }
@@ -139,6 +141,7 @@ impl Holds {
         self.longest = self.longest.longer(other.longest);
         self.longest_alone = self.longest_alone.longer(other.longest_alone);
         self.most = self.most.each(other.most, u64::max);
+        self.faults += other.faults;
         self.long.extend_from_slice(&other.long);
     }
 
@@ -150,6 +153,7 @@ impl Holds {
             *count += u64::from(hold.took > step);
         }
         self.most = self.most.each(hold.work, u64::max);
+        self.faults += hold.work.probe.faults;
         self.longest = self.longest.longer(hold);
         if hold.work.is_alone() {
             self.longest_alone = self.longest_alone.longer(hold);

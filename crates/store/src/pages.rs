@@ -16,18 +16,22 @@
 //! be read without a latch (`directory.rs`).
 //!
 //! Pages are taken and given back under the latches of shards, where nobody should wait for the
-//! kernel. So what the kernel is asked for is asked for between batches (`tend`): the memory that
-//! comes next by the preparer, or by a worker if the preparer was not in time, and idle memory is
-//! given back a slice at a time.
+//! kernel. So the preparer asks it beforehand (`provide`), without a latch: for the pages that come
+//! next, for the memory of some of those that were given back to it, and, in a large store, for
+//! that of whole arenas. The preparer also gives back what is idle, a slice at a time. Only where
+//! it was not in time does a worker do some of this, between batches (`tend`).
 
 use crate::holds::{self, Work};
 use crate::idle::{self, Idle, Unit};
 use crate::latch::{self, Latch};
 use crate::region::{self, REGION_BYTES};
+use crate::ticks;
+use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
+use std::time::Duration;
 
 /// Size and alignment of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -52,11 +56,29 @@ const CRITICAL_ARENAS: usize = 4;
 /// Arenas are provided whole if so many bytes are to be stored: all but the last of each table
 /// will be full, and those that are not take no more than a sixteenth of this.
 const MANY_BYTES: u64 = 256 << 20;
+/// The same of a store that has so much already, since it works under the eyes of clients.
+const LARGE_BYTES: usize = 128 << 20;
+/// But not where such a part of its memory is free on pages and in arenas, as it would be with many
+/// databases that have a few large entries each.
+const MOST_IDLE_PART: usize = 4;
+/// Arenas at most that tables have begun to fill before their memory was provided.
+const MOST_LATE: usize = 512;
 
-/// Bytes of each kind of idle memory that stay warm while such memory is asked for.
-const WARM_BYTES: usize = 4 << 20;
-/// More than this of all kinds together, and workers give some back between batches.
+/// Of memory that was given back to the kernel, and of whole arenas, at least so much is ready
+/// again when such is asked for: what workers fill while the preparer waits for a processor.
+const READY_BYTES: usize = 1 << 20;
+/// Of a small store's only such a part, but a step.
+const READY_PART: usize = 64;
+
+/// Bytes of each kind of idle memory that stay warm while such memory is asked for: twice what is
+/// made ready, or the preparer would give back what it has just provided.
+const WARM_BYTES: usize = 4 * READY_BYTES;
+/// More than this of all kinds together, and the preparer gives some back.
 const MOST_WARM_BYTES: usize = 3 * WARM_BYTES;
+/// More than this, and workers help it between batches.
+const TOO_WARM_BYTES: usize = 2 * MOST_WARM_BYTES;
+/// So often it is looked whether anyone has asked for idle memory, whoever rests meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(80);
 /// What is given back to the kernel at a time: about 20 microseconds' worth.
 const SLICE_BYTES: usize = 64 * PAGE_BYTES;
 
@@ -88,7 +110,9 @@ pub(crate) struct PagePool {
     /// [`FINE`], [`LOW`] or [`CRITICAL`].
     stock: AtomicU8,
     /// Whether so much is going to be stored that arenas are provided before they are used.
-    provides_arenas: AtomicBool,
+    expects_much: AtomicBool,
+    /// When it was last looked whether anyone asks for idle memory, in ticks.
+    looked_at: AtomicU64,
     /// Held by whoever sees to what comes next.
     preparing: Mutex<()>,
     preparer: OnceLock<Thread>,
@@ -105,6 +129,9 @@ struct Pages {
 struct Arenas {
     regions: Regions,
     idle: Idle,
+    /// Arenas that count as whole although the kernel has not provided all of their memory yet:
+    /// the preparer has it do so, whoever has them then.
+    late: VecDeque<Arena>,
 }
 
 /// Where units come from that nobody has had yet.
@@ -148,12 +175,17 @@ impl Default for PagePool {
         let arenas = Regions::new(ARENA_BYTES / PAGE_BYTES, ARENA_BYTES / PAGE_BYTES);
         PagePool {
             pages: Latch::new(Pages { regions: pages, blocks: idle(), segments: idle() }),
-            arenas: Latch::new(Arenas { regions: arenas, idle: Idle::new(ARENA_BYTES) }),
+            arenas: Latch::new(Arenas {
+                regions: arenas,
+                idle: Idle::new(ARENA_BYTES),
+                late: VecDeque::with_capacity(MOST_LATE),
+            }),
             used_bytes: AtomicUsize::default(),
             idle_bytes: AtomicIsize::default(),
             warm_bytes: AtomicUsize::default(),
             stock: AtomicU8::new(FINE),
-            provides_arenas: AtomicBool::default(),
+            expects_much: AtomicBool::default(),
+            looked_at: AtomicU64::default(),
             preparing: Mutex::default(),
             preparer: OnceLock::new(),
         }
@@ -186,25 +218,26 @@ impl PagePool {
         self.used_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
         let mut pages = self.pages.lock_nested();
         let idle = kind(&mut pages);
-        idle.asked = true;
-        if let Some((page, bytes)) = idle.warm.pop() {
+        if let Some((page, bytes)) = idle.take() {
             self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return page;
-        }
-        if let Some((page, _)) = idle.cold.pop() {
+            if bytes == 0 {
+                note_wait();
+            }
+            if idle.ready_bytes() < self.ready_bytes() && idle.has_unready() {
+                self.stock.fetch_max(LOW, Ordering::Relaxed);
+            }
             return page;
         }
         let provided_pages = pages.regions.provided_pages();
         if provided_pages == 0 {
-            // Whoever touches it first waits for the kernel.
-            holds::note(Work { requests: 1, ..Work::default() });
+            note_wait();
         }
         let page = pages.regions.carve();
         match provided_pages {
-            0..CRITICAL_PAGES => self.stock.store(CRITICAL, Ordering::Relaxed),
-            LOW_PAGES => self.stock.store(LOW, Ordering::Relaxed),
-            _ => {}
-        }
+            0..CRITICAL_PAGES => self.stock.fetch_max(CRITICAL, Ordering::Relaxed),
+            LOW_PAGES => self.stock.fetch_max(LOW, Ordering::Relaxed),
+            _ => FINE,
+        };
         page
     }
 
@@ -212,78 +245,190 @@ impl PagePool {
         note_unit();
         self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
         self.warm_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-        kind(&mut self.pages.lock_nested()).warm.push(page, PAGE_BYTES);
+        kind(&mut self.pages.lock_nested()).give(page, PAGE_BYTES);
     }
 
-    /// An arena, and how many bytes from its start on have been written before.
+    /// An arena, and how many bytes from its start on have memory.
     pub(crate) fn take_arena(&self) -> (Arena, usize) {
         note_unit();
         let mut arenas = self.arenas.lock_nested();
-        arenas.idle.asked = true;
-        if let Some((arena, touched)) = arenas.idle.warm.pop() {
-            self.warm_bytes.fetch_sub(touched, Ordering::Relaxed);
-            self.touch(touched);
-            return (arena, touched);
+        let idle = arenas.idle.take();
+        if arenas.idle.ready_bytes() < READY_BYTES && self.provides_arenas() {
+            self.stock.fetch_max(LOW, Ordering::Relaxed);
         }
-        if let Some((arena, _)) = arenas.idle.cold.pop() {
-            return (arena, 0);
+        if let Some((arena, touched)) = idle {
+            self.warm_bytes.fetch_sub(touched, Ordering::Relaxed);
+            self.count_touched(touched);
+            return (arena, touched);
         }
         let arena = arenas.regions.carve();
         match arenas.regions.left() {
-            0..CRITICAL_ARENAS => self.stock.store(CRITICAL, Ordering::Relaxed),
-            LOW_ARENAS => self.stock.store(LOW, Ordering::Relaxed),
-            _ => {}
-        }
+            0..CRITICAL_ARENAS => self.stock.fetch_max(CRITICAL, Ordering::Relaxed),
+            LOW_ARENAS => self.stock.fetch_max(LOW, Ordering::Relaxed),
+            _ => FINE,
+        };
         (arena, 0)
     }
 
-    /// Takes back an arena of which so many bytes have been written.
+    /// Takes back an arena of which so many bytes have memory.
     pub(crate) fn give_arena(&self, arena: Arena, touched: usize) {
         note_unit();
         self.used_bytes.fetch_sub(touched, Ordering::Relaxed);
         self.add_idle_bytes(-touched.cast_signed());
         self.warm_bytes.fetch_add(touched, Ordering::Relaxed);
-        self.arenas.lock_nested().idle.warm.push(arena, touched);
+        let provides = self.provides_arenas();
+        let mut arenas = self.arenas.lock_nested();
+        if provides && touched < ARENA_BYTES {
+            // The preparer sees to the rest of it first.
+            arenas.idle.give_last(arena, touched);
+        } else {
+            arenas.idle.give(arena, touched);
+        }
     }
 
-    /// Notes that so many bytes more of an arena are about to be written for the first time; they
-    /// are idle still.
-    pub(crate) fn touch(&self, bytes: usize) {
+    /// Notes that an arena, of which `touched` bytes have memory, is about to be written as far as
+    /// `end`; up to where it counts as having memory from now on, all of it being idle still. That
+    /// may be further, since the preparer is going to provide the rest at once.
+    pub(crate) fn touch(&self, arena: Arena, touched: usize, end: usize) -> usize {
+        latch::slow();
+        let mut now = end.next_multiple_of(PAGE_BYTES);
+        if self.provides_arenas() {
+            let late = &mut self.arenas.lock_nested().late;
+            // Nothing is allocated here.
+            if late.len() < MOST_LATE {
+                late.push_back(arena);
+                self.stock.fetch_max(LOW, Ordering::Relaxed);
+                now = ARENA_BYTES;
+            }
+        }
+        self.count_touched(now - touched);
+        now
+    }
+
+    fn count_touched(&self, bytes: usize) {
         self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.add_idle_bytes(bytes.cast_signed());
     }
 
-    /// Says who calls [`PagePool::prepare`] whenever it is unparked.
+    /// Whether arenas shall have all of their memory before they are written.
+    fn provides_arenas(&self) -> bool {
+        let used_bytes = self.used_bytes();
+        let is_large = used_bytes >= LARGE_BYTES && self.idle_bytes() < used_bytes / MOST_IDLE_PART;
+        is_large || self.expects_much.load(Ordering::Relaxed)
+    }
+
+    /// How much of a kind of pages is to be ready, once such were given back to the kernel.
+    fn ready_bytes(&self) -> usize {
+        (self.used_bytes() / READY_PART).clamp(SLICE_BYTES, READY_BYTES)
+    }
+
+    /// Says who calls [`PagePool::provide`] whenever it is unparked.
     pub(crate) fn set_preparer(&self, preparer: Thread) {
         let _ = self.preparer.set(preparer);
     }
 
     /// Says that about so many bytes are going to be stored, one after the other.
     pub(crate) fn expect(&self, bytes: u64) {
-        self.provides_arenas.store(bytes >= MANY_BYTES, Ordering::Relaxed);
+        let expects_much = bytes >= MANY_BYTES;
+        self.expects_much.store(expects_much, Ordering::Relaxed);
+        if expects_much {
+            self.arenas.lock().idle.ask();
+        }
     }
 
     /// Sees to it that nobody has to wait for the kernel under a latch, and that idle memory goes
     /// back to it. Nearly always there is nothing to do. No latch may be held.
     #[inline]
     pub(crate) fn tend(&self) {
-        if self.stock.load(Ordering::Relaxed) != FINE {
-            self.replenish();
+        if self.stock.load(Ordering::Relaxed) == CRITICAL {
+            self.prepare();
         }
-        self.cool();
+        self.tell_preparer();
+        if self.warm_bytes() > TOO_WARM_BYTES {
+            self.cool();
+        }
+    }
+
+    /// Has the preparer do what there is to be done. No latch may be held.
+    #[inline]
+    pub(crate) fn tell_preparer(&self) {
+        if self.stock.load(Ordering::Relaxed) != FINE || self.warm_bytes() > MOST_WARM_BYTES {
+            self.wake_preparer();
+        }
     }
 
     #[cold]
-    fn replenish(&self) {
-        match (self.stock.swap(FINE, Ordering::Relaxed), self.preparer.get()) {
-            (LOW, Some(preparer)) => preparer.unpark(),
-            (LOW, None) => {}
-            _ => self.prepare(),
+    fn wake_preparer(&self) {
+        self.stock.store(FINE, Ordering::Relaxed);
+        match self.preparer.get() {
+            Some(preparer) => preparer.unpark(),
+            None => _ = self.cool(),
         }
     }
 
-    /// Has the kernel provide what comes next, as far as that is wanted. It fills memory with
-    /// zeros first, for which nobody should have to hold a latch.
+    /// Does what there is to be done so that nobody waits for the kernel, step by step.
+    pub(crate) fn provide(&self) {
+        loop {
+            self.prepare();
+            let mut worked = self.complete_arena() | self.ready_arena();
+            for kind in KINDS {
+                worked |= self.ready_pages(kind);
+            }
+            if !worked && !self.cool() {
+                return;
+            }
+        }
+    }
+
+    /// Has the kernel provide the rest of an arena that is in use; whether there was one.
+    fn complete_arena(&self) -> bool {
+        let late = self.arenas.lock_nested().late.pop_front();
+        // SAFETY: an arena is part of a region. What is in it stays.
+        late.into_iter().for_each(|arena| unsafe { region::populate(arena, ARENA_BYTES) });
+        late.is_some()
+    }
+
+    /// Has the kernel provide the memory of an arena that comes next, if such are asked for.
+    fn ready_arena(&self) -> bool {
+        let mut arenas = self.arenas.lock_nested();
+        let is_wanted = self.provides_arenas() && arenas.idle.is_wanted();
+        if !is_wanted || arenas.idle.ready_bytes() >= 2 * READY_BYTES {
+            return false;
+        }
+        let unready = arenas.idle.take_unready();
+        let fresh = || (arenas.regions.left() > 0).then(|| (arenas.regions.carve(), 0));
+        let Some((arena, bytes)) = unready.or_else(fresh) else { return false };
+        drop(arenas);
+        // SAFETY: the arena is in no list and belongs to the pool.
+        unsafe { region::populate(arena, ARENA_BYTES) };
+        self.warm_bytes.fetch_add(ARENA_BYTES - bytes, Ordering::Relaxed);
+        self.arenas.lock_nested().idle.give(arena, ARENA_BYTES);
+        true
+    }
+
+    /// Has the kernel provide the memory of some pages that it was given back, if such are asked
+    /// for.
+    fn ready_pages(&self, kind: Kind) -> bool {
+        let mut taken = Vec::with_capacity(STEP_PAGES);
+        let mut pages = self.pages.lock_nested();
+        let idle = kind(&mut pages);
+        if idle.is_wanted() && idle.ready_bytes() < 2 * self.ready_bytes() {
+            let cold = std::iter::from_fn(|| idle.take_unready()).take(STEP_PAGES);
+            taken.extend(cold.map(|(page, _)| (page, PAGE_BYTES)));
+        }
+        drop(pages);
+        for (first, bytes) in runs(&mut taken) {
+            // SAFETY: the pages are in no list and belong to the pool.
+            unsafe { region::populate(first, bytes) };
+        }
+        self.warm_bytes.fetch_add(taken.len() * PAGE_BYTES, Ordering::Relaxed);
+        let mut pages = self.pages.lock_nested();
+        taken.iter().for_each(|(page, _)| kind(&mut pages).give(*page, PAGE_BYTES));
+        !taken.is_empty()
+    }
+
+    /// Has the kernel provide what comes next of pages that nobody has had yet, and addresses of
+    /// arenas. It fills memory with zeros first, for which nobody should have to hold a latch.
     pub(crate) fn prepare(&self) {
         // Two would ask for the same.
         let _turn = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -291,11 +436,6 @@ impl PagePool {
             let region = region::map();
             // SAFETY: just mapped. Arenas are filled in no order, and many stay nearly empty.
             unsafe { region::want_small_pages(region) };
-            if self.provides_arenas.load(Ordering::Relaxed) {
-                // Each page that is met alone would be a page fault. The notes take only one.
-                // SAFETY: what lies behind the notes is a region's.
-                unsafe { region::populate(region.add(ARENA_BYTES), REGION_BYTES - ARENA_BYTES) };
-            }
             self.arenas.lock_nested().regions.add(region);
         }
         loop {
@@ -334,55 +474,66 @@ impl PagePool {
     }
 
     /// Gives memory back to the kernel if more of it is idle than serves those who will ask next;
-    /// a slice of it, with no latch held meanwhile.
-    #[inline]
-    pub(crate) fn cool(&self) {
-        if self.warm_bytes() > MOST_WARM_BYTES {
-            self.release_warm(|_| true);
-        }
+    /// a slice of it, with no latch held meanwhile. Whether it did.
+    pub(crate) fn cool(&self) -> bool {
+        self.warm_bytes() > MOST_WARM_BYTES && self.release_warm(|_| WARM_BYTES)
     }
 
-    /// The same, and if nobody has asked for memory since the last call, a slice of all that is
+    /// The same, and of what nobody has asked for during the last second, a slice of all that is
     /// idle.
     pub(crate) fn rest(&self) {
-        self.release_warm(std::mem::take);
+        let (now, before) = (ticks::now(), self.looked_at.load(Ordering::Relaxed));
+        let is_due = ticks::duration(now.wrapping_sub(before)) >= LOOK_EVERY;
+        let order = Ordering::Relaxed;
+        if is_due && self.looked_at.compare_exchange(before, now, order, order).is_ok() {
+            self.look();
+        }
+        self.release_warm(|idle| if idle.is_wanted() { WARM_BYTES } else { 0 });
     }
 
-    /// A slice of each kind of what is warm: beyond a bound, if `keeps` says so of whether any of
-    /// that kind was asked for.
+    fn look(&self) {
+        let mut pages = self.pages.lock();
+        KINDS.into_iter().for_each(|kind| kind(&mut pages).look());
+        drop(pages);
+        self.arenas.lock().idle.look();
+    }
+
+    /// Gives a slice of all that is idle back to the kernel; whether there was any.
+    pub(crate) fn purge(&self) -> bool {
+        self.release_warm(|_| 0)
+    }
+
+    /// Gives back a slice of each kind of what is warm, beyond as much as is kept of it. Whether
+    /// there was any.
     #[cold]
-    fn release_warm(&self, keeps: impl Fn(&mut bool) -> bool) {
-        let kinds: [Kind; 2] = [|pages| &mut pages.blocks, |pages| &mut pages.segments];
+    fn release_warm(&self, kept_bytes: impl Fn(&Idle) -> usize) -> bool {
         // Allocated here, so that nothing is under the latch.
         let mut taken = Vec::with_capacity(SLICE_BYTES / PAGE_BYTES);
+        let mut gave = false;
         let take = |idle: &mut Idle, taken: &mut Vec<(Unit, usize)>| {
-            let keep_bytes = if keeps(&mut idle.asked) { WARM_BYTES } else { 0 };
-            idle.take_warm(keep_bytes, SLICE_BYTES, taken);
+            idle.take_warm(kept_bytes(idle), SLICE_BYTES, taken);
         };
-        for kind in kinds {
+        for kind in KINDS {
             take(kind(&mut self.pages.lock()), &mut taken);
+            gave |= !taken.is_empty();
             self.release(&mut taken);
             let mut pages = self.pages.lock();
-            taken.drain(..).for_each(|(page, _)| kind(&mut pages).cold.push(page, 0));
+            taken.drain(..).for_each(|(page, _)| kind(&mut pages).give(page, 0));
         }
         take(&mut self.arenas.lock().idle, &mut taken);
+        gave |= !taken.is_empty();
         self.release(&mut taken);
         let mut arenas = self.arenas.lock();
-        taken.drain(..).for_each(|(arena, _)| arenas.idle.cold.push(arena, 0));
+        taken.drain(..).for_each(|(arena, _)| arenas.idle.give(arena, 0));
+        gave
     }
 
-    /// Gives the memory of units back, side by side ones at once.
+    /// Gives the memory of units back.
     fn release(&self, units: &mut [(Unit, usize)]) {
-        units.sort_unstable();
-        let follows =
-            |a: &(Unit, usize), b: &(Unit, usize)| a.0.addr().get() + a.1 == b.0.addr().get();
-        for run in units.chunk_by(follows) {
-            let bytes = run.iter().map(|(_, bytes)| bytes).sum();
-            if let Some((first, _)) = run.first() {
-                break_up(*first);
-                // SAFETY: the units are in no list and belong to the pool.
-                unsafe { region::release(*first, bytes) };
-            }
+        for (first, bytes) in runs(units) {
+            break_up(first);
+            // SAFETY: the units are in no list and belong to the pool.
+            unsafe { region::release(first, bytes) };
             self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
@@ -411,6 +562,23 @@ pub(crate) unsafe fn note(address: NonNull<u8>) -> NonNull<u8> {
 
 /// Which of the two kinds of pages is meant.
 type Kind = fn(&mut Pages) -> &mut Idle;
+
+const KINDS: [Kind; 2] = [|pages| &mut pages.blocks, |pages| &mut pages.segments];
+
+/// Whoever touches what is taken first waits for the kernel.
+fn note_wait() {
+    holds::note(Work { requests: 1, ..Work::default() });
+}
+
+/// Memory of so many bytes each, as few pieces as lie side by side.
+fn runs(units: &mut [(Unit, usize)]) -> impl Iterator<Item = (Unit, usize)> {
+    units.sort_unstable();
+    let follows = |a: &(Unit, usize), b: &(Unit, usize)| a.0.addr().get() + a.1 == b.0.addr().get();
+    units.chunk_by(follows).filter_map(|run| {
+        let bytes = run.iter().map(|(_, bytes)| bytes).sum();
+        run.first().map(|(first, _)| (*first, bytes))
+    })
+}
 
 /// A page or an arena is taken or given back.
 fn note_unit() {
@@ -531,12 +699,9 @@ mod tests {
         }
     }
 
-    /// Page faults that this thread has met, by the tenth field that the kernel tells of it.
     #[cfg(not(miri))]
     fn faults() -> u64 {
-        let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-        let (_, fields) = text.rsplit_once(") ").unwrap();
-        fields.split(' ').nth(10 - 3).unwrap().parse().unwrap()
+        crate::tests::holds::faults().faults
     }
 
     #[test]
@@ -545,7 +710,7 @@ mod tests {
         let faults_of = |expected| {
             let pool = PagePool::default();
             pool.expect(expected);
-            pool.prepare();
+            pool.provide();
             let (arena, _) = pool.take_arena();
             let before = faults();
             // SAFETY: the arena is ours.
@@ -557,6 +722,101 @@ mod tests {
         let provided = faults_of(MANY_BYTES);
         assert!(provided < pages / 2, "{provided}");
         assert!(faults_of(MANY_BYTES - 1) >= pages / 2, "a small store has what it uses");
+    }
+
+    /// Page faults of writing to all of an arena as its owner does, a piece of 4 KiB at a time.
+    #[cfg(not(miri))]
+    fn faults_of_filling(pool: &PagePool, arena: Arena, mut touched: usize) -> u64 {
+        let mut met = 0;
+        for end in (PAGE_BYTES..=ARENA_BYTES).step_by(PAGE_BYTES) {
+            if end > touched {
+                touched = pool.touch(arena, touched, end);
+            }
+            let before = faults();
+            // SAFETY: the arena is ours.
+            unsafe { arena.add(end - PAGE_BYTES).write_bytes(1, PAGE_BYTES) };
+            met += faults() - before;
+            // Whoever fills a page does other things as well.
+            pool.provide();
+        }
+        assert_eq!(touched, ARENA_BYTES);
+        met
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_large_store_has_its_arenas_whole_unless_much_of_it_is_free() {
+        let pool = PagePool::default();
+        let (arena, touched) = pool.take_arena();
+        let touched = pool.touch(arena, touched, 1);
+        assert_eq!((touched, pool.idle_bytes()), (PAGE_BYTES, PAGE_BYTES), "a small one has not");
+        (0..LARGE_BYTES / PAGE_BYTES).for_each(|_| _ = pool.take());
+        assert!(faults_of_filling(&pool, arena, touched) <= 1, "what it has begun is completed");
+        for _ in 0..2 * READY_BYTES / ARENA_BYTES {
+            pool.provide();
+            let (arena, touched) = pool.take_arena();
+            assert_eq!((touched, faults_of_filling(&pool, arena, touched)), (ARENA_BYTES, 0));
+        }
+        pool.add_idle_bytes((pool.used_bytes() / MOST_IDLE_PART).cast_signed());
+        while pool.take_arena().1 > 0 {}
+        pool.provide();
+        assert_eq!(pool.take_arena().1, 0, "with as much free as this nothing is provided");
+    }
+
+    /// What a store does whose entries change from pages to arenas and back.
+    #[test]
+    #[cfg(not(miri))]
+    fn nothing_is_given_back_that_was_just_provided_or_the_reverse() {
+        const MOVED: usize = LARGE_BYTES / 2;
+        let pool = PagePool::default();
+        let mut pages: Vec<Page> = (0..2 * LARGE_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
+        let mut arenas = Vec::new();
+        let settle = || {
+            pool.provide();
+            pool.look();
+            pool.rest();
+        };
+        // Bytes provided, and given back.
+        let asked = |work: &mut dyn FnMut()| {
+            let before = region::asked();
+            work();
+            let now = region::asked();
+            (now.0 - before.0, now.1 - before.1)
+        };
+        for _ in 0..2 {
+            let to_arenas = asked(&mut || {
+                for _ in 0..MOVED / ARENA_BYTES {
+                    let given = pages.drain(pages.len() - ARENA_BYTES / PAGE_BYTES..);
+                    given.for_each(|page| pool.give(page));
+                    arenas.push(pool.take_arena());
+                    settle();
+                }
+            });
+            let at_work = asked(&mut || {
+                for _ in 0..1000 {
+                    arenas.drain(arenas.len() - 8..).for_each(|it| pool.give_arena(it.0, it.1));
+                    pages.drain(pages.len() - 256..).for_each(|page| pool.give(page));
+                    arenas.extend((0..8).map(|_| pool.take_arena()));
+                    pages.extend((0..256).map(|_| pool.take()));
+                    settle();
+                }
+            });
+            let to_pages = asked(&mut || {
+                for (arena, touched) in arenas.drain(..) {
+                    pool.give_arena(arena, touched);
+                    pages.extend((0..ARENA_BYTES / PAGE_BYTES).map(|_| pool.take()));
+                    settle();
+                }
+            });
+            for (provided, given_back) in [to_arenas, to_pages] {
+                assert!(provided <= MOVED + WARM_BYTES, "{provided}");
+                assert!(given_back <= MOVED + WARM_BYTES, "{given_back}");
+            }
+            assert!(at_work.0 + at_work.1 <= WARM_BYTES, "{at_work:?}");
+        }
+        (0..u8::MAX).for_each(|_| settle());
+        assert_eq!(pool.warm_bytes(), 0, "nobody asks any more");
+        assert_eq!(asked(&mut || (0..u8::MAX).for_each(|_| settle())), (0, 0));
     }
 
     #[test]
@@ -581,13 +841,16 @@ mod tests {
         let given = pages.len() * PAGE_BYTES;
         pages.into_iter().for_each(|page| pool.give(page));
         assert_eq!((pool.used_bytes(), pool.warm_bytes()), (0, given));
-        pool.tend();
+        assert!(pool.cool());
         assert_eq!(pool.warm_bytes(), given - SLICE_BYTES);
         (0..given / SLICE_BYTES).for_each(|_| pool.tend());
         assert_eq!(pool.warm_bytes(), MOST_WARM_BYTES);
         pool.take();
         (0..given / SLICE_BYTES).for_each(|_| pool.rest());
-        assert_eq!(pool.warm_bytes(), 0, "nobody has asked since the first rest");
+        assert_eq!(pool.warm_bytes(), WARM_BYTES, "somebody has asked a moment ago");
+        (0..u8::MAX).for_each(|_| pool.look());
+        (0..given / SLICE_BYTES).for_each(|_| pool.rest());
+        assert_eq!(pool.warm_bytes(), 0, "nobody has asked for long");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The preparer: a thread that has the kernel provide memory before a worker needs it.
+//! The preparer: a thread that has the kernel provide memory before a worker needs it, and gives it
+//! back when nobody does.
 
 use crate::pages::PagePool;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ impl Preparer {
         let (pages, end) = (Arc::clone(pool), Arc::clone(&is_over));
         let work = move || {
             while !end.load(Ordering::Acquire) {
-                pages.prepare();
+                pages.provide();
                 thread::park();
             }
         };

@@ -10,6 +10,9 @@ pub(crate) const REGION_BYTES: usize = if cfg!(miri) { 64 * PAGE_BYTES } else { 
 #[cfg(not(miri))]
 pub(crate) use real::{map, populate, release, unmap, want_small_pages};
 
+#[cfg(all(test, not(miri)))]
+pub(crate) use real::asked;
+
 #[cfg(miri)]
 pub(crate) use watched::{map, populate, release, unmap, want_small_pages};
 
@@ -20,6 +23,17 @@ mod real {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
     use std::alloc::{Layout, handle_alloc_error};
     use std::ptr::NonNull;
+
+    #[cfg(test)]
+    thread_local! {
+        static ASKED: std::cell::Cell<(usize, usize)> = const { std::cell::Cell::new((0, 0)) };
+    }
+
+    /// Bytes that this thread has had provided, and given back.
+    #[cfg(test)]
+    pub(crate) fn asked() -> (usize, usize) {
+        ASKED.get()
+    }
 
     /// A region of zeros, aligned to its size.
     pub(crate) fn map() -> NonNull<u8> {
@@ -54,6 +68,8 @@ mod real {
     /// The memory is part of a region.
     pub(crate) unsafe fn populate(start: NonNull<u8>, bytes: usize) {
         holds::note(Work { requests: 1, ..Work::default() });
+        #[cfg(test)]
+        ASKED.set((ASKED.get().0 + bytes, ASKED.get().1));
         // SAFETY: it is mapped, and no byte of it changes.
         let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
     }
@@ -72,6 +88,8 @@ mod real {
     /// The memory is part of a region, and nobody needs what is in it.
     pub(crate) unsafe fn release(start: NonNull<u8>, bytes: usize) {
         holds::note(Work { requests: 1, ..Work::default() });
+        #[cfg(test)]
+        ASKED.set((ASKED.get().0, ASKED.get().1 + bytes));
         // SAFETY: the caller's promise.
         let released = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
         debug_assert!(released.is_ok(), "they are mapped: {released:?}");

@@ -305,12 +305,24 @@ impl Store {
     }
 
     /// Lets everybody know what this thread has allocated, and gives memory that is in no use back
-    /// to the kernel, for some 20 microseconds: all that there
-    /// is, a slice at each call, if nobody has asked for any since the last one. To be called now
-    /// and then by whoever has the time.
+    /// to the kernel, for some 20 microseconds: all that there is, a slice at each call, if nobody
+    /// has asked for any during the last second. To be called now and then by whoever has the time.
     pub fn rest(&self) {
         memory::tell();
         self.pool.rest();
+    }
+
+    /// What the preparer does, for a test in which it is in time.
+    #[cfg(all(test, not(miri)))]
+    pub(crate) fn provide(&self) {
+        self.pool.provide();
+    }
+
+    /// Gives a slice of the memory that is in no use back to the kernel, even if it will be asked
+    /// for again; whether there was any.
+    #[must_use]
+    pub fn purge(&self) -> bool {
+        self.pool.purge()
     }
 
     /// Bytes that are in no use and were not given back to the kernel.
@@ -319,9 +331,10 @@ impl Store {
         self.pool.warm_bytes()
     }
 
-    /// Gives back what was freed of late, if it is much; no latch may be held.
-    pub(crate) fn cool(&self) {
-        self.pool.cool();
+    /// Has what was freed of late given back, if it is much, and what comes next provided; no
+    /// latch may be held.
+    pub(crate) fn tell_preparer(&self) {
+        self.pool.tell_preparer();
     }
 
     /// Bytes of these pages that hold nothing now and wait for the next entry of their size.

@@ -40,9 +40,10 @@ const GLANCES: usize = 64;
 const BUCKETS_PER_HOLD: usize = 32;
 /// Entries beyond their segment's places that one visit of a bucket looks at.
 const OVERFLOWED: usize = 128;
-/// Entries that one change may move to let a sparse page go, and bytes after which it stops.
+/// Entries that one change may move to let a sparse page go, and bytes of them, if it is not one
+/// longer entry.
 const RELOCATIONS: usize = 4;
-const RELOCATION_BYTES: usize = 8 * 1024;
+const RELOCATION_BYTES: usize = 16 * 1024;
 
 /// What positions depend on.
 #[derive(Clone, Copy, Debug)]
@@ -387,6 +388,9 @@ impl Table {
         show: &mut impl FnMut(EntryView<'_>),
     ) -> bool {
         let only_volatile = judge.policy.only_volatile();
+        if only_volatile && self.volatile == 0 {
+            return false;
+        }
         let mut position = random >> (64 - POSITION_BITS);
         for _ in 0..GLANCES {
             let Some(segment) = self.directory.get(position) else { return false };
@@ -460,8 +464,13 @@ impl Table {
         for _ in 0..RELOCATIONS {
             let Some(from) = self.slab.relocation(bytes) else { return };
             latch::slow();
-            holds::note(Work { entries: 1, bytes: bytes as u64, ..Work::default() });
             let entry = Entry::from_pointer(from);
+            let entry_bytes = entry.bytes();
+            if moved_bytes > 0 && moved_bytes + entry_bytes > RELOCATION_BYTES {
+                return;
+            }
+            moved_bytes += entry_bytes;
+            holds::note(Work { entries: 1, bytes: entry_bytes as u64, ..Work::default() });
             let hash = self.hash_of(entry);
             let position = self.locator.range.position(hash);
             let Some(mut segment) = self.directory.get(position) else { return };
@@ -470,7 +479,6 @@ impl Table {
             let name = || unsafe { entry.name() };
             let found = segment.find(home, fingerprint(hash), name, |it| it == entry);
             let Some(index) = found else { return };
-            let entry_bytes = entry.bytes();
             let block = self.slab.take(entry_bytes);
             // SAFETY: both blocks are of this entry's class and distinct; the old one is given
             // back once nothing points to it.
@@ -484,10 +492,6 @@ impl Table {
             segment.replace(index, Word::new(moved, fingerprint(hash), volatile));
             // SAFETY: as above.
             unsafe { self.slab.give(Block { memory: from, on_heap: false }, entry_bytes) };
-            moved_bytes += entry_bytes;
-            if moved_bytes >= RELOCATION_BYTES {
-                return;
-            }
         }
     }
 }

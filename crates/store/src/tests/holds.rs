@@ -8,6 +8,9 @@ use crate::types::key::ExpireWhen;
 use crate::types::relocation::Relocated;
 use crate::types::string::{Expiry, SetOptions};
 use crate::{Database, Expirer, Policy, Scope};
+use std::cell::Cell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -22,9 +25,26 @@ fn set(fixture: &Fixture, number: usize, value: &[u8], options: SetOptions) {
     db.set(db.key(format!("key:{number}").as_bytes()), value, options);
 }
 
+thread_local! {
+    static COUNTS_FAULTS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Page faults that this thread has met, by the tenth field that the kernel tells of it.
+pub(crate) fn faults() -> Probe {
+    thread_local! {
+        static STAT: File = File::open("/proc/thread-self/stat").unwrap();
+    }
+    let mut text = [0; 256];
+    let len = STAT.with(|stat| stat.read_at(&mut text, 0)).unwrap();
+    let text = str::from_utf8(&text[..len]).unwrap();
+    let (_, fields) = text.rsplit_once(") ").unwrap();
+    Probe { faults: fields.split(' ').nth(10 - 3).unwrap().parse().unwrap(), ..Probe::default() }
+}
+
 /// What `work` did at most within one hold.
 fn most_of(work: impl FnOnce()) -> Holds {
-    holds::watch(Probe::default);
+    // For all threads and for good, so each test's thread says whether it wants to know.
+    holds::watch(|| if COUNTS_FAULTS.get() { faults() } else { Probe::default() });
     let _ = holds::take();
     work();
     holds::take()
@@ -57,6 +77,36 @@ fn evicting_while_sizes_shift_moves_a_few_entries_and_waits_for_no_memory() {
     assert!(holds.most.entries <= 512, "{holds:?}");
     assert!(holds.most.bytes <= 16 * 1024, "{holds:?}");
     assert_eq!(holds.most.requests, 0, "{holds:?}");
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_store_at_work_with_a_preparer_in_time_meets_no_page_faults_in_holds() {
+    let limit = 40 << 20;
+    let fixture = Fixture::new(16);
+    fixture.store.expect(1 << 30);
+    fixture.store.set_limit(limit, Policy::AllKeysLru);
+    COUNTS_FAULTS.set(true);
+    let mut number = 0;
+    let mut fill = |value_bytes: usize| {
+        most_of(|| {
+            for _ in 0..2 * limit as usize / (value_bytes + 40) {
+                number += 1;
+                set(&fixture, number, &vec![b'v'; value_bytes], SetOptions::default());
+                if number % 16 == 0 {
+                    fixture.store.provide();
+                }
+                if number % 4096 == 0 {
+                    fixture.store.rest();
+                }
+            }
+        })
+    };
+    fill(64);
+    let holds = [4096, 100, 700, 64].map(|value_bytes| fill(value_bytes));
+    COUNTS_FAULTS.set(false);
+    let faults = holds.each_ref().map(|holds| (holds.faults, holds.most.probe.faults));
+    assert!(faults.iter().all(|(all, most)| *all < 100 && *most <= 4), "{faults:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod door;
 mod evict;
 mod expire;
-mod holds;
+pub(crate) mod holds;
 mod model;
 mod relocation;
 mod scan;
