@@ -24,8 +24,6 @@ const LOOKS: u64 = 200;
 pub(super) struct Usage {
     limit: u64,
     phases: Vec<Phase>,
-    longest_latch_hold_us: u64,
-    longest_eviction_us: u64,
 }
 
 struct Phase {
@@ -34,6 +32,8 @@ struct Phase {
     /// At its end.
     last_bytes: f64,
     keys: u64,
+    longest_latch_hold_us: u64,
+    longest_eviction_us: u64,
 }
 
 /// Writes twenty times as much as the limit allows.
@@ -49,7 +49,8 @@ pub(super) fn measure(nagi: &Contestant, arguments: &Arguments) -> Result<Usage>
         let bytes = limit * TIMES / VALUES_BYTES.len() as u64;
         let end = key + bytes / (KEY_BYTES + value_bytes) as u64;
         let batches_a_look = ((end - key) / BATCH as u64 / LOOKS).max(1);
-        let mut phase = Phase { value_bytes, peak_bytes: 0.0, last_bytes: 0.0, keys: 0 };
+        client.ask("CONFIG RESETSTAT")?;
+        let (mut peak_bytes, mut last_bytes) = (0.0_f64, 0.0);
         let mut batches = 0;
         while key < end {
             let batch = key..end.min(key + BATCH as u64);
@@ -57,17 +58,21 @@ pub(super) fn measure(nagi: &Contestant, arguments: &Arguments) -> Result<Usage>
             client.store(batch, &value)?;
             batches += 1;
             if batches % batches_a_look == 0 || key == end {
-                phase.last_bytes = server.resident_bytes() as f64;
-                phase.peak_bytes = phase.peak_bytes.max(phase.last_bytes);
+                last_bytes = server.resident_bytes() as f64;
+                peak_bytes = peak_bytes.max(last_bytes);
             }
         }
-        phase.keys = client.keys()?;
-        phases.push(phase);
+        phases.push(Phase {
+            value_bytes,
+            peak_bytes,
+            last_bytes,
+            keys: client.keys()?,
+            longest_latch_hold_us: client.info("longest_latch_hold_usec")?,
+            longest_eviction_us: client.info("longest_eviction_usec")?,
+        });
         println!("bench: values of {value_bytes} B at the limit are done");
     }
-    let longest_latch_hold_us = client.info("longest_latch_hold_usec")?;
-    let longest_eviction_us = client.info("longest_eviction_usec")?;
-    Ok(Usage { limit, phases, longest_latch_hold_us, longest_eviction_us })
+    Ok(Usage { limit, phases })
 }
 
 impl Usage {
@@ -78,36 +83,41 @@ impl Usage {
                 "resident_bytes_peak": phase.peak_bytes,
                 "resident_bytes_last": phase.last_bytes,
                 "keys": phase.keys,
+                "longest_latch_hold_us": phase.longest_latch_hold_us,
+                "longest_eviction_us": phase.longest_eviction_us,
             })
         });
         json!({
             "trace": NAME,
             "maxmemory": self.limit,
-            "longest_latch_hold_us": self.longest_latch_hold_us,
-            "longest_eviction_us": self.longest_eviction_us,
             "phases": phases.collect::<Vec<_>>(),
         })
     }
 
     pub(super) fn table(&self) -> String {
-        let mut table =
-            Table::new(&["values, in order", "keys held", "resident MB, peak", "at the end"]);
+        let mut table = Table::new(&[
+            "values, in order",
+            "keys held",
+            "resident MB, peak",
+            "at the end",
+            "longest evicting at a stretch, µs",
+            "longest latch hold, µs",
+        ]);
         for phase in &self.phases {
             table.row(vec![
                 format!("{} B", phase.value_bytes),
                 phase.keys.to_string(),
                 format!("{:.1}", phase.peak_bytes / 1e6),
                 format!("{:.1}", phase.last_bytes / 1e6),
+                phase.longest_eviction_us.to_string(),
+                phase.longest_latch_hold_us.to_string(),
             ]);
         }
         let limit = self.limit as f64 / 1e6;
         format!(
             "`maxmemory` {limit:.1} MB, allkeys-lru, {TIMES} times as much written; the bar is \
-             {:.1} MB resident. Longest time that evicting went on at a stretch: {} µs; longest \
-             latch hold: {} µs.\n\n{table}",
-            limit * 1.1 + 64.0,
-            self.longest_eviction_us,
-            self.longest_latch_hold_us
+             {:.1} MB resident.\n\n{table}",
+            limit * 1.1 + 64.0
         )
     }
 }

@@ -289,12 +289,15 @@ impl Comparison {
     }
 
     /// nagi's misses over Redis', with as many keys and with as many bytes.
-    fn to_redis(&self) -> [String; 2] {
-        let Some(redis) = &self.redis else { return [String::new(), String::new()] };
-        [Some(&self.same_keys), self.same_bytes.as_ref()].map(|outcome| {
-            outcome.map_or(String::new(), |it| ratio(it.miss_ratio, redis.miss_ratio))
-        })
+    fn to_redis(&self) -> [Option<f64>; 2] {
+        [Some(&self.same_keys), self.same_bytes.as_ref()]
+            .map(|outcome| Some(outcome?.miss_ratio / self.redis.as_ref()?.miss_ratio))
     }
+}
+
+/// A ratio as it stands in tables.
+fn cell(to_redis: Option<f64>) -> String {
+    to_redis.map_or(String::new(), |it| ratio(it, 1.0))
 }
 
 fn percent(ratio: f64) -> String {
@@ -322,7 +325,7 @@ fn table(all: &[Comparison]) -> String {
             Some(outcome) => [percent(outcome.miss_ratio), format!("{:.0}", outcome.held)],
             None => [String::new(), String::new()],
         };
-        let [keys_to_redis, bytes_to_redis] = one.to_redis();
+        let [keys_to_redis, bytes_to_redis] = one.to_redis().map(cell);
         let mut row = vec![one.shape.name()];
         row.push(format!("{} % = {}", one.share_percent, one.capacity));
         row.push(one.policy.to_owned());
@@ -346,17 +349,31 @@ fn summary(all: &[Comparison]) -> String {
         let mut row = vec![first.shape.name()];
         row.extend(POLICIES.iter().map(|policy| {
             let of_policy = shape.iter().filter(|one| one.policy == *policy);
-            let mut ratios: Vec<String> = of_policy
-                .map(|one| {
-                    let [_, bytes] = one.to_redis();
-                    bytes
-                })
-                .collect();
-            ratios.sort();
-            ratios.dedup();
-            ratios.join(" to ")
+            let ratios = of_policy.filter_map(|one| {
+                let [_, bytes] = one.to_redis();
+                bytes
+            });
+            span(ratios.collect())
         }));
         table.row(row);
     }
     table.to_string()
+}
+
+/// From the least to the most, all of them.
+fn span(mut ratios: Vec<f64>) -> String {
+    ratios.sort_by(f64::total_cmp);
+    let mut cells: Vec<String> = ratios.into_iter().map(|it| cell(Some(it))).collect();
+    cells.dedup();
+    cells.join(" to ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::span;
+
+    #[test]
+    fn ratios_are_in_the_order_of_numbers() {
+        assert_eq!(span(vec![10.5, 0.92, 9.25, 0.921]), "0.92 to 9.25 to 10.50");
+    }
 }
