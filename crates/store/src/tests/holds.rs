@@ -82,7 +82,7 @@ fn evicting_while_sizes_shift_moves_a_few_entries_and_waits_for_no_memory() {
 #[test]
 #[cfg(not(miri))]
 fn a_store_at_work_with_a_preparer_in_time_meets_no_page_faults_in_holds() {
-    let limit = 40 << 20;
+    let limit = 32 << 20;
     let fixture = Fixture::new(16);
     fixture.store.expect(1 << 30);
     fixture.store.set_limit(limit, Policy::AllKeysLru);
@@ -90,7 +90,7 @@ fn a_store_at_work_with_a_preparer_in_time_meets_no_page_faults_in_holds() {
     let mut number = 0;
     let mut fill = |value_bytes: usize| {
         most_of(|| {
-            for _ in 0..2 * limit as usize / (value_bytes + 40) {
+            for _ in 0..limit as usize / (value_bytes + 40) {
                 number += 1;
                 set(&fixture, number, &vec![b'v'; value_bytes], SetOptions::default());
                 if number % 16 == 0 {
@@ -103,7 +103,7 @@ fn a_store_at_work_with_a_preparer_in_time_meets_no_page_faults_in_holds() {
         })
     };
     fill(64);
-    let holds = [4096, 100, 700, 64].map(|value_bytes| fill(value_bytes));
+    let holds = [4096, 100, 700, 64].map(&mut fill);
     COUNTS_FAULTS.set(false);
     let faults = holds.each_ref().map(|holds| (holds.faults, holds.most.probe.faults));
     assert!(faults.iter().all(|(all, most)| *all < 100 && *most <= 4), "{faults:?}");
