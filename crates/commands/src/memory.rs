@@ -299,10 +299,14 @@ static MALLOC_STATS: Command = Command {
 };
 
 fn purge<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    cx.start(Box::new(|cx| {
+    // Others go on freeing, and asking for memory again, meanwhile.
+    let mut left_bytes = cx.db.store().warm_bytes();
+    cx.start(Box::new(move |cx| {
         let slice = crate::context::Slice::begin();
         let store = cx.db.store();
-        while store.purge() {
+        while left_bytes > 0 {
+            let gave_bytes = store.purge();
+            left_bytes = if gave_bytes == 0 { 0 } else { left_bytes.saturating_sub(gave_bytes) };
             if slice.is_over() {
                 return Ok(crate::Flow::More);
             }

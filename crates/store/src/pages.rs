@@ -476,7 +476,7 @@ impl PagePool {
     /// Gives memory back to the kernel if more of it is idle than serves those who will ask next;
     /// a slice of it, with no latch held meanwhile. Whether it did.
     pub(crate) fn cool(&self) -> bool {
-        self.warm_bytes() > MOST_WARM_BYTES && self.release_warm(|_| WARM_BYTES)
+        self.warm_bytes() > MOST_WARM_BYTES && self.release_warm(|_| WARM_BYTES) > 0
     }
 
     /// The same, and of what nobody has asked for during the last second, a slice of all that is
@@ -498,34 +498,34 @@ impl PagePool {
         self.arenas.lock().idle.look();
     }
 
-    /// Gives a slice of all that is idle back to the kernel; whether there was any.
-    pub(crate) fn purge(&self) -> bool {
+    /// Gives a slice of all that is idle back to the kernel; how many bytes.
+    pub(crate) fn purge(&self) -> usize {
         self.release_warm(|_| 0)
     }
 
-    /// Gives back a slice of each kind of what is warm, beyond as much as is kept of it. Whether
-    /// there was any.
+    /// Gives back a slice of each kind of what is warm, beyond as much as is kept of it; how many
+    /// bytes.
     #[cold]
-    fn release_warm(&self, kept_bytes: impl Fn(&Idle) -> usize) -> bool {
+    fn release_warm(&self, kept_bytes: impl Fn(&Idle) -> usize) -> usize {
         // Allocated here, so that nothing is under the latch.
         let mut taken = Vec::with_capacity(SLICE_BYTES / PAGE_BYTES);
-        let mut gave = false;
+        let mut gave_bytes = 0;
         let take = |idle: &mut Idle, taken: &mut Vec<(Unit, usize)>| {
             idle.take_warm(kept_bytes(idle), SLICE_BYTES, taken);
         };
         for kind in KINDS {
             take(kind(&mut self.pages.lock()), &mut taken);
-            gave |= !taken.is_empty();
+            gave_bytes += bytes_of(&taken);
             self.release(&mut taken);
             let mut pages = self.pages.lock();
             taken.drain(..).for_each(|(page, _)| kind(&mut pages).give(page, 0));
         }
         take(&mut self.arenas.lock().idle, &mut taken);
-        gave |= !taken.is_empty();
+        gave_bytes += bytes_of(&taken);
         self.release(&mut taken);
         let mut arenas = self.arenas.lock();
         taken.drain(..).for_each(|(arena, _)| arenas.idle.give(arena, 0));
-        gave
+        gave_bytes
     }
 
     /// Gives the memory of units back.
@@ -570,14 +570,16 @@ fn note_wait() {
     holds::note(Work { requests: 1, ..Work::default() });
 }
 
+/// Bytes of all units that have memory.
+fn bytes_of(units: &[(Unit, usize)]) -> usize {
+    units.iter().map(|(_, bytes)| bytes).sum()
+}
+
 /// Memory of so many bytes each, as few pieces as lie side by side.
 fn runs(units: &mut [(Unit, usize)]) -> impl Iterator<Item = (Unit, usize)> {
     units.sort_unstable();
     let follows = |a: &(Unit, usize), b: &(Unit, usize)| a.0.addr().get() + a.1 == b.0.addr().get();
-    units.chunk_by(follows).filter_map(|run| {
-        let bytes = run.iter().map(|(_, bytes)| bytes).sum();
-        run.first().map(|(first, _)| (*first, bytes))
-    })
+    units.chunk_by(follows).filter_map(|run| run.first().map(|(first, _)| (*first, bytes_of(run))))
 }
 
 /// A page or an arena is taken or given back.
@@ -674,211 +676,4 @@ impl Drop for Regions {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Pages that are provided and have not been had.
-    fn provided(pool: &PagePool) -> usize {
-        pool.pages.lock().regions.provided_pages()
-    }
-
-    #[test]
-    fn what_comes_next_is_provided_before_it_is_needed_and_no_more() {
-        let pool = PagePool::default();
-        pool.prepare();
-        for _ in 0..3 * REGION_PAGES {
-            let provided = provided(&pool);
-            assert!((1..=LOW_PAGES + STEP_PAGES).contains(&provided), "{provided}");
-            pool.take();
-            pool.tend();
-        }
-        for _ in 0..3 * REGION_BYTES / ARENA_BYTES {
-            assert!(pool.arenas.lock().regions.left() > 0);
-            pool.take_arena();
-            pool.tend();
-        }
-    }
-
-    #[cfg(not(miri))]
-    fn faults() -> u64 {
-        crate::tests::holds::faults().faults
-    }
-
-    #[test]
-    #[cfg(not(miri))]
-    fn arenas_are_provided_before_they_are_used_where_much_is_expected() {
-        let faults_of = |expected| {
-            let pool = PagePool::default();
-            pool.expect(expected);
-            pool.provide();
-            let (arena, _) = pool.take_arena();
-            let before = faults();
-            // SAFETY: the arena is ours.
-            unsafe { arena.write_bytes(1, ARENA_BYTES) };
-            faults() - before
-        };
-        let pages = (ARENA_BYTES / PAGE_BYTES) as u64;
-        // A sanitizer's own notes about the arena have to be provided as well.
-        let provided = faults_of(MANY_BYTES);
-        assert!(provided < pages / 2, "{provided}");
-        assert!(faults_of(MANY_BYTES - 1) >= pages / 2, "a small store has what it uses");
-    }
-
-    /// Page faults of writing to all of an arena as its owner does, a piece of 4 KiB at a time.
-    #[cfg(not(miri))]
-    fn faults_of_filling(pool: &PagePool, arena: Arena, mut touched: usize) -> u64 {
-        let mut met = 0;
-        for end in (PAGE_BYTES..=ARENA_BYTES).step_by(PAGE_BYTES) {
-            if end > touched {
-                touched = pool.touch(arena, touched, end);
-            }
-            let before = faults();
-            // SAFETY: the arena is ours.
-            unsafe { arena.add(end - PAGE_BYTES).write_bytes(1, PAGE_BYTES) };
-            met += faults() - before;
-            // Whoever fills a page does other things as well.
-            pool.provide();
-        }
-        assert_eq!(touched, ARENA_BYTES);
-        met
-    }
-
-    #[test]
-    #[cfg(not(miri))]
-    fn a_large_store_has_its_arenas_whole_unless_much_of_it_is_free() {
-        let pool = PagePool::default();
-        let (arena, touched) = pool.take_arena();
-        let touched = pool.touch(arena, touched, 1);
-        assert_eq!((touched, pool.idle_bytes()), (PAGE_BYTES, PAGE_BYTES), "a small one has not");
-        (0..LARGE_BYTES / PAGE_BYTES).for_each(|_| _ = pool.take());
-        // A sanitizer's own notes about an arena take a few pages as well.
-        let few = (ARENA_BYTES / PAGE_BYTES) as u64 / 4;
-        assert!(faults_of_filling(&pool, arena, touched) < few, "what it has begun is completed");
-        for _ in 0..2 * READY_BYTES / ARENA_BYTES {
-            pool.provide();
-            let (arena, touched) = pool.take_arena();
-            assert_eq!(touched, ARENA_BYTES);
-            assert!(faults_of_filling(&pool, arena, touched) < few);
-        }
-        pool.add_idle_bytes((pool.used_bytes() / MOST_IDLE_PART).cast_signed());
-        while pool.take_arena().1 > 0 {}
-        pool.provide();
-        assert_eq!(pool.take_arena().1, 0, "with as much free as this nothing is provided");
-    }
-
-    /// What a store does whose entries change from pages to arenas and back.
-    #[test]
-    #[cfg(not(miri))]
-    fn nothing_is_given_back_that_was_just_provided_or_the_reverse() {
-        const MOVED: usize = LARGE_BYTES / 2;
-        let pool = PagePool::default();
-        let mut pages: Vec<Page> = (0..2 * LARGE_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
-        let mut arenas = Vec::new();
-        let settle = || {
-            pool.provide();
-            pool.look();
-            pool.rest();
-        };
-        // Bytes provided, and given back.
-        let asked = |work: &mut dyn FnMut()| {
-            let before = region::asked();
-            work();
-            let now = region::asked();
-            (now.0 - before.0, now.1 - before.1)
-        };
-        for _ in 0..2 {
-            let to_arenas = asked(&mut || {
-                for _ in 0..MOVED / ARENA_BYTES {
-                    let given = pages.drain(pages.len() - ARENA_BYTES / PAGE_BYTES..);
-                    given.for_each(|page| pool.give(page));
-                    arenas.push(pool.take_arena());
-                    settle();
-                }
-            });
-            let at_work = asked(&mut || {
-                for _ in 0..1000 {
-                    arenas.drain(arenas.len() - 8..).for_each(|it| pool.give_arena(it.0, it.1));
-                    pages.drain(pages.len() - 256..).for_each(|page| pool.give(page));
-                    arenas.extend((0..8).map(|_| pool.take_arena()));
-                    pages.extend((0..256).map(|_| pool.take()));
-                    settle();
-                }
-            });
-            let to_pages = asked(&mut || {
-                for (arena, touched) in arenas.drain(..) {
-                    pool.give_arena(arena, touched);
-                    pages.extend((0..ARENA_BYTES / PAGE_BYTES).map(|_| pool.take()));
-                    settle();
-                }
-            });
-            for (provided, given_back) in [to_arenas, to_pages] {
-                assert!(provided <= MOVED + WARM_BYTES, "{provided}");
-                assert!(given_back <= MOVED + WARM_BYTES, "{given_back}");
-            }
-            assert!(at_work.0 + at_work.1 <= WARM_BYTES, "{at_work:?}");
-        }
-        (0..u8::MAX).for_each(|_| settle());
-        assert_eq!(pool.warm_bytes(), 0, "nobody asks any more");
-        assert_eq!(asked(&mut || (0..u8::MAX).for_each(|_| settle())), (0, 0));
-    }
-
-    #[test]
-    fn the_preparer_is_told_before_a_worker_has_to_see_to_it() {
-        let pool = PagePool::default();
-        pool.set_preparer(std::thread::current());
-        pool.prepare();
-        while provided(&pool) > CRITICAL_PAGES {
-            pool.take();
-            pool.tend();
-        }
-        // Returns at once, since it was told; and forever waits for who was not.
-        std::thread::park();
-        pool.prepare();
-        assert!(provided(&pool) > LOW_PAGES);
-    }
-
-    #[test]
-    fn idle_memory_goes_back_a_slice_at_a_time() {
-        let pool = PagePool::default();
-        let pages: Vec<Page> = (0..4 * MOST_WARM_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
-        let given = pages.len() * PAGE_BYTES;
-        pages.into_iter().for_each(|page| pool.give(page));
-        assert_eq!((pool.used_bytes(), pool.warm_bytes()), (0, given));
-        assert!(pool.cool());
-        assert_eq!(pool.warm_bytes(), given - SLICE_BYTES);
-        (0..given / SLICE_BYTES).for_each(|_| pool.tend());
-        assert_eq!(pool.warm_bytes(), MOST_WARM_BYTES);
-        pool.take();
-        (0..given / SLICE_BYTES).for_each(|_| pool.rest());
-        assert_eq!(pool.warm_bytes(), WARM_BYTES, "somebody has asked a moment ago");
-        (0..u8::MAX).for_each(|_| pool.look());
-        (0..given / SLICE_BYTES).for_each(|_| pool.rest());
-        assert_eq!(pool.warm_bytes(), 0, "nobody has asked for long");
-    }
-
-    #[test]
-    fn pages_are_distinct_aligned_and_come_back() {
-        let pool = PagePool::default();
-        let mut pages: Vec<Page> = (0..REGION_PAGES * 5).map(|_| pool.take()).collect();
-        assert_eq!(pool.used_bytes(), pages.len() * PAGE_BYTES);
-        assert!(pages.iter().all(|page| page.addr().get() % PAGE_BYTES == 0));
-        pages.sort_unstable();
-        pages.dedup();
-        assert_eq!(pages.len(), REGION_PAGES * 5);
-        for page in &pages {
-            pool.give(*page);
-        }
-        assert_eq!(pool.used_bytes(), 0);
-        let mut again: Vec<Page> = (0..REGION_PAGES * 5).map(|_| pool.take()).collect();
-        again.sort_unstable();
-        for (index, page) in again.iter().enumerate() {
-            // SAFETY: the pages are ours, and so are their notes.
-            unsafe { note(page.add(index % PAGE_BYTES)).cast::<usize>().write(index) };
-        }
-        for (index, page) in again.iter().enumerate() {
-            // SAFETY: written above.
-            assert_eq!(unsafe { note(*page).cast::<usize>().read() }, index);
-        }
-        assert_eq!(again, pages, "all pages are used again before a region is added");
-    }
-}
+mod tests;

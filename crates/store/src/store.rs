@@ -319,9 +319,8 @@ impl Store {
     }
 
     /// Gives a slice of the memory that is in no use back to the kernel, even if it will be asked
-    /// for again; whether there was any.
-    #[must_use]
-    pub fn purge(&self) -> bool {
+    /// for again; how many bytes.
+    pub fn purge(&self) -> usize {
         self.pool.purge()
     }
 
