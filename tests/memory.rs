@@ -349,3 +349,29 @@ fn a_long_key_that_is_only_looked_up_drives_nothing_out() {
     client.check("SET small value", "+OK\r\n");
     assert!(info(&mut client, "evicted_keys") > 0);
 }
+
+/// What is noted about a request until its reply has been taken is no data either, or clients that
+/// do not read would drive out keys.
+#[test]
+fn requests_whose_replies_are_not_read_are_no_data() {
+    const REQUESTS: usize = 600;
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("SETRANGE key 100000 x", ":100001\r\n");
+    let mut number = |name| info_of(&mut client, "everything", name);
+    let (data, clients) = (number("used_memory_dataset"), number("mem_clients_normal"));
+    let behind: Vec<_> = (0..10)
+        .map(|_| {
+            let mut client = server.connect_resp();
+            client.send("MGET key\r\n".repeat(REQUESTS));
+            client
+        })
+        .collect();
+    let all = 10 * REQUESTS as u64;
+    let ran = || (number("total_commands_processed") > all).then_some(());
+    until("the requests", ran).expect("they run");
+    let data = number("used_memory_dataset").saturating_sub(data);
+    let clients = number("mem_clients_normal").saturating_sub(clients);
+    assert!(data < clients / 2, "{data} bytes of data, {clients} of clients");
+    drop(behind);
+}

@@ -35,6 +35,14 @@ pub struct SlowRequest {
 }
 
 impl SlowRequest {
+    /// Its memory, in bytes, as far as it grows with the request.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        let of_argument = |argument: &Vec<u8>| size_of::<Vec<u8>>() + argument.capacity();
+        let arguments: usize = self.arguments.iter().map(of_argument).sum();
+        size_of::<Self>() + arguments + self.address.capacity() + self.name.capacity()
+    }
+
     fn phases(&self) -> Phases {
         Phases { send_ns: self.send_ns.load(Ordering::Relaxed), ..self.phases }
     }

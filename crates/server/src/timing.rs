@@ -122,6 +122,13 @@ pub(crate) struct Executed {
     logged: bool,
 }
 
+impl Executed {
+    /// Its memory, in bytes.
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of::<Self>() + self.request.as_ref().map_or(0, |request| request.own_bytes())
+    }
+}
+
 /// What a request was for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {

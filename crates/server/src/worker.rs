@@ -15,6 +15,7 @@ use limits::Behind;
 use nagi_commands::memcached::{Parting, tell_of_arrival, tell_of_parting};
 use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, Tally, stop_monitoring};
 use nagi_proto::{Output, Span};
+use nagi_store::memory::Charge;
 use nagi_store::snapshot::{Pace, Walker};
 use nagi_store::{Ageing, Counters, Expirer, Scope};
 use rustix::io::Errno;
@@ -118,6 +119,8 @@ struct Seat {
     replied_bytes: u64,
     /// Requests whose replies have not been taken in full, the oldest first.
     unsent: Vec<Executed>,
+    /// Their memory, which is no data.
+    unsent_charge: Charge,
 }
 
 /// What must happen before a session is fed again.
@@ -356,6 +359,7 @@ impl Sessions {
             is_behind: false,
             replied_bytes: 0,
             unsent: Vec::new(),
+            unsent_charge: Charge::default(),
         });
         let index = token.index as usize;
         if self.seats.len() <= index {
@@ -446,6 +450,7 @@ impl Sessions {
         };
         for mut executed in self.timing.take_executed() {
             executed.reply_end += seat.replied_bytes - bytes;
+            seat.unsent_charge.set(seat.unsent_charge.bytes() + executed.own_bytes());
             seat.unsent.push(executed);
         }
         self.unsent.push(token);
@@ -465,6 +470,7 @@ impl Sessions {
         let sent = seat.replied_bytes - driver.unsent_bytes(token) as u64;
         let taken = seat.unsent.partition_point(|executed| executed.reply_end <= sent);
         for executed in seat.unsent.drain(..taken) {
+            seat.unsent_charge.set(seat.unsent_charge.bytes() - executed.own_bytes());
             self.timing.finish(executed, &audience);
         }
         !seat.unsent.is_empty()

@@ -210,9 +210,10 @@ fn memcached_expiry_seen_by_ttl() {
          TTL k => :100|
          M:set k 0 1700000200 1|5 => STORED|
          EXPIRETIME k => :1700000200|
+         M:set k 0 2147483647 1|5 => STORED|
+         PEXPIRETIME k => :2147483647000|
          M:set k 0 9223372036854775807 1|5 => STORED|
-         PEXPIRETIME k => :9223372036854775807|
-         EXPIRETIME k => :9223372036854776|
+         EXPIRETIME k => :-2|
          M:set k 0 0 1|5 => STORED|
          TTL k => :-1|",
     );
