@@ -4,7 +4,8 @@
 //! sizes in each shard. Pieces of all sizes share arenas instead; a hole is found by its length
 //! among 64 bins, as in TLSF (Masmano et al., ECRTS 2004), and unites with its neighbours. When
 //! more than an eighth is holes, the emptiest arena is closed and its entries move elsewhere, so
-//! that memory follows the data when the sizes of values change.
+//! that memory follows the data when the sizes of values change. In a store that is not large,
+//! memory behind the last piece counts as holes too.
 //!
 //! ```text
 //!  arena, aligned to its size                     end         touched
@@ -58,6 +59,8 @@ pub(crate) struct Arenas {
     live_bytes: usize,
     /// Sum of the arenas' ends.
     spread_bytes: usize,
+    /// Sum of what has memory of the arenas.
+    touched_bytes: usize,
     /// Where the search for an arena to close goes on.
     candidate: usize,
 }
@@ -113,6 +116,7 @@ impl Arenas {
             filled: 0,
             live_bytes: 0,
             spread_bytes: 0,
+            touched_bytes: 0,
             candidate: 0,
         }
     }
@@ -159,7 +163,8 @@ impl Arenas {
         }
     }
 
-    /// A block that should move elsewhere, because so much lies in holes that its arena could go.
+    /// A block that should move elsewhere, because so much lies in holes that its arena could go;
+    /// or, in a store that is not large, because so much of the arena's memory is in no use.
     pub(crate) fn relocation(&mut self) -> Option<NonNull<u8>> {
         let arena = match self.closing {
             Some(arena) => arena,
@@ -168,10 +173,12 @@ impl Arenas {
         pieces(arena).find(|piece| !piece.is_hole()).map(Piece::memory)
     }
 
-    /// Chooses an arena to be emptied, if there are holes enough.
+    /// Chooses an arena to be emptied, if there are holes enough, or memory that nobody has
+    /// written to since the arena was opened.
     fn close(&mut self) -> Option<Arena> {
-        let holes = self.spread_bytes - self.live_bytes;
-        if holes <= self.spread_bytes / 8 + TOLERATED_BYTES {
+        let is_sparse = |bytes: usize| bytes - self.live_bytes > bytes / 8 + TOLERATED_BYTES;
+        let has_holes = is_sparse(self.spread_bytes);
+        if !(has_holes || is_sparse(self.touched_bytes) && self.pool.is_small()) {
             return None;
         }
         let count = self.all.len().min(CANDIDATES);
@@ -179,7 +186,8 @@ impl Arenas {
             .filter_map(|index| self.all.get(index % self.all.len()).copied());
         let arena = candidates.max_by_key(|arena| {
             let header = header_of(*arena);
-            header.end - header.live_bytes
+            let taken = if has_holes { header.end } else { header.touched };
+            taken - header.live_bytes
         })?;
         self.candidate = (self.candidate + count) % self.all.len();
         for piece in pieces(arena) {
@@ -230,6 +238,7 @@ impl Arenas {
         if header.end > header.touched {
             let touched = header.touched as usize;
             header.touched = self.pool.touch(arena, touched, at + len) as u32;
+            self.touched_bytes += header.touched as usize - touched;
         }
         self.spread_bytes += len;
         piece
@@ -244,6 +253,7 @@ impl Arenas {
         // SAFETY: the arena is ours.
         unsafe { arena.cast::<Header>().write(header) };
         self.spread_bytes += HEADER_BYTES;
+        self.touched_bytes += touched as usize;
         self.all.push(arena);
         self.open = Some(arena);
         arena
@@ -272,6 +282,7 @@ impl Arenas {
         let header = header_of(arena);
         let (place, touched) = (header.place as usize, header.touched as usize);
         self.spread_bytes -= header.end as usize;
+        self.touched_bytes -= touched;
         self.all.swap_remove(place);
         if let Some(moved) = self.all.get(place) {
             header_of(*moved).place = place as u32;
@@ -509,8 +520,9 @@ mod tests {
                 spread_bytes += end;
                 touched_bytes += header.touched as usize;
             }
-            let known = (self.arenas.live_bytes, self.arenas.spread_bytes);
-            assert_eq!(known, (live_bytes, spread_bytes));
+            let known = &self.arenas;
+            let known = (known.live_bytes, known.spread_bytes, known.touched_bytes);
+            assert_eq!(known, (live_bytes, spread_bytes, touched_bytes));
             let known = (self.pool.used_bytes(), self.pool.idle_bytes());
             assert_eq!(known, (touched_bytes, touched_bytes - live_bytes));
             let holes = |first: &Option<Piece>| {

@@ -145,6 +145,12 @@ impl Idle {
         self.warm.pop().or_else(|| self.cold.pop())
     }
 
+    /// Takes one whose memory went back to the kernel.
+    pub(crate) fn take_cold(&mut self) -> Option<(Unit, usize)> {
+        self.ask();
+        self.cold.pop()
+    }
+
     /// Takes one back, of which so many bytes have memory.
     pub(crate) fn give(&mut self, unit: Unit, bytes: usize) {
         let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };

@@ -252,7 +252,7 @@ impl PagePool {
     pub(crate) fn take_arena(&self) -> (Arena, usize) {
         note_unit();
         let mut arenas = self.arenas.lock_nested();
-        let idle = arenas.idle.take();
+        let idle = if self.is_small() { arenas.take_untouched() } else { arenas.idle.take() };
         if arenas.idle.ready_bytes() < READY_BYTES && self.provides_arenas() {
             self.stock.fetch_max(LOW, Ordering::Relaxed);
         }
@@ -315,6 +315,14 @@ impl PagePool {
         let used_bytes = self.used_bytes();
         let is_large = used_bytes >= LARGE_BYTES && self.idle_bytes() < used_bytes / MOST_IDLE_PART;
         is_large || self.expects_much.load(Ordering::Relaxed)
+    }
+
+    /// Whether what lies idle in arenas is to follow the data. Where arenas are provided whole this
+    /// is never so: what holds data is more than this there.
+    pub(crate) fn is_small(&self) -> bool {
+        let live_bytes = self.used_bytes().saturating_sub(self.idle_bytes());
+        let is_small = live_bytes < LARGE_BYTES - LARGE_BYTES / MOST_IDLE_PART;
+        is_small && !self.expects_much.load(Ordering::Relaxed)
     }
 
     /// How much of a kind of pages is to be ready, once such were given back to the kernel.
@@ -520,7 +528,11 @@ impl PagePool {
             let mut pages = self.pages.lock();
             taken.drain(..).for_each(|(page, _)| kind(&mut pages).give(page, 0));
         }
-        take(&mut self.arenas.lock().idle, &mut taken);
+        let mut arenas = self.arenas.lock();
+        // A small store takes those that are cold.
+        let kept_bytes = if self.is_small() { 0 } else { kept_bytes(&arenas.idle) };
+        arenas.idle.take_warm(kept_bytes, SLICE_BYTES, &mut taken);
+        drop(arenas);
         gave_bytes += bytes_of(&taken);
         self.release(&mut taken);
         let mut arenas = self.arenas.lock();
@@ -586,6 +598,15 @@ fn runs(units: &mut [(Unit, usize)]) -> impl Iterator<Item = (Unit, usize)> {
 fn note_unit() {
     latch::slow();
     holds::note(Work { pages: 1, ..Work::default() });
+}
+
+impl Arenas {
+    /// An arena without memory, so that nobody has more than is written to; where there is none,
+    /// and none can be carved without the kernel, one that has it.
+    fn take_untouched(&mut self) -> Option<(Arena, usize)> {
+        let has_fresh = self.regions.left() > 0;
+        self.idle.take_cold().or_else(|| if has_fresh { None } else { self.idle.take() })
+    }
 }
 
 impl Regions {

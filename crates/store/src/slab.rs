@@ -228,12 +228,16 @@ impl Slab {
     }
 
     /// A block in use that should move elsewhere, because so many blocks of the size of `bytes`
-    /// are free that its page or arena could go; the caller takes a new block, copies, and gives
-    /// this one back.
+    /// are free that its page could go, or so much of its arena; the caller takes a new block,
+    /// copies, and gives this one back.
     pub(crate) fn relocation(&mut self, bytes: usize) -> Option<NonNull<u8>> {
-        let Some(index) = class_of(bytes) else {
-            return self.larger.as_mut()?.arenas.relocation();
-        };
+        let from = class_of(bytes).and_then(|index| self.relocation_of(index));
+        // Whose entries have all become small gives nothing to its arenas any more.
+        from.or_else(|| self.larger.as_mut()?.arenas.relocation())
+    }
+
+    /// The same of one class.
+    fn relocation_of(&self, index: usize) -> Option<NonNull<u8>> {
         let class = self.classes.get(index)?;
         let capacity = class.pages as usize * blocks_per_page(index);
         let free = capacity - class.live_on_pages as usize;

@@ -7,6 +7,7 @@ pub(crate) mod holds;
 mod model;
 mod relocation;
 mod scan;
+mod shrinking;
 mod threads;
 
 use crate::memory::tests::PagesAlone;

@@ -1,0 +1,39 @@
+//! Memory follows the data when values become short.
+
+use super::Fixture;
+use crate::types::string::SetOptions;
+
+const SHARDS: usize = 64;
+/// As many a shard as 20,000 in 256.
+const KEYS: usize = SHARDS * 78;
+
+/// Gives every key a value of a random length up to `most_bytes`, and the store its rest.
+fn overwrite(fixture: &Fixture, most_bytes: usize, random: &mut u64) {
+    for number in 0..KEYS {
+        let _batch = fixture.store.batch(&fixture.counters);
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let value = vec![b'v'; (*random >> 33) as usize % most_bytes + 1];
+        let db = fixture.db(0);
+        db.set(db.key(format!("key:{number}").as_bytes()), &value, SetOptions::default());
+        if number % 64 == 0 {
+            fixture.store.provide();
+            fixture.store.rest();
+        }
+    }
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_small_store_whose_long_values_become_short_gives_back_what_they_took() {
+    let data_bytes = (KEYS * 300) as f64;
+    for most_bytes in [40_000, 4000] {
+        let fixture = Fixture::new(SHARDS);
+        let mut random = 1;
+        overwrite(&fixture, most_bytes, &mut random);
+        let rounds = [(); 4].map(|()| {
+            overwrite(&fixture, 600, &mut random);
+            fixture.store.page_bytes() as f64 / data_bytes
+        });
+        assert!(rounds[1..].iter().all(|share| *share < 2.0), "{rounds:?}");
+    }
+}
