@@ -225,8 +225,9 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.maxmemory),
-        summary: "Most memory in use, 0 for no limit; unless it is given, three quarters of the \
-                  container's limit where there is one",
+        summary: "Most memory for data, 0 for no limit; unless it is given, three quarters of the \
+                  container's limit where there is one. Clients' buffers come on top, which \
+                  maxmemory-clients limits",
     },
     Setting {
         name: "maxmemory-clients",
