@@ -17,7 +17,7 @@ use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, Tally, stop_monitor
 use nagi_proto::{Output, Span};
 use nagi_store::memory::Charge;
 use nagi_store::snapshot::{Pace, Walker};
-use nagi_store::{Ageing, Counters, Expirer, Scope};
+use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -76,6 +76,7 @@ struct Sessions {
     tally: Arc<Tally>,
     expirer: Expirer,
     ageing: Ageing,
+    compactor: Compactor,
     /// When to go on with expired keys, if the last look did not find them all.
     expire_at: Option<Instant>,
     /// The worker's part in the walk for a snapshot, and whether there is something to do.
@@ -162,6 +163,7 @@ impl Sessions {
             tally: shared.statistics().worker(worker),
             expirer: Expirer::new(worker, shared.process().workers),
             ageing: Ageing::new(worker, shared.process().workers),
+            compactor: Compactor::new(worker, shared.process().workers),
             expire_at: None,
             walker: Walker::default(),
             walks: false,
@@ -652,6 +654,7 @@ impl<D: Driver> Sink<D> for Sessions {
                     self.look_for_expired();
                     self.shared.store.rest();
                     self.ageing.run(&self.shared.store, self.shared.store.now_ms());
+                    self.compactor.run(&self.shared.store);
                 }
                 Mail::Flush => self.flush(),
                 Mail::Kill => self.close_killed(driver),

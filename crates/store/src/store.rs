@@ -336,6 +336,11 @@ impl Store {
         self.pool.tell_preparer();
     }
 
+    /// Whether there is so little data that memory must not lie idle in tables' arenas.
+    pub(crate) fn is_small(&self) -> bool {
+        self.pool.is_small()
+    }
+
     /// Bytes of these pages that hold nothing now and wait for the next entry of their size.
     pub(crate) fn idle_bytes(&self) -> usize {
         self.pool.idle_bytes()

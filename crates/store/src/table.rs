@@ -27,7 +27,7 @@ use crate::pages::PagePool;
 use crate::placement::{POSITION_BITS, Range, fingerprint};
 use crate::reclaim::Garbage;
 use crate::segment::{Index, LANES, Segment, Word, prefetch};
-use crate::slab::{Block, Slab, rounded_bytes};
+use crate::slab::{Block, LARGEST_BLOCK, Slab, rounded_bytes};
 use crate::snapshot::{Fate, HOLD_BYTES, Images, Ledger};
 use crate::steps::{self, Step};
 use crate::value::{Attributes, NewValue};
@@ -44,6 +44,8 @@ const OVERFLOWED: usize = 128;
 /// longer entry.
 const RELOCATIONS: usize = 4;
 const RELOCATION_BYTES: usize = 16 * 1024;
+/// Entries that are moved at a time where nothing else is to be done.
+const COMPACTIONS: usize = 16;
 
 /// What positions depend on.
 #[derive(Clone, Copy, Debug)]
@@ -244,7 +246,7 @@ impl Table {
         if !stays {
             // SAFETY: the block came from this slab and nothing points to it now.
             unsafe { self.slab.give(old_block, old_bytes) };
-            self.relocate(old_bytes);
+            self.relocate(old_bytes, RELOCATIONS);
         }
         owned
     }
@@ -454,14 +456,19 @@ impl Table {
             self.slab.give(block, bytes);
             owned
         };
-        self.relocate(bytes);
+        self.relocate(bytes, RELOCATIONS);
         owned
     }
 
+    /// Moves a few entries out of a sparse arena, if there is one.
+    pub(crate) fn compact(&mut self) {
+        self.relocate(LARGEST_BLOCK + 1, COMPACTIONS);
+    }
+
     /// Moves a few entries off a sparse page. What moves is not changed, so no door is passed.
-    fn relocate(&mut self, bytes: usize) {
+    fn relocate(&mut self, bytes: usize, most_entries: usize) {
         let mut moved_bytes = 0;
-        for _ in 0..RELOCATIONS {
+        for _ in 0..most_entries {
             let Some(from) = self.slab.relocation(bytes) else { return };
             latch::slow();
             let entry = Entry::from_pointer(from);

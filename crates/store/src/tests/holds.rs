@@ -42,7 +42,7 @@ pub(crate) fn faults() -> Probe {
 }
 
 /// What `work` did at most within one hold.
-fn most_of(work: impl FnOnce()) -> Holds {
+pub(super) fn most_of(work: impl FnOnce()) -> Holds {
     // For all threads and for good, so each test's thread says whether it wants to know.
     holds::watch(|| if COUNTS_FAULTS.get() { faults() } else { Probe::default() });
     let _ = holds::take();

@@ -1,6 +1,8 @@
 //! Memory follows the data when values become short.
 
 use super::Fixture;
+use super::holds::most_of;
+use crate::Compactor;
 use crate::types::string::SetOptions;
 
 const SHARDS: usize = 64;
@@ -36,4 +38,23 @@ fn a_small_store_whose_long_values_become_short_gives_back_what_they_took() {
         });
         assert!(rounds[1..].iter().all(|share| *share < 2.0), "{rounds:?}");
     }
+}
+
+#[test]
+#[cfg(not(miri))]
+fn what_long_values_took_is_given_back_while_nothing_is_freed() {
+    let fixture = Fixture::new(SHARDS);
+    let mut random = 1;
+    overwrite(&fixture, 40_000, &mut random);
+    overwrite(&fixture, 600, &mut random);
+    let mut compactors = [Compactor::new(0, 2), Compactor::new(1, 2)];
+    let holds = most_of(|| {
+        for _ in 0..50 {
+            compactors.iter_mut().for_each(|compactor| compactor.run(&fixture.store));
+        }
+    });
+    assert!(holds.count >= SHARDS as u64, "{holds:?}");
+    assert!(holds.most.bytes <= 16 * 1024 && holds.most.requests == 0, "{holds:?}");
+    let share = fixture.store.page_bytes() as f64 / (KEYS * 300) as f64;
+    assert!(share < 2.0, "{share}");
 }
