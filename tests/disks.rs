@@ -152,3 +152,20 @@ fn a_disk_that_is_slow_and_then_breaks() {
     assert_eq!(save(&server), "ok");
     check_restart(server, &folder, 20_000 - 12);
 }
+
+#[test]
+fn a_limit_for_the_length_of_files_is_an_error_and_not_the_end() {
+    let folder = Folder::new("limited");
+    let mut command = Command::new("bash");
+    // In kilobytes; every thread of the process is bound by it.
+    command.args(["-c", "ulimit -f 1500; exec \"$0\" \"$@\""]).arg(harness::nagi_binary());
+    command.args(["serve", "--dir"]).arg(&folder.0);
+    let server = Server::start_nagi(command).expect("it starts");
+    let mut client = server.connect_resp();
+    write(&mut client, "few", 100);
+    assert_eq!(save(&server), "ok");
+    write(&mut client, "many", 3000);
+    fail(&server, "File too large");
+    assert_eq!(folder.names(), ["dump.rdb"], "what was begun goes");
+    check_restart(server, &folder, 100);
+}

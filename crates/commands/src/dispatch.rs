@@ -99,8 +99,8 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     let number = u32::try_from(entry.index + 1).unwrap_or(0);
     cx.client.info.last_command.store(number, Ordering::Relaxed);
     if cx.db.store().is_over_limit()
-        && (cx.attention.is_paused(cx.db.now_ms()) || !make_room(cx))
         && entry.command.flags.contains(Flags::DENYOOM)
+        && (cx.attention.is_paused(cx.db.now_ms()) || !make_room(cx))
     {
         return reject(entry, cx, &Error::OUT_OF_MEMORY);
     }

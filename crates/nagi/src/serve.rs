@@ -119,6 +119,7 @@ fn start_as(
     log::begin(target, config.loglevel.get())
         .map_err(|error| format!("cannot write the log {}: {error}", config.logfile.get()))?;
     tell(&loaded, without_effect);
+    nagi_server::outlive_file_size_limits()?;
     nagi_server::raise_descriptor_limit();
     let pidfile = PathBuf::from(&*config.pidfile.get());
     let server = start(nagi_server::Options { config, ..nagi_server::Options::default() })?;

@@ -7,15 +7,17 @@ mod files;
 mod tests;
 
 use crate::rdb::{Block, Entry, Memcached, Options, Preamble, Writer};
-use files::{Files, System};
+use files::{Files, System, temporary_name};
 use nagi_store::snapshot::{Images, Size, Snapshot, SnapshotError};
 use nagi_store::{Counters, Database, EntryView, Store};
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use std::{fmt, process};
 
+/// Names that are tried for a new file.
+const MOST_TRIES: u32 = 100;
 /// How long the saver waits for images before it looks whether something has changed.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -126,9 +128,22 @@ fn save_in<F: Files>(
     company: &dyn Company,
 ) -> Result<Saved, SaveError> {
     files.remove_abandoned(target.path);
-    let name = format!("temp-{}.rdb", process::id());
-    let temporary = target.path.with_file_name(name);
-    let written = write_all(files, store, &mut snapshot, target, &temporary, progress, company);
+    let (temporary, file) = create(files, target.path);
+    let failed = |doing, error| SaveError::Io(doing, temporary.clone(), error);
+    let file = file.map_err(|error| failed("creating", error));
+    let has_begun = file.is_ok();
+    let written = file.and_then(|file| {
+        let disk = Disk { file, written: &progress.bytes };
+        let written = write_all(disk, store, &mut snapshot, target, progress, company);
+        match written.map_err(|error| failed("writing", error))? {
+            Some((saved, mut file)) => {
+                files.sync(&mut file).map_err(|error| failed("synchronising", error))?;
+                Ok(saved)
+            }
+            // Who ends the snapshot learns why; what was written goes.
+            None => Ok(Saved { keys: 0, bytes: 0 }),
+        }
+    });
     if written.is_err() {
         snapshot.cancel();
     }
@@ -140,27 +155,37 @@ fn save_in<F: Files>(
     let saved = written.and_then(|saved| outcome.map(|()| saved).map_err(SaveError::Snapshot));
     let saved =
         saved.and_then(|saved| put_in_place(files, &temporary, target.path).map(|()| saved));
-    if saved.is_err() {
+    if saved.is_err() && has_begun {
         // What went wrong is told already; that a part of a file stays is not worse.
         let _ = files.remove(&temporary);
     }
     saved
 }
 
-fn write_all<F: Files>(
-    files: &F,
+/// The file beside `path` that is written, by a name that nobody has.
+fn create<F: Files>(files: &F, path: &Path) -> (PathBuf, io::Result<F::File>) {
+    let mut tries = 0;
+    loop {
+        let temporary = path.with_file_name(temporary_name(tries));
+        let file = files.create(&temporary);
+        let is_taken = file.as_ref().is_err_and(|it| it.kind() == io::ErrorKind::AlreadyExists);
+        if !is_taken || tries == MOST_TRIES {
+            return (temporary, file);
+        }
+        tries += 1;
+    }
+}
+
+/// Writes what the snapshot brings, and gives the file back; none if the snapshot came to nothing.
+fn write_all<W: Write>(
+    disk: Disk<'_, W>,
     store: &Store,
     snapshot: &mut Snapshot<'_>,
     target: &Target<'_>,
-    temporary: &Path,
     progress: &SaveProgress,
     company: &dyn Company,
-) -> Result<Saved, SaveError> {
-    let failed = |doing, error| SaveError::Io(doing, temporary.to_owned(), error);
-    let file = files.create(temporary).map_err(|error| failed("creating", error))?;
-    let disk = Disk { file, written: &progress.bytes };
-    let writing = |error| failed("writing", error);
-    let writer = Writer::new(disk, target.options, &target.preamble).map_err(writing)?;
+) -> io::Result<Option<(Saved, W)>> {
+    let writer = Writer::new(disk, target.options, &target.preamble)?;
     let sized = vec![false; store.databases()];
     let mut scribe = Scribe { writer, block: Block::default(), database: None, sized };
     let counters = Counters::default();
@@ -170,8 +195,7 @@ fn write_all<F: Files>(
             snapshot.cancel();
         }
         if snapshot.is_aborted() {
-            // Who ends the snapshot learns why; what was written goes.
-            return Ok(Saved { keys: 0, bytes: 0 });
+            return Ok(None);
         }
         let is_walked = snapshot.is_walked();
         match snapshot.take(if is_walked { Duration::ZERO } else { PATIENCE }) {
@@ -181,7 +205,7 @@ fn write_all<F: Files>(
                     progress.total_keys.store(sizes.sum(), Ordering::Relaxed);
                 }
                 let size = snapshot.size_of(images.database());
-                scribe.add(db, &images, size).map_err(writing)?;
+                scribe.add(db, &images, size)?;
                 progress.keys.store(scribe.writer.keys(), Ordering::Relaxed);
                 company.pace();
             }
@@ -193,10 +217,9 @@ fn write_all<F: Files>(
         }
     }
     let (keys, bytes) = (scribe.writer.keys(), scribe.writer.bytes());
-    let mut disk = scribe.writer.finish().map_err(writing)?;
-    files.sync(&mut disk.file).map_err(|error| failed("synchronising", error))?;
+    let disk = scribe.writer.finish()?;
     let end = 1 + size_of::<u64>() as u64;
-    Ok(Saved { keys, bytes: bytes + end })
+    Ok(Some((Saved { keys, bytes: bytes + end }, disk.file)))
 }
 
 /// Has the new file take the old one's name, which is the moment at which it counts.

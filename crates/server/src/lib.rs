@@ -54,4 +54,4 @@ pub use open::OpenError;
 pub use server::{Options, Running, StartError, Stopper, start};
 pub use session::Protocol;
 pub use setup::raise_descriptor_limit;
-pub use signals::stop_on_signals;
+pub use signals::{outlive_file_size_limits, stop_on_signals};

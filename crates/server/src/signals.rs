@@ -1,13 +1,25 @@
 //! SIGTERM and SIGINT: the first asks the server to save, if it is to, and to stop; a second one
 //! while it saves ends the process at once. After a save that failed another one tries again: what
-//! was in the way may be gone by then.
+//! was in the way may be gone by then. SIGXFSZ: a file that is too large for a limit of the process is an
+//! error for whoever writes it, and nothing more.
 
 use crate::server::Stopper;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, thread};
+
+/// Has a file that grows beyond RLIMIT_FSIZE be an error for whoever writes it, where otherwise it
+/// would be the end of the process.
+///
+/// # Errors
+/// The kernel refuses a handler.
+pub fn outlive_file_size_limits() -> io::Result<()> {
+    // Nobody asks whether it came: to have it handled is all that this is for.
+    flag::register(SIGXFSZ, Arc::default()).map(drop)
+}
 
 /// Lets signals stop a server from now on.
 ///

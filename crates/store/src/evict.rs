@@ -19,7 +19,7 @@ use crate::evicted::{Evicted, Hearing};
 use crate::memory;
 use crate::reclaim::Garbage;
 use crate::store::Store;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Entries among which the worst is chosen.
@@ -31,6 +31,8 @@ const UNUSED_SAMPLES: usize = 8;
 const UNUSED_AGEING: u32 = 6;
 /// Shards tried for one victim before giving up.
 const TRIES: usize = 512;
+/// The same while the last search was in vain.
+const FEW_TRIES: usize = 4;
 /// Shards from which the fullest is chosen, while they are small.
 const CHOICES: usize = 4;
 /// A shard with so many entries is not small: that it has a few more or less than others makes no
@@ -123,6 +125,8 @@ pub(crate) struct Limit {
     policy: AtomicU8,
     lfu_log_factor: AtomicU32,
     lfu_decay_time: AtomicU32,
+    /// Whether the last search found nothing that can go, and nothing has come since that may.
+    barren: AtomicBool,
     longest_eviction_us: AtomicU64,
 }
 
@@ -134,12 +138,21 @@ impl Default for Limit {
             policy: AtomicU8::default(),
             lfu_log_factor: lfu_log_factor.into(),
             lfu_decay_time: lfu_decay_time.into(),
+            barren: AtomicBool::default(),
             longest_eviction_us: AtomicU64::default(),
         }
     }
 }
 
 impl Limit {
+    /// Something may be able to go that was not there, or could not, when it was searched for last.
+    pub(crate) fn search_again(&self) {
+        // Nearly always it is false, and then its line stays with everybody who reads it.
+        if self.barren.load(Ordering::Relaxed) {
+            self.barren.store(false, Ordering::Relaxed);
+        }
+    }
+
     fn clock(&self, now_ms: u64) -> AccessClock {
         let tuning = Tuning {
             lfu_log_factor: self.lfu_log_factor.load(Ordering::Relaxed),
@@ -152,16 +165,6 @@ impl Limit {
         let number = usize::from(self.policy.load(Ordering::Relaxed));
         Policy::ALL.get(number).map_or(Policy::NoEviction, |row| row.0)
     }
-}
-
-/// What came of looking for an entry that can go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Search {
-    Found,
-    /// There is none, or so few that they were not met.
-    Nothing,
-    /// It takes longer than there was time for.
-    Unfinished,
 }
 
 /// Chooses the worst of a sample.
@@ -212,8 +215,8 @@ impl Judge {
 
 impl Database<'_> {
     /// Removes entries, of any database, until memory is below the limit, or half a millisecond
-    /// has passed and the rest is left to the next call, looking for what can go included. `false`
-    /// if memory is above the limit and nothing can go: then commands that need memory are refused.
+    /// has passed and the rest is left to the next call. `false` if memory is above the limit and
+    /// nothing can go: then commands that need memory are refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
         let Some(started) = self.store.is_over_limit().then(Instant::now) else { return true };
@@ -240,22 +243,23 @@ impl Database<'_> {
     /// whether there is more to do and something that can go.
     #[must_use]
     pub fn shed(&self) -> bool {
-        self.store.is_over_limit() && self.make_room() && self.store.is_over_limit()
+        if !self.store.is_over_limit() {
+            self.store.limit.search_again();
+            return false;
+        }
+        self.make_room() && self.store.is_over_limit()
     }
 
     fn evict_since(&self, started: Instant) -> bool {
         let policy = self.store.limit.policy();
         let clock = self.store.limit.clock(self.now_ms);
         let judge = Judge { policy, clock };
-        let is_time = || started.elapsed() < BUDGET;
         while self.store.is_over_limit() {
-            if policy == Policy::NoEviction {
+            if policy == Policy::NoEviction || !self.evict(judge) {
                 return false;
             }
-            match self.evict(judge, is_time) {
-                Search::Found if is_time() => {}
-                Search::Nothing => return false,
-                Search::Found | Search::Unfinished => break,
+            if started.elapsed() >= BUDGET {
+                break;
             }
         }
         true
@@ -271,20 +275,24 @@ impl Database<'_> {
     #[cfg(test)]
     pub(crate) fn evict_one(&self) -> bool {
         let clock = self.store.limit.clock(self.now_ms);
-        self.evict(Judge { policy: Policy::AllKeysRandom, clock }, || true) == Search::Found
+        self.evict(Judge { policy: Policy::AllKeysRandom, clock })
     }
 
-    /// Removes one entry of some shard.
-    fn evict(&self, judge: Judge, is_time: impl Fn() -> bool) -> Search {
+    /// Removes one entry of some shard; `false` if none was found. Who finds none in any shard tries
+    /// few of them until there may be some again: others wait for what it does, and it is done for
+    /// each command that is refused.
+    fn evict(&self, judge: Judge) -> bool {
         let shards = self.store.shards.len();
         let first = self.full_shard();
-        for attempt in 0..TRIES.max(shards) {
+        let is_barren = self.store.limit.barren.load(Ordering::Relaxed);
+        let tries = if is_barren { FEW_TRIES } else { TRIES.max(shards) };
+        for attempt in 0..tries {
             let Some(latch) = self.store.shards.get((first + attempt) % shards) else { continue };
-            if attempt > 0 && !is_time() {
-                return Search::Unfinished;
+            let mut held = latch.lock();
+            if !held.has_any(judge.policy.only_volatile()) {
+                continue;
             }
             let mut garbage = Garbage::default();
-            let mut held = latch.lock();
             let door = self.store.word.read();
             let random = self.random();
             let tables = held.tables_mut();
@@ -307,10 +315,12 @@ impl Database<'_> {
             }
             if found {
                 self.counters.evicted.add(1);
-                return Search::Found;
+                self.store.limit.search_again();
+                return true;
             }
         }
-        Search::Nothing
+        self.store.limit.barren.store(true, Ordering::Relaxed);
+        false
     }
 
     /// A shard to take a victim of: chosen as a key is, so that wider ones give more, and of small
@@ -351,6 +361,7 @@ impl Store {
         let number = Policy::ALL.iter().position(|row| row.0 == policy).unwrap_or(0);
         self.limit.bytes.store(bytes, Ordering::Relaxed);
         self.limit.policy.store(number as u8, Ordering::Relaxed);
+        self.limit.search_again();
     }
 
     /// Has `hearing` be told of entries that are evicted, while [`Store::tell_of_evictions`] says

@@ -81,6 +81,12 @@ impl Shard {
         (entries, self.locator.range.density(entries))
     }
 
+    /// Whether there is any entry, or any that can expire.
+    pub(crate) fn has_any(&self, volatile: bool) -> bool {
+        let len = |table: &Table| if volatile { table.volatile_len() } else { table.len() };
+        self.tables.iter().any(|table| len(table) > 0)
+    }
+
     /// A table of which a snapshot has not seen everything yet.
     pub(crate) fn unwalked_table(&mut self, door: Door) -> Option<&mut Table> {
         self.tables.iter_mut().find_map(|table| {

@@ -1,22 +1,22 @@
 //! A file that is written past the page cache, where the file system has a way past it.
 //!
 //! A save's file is read again after a restart at the earliest, so pages of it would only push out
-//! what somebody needs. And they cost more than the disk: each has to be found and cleared, at times
-//! by the machine under this one, and the kernel's own threads write them at a moment and an urgency
-//! of theirs. Of a disk that took 1.3 GB/s so, 0.25 were left through the page cache.
+//! what somebody needs. And they cost more than the disk: each has to be found and cleared, at
+//! times by the machine under this one, and the kernel's own threads write them at a moment and an
+//! urgency of theirs. Of a disk that took 1.3 GB/s so, 0.25 were left through the page cache.
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use std::fs::{File, OpenOptions};
+use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, statx};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// What addresses, places and lengths are multiples of; no disk asks for more.
 const ALIGNMENT: usize = 4096;
 /// What is written at once: with more, disks become no faster.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Bytes after which a disk is made to take what the page cache was given, if it goes there, so that
-/// little is left to do at the end and the kernel never has much to write at once.
+/// Bytes after which a disk is made to take what the page cache was given, if it goes there, so
+/// that little is left to do at the end and the kernel never has much to write at once.
 const SYNC_BYTES: usize = 16 << 20;
 
 /// The file, and what is to be written next.
@@ -38,19 +38,14 @@ pub(super) struct DirectFile {
 }
 
 impl DirectFile {
-    /// Creates a file, or empties the one of that name.
+    /// Creates a file; there must not be one of that name, but there may be a pipe.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        let direct = options.clone().custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
-        let (file, is_direct) = match direct {
-            Ok(file) => (file, true),
-            // A file system without a way past the page cache says so here, or at the first write.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                (options.open(path)?, false)
-            }
-            Err(error) => return Err(error),
+        let is_pipe = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_fifo());
+        let file = match is_pipe {
+            true => File::options().write(true).open(path)?,
+            false => File::create_new(path)?,
         };
+        let is_direct = !is_pipe && can_be_direct(&file) && set_direct(&file, true).is_ok();
         let memory = vec![0; BUFFER_BYTES + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
         Ok(DirectFile { file, is_direct, memory, start, filled: 0, written: 0, unsynced: 0 })
@@ -92,7 +87,7 @@ impl DirectFile {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(taken) => done += taken,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput && self.is_direct => {
+                Err(error) if self.is_direct && is_unsupported(&error) => {
                     self.go_through_the_page_cache()?;
                 }
                 Err(error) => return Err(error),
@@ -109,10 +104,29 @@ impl DirectFile {
     }
 
     fn go_through_the_page_cache(&mut self) -> io::Result<()> {
-        fcntl_setfl(&self.file, fcntl_getfl(&self.file)? - OFlags::DIRECT)?;
+        set_direct(&self.file, false)?;
         self.is_direct = false;
         Ok(())
     }
+}
+
+/// Whether a file system does not deny that it has a way past the page cache. Some (ext4 that
+/// journals data) let a file be opened so and go through the cache all the same; from 6.1 on the
+/// kernel tells. Others say so only at the first write.
+fn can_be_direct(file: &File) -> bool {
+    let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    let told = told.ok().filter(|it| it.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
+    told.is_none_or(|it| (1..=ALIGNMENT as u32).contains(&it.stx_dio_offset_align))
+}
+
+fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
+    let mut flags = fcntl_getfl(file)?;
+    flags.set(OFlags::DIRECT, is_direct);
+    Ok(fcntl_setfl(file, flags)?)
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }
 
 impl Write for DirectFile {
@@ -140,7 +154,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::{env, fs, process};
+    use std::{env, process};
 
     static FILES: AtomicU32 = AtomicU32::new(0);
 

@@ -2,10 +2,11 @@
 
 use super::direct::DirectFile;
 use rustix::fs::{FlockOperation, flock};
-use rustix::process::{Pid, test_kill_process};
+use rustix::process::{Pid, getpid, test_kill_process};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
+use std::process;
 use std::time::Duration;
 
 /// A file that nobody has written to for so long may be one that nobody writes any more.
@@ -16,7 +17,7 @@ pub(super) trait Files {
     /// A file that is being written.
     type File: Write;
 
-    /// Creates a file, or empties the one of that name.
+    /// Creates a file. If there is one of that name, whoever it belongs to, that is an error.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
 
     /// Waits until all that was written is on the disk.
@@ -56,7 +57,11 @@ impl Files for System {
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        File::open(folder_of(path))?.sync_all()
+        match File::open(folder_of(path))?.sync_all() {
+            // Of some file systems a folder has nothing that could be waited for.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            synced => synced,
+        }
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -82,18 +87,29 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// The process that writes to a file of that name: nagi's and Redis' are `temp-PID.rdb`.
+/// The name of a file that this process begins to write, and another one each time that the last
+/// was taken: where processes in containers share a folder, several may have the same number.
+pub(super) fn temporary_name(tries: u32) -> String {
+    match tries {
+        0 => format!("temp-{}.rdb", process::id()),
+        _ => format!("temp-{}-{tries}.rdb", process::id()),
+    }
+}
+
+/// The process that writes to a file of that name: Redis' are named as nagi's first ones.
 fn writer_of(name: &str) -> Option<Pid> {
     let number = name.strip_prefix("temp-")?.strip_suffix(".rdb")?;
+    let number = number.split_once('-').map_or(number, |(number, _)| number);
     Pid::from_raw(number.parse().ok()?)
 }
 
-/// Whether nobody writes to a file: its process is no more, nor does one elsewhere that shares the
-/// folder and has that number there hold or change it.
+/// Whether nobody writes to a file: its process is no more, or is this one, which has not begun,
+/// nor does one elsewhere that shares the folder and has that number there hold or change it.
 fn is_abandoned(path: &Path, process: Pid) -> io::Result<bool> {
     let metadata = fs::symlink_metadata(path)?;
     let is_old = metadata.modified()?.elapsed().is_ok_and(|age| age > ABANDONED_AFTER);
-    if !metadata.is_file() || !is_old || test_kill_process(process).is_ok() {
+    let may_live = process != getpid() && test_kill_process(process).is_ok();
+    if !metadata.is_file() || !is_old || may_live {
         return Ok(false);
     }
     let file = File::open(path)?;
@@ -103,7 +119,7 @@ fn is_abandoned(path: &Path, process: Pid) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process;
+    use rustix::process::getppid;
     use std::time::SystemTime;
 
     #[test]
@@ -119,7 +135,11 @@ mod tests {
         // No process has a number beyond the kernel's greatest, which is 2 to the 22nd.
         put("temp-99999999.rdb", old);
         put("temp-99999998.rdb", SystemTime::now());
-        put(&format!("temp-{}.rdb", process::id()), old);
+        put(&temporary_name(0), old);
+        put(&temporary_name(7), old);
+        put(&temporary_name(8), SystemTime::now());
+        let parents = format!("temp-{}.rdb", getppid().unwrap().as_raw_pid());
+        put(&parents, old);
         put("temp-12x.rdb", old);
         put("temp-99999997.aof", old);
         put("dump.rdb", old);
@@ -131,7 +151,7 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        let own = format!("temp-{}.rdb", process::id());
+        let own = temporary_name(8);
         let mut kept = vec![
             "dump.rdb",
             "temp-12x.rdb",
@@ -139,6 +159,7 @@ mod tests {
             "temp-99999997.aof",
             "temp-99999998.rdb",
             &own,
+            &parents,
         ];
         kept.sort_unstable();
         assert_eq!(names, kept);

@@ -94,8 +94,12 @@ impl<'s> Files for &'s Shelf {
 
     fn create(&self, path: &Path) -> io::Result<Sheet<'s>> {
         self.fail_if(|fault| matches!(fault, Fault::Create))?;
+        let mut files = self.files.borrow_mut();
+        if files.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         let bytes = Rc::<RefCell<Vec<u8>>>::default();
-        self.files.borrow_mut().insert(path.to_owned(), Rc::clone(&bytes));
+        files.insert(path.to_owned(), Rc::clone(&bytes));
         Ok(Sheet { shelf: self, bytes, interrupted: 0 })
     }
 
@@ -304,6 +308,24 @@ fn databases(file: &[u8]) -> (Vec<u64>, Vec<(u64, u64)>) {
             _ => {}
         }
     }
+}
+
+#[test]
+fn what_another_process_of_the_same_number_writes_is_not_touched() {
+    let (shelf, store) = (Shelf::default(), store(100, 30));
+    let others = [0, 1].map(|tries| Path::new(PATH).with_file_name(temporary_name(tries)));
+    for path in &others {
+        (&shelf).create(path).unwrap().write_all(b"theirs").unwrap();
+    }
+    save_to(&shelf, &store, usize::MAX).unwrap();
+    for path in &others {
+        assert_eq!(*shelf.files.borrow()[path].borrow(), b"theirs");
+    }
+    assert_eq!(shelf.names().len(), 3);
+    assert!(contents(&shelf.dump()) == expected(100, 30, "first"));
+    shelf.fault.set(Some(Fault::Full(10)));
+    save_to(&shelf, &store, usize::MAX).unwrap_err();
+    assert_eq!(shelf.names().len(), 3, "what was begun goes");
 }
 
 #[test]

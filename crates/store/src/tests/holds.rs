@@ -51,6 +51,30 @@ pub(super) fn most_of(work: impl FnOnce()) -> Holds {
 }
 
 #[test]
+fn what_was_searched_in_vain_is_searched_again_only_once_something_may_go() {
+    let fixture = Fixture::new(4);
+    (0..1000).for_each(|number| set(&fixture, number, b"value", SetOptions::default()));
+    fixture.store.set_limit(1, Policy::VolatileLru);
+    let db = fixture.db(0);
+    let searched = || most_of(|| assert!(!db.make_room())).count;
+    let (first, again) = (searched(), searched());
+    assert!(first >= 4 && again <= 4 && again < first / 4, "{first} shards, then {again}");
+    for number in 0..10 {
+        let key = format!("key:{number}");
+        assert!(db.expire(
+            db.key(key.as_bytes()),
+            fixture.db(0).now_ms() + 9000,
+            ExpireWhen::default()
+        ));
+        assert!(!db.make_room(), "it takes more than one key");
+        assert_eq!(db.size(), 999 - number, "what can go is found at once");
+    }
+    fixture.store.set_limit(1, Policy::AllKeysRandom);
+    let _ = db.make_room();
+    assert!(db.size() < 990, "another policy spares less");
+}
+
+#[test]
 fn growing_moves_no_more_than_a_segment_and_waits_for_no_memory() {
     let fixture = Fixture::new(4);
     let holds = most_of(|| {

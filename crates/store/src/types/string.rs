@@ -263,7 +263,10 @@ impl Database<'_> {
             Expiry::AtMs(at) if at <= self.now_ms => {
                 slot.remove();
             }
-            Expiry::AtMs(at) => slot.set_expiry(Some(at)),
+            Expiry::AtMs(at) => {
+                slot.set_expiry(Some(at));
+                self.store.limit.search_again();
+            }
         }
     }
 }

@@ -262,7 +262,10 @@ impl Database<'_> {
         match expiry {
             Expiry::Keep => {}
             Expiry::Never => slot.set_expiry(None),
-            Expiry::AtMs(at_ms) => slot.set_expiry(Some(at_ms)),
+            Expiry::AtMs(at_ms) => {
+                slot.set_expiry(Some(at_ms));
+                self.store.limit.search_again();
+            }
         }
     }
 
