@@ -1,7 +1,7 @@
 //! SIGTERM and SIGINT: the first asks the server to save, if it is to, and to stop; a second one
 //! while it saves ends the process at once. After a save that failed another one tries again: what
-//! was in the way may be gone by then. SIGXFSZ: a file that is too large for a limit of the process is an
-//! error for whoever writes it, and nothing more.
+//! was in the way may be gone by then. SIGXFSZ: a file that is too large for a limit of the process
+//! is an error for whoever writes it, and nothing more.
 
 use crate::server::Stopper;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};

@@ -278,9 +278,9 @@ impl Database<'_> {
         self.evict(Judge { policy: Policy::AllKeysRandom, clock })
     }
 
-    /// Removes one entry of some shard; `false` if none was found. Who finds none in any shard tries
-    /// few of them until there may be some again: others wait for what it does, and it is done for
-    /// each command that is refused.
+    /// Removes one entry of some shard; `false` if none was found. Who finds none in any shard
+    /// tries few of them until there may be some again: others wait for what it does, and it is
+    /// done for each command that is refused.
     fn evict(&self, judge: Judge) -> bool {
         let shards = self.store.shards.len();
         let first = self.full_shard();
