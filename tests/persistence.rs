@@ -301,6 +301,25 @@ fn saves_are_cancelled_one_after_the_other() {
     server.connect_resp().check("DBSIZE", ":3000\r\n");
 }
 
+#[test]
+fn what_is_flushed_while_it_is_saved_does_not_come_back() {
+    let folder = Folder::new("flushed");
+    let server = folder.nagi(&["--rdbcompression", "no"]);
+    let mut client = server.connect_resp();
+    let set = |key| harness::encode_command(&["SET", &format!("key:{key}"), "value"]);
+    client.send((0..100_000).flat_map(set).collect::<Vec<u8>>());
+    (0..100_000).for_each(|_| client.expect("+OK\r\n"));
+    client.check("CONFIG SET save-cpu-limit 1", "+OK\r\n");
+    client.check("BGSAVE", "+Background saving started\r\n");
+    client.check("FLUSHALL", "+OK\r\n");
+    let is_over = || (info(&server, "rdb_bgsave_in_progress") == "0").then_some(());
+    until("the save", is_over).expect("it ends");
+    assert_eq!(folder.names(), [""; 0]);
+    client.check("BGSAVE", "+Background saving started\r\n");
+    until("the save", is_over).expect("it ends");
+    assert_eq!(folder.names(), ["dump.rdb"], "the next save is not what was given up");
+}
+
 /// A save that pauses after each slice does so thousands of times for so many keys.
 #[test]
 fn nobody_waits_for_the_pauses_of_a_save_that_is_to_end() {

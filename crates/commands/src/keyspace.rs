@@ -257,11 +257,12 @@ pub(crate) static FLUSHDB: Command = Command {
 
 fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     flush(cx, args, Scope::All)?;
+    // What was there before is not to come back: a save that is under way is given up.
     if cx.server.config().save.get().is_empty() {
+        cx.server.saves().cancel();
         cx.reply.ok();
         return Ok(());
     }
-    // What was saved before is not to come back: a save that is under way is given up.
     let mut ordered = None;
     cx.start(Box::new(move |cx| {
         let (saves, waker) = (cx.server.saves(), &cx.client.waker);

@@ -1,5 +1,6 @@
 //! `nagi check-rdb` and `nagi rdb-stats`: their options, and what they print where.
 
+use crate::screen::unless_unread;
 use clap::{Args, ValueEnum};
 use nagi_persist::inspect::{self, Grouping};
 use std::fs::File;
@@ -105,12 +106,8 @@ pub(crate) fn stats(options: &Stats) -> Result<ExitCode, Box<dyn std::error::Err
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes to standard output. A reader that has seen enough, as `head` does, is no fault.
 fn tell(text: &str) -> io::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
+    unless_unread(io::stdout().write_all(text.as_bytes()))
 }
 
 fn open(path: &Path) -> Result<(File, Progress), String> {

@@ -1,7 +1,17 @@
-//! The start screen: where to connect, what it is set to, how to stop it.
+//! What is written to standard output, the start screen above all: where to connect, what it is
+//! set to, how to stop it.
 
 use nagi_server::{Protocol, Running};
-use std::io::{IsTerminal, Write as _, stdout};
+use std::io::{self, IsTerminal, Write as _, stdout};
+
+/// What came of writing to standard output. A reader that has seen enough, as `head` does, is no
+/// fault.
+pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
 
 /// Shows it, in bold and dim where a terminal can.
 pub(crate) fn show(server: &Running) {

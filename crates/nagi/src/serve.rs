@@ -71,7 +71,9 @@ fn choice(kind: &Kind) -> String {
 pub(crate) fn run(words: &[String], role: Role) -> Result<ExitCode, Box<dyn Error>> {
     let arguments = arguments::parse(words)?;
     match arguments.print {
-        Some(Print::Help) => command().bin_name("nagi serve").print_help()?,
+        Some(Print::Help) => {
+            screen::unless_unread(command().bin_name("nagi serve").print_help())?;
+        }
         Some(Print::Version) => println!("nagi {}", env!("CARGO_PKG_VERSION")),
         None => return start_as(&arguments, role, &[]),
     }

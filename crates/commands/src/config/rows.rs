@@ -432,7 +432,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "yes",
         changeable: true,
         place: Place::Number(|values| &values.stop_writes_on_bgsave_error),
-        summary: "Refuses to write when the last save has failed, if there are points in save",
+        summary: "Refuses to write when the last save in the background has failed, if there are \
+                  points in save",
     },
     Setting {
         name: "supervised",
