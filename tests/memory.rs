@@ -143,6 +143,46 @@ fn a_limit_below_what_is_stored_refuses_what_adds_and_serves_the_rest() {
 }
 
 #[test]
+fn a_value_for_which_there_is_no_room_is_refused() {
+    let refused = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    let set = |server: &Server, key: &str, megabytes: usize, reply: &str| {
+        let mut client = server.connect_resp();
+        client.send(encode_command(&[b"SET", key.as_bytes(), &vec![b'v'; megabytes << 20]]));
+        client.expect(reply);
+    };
+    let nagi = Server::nagi();
+    for server in [&nagi, &Server::redis()] {
+        server.connect_resp().check("CONFIG SET maxmemory 100mb", "+OK\r\n");
+        set(server, "key", 40, "+OK\r\n");
+        set(server, "key", 150, refused);
+    }
+    // Redis may count twice what it receives, and for a while what it received.
+    nagi.connect_resp().check("DEL key", ":1\r\n");
+    set(&nagi, "key", 60, "+OK\r\n");
+    set(&nagi, "key", 60, refused);
+    nagi.connect_resp().check("STRLEN key", ":62914560\r\n");
+    nagi.connect_resp().check("DEL key", ":1\r\n");
+    set(&nagi, "key", 60, "+OK\r\n");
+    nagi.connect_resp().check("CONFIG SET maxmemory-policy allkeys-lru", "+OK\r\n");
+    set(&nagi, "other", 60, "+OK\r\n");
+    set(&nagi, "third", 150, refused);
+    nagi.connect_resp().check("EXISTS third", ":0\r\n");
+}
+
+#[test]
+fn a_memcached_value_for_which_there_is_no_room_is_refused() {
+    let server = Server::nagi();
+    let (mut client, mut memcached) = (server.connect_resp(), server.connect_memcached());
+    memcached.check_raw("set k 0 0 1\r\nx\r\n", "STORED\r\n");
+    let limit = info_of(&mut client, "everything", "used_memory") + (500 << 10);
+    client.check(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
+    let set = |len: usize| format!("set k 0 0 {len}\r\n{}\r\n", "v".repeat(len));
+    memcached.check_raw(set(1_000_000), "SERVER_ERROR out of memory storing object\r\n");
+    memcached.check_raw("get k\r\n", "END\r\n");
+    memcached.check_raw(set(100_000), "STORED\r\n");
+}
+
+#[test]
 fn keys_may_be_empty_binary_and_very_long() {
     let long = vec![0xfe_u8; 40 << 20];
     let keys: [&[u8]; 4] = [b"", b"\0\r\n\xff *1\r\n", &long[..70_000], &long];

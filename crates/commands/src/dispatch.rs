@@ -45,14 +45,26 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     {
         return reject(entry, cx, &error);
     }
-    if args.has_landed() && interns(entry, cx, args) {
-        return;
+    if args.has_landed() {
+        if lacks_room(entry, cx, args) {
+            return reject(entry, cx, &Error::OUT_OF_MEMORY);
+        }
+        if interns(entry, cx, args) {
+            return;
+        }
     }
     let reasons = cx.attention.reasons();
     if !reasons.is_empty() {
         return run_observed(entry, cx, args, reasons);
     }
     run_unobserved(entry, cx, args);
+}
+
+/// Whether the request would store more than there could be room for. What is shorter than that may
+/// take memory a little beyond the limit; the next command finds it so.
+#[cold]
+fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
+    entry.command.flags.contains(Flags::DENYOOM) && !cx.db.store().has_room_for(args.landed_bytes())
 }
 
 /// Whether the request has to wait until its long keys have been looked up by a thread, which

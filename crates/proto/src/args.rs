@@ -166,6 +166,12 @@ impl<'a> Args<'a> {
         !self.landed.is_empty()
     }
 
+    /// Bytes of those.
+    #[must_use]
+    pub fn landed_bytes(&self) -> usize {
+        self.landed.iter().map(Landed::len).sum()
+    }
+
     /// How many arguments there are, the command's name included.
     #[must_use]
     pub fn len(&self) -> usize {

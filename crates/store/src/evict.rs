@@ -17,7 +17,7 @@ use crate::database::Database;
 use crate::entry::{Entry, EntryView};
 use crate::evicted::{Evicted, Hearing};
 use crate::memory;
-use crate::reclaim::Garbage;
+use crate::reclaim::{self, Garbage};
 use crate::store::Store;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -438,14 +438,27 @@ impl Store {
     #[inline]
     pub fn is_over_limit(&self) -> bool {
         let limit = self.limit.bytes.load(Ordering::Relaxed);
-        if limit == 0 {
-            return false;
-        }
+        limit != 0 && self.lasting_bytes() > limit
+    }
+
+    /// Whether so many bytes more can fit below the limit: beside what is in use if nothing is ever
+    /// evicted, else at all. While something is being freed it is not counted what.
+    #[must_use]
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        let (limit, policy) = self.limit();
+        let stays = policy == Policy::NoEviction && reclaim::pending() == 0;
+        let lasting = if stays { self.lasting_bytes() } else { 0 };
+        limit == 0 || lasting.saturating_add(bytes as u64) <= limit
+    }
+
+    /// Bytes of data without what is kept for a snapshot, which goes by itself: to evict for that
+    /// would only add to it.
+    #[inline]
+    fn lasting_bytes(&self) -> u64 {
         memory::tell();
-        // What is kept for a snapshot goes by itself: to evict for it would only add to it.
         let held = self.snapshot_memory();
         let kept = held.pre_image_bytes + held.walked_bytes;
-        self.data_bytes().saturating_sub(kept as u64) > limit
+        self.data_bytes().saturating_sub(kept as u64)
     }
 
     pub(crate) fn access_clock(&self, now_ms: u64) -> AccessClock {

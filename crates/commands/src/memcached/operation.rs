@@ -12,7 +12,9 @@ use nagi_store::types::versioned::{Count, Counted, Removal, Write, Written};
 /// Makes room for a value that is about to be stored.
 pub(super) fn make_room(cx: &Context<'_>) -> Result<(), Error> {
     let evict = || cx.server.attention().latency.time(EVICTION, || cx.db.make_room());
-    if cx.db.store().is_over_limit() && !evict() {
+    let store = cx.db.store();
+    let lacks_room = cx.args.has_landed() && !store.has_room_for(cx.args.landed_bytes());
+    if lacks_room || store.is_over_limit() && !evict() {
         return Err(Error::OUT_OF_MEMORY);
     }
     Ok(())

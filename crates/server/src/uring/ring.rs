@@ -39,6 +39,11 @@ const PROBE_BYTES: usize = 1 << 20;
 const NO_MEMORY_PAUSE: Duration = Duration::from_millis(1);
 /// The flag of `io_uring_enter` that has deferred work done (`IORING_ENTER_GETEVENTS`).
 const GET_EVENTS: u32 = 1;
+/// The one that says that there are more arguments (`IORING_ENTER_EXT_ARG`).
+const MORE_ARGUMENTS: u32 = 1 << 3;
+/// The one by which waiting does not count as waiting for a disk (`IORING_ENTER_NO_IOWAIT`); from
+/// Linux 6.15 on. Without it an idle server looks like one whose disk does not keep up.
+const NO_IOWAIT: u32 = 1 << 7;
 
 /// What an operation is, in the upper bits of what its completion carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +180,8 @@ pub(super) struct Ring<B> {
     ring: IoUring,
     between: B,
     buffers: Buffers,
+    /// The flags with which it waits, as far as the kernel knows them.
+    waiting: u32,
     sending: Vec<Sent>,
     /// Never more than its capacity, so that none moves while the queue refers to it.
     messages: Vec<Message>,
@@ -248,11 +255,15 @@ impl<B: Between> Ring<B> {
         if needed.contains(&false) {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "an older kernel"));
         }
+        // SAFETY: nothing is submitted, no pointer is handed over.
+        let knows = unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, NO_IOWAIT, None) };
+        let waiting = GET_EVENTS | if knows.is_ok() { NO_IOWAIT } else { 0 };
         let buffers = Buffers::new(&ring, &mut between)?;
         Ok(Ring {
             ring,
             between,
             buffers,
+            waiting,
             sending: Vec::new(),
             messages: Vec::with_capacity(SUBMISSIONS as usize),
             messages_used: 0,
@@ -285,18 +296,20 @@ impl<B: Between> Ring<B> {
     }
 
     fn ask_kernel(&mut self, wait: Wait, queued: u32) -> io::Result<usize> {
-        match wait {
-            Wait::Submit => self.ring.submit(),
-            Wait::Forever => self.ring.submit_and_wait(1),
-            Wait::AtMost(timeout) => {
-                let timeout = types::Timespec::from(timeout);
-                let arguments = types::SubmitArgs::new().timespec(&timeout);
-                self.ring.submitter().submit_with_args(1, &arguments)
+        let submitter = self.ring.submitter();
+        // SAFETY: no pointer is handed over but those in the queue, which `push` answers for, and
+        // the one to the arguments that their flag announces.
+        unsafe {
+            match wait {
+                Wait::Submit => submitter.submit(),
+                Wait::Look => submitter.enter::<libc::sigset_t>(queued, 0, GET_EVENTS, None),
+                Wait::Forever => submitter.enter::<libc::sigset_t>(queued, 1, self.waiting, None),
+                Wait::AtMost(timeout) => {
+                    let timeout = types::Timespec::from(timeout);
+                    let arguments = types::SubmitArgs::new().timespec(&timeout);
+                    submitter.enter(queued, 1, self.waiting | MORE_ARGUMENTS, Some(&arguments))
+                }
             }
-            // SAFETY: no pointer is handed over but those in the queue, which `push` answers for.
-            Wait::Look => unsafe {
-                self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GET_EVENTS, None)
-            },
         }
     }
 

@@ -234,7 +234,8 @@ impl Session<'_> {
         let (least_s, most_s) = self.plan.quiet_s;
         let quiet_s = seconds.clamp(least_s, most_s).to_string();
         let open = ["--connections", &connections, "--rate", &rate, "--seconds", &quiet_s];
-        let quiet = self.load(&open)?;
+        // For its load, which the window with the save had too.
+        let (_, quiet) = probe_beside(self.idle.resp(), || self.load(&open))?;
         let pair = Pair {
             fork_us: figure(&report, "/save/fork_us"),
             seconds,
