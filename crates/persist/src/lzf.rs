@@ -20,6 +20,8 @@ const FARTHEST: usize = 1 << 13;
 const LONGEST_MATCH: usize = 264;
 /// After so many bytes without a match one more place is passed over each time.
 const LITERALS_A_STRIDE: usize = 64;
+/// Bytes that are numbered at a time.
+const MOST_BYTES: usize = 1 << 30;
 
 /// Appends `input`, compressed, to `out`; at worst it takes a 32nd more.
 pub fn compress(input: &[u8], out: &mut Vec<u8>) {
@@ -43,12 +45,34 @@ impl Default for Compressor {
 impl Compressor {
     /// Appends `input`, compressed, to `out`.
     pub(crate) fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) {
-        let next = u32::try_from(input.len()).ok().and_then(|len| self.base.checked_add(len));
-        let Some(next) = next else {
-            // Numbers have run out, or one string has more bytes than there are of them.
+        for piece in input.chunks(MOST_BYTES) {
+            let rest = self.compress_but_rest(piece, out);
+            write_literals(rest, out);
+        }
+    }
+
+    /// The same, unless nothing in `input` repeats, which is not even copied then; or it is too
+    /// long. Whether it was appended.
+    pub(crate) fn compress_if_repetitive(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
+        if input.len() > MOST_BYTES {
+            return false;
+        }
+        let rest = self.compress_but_rest(input, out);
+        let repeats = rest.len() < input.len();
+        if repeats {
+            write_literals(rest, out);
+        }
+        repeats
+    }
+
+    /// Appends `input`, [`MOST_BYTES`] at most, compressed, but for what follows its last match,
+    /// which is returned.
+    fn compress_but_rest<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+        let len = u32::try_from(input.len()).unwrap_or(u32::MAX);
+        if self.base.checked_add(len).is_none() {
+            // Numbers have run out.
             *self = Compressor::default();
-            return input.chunks(1 << 30).for_each(|piece| self.compress(piece, out));
-        };
+        }
         let (mut at, mut literal) = (0, 0);
         while let Some(&[a, b, c]) = input.get(at..).and_then(|rest| rest.first_chunk()) {
             let hash =
@@ -69,8 +93,8 @@ impl Compressor {
             at += len;
             literal = at;
         }
-        write_literals(input.get(literal..).unwrap_or_default(), out);
-        self.base = next;
+        self.base = self.base.saturating_add(len);
+        input.get(literal..).unwrap_or_default()
     }
 }
 
@@ -244,6 +268,32 @@ mod tests {
         out.clear();
         compress(&far, &mut out);
         assert_eq!(all(&out), Ok(far));
+    }
+
+    #[test]
+    fn what_does_not_repeat_is_left_alone() {
+        let mut compressor = Compressor::default();
+        let mut out = b"before".to_vec();
+        let unlike: Vec<u8> = (0..=255).collect();
+        assert!(!compressor.compress_if_repetitive(&unlike, &mut out));
+        assert_eq!(out, b"before");
+        let twice = unlike.repeat(2);
+        assert!(compressor.compress_if_repetitive(&twice, &mut out));
+        assert_eq!(all(&out[6..]), Ok(twice));
+        // Nor does it repeat what was compressed before it.
+        out.clear();
+        assert!(!compressor.compress_if_repetitive(&unlike, &mut out));
+    }
+
+    #[test]
+    fn numbers_may_run_out() {
+        let mut compressor = Compressor { base: u32::MAX - 100, ..Compressor::default() };
+        let text = b"abcdefghij".repeat(5);
+        for _ in 0..5 {
+            let mut out = Vec::new();
+            compressor.compress(&text, &mut out);
+            assert_eq!(all(&out), Ok(text.clone()));
+        }
     }
 
     #[test]

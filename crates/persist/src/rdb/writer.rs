@@ -266,8 +266,8 @@ impl<W: Write> Writer<W> {
     fn pack(&mut self, bytes: &[u8], piece: &Piece) -> bool {
         let text = bytes.get(piece.at..piece.end).unwrap_or_default();
         self.packed.clear();
-        self.compressor.compress(text, &mut self.packed);
-        self.packed.len() + LEAST_SAVED_BYTES <= text.len()
+        self.compressor.compress_if_repetitive(text, &mut self.packed)
+            && self.packed.len() + LEAST_SAVED_BYTES <= text.len()
     }
 
     /// Compresses a long string; how long that is, if it is worth it. What it has become is kept
