@@ -18,8 +18,12 @@ const HASH_BITS: u32 = 13;
 const LONGEST_LITERAL: usize = 32;
 const FARTHEST: usize = 1 << 13;
 const LONGEST_MATCH: usize = 264;
-/// After so many bytes without a match one more place is passed over each time.
-const LITERALS_A_STRIDE: usize = 64;
+/// After so many bytes without a match, as a power of two, one more place is passed over each time.
+const LITERALS_A_STRIDE_LOG2: u32 = 6;
+/// Strings without a match after which half as many bytes are enough of the next, and how often they
+/// are halved: who keeps pictures or what is compressed already has little else.
+const VAIN_STRINGS: u32 = 16;
+const MOST_HALVINGS: u32 = 2;
 /// Bytes that are numbered at a time.
 const MOST_BYTES: usize = 1 << 30;
 
@@ -29,16 +33,18 @@ pub fn compress(input: &[u8], out: &mut Vec<u8>) {
 }
 
 /// What compressing needs, kept from one string to the next: short ones take longer to prepare
-/// for than to compress. What it makes of a string does not depend on those before.
+/// for than to compress.
 pub(crate) struct Compressor {
     /// Where bytes with a hash stood last, counted from `base`; less for strings before this.
     places: Vec<u32>,
     base: u32,
+    /// Strings in a row that were tried and repeat nothing.
+    vain: u32,
 }
 
 impl Default for Compressor {
     fn default() -> Self {
-        Compressor { places: vec![0; 1 << HASH_BITS], base: 1 }
+        Compressor { places: vec![0; 1 << HASH_BITS], base: 1, vain: 0 }
     }
 }
 
@@ -46,32 +52,42 @@ impl Compressor {
     /// Appends `input`, compressed, to `out`.
     pub(crate) fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) {
         for piece in input.chunks(MOST_BYTES) {
-            let rest = self.compress_but_rest(piece, out);
+            let rest = self.compress_but_rest(piece, LITERALS_A_STRIDE_LOG2, out);
             write_literals(rest, out);
         }
     }
 
     /// The same, unless nothing in `input` repeats, which is not even copied then; or it is too
-    /// long. Whether it was appended.
+    /// long. Whether it was appended. The more strings before it were tried in vain, the sooner it
+    /// is given up.
     pub(crate) fn compress_if_repetitive(&mut self, input: &[u8], out: &mut Vec<u8>) -> bool {
         if input.len() > MOST_BYTES {
             return false;
         }
-        let rest = self.compress_but_rest(input, out);
+        let halvings = (self.vain / VAIN_STRINGS).min(MOST_HALVINGS);
+        let rest = self.compress_but_rest(input, LITERALS_A_STRIDE_LOG2 - halvings, out);
         let repeats = rest.len() < input.len();
         if repeats {
+            self.vain = 0;
             write_literals(rest, out);
+        } else {
+            self.vain = self.vain.saturating_add(1);
         }
         repeats
     }
 
     /// Appends `input`, [`MOST_BYTES`] at most, compressed, but for what follows its last match,
     /// which is returned.
-    fn compress_but_rest<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+    fn compress_but_rest<'a>(
+        &mut self,
+        input: &'a [u8],
+        literals_a_stride_log2: u32,
+        out: &mut Vec<u8>,
+    ) -> &'a [u8] {
         let len = u32::try_from(input.len()).unwrap_or(u32::MAX);
         if self.base.checked_add(len).is_none() {
             // Numbers have run out.
-            *self = Compressor::default();
+            *self = Compressor { vain: self.vain, ..Compressor::default() };
         }
         let (mut at, mut literal) = (0, 0);
         while let Some(&[a, b, c]) = input.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -85,7 +101,7 @@ impl Compressor {
             };
             if len < 3 {
                 // Where nothing has repeated for long, not every place is tried.
-                at += 1 + (at - literal) / LITERALS_A_STRIDE;
+                at += 1 + ((at - literal) >> literals_a_stride_log2);
                 continue;
             }
             write_literals(input.get(literal..at).unwrap_or_default(), out);
@@ -283,6 +299,19 @@ mod tests {
         // Nor does it repeat what was compressed before it.
         out.clear();
         assert!(!compressor.compress_if_repetitive(&unlike, &mut out));
+    }
+
+    #[test]
+    fn after_much_in_vain_what_repeats_is_still_found() {
+        let mut compressor = Compressor::default();
+        let mut out = Vec::new();
+        let unlike: Vec<u8> = (0..=255).collect();
+        for _ in 0..10 * VAIN_STRINGS {
+            assert!(!compressor.compress_if_repetitive(&unlike, &mut out));
+        }
+        let text = [&unlike[..], &b"abcdefghij".repeat(10)].concat();
+        assert!(compressor.compress_if_repetitive(&text, &mut out));
+        assert_eq!((all(&out), compressor.vain), (Ok(text), 0));
     }
 
     #[test]
