@@ -20,8 +20,8 @@ const FARTHEST: usize = 1 << 13;
 const LONGEST_MATCH: usize = 264;
 /// After so many bytes without a match, as a power of two, one more place is passed over each time.
 const LITERALS_A_STRIDE_LOG2: u32 = 6;
-/// Strings without a match after which half as many bytes are enough of the next, and how often they
-/// are halved: who keeps pictures or what is compressed already has little else.
+/// Strings without a match after which half as many bytes are enough of the next, and how often
+/// they are halved: who keeps pictures or what is compressed already has little else.
 const VAIN_STRINGS: u32 = 16;
 const MOST_HALVINGS: u32 = 2;
 /// Bytes that are numbered at a time.
