@@ -352,6 +352,9 @@ fn nobody_waits_for_the_pauses_of_a_save_that_is_to_end() {
         let after = pauses();
         assert!(after <= before + WORKERS + 1, "{command}: {before} pauses, then {after}");
     }
+    server.connect_resp().check("CONFIG SET save-cpu-limit 1", "+OK\r\n");
+    server.connect_resp().check("SAVE", "+OK\r\n");
+    assert_eq!(pauses(), 0, "SAVE is waited for");
     begin();
     client.check("SHUTDOWN", "");
     assert!(server.wait_for_exit().success(), "{}", server.log());

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub struct Saves {
     state: Mutex<State>,
-    /// Whether the process is to stop after the save under way.
-    stops: AtomicBool,
+    /// Whether somebody waits for what is under way to end, as nobody does for what is done in the
+    /// background.
+    is_awaited: AtomicBool,
     /// How far the save under way has come.
     pub progress: SaveProgress,
     /// How long writers had to wait for it, or for the last one.
@@ -172,7 +173,7 @@ impl Default for Saves {
                 saver,
                 status,
             }),
-            stops: AtomicBool::new(false),
+            is_awaited: AtomicBool::new(false),
             progress: SaveProgress::default(),
             delays: Delays::default(),
             pauses: AtomicU64::new(0),
@@ -198,7 +199,7 @@ impl Saves {
         if stops {
             state.before_the_end = state.asked;
         }
-        self.stops.store(stops, Ordering::Relaxed);
+        self.is_awaited.store(order == Order::Save, Ordering::Relaxed);
         state.status.in_progress = !matches!(order, Order::Load { .. });
         self.progress.reset();
         state.saver.iter().for_each(Waker::wake_by_ref);
@@ -251,11 +252,11 @@ impl Saves {
         is_there
     }
 
-    /// Whether somebody waits for the save under way to end: it was given up, or the process is to
-    /// stop behind it.
+    /// Whether somebody waits for the save under way to end: it is not one in the background, or it
+    /// was given up.
     pub fn is_end_awaited(&self) -> bool {
         // Not under the lock: workers ask often, and the saver may lose its processor with it.
-        self.stops.load(Ordering::Relaxed) || self.progress.cancel.load(Ordering::Relaxed)
+        self.is_awaited.load(Ordering::Relaxed) || self.progress.cancel.load(Ordering::Relaxed)
     }
 
     /// Whether the process is not to stop after this save any more.

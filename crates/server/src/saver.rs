@@ -156,8 +156,7 @@ impl Company for Alone<'_> {
 }
 
 /// How long to leave a processor to others after so much work for a save, by `save-cpu-limit`. It
-/// does not hold once writers would soon have to wait, nor while somebody waits for the end of a
-/// save that was given up, or of the one before the process stops.
+/// does not hold once writers would soon have to wait, nor while somebody waits for the save's end.
 pub(crate) fn pause_after(shared: &Shared, work: Duration) -> Duration {
     let percent = u32::try_from(shared.config().save_cpu_limit.get()).unwrap_or(100).clamp(1, 100);
     if percent == 100

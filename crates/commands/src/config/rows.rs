@@ -381,11 +381,12 @@ pub(super) static ROWS: &[Setting] = &[
         name: "save-cpu-limit",
         aliases: &[],
         kind: Kind::Integer(1..=100),
-        default: "100",
+        default: "30",
         changeable: true,
         place: Place::Number(|values| &values.save_cpu_limit),
-        summary: "Percent of each worker's time, and of the saver's, that a save may take, until \
-                  half of snapshot-preimage-limit is in use; 100 for no limit",
+        summary: "Percent of each worker's time, and of the saver's, that a save in the \
+                  background may take, until half of snapshot-preimage-limit is in use; 100 for \
+                  no limit",
     },
     Setting {
         name: "slowlog-log-slower-than",
