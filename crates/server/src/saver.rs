@@ -46,7 +46,8 @@ pub(crate) fn run(shared: &Shared) {
             Some(Order::Load { merge }) => loading::load_again(shared, merge),
             Some(Order::Save | Order::BackgroundSave) => {
                 urgency.calm_down();
-                let company = Workers { shared, busy: Cell::new(cpu_time()), urgency: &urgency };
+                let paused = Cell::new((cpu_time(), Instant::now()));
+                let company = Workers { shared, paused, urgency: &urgency };
                 tell(shared, save_now(shared, &waker, &company));
             }
         }
@@ -107,8 +108,8 @@ fn save_now(shared: &Shared, waker: &Waker, company: &dyn Company) -> Result<Sav
 /// The workers, which walk for a save, and a thread that lets them have the processor.
 struct Workers<'a> {
     shared: &'a Shared,
-    /// The thread's processor time when it last waited.
-    busy: Cell<Duration>,
+    /// The thread's processor time at the end of its last pause, and when that was.
+    paused: Cell<(Duration, Instant)>,
     urgency: &'a Urgency,
 }
 
@@ -119,23 +120,22 @@ impl Company for Workers<'_> {
     }
 
     fn pace(&self) {
-        /// How much is worked at least before a wait.
+        /// How much is worked at least before a pause.
         const WORK: Duration = Duration::from_millis(2);
         self.urgency.look();
-        let Some(busy) = cpu_time().checked_sub(self.busy.get()).filter(|busy| *busy >= WORK)
-        else {
+        let (busy_before, ended) = self.paused.get();
+        let Some(busy) = cpu_time().checked_sub(busy_before).filter(|busy| *busy >= WORK) else {
             return;
         };
-        let began = Instant::now();
-        note_pause_after(self.shared, busy);
-        loop {
-            let left = pause_after(self.shared, busy).saturating_sub(began.elapsed());
-            if left.is_zero() {
-                break;
-            }
-            thread::sleep(left.min(LONGEST_WAIT));
+        // Who waits for the disk, or for a processor, leaves it to others as well.
+        let left = || (busy + pause_after(self.shared, busy)).saturating_sub(ended.elapsed());
+        if !left().is_zero() {
+            self.shared.saves().pauses.fetch_add(1, Ordering::Relaxed);
         }
-        self.busy.set(cpu_time());
+        while !left().is_zero() {
+            thread::sleep(left().min(LONGEST_WAIT));
+        }
+        self.paused.set((cpu_time(), Instant::now()));
     }
 }
 
