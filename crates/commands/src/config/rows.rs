@@ -381,7 +381,7 @@ pub(super) static ROWS: &[Setting] = &[
         name: "save-cpu-limit",
         aliases: &[],
         kind: Kind::Integer(1..=100),
-        default: "30",
+        default: "20",
         changeable: true,
         place: Place::Number(|values| &values.save_cpu_limit),
         summary: "Percent of each worker's time, and of the saver's, that a save in the \

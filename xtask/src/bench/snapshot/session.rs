@@ -28,7 +28,7 @@ const BUSY_MARGIN_S: f64 = 2.0;
 /// Nothing takes longer.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// What `save-cpu-limit` is tried at.
-const LIMITS: [&str; 5] = ["10", "30", "50", "75", "100"];
+const LIMITS: [&str; 5] = ["10", "20", "50", "75", "100"];
 
 /// What is measured, the same for all servers.
 pub(super) struct Plan<'a> {
