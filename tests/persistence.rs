@@ -106,16 +106,20 @@ fn what_was_saved_is_there_after_a_restart() {
     assert_eq!(info(&server, "rdb_changes_since_last_save"), "1", "the one just made");
 }
 
+/// Sets so many keys, all to one value.
+fn fill(client: &mut harness::Connection, keys: usize, value: &str) {
+    let set = |key| harness::encode_command(&["SET", &format!("key:{key}"), value]);
+    client.send((0..keys).flat_map(set).collect::<Vec<u8>>());
+    (0..keys).for_each(|_| client.expect("+OK\r\n"));
+}
+
 #[test]
 fn a_background_save_holds_what_there_was_when_it_was_answered() {
     let folder = Folder::new("background");
     let mut server = folder.nagi(&[]);
     let mut client = server.connect_resp();
     let value = "v".repeat(1000);
-    for key in 0..2000 {
-        client.send(harness::encode_command(&["SET", &format!("key:{key}"), &value]));
-    }
-    (0..2000).for_each(|_| client.expect("+OK\r\n"));
+    fill(&mut client, 2000, &value);
     client.check("BGSAVE", "+Background saving started\r\n");
     client.check("FLUSHDB", "+OK\r\n");
     client.check("SET new value", "+OK\r\n");
@@ -262,10 +266,7 @@ fn saves_are_cancelled_one_after_the_other() {
     let mut server = folder.nagi(&["--rdbcompression", "no"]);
     let mut client = server.connect_resp();
     let value = "v".repeat(1000);
-    for key in 0..3000 {
-        client.send(harness::encode_command(&["SET", &format!("key:{key}"), &value]));
-    }
-    (0..3000).for_each(|_| client.expect("+OK\r\n"));
+    fill(&mut client, 3000, &value);
     client.check("SAVE", "+OK\r\n");
     let good = fs::read(folder.0.join("dump.rdb")).expect("a file");
     for round in 0..20 {
@@ -306,9 +307,7 @@ fn what_is_flushed_while_it_is_saved_does_not_come_back() {
     let folder = Folder::new("flushed");
     let server = folder.nagi(&["--rdbcompression", "no"]);
     let mut client = server.connect_resp();
-    let set = |key| harness::encode_command(&["SET", &format!("key:{key}"), "value"]);
-    client.send((0..100_000).flat_map(set).collect::<Vec<u8>>());
-    (0..100_000).for_each(|_| client.expect("+OK\r\n"));
+    fill(&mut client, 100_000, "value");
     client.check("CONFIG SET save-cpu-limit 1", "+OK\r\n");
     client.check("BGSAVE", "+Background saving started\r\n");
     client.check("FLUSHALL", "+OK\r\n");
@@ -330,9 +329,7 @@ fn nobody_waits_for_the_pauses_of_a_save_that_is_to_end() {
     let mut server =
         folder.nagi(&[points, ["--rdbcompression", "no"], ["--workers", "2"]].concat());
     let mut client = server.connect_resp();
-    let set = |key| harness::encode_command(&["SET", &format!("key:{key}"), "value"]);
-    client.send((0..KEYS).flat_map(set).collect::<Vec<u8>>());
-    (0..KEYS).for_each(|_| client.expect("+OK\r\n"));
+    fill(&mut client, KEYS, "value");
     let pauses = || -> u64 { info(&server, "snapshot_pauses").parse().expect("a number") };
     let mut begin = || {
         client.check("CONFIG SET save-cpu-limit 1", "+OK\r\n");
