@@ -1,11 +1,12 @@
 //! CONFIG: settings and statistics while the server runs.
 
 use super::{Kind, Origin, Place, Setting, Value, find, rewrite, settings};
-use crate::admission;
-use crate::error::quotable;
-use crate::gate;
-use crate::glob::Pattern;
-use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes, help};
+use crate::registry::help;
+use crate::runtime::admission;
+use crate::runtime::error::quotable;
+use crate::runtime::gate;
+use crate::runtime::glob::Pattern;
+use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 
 /// The family's rows.
@@ -271,7 +272,7 @@ static HELP: Command = Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, converse};
+    use crate::runtime::testing::{Bench, converse};
 
     #[test]
     fn settings_are_shown_and_changed() {

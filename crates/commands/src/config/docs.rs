@@ -1,7 +1,7 @@
 //! `docs/configuration.md`, made from the rows so that it says what there is.
 
 use super::{Kind, Place, Setting, settings};
-use crate::docs::code;
+use crate::registry::docs::code;
 use std::fmt::Write as _;
 
 /// What stands above the tables.
@@ -102,7 +102,7 @@ fn values(kind: &Kind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::docs::tests::check_page;
+    use crate::registry::docs::tests::check_page;
 
     #[test]
     fn the_page_is_current() {

@@ -19,7 +19,8 @@ pub(crate) mod rewrite;
 mod rows;
 
 use crate::memcached::Users;
-use crate::{Attention, Reasons, usage};
+use crate::state::usage;
+use crate::{Attention, Reasons};
 pub use addresses::Addresses;
 pub(crate) use commands::ALL;
 pub use file::{Directive, FileError, Source, read_file, read_text, split};

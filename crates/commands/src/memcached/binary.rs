@@ -2,9 +2,10 @@
 
 use super::arguments::{When, timestamp};
 use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats, watch};
-use crate::admission;
-use crate::gate::{self, Verdict};
-use crate::{Access, Keys, Marks, Reasons, monitor};
+use crate::families::monitor;
+use crate::runtime::admission;
+use crate::runtime::gate::{self, Verdict};
+use crate::{Access, Keys, Marks, Reasons};
 use nagi_proto::memcached::binary::{self, Frame, Head};
 use nagi_store::types::counter::Step;
 use nagi_store::types::string::Expiry;

@@ -4,7 +4,7 @@
 use super::arguments::number;
 use super::watch::Escaped;
 use super::{Context, Error, Verb};
-use crate::context::Slice;
+use crate::runtime::context::Slice;
 use crate::{Flow, Keys};
 use nagi_proto::Args;
 use nagi_proto::memcached::base64;

@@ -1,7 +1,7 @@
 //! The cases of `docs/keyspace.md`, a test each.
 
 use super::KEY_BYTES;
-use crate::testing::{Bench, converse};
+use crate::runtime::testing::{Bench, converse};
 
 #[test]
 fn every_case_of_the_page_has_its_test() {

@@ -19,14 +19,15 @@ mod users;
 mod watch;
 mod watchers;
 
-use crate::admission;
-use crate::arguments::is;
-use crate::context::Slice;
-use crate::gate::{self, Verdict};
-use crate::many::Walk;
-use crate::{
-    Attention, Client, Flow, Keys, Marks, Reasons, Server, Suspension, dispatch, monitor, table,
-};
+use crate::families::monitor;
+use crate::registry::table;
+use crate::runtime::admission;
+use crate::runtime::arguments::is;
+use crate::runtime::context::Slice;
+use crate::runtime::dispatch;
+use crate::runtime::gate::{self, Verdict};
+use crate::runtime::multi_key::Walk;
+use crate::{Attention, Client, Flow, Keys, Marks, Reasons, Server, Suspension};
 pub use meta::forget_refused;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;

@@ -3,7 +3,7 @@
 
 use super::watch::{self, Offer};
 use super::{Context, Error, Job, statistics};
-use crate::latency::EVICTION;
+use crate::families::latency::EVICTION;
 use crate::{Flow, Suspension};
 use nagi_store::Key;
 use nagi_store::types::counter::Step;

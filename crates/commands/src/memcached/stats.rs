@@ -4,7 +4,7 @@
 
 use super::{Context, VERSION};
 use crate::Marks;
-use crate::usage::Usage;
+use crate::state::usage::Usage;
 
 /// A name and its value.
 pub(super) type Field = (String, String);
@@ -164,7 +164,8 @@ const FIXED: &[(&str, &str)] = &[
 fn settings(cx: &Context<'_>) -> Vec<Field> {
     let process = cx.server.process();
     let config = cx.server.config();
-    let login = if crate::admission::is_memcached_login_required(config) { "yes" } else { "no" };
+    let login =
+        if crate::runtime::admission::is_memcached_login_required(config) { "yes" } else { "no" };
     let evicts = config.maxmemory_policy.get() != 0;
     let mut fields = vec![
         field("maxbytes", cx.db.store().limit().0),

@@ -3,7 +3,7 @@
 use super::arguments::{flags, number, stored_expiry};
 use super::watch::{self, Offer};
 use super::{Context, Error, Verb, operation, statistics};
-use crate::arguments::value;
+use crate::runtime::arguments::value;
 use crate::{Access, Keys};
 use nagi_proto::Args;
 use nagi_store::types::counter::Step;

@@ -4,7 +4,7 @@
 //! colon between them; a colon at the end of the line, as in the files of `-S`, is not part of
 //! the password.
 
-use crate::admission::is_same;
+use crate::runtime::admission::is_same;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -82,8 +82,8 @@ impl fmt::Debug for Users {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::Restrictions;
-    use crate::testing::Bench;
+    use crate::runtime::admission::Restrictions;
+    use crate::runtime::testing::Bench;
 
     fn read(text: &str) -> Result<Users, String> {
         let name = format!("nagi-users-{}-{}", std::process::id(), text.len());

@@ -3,7 +3,7 @@
 //! counted, so that a watcher who does not read costs others nothing.
 
 use crate::{ClientInfo, Marks, Server};
-use nagi_store::memory::Charge;
+use nagi_store::accounting::Charge;
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,8 +2,8 @@
 //! vanished, or was killed. Each is told of in the log.
 
 use super::{Seat, Sessions};
-use crate::driver::{Driver, Token};
-use crate::listener;
+use crate::net::driver::{Driver, Token};
+use crate::net::listener;
 use nagi_commands::memcached::Parting;
 use nagi_commands::{Marks, Server as _};
 use nagi_proto::Output;

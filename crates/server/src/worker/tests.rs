@@ -1,8 +1,8 @@
 //! Workers without sockets.
 
 use super::*;
-use crate::listener::Listeners;
-use crate::server::Options;
+use crate::net::listener::Listeners;
+use crate::process::server::Options;
 use nagi_store::types::string::SetOptions;
 use std::io;
 use std::os::unix::net::UnixStream;

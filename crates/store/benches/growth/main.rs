@@ -9,8 +9,8 @@
 
 mod machine;
 
+use nagi_store::accounting::Counting;
 use nagi_store::holds::{self, Holds};
-use nagi_store::memory::Counting;
 use nagi_store::types::string::SetOptions;
 use nagi_store::{Ahead, Counters, Database, Options, Store, Value};
 use rustix::time::{ClockId, clock_gettime};

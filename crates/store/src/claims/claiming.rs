@@ -1,9 +1,9 @@
 //! Taking claims, and giving them back, a slice at a time.
 
 use super::{Arc, Claims, Intent, Ordering, Wait};
-use crate::key::Key;
-use crate::memory::Charge;
-use crate::quiescence::{Grace, Quiescence};
+use crate::entry::key::Key;
+use crate::memory::accounting::Charge;
+use crate::sync::quiescence::{Grace, Quiescence};
 use std::task::Waker;
 
 /// Failed tries after which a claimer holds newcomers back.

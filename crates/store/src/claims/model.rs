@@ -1,8 +1,8 @@
 //! Every interleaving of claimers and requests, by loom: run with `cargo xtask loom`.
 
 use super::*;
-use crate::key::Key;
-use crate::quiescence::Quiescence;
+use crate::entry::key::Key;
+use crate::sync::quiescence::Quiescence;
 use loom::cell::UnsafeCell;
 use loom::sync::Condvar;
 use loom::thread;

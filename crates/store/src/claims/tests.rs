@@ -1,8 +1,8 @@
 //! What claimers and those who meet them are told, step by step.
 
 use super::*;
-use crate::key::Key;
-use crate::quiescence::Quiescence;
+use crate::entry::key::Key;
+use crate::sync::quiescence::Quiescence;
 use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 

@@ -1,6 +1,6 @@
 //! Entries as they were at the cut, outside the store.
 
-use crate::entry::{Entry, EntryView};
+use crate::entry::block::{Entry, EntryView};
 use std::ptr::NonNull;
 
 /// Bytes that a block of the walk holds.

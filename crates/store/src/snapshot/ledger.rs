@@ -2,9 +2,9 @@
 
 use super::images::{FULL_PRE_IMAGES_BYTES, Images};
 use super::outbox::Outbox;
-use crate::door::Door;
-use crate::entry::Entry;
-use crate::rope::CHUNK_BYTES;
+use crate::entry::block::Entry;
+use crate::snapshot::mutation_barrier::Door;
+use crate::value::rope::CHUNK_BYTES;
 use std::sync::Arc;
 
 /// What becomes of the value of an entry that passes the door.

@@ -22,6 +22,7 @@
 
 mod images;
 mod ledger;
+pub(crate) mod mutation_barrier;
 mod outbox;
 #[cfg(test)]
 mod schedules;
@@ -37,9 +38,9 @@ pub(crate) use walk::{HOLD_BYTES, Walk};
 pub use walk::{Pace, Walker};
 
 use crate::claims::Wait;
-use crate::reclaim::Garbage;
-use crate::store::Store;
-use crate::table::Table;
+use crate::index::table::Table;
+use crate::keyspace::store::Store;
+use crate::sync::reclaim::Garbage;
 use outbox::Receivers;
 use std::sync::mpsc::RecvTimeoutError;
 use std::task::Waker;

@@ -1,8 +1,8 @@
 //! What is on its way from the store to whoever writes the snapshot down.
 
 use super::images::Images;
-use crate::steps::{self, Step};
-use crate::table::Table;
+use crate::index::table::Table;
+use crate::sync::steps::{self, Step};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

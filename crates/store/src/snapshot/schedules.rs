@@ -4,7 +4,7 @@
 
 use super::tests::{Contents, contents, facts};
 use super::{Pace, Walker};
-use crate::steps::{self, Step};
+use crate::sync::steps::{self, Step};
 use crate::tests::Fixture;
 use crate::types::counter;
 use crate::types::key::ExpireWhen;

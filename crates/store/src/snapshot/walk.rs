@@ -2,7 +2,7 @@
 //! belongs to the snapshot.
 
 use super::images::{FULL_BYTES, Images};
-use crate::store::Store;
+use crate::keyspace::store::Store;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that are copied at one hold of a latch, but for the last entry.

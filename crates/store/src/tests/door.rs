@@ -2,7 +2,7 @@
 //! the operation.
 
 use super::Fixture;
-use crate::door::observer::{self, Passage};
+use crate::snapshot::mutation_barrier::observer::{self, Passage};
 use crate::types::counter::Step;
 use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};

@@ -1,8 +1,9 @@
 //! Eviction: what each policy spares, and that memory stays below the limit.
 
 use super::{Fixture, text};
+use crate::memory::accounting;
 use crate::types::string::{Expiry, SetOptions};
-use crate::{Ageing, Policy, memory};
+use crate::{Ageing, Policy};
 
 const KEYS: u32 = if cfg!(miri) { 500 } else { 20_000 };
 
@@ -122,12 +123,12 @@ fn no_more_goes_than_makes_the_room_that_is_missing() {
 #[test]
 fn what_other_tests_take_drives_nothing_out() {
     const MORE: isize = 100 << 20;
-    let _alone = memory::tests::alone();
+    let _alone = accounting::tests::alone();
     let fixture = Fixture::new(1);
     fixture.store.set_limit(1 << 20, Policy::AllKeysLru);
-    memory::keep(MORE);
+    accounting::keep(MORE);
     let is_over = fixture.store.is_over_limit();
-    memory::keep(-MORE);
+    accounting::keep(-MORE);
     assert!(!is_over);
 }
 

@@ -2,8 +2,8 @@
 //! depend on the machine.
 
 use super::{Fixture, text};
-use crate::holds::{self, Holds, Probe};
 use crate::snapshot::{Pace, Walker};
+use crate::sync::holds::{self, Holds, Probe};
 use crate::types::key::ExpireWhen;
 use crate::types::relocation::Relocated;
 use crate::types::string::{Expiry, SetOptions};

@@ -10,7 +10,7 @@ mod scan;
 mod shrinking;
 mod threads;
 
-use crate::memory::tests::PagesAlone;
+use crate::memory::accounting::tests::PagesAlone;
 use crate::{Clock, Counters, Database, Options, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ impl Fixture {
         let now_ms = Arc::new(AtomicU64::new(1_000_000));
         let clock = Clock::Manual(Arc::clone(&now_ms));
         let options = Options { shards, clock, ..Options::default() };
-        let mut hasher = crate::key::Hasher::new(7);
+        let mut hasher = crate::entry::key::Hasher::new(7);
         hasher.mask = mask;
         let store = Store::with_hasher(&options, hasher);
         let _pages_alone = PagesAlone::new();
@@ -46,7 +46,7 @@ impl Fixture {
 
     /// Whether every word of every table that tells where its entry belongs tells what is true.
     pub(crate) fn tells_true(&self) -> bool {
-        let tell_true = |shard: &crate::latch::Latch<crate::shard::Shard>| {
+        let tell_true = |shard: &crate::sync::latch::Latch<crate::keyspace::shard::Shard>| {
             shard.lock().tables_mut().iter().all(|table| table.tells_true())
         };
         self.store.shards.iter().all(tell_true)

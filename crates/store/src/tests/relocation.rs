@@ -1,7 +1,7 @@
 //! Entries that go elsewhere, and fair picks.
 
 use super::{Fixture, text};
-use crate::door::observer;
+use crate::snapshot::mutation_barrier::observer;
 use crate::types::relocation::Relocated;
 use crate::types::string::{Expiry, SetOptions};
 use std::collections::BTreeMap;

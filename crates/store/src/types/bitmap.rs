@@ -1,10 +1,10 @@
 //! Strings as arrays of bits, the first being the highest of the first byte; and as arrays of
 //! integers of any width (BITFIELD).
 
-use crate::database::Database;
-use crate::key::Key;
-use crate::rope::{Patch, Rope, StringMut};
-use crate::value::Value;
+use crate::entry::key::Key;
+use crate::keyspace::database::Database;
+use crate::value::rope::{Patch, Rope, StringMut};
+use crate::value::string::Value;
 
 /// An integer within a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 //! downward, a missing key is a miss) are in `versioned.rs`.
 
 use super::Refusal;
-use crate::database::Database;
-use crate::key::Key;
-use crate::number::parse_i64;
-use crate::value::{Attributes, NewValue, Value};
+use crate::entry::key::Key;
+use crate::keyspace::database::Database;
+use crate::value::number::parse_i64;
+use crate::value::string::{Attributes, NewValue, Value};
 
 /// The direction of memcached's arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

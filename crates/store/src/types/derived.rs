@@ -1,11 +1,11 @@
 //! Strings that are worked out from others: at one moment where that takes no time, and else by
 //! who has claimed their keys, so that nobody changes them meanwhile.
 
-use crate::database::{Database, Slots};
-use crate::key::Key;
-use crate::rope::{CHUNK_BYTES, Rope};
-use crate::slot::Slot;
-use crate::value::{Attributes, NewValue, Value};
+use crate::entry::key::Key;
+use crate::keyspace::database::{Database, Slots};
+use crate::keyspace::slot::Slot;
+use crate::value::rope::{CHUNK_BYTES, Rope};
+use crate::value::string::{Attributes, NewValue, Value};
 
 /// What becomes of a key whose value was worked out.
 #[derive(Debug)]

@@ -12,11 +12,11 @@
 //! HyperLogLog sketches", 2017.
 
 use super::Refusal;
-use crate::database::Database;
-use crate::key::Key;
-use crate::rope::{Patch, StringMut};
-use crate::slot::Slot;
-use crate::value::{NewValue, Value};
+use crate::entry::key::Key;
+use crate::keyspace::database::Database;
+use crate::keyspace::slot::Slot;
+use crate::value::rope::{Patch, StringMut};
+use crate::value::string::{NewValue, Value};
 
 /// Registers of a sketch.
 pub const REGISTERS: usize = 1 << INDEX_BITS;

@@ -1,14 +1,14 @@
 //! What can be done to any key, whatever its value; and walks over all keys of a database.
 
 use super::string::Expiry;
-use crate::database::Database;
-use crate::entry::EntryView;
-use crate::key::Key;
-use crate::latch::Latch;
-use crate::placement::POSITION_BITS;
-use crate::shard::Shard;
-use crate::table::{Table, Within};
-use crate::value::Kind;
+use crate::entry::block::EntryView;
+use crate::entry::key::Key;
+use crate::index::placement::POSITION_BITS;
+use crate::index::table::{Table, Within};
+use crate::keyspace::database::Database;
+use crate::keyspace::shard::Shard;
+use crate::sync::latch::Latch;
+use crate::value::string::Kind;
 
 /// Which expiry times EXPIRE may replace, as its options NX, XX, GT and LT say. A key without one
 /// counts as expiring never, that is last.

@@ -1,9 +1,9 @@
 //! Entries under other keys or in other databases, and one picked at random.
 
-use crate::database::{Database, Slots};
-use crate::entry::EntryView;
-use crate::key::Key;
-use crate::table::Table;
+use crate::entry::block::EntryView;
+use crate::entry::key::Key;
+use crate::index::table::Table;
+use crate::keyspace::database::{Database, Slots};
 
 /// Entries picked, all of which may turn out to have expired, before a walk takes over, which
 /// finds a key if there is one.

@@ -1,11 +1,11 @@
 //! Putting back what was kept elsewhere, with what was known of its use.
 
 use super::string::{Expiry, SetOptions};
-use crate::access::AccessClock;
-use crate::database::Database;
-use crate::entry::EntryView;
-use crate::key::Key;
-use crate::value::{Attributes, Given, Marks, NewValue};
+use crate::entry::block::EntryView;
+use crate::entry::key::Key;
+use crate::eviction::access::AccessClock;
+use crate::keyspace::database::Database;
+use crate::value::string::{Attributes, Given, Marks, NewValue};
 
 /// What was known of a value's use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

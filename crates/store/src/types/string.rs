@@ -1,12 +1,12 @@
 //! Strings: whole values in and out, for Redis' commands and memcached's alike.
 
 use super::Refusal;
-use crate::database::Database;
-use crate::entry::EntryView;
-use crate::key::Key;
-use crate::rope::Patch;
-use crate::slot::Slot;
-use crate::value::{Attributes, Given, NewValue};
+use crate::entry::block::EntryView;
+use crate::entry::key::Key;
+use crate::keyspace::database::Database;
+use crate::keyspace::slot::Slot;
+use crate::value::rope::Patch;
+use crate::value::string::{Attributes, Given, NewValue};
 
 /// When a write may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,13 +7,13 @@
 
 use super::Refusal;
 use super::string::Expiry;
-use crate::database::Database;
-use crate::entry::EntryView;
-use crate::key::Key;
-use crate::number::parse_u64;
-use crate::slot::Slot;
+use crate::entry::block::EntryView;
+use crate::entry::key::Key;
+use crate::keyspace::database::Database;
+use crate::keyspace::slot::Slot;
 use crate::types::counter::Step;
-use crate::value::{Attributes, Given, Marks, NewValue, Value};
+use crate::value::number::parse_u64;
+use crate::value::string::{Attributes, Given, Marks, NewValue, Value};
 
 /// What a read does beside reading.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ mod tests;
 
 use super::watch::{self, Offer};
 use super::{Context, Error, Verb, operation, statistics};
-use crate::arguments::value;
+use crate::runtime::arguments::value;
 use crate::{Access, Keys};
 use flags::Flags;
 use nagi_proto::Args;

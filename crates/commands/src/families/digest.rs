@@ -1,0 +1,192 @@
+//! DEBUG DIGEST and DIGEST-VALUE: data as 20 bytes that are the same exactly where the data is,
+//! whatever order it is kept in. They are Redis' (`debug.c` of Redis 7): a value is *mixed* in, so
+//! that order counts, an element of something without an order by exclusive or.
+
+use crate::runtime::context::Slice;
+use crate::{Context, Error, Flow};
+use nagi_proto::{Args, Chunk};
+use nagi_store::types::key::Cursor;
+use nagi_store::{CHUNK_BYTES, Counters, EntryView, Rope, Value};
+use sha1::{Digest as _, Sha1};
+use std::collections::VecDeque;
+
+/// What a string's type is called in digests.
+const STRING: u32 = 0;
+
+/// Entries looked at between two looks at the clock, which are copied meanwhile.
+const STRIDE: usize = 8;
+
+/// Twenty bytes, to begin with all zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum([u8; 20]);
+
+impl Sum {
+    /// Adds a hash by exclusive or: in which order does not matter.
+    fn add(&mut self, hash: &[u8]) {
+        self.0.iter_mut().zip(hash).for_each(|(byte, other)| *byte ^= other);
+    }
+
+    /// The same, and hashes the sum: the order matters.
+    fn mix(&mut self, hash: &[u8]) {
+        self.add(hash);
+        self.0 = Sha1::digest(self.0).into();
+    }
+
+    fn mix_bytes(&mut self, bytes: &[u8]) {
+        self.mix(&Sha1::digest(bytes));
+    }
+
+    fn text(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// A value that goes into a sum chunk by chunk, as long as that takes.
+struct Work {
+    /// What the value is mixed into: a key's hash, or nothing.
+    sum: Sum,
+    /// A long key that is still to be mixed into it, and how much of it has been hashed.
+    key: Option<(Chunk, usize)>,
+    value: Rope,
+    next: usize,
+    hash: Sha1,
+    expires: bool,
+}
+
+impl Work {
+    fn new(with_key: bool, entry: &EntryView<'_>) -> Self {
+        let mut sum = Sum::default();
+        let key = entry.long_key().filter(|_| with_key).map(|key| (key, 0));
+        if key.is_none() {
+            if with_key {
+                sum.mix_bytes(entry.key());
+            }
+            sum.mix_bytes(&STRING.to_be_bytes());
+        }
+        let value = match entry.value() {
+            Value::Rope(rope) => rope.clone(),
+            value => value.with_bytes(Rope::from_bytes),
+        };
+        let expires = entry.expire_at_ms().is_some();
+        Work { sum, key, value, next: 0, hash: Sha1::new(), expires }
+    }
+
+    /// Goes on with one chunk; the sum once there is none left.
+    fn step(&mut self) -> Option<Sum> {
+        if let Some((key, hashed)) = &mut self.key {
+            let rest = key.get(*hashed..).unwrap_or_default();
+            let piece = rest.get(..CHUNK_BYTES).unwrap_or(rest);
+            self.hash.update(piece);
+            *hashed += piece.len();
+            if piece.len() == rest.len() {
+                self.key = None;
+                self.sum.mix(&std::mem::take(&mut self.hash).finalize());
+                self.sum.mix_bytes(&STRING.to_be_bytes());
+            }
+            return None;
+        }
+        if let Some(chunk) = self.value.chunk(self.next) {
+            self.hash.update(chunk);
+            self.next += 1;
+            return None;
+        }
+        self.sum.mix(&std::mem::take(&mut self.hash).finalize());
+        if self.expires {
+            self.sum.add(&Sha1::digest(b"!!expire!!"));
+        }
+        Some(self.sum)
+    }
+}
+
+/// A walk over all databases.
+#[derive(Default)]
+struct Whole {
+    sum: Sum,
+    database: usize,
+    /// Whether the walk is within the database.
+    begun: bool,
+    cursor: Cursor,
+    waiting: VecDeque<Work>,
+}
+
+impl Whole {
+    /// Goes on with a little; whether all is done.
+    fn step(&mut self, cx: &Context<'_>) -> bool {
+        if let Some(work) = self.waiting.front_mut() {
+            if let Some(sum) = work.step() {
+                // A hash of a hash.
+                self.sum.add(&Sha1::digest(sum.0));
+                self.waiting.pop_front();
+            }
+            return false;
+        }
+        if self.database == cx.db.store().databases() {
+            return true;
+        }
+        let unused = Counters::default();
+        let db = cx.db.store().database(self.database, &unused, cx.db.now_ms());
+        if !self.begun {
+            if db.size() == 0 {
+                self.database += 1;
+                return false;
+            }
+            let number = u32::try_from(self.database).unwrap_or(u32::MAX);
+            self.sum.mix_bytes(&number.to_be_bytes());
+        }
+        let waiting = &mut self.waiting;
+        self.cursor = db.scan(self.cursor, STRIDE, |entry| {
+            waiting.push_back(Work::new(true, &entry));
+        });
+        self.begun = self.cursor != 0;
+        self.database += usize::from(!self.begun);
+        false
+    }
+}
+
+/// DEBUG DIGEST.
+pub(crate) fn whole<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let mut whole = Whole::default();
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        while !whole.step(cx) {
+            if slice.is_over() {
+                return Ok(Flow::More);
+            }
+        }
+        cx.reply.simple(&whole.sum.text());
+        Ok(Flow::Done)
+    }))
+}
+
+/// DEBUG DIGEST-VALUE.
+pub(crate) fn values<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let mut next = 2;
+    let mut work: Option<Work> = None;
+    let mut sums = Vec::with_capacity(args.len().saturating_sub(next));
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        while next < cx.args.len() || work.is_some() {
+            match work.as_mut().map(Work::step) {
+                Some(None) => {}
+                Some(Some(sum)) => {
+                    sums.push(sum);
+                    work = None;
+                }
+                None => {
+                    let key = cx.db.key(cx.args.at(next));
+                    next += 1;
+                    work = cx.db.untouched().get(key, |entry| Some(Work::new(false, &entry?)));
+                    if work.is_none() {
+                        sums.push(Sum::default());
+                    }
+                }
+            }
+            if slice.is_over() {
+                return Ok(Flow::More);
+            }
+        }
+        cx.reply.array(sums.len());
+        sums.iter().for_each(|sum| cx.reply.simple(&sum.text()));
+        Ok(Flow::Done)
+    }))
+}

@@ -1,0 +1,69 @@
+//! A long value written into a string: chunk by chunk into a copy, while the key is claimed, so
+//! that nobody's latch or worker is held for as long as it takes.
+
+use crate::runtime::multi_key::{self, Claimed};
+use crate::{Context, Error, Keys};
+use nagi_store::Rope;
+use nagi_store::types::Refusal;
+use nagi_store::types::derived::Outcome;
+
+/// Writes `value` into the string under the first argument from `offset` on, or behind its end,
+/// and answers how long it is then. The string is made or grown with zeros where it is too short.
+///
+/// # Errors
+/// It would pass the greatest length.
+pub(crate) fn write(
+    cx: &mut Context<'_>,
+    keys: Keys,
+    value: Rope,
+    offset: Option<usize>,
+) -> Result<(), Error> {
+    let mut work = None;
+    multi_key::claimed(cx, Claimed::all(keys), move |cx, slice| {
+        let key = cx.key(cx.args.at(1));
+        let draft = match &mut work {
+            Some(draft) => draft,
+            None => work.insert(Draft::new(cx, &value, offset)?),
+        };
+        while let Some(chunk) = value.chunk(draft.written) {
+            if slice.is_over() {
+                return Ok(false);
+            }
+            draft.write(chunk);
+        }
+        cx.reply.integer(draft.string.len() as i64);
+        let string = std::mem::take(&mut draft.string);
+        cx.db.settle(key, Outcome::Changed(string), draft.is_there);
+        Ok(true)
+    })
+}
+
+/// A string that is being written to.
+struct Draft {
+    string: Rope,
+    /// Whether there was one to begin with.
+    is_there: bool,
+    /// Where what comes next belongs.
+    at: usize,
+    /// How many chunks have been written.
+    written: usize,
+}
+
+impl Draft {
+    fn new(cx: &Context<'_>, value: &Rope, offset: Option<usize>) -> Result<Self, Error> {
+        let string = cx.db.strings(&[cx.key(cx.args.at(1))]).pop().flatten();
+        let (is_there, string) = (string.is_some(), string.unwrap_or_default());
+        let at = offset.unwrap_or(string.len());
+        let most = cx.server.config().proto_max_bulk_len.bytes();
+        if at.checked_add(value.len()).is_none_or(|end| end > most) {
+            return Err(Refusal::TooLong.into());
+        }
+        Ok(Draft { string, is_there, at, written: 0 })
+    }
+
+    fn write(&mut self, chunk: &[u8]) {
+        self.string.overwrite(self.at, chunk);
+        self.at += chunk.len();
+        self.written += 1;
+    }
+}

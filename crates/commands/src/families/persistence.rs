@@ -1,0 +1,100 @@
+//! Saving to disk: BGSAVE, SAVE, LASTSAVE.
+
+use crate::runtime::arguments::is;
+use crate::state::saves::Order;
+use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use nagi_proto::Args;
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&BGSAVE, &LASTSAVE, &SAVE];
+
+const BUSY: &str = "ERR Background save already in progress";
+
+fn bgsave<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let option = args.from(1).next();
+    if option.is_some_and(|word| is(word, "CANCEL")) && args.len() == 2 {
+        if !cx.server.saves().cancel() {
+            let text = "ERR Background saving is currently not in progress or scheduled";
+            return Err(Error::fixed(text));
+        }
+        cx.reply.simple("Background saving cancelled");
+        return Ok(());
+    }
+    // What Redis schedules for, a rewrite of the journal, is not there to be waited for.
+    if args.len() > 2 || option.is_some_and(|word| !is(word, "SCHEDULE")) {
+        return Err(Error::SYNTAX);
+    }
+    let ticket = cx.server.saves().order(Order::BackgroundSave).ok_or(Error::fixed(BUSY))?;
+    cx.start(Box::new(move |cx| {
+        if !cx.server.saves().has_begun(ticket, &cx.client.waker) {
+            return Ok(Flow::Wait);
+        }
+        cx.reply.simple("Background saving started");
+        Ok(Flow::Done)
+    }))
+}
+
+static BGSAVE: Command = Command {
+    name: "BGSAVE",
+    syntax: "[SCHEDULE | CANCEL]",
+    arity: -1,
+    flags: Flags::NO_ASYNC_LOADING.union(Flags::ADMIN).union(Flags::NOSCRIPT),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "1.0.0",
+    notes: Notes::of("O(1)").history(&[("3.2.2", "SCHEDULE")]),
+    summary: "Writes what there is at this moment to disk while everything goes on",
+    subcommands: &[],
+    run: bgsave,
+};
+
+fn save<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let ticket = cx.server.saves().order(Order::Save).ok_or(Error::fixed(BUSY))?;
+    cx.start(Box::new(move |cx| {
+        let outcome = cx.server.saves().outcome(ticket, &cx.client.waker);
+        let Some(outcome) = outcome else { return Ok(Flow::Wait) };
+        outcome.map_err(|why| Error::new(format!("ERR the data could not be saved: {why}")))?;
+        cx.reply.ok();
+        Ok(Flow::Done)
+    }))
+}
+
+static SAVE: Command = Command {
+    name: "SAVE",
+    syntax: "",
+    arity: 1,
+    flags: Flags::NO_ASYNC_LOADING
+        .union(Flags::ADMIN)
+        .union(Flags::NOSCRIPT)
+        .union(Flags::NO_MULTI),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "1.0.0",
+    notes: Notes::of("O(N) where N is the number of keys"),
+    summary: "Does the same and answers when it is done; only this client waits",
+    subcommands: &[],
+    run: save,
+};
+
+fn lastsave<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let seconds = cx.server.saves().status().last_success_s;
+    cx.reply.integer(i64::try_from(seconds).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+static LASTSAVE: Command = Command {
+    name: "LASTSAVE",
+    syntax: "",
+    arity: 1,
+    flags: Flags::LOADING.union(Flags::STALE).union(Flags::FAST),
+    keys: Keys::NONE,
+    categories: Category::ADMIN.union(Category::DANGEROUS),
+    group: Group::Server,
+    since: "1.0.0",
+    notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
+    summary: "Returns when the data was last saved, in seconds since 1970",
+    subcommands: &[],
+    run: lastsave,
+};

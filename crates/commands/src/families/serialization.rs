@@ -1,0 +1,159 @@
+//! Values as opaque bytes, out of one server and into another.
+
+use crate::runtime::arguments::{self, Rest, integer, is};
+use crate::runtime::context::Slice;
+use crate::runtime::multi_key::{self, Claimed};
+use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use nagi_persist::payload::{Dump, Refusal, Restore};
+use nagi_proto::Args;
+use nagi_store::types::restore::Usage;
+use nagi_store::types::string::Expiry;
+use nagi_store::{CHUNK_BYTES, Given, Rope};
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&DUMP, &RESTORE];
+
+const BUSY_KEY: Error = Error::fixed("BUSYKEY Target key name already exists.");
+
+fn dump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let key = cx.key(args.at(1));
+    let Some(mut dump) = cx.db.get(key, |entry| Some(Dump::new(entry?.value(), true))) else {
+        cx.reply.null();
+        return Ok(());
+    };
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        loop {
+            if let Some(payload) = dump.step() {
+                cx.reply.bulk_chunks(payload.share(), 0..payload.len());
+                return Ok(Flow::Done);
+            }
+            if slice.is_over() {
+                return Ok(Flow::More);
+            }
+        }
+    }))
+}
+
+pub(crate) static DUMP: Command = Command {
+    name: "DUMP",
+    syntax: "key",
+    arity: 2,
+    flags: Flags::READONLY,
+    keys: Keys::one(Access::RO.union(Access::ACCESS)),
+    categories: Category::KEYSPACE,
+    group: Group::Generic,
+    since: "2.6.0",
+    notes: Notes::of("O(N), N being the length of the value").tips(&["nondeterministic_output"]),
+    summary: "Returns a value in the form that RESTORE takes, with a version and a checksum",
+    subcommands: &[],
+    run: dump,
+};
+
+fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let options = Options::parse(args)?;
+    if !options.replace && cx.db.kind(cx.key(args.at(1))).is_some() {
+        return Err(BUSY_KEY);
+    }
+    let expiry = options.expiry(cx.db.now_ms(), integer(args.at(2))?)?;
+    let payload = match arguments::value(args, 3) {
+        Given::Bytes(bytes) => Rope::from_bytes(bytes),
+        Given::Rope(rope) => rope,
+    };
+    let longest_bytes = cx.server.config().proto_max_bulk_len.bytes();
+    let mut restore = Restore::new(payload, longest_bytes);
+    let mut go_on = move |cx: &mut Context<'_>, slice: Slice| loop {
+        if let Some(value) = restore.step().map_err(refusal)? {
+            put(cx, &value, expiry, &options)?;
+            return Ok(true);
+        }
+        if slice.is_over() {
+            return Ok(false);
+        }
+    };
+    // Nobody had claimed the key when this slice began. What takes longer looks again.
+    if go_on(cx, Slice::begin())? {
+        return Ok(());
+    }
+    multi_key::claimed(cx, Claimed::all(RESTORE.keys), go_on)
+}
+
+pub(crate) static RESTORE: Command = Command {
+    name: "RESTORE",
+    syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+    arity: -4,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    keys: Keys::one(Access::OW.union(Access::UPDATE)),
+    categories: Category::KEYSPACE.union(Category::DANGEROUS),
+    group: Group::Generic,
+    since: "2.6.0",
+    notes: Notes::of("O(N), N being the length of the value")
+        .history(&[("3.0.0", "REPLACE"), ("5.0.0", "ABSTTL, IDLETIME and FREQ")]),
+    summary: "Stores a value that DUMP returned",
+    subcommands: &[],
+    run: restore,
+};
+
+fn put(cx: &mut Context<'_>, value: &Rope, expiry: Expiry, options: &Options) -> Result<(), Error> {
+    let key = cx.key(cx.args.at(1));
+    let given = match value.chunk(0) {
+        Some(_) if value.len() > CHUNK_BYTES => Given::Rope(value.clone()),
+        chunk => Given::Bytes(chunk.map_or(&[], |chunk| chunk)),
+    };
+    if !cx.db.restore(key, given, expiry, options.replace, options.usage) {
+        return Err(BUSY_KEY);
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+fn refusal(refusal: Refusal) -> Error {
+    Error::fixed(match refusal {
+        Refusal::Footer => "ERR DUMP payload version or checksum are wrong",
+        Refusal::Value => "ERR Bad data format",
+    })
+}
+
+/// What stands behind RESTORE's payload.
+#[derive(Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+    usage: Option<Usage>,
+}
+
+impl Options {
+    fn parse(args: Args<'_>) -> Result<Self, Error> {
+        let mut options = Options::default();
+        let mut rest = Rest::from(args, 4);
+        while let Some(option) = rest.next() {
+            if is(option, "REPLACE") {
+                options.replace = true;
+            } else if is(option, "ABSTTL") {
+                options.absolute = true;
+            } else if is(option, "IDLETIME") && !matches!(options.usage, Some(Usage::Frequency(_)))
+            {
+                let seconds = u64::try_from(integer(rest.value()?)?)
+                    .map_err(|_| Error::fixed("ERR Invalid IDLETIME value, must be >= 0"))?;
+                options.usage = Some(Usage::IdleMs(seconds.saturating_mul(1000)));
+            } else if is(option, "FREQ") && !matches!(options.usage, Some(Usage::IdleMs(_))) {
+                let counter = u8::try_from(integer(rest.value()?)?)
+                    .map_err(|_| Error::fixed("ERR Invalid FREQ value, must be >= 0 and <= 255"))?;
+                options.usage = Some(Usage::Frequency(counter));
+            } else {
+                return Err(Error::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    fn expiry(&self, now_ms: u64, ttl_ms: i64) -> Result<Expiry, Error> {
+        let ttl_ms = u64::try_from(ttl_ms)
+            .map_err(|_| Error::fixed("ERR Invalid TTL value, must be >= 0"))?;
+        Ok(match ttl_ms {
+            0 => Expiry::Never,
+            at_ms if self.absolute => Expiry::AtMs(at_ms),
+            ttl_ms => Expiry::AtMs(now_ms.saturating_add(ttl_ms)),
+        })
+    }
+}

@@ -1,0 +1,284 @@
+//! The arguments of a command as COMMAND DOCS has them, read from the line that shows them to
+//! people, so that both say the same.
+//!
+//! Words in capitals are tokens, others name arguments; `[ ]` stands around what may be left out,
+//! `< >` around alternatives that `|` parts; `...` repeats what stands before it in its group.
+
+/// What an argument is, in the words of Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    String,
+    Integer,
+    Double,
+    Key,
+    Pattern,
+    UnixTime,
+    /// A token without a value.
+    PureToken,
+    /// One of several.
+    OneOf,
+    /// Several in a row.
+    Block,
+}
+
+impl Kind {
+    /// Its name in COMMAND DOCS.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::Integer => "integer",
+            Kind::Double => "double",
+            Kind::Key => "key",
+            Kind::Pattern => "pattern",
+            Kind::UnixTime => "unix-time",
+            Kind::PureToken => "pure-token",
+            Kind::OneOf => "oneof",
+            Kind::Block => "block",
+        }
+    }
+
+    /// That of an argument by its name. Two names mean a number in some commands only.
+    fn of(name: &str, command: &str) -> Kind {
+        match name {
+            "key" | "key1" | "key2" | "newkey" | "source" | "destination" | "destkey"
+            | "sourcekey" => Kind::Key,
+            "pattern" => Kind::Pattern,
+            "unix-time-seconds" | "unix-time-milliseconds" => Kind::UnixTime,
+            "increment" if command == "INCRBYFLOAT" => Kind::Double,
+            "value" if matches!(command, "BITFIELD" | "SETBIT") => Kind::Integer,
+            "index" | "index1" | "index2" | "db" | "destination-db" | "seconds"
+            | "milliseconds" | "ttl" | "frequency" | "count" | "cursor" | "offset" | "start"
+            | "end" | "bit" | "increment" | "decrement" | "protover" | "client-id" | "timeout"
+            | "numlocal" | "numreplicas" | "min-match-len" | "bits" | "port" | "version" => {
+                Kind::Integer
+            }
+            _ => Kind::String,
+        }
+    }
+}
+
+/// One argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Argument {
+    /// Its name in small letters; that of several is made of theirs.
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    /// The word in front of it.
+    pub(crate) token: Option<&'static str>,
+    pub(crate) optional: bool,
+    pub(crate) multiple: bool,
+    /// Whether the word is repeated as well.
+    pub(crate) multiple_token: bool,
+    /// The alternatives, or the parts of a block.
+    pub(crate) parts: Vec<Argument>,
+}
+
+impl Argument {
+    fn new(name: String, kind: Kind, parts: Vec<Argument>) -> Self {
+        let (token, optional, multiple, multiple_token) = (None, false, false, false);
+        Argument { name, kind, token, optional, multiple, multiple_token, parts }
+    }
+
+    fn named(word: &str, command: &str) -> Self {
+        Argument::new(word.to_owned(), Kind::of(word, command), Vec::new())
+    }
+
+    fn token(word: &'static str) -> Self {
+        let name = word.to_ascii_lowercase();
+        Argument { token: Some(word), ..Argument::new(name, Kind::PureToken, Vec::new()) }
+    }
+
+    /// Several as one: itself, if it is only one.
+    fn joined(kind: Kind, mut parts: Vec<Argument>) -> Self {
+        match (parts.pop(), parts.is_empty()) {
+            (Some(only), true) => only,
+            (last, _) => {
+                parts.extend(last);
+                let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+                Argument::new(names.join("-"), kind, parts)
+            }
+        }
+    }
+
+    /// Whether it is what `other` is, which may lack the word in front.
+    fn is_repeated_by(&self, other: &Argument) -> bool {
+        let tokens = other.token.is_none() || other.token == self.token;
+        self.name == other.name && self.kind == other.kind && tokens
+    }
+}
+
+/// The arguments that a line shows, of the command of this name.
+pub(crate) fn arguments(syntax: &'static str, command: &str) -> Vec<Argument> {
+    let mut reader = Reader { rest: words(syntax), command };
+    reader.rest.reverse();
+    let alternatives = reader.alternatives().0;
+    match <[_; 1]>::try_from(alternatives) {
+        Ok([sequence]) => sequence,
+        Err(several) => vec![one_of(several)],
+    }
+}
+
+/// Brackets, bars and words.
+fn words(syntax: &'static str) -> Vec<&'static str> {
+    let mut words = Vec::new();
+    for word in syntax.split_whitespace() {
+        let inner = word.trim_start_matches(['[', '<']);
+        let (opening, _) = word.split_at(word.len() - inner.len());
+        let bare = inner.trim_end_matches([']', '>']);
+        let closing = inner.strip_prefix(bare).unwrap_or_default();
+        let brackets = |text: &'static str| text.split("").filter(|it| !it.is_empty());
+        words.extend(brackets(opening));
+        words.extend(Some(bare).filter(|bare| !bare.is_empty()));
+        words.extend(brackets(closing));
+    }
+    words
+}
+
+fn one_of(alternatives: Vec<Vec<Argument>>) -> Argument {
+    let alternatives = alternatives.into_iter().map(|it| Argument::joined(Kind::Block, it));
+    Argument::joined(Kind::OneOf, alternatives.collect())
+}
+
+/// Reads words from the last to the first, in which order they are kept.
+struct Reader<'a> {
+    rest: Vec<&'static str>,
+    command: &'a str,
+}
+
+impl Reader<'_> {
+    /// Sequences as far as the group goes, and whether what they stand for is repeated.
+    fn alternatives(&mut self) -> (Vec<Vec<Argument>>, bool) {
+        let (mut all, mut sequence, mut repeats) = (Vec::new(), Vec::new(), false);
+        while let Some(word) = self.rest.pop() {
+            match word {
+                "]" | ">" => break,
+                "|" => all.push(std::mem::take(&mut sequence)),
+                "..." => repeats = true,
+                "[" => self.optional(&mut sequence),
+                "<" => {
+                    let (alternatives, multiple) = self.alternatives();
+                    sequence.push(Argument { multiple, ..one_of(alternatives) });
+                }
+                token if is_token(token) => sequence.push(self.behind(token)),
+                name => sequence.push(Argument::named(name, self.command)),
+            }
+        }
+        all.push(sequence);
+        (all, repeats)
+    }
+
+    /// A group in `[ ]`: something of its own, or what says that the last arguments may be given
+    /// again.
+    fn optional(&mut self, sequence: &mut Vec<Argument>) {
+        let (alternatives, multiple) = self.alternatives();
+        if let ([again], true) = (alternatives.as_slice(), multiple)
+            && let Some(first) = sequence.len().checked_sub(again.len())
+        {
+            let before = sequence.get(first..).unwrap_or_default();
+            if before.iter().zip(again).all(|(argument, again)| argument.is_repeated_by(again)) {
+                let multiple_token = again.iter().any(|argument| argument.token.is_some());
+                let repeated = Argument::joined(Kind::Block, sequence.split_off(first));
+                return sequence.push(Argument { multiple, multiple_token, ..repeated });
+            }
+        }
+        let group = one_of(alternatives);
+        let multiple = multiple || group.multiple;
+        sequence.push(Argument { optional: true, multiple, ..group });
+    }
+
+    /// A token with what belongs to it: the names behind it, or alternatives.
+    fn behind(&mut self, token: &'static str) -> Argument {
+        let mut parts = Vec::new();
+        if self.rest.last() == Some(&"<") {
+            self.rest.pop();
+            parts.push(one_of(self.alternatives().0));
+        }
+        while let Some(name) = self.rest.pop_if(|word| is_name(word)) {
+            parts.push(Argument::named(name, self.command));
+        }
+        if parts.is_empty() {
+            return Argument::token(token);
+        }
+        Argument { token: Some(token), ..Argument::joined(Kind::Block, parts) }
+    }
+}
+
+fn is_token(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_uppercase())
+}
+
+fn is_name(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::table;
+
+    /// Arguments in short: `?` optional, `+` multiple, `++` with the token.
+    fn shown(arguments: &[Argument]) -> String {
+        let show = |argument: &Argument| {
+            let token = argument.token.map(|token| format!("{token}=")).unwrap_or_default();
+            let parts = match argument.kind {
+                Kind::OneOf | Kind::Block => format!("({})", shown(&argument.parts)),
+                kind => format!("{}:{}", argument.name, kind.name()),
+            };
+            let kind = if argument.kind == Kind::OneOf { "one" } else { "" };
+            let optional = if argument.optional { "?" } else { "" };
+            let multiple = match (argument.multiple, argument.multiple_token) {
+                (true, true) => "++",
+                (true, false) => "+",
+                _ => "",
+            };
+            format!("{token}{kind}{parts}{optional}{multiple}")
+        };
+        arguments.iter().map(show).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn lines_are_read() {
+        for (syntax, tree) in [
+            ("", ""),
+            ("key [key ...]", "key:key+"),
+            ("key value [key value ...]", "(key:key value:string)+"),
+            ("[event [event ...]]", "event:string?+"),
+            ("command [arg ...]", "command:string arg:string?+"),
+            (
+                "key [EX seconds | PERSIST]",
+                "key:key one(EX=seconds:integer PERSIST=persist:pure-token)?",
+            ),
+            (
+                "key [start [end [A | B]]]",
+                "key:key (start:integer (end:integer one(A=a:pure-token B=b:pure-token)?)?)?",
+            ),
+            (
+                "[GET encoding offset [GET encoding offset ...]]",
+                "GET=(encoding:string offset:integer)?++",
+            ),
+            ("[ID client-id [client-id ...]]", "ID=client-id:integer?+"),
+            (
+                "[BY <MODULE name | PATTERN pattern>]",
+                "BY=one(MODULE=name:string PATTERN=pattern:pattern)?",
+            ),
+            (
+                "<host port | NO ONE>",
+                "one((host:string port:integer) (NO=no:pure-token ONE=one:pure-token))",
+            ),
+            ("[<A | B> ...]", "one(A=a:pure-token B=b:pure-token)?+"),
+        ] {
+            assert_eq!(shown(&arguments(syntax, "X")), tree, "{syntax}");
+        }
+    }
+
+    #[test]
+    fn every_row_can_be_read() {
+        for entry in table::entries() {
+            let syntax = entry.command.syntax;
+            let count = |bracket| syntax.matches(bracket).count();
+            assert_eq!(count('['), count(']'), "{syntax}");
+            assert_eq!(count('<'), count('>'), "{syntax}");
+            assert_eq!(arguments(syntax, "X").is_empty(), syntax.is_empty(), "{syntax}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What a client may do: before it has logged in, and where it has got in by a place that is kept
+//! for administrators. Whoever speaks another protocol asks [`is_password`].
+
+use crate::config::Number;
+use crate::registry::table::Entry;
+use crate::{Client, Config, Context, Error, Flags};
+use std::hint::black_box;
+
+bitflags::bitflags! {
+    /// Why a client may not run any command that it likes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Restrictions: u8 {
+        /// There was a password when it connected, which it has not given.
+        const NOT_LOGGED_IN = 1 << 0;
+        /// There were `maxclients` already: its place is kept for administrators.
+        const ADMINISTRATES = 1 << 1;
+        /// It speaks one of memcached's protocols, of which there is a file of users, and has not
+        /// logged in as one of them.
+        const NO_USER_OF_MEMCACHED = 1 << 2;
+    }
+}
+
+/// The only user.
+pub(crate) const DEFAULT_USER: &[u8] = b"default";
+
+const NOAUTH: Error = Error::fixed("NOAUTH Authentication required.");
+pub(crate) const WRONGPASS: Error =
+    Error::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+const NO_PASSWORD: Error = Error::fixed(
+    "ERR AUTH <password> called without any password configured for the default user. Are you \
+     sure your configuration is correct?",
+);
+
+const TOO_MANY: Error = Error::fixed("ERR max number of clients reached");
+
+/// Whether clients have to log in.
+#[must_use]
+pub fn is_password_required(config: &Config) -> bool {
+    !config.requirepass.get().is_empty()
+}
+
+/// The restrictions of a client that has just connected, or of one that had the `present` ones
+/// and begins anew.
+#[must_use]
+pub fn restrictions(config: &Config, present: Restrictions) -> Restrictions {
+    let mut restrictions = present;
+    restrictions.set(Restrictions::NOT_LOGGED_IN, is_password_required(config));
+    restrictions
+}
+
+/// Whether clients of memcached's protocols have to log in.
+#[must_use]
+pub fn is_memcached_login_required(config: &Config) -> bool {
+    config.memcached_users().is_some() || is_password_required(config)
+}
+
+/// The restrictions of a client of memcached's protocols that has just connected.
+#[must_use]
+pub fn memcached_restrictions(config: &Config) -> Restrictions {
+    match config.memcached_users() {
+        Some(_) => Restrictions::NO_USER_OF_MEMCACHED,
+        None => restrictions(config, Restrictions::empty()),
+    }
+}
+
+/// Logs a client of memcached's protocols in, as one of the file's users, or as the default user
+/// if there is no file. Returns whether there is such a user with such a password.
+pub(crate) fn log_in_to_memcached(
+    client: &mut Client,
+    config: &Config,
+    user: &[u8],
+    password: &[u8],
+) -> bool {
+    let is_known = match config.memcached_users() {
+        Some(users) => users.has(user, password),
+        None => is_login(config, user, password),
+    };
+    if is_known {
+        client
+            .restrictions
+            .remove(Restrictions::NOT_LOGGED_IN | Restrictions::NO_USER_OF_MEMCACHED);
+    }
+    is_known
+}
+
+/// Whether `password` is the one that clients have to give; any is, where none is required. How
+/// long it takes depends on `password` alone.
+#[must_use]
+pub fn is_password(config: &Config, password: &[u8]) -> bool {
+    let expected = config.requirepass.get();
+    expected.is_empty() || is_same(expected.as_bytes(), password)
+}
+
+/// Whether two secrets are the same. How long it takes depends on the second alone.
+pub(crate) fn is_same(expected: &[u8], password: &[u8]) -> bool {
+    let mut differences = usize::from(expected.len() != password.len());
+    for (byte, other) in password.iter().zip(expected.iter().cycle()) {
+        differences = black_box(differences | usize::from(byte ^ other));
+    }
+    differences == 0
+}
+
+/// Whether there is such a user with such a password.
+#[must_use]
+pub fn is_login(config: &Config, user: &[u8], password: &[u8]) -> bool {
+    // The password is looked at in any case, so that time does not tell which users there are.
+    is_password(config, password) & (user == DEFAULT_USER)
+}
+
+/// Logs a client in; without a user, the default one is meant.
+pub(crate) fn log_in(
+    client: &mut Client,
+    config: &Config,
+    user: Option<&[u8]>,
+    password: &[u8],
+) -> Result<(), Error> {
+    if user.is_none() && !is_password_required(config) {
+        return Err(NO_PASSWORD);
+    }
+    if !is_login(config, user.unwrap_or(DEFAULT_USER), password) {
+        return Err(WRONGPASS);
+    }
+    client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
+    Ok(())
+}
+
+/// Whether a client is to give a password before it may do anything else.
+#[must_use]
+pub fn must_log_in(client: &Client, config: &Config) -> bool {
+    let restrictions = client.restrictions;
+    restrictions.contains(Restrictions::NO_USER_OF_MEMCACHED)
+        || restrictions.contains(Restrictions::NOT_LOGGED_IN) && is_password_required(config)
+}
+
+/// Whether a client that may not run everything may run this. One that takes an administrator's
+/// place and is none is told what it would have been told at once, and closed.
+#[cold]
+pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry) -> Result<(), Error> {
+    let is_login = entry.command.flags.contains(Flags::NO_AUTH);
+    if !is_login && must_log_in(cx.client, cx.server.config()) {
+        return Err(NOAUTH);
+    }
+    if cx.client.restrictions.contains(Restrictions::ADMINISTRATES) && !administrates(entry) {
+        cx.client.closing = true;
+        cx.tally.refused_connections.add(1);
+        return Err(TOO_MANY);
+    }
+    Ok(())
+}
+
+/// Whether a client may use what a setting of the words `no`, `yes` and `local` keeps for some:
+/// nobody, everybody, or who connects from this machine.
+#[must_use]
+pub(crate) fn is_permitted(setting: &Number, client: &Client) -> bool {
+    /// The places of `yes` and `local` among the words.
+    const YES: u64 = 1;
+    const LOCAL: u64 = 2;
+    match setting.get() {
+        YES => true,
+        LOCAL => client.info.is_local(),
+        _ => false,
+    }
+}
+
+/// Whether a command is one of those by which a server is looked at and looked after, or by which
+/// a client introduces itself. They are slow ones by their flags: PING and SELECT are not among
+/// them, with which every client begins.
+fn administrates(entry: &Entry) -> bool {
+    let flags = entry.command.flags;
+    flags.contains(Flags::NO_AUTH)
+        || flags.contains(Flags::ADMIN)
+        || !flags.intersects(Flags::FAST | Flags::READONLY | Flags::WRITE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Origin;
+    use crate::runtime::testing::Bench;
+
+    #[test]
+    fn only_the_password_is_the_password() {
+        let config = Config::default();
+        assert!(is_password(&config, b"") && is_password(&config, b"anything"));
+        assert!(!is_login(&config, b"other", b"anything"));
+        config.set("requirepass", "sesame", Origin::Startup).unwrap();
+        assert!(is_password(&config, b"sesame"));
+        for wrong in ["", "s", "sesam", "sesame ", "sesamesesame", "Sesame", "sesamE"] {
+            assert!(!is_password(&config, wrong.as_bytes()), "{wrong}");
+        }
+        assert!(is_login(&config, b"default", b"sesame"));
+        assert!(!is_login(&config, b"Default", b"sesame"));
+    }
+
+    #[test]
+    fn without_a_login_little_is_answered() {
+        let mut bench = Bench::new();
+        bench.expect("CONFIG SET requirepass sesame", "+OK|");
+        bench.expect("GET key", "$-1|");
+        bench.client.restrictions = Restrictions::NOT_LOGGED_IN;
+        let noauth = "-NOAUTH Authentication required.|";
+        let wrong = "-WRONGPASS invalid username-password pair or user is disabled.|";
+        for (request, reply) in [
+            ("GET key", noauth),
+            ("PING", noauth),
+            ("COMMAND COUNT", noauth),
+            ("NONSENSE", "-ERR unknown command 'NONSENSE', with args beginning with: |"),
+            ("GET", "-ERR wrong number of arguments for 'get' command|"),
+            ("AUTH", "-ERR wrong number of arguments for 'auth' command|"),
+            ("AUTH open", wrong),
+            ("AUTH other sesame", wrong),
+            ("HELLO 3 AUTH default open", wrong),
+            (
+                "HELLO 3",
+                "-NOAUTH HELLO must be called with the client already authenticated, otherwise \
+                 the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the \
+                 client and select the RESP protocol version at the same time|",
+            ),
+            ("GET key", noauth),
+            ("AUTH sesame", "+OK|"),
+            ("GET key", "$-1|"),
+            ("AUTH open", wrong),
+            ("GET key", "$-1|"),
+            ("RESET", "+RESET|"),
+            ("GET key", noauth),
+            ("AUTH default sesame", "+OK|"),
+            ("CONFIG SET requirepass \"\"", "+OK|"),
+            ("RESET", "+RESET|"),
+            ("GET key", "$-1|"),
+        ] {
+            bench.expect(request, reply);
+        }
+    }
+
+    #[test]
+    fn memcached_clients_log_in_by_a_set() {
+        let mut bench = Bench::new();
+        bench.expect("SET key value", "+OK|");
+        bench.expect("CONFIG SET requirepass sesame", "+OK|");
+        bench.memcached.restrictions = Restrictions::NOT_LOGGED_IN;
+        let stranger = "CLIENT_ERROR unauthenticated|";
+        for (request, reply) in [
+            ("get key", stranger),
+            ("version", stranger),
+            ("nonsense", stranger),
+            ("delete key", stranger),
+            ("set key 0 0 12|default open", "CLIENT_ERROR authentication failure|"),
+            ("set key 0 0 6|sesame", "CLIENT_ERROR authentication failure|"),
+            ("add key 0 0 14|default sesame", stranger),
+            ("set any 0 0 14|default sesame", "STORED|"),
+            ("get any", "END|"),
+            ("get key", "VALUE key 0 5|value|END|"),
+        ] {
+            bench.expect_memcached(request, reply);
+        }
+    }
+}

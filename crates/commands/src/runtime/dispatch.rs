@@ -1,0 +1,393 @@
+//! From a request's words to its handler and back: lookup, arity, errors, counting.
+
+use crate::families::latency::EVICTION;
+use crate::families::monitor;
+use crate::registry::table::{self, Entry};
+use crate::runtime::admission;
+use crate::runtime::arguments::is;
+use crate::runtime::error::{QUOTED_BYTES, quotable};
+use crate::runtime::gate;
+use crate::{Client, Context, Error, Flags, Flow, Keys, Marks, Reasons, Suspension};
+use nagi_proto::Args;
+use nagi_store::{Database, Interning, Rope, Wait};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Finds the row that a request is for, of a subcommand where it names one, and checks that the
+/// number of its arguments is right. `args` holds a name at least.
+///
+/// # Errors
+/// The reply to a request that names no command, or has too few or too many arguments.
+#[inline]
+pub fn resolve(args: Args<'_>) -> Result<&'static Entry, Error> {
+    let name = args.at(0);
+    let entry = table::find(name).ok_or_else(|| unknown_command(args))?;
+    let entry = match entry.command.subcommands {
+        [] => entry,
+        _ => match args.get(1) {
+            Some(word) => entry.subcommand(word).ok_or_else(|| unknown_subcommand(name, word))?,
+            None => entry,
+        },
+    };
+    if entry.command.accepts(args.len()) {
+        Ok(entry)
+    } else {
+        Err(Error::wrong_arity(&entry.full_name))
+    }
+}
+
+/// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
+/// request is not over: the caller goes on with it as it says, by [`go_on`], before the client's
+/// next request.
+#[inline]
+pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
+    if !cx.client.restrictions.is_empty()
+        && let Err(error) = admission::check(cx, entry)
+    {
+        return reject(entry, cx, &error);
+    }
+    if args.has_landed() {
+        if lacks_room(entry, cx, args) {
+            return reject(entry, cx, &Error::OUT_OF_MEMORY);
+        }
+        if interns(entry, cx, args) {
+            return;
+        }
+    }
+    let reasons = cx.attention.reasons();
+    if !reasons.is_empty() {
+        return run_observed(entry, cx, args, reasons);
+    }
+    run_unobserved(entry, cx, args);
+}
+
+/// Whether the request would store more than there could be room for. What is shorter than that may
+/// take memory a little beyond the limit; the next command finds it so.
+#[cold]
+fn lacks_room(entry: &Entry, cx: &Context<'_>, args: Args<'_>) -> bool {
+    entry.command.flags.contains(Flags::DENYOOM) && !cx.db.store().has_room_for(args.landed_bytes())
+}
+
+/// Whether the request has to wait until its long keys have been looked up by a thread, which
+/// begins to.
+#[cold]
+fn interns(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
+    let begin = |place: usize| {
+        let key = args.landed(place).filter(|key| !key.is_joined())?;
+        Some((place, cx.db.store().intern(key.chunks(), &cx.client.waker)))
+    };
+    let keys: Vec<_> = entry.command.keys.positions(args.len()).filter_map(begin).collect();
+    let waits = !keys.is_empty();
+    if waits {
+        cx.suspension = Some(Suspension::Interning(keys));
+    }
+    waits
+}
+
+/// Goes on with a request whose long keys a thread looks up, if it has.
+#[cold]
+fn go_on_interned(cx: &mut Context<'_>, keys: Vec<(usize, Interning)>) {
+    if keys.iter().any(|(_, key)| key.found().is_none()) {
+        cx.suspension = Some(Suspension::Interning(keys));
+        return;
+    }
+    for (place, key) in keys {
+        if let Some((argument, found)) = cx.args.landed(place).zip(key.found()) {
+            // As a rope, what is large is freed by the reclaimer.
+            drop(Rope::from_chunks(argument.join_as(found)));
+        }
+    }
+    execute(cx, cx.args);
+}
+
+/// The same when nobody looks.
+#[inline]
+fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
+    if cx.db.store().has_claims()
+        && let Some(wait) = meets_claim(entry.command.keys, cx.db, cx.client, args)
+    {
+        cx.suspension = Some(Suspension::Retry(wait));
+        return;
+    }
+    let number = u32::try_from(entry.index + 1).unwrap_or(0);
+    cx.client.info.last_command.store(number, Ordering::Relaxed);
+    if cx.db.store().is_over_limit()
+        && entry.command.flags.contains(Flags::DENYOOM)
+        && (cx.attention.is_paused(cx.db.now_ms()) || !make_room(cx))
+    {
+        return reject(entry, cx, &Error::OUT_OF_MEMORY);
+    }
+    cx.tally.count_call(entry.index);
+    if let Err(error) = (entry.command.run)(cx, args) {
+        cx.tally.count_failure(entry.index);
+        refuse(cx, &error);
+    }
+    let adds = entry.command.flags.contains(Flags::DENYOOM);
+    if adds && cx.suspension.is_none() && cx.db.store().is_far_over_limit() {
+        cx.suspension = Some(Suspension::Turn(Box::new(|cx| {
+            Ok(if cx.db.make_up() { Flow::More } else { Flow::Done })
+        })));
+    }
+}
+
+/// Evicts what has to go; see [`Database::make_room`].
+#[cold]
+pub(crate) fn make_room(cx: &Context<'_>) -> bool {
+    cx.attention.latency.time(EVICTION, || cx.db.make_room())
+}
+
+/// The same while requests are looked at: loading or a save may keep it from running, a pause may
+/// hold it up; monitors see requests in the
+/// order of their changes, which is why no two run at a time then; the latency monitor holds a
+/// clock.
+#[cold]
+fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>, reasons: Reasons) {
+    let attention = cx.attention;
+    let flags = entry.command.flags;
+    if let Some(error) = gate::refusal(reasons, flags) {
+        return reject(entry, cx, &error);
+    }
+    if reasons.contains(Reasons::SAVING)
+        && flags.contains(Flags::WRITE)
+        && gate::delays(cx.server, cx.db.store(), cx.client, cx.db.now_ms())
+    {
+        cx.suspension = Some(Suspension::Held);
+        return;
+    }
+    if attention.holds(reasons, flags.contains(Flags::WRITE), cx.client, cx.db.now_ms()) {
+        cx.suspension = Some(Suspension::Held);
+        return;
+    }
+    let is_monitored = reasons.contains(Reasons::MONITORED);
+    let order = is_monitored.then(|| attention.monitors.order());
+    if is_monitored
+        && cx.client.info.marks().contains(Marks::MONITOR)
+        && flags.intersects(Flags::WRITE | Flags::READONLY)
+    {
+        return refuse(cx, &Error::fixed("ERR Replica can't interact with the keyspace"));
+    }
+    let is_shown = is_monitored && !flags.contains(Flags::ADMIN);
+    let words = is_shown.then(|| monitor::words(entry.command, args));
+    let started = reasons.contains(Reasons::TIMED).then(Instant::now);
+    run_unobserved(entry, cx, args);
+    if matches!(cx.suspension, Some(Suspension::Retry(_))) {
+        return;
+    }
+    if let Some(started) = started {
+        let is_fast = flags.contains(Flags::FAST);
+        time(cx, if is_fast { "fast-command" } else { "command" }, started);
+    }
+    if let Some(words) = words {
+        attention.monitors.show(cx.server, &monitor::line(cx.client, &words));
+    }
+    drop(order);
+}
+
+/// Tells the latency monitor how long a command took, when it is done.
+fn time(cx: &mut Context<'_>, event: &'static str, started: Instant) {
+    let timed = |mut job: crate::Job| -> crate::Job {
+        Box::new(move |cx| {
+            let flow = job(cx);
+            if flow.as_ref().map_or(true, |flow| *flow == Flow::Done) {
+                cx.attention.latency.add(event, started.elapsed());
+            }
+            flow
+        })
+    };
+    match cx.suspension.take() {
+        Some(suspension) => cx.suspension = Some(suspension.map(timed)),
+        None => cx.attention.latency.add(event, started.elapsed()),
+    }
+}
+
+/// Whether one of a request's keys is claimed by somebody who works on it for longer.
+#[cold]
+pub(crate) fn meets_claim(
+    keys: Keys,
+    db: Database<'_>,
+    client: &Client,
+    args: Args<'_>,
+) -> Option<Wait> {
+    match keys {
+        Keys::WHOLE => db.store().meets_any_claim(&client.waker),
+        keys => db.store().meets_claim(keys.of(args), keys.intent(), &client.waker),
+    }
+}
+
+/// Runs a request from lookup to reply; see [`run`] for `cx.suspension`.
+#[inline]
+pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
+    match resolve(args) {
+        Ok(entry) => run(entry, cx, args),
+        Err(error) => {
+            if let Some(entry) = table::find(args.at(0)) {
+                let subcommand = args.get(1).and_then(|word| entry.subcommand(word));
+                cx.tally.count_rejection(subcommand.unwrap_or(entry).index);
+            }
+            refuse(cx, &error);
+        }
+    }
+}
+
+/// Answers a command that does not get to run with an error.
+#[cold]
+fn reject(entry: &Entry, cx: &mut Context<'_>, error: &Error) {
+    cx.tally.count_rejection(entry.index);
+    refuse(cx, error);
+}
+
+/// Goes on with a request for one slice. If `cx.suspension` is set afterwards, there is more to do.
+pub fn go_on(cx: &mut Context<'_>, suspension: Suspension) {
+    let args = cx.args;
+    match suspension {
+        Suspension::Turn(job)
+        | Suspension::Room(job)
+        | Suspension::Committed(job)
+        | Suspension::Called(job) => {
+            if let Err(error) = cx.start(job) {
+                refuse(cx, &error);
+            }
+        }
+        Suspension::Held => {
+            cx.client.info.mark(Marks::WAITING, false);
+            if !cx.attention.reasons().contains(Reasons::SAVING) {
+                gate::end_delay(cx.server.saves(), cx.client);
+            }
+            execute(cx, args);
+        }
+        // The place in the queue is kept meanwhile.
+        Suspension::Retry(_place) => execute(cx, args),
+        Suspension::Interning(keys) => go_on_interned(cx, keys),
+    }
+}
+
+/// What a browser sends whose page talks to a local port behind its user's back. It would go on
+/// with lines that are commands, so that its connection is closed without a word, as by Redis.
+const FROM_A_BROWSER: Error = Error::fixed("ERR this is no HTTP server");
+
+/// Answers with an error, and counts it.
+#[cold]
+pub fn refuse(cx: &mut Context<'_>, error: &Error) {
+    cx.tally.count_error(&error.0);
+    if *error == FROM_A_BROWSER {
+        cx.client.closing = true;
+        return;
+    }
+    cx.reply.error(&error.0);
+}
+
+#[cold]
+fn unknown_command(args: Args<'_>) -> Error {
+    if is(args.at(0), "POST") || is(args.at(0), "Host:") {
+        return FROM_A_BROWSER;
+    }
+    let mut quoted = Vec::new();
+    for argument in args.from(1) {
+        if quoted.len() >= QUOTED_BYTES {
+            break;
+        }
+        let shown = quotable(argument, QUOTED_BYTES - quoted.len());
+        quoted.extend([b"'", shown, b"' "].concat());
+    }
+    let name = quotable(args.at(0), QUOTED_BYTES);
+    let parts = [b"ERR unknown command '", name, b"', with args beginning with: ", &quoted];
+    Error(parts.concat().into())
+}
+
+#[cold]
+fn unknown_subcommand(name: &[u8], word: &[u8]) -> Error {
+    let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+    let word = quotable(word, QUOTED_BYTES);
+    Error::quoting("ERR unknown subcommand '", word, &format!("'. Try {name} HELP."))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::runtime::testing::{Bench, converse};
+
+    #[test]
+    fn requests_that_are_none() {
+        let long = ["1".repeat(106), "2".repeat(44)];
+        converse(&format!(
+            "FOO => -ERR unknown command 'FOO', with args beginning with: |
+             foo bar 'b az' => -ERR unknown command 'foo', with args beginning with: 'bar' 'b az' |
+             foo {} {} 3 => -ERR unknown command 'foo', with args beginning with: '{}' '{}' |
+             CONFIG => -ERR wrong number of arguments for 'config' command|
+             config foo bar => -ERR unknown subcommand 'foo'. Try CONFIG HELP.|
+             CONFIG GET => -ERR wrong number of arguments for 'config\u{7c}get' command|",
+            long[0],
+            long[1],
+            long[0],
+            "2".repeat(19),
+        ));
+    }
+
+    #[test]
+    fn bytes_are_repeated_up_to_a_zero() {
+        let replied = Bench::new().resp(b"*3\r\n$3\r\nfoo\r\n$3\r\na\0b\r\n$2\r\n\xff\n\r\n");
+        let text = b"-ERR unknown command 'foo', with args beginning with: 'a' '\xff ' \r\n";
+        assert_eq!(replied, text);
+    }
+
+    #[test]
+    fn without_memory_only_what_needs_some_is_refused() {
+        let mut bench = Bench::new();
+        let oom = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+        for index in 0..200_000 {
+            bench.resp(format!("SET filler:{index} value\r\n").as_bytes());
+        }
+        for (request, reply) in [
+            ("SET key value", "+OK\r\n"),
+            ("CONFIG SET maxmemory 1", "+OK\r\n"),
+            ("SET other value", oom),
+            ("APPEND key more", oom),
+            ("GET key", "$5\r\nvalue\r\n"),
+            ("EXPIRE nothing 100", ":0\r\n"),
+            ("DEL filler:1", ":1\r\n"),
+            ("CONFIG SET maxmemory-policy volatile-lru", "+OK\r\n"),
+            ("SET other value", oom),
+            ("EXISTS key filler:2", ":2\r\n"),
+            ("CONFIG SET maxmemory 0 maxmemory-policy noeviction", "+OK\r\n"),
+            ("SET other value", "+OK\r\n"),
+        ] {
+            let replied = bench.resp(format!("{request}\r\n").as_bytes());
+            assert_eq!(String::from_utf8_lossy(&replied), reply, "{request}");
+        }
+        let full = bench.memcached(b"set m 0 0 1\r\nx\r\n");
+        assert_eq!(String::from_utf8_lossy(&full), "STORED\r\n");
+        bench.resp(b"CONFIG SET maxmemory 1\r\n");
+        let full = bench.memcached(b"set m 0 0 1\r\ny\r\nget m\r\n");
+        let expected = "SERVER_ERROR out of memory storing object\r\nEND\r\n";
+        assert_eq!(String::from_utf8_lossy(&full), expected);
+    }
+
+    #[test]
+    fn a_browser_is_not_listened_to() {
+        for line in ["POST / HTTP/1.1", "Host: localhost:6379"] {
+            let mut bench = Bench::new();
+            bench.expect(line, "");
+            assert!(bench.client.closing, "{line}");
+        }
+    }
+
+    #[test]
+    fn calls_and_errors_are_counted() {
+        let mut bench = Bench::new();
+        for request in ["GET a", "GET b", "SET a", "INCR a", "APPEND a x", "INCR a", "FOO"] {
+            bench.resp(format!("{request}\r\n").as_bytes());
+        }
+        let totals = bench.process.statistics.totals();
+        let of = |name: &[u8]| totals.commands[crate::registry::table::find(name).unwrap().index];
+        assert_eq!((of(b"get").calls, of(b"get").failed), (2, 0));
+        assert_eq!((of(b"set").calls, of(b"set").failed), (0, 0));
+        assert_eq!((of(b"incr").calls, of(b"incr").failed), (2, 1));
+        assert_eq!(totals.errors["ERR"], 3);
+        bench.process.statistics.worker(0).input_bytes.add(7);
+        assert_eq!(bench.process.statistics.totals().input_bytes, 7);
+        bench.resp(b"CONFIG RESETSTAT\r\n");
+        let totals = bench.process.statistics.totals();
+        assert!(totals.errors.is_empty());
+        assert_eq!(totals.input_bytes, 0);
+        assert!(totals.commands.iter().map(|command| command.calls).sum::<u64>() <= 1);
+    }
+}

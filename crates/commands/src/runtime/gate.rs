@@ -1,0 +1,230 @@
+//! What keeps requests from running on rare occasions: the data is being loaded, saving it has
+//! failed, a save cannot keep up with what is written, or there is a pause. All of it is behind
+//! bits of [`Reasons`], so that ordinarily no request comes here.
+
+use crate::state::saves::Saves;
+use crate::{
+    Access, Attention, Client, Config, Error, Flags, Keys, Marks, Reasons, Server, memcached,
+};
+use nagi_store::{Intent, Store};
+use std::time::{Duration, Instant};
+
+const LOADING: Error = Error::fixed("LOADING Redis is loading the dataset in memory");
+
+const MISCONF: Error = Error::fixed(
+    "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to \
+     disk. Commands that may modify the data set are disabled, because this instance is \
+     configured to report errors during writes if RDB snapshotting fails \
+     (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
+     error.",
+);
+
+/// The same in memcached's protocols, whose clients take it for a server that is out of order.
+const LOADING_WORDS: &str = "SERVER_ERROR loading the data";
+const MISCONF_WORDS: &str = "SERVER_ERROR saving has failed, see the log";
+
+/// From which share of `snapshot-preimage-limit` on writers are delayed, and from which on they
+/// wait until there is less again; in thousandths.
+const DELAYED: usize = 750;
+const FULL: usize = 950;
+/// The longest step of a delay.
+const LONGEST_STEP_MS: usize = 10;
+/// For how long the disk may take nothing while writers wait, before the save is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why a command must not run now.
+pub(crate) fn refusal(reasons: Reasons, flags: Flags) -> Option<Error> {
+    if reasons.contains(Reasons::UNSAVED) && flags.intersects(Flags::WRITE | Flags::PROBE) {
+        return Some(MISCONF);
+    }
+    let waits = reasons.contains(Reasons::LOADING);
+    (waits && !flags.intersects(Flags::LOADING | Flags::PROBE)).then_some(LOADING)
+}
+
+/// The same of a verb of memcached's, by what it does with which keys.
+pub(crate) fn refusal_of_verb(reasons: Reasons, keys: Keys) -> Option<&'static str> {
+    if keys == Keys::NONE {
+        return None;
+    }
+    if reasons.contains(Reasons::UNSAVED) && changes(keys) {
+        return Some(MISCONF_WORDS);
+    }
+    reasons.contains(Reasons::LOADING).then_some(LOADING_WORDS)
+}
+
+/// Whether a verb that does this with keys is there to change them: `mg` may write, and is how
+/// values are read.
+fn changes(keys: Keys) -> bool {
+    keys.access.intersects(Access::UPDATE | Access::INSERT | Access::DELETE | Access::RM)
+}
+
+/// Whether a writer has to wait for the save under way before it runs; if so, its waker is called.
+/// The wait comes in steps of some milliseconds: one while images are near their limit, and as
+/// many as it takes while they are at it.
+pub(crate) fn delays(server: &dyn Server, store: &Store, client: &mut Client, now_ms: u64) -> bool {
+    let pressure = store.snapshot_pressure();
+    let is_full = pressure >= FULL && !gives_up(server.saves(), store);
+    let waits = if client.delayed_since.is_some() { is_full } else { pressure >= DELAYED };
+    if !waits {
+        end_delay(server.saves(), client);
+        return false;
+    }
+    client.delayed_since.get_or_insert_with(Instant::now);
+    client.info.mark(Marks::WAITING, true);
+    let over = pressure.clamp(DELAYED, FULL) - DELAYED;
+    let step_ms = 1 + over * (LONGEST_STEP_MS - 1) / (FULL - DELAYED);
+    server.attention().call_at(now_ms + step_ms as u64, &client.waker);
+    server.hurry();
+    true
+}
+
+/// Counts a delay that is over, if there was one.
+pub(crate) fn end_delay(saves: &Saves, client: &mut Client) {
+    if let Some(since) = client.delayed_since.take() {
+        saves.delays.add(since.elapsed());
+    }
+}
+
+/// Gives a save up for which writers wait and of which nothing has reached the disk for long.
+fn gives_up(saves: &Saves, store: &Store) -> bool {
+    let is_stuck = saves.is_stuck(PATIENCE);
+    if is_stuck {
+        store.give_up_snapshot();
+    }
+    is_stuck
+}
+
+/// Has writing commands be refused if they are to be and saving has failed.
+pub fn stop_writes_if_unsaved(saves: &Saves, config: &Config, attention: &Attention) {
+    let is_asked_for = config.stop_writes_on_bgsave_error.is_on() && !config.save.get().is_empty();
+    attention.set(Reasons::UNSAVED, is_asked_for && saves.has_failed());
+}
+
+/// What a verb of memcached's comes upon.
+pub(crate) enum Verdict {
+    /// It runs.
+    Pass,
+    /// It is refused with these words.
+    Refuse(&'static str),
+    /// It waits: its client's waker is called.
+    Wait,
+}
+
+/// Whether a verb runs that does this with keys.
+#[cold]
+pub(crate) fn verdict(reasons: Reasons, keys: Keys, cx: &mut memcached::Context<'_>) -> Verdict {
+    if let Some(words) = refusal_of_verb(reasons, keys) {
+        return Verdict::Refuse(words);
+    }
+    let attention = cx.attention;
+    if attention.holds(reasons, changes(keys), cx.client, cx.db.now_ms()) {
+        return Verdict::Wait;
+    }
+    let is_delayed = reasons.contains(Reasons::SAVING)
+        && keys != Keys::NONE
+        && keys.intent() == Intent::Write
+        && delays(cx.server, cx.db.store(), cx.client, cx.db.now_ms());
+    if is_delayed { Verdict::Wait } else { Verdict::Pass }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::testing::{Bench, START_MS};
+    use nagi_store::snapshot::{Pace, Snapshot, Walker};
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use std::task::Waker;
+
+    const LIMIT: usize = 1 << 20;
+    const KEYS: u32 = 1000;
+
+    /// Writes keys anew until images take so many thousandths of the limit.
+    fn press(bench: &mut Bench, next: &mut u32, until: usize) {
+        while bench.store.snapshot_pressure() < until {
+            bench.expect(&format!("SET key:{next} {}", "w".repeat(5000)), "+OK|");
+            *next += 1;
+            assert!(*next < KEYS, "the images never take so much");
+        }
+    }
+
+    fn waits(bench: &mut Bench) -> bool {
+        let Bench { process, client, store, .. } = bench;
+        delays(process, store, client, START_MS)
+    }
+
+    /// When the last client that waits is called.
+    fn called_at(bench: &Bench) -> u64 {
+        let next = bench.process.attention.call_due(START_MS);
+        bench.process.attention.call_due(u64::MAX - 1);
+        next - START_MS
+    }
+
+    fn take_all(snapshot: &mut Snapshot<'_>) {
+        while snapshot.take(Duration::ZERO).is_some() {}
+    }
+
+    #[test]
+    fn writers_wait_in_steps_and_the_limit_is_never_passed() {
+        let mut bench = Bench::new();
+        for key in 0..KEYS {
+            bench.expect(&format!("SET key:{key} {}", "v".repeat(5000)), "+OK|");
+        }
+        let store = Arc::clone(&bench.store);
+        let mut snapshot = store.cut(LIMIT, Waker::noop()).unwrap();
+        bench.process.saves.begin(Duration::ZERO, 0);
+        let mut next = 0;
+        press(&mut bench, &mut next, DELAYED - 10);
+        assert!(!waits(&mut bench), "there is room");
+        press(&mut bench, &mut next, DELAYED);
+        assert!(waits(&mut bench), "it is held up");
+        assert!(called_at(&bench) <= 2);
+        assert!(!waits(&mut bench), "once");
+        press(&mut bench, &mut next, FULL);
+        for _ in 0..3 {
+            assert!(waits(&mut bench), "until there is room");
+            assert_eq!(called_at(&bench), LONGEST_STEP_MS as u64);
+        }
+        assert!(bench.client.info.marks().contains(Marks::WAITING));
+        assert_eq!(bench.process.saves.delays.figures()[0], 1);
+        let mut walker = Walker::default();
+        while store.walk(&mut walker, || false) != Pace::Done {
+            take_all(&mut snapshot);
+        }
+        take_all(&mut snapshot);
+        assert!(!waits(&mut bench), "there is room again");
+        let [count, total_us, longest_us] = bench.process.saves.delays.figures();
+        assert!(count == 2 && longest_us <= total_us);
+        assert!(store.snapshot_memory().pre_image_peak_bytes <= LIMIT);
+        assert_eq!(snapshot.finish(), Ok(()));
+        assert!(!waits(&mut bench));
+    }
+
+    #[test]
+    fn only_a_disk_that_takes_nothing_ends_the_save() {
+        let saves = Saves::default();
+        saves.begin(Duration::ZERO, 0);
+        assert!(!saves.is_stuck(Duration::ZERO), "nobody has looked before");
+        saves.progress.bytes.store(1, Ordering::Relaxed);
+        assert!(!saves.is_stuck(Duration::ZERO), "it has grown");
+        assert!(!saves.is_stuck(PATIENCE), "not for long");
+        assert!(saves.is_stuck(Duration::ZERO));
+        saves.begin(Duration::ZERO, 0);
+        assert!(!saves.is_stuck(Duration::ZERO), "another save");
+    }
+
+    #[test]
+    fn what_writes_is_refused_while_saving_fails() {
+        let mut bench = Bench::new();
+        bench.process.attention.set(Reasons::UNSAVED, true);
+        let misconf = String::from_utf8_lossy(&MISCONF.0).into_owned();
+        for command in ["SET key value", "PING", "FLUSHALL"] {
+            bench.expect(command, &format!("-{misconf}|"));
+        }
+        bench.expect("GET key", "$-1|");
+        bench.expect_memcached("get key", "END|");
+        bench.expect_memcached("delete key", "SERVER_ERROR saving has failed, see the log|");
+        bench.process.attention.set(Reasons::UNSAVED, false);
+        bench.expect("SET key value", "+OK|");
+    }
+}

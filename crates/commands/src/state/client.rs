@@ -1,0 +1,224 @@
+//! A client as handlers see it, and as other clients see it in CLIENT LIST.
+
+use crate::runtime::admission::Restrictions;
+use nagi_proto::resp::Version;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+/// The state of one connection that commands read and change. Owned by its worker.
+#[derive(Debug)]
+pub struct Client {
+    /// The database chosen by SELECT.
+    pub database: usize,
+    /// The protocol version chosen by HELLO.
+    pub version: Version,
+    /// Whether the connection is to be closed once its replies are sent.
+    pub closing: bool,
+    /// Why it may not run any command that it likes.
+    pub restrictions: Restrictions,
+    /// Which replies it wants to hear (CLIENT REPLY).
+    pub hears: Hears,
+    /// What other clients may see.
+    pub info: Arc<ClientInfo>,
+    /// Called when what the client's request waits for has come.
+    pub waker: Waker,
+    /// Since when its request waits for a save to need less memory, if it does.
+    pub(crate) delayed_since: Option<Instant>,
+}
+
+impl Client {
+    /// A client that has just connected.
+    #[must_use]
+    pub fn new(info: Arc<ClientInfo>) -> Self {
+        Client {
+            database: 0,
+            version: Version::Two,
+            closing: false,
+            restrictions: Restrictions::empty(),
+            hears: Hears::default(),
+            info,
+            waker: Waker::noop().clone(),
+            delayed_since: None,
+        }
+    }
+
+    /// Chooses the database of further requests, which must exist.
+    pub(crate) fn select(&mut self, index: usize) {
+        self.database = index;
+        self.info.database.store(index, Ordering::Relaxed);
+    }
+
+    /// Chooses the version of replies to further requests.
+    pub(crate) fn speak(&mut self, version: Version) {
+        self.version = version;
+        self.info.resp.store(version.number(), Ordering::Relaxed);
+    }
+}
+
+/// Which replies a client wants to hear.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hears {
+    /// All of them.
+    #[default]
+    All,
+    /// None until it says otherwise.
+    Nothing,
+    /// Those behind the next request's.
+    AllButNext,
+    /// Those behind the reply to the request that is being executed.
+    AllButThis,
+}
+
+impl Hears {
+    /// Whether the request that begins now is to be answered.
+    #[inline]
+    pub fn begin(&mut self) -> bool {
+        if *self == Hears::AllButNext {
+            *self = Hears::AllButThis;
+        }
+        *self == Hears::All
+    }
+
+    /// Whether a request that was not to be answered is to be all the same: CLIENT REPLY ON.
+    pub fn end(&mut self) -> bool {
+        let all = *self == Hears::All;
+        if *self == Hears::AllButThis {
+            *self = Hears::All;
+        }
+        all
+    }
+}
+
+bitflags::bitflags! {
+    /// What a connection is beside an ordinary one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Marks: u32 {
+        /// It is to be closed, and executes nothing more.
+        const KILLED = 1 << 0;
+        /// It sees what others do (MONITOR).
+        const MONITOR = 1 << 1;
+        /// It is not closed to save memory (CLIENT NO-EVICT).
+        const NO_EVICT = 1 << 2;
+        /// What it reads does not count as used (CLIENT NO-TOUCH).
+        const NO_TOUCH = 1 << 3;
+        /// Its request waits for something.
+        const WAITING = 1 << 4;
+        /// It came through a Unix socket.
+        const UNIX_SOCKET = 1 << 5;
+        /// It is shown what happens, and heard no more (memcached's `watch`).
+        const WATCHER = 1 << 6;
+    }
+}
+
+/// What is known of a connection across workers. Its worker writes, anyone reads.
+#[derive(Debug, Default)]
+pub struct ClientInfo {
+    /// Unique and ascending over the life of the process.
+    pub id: u64,
+    /// The peer's address, as in `127.0.0.1:50412`.
+    pub address: String,
+    /// The address that it connected to.
+    pub local_address: String,
+    /// Its descriptor.
+    pub descriptor: i32,
+    /// The worker that owns it.
+    pub worker: usize,
+    /// By which its worker finds it.
+    pub seat: u64,
+    /// [`Marks`], as bits.
+    pub marks: AtomicU32,
+    /// When it connected, in milliseconds since 1970.
+    pub connected_at_ms: u64,
+    /// When it last sent something, in milliseconds since 1970.
+    pub active_at_ms: AtomicU64,
+    /// Its database.
+    pub database: AtomicUsize,
+    /// 2 or 3; 0 if it speaks memcached's protocol.
+    pub resp: AtomicU32,
+    /// Bytes received and not yet executed.
+    pub query_bytes: AtomicUsize,
+    /// Bytes of replies not yet sent.
+    pub output_bytes: AtomicUsize,
+    /// Memory that these take, in bytes, as of a tenth of a second ago; of a large value that
+    /// others hold as well, a share.
+    pub kept_output_bytes: AtomicUsize,
+    /// The number of the last command that ran, for [`crate::registry::table::label`]; 0 for none.
+    pub last_command: AtomicU32,
+    /// What it said of itself.
+    pub names: Mutex<ClientNames>,
+}
+
+impl ClientInfo {
+    /// The name that the client gave itself.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.names().name.clone()
+    }
+
+    /// What it is beside an ordinary connection.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        Marks::from_bits_truncate(self.marks.load(Ordering::Relaxed))
+    }
+
+    /// Sets marks or takes them away.
+    pub fn mark(&self, marks: Marks, set: bool) {
+        if set {
+            self.marks.fetch_or(marks.bits(), Ordering::Relaxed);
+        } else {
+            self.marks.fetch_and(!marks.bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// What the client said of itself.
+    pub(crate) fn names(&self) -> MutexGuard<'_, ClientNames> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it comes from this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        let address: Option<std::net::SocketAddr> = self.address.parse().ok();
+        address.is_none_or(|address| address.ip().to_canonical().is_loopback())
+    }
+
+    /// Memory that the connection takes, in bytes, which grows with what it has sent and not been
+    /// given yet. A large value that several hold counts with each of them for a share, so that all
+    /// connections together never take more than there is.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.input_bytes() + self.kept_output_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The same as if nothing were shared, as Redis counts and shows it: all that waits to be sent.
+    #[must_use]
+    pub fn total_bytes(&self) -> usize {
+        let unsent = self.output_bytes.load(Ordering::Relaxed);
+        self.input_bytes() + unsent.max(self.kept_output_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Without what waits to be sent.
+    fn input_bytes(&self) -> usize {
+        /// What a connection takes in all while it is idle.
+        const IDLE_BYTES: usize = 1600;
+        IDLE_BYTES + self.query_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives the client a name; an empty one takes it away.
+    pub(crate) fn rename(&self, name: String) {
+        self.names().name = name;
+    }
+}
+
+/// What a client says of itself with CLIENT SETNAME and SETINFO.
+#[derive(Clone, Debug, Default)]
+pub struct ClientNames {
+    /// CLIENT SETNAME.
+    pub name: String,
+    /// CLIENT SETINFO LIB-NAME.
+    pub library_name: String,
+    /// CLIENT SETINFO LIB-VER.
+    pub library_version: String,
+}

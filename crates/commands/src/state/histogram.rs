@@ -1,0 +1,141 @@
+//! Distributions of times, log-linear: each doubling is divided into 32 buckets, so that a time is
+//! known to within 3 % whatever it is (Tene's HdrHistogram, with fewer digits).
+
+use nagi_store::Counter;
+use nagi_store::accounting::Overhead;
+
+/// Buckets of a doubling, as a power of two.
+const STEPS: u32 = 5;
+/// The longest time that is told apart: 18 minutes.
+const LONGEST_NS: u64 = (1 << 40) - 1;
+const BUCKETS: usize = place_of(LONGEST_NS) + 1;
+
+/// The bucket of a time. The first 32 are a nanosecond wide each, as are those of the doubling
+/// behind them.
+#[inline]
+const fn place_of(ns: u64) -> usize {
+    let shift = 63 - STEPS - (ns | 1 << STEPS).leading_zeros();
+    (shift as usize) * (1 << STEPS) + (ns >> shift) as usize
+}
+
+/// The longest time that falls into a bucket.
+fn longest_of(place: usize) -> u64 {
+    let shift = (place >> STEPS).saturating_sub(1);
+    let step = place - (shift << STEPS);
+    ((step as u64 + 1) << shift) - 1
+}
+
+/// How often each time was seen. One thread adds, anyone may read.
+#[derive(Debug)]
+pub struct Histogram {
+    buckets: Box<[Counter]>,
+    _overhead: Overhead,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        let overhead = Overhead::new(BUCKETS * size_of::<Counter>());
+        Histogram {
+            buckets: (0..BUCKETS).map(|_| Counter::default()).collect(),
+            _overhead: overhead,
+        }
+    }
+}
+
+impl Histogram {
+    /// Counts a time, in nanoseconds, as seen `count` times.
+    #[inline]
+    pub fn add(&self, ns: u64, count: u64) {
+        if let Some(bucket) = self.buckets.get(place_of(ns.min(LONGEST_NS))) {
+            bucket.add(count);
+        }
+    }
+}
+
+/// What histograms have counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Distribution {
+    /// As long as there is anything in them.
+    buckets: Vec<u64>,
+}
+
+impl Distribution {
+    /// Adds what a histogram has counted.
+    pub fn add(&mut self, histogram: &Histogram) {
+        self.buckets.resize(BUCKETS, 0);
+        for (sum, bucket) in self.buckets.iter_mut().zip(&histogram.buckets) {
+            *sum = sum.wrapping_add(bucket.get());
+        }
+    }
+
+    /// Takes away what had been counted at some time before.
+    pub fn subtract(&mut self, before: &Distribution) {
+        for (sum, bucket) in self.buckets.iter_mut().zip(&before.buckets) {
+            *sum = sum.wrapping_sub(*bucket);
+        }
+    }
+
+    /// How many times were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// How many times were at most so long, in nanoseconds, to within a bucket.
+    #[must_use]
+    pub fn count_up_to(&self, ns: u64) -> u64 {
+        self.buckets.iter().take(place_of(ns.min(LONGEST_NS)) + 1).sum()
+    }
+
+    /// The time, in nanoseconds, that so many percent did not pass; 0 if there is none.
+    #[must_use]
+    pub fn percentile(&self, percent: f64) -> u64 {
+        let least = (self.count() as f64 * percent / 100.0).ceil().max(1.0);
+        let mut seen = 0;
+        let place = self.buckets.iter().position(|count| {
+            seen += count;
+            seen as f64 >= least
+        });
+        place.map_or(0, longest_of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_time_is_known_to_within_three_percent(ns in 0..=LONGEST_NS) {
+            let longest = longest_of(place_of(ns));
+            prop_assert!(longest >= ns && longest - ns <= ns / 32, "{ns} {longest}");
+            prop_assert!(place_of(longest) == place_of(ns));
+            prop_assert!(longest == LONGEST_NS || place_of(longest + 1) == place_of(ns) + 1);
+        }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_what_was_added() {
+        let histogram = Histogram::default();
+        for us in 1..=1000 {
+            histogram.add(us * 1000, 1);
+        }
+        let mut all = Distribution::default();
+        all.add(&histogram);
+        assert_eq!(all.count(), 1000);
+        for (percent, us) in [(0.0, 1), (50.0, 500), (99.0, 990), (99.9, 999), (100.0, 1000)] {
+            let ns = all.percentile(percent);
+            assert!((us * 1000..=us * 1035).contains(&ns), "{percent}: {ns}");
+        }
+        let before = all.clone();
+        histogram.add(u64::MAX, 7);
+        let mut later = Distribution::default();
+        later.add(&histogram);
+        later.subtract(&before);
+        assert_eq!((later.count(), later.percentile(50.0)), (7, LONGEST_NS));
+        assert_eq!(Distribution::default().percentile(50.0), 0);
+        assert_eq!(all.count_up_to(u64::MAX), 1000);
+        assert!((95..=105).contains(&all.count_up_to(100_000)));
+    }
+}

@@ -1,0 +1,72 @@
+//! Where the time of requests went: to receive it, in the queue, to execute it, to send the reply.
+
+use crate::state::histogram::{Distribution, Histogram};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The phases of a request, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// From its first byte to its last.
+    pub receive_ns: u64,
+    /// From its last byte to its execution, and between the slices of that.
+    pub queue_ns: u64,
+    /// While it was executed.
+    pub execute_ns: u64,
+    /// From then on until the kernel had taken the last byte of its reply.
+    pub send_ns: u64,
+}
+
+impl Phases {
+    /// The names of the phases, in order.
+    pub(crate) const NAMES: [&str; 4] = ["receive", "queue", "execute", "send"];
+
+    /// The phases in order.
+    fn all(self) -> [u64; 4] {
+        [self.receive_ns, self.queue_ns, self.execute_ns, self.send_ns]
+    }
+
+    /// From the first byte of the request to the last one of its reply.
+    #[must_use]
+    pub fn total_ns(self) -> u64 {
+        self.all().iter().sum()
+    }
+}
+
+/// The phases of the requests of one worker, by families of commands: of a sample of them, each
+/// counted for all that it stands for, and of those that took long.
+#[derive(Debug, Default)]
+pub struct PhaseTally(Mutex<BTreeMap<&'static str, [Histogram; 4]>>);
+
+/// What was counted of each phase of a family's requests.
+pub(crate) type PhaseTotals = BTreeMap<&'static str, [Distribution; 4]>;
+
+impl PhaseTally {
+    /// Counts a request of a family as seen `count` times.
+    pub fn add(&self, family: &'static str, phases: Phases, count: u64) {
+        let mut families = self.lock();
+        let histograms = families.entry(family).or_default();
+        for (histogram, ns) in histograms.iter().zip(phases.all()) {
+            histogram.add(ns, count);
+        }
+    }
+
+    /// Adds to the sums of all workers.
+    pub(crate) fn add_to(&self, totals: &mut PhaseTotals) {
+        for (family, histograms) in self.lock().iter() {
+            let sums = totals.entry(family).or_default();
+            for (sum, histogram) in sums.iter_mut().zip(histograms) {
+                sum.add(histogram);
+            }
+        }
+    }
+
+    /// Starts again from zero.
+    pub(crate) fn reset(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, [Histogram; 4]>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

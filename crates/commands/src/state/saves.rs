@@ -1,0 +1,445 @@
+//! Saves: who asked for one, how far it is, how the last one went. Commands ask, the saver works,
+//! INFO shows.
+
+use crate::state::loading::Loading;
+use nagi_persist::save::SaveProgress;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What one process saves, one save at a time.
+#[derive(Debug)]
+pub struct Saves {
+    state: Mutex<State>,
+    /// Whether somebody waits for what is under way to end, as nobody does for what is done in the
+    /// background.
+    is_awaited: AtomicBool,
+    /// How far the save under way has come.
+    pub progress: SaveProgress,
+    /// How long writers had to wait for it, or for the last one.
+    pub delays: Delays,
+    /// How often `save-cpu-limit` has had somebody pause for it, or for the last one.
+    pub pauses: AtomicU64,
+    /// How far loading has come.
+    pub loading: Loading,
+}
+
+/// How long writers had to wait since images of what they change were near their limit.
+#[derive(Debug, Default)]
+pub struct Delays {
+    count: AtomicU64,
+    total_us: AtomicU64,
+    longest_us: AtomicU64,
+}
+
+impl Delays {
+    pub(crate) fn add(&self, delay: Duration) {
+        let us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.total_us.fetch_add(us, Ordering::Relaxed);
+        self.longest_us.fetch_max(us, Ordering::Relaxed);
+    }
+
+    fn reset(&self) {
+        [&self.count, &self.total_us, &self.longest_us]
+            .iter()
+            .for_each(|number| number.store(0, Ordering::Relaxed));
+    }
+
+    /// How many commands had to wait, how long in all, and how long at most, in microseconds.
+    pub(crate) fn figures(&self) -> [u64; 3] {
+        [&self.count, &self.total_us, &self.longest_us].map(|it| it.load(Ordering::Relaxed))
+    }
+}
+
+/// What the saver is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// To save, for somebody who waits for the end and is told how it went.
+    Save,
+    /// To save while everything goes on. As with Redis, INFO's status and
+    /// `stop-writes-on-bgsave-error` go by the failures of these alone.
+    BackgroundSave,
+    /// To load the file into a store that was emptied, or to add to what is there: then keys that
+    /// are there already are replaced.
+    Load {
+        /// Whether keys may be there already.
+        merge: bool,
+    },
+}
+
+/// How a save ended.
+#[derive(Clone, Debug)]
+pub enum Ending {
+    /// With a file of so many keys and bytes.
+    Saved {
+        /// Keys in it.
+        keys: u64,
+        /// Its length.
+        bytes: u64,
+    },
+    /// Somebody gave it up, which is no failure.
+    Cancelled,
+    /// It failed, for this reason.
+    Failed(String),
+}
+
+/// The number of a save, in the order in which they were asked for.
+pub type Ticket = u64;
+
+#[derive(Debug)]
+struct State {
+    asked: Ticket,
+    begun: Ticket,
+    ended: Ticket,
+    order: Order,
+    /// The save after which the process was to stop, and the one after which it is not to.
+    before_the_end: Ticket,
+    aborted: Ticket,
+    /// How what was asked for last ended.
+    outcome: Result<(), String>,
+    /// The bytes that were written when somebody last saw them grow, and when that was.
+    seen: Option<(u64, Instant)>,
+    /// Whom to call when a save begins or ends.
+    waiting: Vec<Waker>,
+    saver: Option<Waker>,
+    status: Status,
+}
+
+/// What INFO shows.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Whether a save is asked for or under way.
+    pub in_progress: bool,
+    /// When the save under way began.
+    pub began: Option<Instant>,
+    /// When the last one that succeeded ended, in seconds since 1970; or when the process started.
+    pub last_success_s: u64,
+    /// How long the last one took.
+    pub last_took: Option<Duration>,
+    /// Why the last one in the background failed, if it did and none went well since.
+    pub last_error: Option<String>,
+    /// When the last one ended, however it did.
+    pub last_end: Option<Instant>,
+    /// How long the last cut took.
+    pub last_cut: Option<Duration>,
+    /// How many have succeeded.
+    pub count: u64,
+    /// Keys and bytes in the last file.
+    pub last_keys: u64,
+    /// See `last_keys`.
+    pub last_bytes: u64,
+    /// Changes that the store had counted at the last cut whose save succeeded.
+    pub changes_saved: u64,
+    /// The same at the cut of the one under way.
+    changes_at_cut: u64,
+    /// Keys that were loaded at the start, and those that had expired.
+    pub loaded_keys: u64,
+    /// See `loaded_keys`.
+    pub loaded_expired: u64,
+}
+
+impl Default for Saves {
+    fn default() -> Self {
+        let status = Status {
+            in_progress: false,
+            began: None,
+            last_success_s: now_s(),
+            last_took: None,
+            last_error: None,
+            last_end: None,
+            last_cut: None,
+            count: 0,
+            last_keys: 0,
+            last_bytes: 0,
+            changes_saved: 0,
+            changes_at_cut: 0,
+            loaded_keys: 0,
+            loaded_expired: 0,
+        };
+        let (waiting, saver) = (Vec::new(), None);
+        Saves {
+            state: Mutex::new(State {
+                asked: 0,
+                begun: 0,
+                ended: 0,
+                order: Order::Save,
+                before_the_end: 0,
+                aborted: 0,
+                outcome: Ok(()),
+                seen: None,
+                waiting,
+                saver,
+                status,
+            }),
+            is_awaited: AtomicBool::new(false),
+            progress: SaveProgress::default(),
+            delays: Delays::default(),
+            pauses: AtomicU64::new(0),
+            loading: Loading::default(),
+        }
+    }
+}
+
+impl Saves {
+    /// Asks for something; `None` if anything is asked for or under way.
+    pub fn order(&self, order: Order) -> Option<Ticket> {
+        self.order_what(order, false)
+    }
+
+    /// Whether the process is to stop afterwards is known before anybody begins.
+    fn order_what(&self, order: Order, stops: bool) -> Option<Ticket> {
+        let mut state = self.lock();
+        if state.asked != state.ended {
+            return None;
+        }
+        state.asked += 1;
+        state.order = order;
+        if stops {
+            state.before_the_end = state.asked;
+        }
+        self.is_awaited.store(order == Order::Save, Ordering::Relaxed);
+        state.status.in_progress = !matches!(order, Order::Load { .. });
+        self.progress.reset();
+        state.saver.iter().for_each(Waker::wake_by_ref);
+        Some(state.asked)
+    }
+
+    /// Begins the save at the end of the process, when nobody is left to do what was asked for.
+    pub fn order_last(&self) {
+        let mut state = self.lock();
+        state.asked += 1;
+        state.order = Order::Save;
+        state.status.in_progress = true;
+        self.progress.reset();
+    }
+
+    /// Asks for something in place of a save that is asked for or under way, which is given up;
+    /// `None` if that has to come to its end first, after which `waker` is called.
+    pub fn order_instead(&self, order: Order, waker: &Waker) -> Option<Ticket> {
+        self.order_instead_what(order, false, waker)
+    }
+
+    fn order_instead_what(&self, order: Order, stops: bool, waker: &Waker) -> Option<Ticket> {
+        let ticket = self.order_what(order, stops);
+        if ticket.is_none() {
+            self.cancel();
+            let mut state = self.lock();
+            if state.asked == state.ended {
+                // It ended just now, and calls nobody any more.
+                waker.wake_by_ref();
+            } else {
+                state.waiting.push(waker.clone());
+            }
+        }
+        ticket
+    }
+
+    /// The same for the save after which the process is to stop.
+    pub fn order_before_the_end(&self, waker: &Waker) -> Option<Ticket> {
+        self.order_instead_what(Order::Save, true, waker)
+    }
+
+    /// Gives up the save after which the process would stop, and stopping; whether there is one.
+    pub(crate) fn abort_the_end(&self) -> bool {
+        let mut state = self.lock();
+        let is_there = state.before_the_end > state.ended;
+        if is_there {
+            state.aborted = state.before_the_end;
+            self.progress.cancel.store(true, Ordering::Relaxed);
+        }
+        is_there
+    }
+
+    /// Whether somebody waits for the save under way to end: it is not one in the background, or it
+    /// was given up.
+    pub fn is_end_awaited(&self) -> bool {
+        // Not under the lock: workers ask often, and the saver may lose its processor with it.
+        self.is_awaited.load(Ordering::Relaxed) || self.progress.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Whether the process is not to stop after this save any more.
+    pub(crate) fn is_end_aborted(&self, ticket: Ticket) -> bool {
+        self.lock().aborted == ticket
+    }
+
+    /// Gives up the save that is asked for or under way; whether there is one.
+    pub fn cancel(&self) -> bool {
+        let state = self.lock();
+        self.progress.cancel.store(true, Ordering::Relaxed);
+        state.status.in_progress
+    }
+
+    /// Whether the last save in the background failed, was not cancelled, and none went well since.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.lock().status.last_error.is_some()
+    }
+
+    /// Whether nothing has been written for so long, as far as those saw who have asked.
+    pub(crate) fn is_stuck(&self, patience: Duration) -> bool {
+        let bytes = self.progress.bytes.load(Ordering::Relaxed);
+        let mut state = self.lock();
+        match state.seen {
+            Some((then, since)) if then == bytes => since.elapsed() > patience,
+            _ => {
+                state.seen = Some((bytes, Instant::now()));
+                false
+            }
+        }
+    }
+
+    /// Whether a save has been cut, or is over; if not, `waker` is called when it is worth another
+    /// look.
+    pub(crate) fn has_begun(&self, ticket: Ticket, waker: &Waker) -> bool {
+        let mut state = self.lock();
+        let has_begun = state.begun >= ticket || state.ended >= ticket;
+        if !has_begun {
+            state.waiting.push(waker.clone());
+        }
+        has_begun
+    }
+
+    /// Why a save failed, or `Ok`; `None` if it is not over, and `waker` is called when it is worth
+    /// another look.
+    pub fn outcome(&self, ticket: Ticket, waker: &Waker) -> Option<Result<(), String>> {
+        let mut state = self.lock();
+        if state.ended < ticket {
+            state.waiting.push(waker.clone());
+            return None;
+        }
+        if state.aborted == ticket {
+            return Some(Err("stopping was aborted".to_owned()));
+        }
+        Some(state.outcome.clone())
+    }
+
+    /// What is asked for, if anything is; otherwise `saver` is called when something is.
+    pub fn next_order(&self, saver: &Waker) -> Option<Order> {
+        let mut state = self.lock();
+        state.saver = Some(saver.clone());
+        (state.asked != state.ended).then_some(state.order)
+    }
+
+    /// The cut has been made, when the store had counted so many changes.
+    pub fn begin(&self, cut_took: Duration, changes: u64) {
+        let mut state = self.lock();
+        state.begun = state.asked;
+        state.seen = None;
+        self.delays.reset();
+        self.pauses.store(0, Ordering::Relaxed);
+        state.status.began = Some(Instant::now());
+        state.status.last_cut = Some(cut_took);
+        state.status.changes_at_cut = changes;
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// The save is over.
+    pub fn end(&self, ending: Ending) {
+        let mut state = self.lock();
+        state.ended = state.asked;
+        state.outcome = match &ending {
+            Ending::Saved { .. } => Ok(()),
+            Ending::Cancelled => Err("it was cancelled".to_owned()),
+            Ending::Failed(error) => Err(error.clone()),
+        };
+        let is_in_background = state.order == Order::BackgroundSave;
+        let status = &mut state.status;
+        status.in_progress = false;
+        status.last_took = status.began.take().map(|began| began.elapsed());
+        status.last_end = Some(Instant::now());
+        match ending {
+            Ending::Saved { keys, bytes } => {
+                status.last_success_s = now_s();
+                status.last_error = None;
+                status.count += 1;
+                (status.last_keys, status.last_bytes) = (keys, bytes);
+                status.changes_saved = status.changes_at_cut;
+            }
+            // As with Redis, that leaves open whether the next one will go well.
+            Ending::Cancelled => {}
+            Ending::Failed(error) if is_in_background => status.last_error = Some(error),
+            Ending::Failed(_) => {}
+        }
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// What was asked for beside a save is over.
+    pub fn end_load(&self, outcome: Result<(), String>) {
+        let mut state = self.lock();
+        state.ended = state.asked;
+        state.outcome = outcome;
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+
+    /// Notes what was loaded when the process started, before anything could change.
+    pub fn loaded(&self, keys: u64, expired: u64, changes: u64) {
+        let status = &mut self.lock().status;
+        (status.loaded_keys, status.loaded_expired) = (keys, expired);
+        status.changes_saved = changes;
+    }
+
+    /// How things are.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.lock().status.clone()
+    }
+
+    /// Nothing that is done under this lock can leave it half-done.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stopping_is_given_up_only_before_its_save_has_ended() {
+        let (saves, waker) = (Saves::default(), Waker::noop());
+        assert!(!saves.abort_the_end(), "nobody wants to stop");
+        saves.order(Order::Save).unwrap();
+        assert_eq!(saves.order_before_the_end(waker), None, "one at a time");
+        assert!(!saves.abort_the_end(), "that save is another's");
+        saves.end(Ending::Cancelled);
+        let ticket = saves.order_before_the_end(waker).unwrap();
+        assert!(saves.abort_the_end() && saves.is_end_aborted(ticket));
+        saves.end(Ending::Saved { keys: 1, bytes: 2 });
+        assert!(saves.outcome(ticket, waker).unwrap().is_err(), "however the save ended");
+        assert!(!saves.abort_the_end());
+        let ticket = saves.order_before_the_end(waker).unwrap();
+        saves.end(Ending::Saved { keys: 1, bytes: 2 });
+        assert_eq!(saves.outcome(ticket, waker), Some(Ok(())));
+    }
+
+    #[test]
+    fn only_a_save_in_the_background_has_failed_for_all() {
+        let saves = Saves::default();
+        for (order, counts) in [(Order::Save, false), (Order::BackgroundSave, true)] {
+            saves.order(order).unwrap();
+            saves.end(Ending::Failed("no room".to_owned()));
+            assert_eq!(saves.has_failed(), counts, "{order:?}");
+        }
+        saves.order_last();
+        saves.end(Ending::Saved { keys: 1, bytes: 2 });
+        assert!(!saves.has_failed(), "however it was asked for");
+    }
+
+    #[test]
+    fn the_last_save_waits_for_none_that_nobody_will_do() {
+        let saves = Saves::default();
+        let asked = saves.order(Order::Save).unwrap();
+        assert_eq!(saves.order(Order::Save), None, "one at a time");
+        saves.cancel();
+        saves.order_last();
+        assert!(!saves.progress.cancel.load(Ordering::Relaxed), "it is not what was cancelled");
+        saves.end(Ending::Saved { keys: 1, bytes: 2 });
+        assert_eq!(saves.outcome(asked, Waker::noop()), Some(Ok(())));
+        assert!(!saves.status().in_progress && saves.order(Order::Save).is_some());
+    }
+}

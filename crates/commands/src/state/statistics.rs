@@ -1,0 +1,342 @@
+//! What is counted beside the keyspace's own counters: connections, bytes, calls and errors, by
+//! each worker for itself and summed up when somebody asks.
+
+use crate::families::slowlog::SlowLog;
+use crate::memcached;
+use crate::registry::table;
+use crate::state::histogram::{Distribution, Histogram};
+use crate::state::phases::{PhaseTally, PhaseTotals};
+use crate::state::rates::{Rates, Sums};
+use nagi_store::{Counter, ticks};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+macro_rules! tallies {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// What one worker counts, on cache lines of its own. Only that worker adds; anyone may
+        /// read.
+        #[derive(Debug)]
+        #[repr(align(128))]
+        pub struct Tally {
+            $($(#[doc = $doc])+ pub $name: Counter,)+
+            pub(crate) commands: Box<[CommandTally]>,
+            pub(crate) verbs: memcached::Tally,
+            /// Where the time of requests went.
+            pub phases: PhaseTally,
+            /// The longest that one connection, or a worker's own duties, held the worker.
+            pub longest_slice: Longest,
+            /// The longest that handing replies to the kernel held the worker.
+            pub longest_send: Longest,
+            errors: Mutex<BTreeMap<String, u64>>,
+        }
+
+        /// The sum over all workers since the last reset.
+        #[derive(Clone, Debug, Default)]
+        pub struct Totals {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+            /// By the index of a command's row.
+            pub commands: Vec<CommandTotals>,
+            /// memcached's verbs.
+            pub verbs: memcached::Totals,
+            /// Error replies by their code.
+            pub errors: BTreeMap<String, u64>,
+        }
+
+        impl Totals {
+            fn add(&mut self, tally: &Tally) {
+                $(self.$name = self.$name.wrapping_add(tally.$name.get());)+
+            }
+
+            fn subtract(&mut self, baseline: &Totals) {
+                $(self.$name = self.$name.wrapping_sub(baseline.$name);)+
+            }
+        }
+
+        impl Default for Tally {
+            fn default() -> Self {
+                Tally {
+                    $($name: Counter::default(),)+
+                    commands: table::entries().iter().map(|_| CommandTally::default()).collect(),
+                    verbs: memcached::Tally::default(),
+                    phases: PhaseTally::default(),
+                    longest_slice: Longest::default(),
+                    longest_send: Longest::default(),
+                    errors: Mutex::default(),
+                }
+            }
+        }
+    };
+}
+
+tallies! {
+    /// Connections accepted.
+    connections,
+    /// Connections turned away because there were `maxclients` already.
+    refused_connections,
+    /// Connections closed for `client-output-buffer-limit`.
+    output_limit_disconnections,
+    /// Connections closed for `client-query-buffer-limit`.
+    query_limit_disconnections,
+    /// Connections closed for `maxmemory-clients`.
+    evicted_clients,
+    /// Bytes received.
+    input_bytes,
+    /// Bytes sent.
+    output_bytes,
+    /// How often something was received.
+    reads,
+    /// How often something was sent.
+    writes,
+}
+
+/// What one worker counts of one command.
+#[derive(Debug, Default)]
+pub(crate) struct CommandTally {
+    calls: Counter,
+    busy_ns: Counter,
+    rejected: Counter,
+    failed: Counter,
+    /// How long calls took; not there before the first.
+    latencies: OnceLock<Box<Histogram>>,
+}
+
+/// The longest of many times. One thread notes, anyone may read.
+#[derive(Debug, Default)]
+pub struct Longest(AtomicU64);
+
+impl Longest {
+    /// The longest time so far, in ticks.
+    #[inline]
+    #[must_use]
+    pub fn ticks(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Notes a time, in ticks.
+    #[inline]
+    pub fn note(&self, ticks: u64) {
+        if ticks > self.ticks() {
+            self.0.store(ticks, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What was counted of one command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandTotals {
+    /// How often it ran.
+    pub calls: u64,
+    /// How long it ran altogether, in nanoseconds.
+    pub busy_ns: u64,
+    /// How often it was refused before it ran.
+    pub rejected: u64,
+    /// How often it answered an error.
+    pub failed: u64,
+}
+
+/// Everything counted, by all workers.
+#[derive(Debug)]
+pub struct Statistics {
+    workers: Box<[Arc<Tally>]>,
+    /// What the counters showed at the last reset. They themselves are never set back, since each
+    /// has one writer, which could overwrite the reset with what it had read before.
+    baseline: Mutex<Baseline>,
+    rates: Mutex<Rates>,
+    /// The most memory that was in use whenever somebody looked, in bytes.
+    peak_bytes: AtomicU64,
+    /// Requests that took long.
+    pub slow_log: SlowLog,
+}
+
+#[derive(Debug, Default)]
+struct Baseline {
+    totals: Totals,
+    /// By the index of a command's row.
+    latencies: BTreeMap<usize, Distribution>,
+}
+
+impl Tally {
+    /// Counts a call of the command with this index.
+    #[inline]
+    pub(crate) fn count_call(&self, index: usize) {
+        if let Some(command) = self.commands.get(index) {
+            command.calls.add(1);
+        }
+    }
+
+    /// Counts `calls` of the command with this index as having taken so long each.
+    pub fn time_calls(&self, index: usize, calls: u64, ns: u64) {
+        let Some(command) = self.commands.get(index) else { return };
+        command.busy_ns.add(ns * calls);
+        command.latencies.get_or_init(Box::default).add(ns, calls);
+    }
+
+    /// Counts a command that was refused before it ran.
+    #[cold]
+    pub(crate) fn count_rejection(&self, index: usize) {
+        if let Some(command) = self.commands.get(index) {
+            command.rejected.add(1);
+        }
+    }
+
+    /// Counts an error reply by its code, the text's first word.
+    #[cold]
+    pub(crate) fn count_error(&self, text: &[u8]) {
+        let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let code = &*String::from_utf8_lossy(code);
+        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        match errors.get_mut(code) {
+            Some(count) => *count += 1,
+            None => {
+                errors.insert(code.to_owned(), 1);
+            }
+        }
+    }
+
+    /// Counts a command that answered an error.
+    #[cold]
+    pub(crate) fn count_failure(&self, index: usize) {
+        if let Some(command) = self.commands.get(index) {
+            command.failed.add(1);
+        }
+    }
+}
+
+impl Statistics {
+    /// A tally for each of so many workers.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        Statistics {
+            workers: (0..workers).map(|_| Arc::default()).collect(),
+            baseline: Mutex::default(),
+            rates: Mutex::default(),
+            peak_bytes: AtomicU64::new(0),
+            slow_log: SlowLog::default(),
+        }
+    }
+
+    /// The tally of worker `index`, the same one at every call.
+    #[must_use]
+    pub fn worker(&self, index: usize) -> Arc<Tally> {
+        self.workers.get(index).map_or_else(Arc::default, Arc::clone)
+    }
+
+    /// The sum over all workers since the last reset.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.sum();
+        let baseline = self.baseline();
+        let baseline = &baseline.totals;
+        totals.subtract(baseline);
+        totals.verbs.subtract(&baseline.verbs);
+        for (command, before) in totals.commands.iter_mut().zip(&baseline.commands) {
+            command.calls = command.calls.wrapping_sub(before.calls);
+            command.busy_ns = command.busy_ns.wrapping_sub(before.busy_ns);
+            command.rejected = command.rejected.wrapping_sub(before.rejected);
+            command.failed = command.failed.wrapping_sub(before.failed);
+        }
+        for (code, count) in &mut totals.errors {
+            *count -= baseline.errors.get(code).copied().unwrap_or(0).min(*count);
+        }
+        totals.errors.retain(|_, count| *count > 0);
+        totals
+    }
+
+    /// Starts again from zero (CONFIG RESETSTAT, memcached's `stats reset`).
+    pub fn reset(&self) {
+        let indices = 0..table::entries().len();
+        let latencies = indices.filter_map(|index| Some((index, self.all_latencies(index)?)));
+        *self.baseline() = Baseline { totals: self.sum(), latencies: latencies.collect() };
+        for tally in &self.workers {
+            tally.phases.reset();
+            tally.longest_slice.0.store(0, Ordering::Relaxed);
+            tally.longest_send.0.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the calls of the command with this index took, since the last reset; nothing if
+    /// there were none.
+    pub(crate) fn latencies(&self, index: usize) -> Option<Distribution> {
+        let mut latencies = self.all_latencies(index)?;
+        if let Some(before) = self.baseline().latencies.get(&index) {
+            latencies.subtract(before);
+        }
+        (latencies.count() > 0).then_some(latencies)
+    }
+
+    fn all_latencies(&self, index: usize) -> Option<Distribution> {
+        let commands = self.workers.iter().filter_map(|tally| tally.commands.get(index));
+        let mut histograms = commands.filter_map(|command| command.latencies.get()).peekable();
+        histograms.peek()?;
+        let mut sum = Distribution::default();
+        histograms.for_each(|histogram| sum.add(histogram));
+        Some(sum)
+    }
+
+    /// Where the time of requests went, by families of commands.
+    pub(crate) fn phases(&self) -> PhaseTotals {
+        let mut totals = PhaseTotals::new();
+        self.workers.iter().for_each(|tally| tally.phases.add_to(&mut totals));
+        totals
+    }
+
+    /// The longest slice and the longest send of any worker.
+    pub(crate) fn longest(&self) -> (Duration, Duration) {
+        let longest = |of: fn(&Tally) -> &Longest| {
+            let all = self.workers.iter().map(|tally| of(tally).ticks());
+            ticks::duration(all.max().unwrap_or(0))
+        };
+        (longest(|tally| &tally.longest_slice), longest(|tally| &tally.longest_send))
+    }
+
+    /// The most memory that has been in use, now that `used_bytes` are.
+    pub fn peak_bytes(&self, used_bytes: u64) -> u64 {
+        self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
+    }
+
+    /// Notes what has been counted until now, the `expired` keys among it, for
+    /// [`Statistics::rates`]; to be called ten times a second.
+    pub fn sample(&self, now: Instant, expired: u64) {
+        let mut sums = Sums { expired, ..Sums::default() };
+        for tally in &self.workers {
+            let calls = tally.commands.iter().map(|command| command.calls.get());
+            sums.requests += calls.sum::<u64>() + tally.verbs.calls.get();
+            sums.input_bytes += tally.input_bytes.get();
+            sums.output_bytes += tally.output_bytes.get();
+        }
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner).sample(now, sums);
+    }
+
+    /// What there is of each in a second now.
+    pub(crate) fn rates(&self) -> Sums {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner).per_second()
+    }
+
+    fn baseline(&self) -> MutexGuard<'_, Baseline> {
+        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sum(&self) -> Totals {
+        let mut totals = Totals {
+            commands: vec![CommandTotals::default(); table::entries().len()],
+            ..Totals::default()
+        };
+        for tally in &self.workers {
+            totals.add(tally);
+            totals.verbs.add(&tally.verbs);
+            for (total, command) in totals.commands.iter_mut().zip(&tally.commands) {
+                total.calls = total.calls.wrapping_add(command.calls.get());
+                total.busy_ns = total.busy_ns.wrapping_add(command.busy_ns.get());
+                total.rejected = total.rejected.wrapping_add(command.rejected.get());
+                total.failed = total.failed.wrapping_add(command.failed.get());
+            }
+            let errors = tally.errors.lock().unwrap_or_else(PoisonError::into_inner);
+            for (code, count) in errors.iter() {
+                *totals.errors.entry(code.clone()).or_default() += count;
+            }
+        }
+        totals
+    }
+}

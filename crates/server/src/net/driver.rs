@@ -1,0 +1,130 @@
+//! What a worker asks of the kernel, so that epoll and io_uring can stand behind one trait.
+//!
+//! The shape is that of completions, since readiness can play that part and not the other way
+//! round: a driver receives into memory of its own and hands the bytes to a [`Sink`], for the
+//! length of one call; it takes whole outputs to send and keeps what the socket has no room for.
+//! Nothing above it ever sees a half-done read or write.
+
+use crate::net::address::Peer;
+use crate::net::listener::Listeners;
+use crate::session::conversation::Protocol;
+use crate::session::large_arguments::Room;
+use nagi_proto::Output;
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Names a connection of one worker. Indices are used again, tokens are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    /// Dense and small.
+    pub(crate) index: u32,
+    /// Tells apart the connections that had the same index one after the other.
+    pub(crate) generation: u32,
+}
+
+impl Token {
+    /// As the kernel carries it.
+    pub(crate) fn to_u64(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// From what the kernel carried.
+    pub(crate) fn from_u64(data: u64) -> Self {
+        Token { index: data as u32, generation: (data >> 32) as u32 }
+    }
+}
+
+/// Moves bytes between a worker's sockets and its [`Sink`].
+pub(crate) trait Driver: Sized {
+    /// Waits for something to happen, at most for `timeout`, and tells `sink` of it. Returns how
+    /// many things happened.
+    fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize>;
+
+    /// Takes a non-blocking socket over and starts to receive from it.
+    fn adopt(&mut self, socket: OwnedFd, peer: Peer) -> io::Result<Token>;
+
+    /// Takes everything in `output`, which is empty afterwards, and sends it in the course of
+    /// this turn and later ones.
+    fn send(&mut self, token: Token, output: &mut Output);
+
+    /// Hands to the kernel what is queued, before something that may take its time.
+    fn flush(&mut self);
+
+    /// Bytes that were handed to [`Driver::send`] and that the kernel has not taken yet.
+    fn unsent_bytes(&self, token: Token) -> usize;
+
+    /// Memory that these take; of what others hold as well, a share.
+    fn kept_bytes(&self, token: Token) -> usize;
+
+    /// Whether nothing has been heard of a peer for so long, though it was to answer.
+    fn has_vanished(&mut self, token: Token, patience: Duration) -> bool;
+
+    /// What is to be received from now on. What is on its way already is delivered all
+    /// the same, and has to be kept.
+    fn receive(&mut self, token: Token, wanted: Wanted);
+
+    /// Receives nothing more, sends what is left and closes. The sink hears no more of it.
+    fn close(&mut self, token: Token);
+
+    /// Drops what is left to be sent, and closes at once. The sink hears no more of it.
+    fn cut(&mut self, token: Token);
+
+    /// Accepts from these listeners, and from no others any more.
+    fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()>;
+
+    /// Gives up the listening sockets.
+    fn stop_listening(&mut self);
+
+    /// How many connections there are, those included that only have something left to send.
+    fn connections(&self) -> usize;
+}
+
+/// What is to be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing.
+    Nothing,
+    /// Whatever comes, into the driver's own memory.
+    Bytes,
+    /// What there is [`Sink::room`] for, and nothing behind it.
+    Landing,
+}
+
+/// Hears from a [`Driver`] what has happened.
+pub(crate) trait Sink<D> {
+    /// A wait is over: what the sink is told until the next one has been there since.
+    fn awoke(&mut self);
+
+    /// A client has connected who speaks `protocol`.
+    fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd);
+
+    /// Bytes have arrived, perhaps more than once in a turn. They are the sink's to change,
+    /// and gone when it returns.
+    fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]);
+
+    /// Lends room for what is landing, if anything is.
+    fn room(&mut self, token: Token) -> Option<Room>;
+
+    /// Takes back room that was lent, now that bytes have been received into it.
+    fn landed(&mut self, driver: &mut D, token: Token, room: Room);
+
+    /// All that was queued has been sent, after some of it had to wait.
+    fn drained(&mut self, driver: &mut D, token: Token);
+
+    /// The peer will send nothing more; it may still read.
+    fn ended(&mut self, driver: &mut D, token: Token);
+
+    /// The connection broke, as `error` says; the driver has let go of it.
+    fn lost(&mut self, driver: &mut D, token: Token, error: Errno);
+
+    /// Whether others may have the processor that are not known to give it back soon. The saver
+    /// would keep it for as long as the kernel lets it, while clients wait.
+    fn gives_way(&self) -> bool {
+        true
+    }
+
+    /// Somebody has called [`crate::net::waker::Waker::wake`].
+    fn woken(&mut self, driver: &mut D);
+}

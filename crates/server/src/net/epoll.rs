@@ -1,0 +1,441 @@
+//! Waits with epoll.
+//!
+//! Sockets are watched edge-triggered: what is ready is told once, so that the kernel does not look
+//! at every socket again when the worker comes back, nothing has to be read until it fails, and a
+//! connection that is not wanted at the moment costs nothing. In exchange a [`Link`] remembers
+//! that there may be more in the kernel, and `again` which links to come back to.
+
+use crate::net::accept_pause::Pause;
+use crate::net::address::Peer;
+use crate::net::connection_table::Links;
+use crate::net::driver::{Driver, Sink, Token, Wanted};
+use crate::net::listener::Listeners;
+use crate::net::outgoing::{Outgoing, Sent, discard_unread, send};
+use crate::net::reachability;
+use crate::net::sockets::{Kernel, Sockets};
+use crate::net::waker::Waker;
+use crate::session::large_arguments::Room;
+use nagi_proto::Output;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes that one receive takes at most.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// Events that one wait takes at most.
+const EVENTS: usize = 256;
+/// Connections that are accepted at one event.
+const ACCEPTS: usize = 32;
+/// Memory that an emptied output keeps.
+const KEPT_OUTPUT_BYTES: usize = 1 << 20;
+
+/// What an event carries in place of a connection's generation if it concerns a listener.
+const LISTENER: u32 = u32::MAX;
+/// What an event carries if it concerns the waker.
+const WAKER: Token = Token { index: 0, generation: u32::MAX - 1 };
+
+/// The driver that waits with epoll.
+pub(crate) struct Epoll<S = Kernel> {
+    epoll: OwnedFd,
+    sockets: S,
+    listeners: Listeners,
+    /// Whether connections are accepted at all.
+    listening: bool,
+    pause: Pause,
+    links: Links<Link>,
+    events: Vec<epoll::Event>,
+    buffer: Box<[u8]>,
+    /// Links to come back to in the next turn.
+    again: Vec<Token>,
+}
+
+/// A connection's socket.
+struct Link {
+    socket: OwnedFd,
+    unsent: Outgoing,
+    /// Whether there may be bytes, or their end, in the kernel.
+    readable: bool,
+    /// Whether the end is behind the bytes that are in the kernel.
+    ending: bool,
+    wanted: Wanted,
+    /// Room for what is landing, lent and not used yet.
+    room: Option<Room>,
+    /// Whether the kernel tells when there is room to send.
+    watches_room: bool,
+    /// Whether it is in `again`.
+    queued: bool,
+    /// Whether it is to be closed when everything has been sent.
+    closing: bool,
+    /// Whether something was sent of which it is not known that the peer has it.
+    awaits_peer: bool,
+    /// Why sending has failed, if it has.
+    broken: Option<Errno>,
+}
+
+impl Epoll {
+    /// A driver that accepts from `listeners` and can be woken by `waker`.
+    pub(crate) fn new(listeners: Listeners, waker: &Waker) -> io::Result<Self> {
+        Epoll::over(Kernel, listeners, waker)
+    }
+}
+
+impl<S: Sockets> Epoll<S> {
+    /// The same over something that moves the bytes.
+    pub(crate) fn over(sockets: S, listeners: Listeners, waker: &Waker) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&epoll, waker, epoll::EventData::new_u64(WAKER.to_u64()), flags)?;
+        let mut driver = Epoll {
+            epoll,
+            sockets,
+            listeners,
+            listening: true,
+            pause: Pause::default(),
+            links: Links::default(),
+            events: Vec::with_capacity(EVENTS),
+            buffer: vec![0; RECEIVE_BYTES].into(),
+            again: Vec::new(),
+        };
+        driver.listen()?;
+        Ok(driver)
+    }
+
+    /// Watches the listening sockets; of the workers that wait, the kernel wakes one.
+    fn listen(&mut self) -> io::Result<()> {
+        for (index, listener) in (0_u32..).zip(self.listeners.iter()) {
+            let data = epoll::EventData::new_u64(Token { index, generation: LISTENER }.to_u64());
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
+            epoll::add(&self.epoll, listener.as_fd(), data, flags)?;
+        }
+        Ok(())
+    }
+
+    fn stop_watching_listeners(&mut self) {
+        for listener in self.listeners.iter() {
+            // One that is not watched is what is wanted.
+            let _ = epoll::delete(&self.epoll, listener.as_fd());
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let busy = !self.again.is_empty() || self.sockets.has_events();
+        let timeout = if busy { Some(Duration::ZERO) } else { timeout };
+        let timeout = self.pause.shorten(timeout);
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
+        self.events.clear();
+        let room = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.sockets.take_events(&mut self.events);
+        if self.listening && self.pause.is_over() { self.listen() } else { Ok(()) }
+    }
+
+    fn accept(&mut self, index: usize, sink: &mut impl Sink<Self>) {
+        for _ in 0..ACCEPTS {
+            let Some(listener) = self.listeners.get(index) else { return };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let protocol = listener.endpoint().protocol;
+            match rustix::net::accept_with(listener.as_fd(), flags) {
+                Ok(socket) => sink.accepted(self, protocol, socket),
+                Err(Errno::AGAIN) => return,
+                Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                    self.stop_watching_listeners();
+                    self.pause.begin(error);
+                    return;
+                }
+                // That client has gone before it was accepted.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Goes on with a link that the kernel has something to say about.
+    fn ready(&mut self, token: Token, flags: epoll::EventFlags, sink: &mut impl Sink<Self>) {
+        use epoll::EventFlags;
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.ending |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        link.readable |= link.ending || flags.contains(EventFlags::IN);
+        if flags.contains(EventFlags::OUT) && !link.unsent.is_empty() {
+            self.send_on(token, sink);
+        }
+        self.receive_on(token, sink);
+    }
+
+    /// Receives once, if bytes are wanted and there may be any.
+    #[inline]
+    fn receive_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        // Of one that is broken, the sink hears why, which the kernel has told the sender alone.
+        let is_due = |link: &&mut Link| link.readable && link.broken.is_none();
+        let Some(link) = self.links.get_mut(token).filter(is_due) else { return };
+        match link.wanted {
+            Wanted::Nothing => {}
+            Wanted::Bytes => self.receive_bytes(token, sink),
+            Wanted::Landing => self.receive_landing(token, sink),
+        }
+    }
+
+    #[inline]
+    fn receive_bytes(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if let Some(link) = self.links.get_mut(token) {
+            match self.sockets.receive(token, link.socket.as_fd(), &mut buffer) {
+                Ok(0) => self.ended(token, sink),
+                Ok(len) => {
+                    link.readable = link.ending || len == buffer.len();
+                    sink.received(self, token, buffer.get_mut(..len).unwrap_or_default());
+                    self.come_back_to_read(token);
+                }
+                Err(Errno::AGAIN) => link.readable = false,
+                Err(error) if passes(error) => self.come_back_to_read(token),
+                Err(error) => self.lost(token, error, sink),
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    /// Receives into the chunks in which it is going to be kept.
+    fn receive_landing(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        let Some(mut room) = link.room.take().or_else(|| sink.room(token)) else { return };
+        let asked = room.len();
+        let socket = link.socket.as_fd();
+        let received = self.sockets.receive_slices(token, socket, &mut room.slices());
+        match received {
+            Ok(0) => self.ended(token, sink),
+            Ok(len) => {
+                link.readable = link.ending || len == asked;
+                room.advance(len);
+                sink.landed(self, token, room);
+                self.come_back_to_read(token);
+            }
+            Err(Errno::AGAIN) => {
+                link.readable = false;
+                link.room = Some(room);
+            }
+            Err(error) if passes(error) => {
+                link.room = Some(room);
+                self.come_back_to_read(token);
+            }
+            Err(error) => self.lost(token, error, sink),
+        }
+    }
+
+    fn ended(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        if let Some(link) = self.links.get_mut(token) {
+            link.wanted = Wanted::Nothing;
+            link.readable = false;
+            sink.ended(self, token);
+        }
+    }
+
+    fn lost(&mut self, token: Token, error: Errno, sink: &mut impl Sink<Self>) {
+        drop(self.links.remove(token));
+        sink.lost(self, token, error);
+    }
+
+    #[inline]
+    fn come_back_to_read(&mut self, token: Token) {
+        if self
+            .links
+            .get_mut(token)
+            .is_some_and(|link| link.readable && link.wanted != Wanted::Nothing)
+        {
+            self.come_back(token);
+        }
+    }
+
+    /// Sees to it that a link has its turn next time, without a word from the kernel.
+    fn come_back(&mut self, token: Token) {
+        if let Some(link) = self.links.get_mut(token).filter(|link| !link.queued) {
+            link.queued = true;
+            self.again.push(token);
+        }
+    }
+
+    /// Sends what has been waiting.
+    fn send_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        match link.unsent.send(&mut self.sockets, token, link.socket.as_fd()) {
+            Ok(Sent::All) if link.closing => self.hang_up(token),
+            Ok(Sent::All) => sink.drained(self, token),
+            Ok(sent) => self.send_later(token, sent),
+            Err(error) => self.broke(token, error),
+        }
+    }
+
+    /// Sees to it that sending goes on when it can.
+    fn send_later(&mut self, token: Token, sent: Sent) {
+        use epoll::EventFlags;
+        if sent == Sent::Part {
+            return self.come_back(token);
+        }
+        let Some(link) = self.links.get_mut(token) else { return };
+        if link.watches_room {
+            return;
+        }
+        link.watches_room = true;
+        let data = epoll::EventData::new_u64(token.to_u64());
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        if let Err(error) = epoll::modify(&self.epoll, &link.socket, data, flags) {
+            self.broke(token, error);
+        }
+    }
+
+    /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
+    fn broke(&mut self, token: Token, error: Errno) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.unsent.clear();
+        link.broken = Some(error);
+        if link.closing { drop(self.links.remove(token)) } else { self.come_back(token) }
+    }
+
+    /// Closes a link that has nothing left to send.
+    fn hang_up(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        discard_unread(link.socket.as_fd());
+        self.links.remove(token);
+    }
+}
+
+/// Whether a receive that has failed may succeed the next time.
+fn passes(error: Errno) -> bool {
+    matches!(error, Errno::INTR | Errno::NOBUFS | Errno::NOMEM)
+}
+
+impl<S: Sockets> Driver for Epoll<S> {
+    fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
+        self.wait(timeout)?;
+        sink.awoke();
+        let again = std::mem::take(&mut self.again);
+        let mut events = std::mem::take(&mut self.events);
+        let happened = events.len() + again.len();
+        for event in events.drain(..) {
+            match Token::from_u64(event.data.u64()) {
+                WAKER => sink.woken(self),
+                Token { index, generation: LISTENER } => self.accept(index as usize, sink),
+                token => self.ready(token, event.flags, sink),
+            }
+        }
+        self.events = events;
+        for token in again {
+            let Some(link) = self.links.get_mut(token) else { continue };
+            link.queued = false;
+            if let Some(error) = link.broken {
+                self.lost(token, error, sink);
+                continue;
+            }
+            if !link.unsent.is_empty() {
+                self.send_on(token, sink);
+            }
+            self.receive_on(token, sink);
+        }
+        Ok(happened)
+    }
+
+    fn adopt(&mut self, socket: OwnedFd, _: Peer) -> io::Result<Token> {
+        use epoll::EventFlags;
+        let token = self.links.next();
+        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token.to_u64()), flags)?;
+        Ok(self.links.add(Link {
+            socket,
+            unsent: Outgoing::default(),
+            readable: false,
+            ending: false,
+            wanted: Wanted::Bytes,
+            room: None,
+            watches_room: false,
+            queued: false,
+            closing: false,
+            awaits_peer: false,
+            broken: None,
+        }))
+    }
+
+    fn send(&mut self, token: Token, output: &mut Output) {
+        let Some(link) = self.links.get_mut(token).filter(|link| link.broken.is_none()) else {
+            return output.clear(KEPT_OUTPUT_BYTES);
+        };
+        link.awaits_peer = true;
+        if !link.unsent.is_empty() {
+            return link.unsent.push(output);
+        }
+        match send(&mut self.sockets, token, link.socket.as_fd(), output) {
+            Ok(Sent::All) => output.clear(KEPT_OUTPUT_BYTES),
+            Ok(sent) => {
+                link.unsent.push(output);
+                self.send_later(token, sent);
+            }
+            Err(error) => {
+                output.clear(KEPT_OUTPUT_BYTES);
+                self.broke(token, error);
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        // Nothing is queued: sends are made at once.
+    }
+
+    fn unsent_bytes(&self, token: Token) -> usize {
+        self.links.get(token).map_or(0, |link| link.unsent.bytes())
+    }
+
+    fn kept_bytes(&self, token: Token) -> usize {
+        let nothing = Output::default();
+        self.links.get(token).map_or(0, |link| link.unsent.kept_bytes(&nothing))
+    }
+
+    fn has_vanished(&mut self, token: Token, patience: Duration) -> bool {
+        let Some(link) = self.links.get_mut(token).filter(|link| link.awaits_peer) else {
+            return false;
+        };
+        let socket = link.socket.as_fd();
+        link.awaits_peer = !link.unsent.is_empty() || !reachability::has_all(socket);
+        link.awaits_peer && reachability::has_vanished(socket, patience)
+    }
+
+    fn receive(&mut self, token: Token, wanted: Wanted) {
+        if let Some(link) = self.links.get_mut(token) {
+            link.wanted = wanted;
+            self.come_back_to_read(token);
+        }
+    }
+
+    fn close(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.wanted = Wanted::Nothing;
+        link.closing = true;
+        if link.unsent.is_empty() {
+            self.hang_up(token);
+        }
+    }
+
+    fn cut(&mut self, token: Token) {
+        drop(self.links.remove(token));
+    }
+
+    fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()> {
+        self.stop_watching_listeners();
+        self.listeners = Arc::clone(listeners);
+        if self.listening && !self.pause.is_on() { self.listen() } else { Ok(()) }
+    }
+
+    fn stop_listening(&mut self) {
+        self.stop_watching_listeners();
+        self.listening = false;
+    }
+
+    fn connections(&self) -> usize {
+        self.links.len()
+    }
+}

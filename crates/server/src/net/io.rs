@@ -1,0 +1,45 @@
+//! Which driver moves the bytes.
+
+use crate::net::uring;
+use nagi_commands::Config;
+use std::io;
+
+/// A driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Io {
+    Epoll,
+    Uring,
+}
+
+impl Io {
+    /// The driver that the settings ask for. Left to choose, it is io_uring where that works.
+    ///
+    /// # Errors
+    /// Why io_uring does not work, if nothing else will do.
+    pub(crate) fn choose(config: &Config) -> io::Result<Self> {
+        match config.io() {
+            "epoll" => Ok(Io::Epoll),
+            "uring" => uring::try_out().map(|()| Io::Uring).map_err(|error| {
+                io::Error::new(
+                    error.kind(),
+                    format!("io_uring cannot be used (--io uring): {error}"),
+                )
+            }),
+            _ => Ok(uring::try_out().map_or_else(
+                |error| {
+                    tracing::info!(%error, "epoll is used, since io_uring cannot be");
+                    Io::Epoll
+                },
+                |()| Io::Uring,
+            )),
+        }
+    }
+
+    /// Its name, as INFO shows it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Io::Epoll => "epoll",
+            Io::Uring => "io_uring",
+        }
+    }
+}

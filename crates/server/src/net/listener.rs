@@ -1,0 +1,234 @@
+//! Listening sockets: one per address, which all workers watch.
+//!
+//! Not one per worker with SO_REUSEPORT: that lets a second server share the port without a word,
+//! and leaves the connections in a stalled worker's queue to wait for it.
+
+use crate::session::conversation::Protocol;
+use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
+use std::fmt;
+use std::fs::Permissions;
+use std::io;
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Where a listener is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => address.fmt(f),
+            Address::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// An address that clients can connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// What is spoken there.
+    pub protocol: Protocol,
+    /// Where it is; a port that was left to the kernel is the one that it chose.
+    pub address: Address,
+}
+
+impl Endpoint {
+    /// Whether only clients of this machine can connect to it.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match &self.address {
+            Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Address::Unix(_) => true,
+        }
+    }
+
+    /// Its port, unless it is a path.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        match &self.address {
+            Address::Tcp(address) => Some(address.port()),
+            Address::Unix(_) => None,
+        }
+    }
+}
+
+/// What all TCP listeners have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backlog {
+    /// How many connections may wait to be accepted.
+    pub(crate) connections: i32,
+    /// Silence after which the kernel probes a connection; zero for never.
+    pub(crate) keepalive: Duration,
+}
+
+/// All that are listened to at one time.
+pub(crate) type Listeners = Arc<[Arc<Listener>]>;
+
+/// A listening socket.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: Socket,
+    endpoint: Endpoint,
+    stopped: AtomicBool,
+}
+
+impl Listener {
+    /// Listens on a TCP address. Its connections inherit the options that are set here, so that
+    /// none has to be set for each of them.
+    pub(crate) fn tcp(
+        protocol: Protocol,
+        address: SocketAddr,
+        backlog: Backlog,
+    ) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), None)?;
+        socket.set_reuse_address(true)?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.set_tcp_nodelay(true)?;
+        set_keepalive(&socket, backlog.keepalive)?;
+        socket.bind(&address.into())?;
+        socket.listen(backlog.connections)?;
+        let bound = socket.local_addr()?.as_socket().unwrap_or(address);
+        Ok(Listener::new(socket, protocol, Address::Tcp(bound)))
+    }
+
+    /// Listens on a path, in place of a socket that a server which is gone has left there.
+    /// `permissions` are those of the file; 0 leaves them to the umask.
+    pub(crate) fn unix(
+        protocol: Protocol,
+        path: &Path,
+        backlog: Backlog,
+        permissions: u32,
+    ) -> io::Result<Self> {
+        let address = SockAddr::unix(path)?;
+        let abandoned = Socket::new(Domain::UNIX, Type::STREAM, None)?
+            .connect(&address)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+        if abandoned {
+            std::fs::remove_file(path)?;
+        }
+        let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+        socket.bind(&address)?;
+        if permissions != 0 {
+            std::fs::set_permissions(path, Permissions::from_mode(permissions))?;
+        }
+        socket.listen(backlog.connections)?;
+        Ok(Listener::new(socket, protocol, Address::Unix(path.to_owned())))
+    }
+
+    /// Another one at the same TCP address, after this one was stopped.
+    pub(crate) fn reopened(&self, backlog: Backlog) -> io::Result<Self> {
+        match &self.endpoint.address {
+            Address::Tcp(address) => Listener::tcp(self.endpoint.protocol, *address, backlog),
+            Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn new(socket: Socket, protocol: Protocol, address: Address) -> Self {
+        let endpoint = Endpoint { protocol, address };
+        Listener { socket, endpoint, stopped: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Sets how long connections that are accepted from now on may be silent before the kernel
+    /// probes them, three times; zero for ever.
+    pub(crate) fn set_keepalive(&self, silence: Duration) {
+        if matches!(self.endpoint.address, Address::Tcp(_))
+            && let Err(error) = set_keepalive(&self.socket, silence)
+        {
+            tracing::warn!(%error, "tcp-keepalive stays as it was");
+        }
+    }
+
+    /// Refuses whoever connects from now on, and removes its path, which may be another server's
+    /// by the time that nobody holds this any more.
+    pub(crate) fn stop(&self) {
+        if self.stopped.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        // One that does not listen is what is wanted.
+        let _ = self.socket.shutdown(Shutdown::Both);
+        if let Address::Unix(path) = &self.endpoint.address {
+            // What cannot be removed is found abandoned by the next server.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Unanswered probes after which a peer is lost.
+const PROBES: u32 = 3;
+
+/// Time between them.
+fn probe_interval(silence: Duration) -> Duration {
+    (silence / PROBES).max(Duration::from_secs(1))
+}
+
+/// How long a peer is not heard of before it is lost, if silence of so long makes the kernel
+/// probe it.
+pub(crate) fn patience(silence: Duration) -> Duration {
+    silence.saturating_add(PROBES * probe_interval(silence))
+}
+
+fn set_keepalive(socket: &Socket, silence: Duration) -> io::Result<()> {
+    if silence.is_zero() {
+        return socket.set_keepalive(false);
+    }
+    let keepalive = TcpKeepalive::new().with_time(silence);
+    let interval = probe_interval(silence);
+    socket.set_tcp_keepalive(&keepalive.with_interval(interval).with_retries(PROBES))
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    #[test]
+    fn connections_inherit_what_is_set_on_the_listener() {
+        let backlog = Backlog { connections: 10, keepalive: Duration::from_secs(300) };
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = Listener::tcp(Protocol::Resp, any, backlog).unwrap();
+        let address = listener.socket.local_addr().unwrap().as_socket().unwrap();
+        let accept = || {
+            listener.socket.set_nonblocking(false).unwrap();
+            let client = TcpStream::connect(address).unwrap();
+            (client, listener.socket.accept().unwrap().0)
+        };
+        let (_client, socket) = accept();
+        assert!(socket.tcp_nodelay().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(300));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(100));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
+        assert_eq!(patience(Duration::from_secs(300)), Duration::from_secs(600));
+        listener.set_keepalive(Duration::ZERO);
+        let (_client, socket) = accept();
+        assert!(!socket.keepalive().unwrap());
+    }
+}

@@ -1,0 +1,74 @@
+//! What is listened to now, which CONFIG SET changes while the server runs.
+
+use crate::net::listener::{Endpoint, Listener, Listeners};
+use crate::net::open::{self, OpenError};
+use crate::session::conversation::Protocol;
+use nagi_commands::{Addresses, Config};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// All listeners of a server.
+pub(crate) struct Listening(Mutex<Open>);
+
+struct Open {
+    listeners: Listeners,
+    /// Whether none may be opened any more.
+    stopped: bool,
+}
+
+impl Listening {
+    pub(crate) fn new(listeners: Vec<Arc<Listener>>) -> Self {
+        Listening(Mutex::new(Open { listeners: listeners.into(), stopped: false }))
+    }
+
+    /// Those that are listened to now.
+    pub(crate) fn get(&self) -> Listeners {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner).listeners)
+    }
+
+    /// Where clients can connect.
+    pub(crate) fn endpoints(&self) -> Vec<Endpoint> {
+        self.get().iter().map(|listener| listener.endpoint().clone()).collect()
+    }
+
+    /// Sets the ports that were left to the kernel to those that it has chosen.
+    pub(crate) fn note_ports(&self, config: &Config) {
+        let endpoints = self.endpoints();
+        for (name, protocol) in [("port", Protocol::Resp), ("memcached-port", Protocol::Memcached)]
+        {
+            let mut of_protocol = endpoints.iter().filter(|it| it.protocol == protocol);
+            config.found_port(name, of_protocol.find_map(Endpoint::port).unwrap_or(0));
+        }
+    }
+
+    /// Listens to `wanted`, and no longer to other addresses; where that cannot be done, all is as
+    /// it was before.
+    pub(crate) fn change(&self, wanted: &Addresses, config: &Config) -> Result<(), OpenError> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.stopped {
+            return Ok(());
+        }
+        let before = Arc::clone(&open.listeners);
+        let (now, result) = open::change(&before, wanted, config);
+        for listener in before.iter() {
+            if now.iter().all(|other| !Arc::ptr_eq(other, listener)) {
+                listener.stop();
+            }
+        }
+        open.listeners = now.into();
+        result
+    }
+
+    /// Sets how long connections that are accepted from now on may be silent before the kernel
+    /// probes them.
+    pub(crate) fn set_keepalive(&self, silence: Duration) {
+        self.get().iter().for_each(|listener| listener.set_keepalive(silence));
+    }
+
+    /// Refuses whoever connects from now on.
+    pub(crate) fn stop(&self) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.stopped = true;
+        open.listeners.iter().for_each(|listener| listener.stop());
+    }
+}

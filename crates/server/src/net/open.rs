@@ -1,0 +1,259 @@
+//! Opening every address that the settings name.
+
+use crate::net::listener::{Address, Backlog, Endpoint, Listener};
+use crate::session::conversation::Protocol;
+use nagi_commands::{Addresses, Config};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{fmt, io, thread};
+
+/// How long a port that is taken is tried for again when the server starts. With io_uring the
+/// kernel closes the sockets of a process that was killed some 10 ms after its end: whoever starts
+/// it anew at once, as supervisors do, would find its port taken.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How often other ports are tried where the kernel's choice for one address is taken on another.
+const CHOICES: usize = 16;
+
+/// An address that cannot be listened on.
+#[derive(Debug)]
+pub struct OpenError {
+    /// The address, as it was asked for.
+    pub address: String,
+    /// The setting that it comes from, which is also the name of its option.
+    pub setting: &'static str,
+    /// What the kernel says.
+    pub error: io::Error,
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OpenError { address, setting, error } = self;
+        let port = address.rsplit(':').next().unwrap_or_default();
+        match error.kind() {
+            io::ErrorKind::AddrInUse if setting.ends_with("port") => write!(
+                f,
+                "{address} is in use; choose another port with --{setting} \
+                 (or stop the server that has it: ss -ltnp 'sport = :{port}')"
+            ),
+            io::ErrorKind::AddrInUse => {
+                write!(f, "{address} is in use; choose another path with --{setting}")
+            }
+            _ => write!(f, "cannot listen on {address} (--{setting}): {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// Opens all listeners, or none.
+pub(crate) fn all(config: &Config) -> Result<Vec<Arc<Listener>>, OpenError> {
+    let backlog = backlog(config);
+    let mut listeners = ports_once_free(&config.addresses(), backlog)?;
+    let permissions = u32::try_from(config.unixsocketperm.get()).unwrap_or(0);
+    let sockets = [
+        (Protocol::Resp, "unixsocket", config.unixsocket.get()),
+        (Protocol::Memcached, "memcached-unixsocket", config.memcached_unixsocket.get()),
+    ];
+    for (protocol, setting, paths) in sockets {
+        for path in paths.split_whitespace() {
+            let listener = Listener::unix(protocol, path.as_ref(), backlog, permissions);
+            let fail = |error| OpenError { address: path.to_owned(), setting, error };
+            listeners.push(Arc::new(listener.map_err(fail)?));
+        }
+    }
+    Ok(listeners)
+}
+
+/// Opens what is wanted and not among `present` yet. Returns what is listened to from then on,
+/// which where it fails is what was listened to before.
+pub(crate) fn change(
+    present: &[Arc<Listener>],
+    wanted: &Addresses,
+    config: &Config,
+) -> (Vec<Arc<Listener>>, Result<(), OpenError>) {
+    let backlog = backlog(config);
+    let is_path = |listener: &&Arc<Listener>| listener.endpoint().port().is_none();
+    let with_paths = |mut listeners: Vec<Arc<Listener>>| {
+        listeners.extend(present.iter().filter(is_path).cloned());
+        (listeners, Ok(()))
+    };
+    let error = match ports(wanted, backlog, present) {
+        Ok(listeners) => return with_paths(listeners),
+        Err(error) => error,
+    };
+    let wanted_ports = [wanted.port, wanted.memcached_port];
+    let (in_the_way, rest): (Vec<_>, Vec<_>) = present.iter().cloned().partition(|listener| {
+        listener.endpoint().port().is_some_and(|port| wanted_ports.contains(&port.into()))
+    });
+    if error.error.kind() != io::ErrorKind::AddrInUse || in_the_way.is_empty() {
+        return (present.to_vec(), Err(error));
+    }
+    // An address and one that comprises it cannot be listened to at the same time.
+    in_the_way.iter().for_each(|listener| listener.stop());
+    match ports(wanted, backlog, &rest) {
+        Ok(listeners) => with_paths(listeners),
+        Err(error) => {
+            let mut restored = rest;
+            for listener in &in_the_way {
+                match listener.reopened(backlog) {
+                    Ok(listener) => restored.push(Arc::new(listener)),
+                    Err(error) => tracing::error!(
+                        %error, "nobody listens on {} any more", listener.endpoint().address
+                    ),
+                }
+            }
+            (restored, Err(error))
+        }
+    }
+}
+
+fn backlog(config: &Config) -> Backlog {
+    Backlog {
+        connections: i32::try_from(config.tcp_backlog.get()).unwrap_or(i32::MAX),
+        keepalive: Duration::from_secs(config.tcp_keepalive_s.get()),
+    }
+}
+
+/// Listens on all ports, and waits a little for those that are taken.
+fn ports_once_free(wanted: &Addresses, backlog: Backlog) -> Result<Vec<Arc<Listener>>, OpenError> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match ports(wanted, backlog, &[]) {
+            Err(taken)
+                if taken.error.kind() == io::ErrorKind::AddrInUse && Instant::now() < end =>
+            {
+                thread::sleep(PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Listens on all ports, with those of `present` that are wanted.
+fn ports(
+    wanted: &Addresses,
+    backlog: Backlog,
+    present: &[Arc<Listener>],
+) -> Result<Vec<Arc<Listener>>, OpenError> {
+    let memcached_bind = match &wanted.memcached_bind {
+        bind if bind.trim().is_empty() => &wanted.bind,
+        bind => bind,
+    };
+    let mut listeners = Vec::new();
+    for (protocol, setting, bind, port) in [
+        (Protocol::Resp, "port", &wanted.bind, wanted.port),
+        (Protocol::Memcached, "memcached-port", memcached_bind, wanted.memcached_port),
+    ] {
+        let opening = Opening { protocol, setting, bind, backlog, present };
+        listeners.extend(match u16::try_from(port) {
+            Ok(port) => opening.on_port(Some(port).filter(|port| *port != 0))?,
+            Err(_) => opening.on_any_port()?,
+        });
+    }
+    Ok(listeners)
+}
+
+/// What a protocol's listeners have in common.
+struct Opening<'a> {
+    protocol: Protocol,
+    setting: &'static str,
+    bind: &'a str,
+    backlog: Backlog,
+    present: &'a [Arc<Listener>],
+}
+
+impl Opening<'_> {
+    /// Listens on every address, on a port that the kernel chooses for the first.
+    fn on_any_port(&self) -> Result<Vec<Arc<Listener>>, OpenError> {
+        let mut opened = self.on_port(Some(0));
+        for _ in 1..CHOICES {
+            match &opened {
+                Err(error) if error.error.kind() == io::ErrorKind::AddrInUse => {}
+                _ => break,
+            }
+            opened = self.on_port(Some(0));
+        }
+        opened
+    }
+
+    /// Listens on every address; without a port, on those that have their own. After the first,
+    /// port 0 stands for the port of the first.
+    fn on_port(&self, mut port: Option<u16>) -> Result<Vec<Arc<Listener>>, OpenError> {
+        let mut listeners = Vec::new();
+        for word in self.bind.split_whitespace() {
+            let (host, optional) = match word.strip_prefix('-') {
+                Some(host) => (host, true),
+                None => (word, false),
+            };
+            let (host, own_port) = split_port(host);
+            let Some(chosen) = own_port.or(port) else { continue };
+            let Some(address) = address_of(host) else {
+                let error = io::Error::new(io::ErrorKind::InvalidInput, "not an IP address");
+                return Err(OpenError { setting: "bind", address: host.to_owned(), error });
+            };
+            let address = SocketAddr::new(address, chosen);
+            match self.listener(address) {
+                Ok(listener) => {
+                    if own_port.is_none() {
+                        port = listener.endpoint().port().or(port);
+                    }
+                    listeners.push(listener);
+                }
+                Err(error) if optional && is_missing(&error) => {
+                    tracing::debug!(%address, %error, "not listening there");
+                }
+                Err(error) => {
+                    let address = format!("{host}:{chosen}");
+                    return Err(OpenError { address, setting: self.setting, error });
+                }
+            }
+        }
+        Ok(listeners)
+    }
+
+    /// The listener of an address, which may be there already.
+    fn listener(&self, address: SocketAddr) -> io::Result<Arc<Listener>> {
+        let endpoint = Endpoint { protocol: self.protocol, address: Address::Tcp(address) };
+        if let Some(listener) = self.present.iter().find(|it| *it.endpoint() == endpoint) {
+            return Ok(Arc::clone(listener));
+        }
+        Ok(Arc::new(Listener::tcp(self.protocol, address, self.backlog)?))
+    }
+}
+
+/// Takes apart a host and the port of its own, which may be behind a colon; an IPv6 address that
+/// has one stands in brackets.
+fn split_port(word: &str) -> (&str, Option<u16>) {
+    let (host, port) = match word.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':')),
+        None if word.matches(':').count() == 1 => {
+            word.split_once(':').map_or((word, None), |(host, port)| (host, Some(port)))
+        }
+        None => (word, None),
+    };
+    match port {
+        None => (host, None),
+        // With a port that is none, it is no address at all.
+        Some(port) => port.parse().map_or((word, None), |port| (host, Some(port))),
+    }
+}
+
+/// The address that a word of `bind` stands for.
+fn address_of(host: &str) -> Option<IpAddr> {
+    match host {
+        "*" => Some(Ipv4Addr::UNSPECIFIED.into()),
+        "::*" => Some(Ipv6Addr::UNSPECIFIED.into()),
+        "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+        host => host.parse().ok(),
+    }
+}
+
+/// Whether the machine does not have an address, or its family.
+fn is_missing(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let missing = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT];
+    error.raw_os_error().is_some_and(|code| missing.contains(&Errno::from_raw_os_error(code)))
+}

@@ -1,0 +1,274 @@
+//! Replies that the socket had no room for.
+
+use crate::net::driver::Token;
+use crate::net::sockets::Sockets;
+use arrayvec::ArrayVec;
+use nagi_proto::{Chunks, Output};
+use nagi_store::accounting::Charge;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Most slices of one send. Chunks of large values have 64 KB each, so that a send holds its
+/// worker for some 100 microseconds at most.
+const SLICES: usize = 8;
+/// An output shorter than this takes later ones in, rather than a place in the queue for each.
+const JOIN_BYTES: usize = 64 * 1024;
+/// How often unread bytes are looked for before a socket is closed, 4 KB at a time: the kernel
+/// would take back replies that are on their way if it found any.
+const DISCARDS: usize = 16;
+
+/// Memory that outputs have from the start where one is always needed: enough for all of INFO.
+/// It counts as data, so that a first long reply near `maxmemory` would evict keys by its growth.
+pub(crate) const OUTPUT_ROOM_BYTES: usize = 16 * 1024;
+
+/// What became of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// Everything has gone out.
+    All,
+    /// The socket is full; it will say when it has room.
+    Blocked,
+    /// Enough for one turn, though the socket might have room for more.
+    Part,
+}
+
+/// Sends what it can of `output`, and forgets what was sent.
+///
+/// # Errors
+/// The connection is broken.
+#[inline]
+pub(crate) fn send(
+    sockets: &mut impl Sockets,
+    token: Token,
+    socket: BorrowedFd<'_>,
+    output: &mut Output,
+) -> Result<Sent, Errno> {
+    let asked;
+    let result = if let Some(bytes) = output.as_contiguous() {
+        asked = bytes.len();
+        sockets.send(token, socket, bytes)
+    } else {
+        let slices: ArrayVec<IoSlice<'_>, SLICES> = output
+            .slices()
+            .filter(|slice| !slice.is_empty())
+            .take(SLICES)
+            .map(IoSlice::new)
+            .collect();
+        asked = slices.iter().map(|slice| slice.len()).sum();
+        sockets.send_slices(token, socket, &slices)
+    };
+    match result {
+        Ok(taken) if taken < asked => {
+            output.advance(taken);
+            Ok(Sent::Blocked)
+        }
+        Ok(taken) => {
+            output.advance(taken);
+            Ok(if output.is_empty() { Sent::All } else { Sent::Part })
+        }
+        Err(Errno::AGAIN) => Ok(Sent::Blocked),
+        // Memory may be there again the next time.
+        Err(Errno::INTR | Errno::NOBUFS | Errno::NOMEM) => Ok(Sent::Part),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes what has arrived and will not be looked at.
+pub(crate) fn discard_unread(socket: BorrowedFd<'_>) {
+    let mut unread = [0; 4096];
+    for _ in 0..DISCARDS {
+        match rustix::net::recv(socket, &mut unread, RecvFlags::DONTWAIT) {
+            Ok((_, len)) if len == unread.len() => {}
+            _ => break,
+        }
+    }
+}
+
+/// Outputs in the order in which they are to be sent.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    queue: VecDeque<Output>,
+    bytes: usize,
+    charge: Charge,
+}
+
+impl Outgoing {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Memory of the queue, and of `first` before it, in bytes. Of a value that others hold as
+    /// well, the keyspace or other replies, it is the share that falls to the replies here that
+    /// follow one another: so all holders together count it once.
+    pub(crate) fn kept_bytes(&self, first: &Output) -> usize {
+        let (mut bytes, mut run) = (0, None::<(&Chunks, usize, usize)>);
+        let outputs = || std::iter::once(first).chain(&self.queue);
+        for (chunks, len) in outputs().flat_map(Output::shared) {
+            run = Some(match run {
+                Some((last, count, longest)) if Arc::ptr_eq(last, chunks) => {
+                    (last, count + 1, longest.max(len))
+                }
+                other => {
+                    bytes += of_run(other);
+                    (chunks, 1, len)
+                }
+            });
+        }
+        bytes + of_run(run) + outputs().map(Output::own_bytes).sum::<usize>()
+    }
+
+    /// Takes what is in `output`, which is empty afterwards.
+    pub(crate) fn push(&mut self, output: &mut Output) {
+        self.bytes += output.len();
+        if let (Some(last), Some(bytes)) = (self.queue.back_mut(), output.as_contiguous())
+            && last.len() < JOIN_BYTES
+        {
+            let before = last.own_bytes();
+            last.push(bytes);
+            self.charge.set(self.charge.bytes() + last.own_bytes() - before);
+            output.clear(JOIN_BYTES);
+        } else {
+            self.charge.set(self.charge.bytes() + output.own_bytes());
+            self.queue.push_back(std::mem::take(output));
+        }
+    }
+
+    /// Sends as much as one turn may.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn send(
+        &mut self,
+        sockets: &mut impl Sockets,
+        token: Token,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Sent, Errno> {
+        let Some(front) = self.queue.front_mut() else { return Ok(Sent::All) };
+        let before = front.len();
+        let sent = send(sockets, token, socket, front)?;
+        self.bytes -= before - front.len();
+        if front.is_empty() {
+            self.pop();
+        }
+        Ok(if sent == Sent::All && !self.queue.is_empty() { Sent::Part } else { sent })
+    }
+
+    /// Takes out what is to be sent first.
+    pub(crate) fn pop(&mut self) -> Option<Output> {
+        let first = self.queue.pop_front()?;
+        self.bytes -= first.len();
+        self.charge.set(self.charge.bytes() - first.own_bytes());
+        Some(first)
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        *self = Outgoing::default();
+    }
+}
+
+/// The share in a value that falls to so many of its holders.
+fn of_run(run: Option<(&Chunks, usize, usize)>) -> usize {
+    run.map_or(0, |(chunks, count, longest)| longest * count / Arc::strong_count(chunks).max(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::sockets::Kernel;
+    use nagi_proto::Chunk;
+    use std::io::Read as _;
+    use std::os::fd::AsFd as _;
+    use std::os::unix::net::UnixStream;
+
+    const TOKEN: Token = Token { index: 0, generation: 0 };
+
+    #[test]
+    fn what_waits_is_sent_in_order() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let mut outgoing = Outgoing::default();
+        let mut model = Vec::new();
+        for number in 0..200_u8 {
+            let mut output = Output::default();
+            output.push(&vec![number; 999 * usize::from(number % 5)]);
+            if number % 3 == 0 {
+                for _ in 0..=SLICES {
+                    let chunk: Chunk = vec![number ^ 0xff; 7_000].into();
+                    output.splice(Arc::new([chunk]), 0..7_000);
+                }
+                output.push(b"behind");
+            }
+            model.extend(output.slices().flatten());
+            outgoing.push(&mut output);
+            assert!(output.is_empty());
+            assert_eq!(outgoing.bytes(), model.len());
+        }
+        let mut received = Vec::new();
+        let mut blocked = 0;
+        let mut buffer = [0; 10_000];
+        while !outgoing.is_empty() {
+            if outgoing.send(&mut Kernel, TOKEN, ours.as_fd()).unwrap() == Sent::Blocked {
+                blocked += 1;
+                let len = theirs.read(&mut buffer).unwrap();
+                received.extend_from_slice(&buffer[..len]);
+            }
+            assert!(outgoing.bytes() <= model.len() - received.len());
+        }
+        drop(ours);
+        theirs.read_to_end(&mut received).unwrap();
+        assert!(received == model);
+        assert!(blocked > 0, "it did not all fit at once");
+        assert_eq!(outgoing.bytes(), 0);
+    }
+
+    #[test]
+    fn what_others_hold_as_well_is_kept_in_part() {
+        let value = |byte: u8| -> Chunks { Arc::new([Chunk::from(vec![byte; 60_000])]) };
+        let reply = |value: &Chunks, len| {
+            let mut output = Output::default();
+            output.splice(Arc::clone(value), 0..len);
+            output
+        };
+        let (stored, alone) = (value(1), value(2));
+        let mut outgoing = Outgoing::default();
+        let first = reply(&alone, 60_000);
+        outgoing.push(&mut reply(&alone, 40_000));
+        drop(alone);
+        let kept = outgoing.kept_bytes(&first);
+        assert!((60_000..65_000).contains(&kept), "once, though twice on its way: {kept}");
+
+        let nothing = Output::default();
+        let mut readers: Vec<Outgoing> = (0..3).map(|_| Outgoing::default()).collect();
+        for reader in &mut readers {
+            reader.push(&mut reply(&stored, 60_000));
+        }
+        let kept = |readers: &[Outgoing]| -> usize {
+            readers.iter().map(|reader| reader.kept_bytes(&nothing)).sum()
+        };
+        let shares = kept(&readers);
+        assert!((45_000..50_000).contains(&shares), "three of four hold it: {shares}");
+        drop(stored);
+        let shares = kept(&readers);
+        assert!((60_000..65_000).contains(&shares), "they alone hold it: {shares}");
+    }
+
+    #[test]
+    fn a_broken_connection_is_an_error() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        let mut outgoing = Outgoing::default();
+        let mut output = Output::default();
+        output.push(b"too late");
+        outgoing.push(&mut output);
+        assert_eq!(outgoing.send(&mut Kernel, TOKEN, ours.as_fd()), Err(Errno::PIPE));
+    }
+}

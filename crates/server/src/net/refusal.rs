@@ -1,0 +1,39 @@
+//! Turning a client away before it has said anything.
+
+use crate::session::conversation::Protocol;
+use std::os::fd::OwnedFd;
+
+/// Why a client is turned away.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Refusal {
+    /// There are `maxclients` already.
+    TooMany,
+    /// It is on another machine, and nothing would keep it from the data.
+    Unprotected,
+}
+
+impl Refusal {
+    /// What the client is told: Redis' words or code, memcached's words or kind of error.
+    fn words(self, protocol: Protocol) -> String {
+        match (self, protocol) {
+            (Refusal::TooMany, Protocol::Resp) => "-ERR max number of clients reached".to_owned(),
+            (Refusal::TooMany, Protocol::Memcached) => "ERROR Too many open connections".to_owned(),
+            (Refusal::Unprotected, Protocol::Resp) => format!("-DENIED {PROTECTED}"),
+            (Refusal::Unprotected, Protocol::Memcached) => format!("SERVER_ERROR {PROTECTED}"),
+        }
+    }
+}
+
+const PROTECTED: &str = "nagi is in protected mode: it has no password, so it answers \
+     only clients of its own machine. \
+     To let others in, either set one (--requirepass PASSWORD, or CONFIG SET requirepass PASSWORD \
+     from that machine), or, where nobody can reach it who should not, switch the mode off \
+     (--protected-mode no, or CONFIG SET protected-mode no).";
+
+/// Tells a client why it is turned away, once, and without waiting for room.
+pub(crate) fn refuse(socket: &OwnedFd, protocol: Protocol, refusal: Refusal) {
+    let words = refusal.words(protocol) + "\r\n";
+    let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
+    // Its loss costs the client the reason, no more.
+    let _ = rustix::net::send(socket, words.as_bytes(), flags);
+}

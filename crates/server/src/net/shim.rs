@@ -1,0 +1,466 @@
+//! A shim between the drivers and the kernel, for tests: what is received comes in pieces of any
+//! length, of what is sent a part is taken, and calls fail as the kernel's may. A worker serves
+//! numbered requests over it, and a checker sees that each is answered once, in order.
+
+use crate::net::driver::{Driver, Token};
+use crate::net::epoll::Epoll;
+use crate::net::listener::Listeners;
+use crate::net::sockets::{Kernel, Moved, Sockets};
+use crate::net::uring::{self, Between, Uring};
+use crate::net::waker::Waker;
+use crate::process::server::{Arrival, Mail, Options, Shared};
+use crate::session::conversation::Protocol;
+use crate::worker;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use socket2::{Domain, Socket, Type};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+#[derive(Clone, Copy, Debug)]
+struct Random(u64);
+
+impl Random {
+    /// From a seed that tests which fail show with the rest of the faults; `NAGI_TEST_SEED` gives
+    /// it again.
+    fn seeded() -> Self {
+        let given = std::env::var("NAGI_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Random(given.unwrap_or(now.as_nanos() as u64))
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        count > 0 && self.below(count) == 0
+    }
+}
+
+/// How much a call moves at most.
+#[derive(Clone, Copy, Debug)]
+enum Pieces {
+    /// So many bytes.
+    Of(usize),
+    /// From one byte to so many.
+    UpTo(usize),
+    /// As many as there are.
+    Whole,
+}
+
+/// A fault of the kind that the checker is there to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planted {
+    Nothing,
+    /// Of a send, one byte is said to be taken that is not: it is lost.
+    Loses,
+    /// Of a send, one byte is said not to be taken that is: it is sent again.
+    Repeats,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Faults {
+    random: Random,
+    pieces: Pieces,
+    /// One call in so many fails for the moment; none if it is 0.
+    failing: usize,
+    /// One call in so many finds its connection reset; none if it is 0.
+    resetting: usize,
+    planted: Planted,
+}
+
+/// What a call answers that fails for the moment.
+const PASSING: [Errno; 4] = [Errno::AGAIN, Errno::INTR, Errno::NOBUFS, Errno::NOMEM];
+
+/// What the kernel may answer to a call for the ring.
+const ENTERING: [Errno; 5] = [Errno::INTR, Errno::AGAIN, Errno::BUSY, Errno::NOMEM, Errno::NOBUFS];
+
+impl Faults {
+    fn piece(&mut self, len: usize) -> usize {
+        let most = match self.pieces {
+            Pieces::Of(most) => most,
+            Pieces::UpTo(most) => 1 + self.random.below(most),
+            Pieces::Whole => len,
+        };
+        len.min(most)
+    }
+
+    fn fail(&mut self) -> Result<(), Errno> {
+        if self.random.one_in(self.resetting) {
+            return Err(Errno::CONNRESET);
+        }
+        match self.random.one_in(self.failing) {
+            true => Err(PASSING[self.random.below(PASSING.len())]),
+            false => Ok(()),
+        }
+    }
+
+    /// What is said of a send of which the kernel has taken so much.
+    fn tell(&mut self, taken: usize) -> usize {
+        match self.planted {
+            Planted::Loses if self.random.one_in(50) => taken + 1,
+            Planted::Repeats if taken > 1 && self.random.one_in(50) => taken - 1,
+            _ => taken,
+        }
+    }
+}
+
+/// What the epoll driver finds in the kernel's place. As the kernel, it tells by an event when
+/// there is more behind what came short.
+struct Shim {
+    faults: Faults,
+    events: Vec<epoll::Event>,
+}
+
+impl Shim {
+    fn owe(&mut self, token: Token, flags: epoll::EventFlags) {
+        self.events.push(epoll::Event { flags, data: epoll::EventData::new_u64(token.to_u64()) });
+    }
+
+    /// Asks for a piece of `len` bytes by `call`, and owes an event if that may not be all.
+    fn ask(
+        &mut self,
+        token: Token,
+        flags: epoll::EventFlags,
+        len: usize,
+        call: impl FnOnce(usize) -> Moved,
+    ) -> Moved {
+        if let Err(error) = self.faults.fail() {
+            self.owe(token, flags);
+            return Err(error);
+        }
+        let piece = self.faults.piece(len);
+        let moved = call(piece)?;
+        if moved == piece && piece < len {
+            self.owe(token, flags);
+        }
+        Ok(moved)
+    }
+}
+
+impl Sockets for Shim {
+    fn receive(&mut self, token: Token, socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Moved {
+        let len = buffer.len();
+        self.ask(token, epoll::EventFlags::IN, len, |piece| {
+            Kernel.receive(token, socket, &mut buffer[..piece])
+        })
+    }
+
+    fn receive_slices(
+        &mut self,
+        token: Token,
+        socket: BorrowedFd<'_>,
+        slices: &mut [IoSliceMut<'_>],
+    ) -> Moved {
+        let len = slices[0].len();
+        if slices.len() > 1 {
+            self.owe(token, epoll::EventFlags::IN);
+        }
+        self.ask(token, epoll::EventFlags::IN, len, |piece| {
+            Kernel.receive(token, socket, &mut slices[0][..piece])
+        })
+    }
+
+    fn send(&mut self, token: Token, socket: BorrowedFd<'_>, bytes: &[u8]) -> Moved {
+        let taken = self.ask(token, epoll::EventFlags::OUT, bytes.len(), |piece| {
+            Kernel.send(token, socket, &bytes[..piece])
+        })?;
+        Ok(self.faults.tell(taken).min(bytes.len()))
+    }
+
+    fn send_slices(
+        &mut self,
+        token: Token,
+        socket: BorrowedFd<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Moved {
+        if slices.len() > 1 {
+            self.owe(token, epoll::EventFlags::OUT);
+        }
+        self.send(token, socket, &slices[0])
+    }
+
+    fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    fn take_events(&mut self, events: &mut Vec<epoll::Event>) {
+        events.append(&mut self.events);
+    }
+}
+
+/// What the io_uring driver finds between itself and the kernel. A receive cannot be made to fail
+/// there, but its buffers are small, so that they run out.
+impl Between for Faults {
+    fn send(&mut self, asked: usize) -> (usize, Moved) {
+        if let Err(error) = self.fail() {
+            return (0, Err(error));
+        }
+        let piece = self.piece(asked);
+        (piece, Ok(self.tell(piece).min(asked)))
+    }
+
+    fn receive(&mut self, room: usize) -> usize {
+        self.piece(room)
+    }
+
+    fn enter(&mut self) -> Result<(), Errno> {
+        match self.random.one_in(self.failing) {
+            true => Err(ENTERING[self.random.below(ENTERING.len())]),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whose requests are numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speech {
+    Resp,
+    Text,
+    Meta,
+    Binary,
+}
+
+const SPEECHES: [Speech; 4] = [Speech::Resp, Speech::Text, Speech::Meta, Speech::Binary];
+
+impl Speech {
+    fn protocol(self) -> Protocol {
+        if self == Speech::Resp { Protocol::Resp } else { Protocol::Memcached }
+    }
+
+    /// Request number `number` of client `client`, and its reply.
+    fn request(self, client: usize, number: usize) -> (Vec<u8>, Vec<u8>) {
+        let name = format!("{client}:{number}");
+        let len = name.len();
+        match self {
+            Speech::Resp if number % 97 == 96 => {
+                // Long enough to land in chunks and to be sent from them.
+                let value = name.repeat(150_000 / len);
+                let (key, bytes) = (format!("large:{client}"), value.len());
+                let set = resp(&["SET", &key, &value]);
+                let reply = format!("+OK\r\n${bytes}\r\n{value}\r\n").into_bytes();
+                ([set, resp(&["GET", &key])].concat(), reply)
+            }
+            Speech::Resp => (resp(&["ECHO", &name]), format!("${len}\r\n{name}\r\n").into_bytes()),
+            Speech::Text => {
+                let request = format!("set k{client} 0 0 {len}\r\n{name}\r\nget k{client}\r\n");
+                let reply = format!("STORED\r\nVALUE k{client} 0 {len}\r\n{name}\r\nEND\r\n");
+                (request.into_bytes(), reply.into_bytes())
+            }
+            Speech::Meta => {
+                let request =
+                    format!("ms m{client} {len} O{number}\r\n{name}\r\nmg m{client} v\r\n");
+                let reply = format!("HD O{number}\r\nVA {len}\r\n{name}\r\n");
+                (request.into_bytes(), reply.into_bytes())
+            }
+            Speech::Binary => {
+                // No-operations: the opaque field comes back.
+                let mut request = [0; 24];
+                (request[0], request[1]) = (0x80, 0x0a);
+                request[12..16].copy_from_slice(&(number as u32).to_be_bytes());
+                let mut reply = request;
+                reply[0] = 0x81;
+                (request.to_vec(), reply.to_vec())
+            }
+        }
+    }
+}
+
+fn resp(words: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len());
+    for word in words {
+        bytes.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    bytes.into_bytes()
+}
+
+/// What a client makes of its replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Each request was answered once, in order.
+    Right,
+    /// The same as far as it went.
+    BrokenOff,
+    /// Nothing came for long, after so many bytes.
+    Stalled {
+        got: usize,
+        due: usize,
+    },
+    Wrong,
+}
+
+/// Sends all requests in pieces, says that no more come, and holds the replies against those that
+/// are due.
+fn converse(
+    speech: Speech,
+    client: usize,
+    count: usize,
+    stream: &Socket,
+    mut random: Random,
+) -> Verdict {
+    let (requests, due): (Vec<_>, Vec<_>) =
+        (0..count).map(|number| speech.request(client, number)).unzip();
+    let (requests, due) = (requests.concat(), due.concat());
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut writer, mut rest) = (stream, &requests[..]);
+            while !rest.is_empty() {
+                let len = rest.len().min(1 + random.below(20_000));
+                // A connection that was reset takes no more.
+                if writer.write_all(&rest[..len]).is_err() {
+                    return;
+                }
+                rest = &rest[len..];
+            }
+            let _ = stream.shutdown(Shutdown::Write);
+        });
+        let (mut reader, mut got, mut buffer) = (stream, Vec::new(), vec![0; 1 << 16]);
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(len) => got.extend_from_slice(&buffer[..len]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+                Err(_) => {
+                    let _ = stream.shutdown(Shutdown::Both);
+                    return Verdict::Stalled { got: got.len(), due: due.len() };
+                }
+            }
+        }
+        match got == due {
+            true => Verdict::Right,
+            false if due.starts_with(&got) => Verdict::BrokenOff,
+            false => Verdict::Wrong,
+        }
+    })
+}
+
+/// A driver over faults.
+type New<D> = fn(Faults, Listeners, &Waker) -> io::Result<D>;
+
+fn epoll(faults: Faults, listeners: Listeners, waker: &Waker) -> io::Result<Epoll<Shim>> {
+    Epoll::over(Shim { faults, events: Vec::new() }, listeners, waker)
+}
+
+/// Both ends of a connection, over TCP or within the machine.
+fn connect(listener: &TcpListener, is_unix: bool) -> (Socket, Socket) {
+    if is_unix {
+        return Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
+    }
+    let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (listener.accept().unwrap().0.into(), theirs.into())
+}
+
+/// Has one worker serve a client of each protocol, over TCP and over a Unix socket, by a driver
+/// with faults.
+fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
+    let shared = Arc::new(Shared::new(Options::default(), Vec::new()).unwrap());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    std::thread::scope(|scope| {
+        let served = Arc::clone(&shared);
+        let worker = scope.spawn(move || {
+            let mut driver = new(faults, Vec::new().into(), served.waker(0).unwrap()).unwrap();
+            worker::run(0, &served, &mut driver);
+        });
+        let clients: Vec<_> = SPEECHES.into_iter().chain(SPEECHES).enumerate().collect();
+        let mut random = faults.random;
+        let talks: Vec<_> = clients
+            .into_iter()
+            .map(|(client, speech)| {
+                let (ours, theirs) = connect(&listener, client >= SPEECHES.len());
+                ours.set_nonblocking(true).unwrap();
+                // With little room, sockets are full now and then without help.
+                rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 1).unwrap();
+                shared.registry.assign(0, 100).unwrap();
+                let protocol = speech.protocol();
+                let arrival = Arrival { socket: ours.into(), protocol, reserved: false };
+                shared.post(0, Mail::Arrival(arrival));
+                let random = Random(random.below(usize::MAX) as u64);
+                scope.spawn(move || converse(speech, client, count, &theirs, random))
+            })
+            .collect();
+        let verdicts = talks.into_iter().map(|talk| talk.join().unwrap()).collect();
+        shared.stop();
+        worker.join().unwrap();
+        verdicts
+    })
+}
+
+/// Runs a test over both drivers, if both work here.
+fn over_both(mut test: impl FnMut(&dyn Fn(Faults, usize) -> Vec<Verdict>)) {
+    test(&|faults, count| serve(epoll, faults, count));
+    if uring::try_out().is_ok() {
+        test(&|faults, count| serve(Uring::over, faults, count));
+    }
+}
+
+fn faults(pieces: Pieces) -> Faults {
+    let planted = Planted::Nothing;
+    Faults { random: Random::seeded(), pieces, failing: 0, resetting: 0, planted }
+}
+
+#[test]
+fn short_receives_and_sends_of_every_length_change_no_reply() {
+    over_both(|serve| {
+        for len in (1..=40).chain([63, 64, 100, 1000, 4096]) {
+            // Few requests at a time, since a large value in single bytes takes its time.
+            let count = if len < 40 { 30 } else { 200 };
+            let faults = faults(Pieces::Of(len));
+            assert_eq!(serve(faults, count), [Verdict::Right; 8], "{faults:?}");
+        }
+    });
+}
+
+#[test]
+fn calls_that_fail_for_the_moment_change_no_reply() {
+    over_both(|serve| {
+        for (pieces, failing) in [
+            (Pieces::Whole, 3),
+            (Pieces::Whole, 20),
+            (Pieces::UpTo(3000), 2),
+            (Pieces::UpTo(20_000), 10),
+            (Pieces::UpTo(100), 10),
+        ] {
+            let faults = Faults { failing, ..faults(pieces) };
+            assert_eq!(serve(faults, 300), [Verdict::Right; 8], "{faults:?}");
+        }
+    });
+}
+
+#[test]
+fn who_is_reset_has_been_answered_in_order_until_then() {
+    over_both(|serve| {
+        let mut broken_off = 0;
+        for _ in 0..10 {
+            let faults = Faults { failing: 10, resetting: 60, ..faults(Pieces::UpTo(2000)) };
+            let verdicts = serve(faults, 300);
+            let in_order = |it: &&Verdict| matches!(it, Verdict::Right | Verdict::BrokenOff);
+            assert_eq!(verdicts.iter().filter(in_order).count(), 8, "{faults:?}: {verdicts:?}");
+            broken_off += verdicts.iter().filter(|it| **it == Verdict::BrokenOff).count();
+        }
+        assert!(broken_off > 0, "resets reach the clients");
+    });
+}
+
+#[test]
+fn the_checker_finds_bytes_that_are_lost_or_sent_twice() {
+    over_both(|serve| {
+        for planted in [Planted::Loses, Planted::Repeats] {
+            let faults = Faults { planted, ..faults(Pieces::UpTo(500)) };
+            let verdicts = serve(faults, 300);
+            assert!(verdicts.contains(&Verdict::Wrong), "{faults:?}: {verdicts:?}");
+        }
+    });
+}

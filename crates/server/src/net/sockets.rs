@@ -1,0 +1,85 @@
+//! Moving bytes between sockets and memory, as the epoll driver asks the kernel to do it. Tests
+//! put something between that fails as kernels may (`shim.rs`).
+
+use crate::net::driver::Token;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::BorrowedFd;
+
+/// How many bytes a call has moved.
+pub(crate) type Moved = Result<usize, Errno>;
+
+/// Moves bytes without waiting. Fewer than were asked for mean that the socket is empty, or full,
+/// and that there will be an event when it no longer is.
+pub(crate) trait Sockets {
+    /// Receives into `buffer`; nothing at the end.
+    fn receive(&mut self, token: Token, socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Moved;
+
+    /// The same into several slices.
+    fn receive_slices(
+        &mut self,
+        token: Token,
+        socket: BorrowedFd<'_>,
+        slices: &mut [IoSliceMut<'_>],
+    ) -> Moved;
+
+    /// Sends what there is room for.
+    fn send(&mut self, token: Token, socket: BorrowedFd<'_>, bytes: &[u8]) -> Moved;
+
+    /// The same from several slices.
+    fn send_slices(
+        &mut self,
+        token: Token,
+        socket: BorrowedFd<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Moved;
+
+    /// Whether there are events that epoll does not know of.
+    fn has_events(&self) -> bool;
+
+    /// Takes them.
+    fn take_events(&mut self, events: &mut Vec<epoll::Event>);
+}
+
+/// The kernel itself.
+#[derive(Debug)]
+pub(crate) struct Kernel;
+
+const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+
+impl Sockets for Kernel {
+    #[inline]
+    fn receive(&mut self, _: Token, socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Moved {
+        rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT).map(|(_, len)| len)
+    }
+
+    fn receive_slices(
+        &mut self,
+        _: Token,
+        socket: BorrowedFd<'_>,
+        slices: &mut [IoSliceMut<'_>],
+    ) -> Moved {
+        let mut control = RecvAncillaryBuffer::default();
+        let received = rustix::net::recvmsg(socket, slices, &mut control, RecvFlags::DONTWAIT);
+        received.map(|message| message.bytes)
+    }
+
+    #[inline]
+    fn send(&mut self, _: Token, socket: BorrowedFd<'_>, bytes: &[u8]) -> Moved {
+        rustix::net::send(socket, bytes, SEND_FLAGS)
+    }
+
+    fn send_slices(&mut self, _: Token, socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> Moved {
+        rustix::net::sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), SEND_FLAGS)
+    }
+
+    #[inline]
+    fn has_events(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn take_events(&mut self, _: &mut Vec<epoll::Event>) {}
+}

@@ -1,0 +1,324 @@
+//! What both drivers promise, tried with sockets whose other end the test holds.
+
+use crate::net::address::Peer;
+use crate::net::driver::{Driver, Sink, Token, Wanted};
+use crate::net::epoll::Epoll;
+use crate::net::uring::{self, Uring};
+use crate::net::waker::Waker;
+use crate::session::conversation::Protocol;
+use crate::session::large_arguments::{Landing, Room};
+use nagi_proto::{Awaited, Chunk, Output};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Sends back whatever it receives, and hears of everything.
+#[derive(Default)]
+struct Echo {
+    received: HashMap<u32, Vec<u8>>,
+    drained: usize,
+    ended: Vec<Token>,
+    lost: Vec<Token>,
+    woken: usize,
+    /// Whether it stops wanting bytes after each receive.
+    pauses: bool,
+    landing: Option<Landing>,
+}
+
+impl<D: Driver> Sink<D> for Echo {
+    fn awoke(&mut self) {}
+
+    fn accepted(&mut self, _: &mut D, _: Protocol, _: OwnedFd) {}
+
+    fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]) {
+        if let Some(landing) = &mut self.landing {
+            let taken = landing.take(bytes);
+            self.received.entry(token.index).or_default().extend_from_slice(&bytes[taken..]);
+            return;
+        }
+        self.received.entry(token.index).or_default().extend_from_slice(bytes);
+        let mut output = Output::default();
+        output.push(bytes);
+        driver.send(token, &mut output);
+        assert!(output.is_empty(), "the driver takes all of it");
+        if self.pauses {
+            driver.receive(token, Wanted::Nothing);
+        }
+    }
+
+    fn room(&mut self, _: Token) -> Option<Room> {
+        self.landing.as_mut()?.lend()
+    }
+
+    fn landed(&mut self, driver: &mut D, token: Token, room: Room) {
+        let landing = self.landing.as_mut().unwrap();
+        landing.give_back(room);
+        if landing.has_landed() {
+            let chunks = landing.arguments()[0].take();
+            self.received.entry(token.index).or_default().extend(chunks.concat());
+            self.landing = None;
+            driver.receive(token, Wanted::Bytes);
+        }
+    }
+
+    fn drained(&mut self, _: &mut D, _: Token) {
+        self.drained += 1;
+    }
+
+    fn ended(&mut self, driver: &mut D, token: Token) {
+        self.ended.push(token);
+        driver.close(token);
+    }
+
+    fn lost(&mut self, _: &mut D, token: Token, _: Errno) {
+        self.lost.push(token);
+    }
+
+    fn woken(&mut self, _: &mut D) {
+        self.woken += 1;
+    }
+}
+
+/// Runs a test with every driver that works here.
+macro_rules! with_both {
+    ($($name:ident),* $(,)?) => {
+        mod by_epoll {
+            $(#[test]
+            fn $name() {
+                super::$name(&super::Waker::new().unwrap(), super::Epoll::new);
+            })*
+        }
+        mod by_uring {
+            $(#[test]
+            fn $name() {
+                if super::uring::try_out().is_ok() {
+                    super::$name(&super::Waker::new().unwrap(), super::Uring::new);
+                }
+            })*
+        }
+    };
+}
+
+with_both!(
+    what_is_received_in_pieces_of_any_length_comes_back_in_order,
+    a_crowd_that_speaks_at_once_is_heard_in_full,
+    who_is_not_wanted_is_received_from_later,
+    what_lands_is_received_up_to_its_end_and_no_further,
+    who_breaks_off_is_lost_once,
+    a_close_sends_what_is_left_first,
+    a_waker_wakes_once_for_each_time,
+    an_end_right_behind_bytes_is_heard,
+);
+
+type New<D> = fn(crate::net::listener::Listeners, &Waker) -> std::io::Result<D>;
+
+fn driver<D>(waker: &Waker, new: New<D>) -> D {
+    new(Vec::new().into(), waker).unwrap()
+}
+
+/// A connection to the driver, with room for no more than the kernel's least.
+fn connect<D: Driver>(driver: &mut D) -> (Token, TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let ours = listener.accept().unwrap().0;
+    ours.set_nonblocking(true).unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    theirs.set_nodelay(true).unwrap();
+    rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 1).unwrap();
+    let peer = Peer::Network(ours.peer_addr().unwrap());
+    (driver.adopt(ours.into(), peer).unwrap(), theirs)
+}
+
+/// The same within the machine.
+fn connect_unix<D: Driver>(driver: &mut D) -> (Token, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    (driver.adopt(ours.into(), Peer::FileSystem).unwrap(), theirs)
+}
+
+/// Turns until a condition holds.
+fn turn_until<D: Driver>(
+    driver: &mut D,
+    echo: &mut Echo,
+    mut done: impl FnMut(&mut D, &mut Echo) -> bool,
+) {
+    let started = Instant::now();
+    while !done(driver, echo) {
+        driver.turn(Some(Duration::ZERO), echo).unwrap();
+        assert!(started.elapsed() < PATIENCE, "waited in vain");
+    }
+}
+
+fn numbered(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8).collect()
+}
+
+/// Writes and reads what can be, at most `most` bytes at a time.
+fn exchange(stream: &mut TcpStream, unsent: &mut &[u8], back: &mut Vec<u8>, most: usize) {
+    let piece = unsent.len().min(most);
+    if piece > 0 {
+        match stream.write(&unsent[..piece]) {
+            Ok(taken) => *unsent = &unsent[taken..],
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+    }
+    let mut buffer = vec![0; most];
+    match stream.read(&mut buffer) {
+        Ok(len) => back.extend_from_slice(&buffer[..len]),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+    }
+}
+
+fn what_is_received_in_pieces_of_any_length_comes_back_in_order<D: Driver>(
+    waker: &Waker,
+    new: New<D>,
+) {
+    let mut driver = driver(waker, new);
+    let mut echo = Echo::default();
+    for most in (1..50).chain([99, 1000, 4096, 5000, 70_000, 300_000]) {
+        let sent = numbered(most * 40);
+        let (mut unsent, mut back) = (&sent[..], Vec::new());
+        let (token, mut stream) = connect(&mut driver);
+        turn_until(&mut driver, &mut echo, |_, _| {
+            exchange(&mut stream, &mut unsent, &mut back, most);
+            back.len() >= sent.len()
+        });
+        assert!(back == sent, "{most} at a time");
+        assert_eq!(driver.unsent_bytes(token), 0);
+        drop(stream);
+        turn_until(&mut driver, &mut echo, |driver, _| driver.connections() == 0);
+    }
+    assert!(echo.lost.is_empty());
+}
+
+fn a_crowd_that_speaks_at_once_is_heard_in_full<D: Driver>(waker: &Waker, new: New<D>) {
+    let mut driver = driver(waker, new);
+    let mut echo = Echo::default();
+    // Far more than there are provided buffers for.
+    let sent = numbered(100_000);
+    let mut crowd: Vec<_> = (0..100).map(|_| connect(&mut driver)).collect();
+    let mut progress: Vec<_> = crowd.iter().map(|_| (&sent[..], Vec::new())).collect();
+    for ((_, stream), (unsent, _)) in crowd.iter_mut().zip(&mut progress) {
+        *unsent = &unsent[stream.write(unsent).unwrap()..];
+    }
+    turn_until(&mut driver, &mut echo, |_, _| {
+        for ((_, stream), (unsent, back)) in crowd.iter_mut().zip(&mut progress) {
+            exchange(stream, unsent, back, 50_000);
+        }
+        progress.iter().all(|(_, back)| back.len() == sent.len())
+    });
+    assert!(progress.iter().all(|(_, back)| *back == sent));
+}
+
+fn who_is_not_wanted_is_received_from_later<D: Driver>(waker: &Waker, new: New<D>) {
+    let mut driver = driver(waker, new);
+    let mut echo = Echo { pauses: true, ..Echo::default() };
+    let sent = numbered(1_000_000);
+    let (mut unsent, mut back) = (&sent[..], Vec::new());
+    let (token, mut stream) = connect(&mut driver);
+    turn_until(&mut driver, &mut echo, |driver, _| {
+        exchange(&mut stream, &mut unsent, &mut back, 100_000);
+        driver.receive(token, Wanted::Bytes);
+        back.len() >= sent.len()
+    });
+    assert!(back == sent);
+}
+
+fn what_lands_is_received_up_to_its_end_and_no_further<D: Driver>(waker: &Waker, new: New<D>) {
+    for (len, most) in [(1, 9), (70_000, 1000), (1_000_000, 300_000), (65_520, 65_521)] {
+        let mut driver = driver(waker, new);
+        let mut landing = Landing::default();
+        landing.begin(Awaited { at: 0, len: len as u32 });
+        let mut echo = Echo { landing: Some(landing), ..Echo::default() };
+        let sent = numbered(len + 100);
+        let mut unsent = &sent[..];
+        let (token, mut stream) = connect(&mut driver);
+        driver.receive(token, Wanted::Landing);
+        turn_until(&mut driver, &mut echo, |driver, echo| {
+            let mut back = Vec::new();
+            exchange(&mut stream, &mut unsent, &mut back, most);
+            if let Some(landing) = &mut echo.landing
+                && landing.has_landed()
+            {
+                // All of it came before the driver had room for it.
+                let chunks = landing.arguments()[0].take();
+                let behind = std::mem::take(echo.received.entry(token.index).or_default());
+                echo.received.insert(token.index, [chunks.concat(), behind].concat());
+                echo.landing = None;
+                driver.receive(token, Wanted::Bytes);
+            }
+            let received = echo.received.get(&token.index).map_or(0, Vec::len);
+            received == sent.len()
+        });
+        assert!(echo.received[&token.index] == sent, "{len} bytes, {most} at a time");
+    }
+}
+
+fn who_breaks_off_is_lost_once<D: Driver>(waker: &Waker, new: New<D>) {
+    let mut driver = driver(waker, new);
+    let mut echo = Echo::default();
+    let (token, stream) = connect(&mut driver);
+    let mut output = Output::default();
+    output.push(&numbered(1_000_000));
+    driver.send(token, &mut output);
+    turn_until(&mut driver, &mut echo, |driver, _| driver.unsent_bytes(token) > 0);
+    drop(stream);
+    turn_until(&mut driver, &mut echo, |driver, _| driver.connections() == 0);
+    assert!(echo.lost.len() + echo.ended.len() <= 2, "each is told once");
+    assert!(echo.lost.iter().chain(&echo.ended).all(|it| *it == token));
+}
+
+fn a_close_sends_what_is_left_first<D: Driver>(waker: &Waker, new: New<D>) {
+    let mut driver = driver(waker, new);
+    let mut echo = Echo::default();
+    let (token, mut stream) = connect(&mut driver);
+    let sent = numbered(500_000);
+    let mut output = Output::default();
+    output.push(&sent[..300_000]);
+    let chunk: Chunk = sent[300_000..].into();
+    output.splice(Arc::new([chunk]), 0..200_000);
+    driver.send(token, &mut output);
+    driver.close(token);
+    let mut back = Vec::new();
+    turn_until(&mut driver, &mut echo, |driver, _| {
+        exchange(&mut stream, &mut &[][..], &mut back, 9999);
+        driver.connections() == 0
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream.read_to_end(&mut back).unwrap();
+    assert!(back == sent);
+}
+
+fn a_waker_wakes_once_for_each_time<D: Driver>(waker: &Waker, new: New<D>) {
+    let mut driver = driver(waker, new);
+    let mut echo = Echo::default();
+    for times in 1..=100 {
+        waker.wake();
+        driver.turn(Some(PATIENCE), &mut echo).unwrap();
+        assert_eq!(echo.woken, times);
+    }
+    driver.turn(Some(Duration::from_millis(1)), &mut echo).unwrap();
+    assert_eq!(echo.woken, 100, "nobody has woken it since");
+}
+
+fn an_end_right_behind_bytes_is_heard<D: Driver>(waker: &Waker, new: New<D>) {
+    let mut driver = driver(waker, new);
+    let mut echo = Echo::default();
+    for len in [1, 100, 16 * 1024, 100_000] {
+        let (token, mut stream) = connect_unix(&mut driver);
+        // The driver waits for bytes, and looks again when all of it has happened.
+        driver.turn(Some(Duration::ZERO), &mut echo).unwrap();
+        stream.write_all(&numbered(len)).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        turn_until(&mut driver, &mut echo, |driver, _| driver.connections() == 0);
+        assert_eq!(echo.received[&token.index].len(), len);
+        echo.received.clear();
+    }
+}

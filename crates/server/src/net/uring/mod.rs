@@ -1,0 +1,745 @@
+//! Waits with io_uring.
+//!
+//! One system call hands over what is to be sent and takes what has arrived. A receive is asked for
+//! once and goes on (*multishot*), into buffers of which the kernel takes one when it has bytes for
+//! it. That knows no back pressure, so what is no longer wanted and still comes is handed on for
+//! the session to keep, and the receive is cancelled; it is asked for again when bytes are wanted.
+//! No buffer outlives the turn in which it was filled. From Unix sockets it is received once at a
+//! time.
+
+mod courtesy;
+mod ring;
+
+use crate::net::accept_pause::Pause;
+use crate::net::address::Peer;
+use crate::net::connection_table::Links;
+use crate::net::driver::{Driver, Sink, Token, Wanted};
+use crate::net::listener::{Listener, Listeners};
+use crate::net::outgoing::{OUTPUT_ROOM_BYTES, Outgoing, discard_unread};
+use crate::net::reachability;
+use crate::net::waker::Waker;
+use crate::session::conversation::Protocol;
+use crate::session::large_arguments::Room;
+use courtesy::Courtesy;
+use nagi_proto::Output;
+use nagi_store::accounting::Charge;
+pub(crate) use ring::Between;
+use ring::{Event, Nothing, Ring, Sent, Wait};
+use rustix::io::Errno;
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Memory that an output keeps which is used again, and how many of them are kept.
+const KEPT_OUTPUT_BYTES: usize = OUTPUT_ROOM_BYTES;
+const KEPT_OUTPUTS: usize = 64;
+/// What is on its way to the kernel counts as unsent from this length on: less is sent before
+/// anybody asks.
+const COUNTED_BYTES: usize = 64 * 1024;
+
+/// The driver that waits with io_uring.
+pub(crate) struct Uring<B = Nothing> {
+    ring: Ring<B>,
+    waker: OwnedFd,
+    accepting: Vec<Accepting>,
+    /// The number of the next listener.
+    next_listener: usize,
+    /// Whether connections are accepted at all.
+    listening: bool,
+    pause: Pause,
+    courtesy: Courtesy,
+    links: Links<Link>,
+    /// Links to come back to in the next turn.
+    again: Vec<Token>,
+    /// Whether something follows one of the sends that are queued. They end without a word, so
+    /// that a wait would not.
+    attentive: bool,
+    /// Empty outputs with some memory.
+    spare: Vec<Output>,
+}
+
+/// A listener that is accepted from, or was until now.
+struct Accepting {
+    /// By which the kernel's completions tell it from those before.
+    number: usize,
+    listener: Arc<Listener>,
+    /// Whether the kernel has been asked, and has not said that it stops.
+    asked: bool,
+    /// Whether connections are wanted from it. It stays until the kernel has let go of it.
+    wanted: bool,
+}
+
+/// A connection's socket.
+struct Link {
+    socket: OwnedFd,
+    /// What is on its way to the kernel, or has to wait for room; it comes before `unsent`.
+    first: Output,
+    /// For the memory of the first, once the socket has not taken all of it at once.
+    charge: Charge,
+    unsent: Outgoing,
+    sending: Sending,
+    wanted: Wanted,
+    receiving: Receiving,
+    /// Whether a receive goes on behind the first bytes.
+    goes_on: bool,
+    /// Whether the kernel has been told to stop to receive.
+    cancelled: bool,
+    /// Room for what is landing, lent and not used yet.
+    room: Option<Room>,
+    /// Whether the peer will send nothing more.
+    ended: bool,
+    /// Whether the sink has been told of bytes that are unsent.
+    counted: Cell<bool>,
+    /// Whether something was sent of which it is not known that the peer has it.
+    awaits_peer: bool,
+    /// Whether it is in `again`.
+    queued: bool,
+    end: End,
+}
+
+/// What becomes of what is to be sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    /// There is nothing.
+    Nothing,
+    /// It is queued, `first` being lent to the ring with so many bytes.
+    Queued(usize),
+    /// The socket is full; the kernel tells when it has room.
+    Room,
+    /// It goes on in the next turn.
+    Later,
+}
+
+/// What the kernel receives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Receiving {
+    Nothing,
+    /// Whatever comes, into provided buffers.
+    Bytes,
+    /// Once, into room that was lent.
+    Landing,
+}
+
+/// How far a link is from its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Open,
+    /// To be closed when everything has been sent.
+    Closing,
+    /// Sending has failed, as this says; the sink hears of it in the next turn.
+    Broken(Errno),
+    /// Nobody cares for it any more. It stays until the kernel has let go of it.
+    Gone,
+}
+
+impl Link {
+    fn unsent_bytes(&self) -> usize {
+        let first = match self.sending {
+            Sending::Queued(bytes) if bytes >= COUNTED_BYTES || self.counted.get() => bytes,
+            Sending::Queued(_) => 0,
+            _ => self.first.len(),
+        };
+        first + self.unsent.bytes()
+    }
+
+    /// Forgets what is to be sent. What is queued stays so: the socket must outlive it, since the
+    /// kernel knows it by a number that would soon be another's.
+    fn drop_unsent(&mut self) {
+        self.first = Output::default();
+        self.charge.set(0);
+        self.unsent.clear();
+        if self.sending == Sending::Later {
+            self.sending = Sending::Nothing;
+        }
+    }
+}
+
+/// Whether this kernel, and what it runs in, let io_uring be used as it is here.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn try_out() -> io::Result<()> {
+    ring::try_out()
+}
+
+impl Uring {
+    /// A driver of the calling thread, which accepts from `listeners` and can be woken by `waker`.
+    pub(crate) fn new(listeners: Listeners, waker: &Waker) -> io::Result<Self> {
+        Uring::over(Nothing, listeners, waker)
+    }
+}
+
+impl<B: Between> Uring<B> {
+    /// The same with something between the ring and the kernel.
+    pub(crate) fn over(between: B, listeners: Listeners, waker: &Waker) -> io::Result<Self> {
+        let mut driver = Uring {
+            ring: Ring::new(between)?,
+            waker: waker.as_fd().try_clone_to_owned()?,
+            accepting: Vec::new(),
+            next_listener: 0,
+            listening: true,
+            pause: Pause::default(),
+            courtesy: Courtesy::default(),
+            links: Links::default(),
+            again: Vec::new(),
+            attentive: false,
+            // For the one that is written to while the first is on its way.
+            spare: vec![Output::with_room(OUTPUT_ROOM_BYTES)],
+        };
+        driver.ring.watch(driver.waker.as_fd())?;
+        driver.listen_to(&listeners)?;
+        Ok(driver)
+    }
+
+    /// Accepts from all listeners that are not accepted from.
+    fn listen(&mut self) -> io::Result<()> {
+        for it in self.accepting.iter_mut().filter(|it| it.wanted && !it.asked) {
+            it.asked = true;
+            self.ring.accept(it.number, it.listener.as_fd())?;
+        }
+        Ok(())
+    }
+
+    /// Waits, and sees to the sends that are over. Others may run meanwhile if `gives_way` says so.
+    fn wait(&mut self, timeout: Option<Duration>, gives_way: bool) -> io::Result<()> {
+        self.settle_all();
+        let busy = !self.has_nothing_to_do() || self.attentive;
+        let timeout = if busy { Some(Duration::ZERO) } else { self.pause.shorten(timeout) };
+        let gives_way = gives_way && timeout != Some(Duration::ZERO) && self.courtesy.is_due();
+        if gives_way {
+            self.enter(Wait::Look)?;
+        }
+        if !gives_way || self.has_nothing_to_do() {
+            if gives_way {
+                self.courtesy.give_way();
+            }
+            self.enter(match timeout {
+                None => Wait::Forever,
+                Some(Duration::ZERO) => Wait::Look,
+                Some(timeout) => Wait::AtMost(timeout),
+            })?;
+        }
+        // What was interrupted before it was submitted is submitted the next time, when none of it
+        // may say a word.
+        self.attentive = !self.ring.is_submitted();
+        if self.listening && self.pause.is_over() { self.listen() } else { Ok(()) }
+    }
+
+    fn has_nothing_to_do(&self) -> bool {
+        self.again.is_empty() && self.ring.events.is_empty()
+    }
+
+    fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        self.ring.enter(wait)?;
+        self.settle_all();
+        Ok(())
+    }
+
+    fn settle_all(&mut self) {
+        while let Some(sent) = self.ring.sent.pop() {
+            self.settle(sent);
+        }
+    }
+
+    /// Sees to what a send has left.
+    fn settle(&mut self, sent: Sent) {
+        let Sent { token, mut output, asked, taken, .. } = sent;
+        let Some(link) = self.links.get_mut(token) else { return };
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => 0,
+            Err(error) => {
+                link.sending = Sending::Nothing;
+                return self.broke(token, error);
+            }
+        };
+        output.advance(taken);
+        if link.end == End::Gone {
+            link.sending = Sending::Nothing;
+            self.let_go(token);
+        } else if taken < asked {
+            link.charge.set(output.own_bytes());
+            link.first = output;
+            link.sending = Sending::Room;
+            if self.ring.await_room(token, link.socket.as_fd()).is_err() {
+                link.sending = Sending::Later;
+                self.come_back(token);
+            }
+        } else if output.is_empty() {
+            link.charge.set(0);
+            self.recycle(output);
+            self.sent_all(token);
+        } else {
+            link.first = output;
+            link.sending = Sending::Later;
+            self.come_back(token);
+        }
+    }
+
+    fn recycle(&mut self, mut output: Output) {
+        if self.spare.len() < KEPT_OUTPUTS {
+            output.clear(KEPT_OUTPUT_BYTES);
+            self.spare.push(output);
+        }
+    }
+
+    /// Goes on behind an output that has been sent.
+    fn sent_all(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        match link.unsent.pop() {
+            Some(next) => {
+                link.charge.set(next.own_bytes());
+                link.first = next;
+                link.sending = Sending::Later;
+                self.come_back(token);
+            }
+            None => {
+                link.sending = Sending::Nothing;
+                if link.end == End::Closing {
+                    self.hang_up(token);
+                } else if link.counted.get() {
+                    self.come_back(token);
+                }
+            }
+        }
+    }
+
+    /// Queues the send of what a link has first.
+    fn send_first(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        let output = std::mem::take(&mut link.first);
+        link.sending = Sending::Queued(output.len());
+        self.attentive |= output.as_contiguous().is_none()
+            || output.len() >= COUNTED_BYTES
+            || link.end == End::Closing
+            || link.counted.get()
+            || !link.unsent.is_empty();
+        if let Err(error) = self.ring.send(token, link.socket.as_fd(), output) {
+            link.sending = Sending::Nothing;
+            self.broke(token, Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        }
+    }
+
+    /// Sees to it that a link has its turn next time, without a word from the kernel.
+    fn come_back(&mut self, token: Token) {
+        if let Some(link) = self.links.get_mut(token).filter(|link| !link.queued) {
+            link.queued = true;
+            self.again.push(token);
+        }
+    }
+
+    /// Gives a link the turn that it has asked for.
+    fn turn_of(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.queued = false;
+        if let End::Broken(error) = link.end {
+            self.let_go(token);
+            return sink.lost(self, token, error);
+        }
+        match link.sending {
+            Sending::Later => self.send_first(token),
+            Sending::Nothing if link.counted.get() && link.end == End::Open => {
+                link.counted.set(false);
+                sink.drained(self, token);
+            }
+            _ => {}
+        }
+        self.see_to_receiving(token, sink);
+    }
+
+    /// Receives what is wanted, and lets go of what has to be let go of. A long argument is
+    /// received once nothing else can be on its way.
+    fn see_to_receiving(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        if link.end == End::Gone {
+            return self.let_go(token);
+        }
+        if link.ended || matches!(link.end, End::Broken(_)) {
+            return;
+        }
+        let begun = match (link.wanted, link.receiving) {
+            (Wanted::Bytes, Receiving::Nothing) => {
+                link.receiving = Receiving::Bytes;
+                self.ring.receive(token, link.socket.as_fd(), link.goes_on)
+            }
+            (Wanted::Landing, Receiving::Nothing) => {
+                let Some(room) = link.room.take().or_else(|| sink.room(token)) else { return };
+                link.receiving = Receiving::Landing;
+                self.ring.land(token, link.socket.as_fd(), room)
+            }
+            _ => return,
+        };
+        link.cancelled = false;
+        if let Err(error) = begun {
+            link.receiving = Receiving::Nothing;
+            self.broke(token, Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        }
+    }
+
+    /// Has the kernel stop to receive.
+    fn stop_receiving(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token).filter(|link| !link.cancelled) else { return };
+        // A receive that could not be cancelled ends with its connection.
+        link.cancelled = match link.receiving {
+            Receiving::Nothing => false,
+            Receiving::Bytes => self.ring.cancel_receive(token).is_ok(),
+            Receiving::Landing => self.ring.cancel_land(token).is_ok(),
+        };
+    }
+
+    /// Has the kernel stop what it went on with, if that still matters.
+    fn cancel_again(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.cancelled = false;
+        if link.end == End::Gone {
+            self.let_go(token);
+        } else if link.wanted == Wanted::Landing && link.receiving == Receiving::Bytes {
+            self.stop_receiving(token);
+        }
+    }
+
+    /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
+    fn broke(&mut self, token: Token, error: Errno) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.drop_unsent();
+        if link.end == End::Open {
+            link.end = End::Broken(error);
+            self.come_back(token);
+        } else {
+            self.let_go(token);
+        }
+    }
+
+    /// Closes a link that has nothing left to send, once the kernel no longer works for it.
+    fn hang_up(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.end = End::Gone;
+        self.let_go(token);
+    }
+
+    /// Frees a link as soon as the kernel no longer works for it.
+    fn let_go(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.end = End::Gone;
+        if link.sending == Sending::Room {
+            // It ends with what is next to arrive in any case, and says so.
+            let _ = self.ring.cancel_room(token);
+        } else if link.receiving == Receiving::Nothing
+            && !matches!(link.sending, Sending::Queued(_))
+        {
+            discard_unread(link.socket.as_fd());
+            drop(self.links.remove(token));
+            return;
+        }
+        self.stop_receiving(token);
+    }
+
+    fn accepted(
+        &mut self,
+        protocol: Protocol,
+        socket: Result<OwnedFd, Errno>,
+        sink: &mut impl Sink<Self>,
+    ) {
+        match socket {
+            Ok(socket) if self.listening => sink.accepted(self, protocol, socket),
+            Ok(_) => {}
+            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
+                self.pause.begin(error);
+            }
+            // That client has gone before it was accepted, or nobody listens any more.
+            Err(_) => {}
+        }
+    }
+
+    fn received(
+        &mut self,
+        token: Token,
+        bytes: Result<usize, Errno>,
+        more: bool,
+        block: Option<&mut [u8]>,
+        sink: &mut impl Sink<Self>,
+    ) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        if !more {
+            link.receiving = Receiving::Nothing;
+        }
+        match bytes {
+            Ok(0) => self.ended(token, sink),
+            Ok(len) => {
+                if link.end == End::Open {
+                    let bytes = block.and_then(|block| block.get_mut(..len)).unwrap_or_default();
+                    sink.received(self, token, bytes);
+                }
+                if self.links.get(token).is_some_and(|link| link.wanted != Wanted::Bytes) {
+                    self.stop_receiving(token);
+                }
+            }
+            Err(error) => self.receive_failed(token, error, sink),
+        }
+        if !more {
+            self.see_to_receiving(token, sink);
+        }
+    }
+
+    fn landed(
+        &mut self,
+        token: Token,
+        mut room: Room,
+        bytes: Result<usize, Errno>,
+        sink: &mut impl Sink<Self>,
+    ) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.receiving = Receiving::Nothing;
+        match bytes {
+            Ok(0) => self.ended(token, sink),
+            Ok(len) => {
+                room.advance(len);
+                if link.end == End::Open {
+                    sink.landed(self, token, room);
+                }
+            }
+            Err(error) => {
+                link.room = Some(room);
+                self.receive_failed(token, error, sink);
+            }
+        }
+        self.see_to_receiving(token, sink);
+    }
+
+    fn ended(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        let heard = std::mem::replace(&mut link.ended, true);
+        link.wanted = Wanted::Nothing;
+        if link.end == End::Open && !heard {
+            sink.ended(self, token);
+        }
+    }
+
+    fn receive_failed(&mut self, token: Token, error: Errno, sink: &mut impl Sink<Self>) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        let passing = [Errno::NOBUFS, Errno::CANCELED, Errno::AGAIN, Errno::INTR, Errno::NOMEM];
+        // What passes is tried again if bytes are wanted: buffers are there again.
+        if link.end == End::Open && !passing.contains(&error) {
+            link.drop_unsent();
+            self.let_go(token);
+            sink.lost(self, token, error);
+        }
+    }
+
+    /// Tells the sink of one event.
+    #[inline]
+    fn tell(&mut self, event: Event, sink: &mut impl Sink<Self>) {
+        match event {
+            Event::Received { token, bytes, buffer, more } => {
+                let taken =
+                    buffer.and_then(|buffer| Some((buffer, self.ring.take_buffer(buffer)?)));
+                match taken {
+                    Some((buffer, mut block)) => {
+                        self.received(token, bytes, more, Some(&mut block), sink);
+                        self.ring.give_buffer(buffer, block);
+                    }
+                    None => self.received(token, bytes, more, None, sink),
+                }
+            }
+            Event::Landed { token, room, bytes } => self.landed(token, room, bytes, sink),
+            Event::Room { token } => {
+                let Some(link) = self.links.get_mut(token) else { return };
+                link.sending = Sending::Nothing;
+                if link.end == End::Gone {
+                    self.let_go(token);
+                } else if !link.first.is_empty() {
+                    self.send_first(token);
+                }
+            }
+            Event::Accepted { listener, socket, more } => {
+                let again = !more && self.listening && may_accept_again(&socket);
+                let place = self.accepting.iter().position(|it| it.number == listener);
+                if let Some((place, it)) =
+                    place.and_then(|place| Some((place, self.accepting.get_mut(place)?)))
+                {
+                    it.asked = more;
+                    let protocol = it.listener.endpoint().protocol;
+                    if !it.asked && !it.wanted {
+                        drop(self.accepting.swap_remove(place));
+                    }
+                    self.accepted(protocol, socket, sink);
+                }
+                if again {
+                    // What fails for want of memory is tried again with the next pause's end.
+                    let _ = self.listen();
+                }
+            }
+            Event::NotFound { token } => self.cancel_again(token),
+            Event::Woken { more } => {
+                if !more && self.ring.watch(self.waker.as_fd()).is_err() {
+                    tracing::error!("a worker can no longer be woken");
+                }
+                sink.woken(self);
+            }
+        }
+    }
+}
+
+/// Whether a listener is to be accepted from again at once.
+fn may_accept_again(socket: &Result<OwnedFd, Errno>) -> bool {
+    // What is out of descriptors pauses; what was shut down listens no more.
+    !matches!(
+        socket,
+        Err(Errno::MFILE
+            | Errno::NFILE
+            | Errno::NOBUFS
+            | Errno::NOMEM
+            | Errno::INVAL
+            | Errno::CANCELED
+            | Errno::BADF)
+    )
+}
+
+impl<B: Between> Driver for Uring<B> {
+    fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
+        self.wait(timeout, sink.gives_way())?;
+        sink.awoke();
+        let mut happened = 0;
+        while let Some(event) = self.ring.events.pop_front() {
+            happened += 1;
+            self.tell(event, sink);
+        }
+        for token in std::mem::take(&mut self.again) {
+            happened += 1;
+            self.turn_of(token, sink);
+        }
+        self.courtesy.note(happened);
+        Ok(happened)
+    }
+
+    fn adopt(&mut self, socket: OwnedFd, peer: Peer) -> io::Result<Token> {
+        let token = self.links.next();
+        // A receive that goes on does not tell of a Unix socket's end that was there before its
+        // last bytes were read: Linux from 6.17 on waits for more then, which never comes
+        // (<https://github.com/axboe/liburing/issues/1549>).
+        let goes_on = matches!(peer, Peer::Network(_));
+        self.ring.receive(token, socket.as_fd(), goes_on)?;
+        Ok(self.links.add(Link {
+            socket,
+            first: Output::default(),
+            charge: Charge::default(),
+            unsent: Outgoing::default(),
+            sending: Sending::Nothing,
+            wanted: Wanted::Bytes,
+            receiving: Receiving::Bytes,
+            goes_on,
+            cancelled: false,
+            room: None,
+            ended: false,
+            counted: Cell::new(false),
+            awaits_peer: false,
+            queued: false,
+            end: End::Open,
+        }))
+    }
+
+    fn send(&mut self, token: Token, output: &mut Output) {
+        let Some(link) = self.links.get_mut(token).filter(|link| link.end == End::Open) else {
+            return output.clear(KEPT_OUTPUT_BYTES);
+        };
+        link.awaits_peer = true;
+        if link.sending != Sending::Nothing {
+            self.attentive = true;
+            return link.unsent.push(output);
+        }
+        link.first = std::mem::replace(output, self.spare.pop().unwrap_or_default());
+        self.send_first(token);
+    }
+
+    fn flush(&mut self) {
+        // What goes wrong goes wrong again when the worker waits, and is told there.
+        let _ = self.enter(Wait::Submit);
+    }
+
+    fn unsent_bytes(&self, token: Token) -> usize {
+        let Some(link) = self.links.get(token) else { return 0 };
+        let bytes = link.unsent_bytes();
+        link.counted.set(link.counted.get() | (bytes > 0));
+        bytes
+    }
+
+    fn kept_bytes(&self, token: Token) -> usize {
+        self.links.get(token).map_or(0, |link| link.unsent.kept_bytes(&link.first))
+    }
+
+    fn has_vanished(&mut self, token: Token, patience: Duration) -> bool {
+        let Some(link) = self.links.get_mut(token).filter(|link| link.awaits_peer) else {
+            return false;
+        };
+        let socket = link.socket.as_fd();
+        link.awaits_peer = link.sending != Sending::Nothing || !reachability::has_all(socket);
+        link.awaits_peer && reachability::has_vanished(socket, patience)
+    }
+
+    fn receive(&mut self, token: Token, wanted: Wanted) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.wanted = wanted;
+        match (wanted, link.receiving) {
+            // What is not wanted is cancelled when it comes: most often nothing does.
+            (Wanted::Nothing, _) => {}
+            (Wanted::Landing, Receiving::Bytes) => self.stop_receiving(token),
+            (_, Receiving::Nothing) => self.come_back(token),
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.wanted = Wanted::Nothing;
+        match (link.end, link.sending) {
+            (End::Open, Sending::Nothing) => self.hang_up(token),
+            (End::Open, _) => {
+                link.end = End::Closing;
+                self.attentive = true;
+            }
+            (End::Broken(_), _) => self.let_go(token),
+            (End::Closing | End::Gone, _) => {}
+        }
+    }
+
+    fn cut(&mut self, token: Token) {
+        let Some(link) = self.links.get_mut(token) else { return };
+        link.wanted = Wanted::Nothing;
+        link.drop_unsent();
+        self.attentive = true;
+        self.let_go(token);
+    }
+
+    fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()> {
+        for it in &mut self.accepting {
+            it.wanted = listeners.iter().any(|other| Arc::ptr_eq(other, &it.listener));
+            if it.asked && !it.wanted {
+                self.ring.cancel_accept(it.number)?;
+            }
+        }
+        self.accepting.retain(|it| it.asked || it.wanted);
+        for listener in listeners.iter() {
+            if self.accepting.iter().all(|it| !Arc::ptr_eq(&it.listener, listener)) {
+                let listener = Arc::clone(listener);
+                let number = self.next_listener;
+                self.next_listener += 1;
+                self.accepting.push(Accepting { number, listener, asked: false, wanted: true });
+            }
+        }
+        if self.listening && !self.pause.is_on() { self.listen() } else { Ok(()) }
+    }
+
+    fn stop_listening(&mut self) {
+        self.listening = false;
+        for it in &self.accepting {
+            // It ends with the ring at the latest.
+            let _ = self.ring.cancel_accept(it.number);
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.links.len()
+    }
+}

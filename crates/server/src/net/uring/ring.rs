@@ -1,0 +1,633 @@
+//! What is shared with the kernel: the two queues, and the memory that operations under way refer
+//! to. It owns that memory for as long as the kernel may touch it, so that nothing outside this
+//! file has to be careful with addresses.
+//!
+//! Sends ask for `MSG_DONTWAIT | MSG_WAITALL` and for no completion if all goes well: each of them
+//! is over when the submission returns, and is heard of only if it did not send everything.
+//! [`try_out`] tries that out, since it rests on what kernels do and not on what they
+//! promise.
+
+use crate::net::driver::Token;
+use crate::net::sockets::Moved;
+use crate::session::large_arguments::{ROOM_CHUNKS, Room};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use nagi_proto::Output;
+use rustix::io::Errno;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+/// Operations that may be queued before they are submitted.
+const SUBMISSIONS: u32 = 512;
+/// Completions that have room; the kernel keeps more of them itself, at some cost.
+const COMPLETIONS: u32 = 4096;
+/// Buffers that receives choose from, and bytes of each. Only pages that have been written to take
+/// memory.
+const BUFFERS: u16 = 128;
+const BUFFER_BYTES: usize = 16 * 1024;
+/// The name of the group of those buffers.
+const GROUP: u16 = 0;
+/// Most slices of one send: some 100 microseconds' worth of a large value.
+const SLICES: usize = 8;
+const _: () = assert!(SLICES >= ROOM_CHUNKS, "a message has place for a room's chunks");
+/// More than a socket has room for, to try out what becomes of it.
+const PROBE_BYTES: usize = 1 << 20;
+/// How long a submission waits that the kernel has no memory for.
+const NO_MEMORY_PAUSE: Duration = Duration::from_millis(1);
+/// The flag of `io_uring_enter` that has deferred work done (`IORING_ENTER_GETEVENTS`).
+const GET_EVENTS: u32 = 1;
+/// The one that says that there are more arguments (`IORING_ENTER_EXT_ARG`).
+const MORE_ARGUMENTS: u32 = 1 << 3;
+/// The one by which waiting does not count as waiting for a disk (`IORING_ENTER_NO_IOWAIT`); from
+/// Linux 6.15 on. Without it an idle server looks like one whose disk does not keep up.
+const NO_IOWAIT: u32 = 1 << 7;
+
+/// What an operation is, in the upper bits of what its completion carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Kind {
+    Receive = 0,
+    Room = 1,
+    Accept = 2,
+    Wake = 3,
+    Send = 4,
+    Land = 5,
+    /// The cancelling of one of the others; it is heard of only if that was not found.
+    Cancel = 6,
+    /// What nobody waits for.
+    Other = 7,
+}
+
+const KIND_SHIFT: u32 = 60;
+
+impl Kind {
+    const ALL: [Kind; 8] = [
+        Kind::Receive,
+        Kind::Room,
+        Kind::Accept,
+        Kind::Wake,
+        Kind::Send,
+        Kind::Land,
+        Kind::Cancel,
+        Kind::Other,
+    ];
+
+    fn with(self, data: u64) -> u64 {
+        (self as u64) << KIND_SHIFT | data
+    }
+
+    fn of(user_data: u64) -> (Kind, u64) {
+        let kind = Kind::ALL.get((user_data >> KIND_SHIFT) as usize).copied();
+        (kind.unwrap_or(Kind::Other), user_data & ((1 << KIND_SHIFT) - 1))
+    }
+}
+
+/// What the kernel has to say.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// Somebody has connected to a listener, or cannot be accepted.
+    Accepted {
+        listener: usize,
+        socket: Result<OwnedFd, Errno>,
+        /// Whether the operation goes on.
+        more: bool,
+    },
+    /// Bytes have arrived, or none will.
+    Received {
+        token: Token,
+        bytes: Result<usize, Errno>,
+        /// Where they are; to be given back.
+        buffer: Option<u16>,
+        more: bool,
+    },
+    /// Room that was lent comes back.
+    Landed { token: Token, room: Room, bytes: Result<usize, Errno> },
+    /// A socket that was full has room.
+    Room { token: Token },
+    /// What was to be cancelled for a connection was not found: it was over, or just about to go
+    /// on, and then does.
+    NotFound { token: Token },
+    /// The eventfd was written to.
+    Woken { more: bool },
+}
+
+/// A send that is over.
+pub(super) struct Sent {
+    pub(super) token: Token,
+    /// What was to be sent, all of it.
+    pub(super) output: Output,
+    /// How many bytes of it were asked for.
+    pub(super) asked: usize,
+    /// How many of those the kernel was shown.
+    tried: usize,
+    /// How many of those have been taken.
+    pub(super) taken: Moved,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Not at all, and only to submit.
+    Submit,
+    /// Not at all.
+    Look,
+    /// Until something happens.
+    Forever,
+    /// Until something happens, at most so long.
+    AtMost(Duration),
+}
+
+/// What comes between a ring and the kernel: nothing, but in tests, which put something there that
+/// fails as kernels may (`shim.rs`).
+pub(crate) trait Between {
+    /// How many bytes of a send the kernel is asked for, and what is said of it if it takes them
+    /// all. It is asked for nothing where that is an error.
+    fn send(&mut self, asked: usize) -> (usize, Moved);
+
+    /// How much of the room for a receive the kernel is told of.
+    fn receive(&mut self, room: usize) -> usize;
+
+    /// Whether the kernel is entered, or what it is said to have answered.
+    fn enter(&mut self) -> Result<(), Errno>;
+}
+
+/// See [`Between`].
+pub(crate) struct Nothing;
+
+impl Between for Nothing {
+    #[inline]
+    fn send(&mut self, asked: usize) -> (usize, Moved) {
+        (asked, Ok(asked))
+    }
+
+    #[inline]
+    fn receive(&mut self, room: usize) -> usize {
+        room
+    }
+
+    #[inline]
+    fn enter(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+/// A ring, which belongs to the thread that has made it.
+pub(super) struct Ring<B> {
+    /// Before what it refers to: it is dropped first.
+    ring: IoUring,
+    between: B,
+    buffers: Buffers,
+    /// The flags with which it waits, as far as the kernel knows them.
+    waiting: u32,
+    sending: Vec<Sent>,
+    /// Never more than its capacity, so that none moves while the queue refers to it.
+    messages: Vec<Message>,
+    messages_used: usize,
+    #[expect(clippy::vec_box, reason = "the kernel knows where each of them is")]
+    landing: Vec<Box<Landing>>,
+    pub(super) sent: Vec<Sent>,
+    pub(super) events: VecDeque<Event>,
+}
+
+/// The header of a send in several slices.
+struct Message {
+    header: libc::msghdr,
+    slices: [libc::iovec; SLICES],
+}
+
+impl Message {
+    fn new() -> Self {
+        // SAFETY: both are plain data of C for which zeros are a value: nothing at all.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
+/// A receive into room that was lent. Boxed, since the kernel knows where it is.
+struct Landing {
+    token: Token,
+    room: Room,
+    message: Message,
+}
+
+/// Tries whether sends end as this file relies on.
+pub(super) fn try_out() -> io::Result<()> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let token = Token { index: 0, generation: 0 };
+    let mut ring = Ring::new(Nothing)?;
+    rustix::net::sockopt::set_socket_send_buffer_size(&ours, PROBE_BYTES / 8)?;
+    let mut send = |len: usize| -> io::Result<Moved> {
+        let mut output = Output::default();
+        output.push(&vec![0; len]);
+        ring.send(token, ours.as_fd(), output)?;
+        ring.enter(Wait::Submit)?;
+        Ok(ring.sent.pop().map_or(Err(Errno::IO), |sent| sent.taken))
+    };
+    let all_of_few = send(1)? == Ok(1);
+    let some_of_many = matches!(send(PROBE_BYTES)?, Ok(1..PROBE_BYTES));
+    let none_when_full = send(PROBE_BYTES)? == Err(Errno::AGAIN);
+    drop(theirs);
+    if all_of_few && some_of_many && none_when_full {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "sends do not end as expected"))
+    }
+}
+
+impl<B: Between> Ring<B> {
+    /// A ring of the calling thread.
+    pub(super) fn new(mut between: B) -> io::Result<Self> {
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_submit_all()
+            .setup_cqsize(COMPLETIONS)
+            .build(SUBMISSIONS)?;
+        let needed = [
+            ring.params().is_feature_nodrop(),
+            ring.params().is_feature_ext_arg(),
+            ring.params().is_feature_skip_cqe_on_success(),
+        ];
+        if needed.contains(&false) {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "an older kernel"));
+        }
+        // SAFETY: nothing is submitted, no pointer is handed over.
+        let knows = unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, NO_IOWAIT, None) };
+        let waiting = GET_EVENTS | if knows.is_ok() { NO_IOWAIT } else { 0 };
+        let buffers = Buffers::new(&ring, &mut between)?;
+        Ok(Ring {
+            ring,
+            between,
+            buffers,
+            waiting,
+            sending: Vec::new(),
+            messages: Vec::with_capacity(SUBMISSIONS as usize),
+            messages_used: 0,
+            landing: Vec::new(),
+            sent: Vec::new(),
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Submits what is queued, waits, and takes what has happened: sends that are over into
+    /// `sent`, everything else into `events`.
+    pub(super) fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        let queued = u32::try_from(self.ring.submission().len()).unwrap_or(u32::MAX);
+        if wait == Wait::Submit && queued == 0 {
+            return Ok(());
+        }
+        let entered = match self.between.enter() {
+            Ok(()) => self.ask_kernel(wait, queued),
+            Err(error) => Err(error.into()),
+        };
+        self.collect();
+        match entered.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {
+            Ok(_) | Err(Errno::TIME | Errno::INTR) => Ok(()),
+            Err(Errno::AGAIN | Errno::BUSY | Errno::NOMEM | Errno::NOBUFS) => {
+                std::thread::sleep(NO_MEMORY_PAUSE);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn ask_kernel(&mut self, wait: Wait, queued: u32) -> io::Result<usize> {
+        let submitter = self.ring.submitter();
+        // SAFETY: no pointer is handed over but those in the queue, which `push` answers for, and
+        // the one to the arguments that their flag announces.
+        unsafe {
+            match wait {
+                Wait::Submit => submitter.submit(),
+                Wait::Look => submitter.enter::<libc::sigset_t>(queued, 0, GET_EVENTS, None),
+                Wait::Forever => submitter.enter::<libc::sigset_t>(queued, 1, self.waiting, None),
+                Wait::AtMost(timeout) => {
+                    let timeout = types::Timespec::from(timeout);
+                    let arguments = types::SubmitArgs::new().timespec(&timeout);
+                    submitter.enter(queued, 1, self.waiting | MORE_ARGUMENTS, Some(&arguments))
+                }
+            }
+        }
+    }
+
+    fn collect(&mut self) {
+        let submitted = self.ring.submission().is_empty();
+        for entry in self.ring.completion() {
+            let (kind, data) = Kind::of(entry.user_data());
+            let (result, flags) = (entry.result(), entry.flags());
+            let more = cqueue::more(flags);
+            let token = Token::from_u64(data);
+            self.events.push_back(match kind {
+                Kind::Send => {
+                    let sending = self.sending.get_mut(data as usize);
+                    let taken = result_of(result);
+                    if let Some(sending) = sending.filter(|sending| taken != Ok(sending.tried)) {
+                        sending.taken = taken;
+                    }
+                    continue;
+                }
+                Kind::Receive => {
+                    let buffer = cqueue::buffer_select(flags);
+                    Event::Received { token, bytes: result_of(result), buffer, more }
+                }
+                Kind::Room => Event::Room { token },
+                Kind::Accept => {
+                    // SAFETY: the kernel has just made the descriptor for whoever takes this
+                    // completion, which happens once.
+                    let socket = result_of(result).map(|_| unsafe { OwnedFd::from_raw_fd(result) });
+                    Event::Accepted { listener: data as usize, socket, more }
+                }
+                Kind::Wake => Event::Woken { more },
+                Kind::Land => {
+                    let place = self.landing.iter().position(|landing| landing.token == token);
+                    let Some(place) = place else { continue };
+                    let room = self.landing.swap_remove(place).room;
+                    Event::Landed { token, room, bytes: result_of(result) }
+                }
+                Kind::Cancel => Event::NotFound { token },
+                Kind::Other => continue,
+            });
+        }
+        if submitted {
+            self.sent.append(&mut self.sending);
+            self.messages_used = 0;
+        }
+    }
+
+    /// Whether the kernel has been shown everything that was queued.
+    pub(super) fn is_submitted(&mut self) -> bool {
+        self.ring.submission().is_empty()
+    }
+
+    /// Queues an operation; if there is no room, what is queued is submitted first.
+    ///
+    /// # Safety
+    /// What `entry` refers to stays where it is until the operation is over.
+    unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        loop {
+            // SAFETY: promised by the caller.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                return Ok(());
+            }
+            self.enter(Wait::Submit)?;
+        }
+    }
+
+    /// Accepts from a listener until it fails.
+    pub(super) fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let entry = opcode::AcceptMulti::new(types::Fd(socket.as_raw_fd()))
+            .flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
+            .build()
+            .user_data(Kind::Accept.with(listener as u64));
+        // SAFETY: it refers to nothing.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Stops accepting from a listener.
+    pub(super) fn cancel_accept(&mut self, listener: usize) -> io::Result<()> {
+        self.cancel(Kind::Accept, listener as u64, Kind::Other)
+    }
+
+    /// Tells whenever an eventfd is written to.
+    pub(super) fn watch(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let entry = opcode::PollAdd::new(types::Fd(descriptor.as_raw_fd()), libc::POLLIN as u32)
+            .multi(true)
+            .build()
+            .user_data(Kind::Wake.with(0));
+        // SAFETY: it refers to nothing.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Receives from a socket into a provided buffer, and if it goes on into one after the other
+    /// until that fails.
+    pub(super) fn receive(
+        &mut self,
+        token: Token,
+        socket: BorrowedFd<'_>,
+        goes_on: bool,
+    ) -> io::Result<()> {
+        let socket = types::Fd(socket.as_raw_fd());
+        let entry = if goes_on {
+            opcode::RecvMulti::new(socket, GROUP).build()
+        } else {
+            let once = opcode::Recv::new(socket, std::ptr::null_mut(), 0).buf_group(GROUP);
+            once.build().flags(squeue::Flags::BUFFER_SELECT)
+        };
+        let entry = entry.user_data(Kind::Receive.with(token.to_u64()));
+        // SAFETY: it refers to the buffers, which live as long as the ring.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Ends a receive, which says so.
+    pub(super) fn cancel_receive(&mut self, token: Token) -> io::Result<()> {
+        self.cancel(Kind::Receive, token.to_u64(), Kind::Cancel)
+    }
+
+    /// Receives once, into room that comes back with the completion.
+    pub(super) fn land(
+        &mut self,
+        token: Token,
+        socket: BorrowedFd<'_>,
+        room: Room,
+    ) -> io::Result<()> {
+        let mut landing = Box::new(Landing { token, room, message: Message::new() });
+        let Landing { room, message, .. } = &mut *landing;
+        let (mut count, mut left) = (0, self.between.receive(room.len()));
+        for (place, part) in message.slices.iter_mut().zip(&mut room.slices()) {
+            let len = part.len().min(left);
+            *place = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: len };
+            left -= len;
+            count += 1;
+        }
+        message.header.msg_iov = message.slices.as_mut_ptr();
+        message.header.msg_iovlen = count;
+        let entry = opcode::RecvMsg::new(types::Fd(socket.as_raw_fd()), &raw mut message.header)
+            .build()
+            .user_data(Kind::Land.with(token.to_u64()));
+        self.landing.push(landing);
+        // SAFETY: the box is in `landing` until the completion arrives, and nothing else touches
+        // it or the chunks of the room.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Ends such a receive, which says so.
+    pub(super) fn cancel_land(&mut self, token: Token) -> io::Result<()> {
+        self.cancel(Kind::Land, token.to_u64(), Kind::Cancel)
+    }
+
+    /// Tells once when a socket has room.
+    pub(super) fn await_room(&mut self, token: Token, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let entry = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), libc::POLLOUT as u32)
+            .build()
+            .user_data(Kind::Room.with(token.to_u64()));
+        // SAFETY: it refers to nothing.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Ends the wait for room, which says so.
+    pub(super) fn cancel_room(&mut self, token: Token) -> io::Result<()> {
+        self.cancel(Kind::Room, token.to_u64(), Kind::Cancel)
+    }
+
+    fn cancel(&mut self, kind: Kind, data: u64, reported_as: Kind) -> io::Result<()> {
+        let entry = opcode::AsyncCancel::new(kind.with(data))
+            .build()
+            .flags(squeue::Flags::SKIP_SUCCESS)
+            .user_data(reported_as.with(data));
+        // SAFETY: it refers to nothing.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Queues a send of what `output` begins with. It comes back through `sent`.
+    pub(super) fn send(
+        &mut self,
+        token: Token,
+        socket: BorrowedFd<'_>,
+        output: Output,
+    ) -> io::Result<()> {
+        // Nothing may be submitted between here and the end: what is over then is settled.
+        while self.ring.submission().is_full() {
+            self.enter(Wait::Submit)?;
+        }
+        let socket = types::Fd(socket.as_raw_fd());
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+        let (entry, asked, (tried, taken)) = match output.as_contiguous() {
+            Some(bytes) => {
+                let asked = bytes.len().min(i32::MAX as usize);
+                let sent = self.between.send(asked);
+                let send = opcode::Send::new(socket, bytes.as_ptr(), sent.0 as u32);
+                (send.flags(flags).build(), asked, sent)
+            }
+            None => {
+                let asked = first_slices(&output).map(<[u8]>::len).sum();
+                let sent = self.between.send(asked);
+                let header = self.message(&output, sent.0);
+                (opcode::SendMsg::new(socket, header).flags(flags as u32).build(), asked, sent)
+            }
+        };
+        let entry = if taken.is_ok() { entry } else { opcode::Nop::new().build() };
+        let silence = match taken == Ok(asked) {
+            true => squeue::Flags::SKIP_SUCCESS,
+            false => squeue::Flags::empty(),
+        };
+        let entry = entry.flags(silence).user_data(Kind::Send.with(self.sending.len() as u64));
+        self.sending.push(Sent { token, output, asked, tried, taken });
+        // SAFETY: the output is in `sending` until the queue has been submitted, and a send is
+        // over then; moving an output does not move the bytes that it refers to. A message is
+        // not used again before that either.
+        unsafe { self.push(&entry) }
+    }
+
+    /// Describes the first `len` bytes of the first slices of an output.
+    fn message(&mut self, output: &Output, len: usize) -> *const libc::msghdr {
+        if self.messages_used == self.messages.len() {
+            self.messages.push(Message::new());
+        }
+        let (mut count, mut left) = (0, len);
+        let Some(message) = self.messages.get_mut(self.messages_used) else {
+            return std::ptr::null();
+        };
+        self.messages_used += 1;
+        for (place, slice) in message.slices.iter_mut().zip(first_slices(output)) {
+            let iov_len = slice.len().min(left);
+            *place = libc::iovec { iov_base: slice.as_ptr().cast_mut().cast(), iov_len };
+            left -= iov_len;
+            count += 1;
+        }
+        message.header.msg_iov = message.slices.as_mut_ptr();
+        message.header.msg_iovlen = count;
+        &raw const message.header
+    }
+
+    /// Takes a buffer in which something was received.
+    pub(super) fn take_buffer(&mut self, buffer: u16) -> Option<Box<[u8]>> {
+        self.buffers.blocks.get_mut(usize::from(buffer))?.take()
+    }
+
+    /// Lets the kernel have a buffer again.
+    pub(super) fn give_buffer(&mut self, buffer: u16, block: Box<[u8]>) {
+        let len = self.between.receive(block.len());
+        self.buffers.provide(buffer, block, len);
+    }
+}
+
+/// The slices of an output that one send takes at most.
+fn first_slices(output: &Output) -> impl Iterator<Item = &[u8]> {
+    output.slices().filter(|slice| !slice.is_empty()).take(SLICES)
+}
+
+/// What a completion says.
+fn result_of(result: i32) -> Result<usize, Errno> {
+    usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result))
+}
+
+/// The buffers that receives choose from, and the ring in which the kernel finds them.
+struct Buffers {
+    entries: *mut types::BufRingEntry,
+    tail: u16,
+    /// Those that the kernel has.
+    blocks: Vec<Option<Box<[u8]>>>,
+}
+
+/// Of the ring of buffers, aligned as the kernel wants it.
+const ENTRIES_LAYOUT: Layout = {
+    let bytes = BUFFERS as usize * size_of::<types::BufRingEntry>();
+    match Layout::from_size_align(bytes, 4096) {
+        Ok(layout) => layout,
+        Err(_) => Layout::new::<u64>(),
+    }
+};
+
+impl Buffers {
+    fn new(ring: &IoUring, between: &mut impl Between) -> io::Result<Self> {
+        // SAFETY: the layout is not empty.
+        let entries = unsafe { alloc_zeroed(ENTRIES_LAYOUT) };
+        if entries.is_null() {
+            handle_alloc_error(ENTRIES_LAYOUT);
+        }
+        let mut buffers = Buffers { entries: entries.cast(), tail: 0, blocks: Vec::new() };
+        let address = entries as u64;
+        // SAFETY: the entries live as long as `Buffers`, which `Ring` drops after the ring.
+        unsafe { ring.submitter().register_buf_ring_with_flags(address, BUFFERS, GROUP, 0)? };
+        for buffer in 0..BUFFERS {
+            buffers.blocks.push(None);
+            let len = between.receive(BUFFER_BYTES);
+            buffers.provide(buffer, vec![0; BUFFER_BYTES].into(), len);
+        }
+        Ok(buffers)
+    }
+
+    /// Lets the kernel have the first `len` bytes of a block.
+    fn provide(&mut self, buffer: u16, mut block: Box<[u8]>, len: usize) {
+        let place = usize::from(self.tail % BUFFERS);
+        let (address, len) = (block.as_mut_ptr() as u64, block.len().min(len) as u32);
+        // SAFETY: there are `BUFFERS` entries, which only this thread writes to; the kernel reads
+        // those in front of the tail, and this one is behind it.
+        unsafe {
+            let entry = &mut *self.entries.add(place);
+            entry.set_addr(address);
+            entry.set_len(len);
+            entry.set_bid(buffer);
+        }
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: the tail lies in the first entry, and the kernel only reads it.
+        let tail = unsafe {
+            let tail = types::BufRingEntry::tail(self.entries);
+            AtomicU16::from_ptr(tail.cast_mut())
+        };
+        tail.store(self.tail, Ordering::Release);
+        if let Some(place) = self.blocks.get_mut(usize::from(buffer)) {
+            *place = Some(block);
+        }
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout in `new`; the ring is gone.
+        unsafe { dealloc(self.entries.cast(), ENTRIES_LAYOUT) };
+    }
+}

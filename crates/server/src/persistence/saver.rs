@@ -1,0 +1,272 @@
+//! The saver: a thread that makes cuts and writes to disk what workers bring from their walks. It
+//! takes no latch, and yields to workers wherever both want a processor.
+
+use crate::persistence::loading;
+use crate::persistence::saver_priority::Urgency;
+use crate::process::server::{Mail, Shared};
+use nagi_commands::gate::stop_writes_if_unsaved;
+use nagi_commands::saves::{Ending, Order};
+use nagi_commands::{REDIS_VERSION, Reasons, Server as _};
+use nagi_persist::rdb::{Options, Preamble, Version};
+use nagi_persist::save::{Company, SaveError, Saved, Target, save};
+use nagi_store::snapshot::{CutError, Snapshot, SnapshotError, Walker};
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Images that writers leave may always take so much, whatever the share of the memory is.
+const LEAST_SHARE_BYTES: u64 = 64 << 20;
+/// The least that they may be limited to.
+const LEAST_LIMIT_BYTES: u64 = 1 << 20;
+/// From which share of what images may take on a save is in a hurry, in thousandths.
+pub(crate) const HURRIED: usize = 500;
+/// How long a pause goes on at most before another look whether it is still asked for.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(20);
+
+/// Calls a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Does what is asked for until the server stops.
+pub(crate) fn run(shared: &Shared) {
+    let urgency = Urgency::new();
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    while !shared.is_stopping() {
+        match shared.saves().next_order(&waker) {
+            None => thread::park(),
+            Some(Order::Load { merge }) => loading::load_again(shared, merge),
+            Some(Order::Save | Order::BackgroundSave) => {
+                urgency.calm_down();
+                let paused = Cell::new((cpu_time(), Instant::now()));
+                let company = Workers { shared, paused, urgency: &urgency };
+                tell(shared, save_now(shared, &waker, &company));
+            }
+        }
+    }
+}
+
+/// Saves once more when no worker is left. Whoever calls walks as well.
+///
+/// # Errors
+/// Why it came to nothing.
+pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
+    shared.saves().order_last();
+    let company = Alone { shared, walker: RefCell::default() };
+    let outcome = save_now(shared, Waker::noop(), &company);
+    let failed = outcome.as_ref().err().map(ToString::to_string);
+    tell(shared, outcome);
+    failed.map_or(Ok(()), Err)
+}
+
+/// Saves while everybody is still served but those who write, if the data is to be saved at the end
+/// and has changed.
+///
+/// # Errors
+/// Why it could not be saved; then those who write are served again.
+pub(crate) fn save_before_the_end(shared: &Shared) -> Result<(), String> {
+    let has_points = !shared.config().save.get().is_empty();
+    let is_loading = shared.attention().reasons().contains(Reasons::LOADING);
+    if !has_points || is_loading || !shared.is_changed() {
+        return Ok(());
+    }
+    shared.attention().pause_writes(shared.store.now_ms());
+    let (saves, waker) = (shared.saves(), Waker::from(Arc::new(Unpark(thread::current()))));
+    let mut ordered = None;
+    let saved = loop {
+        ordered = ordered.or_else(|| saves.order_before_the_end(&waker));
+        let outcome = ordered.and_then(|ticket| saves.outcome(ticket, &waker));
+        match outcome {
+            Some(outcome) => break outcome,
+            // Somebody else has stopped it, and what is left to do is done behind the last worker.
+            None if shared.is_stopping() => break Ok(()),
+            None => thread::park_timeout(Duration::from_millis(100)),
+        }
+    };
+    if saved.is_err() {
+        shared.attention().unpause();
+    }
+    saved
+}
+
+/// Requests are looked at more closely from before the cut until the save is over.
+fn save_now(shared: &Shared, waker: &Waker, company: &dyn Company) -> Result<Saved, SaveError> {
+    shared.attention().set(Reasons::SAVING, true);
+    let outcome = cut(shared, waker).and_then(|snapshot| write(shared, snapshot, company));
+    shared.attention().set(Reasons::SAVING, false);
+    outcome
+}
+
+/// The workers, which walk for a save, and a thread that lets them have the processor.
+struct Workers<'a> {
+    shared: &'a Shared,
+    /// The thread's processor time at the end of its last pause, and when that was.
+    paused: Cell<(Duration, Instant)>,
+    urgency: &'a Urgency,
+}
+
+impl Company for Workers<'_> {
+    fn resume(&self) {
+        let workers = 0..self.shared.process().workers;
+        workers.for_each(|worker| self.shared.post(worker, Mail::Walk));
+    }
+
+    fn pace(&self) {
+        /// How much is worked at least before a pause.
+        const WORK: Duration = Duration::from_millis(2);
+        self.urgency.look();
+        let (busy_before, ended) = self.paused.get();
+        let Some(busy) = cpu_time().checked_sub(busy_before).filter(|busy| *busy >= WORK) else {
+            return;
+        };
+        // Who waits for the disk, or for a processor, leaves it to others as well.
+        let left = || (busy + pause_after(self.shared, busy)).saturating_sub(ended.elapsed());
+        if !left().is_zero() {
+            self.shared.saves().pauses.fetch_add(1, Ordering::Relaxed);
+        }
+        while !left().is_zero() {
+            thread::sleep(left().min(LONGEST_WAIT));
+        }
+        self.paused.set((cpu_time(), Instant::now()));
+    }
+}
+
+/// The only thread that is left, which has to walk itself.
+struct Alone<'a> {
+    shared: &'a Shared,
+    walker: RefCell<Walker>,
+}
+
+impl Company for Alone<'_> {
+    fn resume(&self) {
+        if let Ok(mut walker) = self.walker.try_borrow_mut() {
+            self.shared.store.walk(&mut walker, || false);
+        }
+    }
+
+    fn pace(&self) {}
+}
+
+/// How long to leave a processor to others after so much work for a save, by `save-cpu-limit`. It
+/// does not hold once writers would soon have to wait, nor while somebody waits for the save's end.
+pub(crate) fn pause_after(shared: &Shared, work: Duration) -> Duration {
+    let percent = u32::try_from(shared.config().save_cpu_limit.get()).unwrap_or(100).clamp(1, 100);
+    if percent == 100
+        || shared.store.snapshot_pressure() >= HURRIED
+        || shared.saves().is_end_awaited()
+    {
+        return Duration::ZERO;
+    }
+    work * (100 - percent) / percent
+}
+
+/// Counts a pause that begins now, if there is to be one.
+pub(crate) fn note_pause_after(shared: &Shared, work: Duration) {
+    if !pause_after(shared, work).is_zero() {
+        shared.saves().pauses.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The processor time that this thread has had.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// The file that is written and, at the start, read; `None` if there is to be none.
+pub(crate) fn path(shared: &Shared) -> Option<PathBuf> {
+    let config = shared.config();
+    let name = config.dbfilename.get();
+    (!name.is_empty()).then(|| Path::new(&*config.dir.get()).join(&*name))
+}
+
+fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError> {
+    let cancelled = SaveError::Snapshot(SnapshotError::Cancelled);
+    let mut _place;
+    loop {
+        match shared.store.cut(pre_image_limit(shared), waker) {
+            Ok(snapshot) => {
+                let changes = shared.store.totals().changes;
+                shared.saves().begin(snapshot.cut_took(), changes);
+                return Ok(snapshot);
+            }
+            Err(CutError::Busy) => return Err(cancelled),
+            Err(CutError::Claimed(wait)) => {
+                // The place in the queue is kept until the next try.
+                _place = wait;
+                if shared.is_stopping() || shared.saves().progress.cancel.load(Ordering::Relaxed) {
+                    return Err(cancelled);
+                }
+                thread::park();
+            }
+        }
+    }
+}
+
+fn write(
+    shared: &Shared,
+    snapshot: Snapshot<'_>,
+    company: &dyn Company,
+) -> Result<Saved, SaveError> {
+    tracing::info!(cut_us = snapshot.cut_took().as_micros(), "a save has begun");
+    let config = shared.config();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let pinned = config.pinned_rdb_version().and_then(Version::from_number);
+    let target = Target {
+        path: &path(shared).unwrap_or_default(),
+        options: Options {
+            version: pinned.unwrap_or(Version::LOWEST),
+            compress: config.rdbcompression.is_on(),
+            checksum: config.rdbchecksum.is_on(),
+        },
+        preamble: Preamble {
+            redis_version: REDIS_VERSION,
+            created_at_s: now.as_secs(),
+            used_memory_bytes: shared.store.used_bytes(),
+            is_aof_base: false,
+        },
+    };
+    company.resume();
+    save(&shared.store, snapshot, &target, &shared.saves().progress, company)
+}
+
+fn pre_image_limit(shared: &Shared) -> usize {
+    let limit = shared.config().snapshot_preimage_limit.signed();
+    let bytes = match limit {
+        0.. => limit.unsigned_abs().max(LEAST_LIMIT_BYTES),
+        _ => {
+            let share = shared.store.used_bytes() / 100 * limit.unsigned_abs();
+            share.max(LEAST_SHARE_BYTES)
+        }
+    };
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// Says how a save went.
+fn tell(shared: &Shared, outcome: Result<Saved, SaveError>) {
+    let ending = match outcome {
+        Ok(Saved { keys, bytes }) => {
+            let pauses = shared.saves().pauses.load(Ordering::Relaxed);
+            tracing::info!(keys, bytes, pauses, "DB saved on disk");
+            Ending::Saved { keys, bytes }
+        }
+        Err(SaveError::Snapshot(SnapshotError::Cancelled)) => {
+            tracing::info!("the save was cancelled");
+            Ending::Cancelled
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the data was not saved");
+            Ending::Failed(error.to_string())
+        }
+    };
+    shared.saves().end(ending);
+    stop_writes_if_unsaved(shared.saves(), shared.config(), shared.attention());
+}

@@ -1,0 +1,61 @@
+//! What a process that serves asks of the system before it starts.
+
+use crate::process::server::RESERVE;
+use nagi_commands::Config;
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::File;
+use std::io;
+use std::os::fd::RawFd;
+
+/// Lets the process have as many descriptors as it may: each connection is one.
+pub fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, current = limit.current, "the limit of descriptors stays as it is");
+    }
+}
+
+/// Descriptors of the process itself: streams, the log, listeners, a file that is read.
+const OWN_DESCRIPTORS: u64 = 32;
+/// Those of each worker: what it waits with, and what wakes it.
+const WORKER_DESCRIPTORS: u64 = 4;
+
+/// Those that are not for clients: who saves or accepts is not to lack one for a crowd.
+fn kept_descriptors(workers: usize) -> u64 {
+    OWN_DESCRIPTORS + RESERVE as u64 + workers as u64 * WORKER_DESCRIPTORS
+}
+
+/// The most clients that the process may have descriptors for.
+pub(crate) fn most_clients(workers: usize) -> u64 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    limit.saturating_sub(kept_descriptors(workers)).max(1)
+}
+
+/// Lowers `maxclients` to those that there are descriptors for, and makes room for them.
+pub(crate) fn prepare_descriptors(config: &Config, workers: usize) {
+    let (wanted, most) = (config.maxclients.get(), most_clients(workers));
+    if wanted > most {
+        tracing::warn!(
+            "maxclients is {most} and not {wanted}: each takes a descriptor, and the system's \
+             limit leaves no more (ulimit -n)"
+        );
+        config.maxclients.set(most);
+    }
+    if let Err(error) = make_room(wanted.min(most) + kept_descriptors(workers)) {
+        tracing::warn!(%error, "the table of descriptors grows when clients come");
+    }
+}
+
+/// Has the kernel make its table of descriptors that large at once, which it keeps.
+///
+/// When it grows it, by doubling, in a process of several threads, whoever accepts a client waits
+/// for a grace period of RCU: long enough here for more than 511 others to connect, which overflows
+/// a `tcp-backlog` of so many, and who comes then tries again after a second.
+fn make_room(descriptors: u64) -> io::Result<()> {
+    let last = RawFd::try_from(descriptors.saturating_sub(1)).unwrap_or(RawFd::MAX);
+    let null = File::open("/dev/null")?;
+    drop(fcntl_dupfd_cloexec(&null, last)?);
+    Ok(())
+}

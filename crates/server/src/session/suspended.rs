@@ -1,0 +1,112 @@
+//! A request that is not over: what its session keeps of it until it is.
+
+use crate::session::conversation::Surroundings;
+use nagi_commands::{Client, Job, Suspension, dispatch, memcached};
+use nagi_proto::{Args, Landed, Output, Span};
+use nagi_store::Wait;
+use nagi_store::accounting::Charge;
+
+/// A request that goes on later.
+pub(crate) struct Suspended {
+    rest: Rest,
+    /// Where its arguments lie, which the session's input begins with.
+    spans: Vec<Span>,
+    charge: Charge,
+    /// Its bytes there.
+    len: usize,
+}
+
+/// What is left to do.
+pub(crate) enum Rest {
+    /// Of a command of Redis'.
+    Command(Suspension),
+    /// Of a verb of memcached's, whose client wants to hear nothing if `quiet`.
+    Verb { suspension: Suspension<memcached::Job>, quiet: bool },
+    /// All of it, parsing included, once its client's waker has been called; with its place in a
+    /// queue, if it waits in one.
+    Unparsed(Option<Wait>),
+}
+
+/// When a suspended request goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// In the next tick.
+    Turn,
+    /// The same, once there is room for its replies.
+    Room,
+    /// Once its client's waker has been called.
+    Called,
+}
+
+/// What became of a request that went on.
+pub(crate) enum Outcome {
+    /// It has been answered, and takes so many bytes of the input.
+    Over(usize),
+    /// There is more to do.
+    More(Suspended),
+    /// It is to be parsed, and has this place in a queue, if any, until it has run.
+    Parse(Option<Wait>),
+}
+
+impl Suspended {
+    /// A request of `len` bytes with these arguments at the start of the session's input.
+    pub(crate) fn new(rest: Rest, args: Args<'_>, len: usize) -> Self {
+        let (spans, mut charge) = (args.spans().to_vec(), Charge::default());
+        charge.set(size_of_val(&spans[..]));
+        Suspended { rest, spans, charge, len }
+    }
+
+    pub(crate) fn when(&self) -> When {
+        match &self.rest {
+            Rest::Command(suspension) => when(suspension),
+            Rest::Verb { suspension, .. } => when(suspension),
+            Rest::Unparsed(_) => When::Called,
+        }
+    }
+
+    /// Whether it has changed something, and must come to its end even without its client.
+    pub(crate) fn is_committed(&self) -> bool {
+        matches!(self.rest, Rest::Command(Suspension::<Job>::Committed(_)))
+    }
+
+    /// Goes on for a slice; `input` begins with it, without its long arguments.
+    pub(crate) fn go_on(
+        self,
+        input: &[u8],
+        landed: &[Landed],
+        client: &mut Client,
+        around: &Surroundings<'_>,
+        out: &mut Output,
+    ) -> Outcome {
+        let Suspended { rest, spans, charge, len } = self;
+        let args = Args::new(input.get(..len).unwrap_or_default(), &spans).with_landed(landed);
+        let rest = match rest {
+            Rest::Command(suspension) => {
+                let mut cx = around.context(client, out, args, None);
+                dispatch::go_on(&mut cx, suspension);
+                cx.suspension.map(Rest::Command)
+            }
+            Rest::Verb { suspension, quiet } => {
+                let mut cx = around.memcached_context(client, out, args, quiet, None);
+                memcached::go_on(&mut cx, suspension);
+                cx.suspension.map(|suspension| Rest::Verb { suspension, quiet })
+            }
+            Rest::Unparsed(wait) => return Outcome::Parse(wait),
+        };
+        match rest {
+            Some(rest) => Outcome::More(Suspended { rest, spans, charge, len }),
+            None => Outcome::Over(len),
+        }
+    }
+}
+
+fn when<J>(suspension: &Suspension<J>) -> When {
+    match suspension {
+        Suspension::Turn(_) | Suspension::Committed(_) => When::Turn,
+        Suspension::Room(_) => When::Room,
+        Suspension::Called(_)
+        | Suspension::Retry(_)
+        | Suspension::Held
+        | Suspension::Interning(_) => When::Called,
+    }
+}

@@ -1,0 +1,567 @@
+//! Where the time of requests goes.
+//!
+//! A worker reads the clock when a wait is over, when it turns to a connection, behind each batch,
+//! and behind each send; within a batch also where one command follows another, and behind those
+//! that are not known to be fast. What it reads behind one batch is in front of the next, so that
+//! parsing is a part of *execute*. All that a wait has announced was there when it ended, so that
+//! its end is the time at which bytes count as arrived: what a connection then waits for others is
+//! queue.
+//!
+//! How long commands run is counted for each call of those that may take long, and of brief ones
+//! for a sample, which is all while they are few ([`crate::worker::sampling`]). All four phases are
+//! kept of a sample, and of each request that takes longer than the slow log's thresholds.
+
+use crate::session::conversation::Surroundings;
+use crate::worker::sampling::Paces;
+use nagi_commands::phases::Phases;
+use nagi_commands::slowlog::{SlowRequest, kept};
+use nagi_commands::table::Entry;
+use nagi_commands::{Client, Config, Statistics, Tally};
+use nagi_proto::Args;
+use nagi_store::ticks;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A reply from which on its sending may take long.
+const LARGE_REPLY_BYTES: usize = 64 * 1024;
+/// Thresholds of the slow log below this, in microseconds, are worth a look at the clock behind
+/// each command.
+const EXACT_BELOW_US: i64 = 1000;
+/// How late the time of day may be, in microseconds, that requests are given.
+const LATE_US: i64 = 100;
+
+/// When the bytes of a session's next request have arrived, in ticks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrivals {
+    /// The first that has not been executed.
+    first: u64,
+    /// The last.
+    last: u64,
+}
+
+/// A worker's clock, and what it has yet to tell.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    /// When the present turn began, in ticks.
+    turn: Cell<u64>,
+    /// The latest reading behind something that held the worker, in ticks.
+    latest: Cell<u64>,
+    /// The latest reading in front of requests or behind them, in ticks; 0 if none is taken.
+    since: Cell<u64>,
+    /// The length of a tick in 2^-32 nanoseconds.
+    tick: Cell<u64>,
+    day: Day,
+    settings: Cell<Settings>,
+    bounds: Bounds,
+    paces: Paces,
+    /// Executed, and their replies not handed to the driver yet.
+    executed: RefCell<Vec<Executed>>,
+    has_executed: Cell<bool>,
+}
+
+/// The time of day, which is not read for every request.
+#[derive(Debug, Default)]
+struct Day {
+    /// What it was when it was read last, in milliseconds since 1970.
+    now_ms: Cell<u64>,
+    /// When that was, and how long it will do, in ticks.
+    read_at: Cell<u64>,
+    lasts: Cell<u64>,
+}
+
+/// The settings that tell what is to be noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Settings {
+    tracks: bool,
+    execute_us: i64,
+    total_us: i64,
+}
+
+impl Settings {
+    fn of(config: &Config) -> Self {
+        Settings {
+            tracks: config.latency_tracking.is_on(),
+            execute_us: config.slowlog_log_slower_than_us.signed(),
+            total_us: config.slowlog_total_slower_than_us.signed(),
+        }
+    }
+
+    fn are_passed_by(self, phases: Phases) -> bool {
+        let passes = |ns: u64, us: i64| u64::try_from(us).is_ok_and(|us| ns / 1000 >= us);
+        passes(phases.execute_ns, self.execute_us) || passes(phases.total_ns(), self.total_us)
+    }
+}
+
+/// What follows from the settings for each batch.
+#[derive(Debug, Default)]
+struct Bounds {
+    /// Whether the time is taken at all.
+    on: Cell<bool>,
+    /// Whether the clock is read behind each command.
+    exact: Cell<bool>,
+    /// From which time on a request may be slow, in ticks since its first byte.
+    least: Cell<u64>,
+}
+
+/// A request that has been executed, and whose reply is to be sent.
+#[derive(Debug)]
+pub(crate) struct Executed {
+    family: &'static str,
+    phases: Phases,
+    /// When its execution ended, in ticks.
+    at: u64,
+    /// Where its reply ends in the session's output, counted from its beginning; in the end from
+    /// the beginning of the connection's.
+    pub(crate) reply_end: u64,
+    /// How many requests it stands for.
+    weight: u64,
+    /// What the slow log would tell of it.
+    request: Option<Arc<SlowRequest>>,
+    logged: bool,
+}
+
+impl Executed {
+    /// Its memory, in bytes.
+    pub(crate) fn own_bytes(&self) -> usize {
+        size_of::<Self>() + self.request.as_ref().map_or(0, |request| request.own_bytes())
+    }
+}
+
+/// What a request was for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    /// One of Redis' commands.
+    Command(&'static Entry),
+    /// One of memcached's verbs.
+    Verb,
+}
+
+impl What {
+    /// Under what name its phases are counted.
+    fn family(self) -> &'static str {
+        match self {
+            What::Command(entry) => entry.command.group.name(),
+            What::Verb => "memcached",
+        }
+    }
+
+    /// Its row, if it is one of Redis' commands.
+    fn entry(self) -> Option<&'static Entry> {
+        match self {
+            What::Command(entry) => Some(entry),
+            What::Verb => None,
+        }
+    }
+
+    /// Whether no single request of this kind takes long.
+    #[inline]
+    fn is_brief(self) -> bool {
+        match self {
+            What::Command(entry) => entry.is_brief,
+            What::Verb => true,
+        }
+    }
+
+    #[inline]
+    fn is_like(self, other: What) -> bool {
+        match (self, other) {
+            (What::Command(one), What::Command(other)) => std::ptr::eq(one, other),
+            (What::Verb, What::Verb) => true,
+            _ => false,
+        }
+    }
+}
+
+/// A request that has been executed, as far as it matters here.
+#[derive(Clone, Copy)]
+pub(crate) struct Ran<'a> {
+    pub(crate) what: What,
+    pub(crate) args: Args<'a>,
+    /// Where its reply is in the session's output: from one length of that to another.
+    pub(crate) replies: (usize, usize),
+}
+
+impl Ran<'_> {
+    #[inline]
+    fn reply_bytes(&self) -> usize {
+        self.replies.1.saturating_sub(self.replies.0)
+    }
+
+    /// Whether that is to be looked into.
+    #[inline]
+    fn may_be_large(&self) -> bool {
+        self.replies.1 >= LARGE_REPLY_BYTES
+    }
+
+    /// Whether sending its reply may take long.
+    #[inline]
+    fn is_large(&self) -> bool {
+        self.reply_bytes() >= LARGE_REPLY_BYTES
+    }
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Timing {
+            turn: Cell::new(ticks::now()),
+            latest: Cell::new(ticks::now()),
+            since: Cell::new(0),
+            tick: Cell::new(1 << 32),
+            day: Day::default(),
+            settings: Cell::default(),
+            bounds: Bounds::default(),
+            paces: Paces::default(),
+            executed: RefCell::default(),
+            has_executed: Cell::new(false),
+        }
+    }
+}
+
+impl Timing {
+    /// A wait is over.
+    pub(crate) fn begin_turn(&self, config: &Config) {
+        let settings = Settings::of(config);
+        if settings != self.settings.get() {
+            self.heed(settings);
+        }
+        let now = ticks::now();
+        self.turn.set(now);
+        self.latest.set(now);
+    }
+
+    #[cold]
+    fn heed(&self, settings: Settings) {
+        let Settings { tracks, execute_us, total_us } = settings;
+        let ticks = |us: i64| {
+            let bound = u64::try_from(us).ok().map(|us| (u128::from(us) * 1000) << 32);
+            let ticks = bound.map(|bound| bound / u128::from(self.tick.get().max(1)));
+            ticks.and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(u64::MAX)
+        };
+        self.day.lasts.set(ticks(LATE_US));
+        self.settings.set(settings);
+        self.bounds.on.set(tracks || execute_us >= 0 || total_us >= 0);
+        self.bounds.exact.set((0..EXACT_BELOW_US).contains(&execute_us));
+        self.bounds.least.set(ticks(execute_us).min(ticks(total_us)));
+    }
+
+    /// Sets the pace of samples and the length of a tick; to be called ten times a second.
+    pub(crate) fn set_pace(&self) {
+        self.paces.set();
+        let length = ticks::duration(1 << 32).as_nanos();
+        self.tick.set(u64::try_from(length).unwrap_or(u64::MAX));
+        self.heed(self.settings.get());
+    }
+
+    /// The worker turns to a connection. Returns the time in milliseconds since 1970, a little late
+    /// at most; `read` reads that clock.
+    #[inline]
+    pub(crate) fn begin(&self, read: impl FnOnce() -> u64) -> u64 {
+        let (now, day) = (ticks::now(), &self.day);
+        self.since.set(if self.bounds.on.get() { now } else { 0 });
+        if now.wrapping_sub(day.read_at.get()) >= day.lasts.get() {
+            day.read_at.set(now);
+            day.now_ms.set(read());
+        }
+        day.now_ms.get()
+    }
+
+    #[inline]
+    fn ns(&self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.tick.get())) >> 32) as u64
+    }
+
+    /// Notes that bytes have arrived, behind others or not.
+    #[inline]
+    pub(crate) fn arrive(&self, arrivals: &mut Arrivals, behind_others: bool) {
+        arrivals.last = self.turn.get();
+        if !behind_others {
+            arrivals.first = arrivals.last;
+        }
+    }
+
+    /// A batch of so many requests is about to be executed.
+    #[inline]
+    pub(crate) fn begin_batch(&self, arrivals: &mut Arrivals, requests: usize) -> Stopwatch<'_> {
+        let batch = *arrivals;
+        if requests > 0 {
+            // What stays behind came with the last bytes.
+            arrivals.first = arrivals.last;
+        }
+        let joins = requests > 1 && batch.first == batch.last && !self.bounds.exact.get();
+        Stopwatch { timing: self, arrivals: batch, joins, counted: 0 }
+    }
+
+    /// The time, in ticks; 0 if it is not taken.
+    pub(crate) fn now(&self) -> u64 {
+        if self.bounds.on.get() { ticks::now() } else { 0 }
+    }
+
+    /// Something that held the worker is over.
+    #[inline]
+    pub(crate) fn lap(&self, tally: &Tally) {
+        if self.bounds.on.get() {
+            let now = ticks::now();
+            tally.longest_slice.note(now.saturating_sub(self.latest.replace(now)));
+        }
+    }
+
+    /// The same where replies have been handed to the driver. Whether there are requests to be told
+    /// of.
+    #[inline]
+    pub(crate) fn sent(&self, tally: &Tally) -> bool {
+        if !self.bounds.on.get() {
+            return false;
+        }
+        let now = ticks::now();
+        let slice = now.wrapping_sub(self.latest.replace(now));
+        // A send is part of a slice, so that none is longer than the longest of them.
+        if slice > tally.longest_send.ticks() {
+            tally.longest_slice.note(slice);
+            tally.longest_send.note(now.saturating_sub(self.since.get()));
+        }
+        self.has_executed.get()
+    }
+
+    /// Takes those whose replies have just been handed to the driver.
+    pub(crate) fn take_executed(&self) -> Vec<Executed> {
+        self.has_executed.set(false);
+        std::mem::take(&mut self.executed.borrow_mut())
+    }
+
+    /// Tells of a request whose reply the kernel has taken as a whole.
+    pub(crate) fn finish(&self, executed: Executed, audience: &Audience<'_>) {
+        let Executed { family, mut phases, at, weight, request, logged, .. } = executed;
+        phases.send_ns = self.ns(ticks::now().saturating_sub(at));
+        if let Some(request) = request {
+            request.send_ns.store(phases.send_ns, Ordering::Relaxed);
+            if !logged && self.settings.get().are_passed_by(phases) {
+                audience.log(request);
+            }
+        }
+        audience.tally.phases.add(family, phases, weight);
+    }
+}
+
+/// Where what is noticed is told.
+#[derive(Clone, Copy)]
+pub(crate) struct Audience<'a> {
+    pub(crate) tally: &'a Tally,
+    pub(crate) statistics: &'a Statistics,
+    pub(crate) config: &'a Config,
+}
+
+impl Audience<'_> {
+    fn log(&self, request: Arc<SlowRequest>) {
+        self.statistics.slow_log.add(request, self.config.slowlog_max_len.bytes());
+    }
+}
+
+/// Takes the time of a batch.
+pub(crate) struct Stopwatch<'t> {
+    timing: &'t Timing,
+    arrivals: Arrivals,
+    /// Whether requests that are alike may share a reading.
+    joins: bool,
+    /// Requests of the batch that had been executed at the latest reading.
+    counted: usize,
+}
+
+impl Stopwatch<'_> {
+    /// The request at `place` of the batch has been executed; `next` is what the one behind it is
+    /// for.
+    #[inline]
+    pub(crate) fn ran(
+        &mut self,
+        place: usize,
+        ran: Ran<'_>,
+        next: Option<What>,
+        client: &Client,
+        around: &Surroundings<'_>,
+    ) {
+        let goes_on = self.joins
+            && next.is_some_and(|next| next.is_like(ran.what))
+            && ran.what.is_brief()
+            && !ran.is_large();
+        if goes_on || self.timing.since.get() == 0 {
+            return;
+        }
+        self.read(place + 1, ran, client, around);
+        if next.is_some() {
+            self.counted = place + 1;
+            self.arrivals.first = self.arrivals.last;
+        }
+    }
+
+    /// The request at `place`, the last one, goes on as a job.
+    pub(crate) fn suspend(
+        &mut self,
+        place: usize,
+        ran: Ran<'_>,
+        client: &Client,
+        around: &Surroundings<'_>,
+    ) -> Option<Box<Underway>> {
+        if self.timing.since.get() == 0 {
+            return None;
+        }
+        if place > self.counted {
+            // Those like it before it, behind which nobody has looked.
+            self.read(place, ran, client, around);
+            self.arrivals.first = self.arrivals.last;
+        }
+        let phases = Phases { queue_ns: 0, ..self.phases(ticks::now(), 1) };
+        let request = describe(ran, phases, client);
+        Some(Box::new(Underway { what: ran.what, arrived: self.arrivals.last, phases, request }))
+    }
+
+    /// The phases of a request that has just been executed, one of `count` since the last reading.
+    fn phases(&self, now: u64, count: u64) -> Phases {
+        let (timing, Arrivals { first, last }) = (self.timing, self.arrivals);
+        let since = timing.since.get();
+        Phases {
+            receive_ns: timing.ns(last.saturating_sub(first)),
+            queue_ns: timing.ns(since.saturating_sub(last)),
+            execute_ns: timing.ns(now.saturating_sub(since)) / count.max(1),
+            send_ns: 0,
+        }
+    }
+
+    /// Counts the requests since the last reading, up to the one in front of `place`.
+    #[inline]
+    fn read(&self, place: usize, ran: Ran<'_>, client: &Client, around: &Surroundings<'_>) {
+        let timing = self.timing;
+        let now = ticks::now();
+        let count = (place - self.counted) as u64;
+        if timing.paces.count(ran.what.entry(), count)
+            || now.wrapping_sub(self.arrivals.first) >= timing.bounds.least.get()
+            || ran.may_be_large()
+        {
+            self.tell(now, count, ran, client, &around.audience());
+        }
+        timing.since.set(now);
+    }
+
+    /// Tells of the last of `count` requests: of itself if it is slow or takes long to send, or
+    /// else, if a sample is due, of all that it stands for.
+    #[cold]
+    fn tell(&self, now: u64, count: u64, ran: Ran<'_>, client: &Client, audience: &Audience<'_>) {
+        let (timing, settings) = (self.timing, self.timing.settings.get());
+        let pace = timing.paces.of(ran.what.entry(), count);
+        let phases = self.phases(now, count);
+        let is_slow =
+            settings.are_passed_by(Phases { execute_ns: phases.execute_ns * count, ..phases });
+        let weight = if is_slow || ran.is_large() {
+            pace.leave_out(count);
+            count
+        } else if pace.is_due() {
+            pace.take()
+        } else {
+            0
+        };
+        // All are counted for themselves that may take long.
+        let calls = if ran.what.is_brief() { weight } else { count };
+        if let Some(entry) = ran.what.entry().filter(|_| settings.tracks && calls > 0) {
+            audience.tally.time_calls(entry.index, calls, phases.execute_ns);
+        }
+        if weight > 0 && (settings.tracks || is_slow || ran.is_large()) {
+            let executed = (phases, now);
+            timing.keep(ran, executed, weight, client, audience);
+        }
+    }
+}
+
+/// A request that works over several ticks.
+#[derive(Debug)]
+pub(crate) struct Underway {
+    what: What,
+    /// When its last byte had arrived, in ticks.
+    arrived: u64,
+    phases: Phases,
+    request: SlowRequest,
+}
+
+impl Underway {
+    /// It has worked since `began`, in ticks, and written so much of its reply.
+    pub(crate) fn went_on(&mut self, began: u64, reply_bytes: usize, timing: &Timing) {
+        let now = ticks::now();
+        timing.since.set(now);
+        self.phases.execute_ns += timing.ns(now.saturating_sub(began));
+        self.request.reply_bytes += reply_bytes;
+    }
+}
+
+impl Timing {
+    /// Keeps a request until its reply has been sent; with its phases comes when it had been
+    /// executed, in ticks.
+    fn keep(
+        &self,
+        ran: Ran<'_>,
+        (phases, at): (Phases, u64),
+        weight: u64,
+        client: &Client,
+        audience: &Audience<'_>,
+    ) {
+        // The request itself may have changed them, which Redis heeds as well.
+        let slow = Settings::of(audience.config).are_passed_by(phases);
+        let request = (slow || ran.is_large()).then(|| Arc::new(describe(ran, phases, client)));
+        if let Some(request) = request.as_ref().filter(|_| slow) {
+            audience.log(Arc::clone(request));
+        }
+        self.has_executed.set(true);
+        self.executed.borrow_mut().push(Executed {
+            family: ran.what.family(),
+            phases,
+            at,
+            reply_end: ran.replies.1 as u64,
+            weight,
+            request,
+            logged: slow,
+        });
+    }
+
+    /// A request that worked over several ticks is over; its reply ends there in the session's
+    /// output.
+    pub(crate) fn end(&self, underway: Underway, reply_end: usize, audience: &Audience<'_>) {
+        let Underway { what, arrived, mut phases, mut request } = underway;
+        let (now, settings) = (ticks::now(), self.settings.get());
+        let since_ns = self.ns(now.saturating_sub(arrived));
+        phases.queue_ns = since_ns.saturating_sub(phases.execute_ns);
+        request.phases = phases;
+        if let Some(entry) = what.entry().filter(|_| settings.tracks) {
+            audience.tally.time_calls(entry.index, 1, phases.execute_ns);
+        }
+        let slow = settings.are_passed_by(phases);
+        let request = Arc::new(request);
+        if slow {
+            audience.log(Arc::clone(&request));
+        }
+        self.since.set(now);
+        self.has_executed.set(true);
+        self.executed.borrow_mut().push(Executed {
+            family: what.family(),
+            phases,
+            at: now,
+            reply_end: reply_end as u64,
+            weight: 1,
+            request: Some(request),
+            logged: slow,
+        });
+    }
+}
+
+/// What the slow log tells of a request.
+fn describe(ran: Ran<'_>, phases: Phases, client: &Client) -> SlowRequest {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_ns = phases.execute_ns;
+    SlowRequest {
+        at_s: now.saturating_sub(Duration::from_nanos(since_ns)).as_secs(),
+        phases,
+        send_ns: AtomicU64::new(0),
+        request_bytes: (0..ran.args.len()).map(|index| ran.args.len_of(index)).sum(),
+        reply_bytes: ran.reply_bytes(),
+        arguments: kept(ran.what.entry(), ran.args),
+        address: client.info.address.clone(),
+        name: client.info.name(),
+    }
+}

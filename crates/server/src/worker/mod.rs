@@ -1,0 +1,684 @@
+//! A worker: one thread, an event loop, and the sessions that it owns for as long as they live.
+
+pub(crate) mod client_memory;
+mod limits;
+pub(crate) mod registry;
+pub(crate) mod sampling;
+
+use crate::net::address::{self, Peer};
+use crate::net::driver::{Driver, Sink, Token, Wanted};
+use crate::net::outgoing::OUTPUT_ROOM_BYTES;
+use crate::net::refusal::{Refusal, refuse};
+use crate::persistence::saver;
+use crate::process::server::{Arrival, Mail, RESERVE, Shared};
+use crate::session::conversation::{Protocol, SLICE_BYTES, Session, Standing, Surroundings};
+use crate::session::large_arguments::Room;
+use crate::session::timing::{Audience, Executed, Timing};
+use limits::Behind;
+use nagi_commands::memcached::{Parting, tell_of_arrival, tell_of_parting};
+use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, Tally, stop_monitoring};
+use nagi_proto::{Output, Span};
+use nagi_store::accounting::Charge;
+use nagi_store::snapshot::{Pace, Walker};
+use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope};
+use rustix::io::Errno;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+/// How long a stopping worker goes on with what clients have sent, and then with replies as long as
+/// their sockets have room. Like Redis it waits for nobody who does not read.
+const LAST_TURNS: Duration = Duration::from_secs(1);
+const LAST_SENDS: Duration = Duration::from_secs(1);
+/// How often in a row nothing may happen meanwhile: a driver may need two turns to close.
+const LAST_LOOKS: usize = 3;
+
+/// Runs worker `index` until the server stops.
+pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) {
+    let mut sessions = Sessions::new(index, Arc::clone(shared));
+    while !shared.is_stopping() {
+        let pause = least(sessions.expire(), sessions.walk());
+        if let Err(error) = sessions.tick(driver, pause) {
+            tracing::error!(worker = index, %error, "a worker cannot wait for its sockets");
+            shared.stop();
+        }
+    }
+    sessions.wind_down(driver);
+}
+
+/// How long a worker looks for keys that have expired, and how soon it goes on when there are
+/// more: a quarter of its time at most.
+const EXPIRY_SLICE: Duration = Duration::from_micros(500);
+const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
+
+/// How long a worker walks for a snapshot before it looks for clients again, and how many times as
+/// long it leaves its processor to clients and whoever else wants it. A worker that went on and on
+/// would be one more that they have to wait for, though the saver takes less than two can walk.
+const WALK_SLICE: Duration = Duration::from_micros(60);
+const WALK_PAUSES: u32 = 2;
+/// The same while images are near their limit, so that writers need not wait.
+const HURRIED_WALK_SLICE: Duration = Duration::from_millis(1);
+/// How long a worker that has stopped serving waits for the disk to take more of a snapshot.
+const DISK_PAUSE: Duration = Duration::from_millis(1);
+
+/// Replies that a client leaves unread which has not logged in, before it is read from no more.
+const STRANGERS_UNSENT_BYTES: usize = 1024;
+
+/// The shorter of two times to wait; none is for ever.
+fn least(first: Option<Duration>, second: Option<Duration>) -> Option<Duration> {
+    first.into_iter().chain(second).min()
+}
+
+/// The sessions of one worker, and what they share.
+struct Sessions {
+    worker: usize,
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    tally: Arc<Tally>,
+    expirer: Expirer,
+    ageing: Ageing,
+    compactor: Compactor,
+    /// When to go on with expired keys, if the last look did not find them all.
+    expire_at: Option<Instant>,
+    /// The worker's part in the walk for a snapshot, and whether there is something to do.
+    walker: Walker,
+    walks: bool,
+    /// When the last slice of it ended, and how long that took.
+    walked: Option<(Instant, Duration)>,
+    seats: Vec<Option<Seat>>,
+    /// Sessions that have work left from the last tick.
+    turns: Vec<Token>,
+    /// How many ticks there have been.
+    ticks: u64,
+    /// Sessions whose clients have left in the middle of a request that must come to its end.
+    orphans: Vec<Session>,
+    /// Whether connections are taken; not any more at the end.
+    taking: bool,
+    /// What a session replies, until it is handed to the driver.
+    output: Output,
+    spans: Vec<Span>,
+    timing: Timing,
+    /// Connections whose clients have yet to take replies that are timed.
+    unsent: Vec<Token>,
+    /// Connections whose clients have left replies unread.
+    behind: Vec<Behind>,
+    /// The seat with which to go on looking for peers that have vanished.
+    next_look: usize,
+}
+
+struct Seat {
+    token: Token,
+    session: Session,
+    waits: Waits,
+    /// The tick in which it was fed last, and how many bytes.
+    fed_at: u64,
+    fed_bytes: usize,
+    /// Whether the client will send nothing more.
+    ended: bool,
+    /// Whether it is among those in [`Sessions::behind`].
+    is_behind: bool,
+    /// Bytes of replies that the driver has been given.
+    replied_bytes: u64,
+    /// Requests whose replies have not been taken in full, the oldest first.
+    unsent: Vec<Executed>,
+    /// Their memory, which is no data.
+    unsent_charge: Charge,
+}
+
+/// What must happen before a session is fed again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// For bytes to arrive.
+    Bytes,
+    /// For bytes of a long argument.
+    Landing,
+    /// For the next tick.
+    Turn,
+    /// For the client to take the replies that it has been given.
+    Room,
+    /// For its waker to be called.
+    Call,
+}
+
+impl Waits {
+    /// Whether it goes on when bytes arrive.
+    fn is_for_bytes(self) -> bool {
+        matches!(self, Waits::Bytes | Waits::Landing)
+    }
+
+    /// What is to be received meanwhile.
+    fn wanted(self) -> Wanted {
+        match self {
+            Waits::Bytes => Wanted::Bytes,
+            Waits::Landing => Wanted::Landing,
+            Waits::Turn | Waits::Call | Waits::Room => Wanted::Nothing,
+        }
+    }
+}
+
+impl Sessions {
+    fn new(worker: usize, shared: Arc<Shared>) -> Self {
+        Sessions {
+            worker,
+            counters: shared.store.counters(worker),
+            tally: shared.statistics().worker(worker),
+            expirer: Expirer::new(worker, shared.process().workers),
+            ageing: Ageing::new(worker, shared.process().workers),
+            compactor: Compactor::new(worker, shared.process().workers),
+            expire_at: None,
+            walker: Walker::default(),
+            walks: false,
+            walked: None,
+            shared,
+            seats: Vec::new(),
+            turns: Vec::new(),
+            ticks: 0,
+            orphans: Vec::new(),
+            taking: true,
+            output: Output::with_room(OUTPUT_ROOM_BYTES),
+            spans: Vec::new(),
+            timing: Timing::default(),
+            unsent: Vec::new(),
+            behind: Vec::new(),
+            next_look: 0,
+        }
+    }
+
+    /// Goes on removing keys that have expired, if it is time for that. Returns how long to wait
+    /// before the next time at most.
+    fn expire(&mut self) -> Option<Duration> {
+        let left = self.expire_at?.saturating_duration_since(Instant::now());
+        if !left.is_zero() {
+            return Some(left);
+        }
+        let pause = self.look_for_expired();
+        self.timing.lap(&self.tally);
+        pause
+    }
+
+    /// Goes on with the walk for a snapshot, if there is one. Returns how long to wait before the
+    /// next slice at most.
+    fn walk(&mut self) -> Option<Duration> {
+        if !self.walks {
+            return None;
+        }
+        let started = Instant::now();
+        let left = self.left_of_pause(started);
+        if !left.is_zero() {
+            return Some(left);
+        }
+        let is_hurried = self.shared.store.snapshot_pressure() >= saver::HURRIED;
+        let slice = if is_hurried { HURRIED_WALK_SLICE } else { WALK_SLICE };
+        let pace = self.shared.store.walk(&mut self.walker, || started.elapsed() >= slice);
+        self.walks = pace == Pace::More;
+        self.timing.lap(&self.tally);
+        let ended = Instant::now();
+        self.walked = Some((ended, ended - started));
+        if self.walks {
+            saver::note_pause_after(&self.shared, ended - started);
+        }
+        self.walks.then(|| self.left_of_pause(ended))
+    }
+
+    /// How long to wait before the next slice of a walk, or before another look at that: what asks
+    /// for a pause may change while it lasts.
+    fn left_of_pause(&self, now: Instant) -> Duration {
+        let Some((ended, took)) = self.walked else { return Duration::ZERO };
+        let is_hurried = self.shared.store.snapshot_pressure() >= saver::HURRIED;
+        let courtesy = if is_hurried { Duration::ZERO } else { took * WALK_PAUSES };
+        let pause = saver::pause_after(&self.shared, took).max(courtesy);
+        (ended + pause).saturating_duration_since(now).min(saver::LONGEST_WAIT)
+    }
+
+    /// Comes to the end of a walk that nobody needs any more.
+    fn end_walk(&mut self) {
+        while self.shared.store.is_saving()
+            && self.shared.store.walk(&mut self.walker, || false) != Pace::Done
+        {
+            std::thread::sleep(DISK_PAUSE);
+        }
+    }
+
+    fn look_for_expired(&mut self) -> Option<Duration> {
+        let store = &self.shared.store;
+        let now_ms = store.now_ms();
+        if !self.shared.attention.expires_actively(now_ms) {
+            self.expire_at = None;
+            return None;
+        }
+        let latency = &self.shared.attention.latency;
+        let counters = &self.counters;
+        let mut expire = || self.expirer.run(store, counters, now_ms, EXPIRY_SLICE);
+        let more = latency.time("expire-cycle", &mut expire)
+            || latency.time("eviction-cycle", || store.database(0, counters, now_ms).shed());
+        self.expire_at = more.then(|| Instant::now() + EXPIRY_PAUSE);
+        more.then_some(EXPIRY_PAUSE)
+    }
+
+    /// Hears what has happened, and gives those their turn that were not done the last time.
+    fn tick<D: Driver>(
+        &mut self,
+        driver: &mut D,
+        timeout: Option<Duration>,
+    ) -> std::io::Result<usize> {
+        self.ticks += 1;
+        let idle = self.turns.is_empty() && self.orphans.is_empty();
+        let timeout = if idle { timeout } else { Some(Duration::ZERO) };
+        let mut turns = std::mem::take(&mut self.turns);
+        let happened = driver.turn(timeout, self)? + turns.len();
+        for token in turns.drain(..) {
+            driver.flush();
+            self.feed(driver, token, &mut []);
+        }
+        if self.turns.is_empty() {
+            self.turns = turns;
+        }
+        self.see_to_orphans();
+        if self.shared.client_memory.comes_due(|| self.shared.store.client_bytes()) {
+            self.shared.hurry();
+        }
+        Ok(happened)
+    }
+
+    /// Executes what has been received, sends the replies and closes everything.
+    fn wind_down(&mut self, driver: &mut impl Driver) {
+        driver.stop_listening();
+        let started = Instant::now();
+        while started.elapsed() < LAST_TURNS
+            && self.tick(driver, Some(Duration::ZERO)).is_ok_and(|happened| happened > 0)
+        {}
+        self.taking = false;
+        for index in 0..self.seats.len() {
+            if let Some(Some(seat)) = self.seats.get(index) {
+                let token = seat.token;
+                self.leave(token, Parting::Shutdown);
+                driver.close(token);
+            }
+        }
+        let (started, mut idle) = (Instant::now(), 0);
+        while driver.connections() > 0 && started.elapsed() < LAST_SENDS && idle < LAST_LOOKS {
+            match self.tick(driver, Some(Duration::ZERO)) {
+                Ok(0) => idle += 1,
+                Ok(_) => idle = 0,
+                Err(_) => break,
+            }
+        }
+        while !self.orphans.is_empty() {
+            self.see_to_orphans();
+        }
+        self.end_walk();
+    }
+
+    /// Takes a connection that this worker has been assigned.
+    fn seat(&mut self, driver: &mut impl Driver, arrival: Arrival) {
+        let Arrival { socket, protocol, reserved } = arrival;
+        if !self.taking {
+            return self.shared.registry.release(self.worker);
+        }
+        let peer = Peer::of(&socket);
+        if self.shared.is_unprotected(protocol) && !peer.is_local() {
+            self.tally.refused_connections.add(1);
+            refuse(&socket, protocol, Refusal::Unprotected);
+            return self.shared.registry.release(self.worker);
+        }
+        let now_ms = self.shared.store.now_ms();
+        let descriptor = socket.as_raw_fd();
+        let local_address = address::local(&socket);
+        let token = match driver.adopt(socket, peer) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be watched");
+                return self.shared.registry.release(self.worker);
+            }
+        };
+        let info = Arc::new(ClientInfo {
+            id: self.shared.registry.next_id(),
+            address: peer.shown(&local_address),
+            local_address,
+            descriptor,
+            worker: self.worker,
+            seat: token.to_u64(),
+            connected_at_ms: now_ms,
+            active_at_ms: now_ms.into(),
+            resp: if protocol == Protocol::Resp { 2 } else { 0 }.into(),
+            ..ClientInfo::default()
+        });
+        self.tally.connections.add(1);
+        self.shared.registry.add(&info);
+        tell_of_arrival(&*self.shared, &info);
+        let caller = Caller { shared: Arc::clone(&self.shared), worker: self.worker, token };
+        let waker = Waker::from(Arc::new(caller));
+        let mut session = Session::new(info, protocol, self.shared.config(), waker);
+        if reserved {
+            session.administrate();
+        }
+        let seat = Some(Seat {
+            token,
+            session,
+            waits: Waits::Bytes,
+            fed_at: 0,
+            fed_bytes: 0,
+            ended: false,
+            is_behind: false,
+            replied_bytes: 0,
+            unsent: Vec::new(),
+            unsent_charge: Charge::default(),
+        });
+        let index = token.index as usize;
+        if self.seats.len() <= index {
+            self.seats.resize_with(index + 1, || None);
+        }
+        if let Some(place) = self.seats.get_mut(index) {
+            *place = seat;
+        }
+    }
+
+    #[inline]
+    fn seat_of(&mut self, token: Token) -> Option<&mut Seat> {
+        self.seats.get_mut(token.index as usize)?.as_mut().filter(|seat| seat.token == token)
+    }
+
+    /// Forgets a session.
+    fn leave(&mut self, token: Token, why: Parting) {
+        if let Some(place) = self.seats.get_mut(token.index as usize)
+            && let Some(seat) = place.take_if(|seat| seat.token == token)
+        {
+            let info = seat.session.info();
+            self.shared.registry.remove(info.id);
+            self.shared.registry.release(self.worker);
+            stop_monitoring(&*self.shared, info);
+            tell_of_parting(&*self.shared, &self.shared.store, info, why);
+            if seat.session.is_committed() {
+                self.orphans.push(seat.session);
+            }
+        }
+    }
+
+    /// Goes on with requests whose clients have left, each for a slice.
+    fn see_to_orphans(&mut self) {
+        let mut orphans = std::mem::take(&mut self.orphans);
+        orphans.retain_mut(|session| {
+            let around = Surroundings {
+                shared: &self.shared,
+                counters: &self.counters,
+                tally: &self.tally,
+                now_ms: self.shared.store.now_ms(),
+                timing: &self.timing,
+                spans: &mut self.spans,
+            };
+            session.resume(&around, &mut Output::default());
+            session.is_committed()
+        });
+        self.orphans = orphans;
+        // Nobody is sent their replies.
+        self.timing.take_executed();
+    }
+
+    /// Has a session execute a slice of what it has been sent, and sends its replies.
+    fn feed<D: Driver>(&mut self, driver: &mut D, token: Token, received: &mut [u8]) {
+        let Some(Some(seat)) = self.seats.get_mut(token.index as usize) else { return };
+        if seat.token != token {
+            return;
+        }
+        let mut around = Surroundings {
+            shared: &self.shared,
+            counters: &self.counters,
+            tally: &self.tally,
+            now_ms: self.timing.begin(|| self.shared.store.now_ms()),
+            timing: &self.timing,
+            spans: &mut self.spans,
+        };
+        let standing = seat.session.feed(received, &mut around, &mut self.output);
+        if !self.output.is_empty() {
+            let bytes = self.output.len() as u64;
+            self.tally.output_bytes.add(bytes);
+            self.tally.writes.add(1);
+            driver.send(token, &mut self.output);
+            seat.replied_bytes += bytes;
+            if self.timing.sent(&self.tally) {
+                self.await_sent(driver, token, bytes);
+            }
+        } else {
+            self.timing.lap(&self.tally);
+        }
+        self.settle(driver, token, standing);
+    }
+
+    /// Keeps requests until the last of so many bytes of replies has been taken, which were handed
+    /// to the driver just now.
+    #[cold]
+    fn await_sent(&mut self, driver: &impl Driver, token: Token, bytes: u64) {
+        let Some(seat) = self.seats.get_mut(token.index as usize).and_then(Option::as_mut) else {
+            return;
+        };
+        for mut executed in self.timing.take_executed() {
+            executed.reply_end += seat.replied_bytes - bytes;
+            seat.unsent_charge.set(seat.unsent_charge.bytes() + executed.own_bytes());
+            seat.unsent.push(executed);
+        }
+        self.unsent.push(token);
+        self.see_what_was_sent(driver, token);
+    }
+
+    /// Tells of requests whose replies have been taken in full. Whether there are others.
+    #[cold]
+    fn see_what_was_sent(&mut self, driver: &impl Driver, token: Token) -> bool {
+        let audience = Audience {
+            tally: &self.tally,
+            statistics: self.shared.statistics(),
+            config: self.shared.config(),
+        };
+        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(seat) = seat.filter(|seat| seat.token == token) else { return false };
+        let sent = seat.replied_bytes - driver.unsent_bytes(token) as u64;
+        let taken = seat.unsent.partition_point(|executed| executed.reply_end <= sent);
+        for executed in seat.unsent.drain(..taken) {
+            seat.unsent_charge.set(seat.unsent_charge.bytes() - executed.own_bytes());
+            self.timing.finish(executed, &audience);
+        }
+        !seat.unsent.is_empty()
+    }
+
+    /// Does so for all connections that have some.
+    fn see_what_all_sent(&mut self, driver: &impl Driver) {
+        let mut tokens = std::mem::take(&mut self.unsent);
+        tokens.sort_unstable_by_key(|token| token.to_u64());
+        tokens.dedup();
+        tokens.retain(|token| self.see_what_was_sent(driver, *token));
+        self.unsent = tokens;
+    }
+
+    /// Sees to what a session needs next.
+    fn settle(&mut self, driver: &mut impl Driver, token: Token, standing: Standing) {
+        let unsent = driver.unsent_bytes(token);
+        if unsent > 0 && self.falls_behind(driver, token, unsent) {
+            return;
+        }
+        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
+        let stranger = seat.session.must_log_in(self.shared.config());
+        let most = if stranger { STRANGERS_UNSENT_BYTES } else { self.shared.unsent_limit };
+        let shown = &seat.session.info().output_bytes;
+        if shown.load(Ordering::Relaxed) != unsent {
+            shown.store(unsent, Ordering::Relaxed);
+        }
+        let waits = match standing {
+            Standing::Closing => None,
+            Standing::Midway => Some(Waits::Turn),
+            Standing::Called => Some(Waits::Call),
+            _ if unsent > most => Some(Waits::Room),
+            Standing::Turn => Some(Waits::Turn),
+            Standing::Bytes if seat.ended => None,
+            Standing::Bytes if seat.session.is_landing() => Some(Waits::Landing),
+            Standing::Bytes => Some(Waits::Bytes),
+        };
+        let Some(waits) = waits else {
+            self.leave(token, Parting::Normal);
+            return driver.close(token);
+        };
+        if waits != seat.waits {
+            seat.waits = waits;
+            driver.receive(token, waits.wanted());
+        }
+        if waits == Waits::Turn {
+            self.turns.push(token);
+        }
+    }
+
+    /// Empties database 0, or leaves it for later if somebody is at work on it.
+    fn flush(&mut self) {
+        let store = &self.shared.store;
+        let _batch = store.batch(&self.counters);
+        if store.has_claims() {
+            self.shared.flush_at(store.now_ms() + 1);
+        } else {
+            store.database(0, &self.counters, store.now_ms()).flush(Scope::Database(0));
+        }
+    }
+}
+
+/// Calls a session from whatever thread it is that has what the session waits for.
+struct Caller {
+    shared: Arc<Shared>,
+    worker: usize,
+    token: Token,
+}
+
+impl Wake for Caller {
+    fn wake(self: Arc<Self>) {
+        self.shared.post(self.worker, Mail::Call(self.token));
+    }
+}
+
+impl<D: Driver> Sink<D> for Sessions {
+    fn awoke(&mut self) {
+        self.timing.begin_turn(self.shared.config());
+    }
+
+    fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd) {
+        let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
+        let mut assigned = self.shared.registry.assign(self.worker, most);
+        let reserved =
+            assigned.is_none() && protocol == Protocol::Resp && Peer::of(&socket).is_local();
+        if reserved {
+            assigned = self.shared.registry.assign(self.worker, most + RESERVE);
+        }
+        let arrival = Arrival { socket, protocol, reserved };
+        match assigned {
+            Some(worker) if worker == self.worker => self.seat(driver, arrival),
+            Some(worker) => self.shared.post(worker, Mail::Arrival(arrival)),
+            None => {
+                self.tally.refused_connections.add(1);
+                refuse(&arrival.socket, protocol, Refusal::TooMany);
+            }
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]) {
+        self.tally.input_bytes.add(bytes.len() as u64);
+        self.tally.reads.add(1);
+        let ticks = self.ticks;
+        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
+        if seat.fed_at != ticks {
+            (seat.fed_at, seat.fed_bytes) = (ticks, 0);
+        }
+        seat.fed_bytes += bytes.len();
+        if seat.waits.is_for_bytes() && seat.fed_bytes <= SLICE_BYTES {
+            self.feed(driver, token, bytes);
+        } else {
+            seat.session.keep(bytes, &self.timing);
+            if seat.waits.is_for_bytes() {
+                self.settle(driver, token, Standing::Turn);
+            }
+        }
+    }
+
+    fn room(&mut self, token: Token) -> Option<Room> {
+        self.seat_of(token)?.session.room()
+    }
+
+    fn landed(&mut self, driver: &mut D, token: Token, room: Room) {
+        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
+        let bytes = seat.session.landed(room, &self.timing);
+        self.tally.input_bytes.add(bytes as u64);
+        self.tally.reads.add(1);
+        self.feed(driver, token, &mut []);
+    }
+
+    fn drained(&mut self, driver: &mut D, token: Token) {
+        self.see_what_was_sent(driver, token);
+        let Some(seat) = self.seat_of(token) else { return };
+        if seat.waits == Waits::Room {
+            self.feed(driver, token, &mut []);
+        } else {
+            let info = seat.session.info();
+            info.output_bytes.store(0, Ordering::Relaxed);
+            info.kept_output_bytes.store(0, Ordering::Relaxed);
+            if info.marks().contains(Marks::WATCHER) {
+                self.show_watchers(driver);
+            }
+        }
+    }
+
+    fn ended(&mut self, driver: &mut D, token: Token) {
+        let Some(seat) = self.seat_of(token) else { return };
+        seat.ended = true;
+        if seat.waits.is_for_bytes() {
+            self.leave(token, Parting::Normal);
+            driver.close(token);
+        }
+    }
+
+    fn lost(&mut self, _: &mut D, token: Token, error: Errno) {
+        self.say_lost(token, error);
+        self.leave(token, Parting::Error);
+    }
+
+    fn gives_way(&self) -> bool {
+        !self.shared.attention.reasons().contains(Reasons::SAVING)
+    }
+
+    fn woken(&mut self, driver: &mut D) {
+        for mail in self.shared.collect(self.worker) {
+            match mail {
+                Mail::Arrival(arrival) => self.seat(driver, arrival),
+                Mail::Evict(token) => self.evict(driver, token),
+                Mail::Housekeeping => {
+                    self.timing.set_pace();
+                    self.see_what_all_sent(driver);
+                    self.close_idle(driver);
+                    self.see_to_those_behind(driver);
+                    self.let_go_of_vanished(driver);
+                    self.look_for_expired();
+                    self.shared.store.rest();
+                    self.ageing.run(&self.shared.store, self.shared.store.now_ms());
+                    self.compactor.run(&self.shared.store);
+                }
+                Mail::Flush => self.flush(),
+                Mail::Kill => self.close_killed(driver),
+                Mail::Show => self.show(driver),
+                Mail::ShowWatchers => self.show_watchers(driver),
+                Mail::Walk => self.walks = true,
+                Mail::Listen => {
+                    if let Err(error) = driver.listen_to(&self.shared.listeners.get()) {
+                        tracing::error!(%error, "a worker cannot accept from new listeners");
+                    }
+                }
+                Mail::Call(token) => {
+                    if self.seat_of(token).is_some_and(|seat| seat.waits == Waits::Call) {
+                        self.feed(driver, token, &mut []);
+                    }
+                }
+            }
+        }
+        self.timing.lap(&self.tally);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! A key together with its hash, so that it is hashed once per request.
+
+use crate::entry::long_key::{Kept, LongKey};
+use crate::index::siphash::SipHash13;
+
+/// A key and its keyed hash.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) hash: u64,
+    /// The same key as it is kept, if it is long and an operation has looked it up.
+    pub(crate) long: Option<&'a LongKey>,
+}
+
+/// What tells a key from all others while a latch is held. The order is that of the bytes for
+/// short keys, and any for long ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Name<'a> {
+    Inline(&'a [u8]),
+    Elsewhere(*const Kept),
+}
+
+impl<'a> Key<'a> {
+    /// The key's bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The same key, looked up.
+    #[inline]
+    pub(crate) fn kept_as<'k>(self, long: Option<&'k LongKey>) -> Key<'k>
+    where
+        'a: 'k,
+    {
+        Key { long, ..self }
+    }
+
+    /// What entries of the same key have for a name. A long key that was not found when it was
+    /// looked up has a name that no entry has.
+    pub(crate) fn name(self) -> Name<'a> {
+        self.long.map_or(Name::Inline(self.bytes), |long| Name::Elsewhere(long.address()))
+    }
+}
+
+/// A name that outlives the latch.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnedName {
+    Inline(Box<[u8]>),
+    Elsewhere(LongKey),
+}
+
+impl OwnedName {
+    pub(crate) fn get(&self) -> Name<'_> {
+        match self {
+            OwnedName::Inline(bytes) => Name::Inline(bytes),
+            OwnedName::Elsewhere(long) => Name::Elsewhere(long.address()),
+        }
+    }
+}
+
+/// The hash function of one store: SipHash-1-3 under a random seed, so that nobody outside can
+/// choose keys that collide.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hasher {
+    siphash: SipHash13,
+    /// The bits that differ between keys, for tests of what happens when too few do.
+    #[cfg(test)]
+    pub(crate) mask: u64,
+}
+
+impl Hasher {
+    pub(crate) fn new(seed: u128) -> Self {
+        Hasher {
+            siphash: SipHash13::new((seed >> 64) as u64, seed as u64),
+            #[cfg(test)]
+            mask: u64::MAX,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        let hash = self.siphash.hash(bytes);
+        #[cfg(test)]
+        let hash = hash & self.mask;
+        Key { bytes, hash, long: None }
+    }
+}

@@ -1,0 +1,74 @@
+//! Active expiry: entries whose time has come go even if nobody asks for them.
+//!
+//! There is no index of expiry times. A table knows a time before which nothing in it expires, a
+//! segment likewise, and a word whether its entry can expire at all; so a few volatile keys among
+//! many are found by reading little more than their segments, and a key without expiry costs
+//! nothing.
+
+use crate::keyspace::store::Store;
+use crate::sync::counters::Counters;
+use crate::sync::reclaim::Garbage;
+use std::time::{Duration, Instant};
+
+/// One worker's share of the work: every `workers`-th shard.
+#[derive(Debug)]
+pub struct Expirer {
+    first: usize,
+    stride: usize,
+    next: usize,
+}
+
+impl Expirer {
+    /// The share of worker `worker` of `workers`.
+    #[must_use]
+    pub fn new(worker: usize, workers: usize) -> Self {
+        Expirer { first: worker, stride: workers.max(1), next: worker }
+    }
+
+    /// Removes what has expired by `now_ms`, for at most about `budget`; whether more is due, so
+    /// that the caller comes back soon. A latch is held for one segment at a time.
+    pub fn run(
+        &mut self,
+        store: &Store,
+        counters: &Counters,
+        now_ms: u64,
+        budget: Duration,
+    ) -> bool {
+        let started = Instant::now();
+        for _ in (self.first..store.shards.len()).step_by(self.stride) {
+            while store.expire_in(self.next, counters, now_ms) {
+                if started.elapsed() >= budget {
+                    return true;
+                }
+            }
+            self.next += self.stride;
+            if self.next >= store.shards.len() {
+                self.next = self.first;
+            }
+            if started.elapsed() >= budget {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Store {
+    /// One step in one shard; whether it has more to look at now.
+    pub(crate) fn expire_in(&self, shard: usize, counters: &Counters, now_ms: u64) -> bool {
+        let Some(latch) = self.shards.get(shard) else { return false };
+        let mut garbage = Garbage::default();
+        let mut held = latch.lock();
+        let door = self.word.read();
+        // One table's step at a hold.
+        let more = held.tables_mut().iter_mut().any(|table| {
+            let (removed, unfinished) = table.expire(door, now_ms, &mut garbage);
+            counters.expired.add(removed as u64);
+            removed > 0 || unfinished
+        });
+        drop(held);
+        self.reclaimer.free(garbage);
+        self.tell_preparer();
+        more
+    }
+}

@@ -1,0 +1,3 @@
+//! What goes because its time has come.
+
+pub(crate) mod active;

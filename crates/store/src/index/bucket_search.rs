@@ -1,0 +1,188 @@
+//! Looks for words in a bucket, all eight at once: by SSE2, which every x86-64 has, or one by one.
+
+use crate::index::segment::Word;
+use std::ptr::NonNull;
+
+/// The lanes of a bucket whose fingerprint is this one, a bit each; empty lanes match 0. The latch
+/// is held.
+#[inline]
+pub(crate) fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        simd::of_fingerprint(simd::read(bucket), fingerprint)
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        scalar::of_fingerprint(bucket, fingerprint)
+    }
+}
+
+/// The same without the latch, while another thread may be writing the words.
+#[inline]
+pub(crate) fn of_fingerprint_unlatched(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        simd::of_fingerprint(simd::read_unlatched(bucket), fingerprint)
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        scalar::of_fingerprint(bucket, fingerprint)
+    }
+}
+
+/// The empty lanes of a bucket, a bit each. The latch is held.
+#[inline]
+pub(crate) fn empty(bucket: NonNull<Word>) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        simd::empty(simd::read(bucket))
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        scalar::empty(bucket)
+    }
+}
+
+#[cfg(any(test, miri, not(target_arch = "x86_64")))]
+mod scalar {
+    use super::{NonNull, Word};
+    use crate::index::segment::LANES;
+
+    pub(super) fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
+        lanes(bucket, |word| word.fingerprint() == fingerprint)
+    }
+
+    pub(super) fn empty(bucket: NonNull<Word>) -> u32 {
+        lanes(bucket, |word| word == Word::EMPTY)
+    }
+
+    fn lanes(bucket: NonNull<Word>, wanted: impl Fn(Word) -> bool) -> u32 {
+        (0..LANES).fold(0, |mask, lane| {
+            // SAFETY: callers pass the first word of a bucket.
+            let word = unsafe { Word::load(bucket.add(lane)) };
+            mask | u32::from(wanted(word)) << lane
+        })
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod simd {
+    use super::{NonNull, Word};
+    use std::arch::asm;
+    use std::arch::x86_64::{
+        __m128i, _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi16, _mm_cmpeq_epi32,
+        _mm_load_si128, _mm_movemask_epi8, _mm_or_si128, _mm_packs_epi16, _mm_packs_epi32,
+        _mm_set1_epi16, _mm_setzero_si128, _mm_shuffle_ps, _mm_srai_epi32,
+    };
+
+    /// The upper halves of four words.
+    const UPPER: i32 = 0b11_01_11_01;
+    /// The lower halves of four words.
+    const LOWER: i32 = 0b10_00_10_00;
+
+    /// A bucket's line: two words in each part.
+    type Line = [__m128i; 4];
+
+    #[inline]
+    pub(super) fn read(bucket: NonNull<Word>) -> Line {
+        let line = bucket.cast::<__m128i>();
+        // SAFETY: callers pass the first word of a bucket: 64 bytes, aligned to 64.
+        [0, 1, 2, 3].map(|part| unsafe { _mm_load_si128(line.add(part).as_ptr()) })
+    }
+
+    #[inline]
+    pub(super) fn read_unlatched(bucket: NonNull<Word>) -> Line {
+        let (first, second, third, fourth);
+        // SAFETY: as in `read`; each instruction does what two relaxed atomic loads of words would
+        // do, since the processor never tears an aligned word. The language has no name for it.
+        unsafe {
+            asm!(
+                "movdqa {first}, [{line}]",
+                "movdqa {second}, [{line} + 16]",
+                "movdqa {third}, [{line} + 32]",
+                "movdqa {fourth}, [{line} + 48]",
+                line = in(reg) bucket.as_ptr(),
+                first = out(xmm_reg) first,
+                second = out(xmm_reg) second,
+                third = out(xmm_reg) third,
+                fourth = out(xmm_reg) fourth,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        [first, second, third, fourth]
+    }
+
+    #[inline]
+    pub(super) fn of_fingerprint(line: Line, fingerprint: u16) -> u32 {
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let wanted = _mm_set1_epi16(fingerprint as i16);
+            // The fingerprint is the upper half of the upper half: its sign fills the rest.
+            let equal = |half| _mm_srai_epi32::<16>(_mm_cmpeq_epi16(half, wanted));
+            let (first, second) = halves::<UPPER>(line);
+            mask(equal(first), equal(second))
+        }
+    }
+
+    #[inline]
+    pub(super) fn empty(line: Line) -> u32 {
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let zero = _mm_setzero_si128();
+            let (upper, lower) = (halves::<UPPER>(line), halves::<LOWER>(line));
+            let first = _mm_cmpeq_epi32(_mm_or_si128(upper.0, lower.0), zero);
+            let second = _mm_cmpeq_epi32(_mm_or_si128(upper.1, lower.1), zero);
+            mask(first, second)
+        }
+    }
+
+    /// One half of each word, of the first four and of the last four.
+    #[inline]
+    fn halves<const WHICH: i32>([first, second, third, fourth]: Line) -> (__m128i, __m128i) {
+        // SAFETY: SSE2 is part of x86-64.
+        let pick = |one, other| unsafe {
+            let (one, other) = (_mm_castsi128_ps(one), _mm_castsi128_ps(other));
+            _mm_castps_si128(_mm_shuffle_ps::<WHICH>(one, other))
+        };
+        (pick(first, second), pick(third, fourth))
+    }
+
+    /// A bit for each of eight lanes whose 32 bits are all set.
+    #[inline]
+    fn mask(first: __m128i, second: __m128i) -> u32 {
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let words = _mm_packs_epi32(first, second);
+            _mm_movemask_epi8(_mm_packs_epi16(words, _mm_setzero_si128())) as u32
+        }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+mod tests {
+    use super::*;
+    use crate::index::segment::LANES;
+    use proptest::prelude::*;
+
+    #[repr(align(64))]
+    struct Bucket([Word; LANES]);
+
+    proptest! {
+        #[test]
+        fn simd_equals_scalar(words: [u64; 8], pick in 0..8_usize, zeros: u8, wanted: u16) {
+            let mut bucket = Bucket(words.map(Word::from_bits));
+            for lane in 0..LANES {
+                if zeros >> lane & 1 == 1 {
+                    bucket.0[lane] = Word::EMPTY;
+                }
+            }
+            let start = NonNull::from(&bucket.0).cast::<Word>();
+            for fingerprint in [wanted, bucket.0[pick].fingerprint(), 0] {
+                let expected = scalar::of_fingerprint(start, fingerprint);
+                prop_assert_eq!(of_fingerprint(start, fingerprint), expected);
+                prop_assert_eq!(of_fingerprint_unlatched(start, fingerprint), expected);
+            }
+            prop_assert_eq!(empty(start), scalar::empty(start));
+        }
+    }
+}

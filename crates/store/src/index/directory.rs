@@ -1,0 +1,295 @@
+//! A table's directory, in memory that look-aheads may read without the latch.
+//!
+//! ```text
+//!  Directories: database, shard --> [ depth | address ] --> [ segment | segment | ... ]   2^depth
+//! ```
+//!
+//! A look-ahead goes the way of the arrows with plain loads, while the latch's holder may be
+//! replacing any of it. It may be led to a directory or a segment that was given up meanwhile;
+//! what it finds there is only a hint. What makes that sound is that memory never changes its
+//! nature while the store lives: the memory of a directory becomes only another directory of the
+//! same depth, that of a full segment only another full segment, and both are written by atomic
+//! stores alone. So nobody has to announce a look-ahead, and nothing waits for one to end. All
+//! depths that a table once had take less together than the deepest.
+
+use crate::index::placement::POSITION_BITS;
+use crate::index::segment::Segment;
+use crate::sync::holds::{self, Work};
+use crate::sync::latch::Latch;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicPtr, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Where the depth begins in what is published; addresses take the bits below.
+const DEPTH_SHIFT: u32 = 48;
+const ADDRESS: usize = (1 << DEPTH_SHIFT) - 1;
+
+/// A segment as it stands in a directory.
+type Element = AtomicPtr<u8>;
+
+/// One database's directories by shard: where each begins, with its depth.
+type Row = Box<[AtomicPtr<Element>]>;
+
+/// 2^depth elements.
+#[derive(Clone, Copy, Debug)]
+struct Elements(NonNull<[Element]>);
+
+/// The directories of all tables, in use or waiting to be used again.
+#[derive(Debug)]
+pub(crate) struct Directories {
+    /// By database, then by shard; a database that never held anything has no row.
+    published: Box<[OnceLock<Row>]>,
+    shards: usize,
+    /// By depth.
+    idle: Latch<Vec<Vec<Elements>>>,
+}
+
+// SAFETY: elements are atomic, and nobody frees them while anyone can reach them.
+unsafe impl Send for Directories {}
+// SAFETY: as above.
+unsafe impl Sync for Directories {}
+
+/// Which table a directory is of.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) directories: Arc<Directories>,
+    pub(crate) database: usize,
+    pub(crate) shard: usize,
+}
+
+/// The segments of one table, by the leading bits of positions. Only the latch's holder has it.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    elements: Option<Elements>,
+    /// The directory has 2^depth elements, once there is a segment.
+    depth: u32,
+    place: Place,
+}
+
+impl Directories {
+    pub(crate) fn new(databases: usize, shards: usize) -> Self {
+        let published = (0..databases).map(|_| OnceLock::new()).collect();
+        Directories { published, shards, idle: Latch::default() }
+    }
+
+    /// The segment that had a position when it was looked at, perhaps long ago. Takes no latch.
+    #[inline]
+    pub(crate) fn peek(&self, database: usize, shard: usize, position: u64) -> Option<Segment> {
+        let published = self.published.get(database)?.get()?.get(shard)?.load(Ordering::Acquire);
+        let depth = (published.addr() >> DEPTH_SHIFT) as u32;
+        let start = NonNull::new(published.map_addr(|address| address & ADDRESS))?;
+        // SAFETY: what was published is the start of 2^depth elements, which live as long as
+        // `self`, and a position has no more than POSITION_BITS.
+        let element = unsafe { start.add(index(position, depth)).as_ref() };
+        Segment::from_raw(element.load(Ordering::Acquire))
+    }
+
+    fn publish(&self, place: &Place, directory: *mut Element) {
+        let row = || (0..self.shards).map(|_| AtomicPtr::default()).collect();
+        let row = self.published.get(place.database).map(|database| database.get_or_init(row));
+        if let Some(published) = row.and_then(|row| row.get(place.shard)) {
+            published.store(directory, Ordering::Release);
+        }
+    }
+
+    fn take(&self, depth: u32) -> Elements {
+        let mut idle = self.idle.lock_nested();
+        idle.get_mut(depth as usize).and_then(Vec::pop).unwrap_or_else(|| {
+            let elements: Box<[Element]> = (0..1 << depth).map(|_| AtomicPtr::default()).collect();
+            Elements(NonNull::from(Box::leak(elements)))
+        })
+    }
+
+    fn give(&self, elements: Elements) {
+        let mut idle = self.idle.lock_nested();
+        let depth = elements.0.len().ilog2() as usize;
+        if idle.len() <= depth {
+            idle.resize_with(depth + 1, Vec::new);
+        }
+        idle.get_mut(depth).into_iter().for_each(|list| list.push(elements));
+    }
+}
+
+impl Drop for Directories {
+    fn drop(&mut self) {
+        for Elements(elements) in self.idle.lock_nested().drain(..).flatten() {
+            // SAFETY: it was leaked by `take`, and whoever looks ahead borrows the store, which
+            // has `self`.
+            drop(unsafe { Box::from_raw(elements.as_ptr()) });
+        }
+    }
+}
+
+impl Directory {
+    /// That of an empty table, not published yet.
+    pub(crate) fn new(place: Place) -> Self {
+        Directory { elements: None, depth: 0, place }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// The segment of a position, if there are any segments.
+    #[inline]
+    pub(crate) fn get(&self, position: u64) -> Option<Segment> {
+        let element = self.elements()?.get(index(position, self.depth))?;
+        Segment::from_raw(element.load(Ordering::Relaxed))
+    }
+
+    /// Every segment once.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let segment = Segment::from_raw(self.elements()?.get(next)?.load(Ordering::Relaxed))?;
+            next += 1 << (self.depth - segment.depth());
+            Some(segment)
+        })
+    }
+
+    /// Becomes a directory of one segment, of depth 0.
+    pub(crate) fn begin(&mut self, segment: Segment) {
+        let elements = self.filled(0, |_| Some(segment));
+        self.exchange(Some(elements), 0);
+    }
+
+    /// Becomes one of no segment.
+    pub(crate) fn clear(&mut self) {
+        self.exchange(None, 0);
+    }
+
+    /// Points to each segment twice as often.
+    pub(crate) fn double(&mut self) {
+        let elements = self.filled(self.depth + 1, |position| self.get(position));
+        self.exchange(Some(elements), self.depth + 1);
+    }
+
+    /// Points to each segment half as often; none has the full depth.
+    pub(crate) fn halve(&mut self) {
+        let elements = self.filled(self.depth - 1, |position| self.get(position));
+        self.exchange(Some(elements), self.depth - 1);
+    }
+
+    /// Points the share of `segment`, which begins at position `start`, to it.
+    pub(crate) fn enter(&mut self, segment: Segment, start: u64) {
+        let first = index(start, self.depth);
+        let count = 1 << (self.depth - segment.depth());
+        let share = self.elements().and_then(|elements| elements.get(first..first + count));
+        for element in share.into_iter().flatten() {
+            element.store(segment.raw(), Ordering::Release);
+        }
+    }
+
+    /// Moves to another database of the same shard.
+    pub(crate) fn move_to(&mut self, database: usize) {
+        self.place.database = database;
+        self.publish();
+    }
+
+    /// Lets look-aheads find this directory, from now on.
+    pub(crate) fn publish(&self) {
+        let directory = self.elements.map_or(std::ptr::null_mut(), |elements| {
+            let depth = (self.depth as usize) << DEPTH_SHIFT;
+            elements.0.cast::<Element>().as_ptr().map_addr(|address| address | depth)
+        });
+        self.place.directories.publish(&self.place, directory);
+    }
+
+    /// Elements of a depth that point to what stands at each position.
+    fn filled(&self, depth: u32, segment_at: impl Fn(u64) -> Option<Segment>) -> Elements {
+        let elements = self.place.directories.take(depth);
+        holds::note(Work { directory: 1 << depth, ..Work::default() });
+        // SAFETY: elements live as long as `directories`.
+        for (index, element) in unsafe { elements.0.as_ref() }.iter().enumerate() {
+            let segment = segment_at((index as u64) << (POSITION_BITS - depth));
+            element.store(segment.map_or(std::ptr::null_mut(), Segment::raw), Ordering::Release);
+        }
+        elements
+    }
+
+    fn exchange(&mut self, elements: Option<Elements>, depth: u32) {
+        let old = std::mem::replace(&mut self.elements, elements);
+        self.depth = depth;
+        self.publish();
+        old.into_iter().for_each(|elements| self.place.directories.give(elements));
+    }
+
+    #[inline]
+    fn elements(&self) -> Option<&[Element]> {
+        // SAFETY: elements live as long as `directories`.
+        self.elements.map(|elements| unsafe { elements.0.as_ref() })
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        self.elements.into_iter().for_each(|elements| self.place.directories.give(elements));
+    }
+}
+
+/// The element of a position in a directory of that depth.
+#[inline]
+fn index(position: u64, depth: u32) -> usize {
+    (position >> (POSITION_BITS - depth)) as usize
+}
+
+/// Every interleaving, by loom: run with `cargo xtask loom`.
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+
+    /// What stands for a segment: the positions that it covers, written before it is entered.
+    #[repr(align(64))]
+    struct Page(UnsafeCell<std::ops::Range<u64>>);
+
+    const MIDDLE: u64 = 1 << (POSITION_BITS - 1);
+    const END: u64 = 1 << POSITION_BITS;
+    /// The tag of a full segment of depth 0.
+    const DEPTH_0: usize = 2;
+
+    fn segment(covers: std::ops::Range<u64>, depth: usize) -> Segment {
+        let page = Box::into_raw(Box::new(Page(UnsafeCell::new(0..0))));
+        // SAFETY: just made.
+        unsafe { &*page }.0.with_mut(|to| unsafe { *to = covers });
+        Segment::from_raw(page.cast::<u8>().map_addr(|address| address | DEPTH_0 + depth)).unwrap()
+    }
+
+    fn covers(segment: Segment, position: u64) -> bool {
+        let page = segment.raw().map_addr(|address| address & !63).cast::<Page>();
+        // SAFETY: pages live until the process ends; loom tells if this meets the write.
+        unsafe { &*page }.0.with(|covered| unsafe { (*covered).contains(&position) })
+    }
+
+    #[test]
+    fn a_look_ahead_meets_only_what_once_stood_there() {
+        loom::model(|| {
+            let directories = Arc::new(Directories::new(1, 1));
+            let place = Place { directories: Arc::clone(&directories), database: 0, shard: 0 };
+            let mut directory = Directory::new(place);
+            directory.begin(segment(0..END, 0));
+            let reader = thread::spawn(move || {
+                for position in [0, MIDDLE] {
+                    let met = directories.peek(0, 0, position);
+                    assert!(met.is_none_or(|segment| covers(segment, position)));
+                }
+            });
+            // A split, then a merge that uses the first elements again, then none at all.
+            directory.double();
+            directory.enter(segment(0..MIDDLE, 1), 0);
+            directory.enter(segment(MIDDLE..END, 1), MIDDLE);
+            directory.begin(segment(0..END, 0));
+            directory.clear();
+            reader.join().unwrap();
+        });
+    }
+}

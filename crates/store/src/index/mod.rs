@@ -1,0 +1,10 @@
+//! From a hash to its entry: directories, segments and buckets.
+
+pub(crate) mod bucket_search;
+pub(crate) mod directory;
+pub(crate) mod overflow;
+pub(crate) mod placement;
+pub(crate) mod prefetch;
+pub(crate) mod segment;
+pub(crate) mod siphash;
+pub(crate) mod table;

@@ -1,0 +1,757 @@
+//! A segment of a table: buckets of eight words, one cache line each.
+//!
+//! ```text
+//!  line   0 .. homes-1           buckets; a key's home is where its position falls
+//!         homes .. lines-2       stash, for what its home and the next bucket cannot take
+//!         lines-1                header
+//!
+//!  word   63        48 47                                3  2  1  0
+//!        +------------+-----------------------------------+--+--+--+
+//!        | fingerprint| entry pointer                     |H |V |D |   V: the entry can expire
+//!        +------------+-----------------------------------+--+--+--+   D: displaced: home is the
+//!                                                                         bucket before
+//!                          H: in which half of its home's positions it falls, if its bucket knows
+//! ```
+//!
+//! A full segment has 64 lines, one page. A small table begins with a smaller one. What neither
+//! splitting nor the stash can place (keys of equal hash) goes to the header's overflow list.
+
+use crate::entry::block::Entry;
+use crate::entry::key::Name;
+use crate::index::bucket_search;
+use crate::index::overflow::Overflow;
+use crate::index::placement::POSITION_BITS;
+use crate::memory::pages::{PAGE_BYTES, PagePool};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Words in a bucket.
+pub(crate) const LANES: usize = 8;
+const LINE_BYTES: usize = 64;
+/// The greatest depth that fits the tag of a [`Segment`] reference.
+pub(crate) const MAX_DEPTH: u32 = 59;
+/// Shares no divisor with the number of words of any geometry.
+const STRIDE: usize = 37;
+/// Tags below this are small geometries; from here on they are depths of full segments.
+const FULL: usize = GEOMETRIES.len() - 1;
+const TAG_BITS: usize = 0b11_1111;
+
+const DISPLACED: usize = 1 << 0;
+const VOLATILE: usize = 1 << 1;
+const UPPER: usize = 1 << 2;
+const POINTER: usize = (1 << 48) - 8;
+const FINGERPRINT_SHIFT: u32 = 48;
+
+/// How many lines a segment has, and what they are for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Geometry {
+    pub(crate) lines: usize,
+    pub(crate) homes: usize,
+}
+
+/// Few steps, since the memory of a segment that was outgrown is seldom used again.
+const GEOMETRIES: [Geometry; 3] = [
+    Geometry { lines: 4, homes: 3 },
+    Geometry { lines: 16, homes: 14 },
+    Geometry { lines: 64, homes: FULL_HOMES },
+];
+/// Homes of a full segment; even, so that those of one never belong to two halves.
+const FULL_HOMES: usize = 60;
+/// A bit for each home of a full segment.
+const HOMES: u64 = (1 << FULL_HOMES) - 1;
+
+/// A pointer to an entry, with bits of its hash. Null is an empty place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Word(*mut u8);
+
+/// A segment: its address, aligned to a line, tagged with its depth or small geometry, so that a
+/// lookup need not read the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment(NonNull<u8>);
+
+/// A bucket of a full segment, to be read without the latch; what is read is only a hint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket(NonNull<Word>);
+
+/// What a segment knows of itself; occupies its last line.
+#[derive(Debug)]
+pub(crate) struct Header {
+    /// Entries in the buckets, the stash and the overflow list.
+    pub(crate) live: u32,
+    /// Entries that can expire.
+    pub(crate) volatile: u32,
+    /// No entry expires before this time, in milliseconds since 1970.
+    pub(crate) earliest_expiry_ms: u64,
+    /// A set bit is a home some of whose entries are in the stash or the overflow list.
+    stashed_homes: u64,
+    /// A set bit is a bucket all of whose words tell in which halves they fall.
+    known_halves: u64,
+    overflow: Option<Box<Overflow>>,
+}
+
+/// The lower (0) or the upper (1) half of a home's positions.
+pub(crate) type Half = usize;
+
+/// A place within a segment: its word's index, those of the overflow list following the lines'.
+pub(crate) type Index = usize;
+
+impl Word {
+    pub(crate) const EMPTY: Word = Word(std::ptr::null_mut());
+
+    pub(crate) fn new(entry: Entry, fingerprint: u16, volatile: bool) -> Self {
+        let tag =
+            usize::from(fingerprint) << FINGERPRINT_SHIFT | if volatile { VOLATILE } else { 0 };
+        Word(entry.pointer().as_ptr().map_addr(|address| address | tag))
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.entry().is_none()
+    }
+
+    /// The entry, if the place is not empty.
+    #[inline]
+    pub(crate) fn entry(self) -> Option<Entry> {
+        NonNull::new(self.0.map_addr(|address| address & POINTER)).map(Entry::from_pointer)
+    }
+
+    #[cfg(any(test, miri, not(target_arch = "x86_64")))]
+    pub(crate) fn fingerprint(self) -> u16 {
+        (self.0.addr() >> FINGERPRINT_SHIFT) as u16
+    }
+
+    pub(crate) fn is_volatile(self) -> bool {
+        self.0.addr() & VOLATILE != 0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Word(std::ptr::without_provenance_mut(bits as usize))
+    }
+
+    /// The word at a place, which another thread may be writing.
+    ///
+    /// # Safety
+    /// The place lies in the buckets of a segment.
+    #[inline]
+    pub(crate) unsafe fn load(place: NonNull<Word>) -> Self {
+        // SAFETY: a word is a pointer, and buckets are written by `store` alone while anyone may
+        // read them without the latch.
+        Word(
+            unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) }
+                .load(Ordering::Relaxed),
+        )
+    }
+
+    /// Writes the word at a place, which another thread may be reading.
+    ///
+    /// # Safety
+    /// The place lies in the buckets of a segment whose latch is held.
+    #[inline]
+    unsafe fn store(self, place: NonNull<Word>) {
+        // SAFETY: as in `load`.
+        let place = unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) };
+        place.store(self.0, Ordering::Relaxed);
+    }
+
+    fn is_displaced(self) -> bool {
+        self.0.addr() & DISPLACED != 0
+    }
+
+    fn displaced(self, displaced: bool) -> Self {
+        let bit = if displaced { DISPLACED } else { 0 };
+        Word(self.0.map_addr(|address| address & !DISPLACED | bit))
+    }
+
+    fn half(self) -> Half {
+        usize::from(self.0.addr() & UPPER != 0)
+    }
+
+    fn in_half(self, half: Half) -> Self {
+        let bit = if half == 0 { 0 } else { UPPER };
+        Word(self.0.map_addr(|address| address & !UPPER | bit))
+    }
+}
+
+impl Segment {
+    /// An empty segment of the smallest geometry that holds `entries` comfortably, at depth 0.
+    pub(crate) fn small(pool: &PagePool, entries: usize) -> Self {
+        let fits = |geometry: &Geometry| entries <= geometry.homes * LANES * 3 / 4;
+        let tag = GEOMETRIES.iter().position(fits).unwrap_or(FULL).min(FULL);
+        Segment::allocate(pool, tag)
+    }
+
+    /// An empty full segment at a depth.
+    pub(crate) fn full(pool: &PagePool, depth: u32) -> Self {
+        debug_assert!(depth <= MAX_DEPTH);
+        Segment::allocate(pool, FULL + depth as usize)
+    }
+
+    fn allocate(pool: &PagePool, tag: usize) -> Self {
+        let bytes = geometry(tag).lines * LINE_BYTES;
+        let memory = if bytes == PAGE_BYTES {
+            pool.take_segment()
+        } else {
+            let layout = small_layout(bytes);
+            // SAFETY: the layout's size is not zero.
+            NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+        };
+        let segment = Segment(memory.map_addr(|address| address | tag));
+        // SAFETY: the memory is ours, as long as the geometry says, and no one reads it yet.
+        unsafe {
+            for index in 0..bytes / size_of::<Word>() - LANES {
+                Word::EMPTY.store(segment.word_pointer(index));
+            }
+            segment.header_pointer().write(Header {
+                live: 0,
+                volatile: 0,
+                earliest_expiry_ms: u64::MAX,
+                stashed_homes: 0,
+                known_halves: u64::MAX,
+                overflow: None,
+            });
+        }
+        segment
+    }
+
+    /// Frees the segment, not the entries that it points to.
+    ///
+    /// # Safety
+    /// Nobody refers to it any more.
+    pub(crate) unsafe fn free(self, pool: &PagePool) {
+        let bytes = self.geometry().lines * LINE_BYTES;
+        // SAFETY: the segment was allocated just so, and the caller gives it up.
+        unsafe {
+            self.header_pointer().drop_in_place();
+            if bytes == PAGE_BYTES {
+                pool.give_segment(self.base());
+            } else {
+                dealloc(self.base().as_ptr(), small_layout(bytes));
+            }
+        }
+    }
+
+    /// How many leading bits of a position all its entries share; 0 for a small one.
+    pub(crate) fn depth(self) -> u32 {
+        (self.tag().saturating_sub(FULL)) as u32
+    }
+
+    pub(crate) fn is_full_size(self) -> bool {
+        self.tag() >= FULL
+    }
+
+    pub(crate) fn geometry(self) -> Geometry {
+        geometry(self.tag())
+    }
+
+    /// The bucket in which a position falls.
+    #[inline]
+    pub(crate) fn home(self, position: u64) -> usize {
+        (self.twice_home_and_half(position) >> 1) as usize
+    }
+
+    /// In which half of its home's positions a position falls.
+    #[inline]
+    pub(crate) fn half(self, position: u64) -> Half {
+        (self.twice_home_and_half(position) & 1) as usize
+    }
+
+    #[inline]
+    fn twice_home_and_half(self, position: u64) -> u64 {
+        let rest = position << self.depth() & ((1 << POSITION_BITS) - 1);
+        (rest * self.geometry().homes as u64) >> (POSITION_BITS - 1)
+    }
+
+    /// In which of the halves of a full segment, and at which home there, what is homed here will
+    /// be once it is split.
+    pub(crate) fn home_after_split(home: usize, half: Half) -> (usize, usize) {
+        let twice = 2 * home + half;
+        if twice < FULL_HOMES { (0, twice) } else { (1, twice - FULL_HOMES) }
+    }
+
+    /// Which of those halves a position falls in.
+    pub(crate) fn half_after_split(self, position: u64) -> usize {
+        (position >> (POSITION_BITS - self.depth() - 1) & 1) as usize
+    }
+
+    /// The first position, counted from the segment's own first, that falls behind bucket `home`.
+    pub(crate) fn end_of(self, home: usize) -> u64 {
+        let homes = self.geometry().homes as u64;
+        let end = ((home as u64 + 1) << POSITION_BITS).div_ceil(homes);
+        end.div_ceil(1 << self.depth())
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: a live segment has a header; only the latch's holder reaches segments.
+        unsafe { self.header_pointer().as_ref() }
+    }
+
+    pub(crate) fn header_mut(&mut self) -> &mut Header {
+        // SAFETY: as in `header`, and the latch is held exclusively.
+        unsafe { self.header_pointer().as_mut() }
+    }
+
+    /// Keeps the earliest expiry right for an entry that was put here.
+    pub(crate) fn note_expiry(&mut self, expire_at_ms: Option<u64>) {
+        if let Some(at_ms) = expire_at_ms {
+            let header = self.header_mut();
+            header.earliest_expiry_ms = header.earliest_expiry_ms.min(at_ms);
+        }
+    }
+
+    /// From what [`Segment::raw`] gave; null is no segment.
+    #[inline]
+    pub(crate) fn from_raw(raw: *mut u8) -> Option<Self> {
+        NonNull::new(raw).map(Segment)
+    }
+
+    pub(crate) fn raw(self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+
+    /// The bucket in which a position falls, if this is a full segment: only these keep their
+    /// memory, and a table with a smaller one is small enough to be near anyway.
+    #[inline]
+    pub(crate) fn bucket(self, position: u64) -> Option<Bucket> {
+        self.is_full_size().then(|| Bucket(self.word_pointer(self.home(position) * LANES)))
+    }
+
+    /// The bucket that takes what `home` has no room for.
+    #[inline]
+    fn neighbour(self, home: usize) -> usize {
+        if home + 1 == self.geometry().homes { 0 } else { home + 1 }
+    }
+
+    /// Finds the word of that fingerprint, homed at `home`, for which `is_it` holds; `name` tells
+    /// that entry's name.
+    #[inline]
+    pub(crate) fn find<'n>(
+        self,
+        home: usize,
+        fingerprint: u16,
+        name: impl FnOnce() -> Name<'n>,
+        mut is_it: impl FnMut(Entry) -> bool,
+    ) -> Option<Index> {
+        for bucket in [home, self.neighbour(home)] {
+            if let Some(index) = self.find_in(bucket, fingerprint, &mut is_it) {
+                return Some(index);
+            }
+        }
+        if self.header().stashed_homes >> home & 1 == 0 {
+            return None;
+        }
+        self.find_stashed(fingerprint, name, is_it)
+    }
+
+    #[inline]
+    fn find_in(
+        self,
+        bucket: usize,
+        fingerprint: u16,
+        mut is_it: impl FnMut(Entry) -> bool,
+    ) -> Option<Index> {
+        let mut lanes =
+            bucket_search::of_fingerprint(self.word_pointer(bucket * LANES), fingerprint);
+        while lanes != 0 {
+            let index = bucket * LANES + lanes.trailing_zeros() as usize;
+            // SAFETY: a lane of a bucket of this segment.
+            let word = unsafe { self.word_pointer(index).read() };
+            if word.entry().is_some_and(&mut is_it) {
+                return Some(index);
+            }
+            lanes &= lanes - 1;
+        }
+        None
+    }
+
+    #[cold]
+    fn find_stashed<'n>(
+        self,
+        fingerprint: u16,
+        name: impl FnOnce() -> Name<'n>,
+        mut is_it: impl FnMut(Entry) -> bool,
+    ) -> Option<Index> {
+        let Geometry { homes, lines } = self.geometry();
+        let in_stash =
+            (homes..lines - 1).find_map(|bucket| self.find_in(bucket, fingerprint, &mut is_it));
+        let in_overflow = || Some(lines * LANES + self.header().overflow.as_ref()?.find(name())?);
+        in_stash.or_else(in_overflow)
+    }
+
+    /// Puts a word homed at `home` into the segment and says where; `None` if there is no room.
+    /// `half` is in which half of its home's positions it falls, if that is known.
+    pub(crate) fn insert(&mut self, home: usize, half: Option<Half>, word: Word) -> Option<Index> {
+        let word = word.in_half(half.unwrap_or_default());
+        let Geometry { homes, lines } = self.geometry();
+        let next = self.neighbour(home);
+        let (here, there) = (self.empty_lanes(home), self.empty_lanes(next));
+        let place = if here.count_ones() < there.count_ones() {
+            Some((first_of(next, there), word.displaced(true)))
+        } else if here != 0 {
+            Some((first_of(home, here), word.displaced(false)))
+        } else {
+            self.make_room(home, word)
+        };
+        let place = place.or_else(|| {
+            let stash = (homes..lines - 1).find_map(|bucket| self.first_empty(bucket))?;
+            self.header_mut().stashed_homes |= 1 << home;
+            Some((stash, word.displaced(false)))
+        });
+        let (index, word) = place?;
+        self.set_word(index, word);
+        self.count_in(word);
+        if half.is_none() {
+            self.header_mut().known_halves &= !(1 << (index / LANES));
+        }
+        Some(index)
+    }
+
+    /// Puts a word into the overflow list and says where.
+    pub(crate) fn insert_overflow(&mut self, home: usize, word: Word) -> Index {
+        let words = self.geometry().lines * LANES;
+        self.count_in(word);
+        let header = self.header_mut();
+        header.stashed_homes |= 1 << home;
+        words + header.overflow.get_or_insert_default().insert(word.displaced(false))
+    }
+
+    /// Entries in the overflow list.
+    pub(crate) fn overflow_len(&self) -> usize {
+        self.header().overflow.as_ref().map_or(0, |list| list.len())
+    }
+
+    /// Behind the highest index, some below which are of no place.
+    pub(crate) fn end(&self) -> Index {
+        let overflow = self.header().overflow.as_ref();
+        self.geometry().lines * LANES + overflow.map_or(0, |list| list.end())
+    }
+
+    /// The indices of the overflow list.
+    fn overflow_indices(&self) -> impl Iterator<Item = Index> + Clone + '_ {
+        let words = self.geometry().lines * LANES;
+        let list = self.header().overflow.iter();
+        list.flat_map(|list| list.indices()).map(move |index| words + index)
+    }
+
+    /// Empties a place.
+    pub(crate) fn remove(&mut self, index: Index) {
+        let word = self.word(index);
+        let Geometry { homes, lines } = self.geometry();
+        let header = self.header_mut();
+        header.live -= 1;
+        header.volatile -= u32::from(word.is_volatile());
+        if index < lines * LANES {
+            self.set_word(index, Word::EMPTY);
+        } else if let Some(overflow) = &mut header.overflow {
+            overflow.remove(index - lines * LANES);
+            if overflow.len() == 0 {
+                header.overflow = None;
+            }
+        }
+        let stash_is_empty = || (homes..lines - 1).all(|bucket| self.is_empty(bucket));
+        if index >= homes * LANES && self.overflow_len() == 0 && stash_is_empty() {
+            self.header_mut().stashed_homes = 0;
+        }
+    }
+
+    /// Puts another entry of the same key, or the same entry moved, in place of the one there.
+    pub(crate) fn replace(&mut self, index: Index, word: Word) {
+        let old = self.word(index);
+        let words = self.geometry().lines * LANES;
+        if index < words {
+            self.set_word(index, word.displaced(old.is_displaced()).in_half(old.half()));
+        } else if let Some(list) = &mut self.header_mut().overflow {
+            list.replace(index - words, word);
+        }
+        let header = self.header_mut();
+        header.volatile += u32::from(word.is_volatile());
+        header.volatile -= u32::from(old.is_volatile());
+    }
+
+    /// The word at a place.
+    pub(crate) fn word(&self, index: Index) -> Word {
+        let words = self.geometry().lines * LANES;
+        if index < words {
+            // SAFETY: the index lies within the lines.
+            return unsafe { self.word_pointer(index).read() };
+        }
+        let overflow = self.header().overflow.as_ref();
+        overflow.and_then(|list| list.get(index - words)).unwrap_or(Word::EMPTY)
+    }
+
+    /// Every occupied place.
+    pub(crate) fn occupied_places(&self) -> impl Iterator<Item = (Index, Word)> + '_ {
+        let Geometry { lines, .. } = self.geometry();
+        (0..(lines - 1) * LANES)
+            .chain(self.overflow_indices())
+            .map(|index| (index, self.word(index)))
+            .filter(|(_, word)| !word.is_empty())
+    }
+
+    /// The words of a bucket with their places.
+    pub(crate) fn words_of(&self, bucket: usize) -> impl Iterator<Item = (Index, Word)> + use<> {
+        let segment = *self;
+        let words = (bucket * LANES..(bucket + 1) * LANES).map(move |at| (at, segment.word(at)));
+        words.filter(|(_, word)| !word.is_empty())
+    }
+
+    /// The words of a home's bucket, all of which tell it, with their homes and in which halves of
+    /// those they fall.
+    pub(crate) fn homes_and_halves(
+        &self,
+        bucket: usize,
+    ) -> impl Iterator<Item = (usize, Half, Word)> + use<> {
+        let previous = bucket.checked_sub(1).unwrap_or(FULL_HOMES - 1);
+        self.words_of(bucket).map(move |(_, word)| {
+            (if word.is_displaced() { previous } else { bucket }, word.half(), word)
+        })
+    }
+
+    /// Whether there are homes whose buckets have words that do not tell in which halves they fall.
+    #[inline]
+    pub(crate) fn has_unknown_halves(&self) -> bool {
+        self.is_full_size() && !self.header().known_halves & HOMES != 0
+    }
+
+    /// The buckets of those homes, as they are now.
+    pub(crate) fn unknown_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        ones(!self.header().known_halves & HOMES)
+    }
+
+    /// The buckets of all other homes.
+    pub(crate) fn known_buckets(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        ones(self.header().known_halves & HOMES)
+    }
+
+    /// The words that do not tell: those of some buckets, of the stash and of the overflow list.
+    pub(crate) fn unknown_words(&self) -> impl Iterator<Item = Word> + '_ {
+        let stash = FULL_HOMES..self.geometry().lines - 1;
+        let buckets = self.unknown_buckets().chain(stash);
+        let overflow = self.overflow_indices().map(|index| self.word(index));
+        buckets.flat_map(|bucket| self.words_of(bucket)).map(|(_, word)| word).chain(overflow)
+    }
+
+    /// Has the word at a place tell in which half it falls.
+    pub(crate) fn tell_half(&mut self, index: Index, half: Half) {
+        self.set_word(index, self.word(index).in_half(half));
+    }
+
+    /// Notes that all words of a bucket tell.
+    pub(crate) fn know_halves(&mut self, bucket: usize) {
+        self.header_mut().known_halves |= 1 << bucket;
+    }
+
+    /// The places of entries that can expire.
+    pub(crate) fn volatile_places(&self) -> Vec<Index> {
+        let volatile = self.occupied_places().filter(|(_, word)| word.is_volatile());
+        volatile.map(|(index, _)| index).collect()
+    }
+
+    /// The places of up to `count` entries, spread over the segment from a random place on, so that
+    /// no neighbourhood is asked more often than another.
+    pub(crate) fn sample(
+        &self,
+        random: usize,
+        only_volatile: bool,
+        count: usize,
+    ) -> impl Iterator<Item = Index> + Clone + '_ {
+        let Geometry { lines, .. } = self.geometry();
+        let words = (lines - 1) * LANES;
+        let strided = move |step: usize| (random % words + step * STRIDE) % words;
+        let overflow = self.overflow_indices();
+        let none_wanted = only_volatile && self.header().volatile == 0;
+        let wanted = move |index: &Index| {
+            let word = self.word(*index);
+            !word.is_empty() && (word.is_volatile() || !only_volatile)
+        };
+        let places = (0..words).map(strided).chain(overflow);
+        places.filter(wanted).take(if none_wanted { 0 } else { count })
+    }
+
+    /// Every entry homed at `home` that stands in the lines. `home_of` computes the home of an
+    /// entry anew, which only those outside their home's neighbourhood need.
+    pub(crate) fn homed_at(
+        &self,
+        home: usize,
+        home_of: impl Fn(Entry) -> usize,
+        mut visit: impl FnMut(Entry),
+    ) {
+        let Geometry { homes, lines } = self.geometry();
+        for (bucket, displaced) in [(home, false), ((home + 1) % homes, true)] {
+            let words = (0..LANES).map(|lane| self.word(bucket * LANES + lane));
+            let homed = words.filter(|word| word.is_displaced() == displaced);
+            homed.filter_map(Word::entry).for_each(&mut visit);
+        }
+        if self.header().stashed_homes >> home & 1 == 1 {
+            let stash = (homes * LANES..(lines - 1) * LANES).map(|index| self.word(index));
+            let homed = stash.filter_map(Word::entry).filter(|entry| home_of(*entry) == home);
+            homed.for_each(visit);
+        }
+    }
+
+    /// Entries of the overflow list behind a name, in the order of names, some of which may be
+    /// homed at `home`.
+    pub(crate) fn overflowed<'a>(
+        &'a self,
+        home: usize,
+        name: Option<Name<'a>>,
+    ) -> impl Iterator<Item = Entry> + 'a {
+        let is_stashed = self.header().stashed_homes >> home & 1 == 1;
+        let list = self.header().overflow.as_ref().filter(|_| is_stashed);
+        list.into_iter().flat_map(move |list| list.behind(name)).filter_map(Word::entry)
+    }
+
+    /// Moves a neighbour aside so that a word homed at `home`, whose two buckets are full, fits.
+    fn make_room(&mut self, home: usize, word: Word) -> Option<(Index, Word)> {
+        let homes = self.geometry().homes;
+        let (previous, next) = ((home + homes - 1) % homes, (home + 1) % homes);
+        let moves = [
+            // What is displaced into our bucket goes back to its home.
+            (home, true, previous, false),
+            // What is at home in the next bucket is displaced by one.
+            (next, false, (next + 1) % homes, true),
+        ];
+        for (from, displaced, to, becomes_displaced) in moves {
+            let Some(empty) = self.first_empty(to) else { continue };
+            let movable = (from * LANES..(from + 1) * LANES)
+                .find(|index| self.word(*index).is_displaced() == displaced);
+            let Some(index) = movable else { continue };
+            self.set_word(empty, self.word(index).displaced(becomes_displaced));
+            if self.header().known_halves >> from & 1 == 0 {
+                self.header_mut().known_halves &= !(1 << to);
+            }
+            return Some((index, word.displaced(from != home)));
+        }
+        None
+    }
+
+    fn count_in(&mut self, word: Word) {
+        let header = self.header_mut();
+        header.live += 1;
+        header.volatile += u32::from(word.is_volatile());
+    }
+
+    fn is_empty(&self, bucket: usize) -> bool {
+        self.empty_lanes(bucket).count_ones() as usize == LANES
+    }
+
+    fn first_empty(&self, bucket: usize) -> Option<Index> {
+        let empty = self.empty_lanes(bucket);
+        (empty != 0).then(|| first_of(bucket, empty))
+    }
+
+    /// A bit for each place of a bucket that is empty.
+    #[inline]
+    fn empty_lanes(&self, bucket: usize) -> u32 {
+        bucket_search::empty(self.word_pointer(bucket * LANES))
+    }
+
+    fn set_word(&mut self, index: Index, word: Word) {
+        debug_assert!(index < (self.geometry().lines - 1) * LANES, "a place in the buckets");
+        // SAFETY: the index lies within the buckets, and the latch is held exclusively.
+        unsafe { word.store(self.word_pointer(index)) };
+    }
+
+    fn tag(self) -> usize {
+        self.0.addr().get() & TAG_BITS
+    }
+
+    fn base(self) -> NonNull<u8> {
+        // SAFETY: removing the tag leaves the address of an allocation, which is not null.
+        unsafe { NonNull::new_unchecked(self.0.as_ptr().map_addr(|address| address & !TAG_BITS)) }
+    }
+
+    #[inline]
+    fn word_pointer(self, index: usize) -> NonNull<Word> {
+        // SAFETY: callers pass indices within the segment's lines.
+        unsafe { self.base().cast::<Word>().add(index) }
+    }
+
+    fn header_pointer(self) -> NonNull<Header> {
+        self.word_pointer((self.geometry().lines - 1) * LANES).cast()
+    }
+}
+
+impl Bucket {
+    /// Asks the processor for the lines in which a word homed here will be looked for.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        prefetch(self.0.cast());
+        prefetch(self.neighbour().0.cast());
+    }
+
+    /// Asks the processor for the entry of a word of that fingerprint, homed here.
+    #[inline]
+    pub(crate) fn prefetch_entry(self, fingerprint: u16) {
+        for Bucket(words) in [self, self.neighbour()] {
+            let lanes = bucket_search::of_fingerprint_unlatched(words, fingerprint);
+            if lanes != 0 {
+                // SAFETY: a lane of a bucket of a segment.
+                let word = unsafe { Word::load(words.add(lanes.trailing_zeros() as usize)) };
+                if let Some(entry) = word.entry() {
+                    // Most entries lie on two lines.
+                    prefetch(entry.pointer());
+                    return prefetch(entry.pointer().map_addr(|it| it.saturating_add(LINE_BYTES)));
+                }
+            }
+        }
+    }
+
+    /// The bucket that takes what this one has no room for.
+    #[inline]
+    fn neighbour(self) -> Bucket {
+        const HOMES_BYTES: usize = FULL_HOMES * LINE_BYTES;
+        let offset = self.0.addr().get() % PAGE_BYTES;
+        let first_or_next = if offset + LINE_BYTES == HOMES_BYTES {
+            // SAFETY: full segments are aligned to their size.
+            unsafe { self.0.byte_sub(offset) }
+        } else {
+            // SAFETY: the last home is not the segment's last line.
+            unsafe { self.0.byte_add(LINE_BYTES) }
+        };
+        Bucket(first_or_next)
+    }
+}
+
+/// The places of a number's ones, from the lowest.
+fn ones(number: u64) -> impl Iterator<Item = usize> + Clone {
+    let mut left = number;
+    std::iter::from_fn(move || {
+        let place = (left != 0).then(|| left.trailing_zeros() as usize);
+        left &= left.wrapping_sub(1);
+        place
+    })
+}
+
+/// The first of a bucket's places that have a bit in `lanes`, which has one.
+fn first_of(bucket: usize, lanes: u32) -> Index {
+    bucket * LANES + lanes.trailing_zeros() as usize
+}
+
+fn geometry(tag: usize) -> Geometry {
+    let full = Geometry { lines: 64, homes: FULL_HOMES };
+    GEOMETRIES.get(tag.min(FULL)).copied().unwrap_or(full)
+}
+
+fn small_layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, LINE_BYTES).unwrap_or(Layout::new::<[u64; 8]>())
+}
+
+const _: () = assert!(size_of::<Header>() <= LINE_BYTES);
+
+/// Asks the processor for the cache line at `address`, which need not be readable.
+#[inline]
+pub(crate) fn prefetch(address: NonNull<u8>) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch reads nothing and cannot fault.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.as_ptr().cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
+#[cfg(test)]
+mod tests;

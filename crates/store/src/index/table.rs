@@ -1,0 +1,531 @@
+//! The entries of one database in one shard: an extendible directory of segments.
+//!
+//! ```text
+//!  position (40 bits) = [ directory index: depth bits | bucket within the segment | ... ]
+//!
+//!  directory   00 ----> segment of depth 2
+//!              01 ----> segment of depth 2
+//!              10 --+-> segment of depth 1
+//!              11 --+
+//! ```
+//!
+//! A full segment splits alone, so that growth moves at most one segment's entries however large
+//! the table is; two sparse neighbours merge. Extendible hashing: Fagin et al., ACM TODS 1979;
+//! segments with a stash: Lu et al., "Dash", VLDB 2020.
+
+mod expiry;
+mod growth;
+
+use crate::entry::block::{Entry, EntryView, Owned, Shape};
+use crate::entry::key::{Hasher, Key, OwnedName};
+use crate::eviction::policy::{Judge, SAMPLES};
+use crate::index::directory::{self, Directory};
+use crate::index::placement::{POSITION_BITS, Range, fingerprint};
+use crate::index::segment::{Index, LANES, Segment, Word, prefetch};
+use crate::memory::pages::PagePool;
+use crate::memory::slab::{Block, LARGEST_BLOCK, Slab, rounded_bytes};
+use crate::snapshot::mutation_barrier::{Door, Mutable};
+use crate::snapshot::{Fate, HOLD_BYTES, Images, Ledger};
+use crate::sync::holds::{self, Work};
+use crate::sync::latch;
+use crate::sync::reclaim::Garbage;
+use crate::sync::steps::{self, Step};
+use crate::value::string::{Attributes, NewValue};
+use expiry::Sweep;
+use std::sync::Arc;
+
+/// Segments that one step looks at, when there is nothing in them that it is after.
+const GLANCES: usize = 64;
+/// Buckets that a snapshot's walk goes through at one hold, if there is little to copy.
+const BUCKETS_PER_HOLD: usize = 32;
+/// Entries beyond their segment's places that one visit of a bucket looks at.
+const OVERFLOWED: usize = 128;
+/// Entries that one change may move to let a sparse page go, and bytes of them, if it is not one
+/// longer entry.
+const RELOCATIONS: usize = 4;
+const RELOCATION_BYTES: usize = 16 * 1024;
+/// Entries that are moved at a time where nothing else is to be done.
+const COMPACTIONS: usize = 16;
+
+/// What positions depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Locator {
+    pub(crate) hasher: Hasher,
+    pub(crate) range: Range,
+}
+
+/// One database's entries in one shard, with the memory that they live in.
+#[derive(Debug)]
+pub(crate) struct Table {
+    directory: Directory,
+    /// Segments whose depth is that of the directory.
+    deepest: usize,
+    len: usize,
+    /// Entries that can expire.
+    volatile: usize,
+    /// No entry expires before this time, in milliseconds since 1970, but for those that a sweep
+    /// under way has still to come to.
+    earliest_expiry_ms: u64,
+    /// The sweep for expired entries, while there is one.
+    sweep: Option<Sweep>,
+    locator: Locator,
+    pool: Arc<PagePool>,
+    slab: Slab,
+    ledger: Ledger,
+    /// Where the walk for a snapshot goes on within a bucket.
+    walk_within: Option<Box<Within>>,
+}
+
+// SAFETY: a table's segments and entries are reached only through it, under its shard's latch.
+unsafe impl Send for Table {}
+
+/// How far a visit of a bucket has come that takes several holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Within {
+    /// What was visited last; the order is that of names.
+    after: OwnedName,
+    /// The first position behind what is visited in this order.
+    next: u64,
+}
+
+/// Where an entry stands. Valid until the table is next inserted into or removed from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    segment: Segment,
+    index: Index,
+}
+
+impl Table {
+    pub(crate) fn new(
+        locator: Locator,
+        pool: Arc<PagePool>,
+        place: directory::Place,
+        ledger: Ledger,
+    ) -> Self {
+        let slab = Slab::new(Arc::clone(&pool));
+        Table {
+            directory: Directory::new(place),
+            deepest: 0,
+            len: 0,
+            volatile: 0,
+            earliest_expiry_ms: u64::MAX,
+            sweep: None,
+            locator,
+            pool,
+            slab,
+            ledger,
+            walk_within: None,
+        }
+    }
+
+    /// Puts an empty table in place of this one, which is returned.
+    pub(crate) fn take(&mut self, door: Door) -> Self {
+        self.begin(door);
+        self.ledger.send_pre_images();
+        let place = self.directory.place().clone();
+        let empty = Table::new(self.locator, Arc::clone(&self.pool), place, self.ledger.anew());
+        empty.directory.publish();
+        std::mem::replace(self, empty)
+    }
+
+    /// Moves to another database of the same shard.
+    pub(crate) fn move_to(&mut self, database: usize) {
+        self.directory.move_to(database);
+    }
+
+    /// Must be called before anything of the table changes by an operation that read `door`.
+    #[inline]
+    pub(crate) fn begin(&mut self, door: Door) {
+        self.ledger.begin(door, (self.len, self.volatile), self.directory.place().database);
+    }
+
+    /// What the table knows of a snapshot.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Lets an entry through the door, to be changed.
+    #[inline]
+    pub(crate) fn mutable(&mut self, door: Door, entry: Entry, fate: Fate) -> Mutable {
+        self.begin(door);
+        door.before_mutate(&mut self.ledger, entry, fate)
+    }
+
+    /// Entries in all.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Entries that can expire.
+    pub(crate) fn volatile_len(&self) -> usize {
+        self.volatile
+    }
+
+    /// Where the entry of `key` stands.
+    #[inline]
+    pub(crate) fn find(&self, key: Key<'_>) -> Option<Place> {
+        let position = self.locator.range.position(key.hash);
+        let segment = self.directory.get(position)?;
+        // SAFETY: entries stay where they are while the table is borrowed.
+        let same_key = |entry: Entry| unsafe { entry.is_of(key) };
+        let home = segment.home(position);
+        let index = segment.find(home, fingerprint(key.hash), || key.name(), same_key)?;
+        Some(Place { segment, index })
+    }
+
+    /// The entry at a place.
+    #[inline]
+    pub(crate) fn entry(&self, place: Place) -> Option<Entry> {
+        place.segment.word(place.index).entry()
+    }
+
+    /// Adds an entry for a key that has none.
+    pub(crate) fn insert(
+        &mut self,
+        door: Door,
+        key: Key<'_>,
+        value: NewValue<'_>,
+        attributes: &Attributes,
+    ) -> Place {
+        self.begin(door);
+        let shape = Shape::new(key, &value, attributes);
+        let block = self.slab.take(shape.bytes());
+        // SAFETY: the block is ours, aligned and as large as the shape.
+        let entry =
+            unsafe { Entry::write(block.memory, block.on_heap, &shape, key, value, attributes) };
+        door.admit(entry);
+        let word = Word::new(entry, fingerprint(key.hash), attributes.expire_at_ms.is_some());
+        let mut place = self.link(self.locator.range.position(key.hash), word);
+        place.segment.note_expiry(attributes.expire_at_ms);
+        self.note_expiry(attributes.expire_at_ms);
+        self.len += 1;
+        self.volatile += usize::from(attributes.expire_at_ms.is_some());
+        place
+    }
+
+    /// Puts another value and attributes in place of an entry's; what that owned and has no more.
+    pub(crate) fn replace(
+        &mut self,
+        door: Door,
+        place: &mut Place,
+        old: Mutable,
+        key: Key<'_>,
+        value: NewValue<'_>,
+        attributes: &Attributes,
+    ) -> Owned {
+        let old = old.entry();
+        let shape = Shape::new(key, &value, attributes);
+        if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) = value
+            && old.has_shape(&shape)
+        {
+            old.overwrite(bytes, &shape, attributes);
+            place.segment.note_expiry(attributes.expire_at_ms);
+            self.note_expiry(attributes.expire_at_ms);
+            return Owned::default();
+        }
+        let (old_bytes, on_heap, access) = (old.bytes(), old.on_heap(), old.access());
+        let stays = rounded_bytes(old_bytes) == rounded_bytes(shape.bytes());
+        let old_block = Block { memory: old.pointer(), on_heap };
+        let block = if stays { old_block } else { self.slab.take(shape.bytes()) };
+        // SAFETY: the old entry is overwritten or given back below and not read again; the block
+        // is ours, aligned and as large as the shape.
+        let (owned, entry) = unsafe {
+            let owned = old.take_owned();
+            let memory = block.memory;
+            let new = Entry::write(memory, block.on_heap, &shape, key, value, attributes);
+            (owned, new)
+        };
+        door.admit(entry);
+        entry.set_access(access);
+        let word = Word::new(entry, fingerprint(key.hash), attributes.expire_at_ms.is_some());
+        self.volatile += usize::from(word.is_volatile());
+        self.volatile -= usize::from(place.segment.word(place.index).is_volatile());
+        place.segment.replace(place.index, word);
+        place.segment.note_expiry(attributes.expire_at_ms);
+        self.note_expiry(attributes.expire_at_ms);
+        if !stays {
+            // SAFETY: the block came from this slab and nothing points to it now.
+            unsafe { self.slab.give(old_block, old_bytes) };
+            self.relocate(old_bytes, RELOCATIONS);
+        }
+        owned
+    }
+
+    /// Moves the expiry of an entry that has one.
+    pub(crate) fn move_expiry(&mut self, mut place: Place, entry: Mutable, at_ms: u64) {
+        entry.entry().replace_expiry(at_ms);
+        place.segment.note_expiry(Some(at_ms));
+        self.note_expiry(Some(at_ms));
+    }
+
+    /// Removes the entry at a place; what it owned.
+    pub(crate) fn remove(&mut self, mut place: Place, entry: Mutable) -> Owned {
+        let entry = entry.entry();
+        // SAFETY: the table is borrowed exclusively and the key is hashed before anything moves.
+        let position = self.position_of(entry);
+        self.volatile -= usize::from(place.segment.word(place.index).is_volatile());
+        place.segment.remove(place.index);
+        let owned = self.free(entry);
+        self.shrink_at(position);
+        owned
+    }
+
+    /// Visits the entries of the bucket in which `position` falls, and returns the first position
+    /// behind it, or `None` at the table's end. If they are too many for one hold, `within` says
+    /// afterwards how far it came, and the same position is where to go on: what stands throughout
+    /// is visited whatever happens between the holds.
+    pub(crate) fn visit_bucket(
+        &self,
+        position: u64,
+        within: &mut Option<Within>,
+        mut visit: impl FnMut(Entry),
+    ) -> Option<u64> {
+        let before = within.take();
+        let segment = self.directory.get(position)?;
+        let home = segment.home(position);
+        let home_of = |entry| segment.home(self.position_of(entry));
+        let after = before.as_ref().map(|within| within.after.get());
+        // SAFETY: the table is borrowed, so no entry goes or moves; a name is kept only if owned.
+        let name = |entry: Entry| unsafe { entry.name() };
+        let mut visited = 0;
+        let mut visit = |entry| {
+            visited += 1;
+            visit(entry);
+        };
+        let mut overflowed = segment.overflowed(home, after);
+        let mut last = None;
+        for entry in overflowed.by_ref().take(OVERFLOWED) {
+            last = Some(entry);
+            if home_of(entry) == home {
+                visit(entry);
+            }
+        }
+        // No name divides the last of them from the others that stand elsewhere.
+        let last = last.filter(|_| overflowed.next().is_some());
+        segment.homed_at(home, home_of, |entry| {
+            let is_turn = after.is_none_or(|after| name(entry) > after)
+                && last.is_none_or(|last| name(entry) <= name(last));
+            if is_turn {
+                visit(entry);
+            }
+        });
+        holds::note(Work { visited, ..Work::default() });
+        // A bucket that has become narrower or wider meanwhile: what is skipped was visited.
+        let start = position & !(span(segment) - 1);
+        let next = start + segment.end_of(home);
+        let next = before.as_ref().map_or(next, |before| next.min(before.next));
+        // SAFETY: as above.
+        let after = last.map(|last| unsafe { last.owned_name() });
+        *within = after.map(|after| Within { after, next });
+        if within.is_some() {
+            return Some(position);
+        }
+        (next < 1 << POSITION_BITS).then_some(next)
+    }
+
+    /// Goes on leaving images of what belongs to the snapshot, and stamps it, for as many bytes as
+    /// one hold allows; whether the walk has come through.
+    pub(crate) fn walk(&mut self, door: Door, images: &mut Images) -> bool {
+        self.begin(door);
+        let enough = images.copied_bytes() + HOLD_BYTES;
+        let is_aborted = self.ledger.is_aborted();
+        for _ in 0..BUCKETS_PER_HOLD {
+            let Some(position) = self.ledger.walked_to() else { break };
+            let mut within = self.walk_within.take().map(|within| *within);
+            let before = within.clone();
+            self.visit_bucket(position, &mut within.clone(), |entry| prefetch(entry.pointer()));
+            let (mut saved, mut is_left) = (0, false);
+            let behind = self.visit_bucket(position, &mut within, |entry| {
+                if !door.is_older(entry) {
+                    return;
+                }
+                is_left |= images.copied_bytes() >= enough;
+                if !is_left {
+                    if !is_aborted {
+                        images.push(entry);
+                    }
+                    door.admit(entry);
+                    saved += 1;
+                    steps::reach(Step::Walked);
+                }
+            });
+            self.ledger.walk_on(saved, if is_left { Some(position) } else { behind });
+            let within = if is_left { before } else { within };
+            self.walk_within = within.map(Box::new);
+            if self.walk_within.is_some() || images.copied_bytes() >= enough {
+                break;
+            }
+        }
+        self.ledger.walked_to().is_none()
+    }
+
+    /// Entries that can expire, counted one by one.
+    #[cfg(test)]
+    pub(crate) fn count_volatile(&self) -> usize {
+        let words = |segment: Segment| {
+            segment.occupied_places().filter(|(_, word)| word.is_volatile()).count()
+        };
+        self.directory.segments().map(words).sum()
+    }
+
+    /// Whether anything is older than the epoch of `door`.
+    #[cfg(test)]
+    pub(crate) fn has_older(&self, door: Door) -> bool {
+        let words = self.directory.segments();
+        let any = |segment: Segment| {
+            let mut words = segment.occupied_places().map(|(_, word)| word);
+            words.any(|word| word.entry().is_some_and(|entry| door.is_older(entry)))
+        };
+        { words }.any(any)
+    }
+
+    /// Removes the worst of a few entries around a random place, if there are any that the policy
+    /// does not spare; `show` is shown it before.
+    pub(crate) fn evict(
+        &mut self,
+        door: Door,
+        judge: Judge,
+        random: u64,
+        garbage: &mut Garbage,
+        show: &mut impl FnMut(EntryView<'_>),
+    ) -> bool {
+        let only_volatile = judge.policy.only_volatile();
+        if only_volatile && self.volatile == 0 {
+            return false;
+        }
+        let mut position = random >> (64 - POSITION_BITS);
+        for _ in 0..GLANCES {
+            let Some(segment) = self.directory.get(position) else { return false };
+            let sample = segment.sample(random as usize, only_volatile, SAMPLES);
+            let entries = sample.clone().filter_map(|index| segment.word(index).entry());
+            entries.clone().for_each(|entry| prefetch(entry.pointer()));
+            // What the snapshot has already frees memory at once.
+            let saved = entries.clone().filter(|entry| !door.is_older(*entry));
+            if let Some(entry) = judge.choose(saved).or_else(|| judge.choose(entries))
+                && let Some(index) =
+                    { sample }.find(|index| segment.word(*index).entry() == Some(entry))
+            {
+                let place = Place { segment, index };
+                // SAFETY: nothing changes the entry while it is shown.
+                show(unsafe { EntryView::new(entry) });
+                let entry = self.mutable(door, entry, Fate::Goes);
+                garbage.add(self.remove(place, entry));
+                self.slab.tell();
+                return true;
+            }
+            position = ((position & !(span(segment) - 1)) + span(segment)) % (1 << POSITION_BITS);
+        }
+        false
+    }
+
+    /// The entry at a random place, all entries being equally likely; `None` where the place is
+    /// empty, which the caller meets by trying again. `random` is 64 fair bits.
+    pub(crate) fn sample(&self, random: u64) -> Option<Entry> {
+        let position = random >> (64 - POSITION_BITS);
+        let segment = self.directory.get(position)?;
+        // The position chose the segment in proportion to its share of positions, not of places:
+        // a shallower segment is accepted less often.
+        let excess = self.directory.depth() - segment.depth();
+        if random & ((1 << excess) - 1) != 0 {
+            return None;
+        }
+        let words = (segment.geometry().lines - 1) * LANES;
+        let pick = ((random >> 24 & 0xff_ffff) as usize * (segment.end() - LANES)) >> 24;
+        segment.word(if pick < words { pick } else { pick + LANES }).entry()
+    }
+
+    fn position_of(&self, entry: Entry) -> u64 {
+        holds::note(Work { hashed: 1, ..Work::default() });
+        self.locator.range.position(self.hash_of(entry))
+    }
+
+    fn hash_of(&self, entry: Entry) -> u64 {
+        // SAFETY: the key is hashed at once, while the table is borrowed.
+        let hash = || self.locator.hasher.key(unsafe { entry.key() }).hash;
+        entry.kept_hash().unwrap_or_else(hash)
+    }
+
+    /// Frees an unlinked entry, but for what it owned.
+    fn free(&mut self, entry: Entry) -> Owned {
+        let block = Block { memory: entry.pointer(), on_heap: entry.on_heap() };
+        let bytes = entry.bytes();
+        self.len -= 1;
+        // SAFETY: nothing points to the entry any more, and what it owned is taken out first.
+        let owned = unsafe {
+            let owned = entry.take_owned();
+            self.slab.give(block, bytes);
+            owned
+        };
+        self.relocate(bytes, RELOCATIONS);
+        owned
+    }
+
+    /// Moves a few entries out of a sparse arena, if there is one.
+    pub(crate) fn compact(&mut self) {
+        self.relocate(LARGEST_BLOCK + 1, COMPACTIONS);
+    }
+
+    /// Moves a few entries off a sparse page. What moves is not changed, so no door is passed.
+    fn relocate(&mut self, bytes: usize, most_entries: usize) {
+        let mut moved_bytes = 0;
+        for _ in 0..most_entries {
+            let Some(from) = self.slab.relocation(bytes) else { return };
+            latch::slow();
+            let entry = Entry::from_pointer(from);
+            let entry_bytes = entry.bytes();
+            if moved_bytes > 0 && moved_bytes + entry_bytes > RELOCATION_BYTES {
+                return;
+            }
+            moved_bytes += entry_bytes;
+            holds::note(Work { entries: 1, bytes: entry_bytes as u64, ..Work::default() });
+            let hash = self.hash_of(entry);
+            let position = self.locator.range.position(hash);
+            let Some(mut segment) = self.directory.get(position) else { return };
+            let home = segment.home(position);
+            // SAFETY: the name is used here alone, before the entry moves.
+            let name = || unsafe { entry.name() };
+            let found = segment.find(home, fingerprint(hash), name, |it| it == entry);
+            let Some(index) = found else { return };
+            let block = self.slab.take(entry_bytes);
+            // SAFETY: both blocks are of this entry's class and distinct; the old one is given
+            // back once nothing points to it.
+            let moved = unsafe {
+                block.memory.copy_from_nonoverlapping(from, entry_bytes);
+                let moved = Entry::from_pointer(block.memory);
+                moved.set_on_heap(block.on_heap);
+                moved
+            };
+            let volatile = segment.word(index).is_volatile();
+            segment.replace(index, Word::new(moved, fingerprint(hash), volatile));
+            // SAFETY: as above.
+            unsafe { self.slab.give(Block { memory: from, on_heap: false }, entry_bytes) };
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let segments: Vec<Segment> = self.directory.segments().collect();
+        for segment in segments {
+            let entries: Vec<Entry> =
+                segment.occupied_places().filter_map(|(_, word)| word.entry()).collect();
+            for entry in entries {
+                let block = Block { memory: entry.pointer(), on_heap: entry.on_heap() };
+                let bytes = entry.bytes();
+                // SAFETY: the table goes, and with it every pointer to the entry.
+                unsafe {
+                    drop(entry.take_owned());
+                    self.slab.give(block, bytes);
+                }
+            }
+            // SAFETY: the directory goes too.
+            unsafe { segment.free(&self.pool) };
+            self.pool.cool();
+        }
+    }
+}
+
+/// How many positions a segment covers.
+fn span(segment: Segment) -> u64 {
+    1 << (POSITION_BITS - segment.depth())
+}

@@ -1,0 +1,182 @@
+//! The sweep that removes what has expired from a table, in steps of some tens of microseconds.
+
+use super::{GLANCES, Table, Within, span};
+use crate::entry::block::Entry;
+use crate::index::placement::{POSITION_BITS, fingerprint};
+use crate::index::segment::{Segment, prefetch};
+use crate::snapshot::Fate;
+use crate::snapshot::mutation_barrier::Door;
+use crate::sync::holds::{self, Work};
+use crate::sync::reclaim::Garbage;
+
+/// Entries that one step removes from a segment; with each of them a few may move.
+const EXPIRED: usize = 64;
+
+/// How far a sweep has come.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    /// What comes next: a segment's first position, or a bucket's where a segment has keys of
+    /// equal hash beyond its places, which may be too many for one step.
+    position: u64,
+    /// How far it has come in that bucket.
+    within: Option<Within>,
+    /// Nothing that it has left behind in that segment expires before this, nor what was written
+    /// since, in milliseconds since 1970.
+    earliest_ms: u64,
+}
+
+impl Sweep {
+    fn from(position: u64) -> Self {
+        Sweep { position, within: None, earliest_ms: u64::MAX }
+    }
+}
+
+impl Table {
+    /// Goes on looking for what has expired by `now_ms`, for some tens of microseconds.
+    /// Returns how many entries it removed, and whether there is more to look at now.
+    pub(crate) fn expire(
+        &mut self,
+        door: Door,
+        now_ms: u64,
+        garbage: &mut Garbage,
+    ) -> (usize, bool) {
+        if self.sweep.is_none() {
+            if self.earliest_expiry_ms > now_ms {
+                return (0, false);
+            }
+            // From here on the earliest is gathered anew, from the segments that the sweep leaves
+            // behind and from whatever is written meanwhile.
+            self.earliest_expiry_ms = u64::MAX;
+            self.sweep = Some(Sweep::from(0));
+        }
+        for _ in 0..GLANCES {
+            let Some(sweep) = self.sweep.take() else { break };
+            let Some(segment) = self.directory.get(sweep.position) else { break };
+            let earliest_ms = segment.header().earliest_expiry_ms;
+            if earliest_ms > now_ms {
+                self.sweep_on(segment, sweep.position, earliest_ms);
+                continue;
+            }
+            let removed = if segment.overflow_len() > 0 {
+                self.expire_bucket(door, segment, sweep, now_ms, garbage)
+            } else {
+                self.expire_segment(door, segment, sweep.position, now_ms, garbage)
+            };
+            return (removed, self.sweep.is_some());
+        }
+        (0, self.sweep.is_some())
+    }
+
+    /// Removes what has expired from a segment and moves the sweep behind it, unless more has
+    /// expired than one step removes.
+    fn expire_segment(
+        &mut self,
+        door: Door,
+        mut segment: Segment,
+        position: u64,
+        now_ms: u64,
+        garbage: &mut Garbage,
+    ) -> usize {
+        let (mut removed, mut earliest_ms) = (0, u64::MAX);
+        let places = segment.volatile_places();
+        holds::note(Work { visited: places.len() as u64, ..Work::default() });
+        let entries = places.iter().filter_map(|index| segment.word(*index).entry());
+        entries.for_each(|entry| prefetch(entry.pointer()));
+        for index in places {
+            // Freeing may move other entries, so each word is read when its turn comes.
+            let Some(entry) = segment.word(index).entry() else { continue };
+            let at_ms = entry.expire_at_ms().unwrap_or(u64::MAX);
+            if at_ms > now_ms {
+                earliest_ms = earliest_ms.min(at_ms);
+                continue;
+            }
+            if removed == EXPIRED {
+                self.sweep = Some(Sweep::from(position));
+                return removed;
+            }
+            let entry = self.mutable(door, entry, Fate::Goes).entry();
+            segment.remove(index);
+            self.volatile -= 1;
+            garbage.add(self.free(entry));
+            removed += 1;
+        }
+        segment.header_mut().earliest_expiry_ms = earliest_ms;
+        self.sweep_on(segment, position, earliest_ms);
+        if removed > 0 {
+            self.shrink_at(position);
+        }
+        removed
+    }
+
+    /// Removes what has expired from a bucket, or from as much of it as one step takes.
+    fn expire_bucket(
+        &mut self,
+        door: Door,
+        mut segment: Segment,
+        mut sweep: Sweep,
+        now_ms: u64,
+        garbage: &mut Garbage,
+    ) -> usize {
+        let (mut expired, position) = (Vec::new(), sweep.position);
+        let behind =
+            self.visit_bucket(position, &mut sweep.within, |entry| match entry.expire_at_ms() {
+                Some(at_ms) if at_ms <= now_ms => expired.push(entry),
+                at_ms => sweep.earliest_ms = sweep.earliest_ms.min(at_ms.unwrap_or(u64::MAX)),
+            });
+        expired.iter().for_each(|entry| self.unlink(door, segment, *entry));
+        let removed = expired.len();
+        // Afterwards, since freeing one may move others that are still linked.
+        expired.into_iter().for_each(|entry| garbage.add(self.free(entry)));
+        let last = position | (span(segment) - 1);
+        match behind.filter(|behind| *behind <= last) {
+            Some(position) => self.sweep = Some(Sweep { position, ..sweep }),
+            None => {
+                segment.header_mut().earliest_expiry_ms = sweep.earliest_ms;
+                self.sweep_on(segment, position, sweep.earliest_ms);
+            }
+        }
+        if removed > 0 {
+            self.shrink_at(position);
+        }
+        removed
+    }
+
+    /// Takes an entry that goes out of its segment.
+    fn unlink(&mut self, door: Door, mut segment: Segment, entry: Entry) {
+        let entry = self.mutable(door, entry, Fate::Goes).entry();
+        let hash = self.hash_of(entry);
+        let home = segment.home(self.locator.range.position(hash));
+        // SAFETY: the name is used here alone, while the entry stands.
+        let name = || unsafe { entry.name() };
+        let index = segment.find(home, fingerprint(hash), name, |it| it == entry);
+        if let Some(index) = index {
+            segment.remove(index);
+            self.volatile -= 1;
+        }
+    }
+
+    /// Moves the sweep behind the segment around a position, nothing in which expires before
+    /// `earliest_ms`.
+    fn sweep_on(&mut self, segment: Segment, position: u64, earliest_ms: u64) {
+        self.note_expiry(Some(earliest_ms));
+        let next = (position | (span(segment) - 1)) + 1;
+        self.sweep = (next < 1 << POSITION_BITS).then(|| Sweep::from(next));
+    }
+
+    /// Keeps the earliest expiry right for an entry that was written.
+    pub(super) fn note_expiry(&mut self, at_ms: Option<u64>) {
+        let Some(at_ms) = at_ms else { return };
+        self.earliest_expiry_ms = self.earliest_expiry_ms.min(at_ms);
+        if let Some(sweep) = &mut self.sweep {
+            sweep.earliest_ms = sweep.earliest_ms.min(at_ms);
+        }
+    }
+
+    /// What stood in these positions stands in another segment now, where a sweep that is in the
+    /// middle of them begins anew.
+    pub(super) fn sweep_anew(&mut self, positions: std::ops::Range<u64>) {
+        if self.sweep.as_ref().is_some_and(|sweep| positions.contains(&sweep.position)) {
+            self.sweep = Some(Sweep::from(positions.start));
+        }
+    }
+}

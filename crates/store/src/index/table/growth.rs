@@ -1,0 +1,238 @@
+//! How a table grows and shrinks: by splitting and merging segments.
+//!
+//! ```text
+//!  segment      home 0 | home 1 | ... | home 29 || home 30 | ... | home 59
+//!                                               ||
+//!  its halves   0    1 | 2    3 | ... | 58   59 || 0     1 | ... | 58   59
+//! ```
+//!
+//! A home's entries go to two homes of one half, so a split needs to know of an entry only in which
+//! half of its home's positions it falls. That is a bit of the entry's word: whoever adds an entry
+//! knows it, and of the entries that a split has moved a few are read at each of the insertions
+//! that follow. So the latch is never held while hundreds of entries come from memory.
+
+use super::{Place, Table, span};
+use crate::index::placement::POSITION_BITS;
+use crate::index::segment::{Half, LANES, MAX_DEPTH, Segment, Word, prefetch};
+use crate::sync::holds::{self, Work};
+use crate::sync::latch;
+
+/// Two neighbours merge when they hold no more than this together.
+const MERGE_ENTRIES: u32 = 180;
+/// A segment with more than this beyond its places is not split any more, since all of it would
+/// move at once; it holds keys of equal hash, which splitting does not part.
+const SPLIT_OVERFLOW: usize = 256;
+/// Buckets whose entries are read at one insertion to learn in which halves they fall.
+const BUCKETS_LEARNT: usize = 4;
+
+impl Table {
+    /// Links a word, making room by splitting if need be.
+    pub(super) fn link(&mut self, position: u64, word: Word) -> Place {
+        if self.directory.get(position).is_none() {
+            self.directory.begin(Segment::small(&self.pool, 1));
+            self.deepest = 1;
+        }
+        let mut split_tried = false;
+        loop {
+            let Some(mut segment) = self.directory.get(position) else {
+                unreachable!("a directory that is not empty covers every position")
+            };
+            let home = segment.home(position);
+            if let Some(index) = segment.insert(home, Some(segment.half(position)), word) {
+                self.learn_halves(segment);
+                return Place { segment, index };
+            }
+            // Keys of equal hash cannot be split apart; they are not tried again at every key.
+            let overflow_len = segment.overflow_len();
+            let worthwhile =
+                !split_tried && overflow_len.is_multiple_of(64) && overflow_len <= SPLIT_OVERFLOW;
+            if !worthwhile || !self.split(position, segment) {
+                return Place { segment, index: segment.insert_overflow(home, word) };
+            }
+            split_tried = true;
+        }
+    }
+
+    /// Gives the entries of a full segment more room; `false` if that cannot be.
+    fn split(&mut self, position: u64, old: Segment) -> bool {
+        if !old.is_full_size() {
+            let larger = Segment::small(&self.pool, old.header().live as usize * 2);
+            self.rebuild(old, larger);
+            return true;
+        }
+        let depth = old.depth() + 1;
+        // Beyond this, entries share so many bits that only equal hashes explain it.
+        let limit = (self.len / 64 + 1).ilog2() + 6;
+        if depth > limit.min(MAX_DEPTH).min(POSITION_BITS - 8) {
+            return false;
+        }
+        let mut halves = [Segment::full(&self.pool, depth), Segment::full(&self.pool, depth)];
+        self.divide(old, &mut halves);
+        if depth > self.directory.depth() {
+            self.directory.double();
+            self.deepest = 0;
+        }
+        if depth == self.directory.depth() {
+            self.deepest += 2;
+        }
+        let first = position & !(span(old) - 1);
+        for (segment, start) in halves.into_iter().zip([first, first + span(old) / 2]) {
+            self.directory.enter(segment, start);
+        }
+        self.sweep_anew(first..first + span(old));
+        // SAFETY: the directory no longer points to it.
+        unsafe { old.free(&self.pool) };
+        true
+    }
+
+    /// Merges the segment around `position` with its neighbour, or makes it smaller, if it has
+    /// become sparse.
+    pub(super) fn shrink_at(&mut self, position: u64) {
+        let Some(segment) = self.directory.get(position) else { return };
+        let live = segment.header().live;
+        if segment.depth() > 0 {
+            let buddy = self.directory.get(position ^ span(segment));
+            let Some(buddy) = buddy.filter(|buddy| buddy.depth() == segment.depth()) else {
+                return;
+            };
+            if live + buddy.header().live <= MERGE_ENTRIES {
+                self.merge(position, segment, buddy);
+            }
+        } else if live == 0 {
+            self.directory.clear();
+            // SAFETY: the directory no longer points to it.
+            unsafe { segment.free(&self.pool) };
+        } else {
+            let smaller_holds = segment.geometry().homes * LANES / 8;
+            if segment.geometry().lines > 4 && (live as usize) < smaller_holds {
+                let smaller = Segment::small(&self.pool, live as usize * 2);
+                self.rebuild(segment, smaller);
+            }
+        }
+    }
+
+    fn merge(&mut self, position: u64, segment: Segment, buddy: Segment) {
+        let depth = segment.depth();
+        let mut merged = Segment::full(&self.pool, depth - 1);
+        for old in [segment, buddy] {
+            self.move_entries(old, &mut merged);
+        }
+        let first = position & !(span(merged) - 1);
+        self.directory.enter(merged, first);
+        self.sweep_anew(first..first + span(merged));
+        // SAFETY: the directory no longer points to them.
+        unsafe {
+            segment.free(&self.pool);
+            buddy.free(&self.pool);
+        }
+        if depth == self.directory.depth() {
+            self.deepest -= 2;
+        }
+        while self.deepest == 0 && self.directory.depth() > 0 {
+            self.directory.halve();
+            let depth = self.directory.depth();
+            self.deepest = self.directory.segments().filter(|it| it.depth() == depth).count();
+        }
+    }
+
+    /// Moves a table of one segment into another of a better size.
+    fn rebuild(&mut self, old: Segment, mut new: Segment) {
+        self.move_entries(old, &mut new);
+        self.directory.begin(new);
+        self.deepest = 1;
+        self.sweep_anew(0..1 << POSITION_BITS);
+        // SAFETY: the directory no longer points to it.
+        unsafe { old.free(&self.pool) };
+    }
+
+    /// Copies every word of `from` into its halves.
+    fn divide(&self, from: Segment, halves: &mut [Segment; 2]) {
+        latch::slow();
+        let entries = u64::from(from.header().live);
+        holds::note(Work { entries, ..Work::default() });
+        from.unknown_words().for_each(prefetch_entry);
+        for bucket in from.known_buckets() {
+            for (home, half, word) in from.homes_and_halves(bucket) {
+                let (target, home) = Segment::home_after_split(home, half);
+                halves.get_mut(target).into_iter().for_each(|it| place(it, home, None, word));
+            }
+        }
+        for word in from.unknown_words() {
+            let Some(entry) = word.entry() else { continue };
+            let position = self.position_of(entry);
+            let target = halves.get_mut(from.half_after_split(position));
+            target.into_iter().for_each(|target| place_at(target, position, word));
+        }
+        for half in halves {
+            half.note_expiry(Some(from.header().earliest_expiry_ms));
+        }
+    }
+
+    /// Copies every word of `from` into `target`, which has room for them.
+    fn move_entries(&self, from: Segment, target: &mut Segment) {
+        latch::slow();
+        let entries = u64::from(from.header().live);
+        holds::note(Work { entries, ..Work::default() });
+        from.occupied_places().for_each(|(_, word)| prefetch_entry(word));
+        for (_, word) in from.occupied_places() {
+            let Some(entry) = word.entry() else { continue };
+            place_at(target, self.position_of(entry), word);
+        }
+        target.note_expiry(Some(from.header().earliest_expiry_ms));
+    }
+
+    /// Reads the entries of a few buckets that do not know in which halves theirs fall.
+    #[inline]
+    fn learn_halves(&self, segment: Segment) {
+        if segment.has_unknown_halves() {
+            self.learn_some_halves(segment);
+        }
+    }
+
+    #[cold]
+    fn learn_some_halves(&self, mut segment: Segment) {
+        latch::slow();
+        let buckets = segment.unknown_buckets().take(BUCKETS_LEARNT);
+        for bucket in buckets.clone() {
+            segment.words_of(bucket).for_each(|(_, word)| prefetch_entry(word));
+        }
+        for bucket in buckets {
+            for (index, word) in segment.words_of(bucket) {
+                let Some(entry) = word.entry() else { continue };
+                let half = segment.half(self.position_of(entry));
+                segment.tell_half(index, half);
+            }
+            segment.know_halves(bucket);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Table {
+    /// Whether every word that tells where its entry belongs tells what is true.
+    pub(crate) fn tells_true(&self) -> bool {
+        self.directory.segments().filter(|segment| segment.is_full_size()).all(|segment| {
+            let told = segment.known_buckets().flat_map(|it| segment.homes_and_halves(it));
+            { told }.all(|(home, half, word)| {
+                let position = word.entry().map(|entry| self.position_of(entry));
+                position.is_none_or(|it| (home, half) == (segment.home(it), segment.half(it)))
+            })
+        })
+    }
+}
+
+/// Puts the word of an entry of this position into a segment.
+fn place_at(segment: &mut Segment, position: u64, word: Word) {
+    place(segment, segment.home(position), Some(segment.half(position)), word);
+}
+
+/// Puts a word into a segment, whatever room that has.
+fn place(segment: &mut Segment, home: usize, half: Option<Half>, word: Word) {
+    if segment.insert(home, half, word).is_none() {
+        segment.insert_overflow(home, word);
+    }
+}
+
+fn prefetch_entry(word: Word) {
+    word.entry().into_iter().for_each(|entry| prefetch(entry.pointer()));
+}

@@ -1,0 +1,102 @@
+//! One part of the keyspace: the tables of every database over one range of hashes.
+
+use crate::index::directory::{self, Directories};
+use crate::index::table::{Locator, Table};
+use crate::memory::accounting::vector_bytes;
+use crate::memory::pages::PagePool;
+use crate::snapshot::mutation_barrier::Door;
+use crate::snapshot::{Ledger, Outbox};
+use std::sync::Arc;
+
+/// The first CAS number is 2: tests of clients take one less than what they were given for the
+/// number of no version, and 0 means any version in memcached's binary protocol.
+const LAST_CAS: u64 = 1;
+
+/// What one latch guards. In this order, so that a lookup needs no other line than the latch's own.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Shard {
+    /// By database, as far as the highest that was ever used.
+    tables: Vec<Table>,
+    number: usize,
+    locator: Locator,
+    pool: Arc<PagePool>,
+    directories: Arc<Directories>,
+    outbox: Arc<Outbox>,
+    /// The last CAS number given out here. Numbers are unique per key, which is all that a client
+    /// can compare.
+    last_cas: u64,
+}
+
+const _: () = assert!(std::mem::offset_of!(Shard, tables) == 0);
+
+impl Shard {
+    pub(crate) fn new(
+        number: usize,
+        locator: Locator,
+        pool: Arc<PagePool>,
+        directories: Arc<Directories>,
+        outbox: Arc<Outbox>,
+    ) -> Self {
+        let tables = Vec::new();
+        Shard { tables, number, locator, pool, directories, outbox, last_cas: LAST_CAS }
+    }
+
+    /// The table of a database, if anything was ever stored there.
+    #[inline]
+    pub(crate) fn table(&self, database: usize) -> Option<&Table> {
+        self.tables.get(database)
+    }
+
+    /// The table of a database, made if it is not there, and the last CAS number.
+    pub(crate) fn table_mut(&mut self, database: usize) -> (&mut Table, &mut u64) {
+        while self.tables.len() <= database {
+            let directories = Arc::clone(&self.directories);
+            let (database, shard) = (self.tables.len(), self.number);
+            let place = directory::Place { directories, database, shard };
+            let before = vector_bytes(&self.tables);
+            let ledger = Ledger::new(Arc::clone(&self.outbox));
+            self.tables.push(Table::new(self.locator, Arc::clone(&self.pool), place, ledger));
+            self.pool.add_idle_bytes(vector_bytes(&self.tables) - before);
+        }
+        #[expect(clippy::indexing_slicing, reason = "the table was made just above")]
+        let table = &mut self.tables[database];
+        (table, &mut self.last_cas)
+    }
+
+    /// Exchanges the tables of two databases.
+    pub(crate) fn swap(&mut self, door: Door, first: usize, second: usize) {
+        self.table_mut(first.max(second));
+        // A snapshot knows them by the numbers that they had at the cut.
+        self.tables.iter_mut().for_each(|table| table.begin(door));
+        self.tables.swap(first, second);
+        for database in [first, second] {
+            self.tables.get_mut(database).into_iter().for_each(|table| table.move_to(database));
+        }
+    }
+
+    /// How many entries there are in all, and how many there would be if all shards were as full.
+    pub(crate) fn fullness(&self) -> (usize, u64) {
+        let entries = self.tables.iter().map(Table::len).sum();
+        (entries, self.locator.range.density(entries))
+    }
+
+    /// Whether there is any entry, or any that can expire.
+    pub(crate) fn has_any(&self, volatile: bool) -> bool {
+        let len = |table: &Table| if volatile { table.volatile_len() } else { table.len() };
+        self.tables.iter().any(|table| len(table) > 0)
+    }
+
+    /// A table of which a snapshot has not seen everything yet.
+    pub(crate) fn unwalked_table(&mut self, door: Door) -> Option<&mut Table> {
+        self.tables.iter_mut().find_map(|table| {
+            table.begin(door);
+            table.ledger().walked_to().is_some().then_some(table)
+        })
+    }
+
+    /// Every database's table, in order.
+    pub(crate) fn tables_mut(&mut self) -> &mut [Table] {
+        &mut self.tables
+    }
+}

@@ -1,0 +1,343 @@
+//! A key's place in its shard while the latch is held: what stands there, and the changes that
+//! types are made of. Every one of them passes the door.
+
+use crate::entry::block::{Entry, EntryView};
+use crate::entry::key::Key;
+use crate::eviction::access::AccessClock;
+use crate::index::table::{Place, Table};
+use crate::keyspace::database::Database;
+use crate::keyspace::shard::Shard;
+use crate::snapshot::Fate;
+use crate::snapshot::mutation_barrier::Door;
+use crate::sync::holds::{self, Work};
+use crate::sync::latch;
+use crate::sync::reclaim::Garbage;
+use crate::types::restore::Usage;
+use crate::value::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};
+use crate::value::string::{Attributes, Encoding, Marks, NewValue, OwnedValue, Value};
+
+/// Most bytes of a value that are copied in no time.
+const QUICK_BYTES: usize = 1024;
+
+/// A key's place, occupied or vacant. What has expired has been removed before a slot is handed
+/// out.
+#[derive(Debug)]
+pub(crate) struct Slot<'a> {
+    table: &'a mut Table,
+    last_cas: &'a mut u64,
+    door: Door,
+    access: AccessClock,
+    /// What the entry's access clock showed before this operation.
+    last_access: u32,
+    key: Key<'a>,
+    place: Option<Place>,
+    garbage: &'a mut Garbage,
+    /// How often the entry was changed.
+    changes: u32,
+}
+
+impl<'a> Slot<'a> {
+    /// The place of `key`; the second value tells whether an expired entry had to go first.
+    pub(crate) fn open(
+        shard: &'a mut Shard,
+        door: Door,
+        database: Database<'_>,
+        key: Key<'a>,
+        garbage: &'a mut Garbage,
+    ) -> (Self, bool) {
+        let (table, last_cas) = shard.table_mut(database.index);
+        let place = table.find(key);
+        let access = database.access;
+        let (last_access, changes) = (0, 0);
+        let mut slot =
+            Slot { table, last_cas, door, access, last_access, key, place, garbage, changes };
+        let Some((_, entry)) = slot.occupant() else { return (slot, false) };
+        let expired = entry.expire_at_ms().is_some_and(|at_ms| at_ms <= database.now_ms);
+        if expired {
+            slot.remove();
+            slot.changes = 0;
+        } else {
+            slot.last_access = entry.access();
+            access.note(entry, key.hash ^ database.counters.hits.get());
+        }
+        (slot, expired)
+    }
+
+    /// How often the entry was changed by the operation.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.into()
+    }
+
+    /// What stands here.
+    pub(crate) fn entry(&self) -> Option<EntryView<'_>> {
+        // SAFETY: changing the entry takes the slot exclusively, which ends this borrow.
+        self.occupant().map(|(_, entry)| unsafe { EntryView::new(entry) })
+    }
+
+    /// Puts an entry here, in place of whatever stood here.
+    pub(crate) fn put(&mut self, value: NewValue<'_>, attributes: Attributes) {
+        self.put_as(value, attributes, Fate::Goes);
+    }
+
+    /// The same, told what becomes of the value that stood here.
+    fn put_as(&mut self, value: NewValue<'_>, attributes: Attributes, fate: Fate) {
+        self.changes += 1;
+        if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) = value
+            && bytes.len() > QUICK_BYTES
+        {
+            latch::slow();
+            holds::note(Work { bytes: bytes.len() as u64, ..Work::default() });
+        }
+        match self.occupant() {
+            None => {
+                let place = self.table.insert(self.door, self.key, value, &attributes);
+                let access = self.access.first();
+                self.table.entry(place).into_iter().for_each(|entry| entry.set_access(access));
+                self.place = Some(place);
+            }
+            Some((mut place, entry)) => {
+                let old = self.table.mutable(self.door, entry, fate);
+                let (door, key) = (self.door, self.key);
+                let owned = self.table.replace(door, &mut place, old, key, value, &attributes);
+                self.place = Some(place);
+                self.garbage.add(owned);
+            }
+        }
+    }
+
+    /// Empties the place; whether there was anything.
+    pub(crate) fn remove(&mut self) -> bool {
+        let Some((place, entry)) = self.occupant() else { return false };
+        let entry = self.table.mutable(self.door, entry, Fate::Goes);
+        self.changes += 1;
+        self.garbage.add(self.table.remove(place, entry));
+        self.place = None;
+        true
+    }
+
+    /// Has the entry look as if it had been used like this.
+    pub(crate) fn set_usage(&mut self, usage: Usage) {
+        if let Some((_, entry)) = self.occupant()
+            && let Some(access) = usage.access(self.access)
+        {
+            entry.set_access(access);
+        }
+    }
+
+    /// Changes when the entry expires.
+    pub(crate) fn set_expiry(&mut self, expire_at_ms: Option<u64>) {
+        let Some((place, entry)) = self.occupant() else { return };
+        let attributes = entry.attributes();
+        match (attributes.expire_at_ms, expire_at_ms) {
+            (None, None) => {}
+            (Some(_), Some(at_ms)) => {
+                let entry = self.table.mutable(self.door, entry, Fate::Stays);
+                self.changes += 1;
+                self.table.move_expiry(place, entry, at_ms);
+            }
+            _ => self.reshape(Attributes { expire_at_ms, ..attributes }),
+        }
+    }
+
+    /// Changes the value and keeps expiry and flags; the version becomes another.
+    pub(crate) fn set_value(&mut self, value: NewValue<'_>) {
+        let Some((_, entry)) = self.occupant() else { return };
+        let attributes = entry.attributes();
+        match value {
+            NewValue::Int(value)
+                if entry.encoding() == Encoding::Int as u8 && attributes.cas.is_none() =>
+            {
+                self.changes += 1;
+                self.table.mutable(self.door, entry, Fate::Stays).entry().replace_int(value);
+            }
+            value => self.put(value, Attributes { cas: None, ..attributes }),
+        }
+    }
+
+    /// The same, made where nothing stands.
+    pub(crate) fn set_or_put(&mut self, value: NewValue<'_>) {
+        match self.place {
+            Some(_) => self.set_value(value),
+            None => self.put(value, Attributes::default()),
+        }
+    }
+
+    /// Appends to a string, whose expiry and flags stay; the version becomes another.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        let Some((_, entry)) = self.occupant() else { return };
+        if entry.encoding() == Encoding::Rope as u8 {
+            if entry.attributes().cas.is_some() {
+                self.give_up_version();
+            }
+            let Some((_, entry)) = self.occupant() else { return };
+            self.changes += 1;
+            let entry = self.table.mutable(self.door, entry, Fate::Stays).entry();
+            // SAFETY: the slot is borrowed exclusively and nothing else refers to the rope.
+            if let Some(rope) = unsafe { entry.rope_mut() } {
+                rope.append(bytes);
+                rope.keep();
+            }
+        } else if let Some(view) = self.entry() {
+            let whole = view.value().with_bytes(|old| [old, bytes].concat());
+            self.set_value(NewValue::changed(&whole));
+        }
+    }
+
+    /// Has `change` change a string where it lies, after it was made or grown with zeros to
+    /// `least_len` bytes. Expiry and flags stay; the version becomes another.
+    pub(crate) fn change<R>(
+        &mut self,
+        least_len: usize,
+        change: impl FnOnce(&mut StringMut<'_>) -> R,
+    ) -> R {
+        self.change_counted(least_len, |string, _| (change(string), 1))
+    }
+
+    /// The same where `change` is told whether the string was made or has grown, and tells for how
+    /// many changes it counts.
+    pub(crate) fn change_counted<R>(
+        &mut self,
+        least_len: usize,
+        change: impl FnOnce(&mut StringMut<'_>, bool) -> (R, u32),
+    ) -> R {
+        let changes_before = self.changes;
+        let is_longer = self.entry().is_none_or(|entry| entry.value().len() < least_len);
+        self.prepare(least_len);
+        let Some((_, entry)) = self.occupant() else {
+            return change(&mut StringMut::Bytes(&mut []), is_longer).0;
+        };
+        let entry = self.table.mutable(self.door, entry, Fate::Stays).entry();
+        // SAFETY: the slot is borrowed exclusively and nothing else refers to the value.
+        let (result, count) = match unsafe { (entry.bytes_mut(), entry.rope_mut()) } {
+            (_, Some(rope)) => {
+                rope.grow(least_len);
+                rope.keep();
+                change(&mut StringMut::Rope(rope), is_longer)
+            }
+            (bytes, None) => change(&mut StringMut::Bytes(bytes.unwrap_or_default()), is_longer),
+        };
+        self.changes = changes_before + count;
+        result
+    }
+
+    /// Makes a string that can be changed where it lies, and is of `least_len` bytes or a rope.
+    fn prepare(&mut self, least_len: usize) {
+        let Some(view) = self.entry() else {
+            let value = if least_len > CHUNK_BYTES {
+                NewValue::Rope(Rope::zeros(least_len))
+            } else {
+                NewValue::Raw(ZEROS.get(..least_len).unwrap_or_default())
+            };
+            return self.put(value, Attributes::default());
+        };
+        match view.value() {
+            Value::Rope(_) => {
+                if view.cas().is_some() {
+                    self.give_up_version();
+                }
+            }
+            Value::Bytes(bytes) if bytes.len() >= least_len && view.cas().is_none() => {}
+            value if least_len > CHUNK_BYTES => {
+                let mut rope = value.with_bytes(Rope::from_bytes);
+                rope.grow(least_len);
+                self.set_value(NewValue::Rope(rope));
+            }
+            value => {
+                let mut bytes = value.with_bytes(<[u8]>::to_vec);
+                bytes.resize(least_len.max(bytes.len()), 0);
+                self.set_value(NewValue::Raw(&bytes));
+            }
+        }
+    }
+
+    fn give_up_version(&mut self) {
+        let Some((_, entry)) = self.occupant() else { return };
+        self.reshape(Attributes { cas: None, ..entry.attributes() });
+    }
+
+    /// How long the entry had not been used when the slot was opened, in milliseconds.
+    pub(crate) fn idle_ms(&self) -> u64 {
+        self.access.idle_ms(self.last_access)
+    }
+
+    /// The number that the youngest version was given.
+    pub(crate) fn last_cas(&self) -> u64 {
+        *self.last_cas
+    }
+
+    /// Sees to it that numbers given out from now on are beyond this one.
+    pub(crate) fn pass_cas(&mut self, cas: u64) {
+        *self.last_cas = (*self.last_cas).max(cas);
+    }
+
+    /// A number for a version that is about to be stored.
+    pub(crate) fn next_cas(&mut self) -> u64 {
+        *self.last_cas += 1;
+        *self.last_cas
+    }
+
+    /// Notes that a client has been given the value, which is no change.
+    pub(crate) fn mark_fetched(&mut self) {
+        self.occupant().into_iter().for_each(|(_, entry)| entry.mark_fetched());
+    }
+
+    /// Changes what clients have been told of the entry; value and version stay.
+    pub(crate) fn set_marks(&mut self, marks: Marks) {
+        let Some((_, entry)) = self.occupant() else { return };
+        self.table.mutable(self.door, entry, Fate::Stays).entry().replace_marks(marks);
+    }
+
+    /// Makes the entry one of which clients have been told nothing.
+    pub(crate) fn forget_marks(&mut self) {
+        if self.entry().is_some_and(|entry| entry.marks() != Marks::default()) {
+            self.set_marks(Marks::default());
+        }
+    }
+
+    /// Changes the version's number; none is as good as one that nobody has seen.
+    pub(crate) fn set_cas(&mut self, cas: Option<u64>) {
+        let Some((_, entry)) = self.occupant() else { return };
+        let attributes = entry.attributes();
+        if attributes.cas != cas {
+            self.reshape(Attributes { cas, ..attributes });
+        }
+    }
+
+    /// The number of the entry's version, given to it now if it has none.
+    pub(crate) fn ensure_cas(&mut self) -> u64 {
+        let Some((_, entry)) = self.occupant() else { return 0 };
+        let attributes = entry.attributes();
+        attributes.cas.unwrap_or_else(|| {
+            let cas = self.next_cas();
+            self.reshape(Attributes { cas: Some(cas), ..attributes });
+            cas
+        })
+    }
+
+    /// A copy of what stands here, to be put elsewhere; a rope's chunks are shared. The copy has
+    /// no version yet.
+    pub(crate) fn copy(&self) -> Option<(OwnedValue, Attributes)> {
+        let (_, entry) = self.occupant()?;
+        let is = |encoding: Encoding| entry.encoding() == encoding as u8;
+        let value = match self.entry()?.value() {
+            Value::Bytes(bytes) if is(Encoding::Raw) => OwnedValue::Raw(bytes.into()),
+            Value::Bytes(bytes) if is(Encoding::Text) => OwnedValue::Text(bytes.into()),
+            Value::Bytes(bytes) => OwnedValue::Bytes(bytes.into()),
+            Value::Int(value) => OwnedValue::Int(value),
+            Value::Rope(rope) => OwnedValue::Rope(rope.clone()),
+        };
+        Some((value, Attributes { cas: None, ..entry.attributes() }))
+    }
+
+    /// Gives the entry other attributes, which changes its size; the value stays.
+    fn reshape(&mut self, attributes: Attributes) {
+        // A copy, since the entry may be written anew where it lies.
+        let Some((value, _)) = self.copy() else { return };
+        self.put_as(value.as_new(), attributes, Fate::Stays);
+    }
+
+    fn occupant(&self) -> Option<(Place, Entry)> {
+        let place = self.place?;
+        Some((place, self.table.entry(place)?))
+    }
+}

@@ -1,0 +1,367 @@
+//! The shards, and what concerns all of them at once.
+
+use crate::claims::{Claiming, Claims, Intent, Wait};
+use crate::entry::key::{Hasher, Key};
+use crate::entry::long_key::{INTERNED_BYTES, Interning, LongKeys};
+use crate::eviction::observer::Audience;
+use crate::eviction::policy::Limit;
+use crate::index::directory::Directories;
+use crate::index::placement::Placement;
+use crate::index::table::Locator;
+use crate::keyspace::database::Database;
+use crate::keyspace::shard::Shard;
+use crate::memory::accounting;
+use crate::memory::pages::PagePool;
+use crate::memory::preparer::Preparer;
+use crate::snapshot::mutation_barrier;
+use crate::snapshot::{Outbox, Walk};
+use crate::sync::clock::Clock;
+use crate::sync::counters::{Counters, Totals};
+use crate::sync::latch;
+use crate::sync::latch::Latch;
+use crate::sync::quiescence::{Batch, Quiescence};
+use crate::sync::reclaim::{self, Garbage, Reclaimer};
+use crate::sync::shared_thread::Lease;
+use crate::sync::ticks;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+/// How a store is made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many databases SELECT can choose from.
+    pub databases: usize,
+    /// How many shards, a power of two.
+    pub shards: usize,
+    /// The seed of the hash function; random in service, fixed in tests.
+    pub seed: u128,
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// How many workers will hold [`Counters`].
+    pub workers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { databases: 16, shards: 256, seed: 0, clock: Clock::System, workers: 1 }
+    }
+}
+
+/// Which databases an operation on whole databases means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One of them.
+    Database(usize),
+    /// All of them.
+    All,
+}
+
+/// The whole keyspace.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) shards: Box<[Latch<Shard>]>,
+    pub(crate) word: mutation_barrier::Word,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) walk: Walk,
+    pub(crate) limit: Limit,
+    pub(crate) audience: Audience,
+    pub(crate) reclaimer: Reclaimer,
+    _preparer: Preparer,
+    pub(crate) quiescence: Quiescence,
+    claims: Arc<Claims>,
+    pub(crate) long_keys: Arc<LongKeys>,
+    clock: Clock,
+    hasher: Hasher,
+    pub(crate) placement: Placement,
+    pool: Arc<PagePool>,
+    pub(crate) directories: Arc<Directories>,
+    databases: usize,
+    counters: Vec<Arc<Counters>>,
+    /// Given back when nothing else of the store is left.
+    _lease: Lease,
+}
+
+impl Store {
+    /// An empty store.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        Store::with_hasher(options, Hasher::new(options.seed))
+    }
+
+    pub(crate) fn with_hasher(options: &Options, hasher: Hasher) -> Self {
+        ticks::start();
+        let placement = Placement::new(options.shards);
+        let pool = Arc::new(PagePool::default());
+        pool.prepare();
+        let directories = Arc::new(Directories::new(options.databases, options.shards));
+        let outbox = Arc::new(Outbox::new(options.databases));
+        let shard = |(number, range): (usize, &_)| {
+            let locator = Locator { hasher, range: *range };
+            let (pool, directories) = (Arc::clone(&pool), Arc::clone(&directories));
+            Latch::new(Shard::new(number, locator, pool, directories, Arc::clone(&outbox)))
+        };
+        Store {
+            shards: placement.ranges().iter().enumerate().map(shard).collect(),
+            word: mutation_barrier::Word::default(),
+            outbox: Arc::clone(&outbox),
+            walk: Walk::default(),
+            limit: Limit::default(),
+            audience: Audience::default(),
+            _preparer: Preparer::start(&pool),
+            reclaimer: Reclaimer::start(),
+            quiescence: Quiescence::new(options.workers),
+            claims: Claims::new(),
+            long_keys: LongKeys::new(),
+            clock: options.clock.clone(),
+            hasher,
+            placement,
+            pool,
+            directories,
+            databases: options.databases,
+            counters: (0..options.workers).map(|index| Arc::new(Counters::new(index))).collect(),
+            _lease: Lease::new(),
+        }
+    }
+
+    /// How many databases there are.
+    #[must_use]
+    pub fn databases(&self) -> usize {
+        self.databases
+    }
+
+    /// The counters of worker `index`, the same ones at every call.
+    #[must_use]
+    pub fn counters(&self, index: usize) -> Arc<Counters> {
+        self.counters.get(index).map_or_else(Arc::default, Arc::clone)
+    }
+
+    /// Begins a batch of requests on the worker that counts with `counters`, which is in the
+    /// middle of none. It remembers nothing of the store from one batch to the next.
+    #[inline]
+    pub fn batch(&self, counters: &Counters) -> Batch<'_> {
+        self.pool.tend();
+        self.quiescence.enter(counters.worker)
+    }
+
+    /// Sees to it that nobody who stores something has to wait for the kernel under a latch: to be
+    /// called before by whoever stores much in no batch.
+    #[inline]
+    pub fn tend(&self) {
+        self.pool.tend();
+    }
+
+    /// Says that about so many bytes are going to be stored by whoever has nothing else to do, so
+    /// that the kernel can provide memory for many of them at once; 0 when they are.
+    pub fn expect(&self, bytes: u64) {
+        self.pool.expect(bytes);
+    }
+
+    /// Whether any key is claimed: to be asked within a batch, before each request.
+    #[inline]
+    #[must_use]
+    pub fn has_claims(&self) -> bool {
+        self.claims.any()
+    }
+
+    /// Whether a request must wait before it does something with one of `keys`. If so, `waker`
+    /// is called once it is worth another try, and the answer is dropped after that try.
+    pub fn meets_claim<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+        intent: Intent,
+        waker: &Waker,
+    ) -> Option<Wait> {
+        keys.into_iter().find_map(|key| self.claims.meet(self.key(key).hash, intent, waker))
+    }
+
+    /// The same for a request on whole databases.
+    pub fn meets_any_claim(&self, waker: &Waker) -> Option<Wait> {
+        self.claims.meet_any(waker)
+    }
+
+    /// Does `work` at a moment when nothing is claimed; see [`Claims::unclaimed`].
+    pub(crate) fn unclaimed(&self, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
+        self.claims.unclaimed(waker, work)
+    }
+
+    /// Begins to claim keys.
+    #[must_use]
+    pub fn claiming(&self) -> Claiming {
+        Claiming::new(&self.claims)
+    }
+
+    /// The sum of all workers' counters.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for counters in &self.counters {
+            totals.add(counters);
+        }
+        totals
+    }
+
+    /// The longest time that a latch was held: what others may have had to wait for a key.
+    #[must_use]
+    pub fn longest_latch_hold(&self) -> Duration {
+        latch::longest_hold()
+    }
+
+    /// How many large values and entries of emptied databases have been removed and are still to be
+    /// freed by threads of their own, and how many these have freed.
+    #[must_use]
+    pub fn reclaimed(&self) -> (u64, u64) {
+        (reclaim::pending(), reclaim::freed())
+    }
+
+    /// Starts all counters again from zero.
+    pub fn reset_counters(&self) {
+        latch::reset_longest_hold();
+        self.reset_longest_eviction();
+        reclaim::reset_freed();
+        for counters in &self.counters {
+            counters.reset();
+        }
+    }
+
+    /// The time now, in milliseconds since 1970.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now_ms()
+    }
+
+    /// Hashes a key.
+    #[must_use]
+    #[inline]
+    pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        if bytes.len() >= INTERNED_BYTES {
+            return self.interned(bytes);
+        }
+        self.hasher.key(bytes)
+    }
+
+    #[cold]
+    fn interned<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
+        let hash = self.long_keys.at(bytes).map(|long| long.hash());
+        hash.map_or_else(|| self.hasher.key(bytes), |hash| Key { bytes, hash, long: None })
+    }
+
+    /// Has a thread join, hash and look up a key that consists of these chunks, and call `waker`
+    /// then. Whoever has the bytes that it finds uses them as a key in no time.
+    #[must_use]
+    pub fn intern(&self, chunks: Vec<Arc<[u8]>>, waker: &Waker) -> Interning {
+        Interning::begin(&self.long_keys, self.hasher, chunks, waker.clone())
+    }
+
+    /// Database `index` at the time `now_ms`, which a worker reads once per batch.
+    #[must_use]
+    pub fn database<'a>(
+        &'a self,
+        index: usize,
+        counters: &'a Counters,
+        now_ms: u64,
+    ) -> Database<'a> {
+        debug_assert!(index < self.databases, "SELECT refuses what is not there");
+        Database { store: self, counters, index, now_ms, access: self.access_clock(now_ms) }
+    }
+
+    /// Empties databases. Their tables are exchanged for empty ones with all latches held; the
+    /// reclaimer frees what they held, after a snapshot under way has seen it. Returns how many
+    /// entries that were.
+    pub fn flush(&self, scope: Scope) -> u64 {
+        let (mut garbage, mut removed) = (Garbage::default(), 0);
+        let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
+        let door = self.word.read();
+        for shard in &mut held {
+            for (index, table) in shard.tables_mut().iter_mut().enumerate() {
+                let meant = scope == Scope::All || scope == Scope::Database(index);
+                if meant && table.len() > 0 {
+                    removed += table.len() as u64;
+                    let old = table.take(door);
+                    if old.ledger().is_wanted() {
+                        self.outbox.send_detached(old);
+                    } else {
+                        garbage.tables.push(old);
+                    }
+                }
+            }
+        }
+        drop(held);
+        self.reclaimer.free(garbage);
+        removed
+    }
+
+    /// Exchanges two databases: every client of the one sees the other from now on. Their tables
+    /// are exchanged with all latches held.
+    pub fn swap(&self, first: usize, second: usize) {
+        let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
+        let door = self.word.read();
+        for shard in &mut held {
+            shard.swap(door, first, second);
+        }
+    }
+
+    /// Bytes of the pages that segments and small entries live in.
+    #[must_use]
+    pub fn page_bytes(&self) -> usize {
+        self.pool.used_bytes()
+    }
+
+    /// Lets everybody know what this thread has allocated, and gives memory that is in no use back
+    /// to the kernel, for some 20 microseconds: all that there is, a slice at each call, if nobody
+    /// has asked for any during the last second. To be called now and then by whoever has the time.
+    pub fn rest(&self) {
+        accounting::tell();
+        self.pool.rest();
+    }
+
+    /// What the preparer does, for a test in which it is in time.
+    #[cfg(all(test, not(miri)))]
+    pub(crate) fn provide(&self) {
+        self.pool.provide();
+    }
+
+    /// Gives a slice of the memory that is in no use back to the kernel, even if it will be asked
+    /// for again; how many bytes.
+    pub fn purge(&self) -> usize {
+        self.pool.purge()
+    }
+
+    /// Bytes that are in no use and were not given back to the kernel.
+    #[must_use]
+    pub fn warm_bytes(&self) -> usize {
+        self.pool.warm_bytes()
+    }
+
+    /// Has what was freed of late given back, if it is much, and what comes next provided; no
+    /// latch may be held.
+    pub(crate) fn tell_preparer(&self) {
+        self.pool.tell_preparer();
+    }
+
+    /// Whether there is so little data that memory must not lie idle in tables' arenas.
+    pub(crate) fn is_small(&self) -> bool {
+        self.pool.is_small()
+    }
+
+    /// Bytes of these pages that hold nothing now and wait for the next entry of their size.
+    pub(crate) fn idle_bytes(&self) -> usize {
+        self.pool.idle_bytes()
+    }
+
+    #[inline]
+    pub(crate) fn shard_of(&self, key: Key<'_>) -> usize {
+        self.shard_of_hash(key.hash)
+    }
+
+    #[inline]
+    pub(crate) fn shard_of_hash(&self, hash: u64) -> usize {
+        self.placement.shard(hash)
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "shard_of answers below the number of shards")]
+    pub(crate) fn latch_of(&self, key: Key<'_>) -> &Latch<Shard> {
+        &self.shards[self.shard_of(key)]
+    }
+}

@@ -1,0 +1,428 @@
+//! How much memory the process uses, counted where it is allocated, and whose it is: the data's or
+//! the clients'.
+//!
+//! The binary wraps its allocator in [`Counting`]. Each thread adds up what it takes and gives
+//! back and tells the rest of the process only when that comes to something, so that the count
+//! costs an addition per allocation; it is exact to within [`STEP_BYTES`] per thread that is busy,
+//! since each tells the rest now and then. Pages of the store come straight from the kernel and
+//! are counted by their pool, and so are chunks of long strings, and what is longer.
+//!
+//! Data is what is left when a [`Charge`] has been subtracted for each buffer of requests and
+//! replies, and the [`Overhead`] of commands, which comes with the first of each kind: if that
+//! were data, a first command would drive out thousands of small entries. A chunk is data as long
+//! as it stands in the keyspace, and counts in full there even if it holds only zeros, which take
+//! no memory until they are written to. A long key is data for as long.
+
+use crate::memory::chunks;
+use crate::memory::mapped;
+use crate::sync::cache_line::Line;
+use crate::value::rope::CHUNK_BYTES;
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// What a thread keeps to itself.
+const STEP_BYTES: i64 = 32 * 1024;
+
+/// The memory of a full chunk with its reference counts, which nothing else allocates.
+const CHUNK: Layout = match Layout::from_size_align(CHUNK_BYTES + 16, align_of::<usize>()) {
+    Ok(layout) => layout,
+    Err(_) => unreachable!(),
+};
+
+static ALLOCATED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
+/// What of them is the clients'.
+static CHARGED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
+/// What of them are statistics.
+static STATISTICS_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
+/// Of chunks and longer pieces that stand in the keyspace.
+static KEPT_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
+
+thread_local! {
+    static UNTOLD_BYTES: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Memory beside the store's pages, in bytes; 0 where no allocator is wrapped by [`Counting`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// What is neither of the others.
+    pub(crate) data: u64,
+    /// Statistics of commands.
+    pub(crate) statistics: u64,
+    /// What holds requests and replies, and nothing that stands in the keyspace.
+    pub(crate) clients: u64,
+}
+
+/// Who has how much now.
+#[inline]
+pub(crate) fn now() -> Memory {
+    #[cfg(test)]
+    if tests::sees_pages_alone() {
+        return Memory { data: 0, statistics: 0, clients: 0 };
+    }
+    let charged = CHARGED_BYTES.load(Ordering::Relaxed);
+    let kept = KEPT_BYTES.load(Ordering::Relaxed);
+    let others = (chunks::used_bytes() + mapped::used_bytes()) as i64 - kept;
+    let statistics = STATISTICS_BYTES.load(Ordering::Relaxed);
+    let data = ALLOCATED_BYTES.load(Ordering::Relaxed) - charged - statistics + kept;
+    Memory {
+        data: data.max(0) as u64,
+        statistics: statistics as u64,
+        clients: (charged + others.max(0)) as u64,
+    }
+}
+
+/// Bytes of memory of their own that reference-counted bytes take, so many of them: none, unless
+/// they are as long as a chunk by chance, or very long.
+pub(crate) fn own_bytes(len: usize) -> isize {
+    let align = align_of::<usize>();
+    let bytes = (len + 2 * size_of::<usize>()).next_multiple_of(align);
+    match Layout::from_size_align(bytes, align) {
+        Ok(CHUNK) => BLOCK_BYTES as isize,
+        Ok(layout) if mapped::is_for(layout) => mapped::rounded(bytes).cast_signed(),
+        _ => 0,
+    }
+}
+
+/// Bytes of a full chunk of a string.
+pub(crate) const BLOCK_BYTES: usize = chunks::BLOCK_BYTES;
+
+/// Notes that so many more bytes of chunks, or of longer pieces, stand in the keyspace.
+pub(crate) fn keep(bytes: isize) {
+    if bytes != 0 {
+        KEPT_BYTES.fetch_add(bytes as i64, Ordering::Relaxed);
+    }
+}
+
+/// Gives memory of chunks that nobody needs back to the kernel; to be called now and then.
+pub(crate) fn cool() {
+    chunks::cool();
+}
+
+/// Bytes that are a client's, and no data: of a buffer that holds requests or replies. They are
+/// given back with it.
+#[derive(Debug, Default)]
+pub struct Charge(usize);
+
+impl Charge {
+    /// Notes that they are so many now.
+    #[inline]
+    pub fn set(&mut self, bytes: usize) {
+        if bytes != self.0 {
+            let more = bytes as i64 - self.0 as i64;
+            CHARGED_BYTES.fetch_add(more, Ordering::Relaxed);
+            self.0 = bytes;
+        }
+    }
+
+    /// How many they are.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// Memory of statistics, which is no data and stays when entries go. It is given back with this.
+#[derive(Debug)]
+pub struct Overhead(i64);
+
+impl Overhead {
+    /// Notes an allocation of so many bytes.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let bytes = rounded(bytes);
+        STATISTICS_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        Overhead(bytes)
+    }
+}
+
+impl Drop for Overhead {
+    fn drop(&mut self) {
+        STATISTICS_BYTES.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+/// Tells what this thread has kept to itself. Who is about to evict must know: a count that stands
+/// still while [`STEP_BYTES`] are freed drives out hundreds of entries too many.
+pub(crate) fn tell() {
+    let untold = UNTOLD_BYTES.try_with(Cell::take).unwrap_or(0);
+    if untold != 0 {
+        ALLOCATED_BYTES.fetch_add(untold, Ordering::Relaxed);
+    }
+}
+
+/// An allocator that counts, and has memory of its own for chunks and for what is very long.
+#[derive(Debug, Default)]
+pub struct Counting<A>(pub A);
+
+/// Where an allocation lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Chunks,
+    Mapped,
+    General,
+}
+
+impl Origin {
+    #[inline]
+    fn of(layout: Layout) -> Self {
+        if layout == CHUNK {
+            Origin::Chunks
+        } else if mapped::is_for(layout) {
+            Origin::Mapped
+        } else {
+            Origin::General
+        }
+    }
+}
+
+// SAFETY: a chunk's memory is a block of at least its size and alignment, and what is mapped is as
+// long as it is asked to be and aligned to a page; both are taken and given back once. Everything
+// else is handed on as it came.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let memory = match Origin::of(layout) {
+            Origin::Chunks => chunks::take(),
+            Origin::Mapped => mapped::map(layout.size()),
+            Origin::General => {
+                count(rounded(layout.size()));
+                // SAFETY: the caller's promise.
+                return unsafe { self.0.alloc(layout) };
+            }
+        };
+        memory.map_or(std::ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        let origin = Origin::of(layout);
+        if origin == Origin::General {
+            count(-rounded(layout.size()));
+            // SAFETY: the caller's promise.
+            return unsafe { self.0.dealloc(pointer, layout) };
+        }
+        let Some(memory) = NonNull::new(pointer) else { return };
+        // SAFETY: what has this layout came from there, and the caller promises that it is over.
+        unsafe {
+            match origin {
+                Origin::Chunks => chunks::give(memory),
+                _ => mapped::unmap(memory, layout.size()),
+            }
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let memory = match Origin::of(layout) {
+            Origin::Chunks => {
+                // SAFETY: the block has room for the layout.
+                let zeroed = |block: &NonNull<u8>| unsafe { block.write_bytes(0, layout.size()) };
+                chunks::take().inspect(zeroed)
+            }
+            Origin::Mapped => mapped::map(layout.size()),
+            Origin::General => {
+                count(rounded(layout.size()));
+                // SAFETY: the caller's promise.
+                return unsafe { self.0.alloc_zeroed(layout) };
+            }
+        };
+        memory.map_or(std::ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller promises that the size is valid with this alignment.
+        let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+        // SAFETY: the caller promises that the memory is of the old layout.
+        unsafe {
+            match (Origin::of(layout), Origin::of(new_layout)) {
+                (Origin::General, Origin::General) => {
+                    count(rounded(new_size) - rounded(layout.size()));
+                    self.0.realloc(pointer, layout, new_size)
+                }
+                (Origin::Mapped, Origin::Mapped) => {
+                    let memory = NonNull::new(pointer);
+                    let moved = memory.and_then(|it| mapped::remap(it, layout.size(), new_size));
+                    moved.map_or(std::ptr::null_mut(), NonNull::as_ptr)
+                }
+                _ => self.move_to(pointer, layout, new_layout),
+            }
+        }
+    }
+}
+
+impl<A: GlobalAlloc> Counting<A> {
+    /// # Safety
+    /// That of `realloc`.
+    #[cold]
+    unsafe fn move_to(&self, pointer: *mut u8, layout: Layout, new_layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise; new memory overlaps nothing.
+        unsafe {
+            let new = self.alloc(new_layout);
+            if !new.is_null() {
+                new.copy_from_nonoverlapping(pointer, layout.size().min(new_layout.size()));
+                self.dealloc(pointer, layout);
+            }
+            new
+        }
+    }
+}
+
+/// What an allocation really takes: size classes divide every doubling into four, as mimalloc's
+/// do (Leijen et al., "Mimalloc: Free List Sharding in Action", 2019).
+fn rounded(bytes: usize) -> i64 {
+    let step = (bytes.next_power_of_two() / 8).clamp(8, 4096);
+    i64::try_from(bytes.next_multiple_of(step)).unwrap_or(i64::MAX)
+}
+
+/// Bytes that a vector takes.
+pub(crate) fn vector_bytes<T>(vector: &Vec<T>) -> isize {
+    let bytes = vector.capacity() * size_of::<T>();
+    isize::try_from(rounded(bytes)).unwrap_or(isize::MAX)
+}
+
+#[inline]
+fn count(bytes: i64) {
+    // A thread that is ending has no counter any more; the little that it still frees is told at
+    // once.
+    let told = UNTOLD_BYTES.try_with(|untold| {
+        let sum = untold.get() + bytes;
+        let tell = sum.abs() >= STEP_BYTES;
+        untold.set(if tell { 0 } else { sum });
+        if tell { sum } else { 0 }
+    });
+    let told = told.unwrap_or(bytes);
+    if told != 0 {
+        ALLOCATED_BYTES.fetch_add(told, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::memory::pages::PAGE_BYTES;
+    use std::alloc::System;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    thread_local! {
+        static PAGES_ALONE: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// While a thread has one of these it sees no memory but pages: the rest is counted for the
+    /// whole process, and other tests take and give back megabytes at the same time.
+    pub(crate) struct PagesAlone;
+
+    impl PagesAlone {
+        pub(crate) fn new() -> Self {
+            PAGES_ALONE.set(PAGES_ALONE.get() + 1);
+            PagesAlone
+        }
+    }
+
+    impl Drop for PagesAlone {
+        fn drop(&mut self) {
+            PAGES_ALONE.set(PAGES_ALONE.get() - 1);
+        }
+    }
+
+    pub(super) fn sees_pages_alone() -> bool {
+        PAGES_ALONE.get() > 0
+    }
+
+    /// Nobody else takes chunks or longer pieces while this is held.
+    pub(crate) fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[test]
+    fn what_is_taken_and_given_back_comes_to_nothing() {
+        let allocator = Counting(System);
+        let layout = Layout::from_size_align(1 << 20, 1).unwrap();
+        let before = ALLOCATED_BYTES.load(Ordering::Relaxed);
+        // SAFETY: the size is not zero; the memory is freed once, with its layout.
+        let during = unsafe {
+            let memory = allocator.alloc(layout);
+            let memory = allocator.realloc(memory, layout, 3 << 20);
+            let during = ALLOCATED_BYTES.load(Ordering::Relaxed);
+            allocator.dealloc(memory, Layout::from_size_align(3 << 20, 1).unwrap());
+            during
+        };
+        assert_eq!(during - before, 3 << 20);
+        assert!((ALLOCATED_BYTES.load(Ordering::Relaxed) - before).abs() < STEP_BYTES);
+    }
+
+    #[test]
+    fn a_chunk_has_a_block_and_is_the_clients_until_it_is_kept() {
+        let _alone = alone();
+        let allocator = Counting(System);
+        let clients = || now().clients as usize;
+        let before = clients();
+        let mut charge = Charge::default();
+        charge.set(1000);
+        // SAFETY: the size is not zero; the memory is freed once, with the layout that it has then.
+        unsafe {
+            let memory = allocator.alloc_zeroed(CHUNK);
+            memory.write(7);
+            assert_eq!(clients() - before, 1000 + BLOCK_BYTES);
+            keep(BLOCK_BYTES as isize);
+            assert_eq!(clients() - before, 1000);
+            keep(-(BLOCK_BYTES as isize));
+            let larger = Layout::from_size_align(CHUNK.size() + 8, 8).unwrap();
+            let memory = allocator.realloc(memory, CHUNK, larger.size());
+            assert_eq!((clients() - before, memory.read()), (1000, 7));
+            let memory = allocator.realloc(memory, larger, CHUNK.size());
+            assert_eq!((clients() - before, memory.read()), (1000 + BLOCK_BYTES, 7));
+            allocator.dealloc(memory, CHUNK);
+        }
+        drop(charge);
+        assert_eq!(clients(), before);
+        let chunk: std::sync::Arc<[u8]> = vec![0; CHUNK_BYTES].into();
+        assert_eq!(Layout::for_value(&*chunk).size() + 16, CHUNK.size());
+    }
+
+    #[test]
+    fn what_is_very_long_is_mapped_and_the_clients_until_it_is_kept() {
+        let _alone = alone();
+        let allocator = Counting(System);
+        let clients = || now().clients as isize;
+        let (before, len) = (clients(), 3 << 20);
+        let layout = Layout::from_size_align(len + 16, 8).unwrap();
+        let own = own_bytes(len);
+        assert_eq!(own, (len + PAGE_BYTES).cast_signed());
+        // SAFETY: the size is not zero; the memory is freed once, with the layout that it has then.
+        unsafe {
+            let memory = allocator.alloc(layout);
+            memory.write(7);
+            assert_eq!(clients() - before, own);
+            keep(own);
+            assert_eq!(clients(), before);
+            keep(-own);
+            let memory = allocator.realloc(memory, layout, 2 * len + 16);
+            assert_eq!((clients() - before, memory.read()), (own_bytes(2 * len), 7));
+            let layout = Layout::from_size_align(2 * len + 16, 8).unwrap();
+            let memory = allocator.realloc(memory, layout, 1000);
+            assert_eq!((clients(), memory.read()), (before, 7));
+            let layout = Layout::from_size_align(1000, 8).unwrap();
+            let memory = allocator.realloc(memory, layout, len + 16);
+            assert_eq!((clients() - before, memory.read()), (own, 7));
+            allocator.dealloc(memory, Layout::from_size_align(len + 16, 8).unwrap());
+        }
+        assert_eq!(clients(), before);
+        assert_eq!(own_bytes(CHUNK_BYTES), BLOCK_BYTES as isize);
+        assert_eq!((own_bytes(100), own_bytes(CHUNK_BYTES + 100)), (0, 0));
+    }
+
+    #[test]
+    fn rounding_is_at_most_a_quarter() {
+        for bytes in 33..100_000_usize {
+            let rounded = rounded(bytes) as usize;
+            assert!(rounded >= bytes && rounded <= bytes * 5 / 4, "{bytes} -> {rounded}");
+        }
+        assert_eq!(rounded(4128), 5120);
+    }
+}

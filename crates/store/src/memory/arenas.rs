@@ -1,0 +1,620 @@
+//! Memory for a table's larger entries: pieces of any length, in arenas of 128 KiB.
+//!
+//! Pages of one size, as [`crate::memory::slab`] has them, would leave a half-empty page for each
+//! of many sizes in each shard. Pieces of all sizes share arenas instead; a hole is found by its
+//! length among 64 bins, as in TLSF (Masmano et al., ECRTS 2004), and unites with its neighbours.
+//! When more than an eighth is holes, the emptiest arena is closed and its entries move elsewhere,
+//! so that memory follows the data when the sizes of values change. In a store that is not large,
+//! memory behind the last piece counts as holes too.
+//!
+//! ```text
+//!  arena, aligned to its size                     end         touched
+//!  +--------+------+-------+------+------+------+------+-------+-------+
+//!  | header | head | entry | head | hole | head | entry| dirty | never |
+//!  +--------+------+-------+------+------+------+------+-------+-------+
+//!  head = length of the piece (32 bits, lowest two: hole, listed) | length of the one before
+//! ```
+//!
+//! What an entry takes is its size and a head of 8 bytes, rounded up by at most a 32nd part.
+//! Everything here happens under the shard's latch.
+
+use crate::memory::pages::{ARENA_BYTES, Arena, PagePool};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The largest block: a string of one chunk under a key of 3 KB.
+pub(crate) const LARGEST_PIECE: usize = 68 * 1024;
+const HEAD_BYTES: usize = 8;
+const HEADER_BYTES: usize = size_of::<Header>();
+/// What is cut off a hole that is too long, if there is so much of it.
+const SMALLEST_REST: usize = 64;
+/// Shorter holes wait until they unite with a neighbour.
+const SMALLEST_LISTED: usize = 1 << SMALLEST_LOG;
+const SMALLEST_LOG: u32 = 9;
+/// Holes looked at in the bin of just this length, before one of the next serves.
+const GLANCES: usize = 8;
+/// Arenas among which the emptiest is chosen to be closed.
+const CANDIDATES: usize = 16;
+/// Holes that a table may have beside an eighth of what its entries are spread over.
+const TOLERATED_BYTES: usize = 32 * 1024;
+/// Bins: eight for every doubling of the length.
+const BINS: usize = 64;
+
+const HOLE: u32 = 1 << 0;
+const LISTED: u32 = 1 << 1;
+
+/// One table's arenas.
+#[derive(Debug)]
+pub(crate) struct Arenas {
+    pool: Arc<PagePool>,
+    all: Vec<Arena>,
+    /// Where what fits no hole is put.
+    open: Option<Arena>,
+    /// The one that is being emptied; its holes are not listed.
+    closing: Option<Arena>,
+    /// The first hole of each bin.
+    bins: [Option<Piece>; BINS],
+    /// A set bit is a bin that has a hole.
+    filled: u64,
+    live_bytes: usize,
+    /// Sum of the arenas' ends.
+    spread_bytes: usize,
+    /// Sum of what has memory of the arenas.
+    touched_bytes: usize,
+    /// Where the search for an arena to close goes on.
+    candidate: usize,
+}
+
+/// At an arena's start.
+#[derive(Debug)]
+#[repr(C)]
+struct Header {
+    /// In pieces that are no holes, their heads included.
+    live_bytes: u32,
+    /// Where the pieces end.
+    end: u32,
+    /// Length of the last piece.
+    last: u32,
+    /// Up to where there is memory, or will be at once: whole pages.
+    touched: u32,
+    /// Its index among the table's.
+    place: u32,
+    padding: u32,
+}
+
+/// A piece, by the address of its head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece(NonNull<u8>);
+
+/// In a listed hole, behind its head.
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    next: Option<Piece>,
+    previous: Option<Piece>,
+}
+
+/// Length of the piece for a block of `bytes`.
+pub(crate) fn piece_bytes(bytes: usize) -> usize {
+    let len = bytes + HEAD_BYTES;
+    len.next_multiple_of((1 << len.max(SMALLEST_LISTED).ilog2()) / 32)
+}
+
+/// The bin of a hole that is listed.
+fn bin_of(len: usize) -> usize {
+    let log = len.max(SMALLEST_LISTED).ilog2();
+    ((log - SMALLEST_LOG) as usize * 8 + (len >> (log - 3) & 7)).min(BINS - 1)
+}
+
+impl Arenas {
+    pub(crate) fn new(pool: Arc<PagePool>) -> Self {
+        Arenas {
+            pool,
+            all: Vec::new(),
+            open: None,
+            closing: None,
+            bins: [None; BINS],
+            filled: 0,
+            live_bytes: 0,
+            spread_bytes: 0,
+            touched_bytes: 0,
+            candidate: 0,
+        }
+    }
+
+    /// Whether there is no arena.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Memory of `bytes`, at most [`LARGEST_PIECE`], aligned to 8, its contents undefined.
+    pub(crate) fn take(&mut self, bytes: usize) -> NonNull<u8> {
+        let len = piece_bytes(bytes);
+        let piece = match self.hole(len) {
+            Some(hole) => {
+                self.cut(hole, len);
+                hole
+            }
+            None => self.append(len),
+        };
+        header_of(piece.arena()).live_bytes += piece.len() as u32;
+        self.live_bytes += piece.len();
+        self.pool.add_idle_bytes(-(piece.len().cast_signed()));
+        piece.memory()
+    }
+
+    /// Takes back what [`Arenas::take`] gave.
+    ///
+    /// # Safety
+    /// It came from these arenas, and nobody refers to it any more.
+    pub(crate) unsafe fn give(&mut self, memory: NonNull<u8>) {
+        // SAFETY: a block lies behind its piece's head.
+        let piece = Piece(unsafe { memory.sub(HEAD_BYTES) });
+        let arena = piece.arena();
+        self.live_bytes -= piece.len();
+        self.pool.add_idle_bytes(piece.len().cast_signed());
+        let header = header_of(arena);
+        header.live_bytes -= piece.len() as u32;
+        let is_empty = header.live_bytes == 0;
+        let hole = self.unite(piece);
+        if is_empty {
+            self.release(arena);
+        } else if self.closing != Some(arena) {
+            self.list(hole);
+        }
+    }
+
+    /// A block that should move elsewhere, because so much lies in holes that its arena could go;
+    /// or, in a store that is not large, because so much of the arena's memory is in no use.
+    pub(crate) fn relocation(&mut self) -> Option<NonNull<u8>> {
+        let arena = match self.closing {
+            Some(arena) => arena,
+            None => self.close()?,
+        };
+        pieces(arena).find(|piece| !piece.is_hole()).map(Piece::memory)
+    }
+
+    /// Chooses an arena to be emptied, if there are holes enough, or memory that nobody has
+    /// written to since the arena was opened.
+    fn close(&mut self) -> Option<Arena> {
+        let is_sparse = |bytes: usize| bytes - self.live_bytes > bytes / 8 + TOLERATED_BYTES;
+        let has_holes = is_sparse(self.spread_bytes);
+        if !(has_holes || is_sparse(self.touched_bytes) && self.pool.is_small()) {
+            return None;
+        }
+        let count = self.all.len().min(CANDIDATES);
+        let candidates = (self.candidate..self.candidate + count)
+            .filter_map(|index| self.all.get(index % self.all.len()).copied());
+        let arena = candidates.max_by_key(|arena| {
+            let header = header_of(*arena);
+            let taken = if has_holes { header.end } else { header.touched };
+            taken - header.live_bytes
+        })?;
+        self.candidate = (self.candidate + count) % self.all.len();
+        for piece in pieces(arena) {
+            self.unlist(piece);
+        }
+        self.open = self.open.filter(|open| *open != arena);
+        self.closing = Some(arena);
+        Some(arena)
+    }
+
+    /// A hole of at least `len`.
+    fn hole(&self, len: usize) -> Option<Piece> {
+        let bin = bin_of(len);
+        let first = self.bins.get(bin).copied().flatten();
+        let alike = std::iter::successors(first, |hole| hole.links().next);
+        let fitting = { alike }.take(GLANCES).find(|hole| hole.len() >= len);
+        fitting.or_else(|| {
+            let longer = self.filled & u64::MAX.checked_shl(bin as u32 + 1).unwrap_or(0);
+            self.bins.get(longer.trailing_zeros() as usize).copied().flatten()
+        })
+    }
+
+    /// Makes a listed hole a piece in use of about `len`; what is too much stays a hole.
+    fn cut(&mut self, hole: Piece, len: usize) {
+        self.unlist(hole);
+        let (whole, before) = (hole.len(), hole.previous_len());
+        if whole - len < SMALLEST_REST {
+            return hole.write(whole, 0, before);
+        }
+        hole.write(len, 0, before);
+        let rest = hole.next();
+        rest.write(whole - len, HOLE, len);
+        rest.tell_next();
+        self.list(rest);
+    }
+
+    /// A piece behind all others of an arena.
+    fn append(&mut self, len: usize) -> Piece {
+        let has_room = |arena: &Arena| header_of(*arena).end as usize + len <= ARENA_BYTES;
+        let arena = self.open.filter(has_room).unwrap_or_else(|| self.open_another());
+        let header = header_of(arena);
+        let at = header.end as usize;
+        // SAFETY: the arena has room for the piece.
+        let piece = Piece(unsafe { arena.add(at) });
+        piece.write(len, 0, header.last as usize);
+        header.last = len as u32;
+        header.end = (at + len) as u32;
+        if header.end > header.touched {
+            let touched = header.touched as usize;
+            header.touched = self.pool.touch(arena, touched, at + len) as u32;
+            self.touched_bytes += header.touched as usize - touched;
+        }
+        self.spread_bytes += len;
+        piece
+    }
+
+    fn open_another(&mut self) -> Arena {
+        self.open.take().into_iter().for_each(|full| self.seal(full));
+        let (arena, touched) = self.pool.take_arena();
+        let place = self.all.len() as u32;
+        let (end, touched) = (HEADER_BYTES as u32, touched as u32);
+        let header = Header { live_bytes: 0, end, last: 0, touched, place, padding: 0 };
+        // SAFETY: the arena is ours.
+        unsafe { arena.cast::<Header>().write(header) };
+        self.spread_bytes += HEADER_BYTES;
+        self.touched_bytes += touched as usize;
+        self.all.push(arena);
+        self.open = Some(arena);
+        arena
+    }
+
+    /// Makes a hole of what has memory behind the pieces of an arena that nothing is appended to
+    /// any more.
+    fn seal(&mut self, arena: Arena) {
+        let header = header_of(arena);
+        let (end, before) = (header.end as usize, header.last as usize);
+        let rest = (header.touched as usize).saturating_sub(end);
+        if rest < SMALLEST_REST {
+            return;
+        }
+        header.end = header.touched;
+        self.spread_bytes += rest;
+        // SAFETY: the rest lies within the arena.
+        let piece = Piece(unsafe { arena.add(end) });
+        piece.write(rest, HOLE, before);
+        let hole = self.unite(piece);
+        self.list(hole);
+    }
+
+    /// Gives back an arena in which nothing is left.
+    fn release(&mut self, arena: Arena) {
+        let header = header_of(arena);
+        let (place, touched) = (header.place as usize, header.touched as usize);
+        self.spread_bytes -= header.end as usize;
+        self.touched_bytes -= touched;
+        self.all.swap_remove(place);
+        if let Some(moved) = self.all.get(place) {
+            header_of(*moved).place = place as u32;
+        }
+        self.open = self.open.filter(|open| *open != arena);
+        self.closing = self.closing.filter(|closing| *closing != arena);
+        self.pool.give_arena(arena, touched);
+    }
+
+    /// Makes a piece a hole, together with the holes beside it.
+    fn unite(&mut self, piece: Piece) -> Piece {
+        let (mut first, mut len) = (piece, piece.len());
+        if let Some(next) = piece.neighbour().filter(|next| next.is_hole()) {
+            self.unlist(next);
+            len += next.len();
+        }
+        if let Some(before) = piece.before().filter(|before| before.is_hole()) {
+            self.unlist(before);
+            len += before.len();
+            first = before;
+        }
+        first.write(len, HOLE, first.previous_len());
+        first.tell_next();
+        first
+    }
+
+    fn list(&mut self, hole: Piece) {
+        let bin = bin_of(hole.len());
+        let Some(first) = self.bins.get_mut(bin).filter(|_| hole.len() >= SMALLEST_LISTED) else {
+            return;
+        };
+        hole.set_flags(HOLE | LISTED);
+        let next = first.replace(hole);
+        hole.link(Links { next, previous: None });
+        if let Some(next) = next {
+            next.link(Links { previous: Some(hole), ..next.links() });
+        }
+        self.filled |= 1 << bin;
+    }
+
+    fn unlist(&mut self, hole: Piece) {
+        if !hole.is_listed() {
+            return;
+        }
+        let Links { next, previous } = hole.links();
+        if let Some(next) = next {
+            next.link(Links { previous, ..next.links() });
+        }
+        let bin = bin_of(hole.len());
+        match (previous, self.bins.get_mut(bin)) {
+            (Some(previous), _) => previous.link(Links { next, ..previous.links() }),
+            (None, Some(first)) => *first = next,
+            (None, None) => {}
+        }
+        if self.bins.get(bin).is_some_and(Option::is_none) {
+            self.filled &= !(1 << bin);
+        }
+        hole.set_flags(HOLE);
+    }
+}
+
+/// The header of an arena of this table. Each borrow ends before the next begins.
+fn header_of<'a>(arena: Arena) -> &'a mut Header {
+    // SAFETY: the header was written when the arena was taken; the shard's latch keeps others
+    // away.
+    unsafe { arena.cast::<Header>().as_mut() }
+}
+
+/// Every piece of an arena, in order.
+fn pieces(arena: Arena) -> impl Iterator<Item = Piece> {
+    // SAFETY: the first piece lies behind the header.
+    let first = Piece(unsafe { arena.add(HEADER_BYTES) });
+    std::iter::successors(Some(first), |piece| piece.neighbour())
+}
+
+impl Piece {
+    fn head(self) -> (u32, u32) {
+        // SAFETY: a piece begins with its head, and heads are aligned to 8.
+        unsafe { self.0.cast::<(u32, u32)>().read() }
+    }
+
+    fn write(self, len: usize, flags: u32, previous_len: usize) {
+        // SAFETY: as in `head`; the latch's holder alone writes.
+        unsafe { self.0.cast::<(u32, u32)>().write((len as u32 | flags, previous_len as u32)) };
+    }
+
+    fn set_flags(self, flags: u32) {
+        self.write(self.len(), flags, self.previous_len());
+    }
+
+    /// Its length in bytes, head included.
+    fn len(self) -> usize {
+        (self.head().0 & !(HOLE | LISTED)) as usize
+    }
+
+    fn previous_len(self) -> usize {
+        self.head().1 as usize
+    }
+
+    fn flags(self) -> u32 {
+        self.head().0 & (HOLE | LISTED)
+    }
+
+    fn is_hole(self) -> bool {
+        self.flags() & HOLE != 0
+    }
+
+    fn is_listed(self) -> bool {
+        self.flags() & LISTED != 0
+    }
+
+    fn memory(self) -> NonNull<u8> {
+        // SAFETY: a piece is longer than its head.
+        unsafe { self.0.add(HEAD_BYTES) }
+    }
+
+    fn arena(self) -> Arena {
+        // SAFETY: arenas are aligned to their size, so this one begins so much before the piece.
+        unsafe { self.0.sub(self.offset()) }
+    }
+
+    fn offset(self) -> usize {
+        self.0.addr().get() % ARENA_BYTES
+    }
+
+    /// Where the next piece begins, if there is one.
+    fn next(self) -> Piece {
+        // SAFETY: the pieces of an arena lie side by side.
+        Piece(unsafe { self.0.add(self.len()) })
+    }
+
+    fn neighbour(self) -> Option<Piece> {
+        let is_last = self.offset() + self.len() >= header_of(self.arena()).end as usize;
+        (!is_last).then(|| self.next())
+    }
+
+    fn before(self) -> Option<Piece> {
+        // SAFETY: as in `next`; the first piece has no length before it.
+        (self.previous_len() > 0).then(|| Piece(unsafe { self.0.sub(self.previous_len()) }))
+    }
+
+    /// Tells the next piece how long this one has become.
+    fn tell_next(self) {
+        match self.neighbour() {
+            Some(next) => next.write(next.len(), next.flags(), self.len()),
+            None => header_of(self.arena()).last = self.len() as u32,
+        }
+    }
+
+    fn links(self) -> Links {
+        // SAFETY: only listed holes are asked, and those have their links behind the head.
+        unsafe { self.memory().cast::<Links>().read() }
+    }
+
+    fn link(self, links: Links) {
+        // SAFETY: a listed hole has room for its links.
+        unsafe { self.memory().cast::<Links>().write(links) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Blocks of some sizes, each filled with its own byte.
+    struct Blocks {
+        pool: Arc<PagePool>,
+        arenas: Arenas,
+        live: Vec<(NonNull<u8>, usize, u8)>,
+        taken: u8,
+    }
+
+    impl Blocks {
+        fn new() -> Self {
+            let pool = Arc::new(PagePool::default());
+            let arenas = Arenas::new(Arc::clone(&pool));
+            Blocks { pool, arenas, live: Vec::new(), taken: 0 }
+        }
+
+        fn take(&mut self, bytes: usize) {
+            self.taken = self.taken.wrapping_add(1);
+            let memory = self.arenas.take(bytes);
+            assert!(memory.cast::<u64>().is_aligned());
+            // SAFETY: the block is ours and as large as asked.
+            unsafe { memory.write_bytes(self.taken, bytes) };
+            self.live.push((memory, bytes, self.taken));
+        }
+
+        fn give(&mut self, index: usize) {
+            let (memory, bytes, fill) = self.live.swap_remove(index);
+            // SAFETY: written when it was taken, given back once.
+            unsafe {
+                let contents = std::slice::from_raw_parts(memory.as_ptr(), bytes);
+                assert!(contents.iter().all(|byte| *byte == fill));
+                self.arenas.give(memory);
+            }
+        }
+
+        /// Moves what is to be moved, as a table does after it has given a block.
+        fn relocate(&mut self) -> bool {
+            let Some(from) = self.arenas.relocation() else { return false };
+            let at = self.live.iter().position(|(memory, ..)| *memory == from).unwrap();
+            let (old, bytes, fill) = self.live[at];
+            let new = self.arenas.take(bytes);
+            // SAFETY: both are ours, distinct and of this size.
+            unsafe {
+                new.copy_from_nonoverlapping(old, bytes);
+                self.arenas.give(old);
+            }
+            self.live[at] = (new, bytes, fill);
+            true
+        }
+
+        /// Walks through every arena and compares it with what is known of it.
+        fn check(&self) {
+            let (mut live_bytes, mut spread_bytes, mut touched_bytes, mut listed) = (0, 0, 0, 0);
+            for arena in &self.arenas.all {
+                let header = header_of(*arena);
+                let (mut before, mut used, mut end) = (0, 0, HEADER_BYTES);
+                let mut after_hole = false;
+                for piece in pieces(*arena) {
+                    assert_eq!((piece.previous_len(), piece.offset()), (before, end));
+                    assert!(!(after_hole && piece.is_hole()), "two holes side by side");
+                    after_hole = piece.is_hole();
+                    before = piece.len();
+                    end += piece.len();
+                    used += if piece.is_hole() { 0 } else { piece.len() };
+                    listed += usize::from(piece.is_listed());
+                }
+                let known = (header.live_bytes, header.end, header.last);
+                assert_eq!(known, (used as u32, end as u32, before as u32));
+                assert!(end <= header.touched as usize && header.touched as usize <= ARENA_BYTES);
+                live_bytes += used;
+                spread_bytes += end;
+                touched_bytes += header.touched as usize;
+            }
+            let known = &self.arenas;
+            let known = (known.live_bytes, known.spread_bytes, known.touched_bytes);
+            assert_eq!(known, (live_bytes, spread_bytes, touched_bytes));
+            let known = (self.pool.used_bytes(), self.pool.idle_bytes());
+            assert_eq!(known, (touched_bytes, touched_bytes - live_bytes));
+            let holes = |first: &Option<Piece>| {
+                std::iter::successors(*first, |hole| hole.links().next).count()
+            };
+            assert_eq!(self.arenas.bins.iter().map(holes).sum::<usize>(), listed);
+        }
+    }
+
+    /// A number below `bound`, the same for the same `number` every time.
+    fn scattered(number: usize, bound: usize) -> usize {
+        let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed >> 33) as usize % bound
+    }
+
+    #[test]
+    fn a_piece_is_at_most_a_32nd_part_and_two_words_longer_than_its_block() {
+        for bytes in 513..=LARGEST_PIECE {
+            let slack = piece_bytes(bytes) - bytes;
+            assert!((HEAD_BYTES..HEAD_BYTES + 16 + bytes / 32).contains(&slack), "{bytes}");
+            assert!(piece_bytes(bytes) + HEADER_BYTES <= ARENA_BYTES);
+        }
+    }
+
+    #[test]
+    fn holes_stay_few_while_sizes_of_all_kinds_come_and_go_and_nothing_is_left_at_the_end() {
+        let rounds = if cfg!(miri) { 300 } else { 30_000 };
+        let mut blocks = Blocks::new();
+        let (mut worst, mut moves, mut gives) = (0.0_f64, 0, 0);
+        for round in 0..rounds {
+            // As many sizes of each magnitude.
+            blocks.take(513 << scattered(round, 7) | scattered(round * 3, 512));
+            while blocks.arenas.live_bytes > 2 << 20 {
+                blocks.give(scattered(round * 7, blocks.live.len()));
+                for _ in 0..4 {
+                    moves += usize::from(blocks.relocate());
+                }
+                gives += 1;
+            }
+            if round > rounds / 2 {
+                worst =
+                    worst.max(blocks.pool.used_bytes() as f64 / blocks.arenas.live_bytes as f64);
+            }
+        }
+        blocks.check();
+        assert!(worst < 1.25, "{worst}");
+        assert!(moves < gives / 10, "{moves} of {gives}");
+        while !blocks.live.is_empty() {
+            blocks.give(0);
+        }
+        assert_eq!((blocks.pool.used_bytes(), blocks.pool.idle_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn memory_follows_the_data_when_most_of_it_goes() {
+        let mut blocks = Blocks::new();
+        (0..2000).for_each(|_| blocks.take(4120));
+        let full = blocks.pool.used_bytes();
+        assert!(full < 2000 * 4300, "{full}");
+        for round in 0..1900 {
+            blocks.give(scattered(round, blocks.live.len()));
+            blocks.relocate();
+        }
+        blocks.check();
+        assert!(blocks.pool.used_bytes() < full / 10, "{}", blocks.pool.used_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_are_disjoint_and_every_hole_is_known(
+            steps in proptest::collection::vec(
+                (any::<u16>(), 513..=LARGEST_PIECE, 0..9_u8),
+                1..400,
+            ),
+        ) {
+            let mut blocks = Blocks::new();
+            for (choice, bytes, kind) in steps {
+                match kind {
+                    0..3 => blocks.take(513 + bytes % 5000),
+                    3 => blocks.take(bytes),
+                    4..8 if !blocks.live.is_empty() => {
+                        blocks.give(usize::from(choice) % blocks.live.len());
+                    }
+                    _ => drop(blocks.relocate()),
+                }
+            }
+            blocks.check();
+            while !blocks.live.is_empty() {
+                blocks.give(blocks.live.len() / 2);
+            }
+            prop_assert_eq!((blocks.pool.used_bytes(), blocks.pool.idle_bytes()), (0, 0));
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Pages or arenas that nobody uses, in the order in which they were given back. What links them
+//! stands in their regions' notes, so that a list of any length costs no allocation, under a latch
+//! or elsewhere.
+
+use crate::memory::pages::NOTE_BYTES;
+use crate::memory::region::REGION_BYTES;
+use std::ptr::NonNull;
+
+/// A page or an arena, by its address.
+pub(crate) type Unit = NonNull<u8>;
+
+/// In the note about a unit that is in a list.
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    newer: Option<Unit>,
+    older: Option<Unit>,
+    /// Bytes from its start on that have memory.
+    bytes: usize,
+}
+
+const _: () = assert!(size_of::<Links>() == NOTE_BYTES);
+
+/// A list of units of one size.
+#[derive(Debug)]
+pub(crate) struct List {
+    newest: Option<Unit>,
+    oldest: Option<Unit>,
+    /// Bytes of all of them that have memory.
+    bytes: usize,
+    /// Units of which every byte has memory.
+    whole: usize,
+    unit_bytes: usize,
+}
+
+/// Units that nobody uses now.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    /// Those that have memory.
+    warm: List,
+    /// Those whose memory went back to the kernel.
+    cold: List,
+    /// Whether anyone has asked for a unit since the last look.
+    asked: bool,
+    /// Looks since anyone has.
+    quiet_looks: u8,
+}
+
+/// Who has not asked for so many looks is not going to.
+const MANY_LOOKS: u8 = 10;
+
+/// The note about the unit of `unit_bytes` that `address` lies in.
+///
+/// # Safety
+/// `address` lies in a region that has its notes at its start.
+#[inline]
+pub(crate) unsafe fn note(address: NonNull<u8>, unit_bytes: usize) -> NonNull<u8> {
+    let offset = address.addr().get() % REGION_BYTES;
+    // SAFETY: the region begins `offset` before the address, with a note for each of its units.
+    unsafe { address.sub(offset).add(offset / unit_bytes * NOTE_BYTES) }
+}
+
+impl List {
+    fn new(unit_bytes: usize) -> Self {
+        List { newest: None, oldest: None, bytes: 0, whole: 0, unit_bytes }
+    }
+
+    /// Adds a unit of which so many bytes have memory.
+    fn push(&mut self, unit: Unit, bytes: usize) {
+        let older = self.newest.replace(unit);
+        self.write(unit, Links { newer: None, older, bytes });
+        match older {
+            Some(older) => self.write(older, Links { newer: Some(unit), ..self.links(older) }),
+            None => self.oldest = Some(unit),
+        }
+        self.count(bytes);
+    }
+
+    /// The same as if it were the oldest.
+    fn push_oldest(&mut self, unit: Unit, bytes: usize) {
+        let newer = self.oldest.replace(unit);
+        self.write(unit, Links { newer, older: None, bytes });
+        match newer {
+            Some(newer) => self.write(newer, Links { older: Some(unit), ..self.links(newer) }),
+            None => self.newest = Some(unit),
+        }
+        self.count(bytes);
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.whole += usize::from(bytes == self.unit_bytes);
+    }
+
+    fn uncount(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.whole -= usize::from(bytes == self.unit_bytes);
+    }
+
+    /// Takes the newest, with how many of its bytes have memory.
+    fn pop(&mut self) -> Option<(Unit, usize)> {
+        let unit = self.newest?;
+        let Links { older, bytes, .. } = self.links(unit);
+        self.newest = older;
+        match older {
+            Some(older) => self.write(older, Links { newer: None, ..self.links(older) }),
+            None => self.oldest = None,
+        }
+        self.uncount(bytes);
+        Some((unit, bytes))
+    }
+
+    /// Takes the oldest.
+    fn shift(&mut self) -> Option<(Unit, usize)> {
+        let unit = self.oldest?;
+        let Links { newer, bytes, .. } = self.links(unit);
+        self.oldest = newer;
+        match newer {
+            Some(newer) => self.write(newer, Links { older: None, ..self.links(newer) }),
+            None => self.newest = None,
+        }
+        self.uncount(bytes);
+        Some((unit, bytes))
+    }
+
+    fn links(&self, unit: Unit) -> Links {
+        // SAFETY: units in a list lie in regions with notes, and were linked when they came.
+        unsafe { note(unit, self.unit_bytes).cast().read() }
+    }
+
+    fn write(&self, unit: Unit, links: Links) {
+        // SAFETY: as above; nobody else uses the note of a unit that is in no use.
+        unsafe { note(unit, self.unit_bytes).cast().write(links) };
+    }
+}
+
+impl Idle {
+    pub(crate) fn new(unit_bytes: usize) -> Self {
+        let [warm, cold] = [(); 2].map(|()| List::new(unit_bytes));
+        Idle { warm, cold, asked: false, quiet_looks: MANY_LOOKS }
+    }
+
+    /// Takes one that has memory, with how many of its bytes have it, or else one without any.
+    pub(crate) fn take(&mut self) -> Option<(Unit, usize)> {
+        self.ask();
+        self.warm.pop().or_else(|| self.cold.pop())
+    }
+
+    /// Takes one whose memory went back to the kernel.
+    pub(crate) fn take_cold(&mut self) -> Option<(Unit, usize)> {
+        self.ask();
+        self.cold.pop()
+    }
+
+    /// Takes one back, of which so many bytes have memory.
+    pub(crate) fn give(&mut self, unit: Unit, bytes: usize) {
+        let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
+        list.push(unit, bytes);
+    }
+
+    /// The same so that others are taken before it.
+    pub(crate) fn give_last(&mut self, unit: Unit, bytes: usize) {
+        let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
+        list.push_oldest(unit, bytes);
+    }
+
+    /// Notes that units are asked for.
+    pub(crate) fn ask(&mut self) {
+        self.asked = true;
+    }
+
+    /// Looks whether anyone has asked since the last time.
+    pub(crate) fn look(&mut self) {
+        let asked = std::mem::take(&mut self.asked);
+        self.quiet_looks = if asked { 0 } else { self.quiet_looks.saturating_add(1) };
+    }
+
+    /// Whether anyone is going to ask, as far as the last looks tell.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.asked || self.quiet_looks < MANY_LOOKS
+    }
+
+    /// Bytes of units that have all of their memory.
+    pub(crate) fn ready_bytes(&self) -> usize {
+        self.warm.whole * self.warm.unit_bytes
+    }
+
+    /// Whether there is a unit that lacks memory.
+    pub(crate) fn has_unready(&self) -> bool {
+        self.cold.newest.is_some() || self.has_part()
+    }
+
+    fn has_part(&self) -> bool {
+        self.warm.oldest.is_some_and(|oldest| self.warm.links(oldest).bytes < self.warm.unit_bytes)
+    }
+
+    /// Takes one that lacks memory, with how many of its bytes have it.
+    pub(crate) fn take_unready(&mut self) -> Option<(Unit, usize)> {
+        if self.has_part() { self.warm.shift() } else { self.cold.pop() }
+    }
+
+    /// Moves what has been warm for longest into `taken`, about `slice_bytes` of what is beyond
+    /// `keep_bytes`.
+    pub(crate) fn take_warm(
+        &mut self,
+        keep_bytes: usize,
+        slice_bytes: usize,
+        taken: &mut Vec<(Unit, usize)>,
+    ) {
+        let least = self.warm.bytes.saturating_sub(slice_bytes).max(keep_bytes);
+        while self.warm.bytes > least && taken.len() < taken.capacity() {
+            taken.extend(self.warm.shift());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::pages::{ARENA_BYTES, PAGE_BYTES, PagePool};
+
+    #[test]
+    fn what_has_a_part_of_its_memory_is_taken_last_and_completed_first() {
+        let pool = PagePool::default();
+        let units: Vec<Unit> = (0..5).map(|_| pool.take_arena().0).collect();
+        let mut idle = Idle::new(ARENA_BYTES);
+        for (unit, bytes) in units.iter().zip([ARENA_BYTES, 0, PAGE_BYTES, 0, ARENA_BYTES]) {
+            let is_part = bytes == PAGE_BYTES;
+            if is_part { idle.give_last(*unit, bytes) } else { idle.give(*unit, bytes) }
+        }
+        assert_eq!(idle.ready_bytes(), 2 * ARENA_BYTES);
+        assert_eq!(idle.take_unready(), Some((units[2], PAGE_BYTES)));
+        assert_eq!(idle.take_unready(), Some((units[3], 0)));
+        idle.give_last(units[2], PAGE_BYTES);
+        for (index, bytes) in [(4, ARENA_BYTES), (0, ARENA_BYTES), (2, PAGE_BYTES), (1, 0)] {
+            assert_eq!(idle.take(), Some((units[index], bytes)));
+        }
+        assert_eq!((idle.take(), idle.ready_bytes(), idle.has_unready()), (None, 0, false));
+    }
+
+    #[test]
+    fn the_newest_is_taken_first_and_the_oldest_goes_back_first() {
+        let pool = PagePool::default();
+        let units: Vec<Unit> = (0..4).map(|_| pool.take()).collect();
+        let mut idle = Idle::new(PAGE_BYTES);
+        for (bytes, unit) in units.iter().enumerate() {
+            idle.warm.push(*unit, bytes);
+        }
+        assert_eq!(idle.warm.pop(), Some((units[3], 3)));
+        let mut taken = Vec::with_capacity(4);
+        idle.take_warm(2, 100, &mut taken);
+        assert_eq!(taken, [(units[0], 0), (units[1], 1)]);
+        idle.warm.push(units[1], 5);
+        assert_eq!((idle.warm.pop(), idle.warm.pop()), (Some((units[1], 5)), Some((units[2], 2))));
+        assert_eq!((idle.warm.pop(), idle.warm.bytes), (None, 0));
+    }
+}

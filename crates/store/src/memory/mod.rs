@@ -1,0 +1,11 @@
+//! Where the bytes live: pages, arenas and chunks from the kernel, and the count of whose they are.
+
+pub mod accounting;
+pub(crate) mod arenas;
+pub(crate) mod chunks;
+pub(crate) mod idle;
+pub(crate) mod mapped;
+pub(crate) mod pages;
+pub(crate) mod preparer;
+pub(crate) mod region;
+pub(crate) mod slab;

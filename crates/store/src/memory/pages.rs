@@ -1,0 +1,700 @@
+//! The store's memory in pages of 4 KiB, for segments and for small entries, and in arenas.
+//!
+//! ```text
+//!  region, 4 MiB, aligned to its size
+//!  +----------------------------------+--------+--------+--   --+-----------+
+//!  | notes: 24 bytes about each page  | page 6 | page 7 |  ...  | page 1023 |
+//!  +----------------------------------+--------+--------+--   --+-----------+
+//!  | notes about each arena           | arena 1         |  ...  | arena 31  |
+//!  +----------------------------------+-----------------+--   --+-----------+
+//! ```
+//!
+//! What the owner of a page must remember of it stands in the region's notes and not on the page,
+//! so that blocks of 128 bytes fill a page to the last byte. A freed page is kept warm for the
+//! next one who asks; when many are idle, their memory goes back to the kernel while their
+//! addresses stay ours. A page that was a segment's becomes only another segment's: it may still
+//! be read without a latch (`directory.rs`).
+//!
+//! Pages are taken and given back under the latches of shards, where nobody should wait for the
+//! kernel. So the preparer asks it beforehand (`provide`), without a latch: for the pages that come
+//! next, for the memory of some of those that were given back to it, and, in a large store, for
+//! that of whole arenas. The preparer also gives back what is idle, a slice at a time. Only where
+//! it was not in time does a worker do some of this, between batches (`tend`).
+
+use crate::memory::idle::{self, Idle, Unit};
+use crate::memory::region::{self, REGION_BYTES};
+use crate::sync::holds::{self, Work};
+use crate::sync::latch::{self, Latch};
+use crate::sync::ticks;
+use std::collections::VecDeque;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// Size and alignment of a page.
+pub(crate) const PAGE_BYTES: usize = 4096;
+/// What a page's owner may note beside it.
+pub(crate) const NOTE_BYTES: usize = 24;
+const REGION_PAGES: usize = REGION_BYTES / PAGE_BYTES;
+/// Pages at a region's start that hold the notes.
+const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
+
+/// Pages that the kernel is asked to provide at once; where it has large pages, it provides one of
+/// those with the first of them and has nothing left to do for the others.
+const STEP_PAGES: usize = if cfg!(miri) { 8 } else { 64 };
+/// With so many provided pages left the preparer is told to see to the next: what workers fill in
+/// a millisecond. More would be memory for nothing, of which a large page may bring enough.
+const LOW_PAGES: usize = STEP_PAGES;
+/// With so few left a worker sees to it itself: more than are taken within a batch.
+const CRITICAL_PAGES: usize = STEP_PAGES / 2;
+/// The same for arenas, of which only the addresses are seen to.
+const LOW_ARENAS: usize = 16;
+const CRITICAL_ARENAS: usize = 4;
+
+/// Arenas are provided whole if so many bytes are to be stored: all but the last of each table
+/// will be full, and those that are not take no more than a sixteenth of this.
+const MANY_BYTES: u64 = 256 << 20;
+/// The same of a store that has so much already, since it works under the eyes of clients.
+const LARGE_BYTES: usize = 128 << 20;
+/// But not where such a part of its memory is free on pages and in arenas, as it would be with many
+/// databases that have a few large entries each.
+const MOST_IDLE_PART: usize = 4;
+/// Arenas at most that tables have begun to fill before their memory was provided.
+const MOST_LATE: usize = 512;
+
+/// Of memory that was given back to the kernel, and of whole arenas, at least so much is ready
+/// again when such is asked for: what workers fill while the preparer waits for a processor.
+const READY_BYTES: usize = 1 << 20;
+/// Of a small store's only such a part, but a step.
+const READY_PART: usize = 64;
+
+/// Bytes of each kind of idle memory that stay warm while such memory is asked for: twice what is
+/// made ready, or the preparer would give back what it has just provided.
+const WARM_BYTES: usize = 4 * READY_BYTES;
+/// More than this of all kinds together, and the preparer gives some back.
+const MOST_WARM_BYTES: usize = 3 * WARM_BYTES;
+/// More than this, and workers help it between batches.
+const TOO_WARM_BYTES: usize = 2 * MOST_WARM_BYTES;
+/// So often it is looked whether anyone has asked for idle memory, whoever rests meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(80);
+/// What is given back to the kernel at a time: about 20 microseconds' worth.
+const SLICE_BYTES: usize = 64 * PAGE_BYTES;
+
+/// A page: aligned memory of [`PAGE_BYTES`], contents undefined.
+pub(crate) type Page = Unit;
+
+/// Size and alignment of an arena.
+pub(crate) const ARENA_BYTES: usize = 128 * 1024;
+
+/// Aligned memory of [`ARENA_BYTES`], contents undefined, to be written from its start on.
+pub(crate) type Arena = Unit;
+
+/// How far what comes next has been seen to.
+const FINE: u8 = 0;
+const LOW: u8 = 1;
+const CRITICAL: u8 = 2;
+
+/// Hands out pages and arenas to all shards.
+#[derive(Debug)]
+pub(crate) struct PagePool {
+    pages: Latch<Pages>,
+    arenas: Latch<Arenas>,
+    /// Bytes of pages handed out, and of arenas as far as they were ever written.
+    used_bytes: AtomicUsize,
+    /// Bytes of these that their owners have no use for now.
+    idle_bytes: AtomicIsize,
+    /// Bytes of idle pages and arenas that keep their memory.
+    warm_bytes: AtomicUsize,
+    /// [`FINE`], [`LOW`] or [`CRITICAL`].
+    stock: AtomicU8,
+    /// Whether so much is going to be stored that arenas are provided before they are used.
+    expects_much: AtomicBool,
+    /// When it was last looked whether anyone asks for idle memory, in ticks.
+    looked_at: AtomicU64,
+    /// Held by whoever sees to what comes next.
+    preparing: Mutex<()>,
+    preparer: OnceLock<Thread>,
+}
+
+#[derive(Debug)]
+struct Pages {
+    regions: Regions,
+    blocks: Idle,
+    segments: Idle,
+}
+
+#[derive(Debug)]
+struct Arenas {
+    regions: Regions,
+    idle: Idle,
+    /// Arenas that count as whole although the kernel has not provided all of their memory yet:
+    /// the preparer has it do so, whoever has them then.
+    late: VecDeque<Arena>,
+}
+
+/// Where units come from that nobody has had yet.
+#[derive(Debug)]
+struct Regions {
+    all: Vec<NonNull<u8>>,
+    /// Pages that a unit takes, and that the notes take at a region's start.
+    unit_pages: usize,
+    note_pages: usize,
+    current: Option<Frontier>,
+    /// The region that comes next, if it is there already.
+    next: Option<Frontier>,
+}
+
+/// How far a region is in use.
+#[derive(Clone, Copy, Debug)]
+struct Frontier {
+    region: NonNull<u8>,
+    /// Pages from its start that are handed out, or hold notes.
+    carved: usize,
+    /// Pages from its start that the kernel has provided.
+    provided: usize,
+}
+
+/// What is to be done next so that nobody has to wait for the kernel.
+enum Want {
+    /// Another region; whether it will be the first.
+    Region(bool),
+    Memory(Frontier),
+}
+
+// SAFETY: the pointers are to memory that the pool owns; a unit is in one list or handed out.
+unsafe impl Send for Pages {}
+// SAFETY: as for `Pages`.
+unsafe impl Send for Arenas {}
+
+impl Default for PagePool {
+    fn default() -> Self {
+        let idle = || Idle::new(PAGE_BYTES);
+        let pages = Regions::new(1, NOTE_PAGES);
+        let arenas = Regions::new(ARENA_BYTES / PAGE_BYTES, ARENA_BYTES / PAGE_BYTES);
+        PagePool {
+            pages: Latch::new(Pages { regions: pages, blocks: idle(), segments: idle() }),
+            arenas: Latch::new(Arenas {
+                regions: arenas,
+                idle: Idle::new(ARENA_BYTES),
+                late: VecDeque::with_capacity(MOST_LATE),
+            }),
+            used_bytes: AtomicUsize::default(),
+            idle_bytes: AtomicIsize::default(),
+            warm_bytes: AtomicUsize::default(),
+            stock: AtomicU8::new(FINE),
+            expects_much: AtomicBool::default(),
+            looked_at: AtomicU64::default(),
+            preparing: Mutex::default(),
+            preparer: OnceLock::new(),
+        }
+    }
+}
+
+impl PagePool {
+    /// A page of undefined contents.
+    pub(crate) fn take(&self) -> Page {
+        self.take_of(|pages| &mut pages.blocks)
+    }
+
+    /// Takes a page back.
+    pub(crate) fn give(&self, page: Page) {
+        self.give_to(page, |pages| &mut pages.blocks);
+    }
+
+    /// A page of undefined contents, which is a segment's for good.
+    pub(crate) fn take_segment(&self) -> Page {
+        self.take_of(|pages| &mut pages.segments)
+    }
+
+    /// Takes a segment's page back.
+    pub(crate) fn give_segment(&self, page: Page) {
+        self.give_to(page, |pages| &mut pages.segments);
+    }
+
+    fn take_of(&self, kind: Kind) -> Page {
+        note_unit();
+        self.used_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
+        let mut pages = self.pages.lock_nested();
+        let idle = kind(&mut pages);
+        if let Some((page, bytes)) = idle.take() {
+            self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            if bytes == 0 {
+                note_wait();
+            }
+            if idle.ready_bytes() < self.ready_bytes() && idle.has_unready() {
+                self.stock.fetch_max(LOW, Ordering::Relaxed);
+            }
+            return page;
+        }
+        let provided_pages = pages.regions.provided_pages();
+        if provided_pages == 0 {
+            note_wait();
+        }
+        let page = pages.regions.carve();
+        match provided_pages {
+            0..CRITICAL_PAGES => self.stock.fetch_max(CRITICAL, Ordering::Relaxed),
+            LOW_PAGES => self.stock.fetch_max(LOW, Ordering::Relaxed),
+            _ => FINE,
+        };
+        page
+    }
+
+    fn give_to(&self, page: Page, kind: Kind) {
+        note_unit();
+        self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
+        self.warm_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
+        kind(&mut self.pages.lock_nested()).give(page, PAGE_BYTES);
+    }
+
+    /// An arena, and how many bytes from its start on have memory.
+    pub(crate) fn take_arena(&self) -> (Arena, usize) {
+        note_unit();
+        let mut arenas = self.arenas.lock_nested();
+        let idle = if self.is_small() { arenas.take_untouched() } else { arenas.idle.take() };
+        if arenas.idle.ready_bytes() < READY_BYTES && self.provides_arenas() {
+            self.stock.fetch_max(LOW, Ordering::Relaxed);
+        }
+        if let Some((arena, touched)) = idle {
+            self.warm_bytes.fetch_sub(touched, Ordering::Relaxed);
+            self.count_touched(touched);
+            return (arena, touched);
+        }
+        let arena = arenas.regions.carve();
+        match arenas.regions.left() {
+            0..CRITICAL_ARENAS => self.stock.fetch_max(CRITICAL, Ordering::Relaxed),
+            LOW_ARENAS => self.stock.fetch_max(LOW, Ordering::Relaxed),
+            _ => FINE,
+        };
+        (arena, 0)
+    }
+
+    /// Takes back an arena of which so many bytes have memory.
+    pub(crate) fn give_arena(&self, arena: Arena, touched: usize) {
+        note_unit();
+        self.used_bytes.fetch_sub(touched, Ordering::Relaxed);
+        self.add_idle_bytes(-touched.cast_signed());
+        self.warm_bytes.fetch_add(touched, Ordering::Relaxed);
+        let provides = self.provides_arenas();
+        let mut arenas = self.arenas.lock_nested();
+        if provides && touched < ARENA_BYTES {
+            // The preparer sees to the rest of it first.
+            arenas.idle.give_last(arena, touched);
+        } else {
+            arenas.idle.give(arena, touched);
+        }
+    }
+
+    /// Notes that an arena, of which `touched` bytes have memory, is about to be written as far as
+    /// `end`; up to where it counts as having memory from now on, all of it being idle still. That
+    /// may be further, since the preparer is going to provide the rest at once.
+    pub(crate) fn touch(&self, arena: Arena, touched: usize, end: usize) -> usize {
+        latch::slow();
+        let mut now = end.next_multiple_of(PAGE_BYTES);
+        if self.provides_arenas() {
+            let late = &mut self.arenas.lock_nested().late;
+            // Nothing is allocated here.
+            if late.len() < MOST_LATE {
+                late.push_back(arena);
+                self.stock.fetch_max(LOW, Ordering::Relaxed);
+                now = ARENA_BYTES;
+            }
+        }
+        self.count_touched(now - touched);
+        now
+    }
+
+    fn count_touched(&self, bytes: usize) {
+        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.add_idle_bytes(bytes.cast_signed());
+    }
+
+    /// Whether arenas shall have all of their memory before they are written.
+    fn provides_arenas(&self) -> bool {
+        let used_bytes = self.used_bytes();
+        let is_large = used_bytes >= LARGE_BYTES && self.idle_bytes() < used_bytes / MOST_IDLE_PART;
+        is_large || self.expects_much.load(Ordering::Relaxed)
+    }
+
+    /// Whether what lies idle in arenas is to follow the data. Where arenas are provided whole this
+    /// is never so: what holds data is more than this there.
+    pub(crate) fn is_small(&self) -> bool {
+        let live_bytes = self.used_bytes().saturating_sub(self.idle_bytes());
+        let is_small = live_bytes < LARGE_BYTES - LARGE_BYTES / MOST_IDLE_PART;
+        is_small && !self.expects_much.load(Ordering::Relaxed)
+    }
+
+    /// How much of a kind of pages is to be ready, once such were given back to the kernel.
+    fn ready_bytes(&self) -> usize {
+        (self.used_bytes() / READY_PART).clamp(SLICE_BYTES, READY_BYTES)
+    }
+
+    /// Says who calls [`PagePool::provide`] whenever it is unparked.
+    pub(crate) fn set_preparer(&self, preparer: Thread) {
+        let _ = self.preparer.set(preparer);
+    }
+
+    /// Says that about so many bytes are going to be stored, one after the other.
+    pub(crate) fn expect(&self, bytes: u64) {
+        let expects_much = bytes >= MANY_BYTES;
+        self.expects_much.store(expects_much, Ordering::Relaxed);
+        if expects_much {
+            self.arenas.lock().idle.ask();
+        }
+    }
+
+    /// Sees to it that nobody has to wait for the kernel under a latch, and that idle memory goes
+    /// back to it. Nearly always there is nothing to do. No latch may be held.
+    #[inline]
+    pub(crate) fn tend(&self) {
+        if self.stock.load(Ordering::Relaxed) == CRITICAL {
+            self.prepare();
+        }
+        self.tell_preparer();
+        if self.warm_bytes() > TOO_WARM_BYTES {
+            self.cool();
+        }
+    }
+
+    /// Has the preparer do what there is to be done. No latch may be held.
+    #[inline]
+    pub(crate) fn tell_preparer(&self) {
+        if self.stock.load(Ordering::Relaxed) != FINE || self.warm_bytes() > MOST_WARM_BYTES {
+            self.wake_preparer();
+        }
+    }
+
+    #[cold]
+    fn wake_preparer(&self) {
+        self.stock.store(FINE, Ordering::Relaxed);
+        match self.preparer.get() {
+            Some(preparer) => preparer.unpark(),
+            None => _ = self.cool(),
+        }
+    }
+
+    /// Does what there is to be done so that nobody waits for the kernel, step by step.
+    pub(crate) fn provide(&self) {
+        loop {
+            self.prepare();
+            let mut worked = self.complete_arena() | self.ready_arena();
+            for kind in KINDS {
+                worked |= self.ready_pages(kind);
+            }
+            if !worked && !self.cool() {
+                return;
+            }
+        }
+    }
+
+    /// Has the kernel provide the rest of an arena that is in use; whether there was one.
+    fn complete_arena(&self) -> bool {
+        let late = self.arenas.lock_nested().late.pop_front();
+        // SAFETY: an arena is part of a region. What is in it stays.
+        late.into_iter().for_each(|arena| unsafe { region::populate(arena, ARENA_BYTES) });
+        late.is_some()
+    }
+
+    /// Has the kernel provide the memory of an arena that comes next, if such are asked for.
+    fn ready_arena(&self) -> bool {
+        let mut arenas = self.arenas.lock_nested();
+        let is_wanted = self.provides_arenas() && arenas.idle.is_wanted();
+        if !is_wanted || arenas.idle.ready_bytes() >= 2 * READY_BYTES {
+            return false;
+        }
+        let unready = arenas.idle.take_unready();
+        let fresh = || (arenas.regions.left() > 0).then(|| (arenas.regions.carve(), 0));
+        let Some((arena, bytes)) = unready.or_else(fresh) else { return false };
+        drop(arenas);
+        // SAFETY: the arena is in no list and belongs to the pool.
+        unsafe { region::populate(arena, ARENA_BYTES) };
+        self.warm_bytes.fetch_add(ARENA_BYTES - bytes, Ordering::Relaxed);
+        self.arenas.lock_nested().idle.give(arena, ARENA_BYTES);
+        true
+    }
+
+    /// Has the kernel provide the memory of some pages that it was given back, if such are asked
+    /// for.
+    fn ready_pages(&self, kind: Kind) -> bool {
+        let mut taken = Vec::with_capacity(STEP_PAGES);
+        let mut pages = self.pages.lock_nested();
+        let idle = kind(&mut pages);
+        if idle.is_wanted() && idle.ready_bytes() < 2 * self.ready_bytes() {
+            let cold = std::iter::from_fn(|| idle.take_unready()).take(STEP_PAGES);
+            taken.extend(cold.map(|(page, _)| (page, PAGE_BYTES)));
+        }
+        drop(pages);
+        for (first, bytes) in runs(&mut taken) {
+            // SAFETY: the pages are in no list and belong to the pool.
+            unsafe { region::populate(first, bytes) };
+        }
+        self.warm_bytes.fetch_add(taken.len() * PAGE_BYTES, Ordering::Relaxed);
+        let mut pages = self.pages.lock_nested();
+        taken.iter().for_each(|(page, _)| kind(&mut pages).give(*page, PAGE_BYTES));
+        !taken.is_empty()
+    }
+
+    /// Has the kernel provide what comes next of pages that nobody has had yet, and addresses of
+    /// arenas. It fills memory with zeros first, for which nobody should have to hold a latch.
+    pub(crate) fn prepare(&self) {
+        // Two would ask for the same.
+        let _turn = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.arenas.lock_nested().regions.lacks_next() {
+            let region = region::map();
+            // SAFETY: just mapped. Arenas are filled in no order, and many stay nearly empty.
+            unsafe { region::want_small_pages(region) };
+            self.arenas.lock_nested().regions.add(region);
+        }
+        loop {
+            let want = self.pages.lock_nested().regions.want();
+            match want {
+                None => return,
+                Some(Want::Region(is_first)) => {
+                    let region = region::map();
+                    if is_first {
+                        // SAFETY: just mapped. A large page would be most of a small database.
+                        unsafe { region::want_small_pages(region) };
+                    }
+                    self.pages.lock_nested().regions.add(region);
+                }
+                Some(Want::Memory(Frontier { region, provided, .. })) => {
+                    // SAFETY: the pages lie within the region.
+                    unsafe {
+                        let start = region.add(provided * PAGE_BYTES);
+                        region::populate(start, STEP_PAGES * PAGE_BYTES);
+                    }
+                    let now_provided = provided + STEP_PAGES;
+                    self.pages.lock_nested().regions.note_provided(region, now_provided);
+                }
+            }
+        }
+    }
+
+    /// Bytes of the pages and arenas handed out.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are in no use, and not given back to the kernel.
+    pub(crate) fn warm_bytes(&self) -> usize {
+        self.warm_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives memory back to the kernel if more of it is idle than serves those who will ask next;
+    /// a slice of it, with no latch held meanwhile. Whether it did.
+    pub(crate) fn cool(&self) -> bool {
+        self.warm_bytes() > MOST_WARM_BYTES && self.release_warm(|_| WARM_BYTES) > 0
+    }
+
+    /// The same, and of what nobody has asked for during the last second, a slice of all that is
+    /// idle.
+    pub(crate) fn rest(&self) {
+        let (now, before) = (ticks::now(), self.looked_at.load(Ordering::Relaxed));
+        let is_due = ticks::duration(now.wrapping_sub(before)) >= LOOK_EVERY;
+        let order = Ordering::Relaxed;
+        if is_due && self.looked_at.compare_exchange(before, now, order, order).is_ok() {
+            self.look();
+        }
+        self.release_warm(|idle| if idle.is_wanted() { WARM_BYTES } else { 0 });
+    }
+
+    fn look(&self) {
+        let mut pages = self.pages.lock();
+        KINDS.into_iter().for_each(|kind| kind(&mut pages).look());
+        drop(pages);
+        self.arenas.lock().idle.look();
+    }
+
+    /// Gives a slice of all that is idle back to the kernel; how many bytes.
+    pub(crate) fn purge(&self) -> usize {
+        self.release_warm(|_| 0)
+    }
+
+    /// Gives back a slice of each kind of what is warm, beyond as much as is kept of it; how many
+    /// bytes.
+    #[cold]
+    fn release_warm(&self, kept_bytes: impl Fn(&Idle) -> usize) -> usize {
+        // Allocated here, so that nothing is under the latch.
+        let mut taken = Vec::with_capacity(SLICE_BYTES / PAGE_BYTES);
+        let mut gave_bytes = 0;
+        let take = |idle: &mut Idle, taken: &mut Vec<(Unit, usize)>| {
+            idle.take_warm(kept_bytes(idle), SLICE_BYTES, taken);
+        };
+        for kind in KINDS {
+            take(kind(&mut self.pages.lock()), &mut taken);
+            gave_bytes += bytes_of(&taken);
+            self.release(&mut taken);
+            let mut pages = self.pages.lock();
+            taken.drain(..).for_each(|(page, _)| kind(&mut pages).give(page, 0));
+        }
+        let mut arenas = self.arenas.lock();
+        // A small store takes those that are cold.
+        let kept_bytes = if self.is_small() { 0 } else { kept_bytes(&arenas.idle) };
+        arenas.idle.take_warm(kept_bytes, SLICE_BYTES, &mut taken);
+        drop(arenas);
+        gave_bytes += bytes_of(&taken);
+        self.release(&mut taken);
+        let mut arenas = self.arenas.lock();
+        taken.drain(..).for_each(|(arena, _)| arenas.idle.give(arena, 0));
+        gave_bytes
+    }
+
+    /// Gives the memory of units back.
+    fn release(&self, units: &mut [(Unit, usize)]) {
+        for (first, bytes) in runs(units) {
+            break_up(first);
+            // SAFETY: the units are in no list and belong to the pool.
+            unsafe { region::release(first, bytes) };
+            self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that owners of pages have so many more bytes on them free, or fewer; and what each of
+    /// the many tables takes while it is empty, which stays when entries go.
+    pub(crate) fn add_idle_bytes(&self, bytes: isize) {
+        self.idle_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes on the pages handed out that their owners have free, as far as they have told.
+    pub(crate) fn idle_bytes(&self) -> usize {
+        usize::try_from(self.idle_bytes.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+}
+
+/// The note about the page that `address` lies on: [`NOTE_BYTES`] for its owner, aligned to 8.
+///
+/// # Safety
+/// `address` lies on a page that a pool handed out.
+#[inline]
+pub(crate) unsafe fn note(address: NonNull<u8>) -> NonNull<u8> {
+    // SAFETY: the caller's promise.
+    unsafe { idle::note(address, PAGE_BYTES) }
+}
+
+/// Which of the two kinds of pages is meant.
+type Kind = fn(&mut Pages) -> &mut Idle;
+
+const KINDS: [Kind; 2] = [|pages| &mut pages.blocks, |pages| &mut pages.segments];
+
+/// Whoever touches what is taken first waits for the kernel.
+fn note_wait() {
+    holds::note(Work { requests: 1, ..Work::default() });
+}
+
+/// Bytes of all units that have memory.
+fn bytes_of(units: &[(Unit, usize)]) -> usize {
+    units.iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// Memory of so many bytes each, as few pieces as lie side by side.
+fn runs(units: &mut [(Unit, usize)]) -> impl Iterator<Item = (Unit, usize)> {
+    units.sort_unstable();
+    let follows = |a: &(Unit, usize), b: &(Unit, usize)| a.0.addr().get() + a.1 == b.0.addr().get();
+    units.chunk_by(follows).filter_map(|run| run.first().map(|(first, _)| (*first, bytes_of(run))))
+}
+
+/// A page or an arena is taken or given back.
+fn note_unit() {
+    latch::slow();
+    holds::note(Work { pages: 1, ..Work::default() });
+}
+
+impl Arenas {
+    /// An arena without memory, so that nobody has more than is written to; where there is none,
+    /// and none can be carved without the kernel, one that has it.
+    fn take_untouched(&mut self) -> Option<(Arena, usize)> {
+        let has_fresh = self.regions.left() > 0;
+        self.idle.take_cold().or_else(|| if has_fresh { None } else { self.idle.take() })
+    }
+}
+
+impl Regions {
+    fn new(unit_pages: usize, note_pages: usize) -> Self {
+        Regions { all: Vec::new(), unit_pages, note_pages, current: None, next: None }
+    }
+
+    /// A unit that nobody has had yet.
+    fn carve(&mut self) -> Unit {
+        let current = self.current.filter(|it| it.carved < REGION_PAGES);
+        let current = current.or_else(|| self.next.take());
+        let mut current = current.unwrap_or_else(|| self.begin(region::map()));
+        // SAFETY: the offset lies within the region.
+        let unit = unsafe { current.region.add(current.carved * PAGE_BYTES) };
+        current.carved += self.unit_pages;
+        self.current = Some(current);
+        unit
+    }
+
+    fn begin(&mut self, region: NonNull<u8>) -> Frontier {
+        self.all.push(region);
+        Frontier { region, carved: self.note_pages, provided: 0 }
+    }
+
+    /// Adds the region that comes next.
+    fn add(&mut self, region: NonNull<u8>) {
+        self.next = Some(self.begin(region));
+    }
+
+    fn lacks_next(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// Units of the regions that are there already.
+    fn left(&self) -> usize {
+        let left = |it: Frontier| (REGION_PAGES - it.carved) / self.unit_pages;
+        [self.current, self.next].into_iter().flatten().map(left).sum()
+    }
+
+    /// Pages that the kernel has provided and nobody has had.
+    fn provided_pages(&self) -> usize {
+        let left = |it: Frontier| it.provided.saturating_sub(it.carved);
+        [self.current, self.next].into_iter().flatten().map(left).sum()
+    }
+
+    /// What has to be done so that more than [`LOW_PAGES`] are provided.
+    fn want(&self) -> Option<Want> {
+        if self.provided_pages() > LOW_PAGES {
+            return None;
+        }
+        let unfinished = |it: &Frontier| it.provided.max(it.carved) < REGION_PAGES;
+        let frontier = [self.current, self.next].into_iter().flatten().find(unfinished);
+        let begun_step = |it: Frontier| it.carved / STEP_PAGES * STEP_PAGES;
+        frontier.map_or(Some(Want::Region(self.all.is_empty())), |it| {
+            Some(Want::Memory(Frontier { provided: it.provided.max(begun_step(it)), ..it }))
+        })
+    }
+
+    fn note_provided(&mut self, region: NonNull<u8>, pages: usize) {
+        let frontiers = [&mut self.current, &mut self.next].into_iter().flatten();
+        for frontier in frontiers.filter(|it| it.region == region) {
+            frontier.provided = frontier.provided.max(pages);
+        }
+    }
+}
+
+/// Has the region of a unit come in small pages from now on, since parts of it are in no use.
+fn break_up(unit: Unit) {
+    // SAFETY: the region begins so much before the unit, with a note on the notes themselves that
+    // nobody else needs; its memory is zero until something is noted.
+    let (region, done) = unsafe {
+        let region = unit.sub(unit.addr().get() % REGION_BYTES);
+        (region, AtomicBool::from_ptr(region.cast().as_ptr()))
+    };
+    if !done.swap(true, Ordering::Relaxed) {
+        // SAFETY: it is a region of the pool.
+        unsafe { region::want_small_pages(region) };
+    }
+}
+
+impl Drop for Regions {
+    fn drop(&mut self) {
+        for region in &self.all {
+            // SAFETY: the shards that had its units hold the pool alive, so nobody has any now.
+            unsafe { region::unmap(*region) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Regions: aligned stretches of addresses, straight from the kernel, since a general allocator
+//! would add to their size; and what the kernel is asked about the memory behind them. Every
+//! request may take the kernel long, so none is made where a latch is held that others wait for.
+
+use crate::memory::pages::PAGE_BYTES;
+
+/// Size and alignment of a region.
+pub(crate) const REGION_BYTES: usize = if cfg!(miri) { 64 * PAGE_BYTES } else { 1024 * PAGE_BYTES };
+
+#[cfg(not(miri))]
+pub(crate) use real::{map, populate, release, unmap, want_small_pages};
+
+#[cfg(all(test, not(miri)))]
+pub(crate) use real::asked;
+
+#[cfg(miri)]
+pub(crate) use watched::{map, populate, release, unmap, want_small_pages};
+
+#[cfg(not(miri))]
+mod real {
+    use super::REGION_BYTES;
+    use crate::sync::holds::{self, Work};
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    use std::alloc::{Layout, handle_alloc_error};
+    use std::ptr::NonNull;
+
+    #[cfg(test)]
+    thread_local! {
+        static ASKED: std::cell::Cell<(usize, usize)> = const { std::cell::Cell::new((0, 0)) };
+    }
+
+    /// Bytes that this thread has had provided, and given back.
+    #[cfg(test)]
+    pub(crate) fn asked() -> (usize, usize) {
+        ASKED.get()
+    }
+
+    /// A region of zeros, aligned to its size.
+    pub(crate) fn map() -> NonNull<u8> {
+        holds::note(Work { requests: 1, ..Work::default() });
+        let twice = 2 * REGION_BYTES;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping overlaps nothing.
+        let mapped =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), twice, access, MapFlags::PRIVATE) };
+        let start = mapped.ok().and_then(|start| NonNull::new(start.cast::<u8>()));
+        let Some(start) = start else { handle_alloc_error(Layout::new::<[u8; REGION_BYTES]>()) };
+        let before = start.addr().get().next_multiple_of(REGION_BYTES) - start.addr().get();
+        // SAFETY: what lies before and behind the aligned half is ours and in no use.
+        unsafe {
+            let region = start.add(before);
+            let trims = [(start, before), (region.add(REGION_BYTES), REGION_BYTES - before)];
+            for (trim, len) in trims.into_iter().filter(|(_, len)| *len > 0) {
+                let unmapped = munmap(trim.as_ptr().cast(), len);
+                debug_assert!(unmapped.is_ok(), "it was mapped: {unmapped:?}");
+            }
+            // A lookup goes to three places of the whole memory; with small pages it would have to
+            // look up each page first. A kernel without large pages does as well without.
+            let _ = madvise(region.as_ptr().cast(), REGION_BYTES, Advice::LinuxHugepage);
+            region
+        }
+    }
+
+    /// Has the kernel provide memory; what is in it stays. A kernel that cannot (before 5.14)
+    /// provides it when it is used.
+    ///
+    /// # Safety
+    /// The memory is part of a region.
+    pub(crate) unsafe fn populate(start: NonNull<u8>, bytes: usize) {
+        holds::note(Work { requests: 1, ..Work::default() });
+        #[cfg(test)]
+        ASKED.set((ASKED.get().0 + bytes, ASKED.get().1));
+        // SAFETY: it is mapped, and no byte of it changes.
+        let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
+    }
+
+    /// # Safety
+    /// Nobody refers to the region.
+    pub(crate) unsafe fn unmap(region: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        let unmapped = unsafe { munmap(region.as_ptr().cast(), REGION_BYTES) };
+        debug_assert!(unmapped.is_ok(), "it was mapped: {unmapped:?}");
+    }
+
+    /// Gives memory back to the kernel; reading it afterwards shows zeros.
+    ///
+    /// # Safety
+    /// The memory is part of a region, and nobody needs what is in it.
+    pub(crate) unsafe fn release(start: NonNull<u8>, bytes: usize) {
+        holds::note(Work { requests: 1, ..Work::default() });
+        #[cfg(test)]
+        ASKED.set((ASKED.get().0, ASKED.get().1 + bytes));
+        // SAFETY: the caller's promise.
+        let released = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
+        debug_assert!(released.is_ok(), "they are mapped: {released:?}");
+    }
+
+    /// Has memory come a page at a time to a region of which only parts are in use: a large page
+    /// would bring what is idle with it.
+    ///
+    /// # Safety
+    /// It is a region.
+    pub(crate) unsafe fn want_small_pages(region: NonNull<u8>) {
+        holds::note(Work { requests: 1, ..Work::default() });
+        // SAFETY: no byte changes. A kernel without large pages does as well without.
+        let _ = unsafe { madvise(region.as_ptr().cast(), REGION_BYTES, Advice::LinuxNoHugepage) };
+    }
+}
+
+/// Regions from the allocator that Miri watches, which knows no `mmap`.
+#[cfg(miri)]
+mod watched {
+    use super::REGION_BYTES;
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+    use std::ptr::NonNull;
+
+    const LAYOUT: Layout = match Layout::from_size_align(REGION_BYTES, REGION_BYTES) {
+        Ok(layout) => layout,
+        Err(_) => unreachable!(),
+    };
+
+    pub(crate) fn map() -> NonNull<u8> {
+        // SAFETY: the size is not zero.
+        NonNull::new(unsafe { alloc_zeroed(LAYOUT) }).unwrap()
+    }
+
+    pub(crate) unsafe fn unmap(region: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        unsafe { dealloc(region.as_ptr(), LAYOUT) };
+    }
+
+    pub(crate) unsafe fn populate(_: NonNull<u8>, _: usize) {}
+
+    pub(crate) unsafe fn release(_: NonNull<u8>, _: usize) {}
+
+    pub(crate) unsafe fn want_small_pages(_: NonNull<u8>) {}
+}

@@ -1,0 +1,484 @@
+//! Memory for a shard's entries: blocks of one size per page, in steps of eight bytes.
+//!
+//! A general allocator rounds 56 bytes to 64 and 132 to 160, which at the size of a cache's
+//! entries is most of what there is to save. A shard's first few blocks of a size come from the
+//! general allocator all the same, so that a small database does not pay for half-empty pages.
+//! What is larger than [`LARGEST_BLOCK`] lies in [`Arenas`], and what has no room there in the
+//! general allocator. Everything here happens under the shard's latch.
+//!
+//! ```text
+//!  page of a class                                              note beside it
+//!  +-------+-------+-------+--  --+-------+--  --+-------+      live blocks, first free one,
+//!  | block | free  | block | ...  | free  | ...  | never |      first never used, links
+//!  |   0   |   -------------------->  --> |      | used  |
+//!  +-------+-------+-------+--  --+-------+--  --+-------+
+//!  classes[size] -> page with a free block <-> ... <-> sparsest page
+//! ```
+//!
+//! New blocks come from the front of a class' list; a page that has become sparse moves to its
+//! end and is emptied from there ([`Slab::relocation`]), so that memory follows the data when the
+//! sizes of values change.
+
+use crate::entry::block::FREE;
+use crate::memory::accounting::vector_bytes;
+use crate::memory::arenas::{Arenas, LARGEST_PIECE, piece_bytes};
+use crate::memory::pages::{NOTE_BYTES, PAGE_BYTES, Page, PagePool, note};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Blocks of more bytes share no page with others of their size.
+pub(crate) const LARGEST_BLOCK: usize = 512;
+/// Free bytes that are not told to the pool at once, so that workers do not fight over its count.
+const UNTOLD_BYTES: usize = 1024;
+/// What larger blocks may take from the general allocator before there is an arena for them.
+const FEW_BYTES: usize = 4096;
+/// No block, in a list of free ones.
+const NONE: u16 = u16::MAX;
+
+/// A piece of memory for one entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    pub(crate) memory: NonNull<u8>,
+    /// Whether it came from the general allocator.
+    pub(crate) on_heap: bool,
+}
+
+/// One shard's blocks.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    pool: Arc<PagePool>,
+    /// By class, as far as the largest that was ever asked for.
+    classes: Vec<Class>,
+    /// By how much the free bytes on pages have grown since the pool was last told.
+    untold_idle_bytes: isize,
+    larger: Option<Box<Larger>>,
+}
+
+/// Blocks of more than [`LARGEST_BLOCK`].
+#[derive(Debug)]
+struct Larger {
+    arenas: Arenas,
+    /// Of those that would fit an arena and are elsewhere, rounded.
+    on_heap_bytes: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Class {
+    /// The first and the last page with a free block.
+    first: Option<Page>,
+    last: Option<Page>,
+    pages: u32,
+    /// Blocks in use, on pages and in the general allocator.
+    live_on_pages: u32,
+    live_on_heap: u32,
+}
+
+/// What is noted of a page.
+#[derive(Debug)]
+struct Note {
+    next: Option<Page>,
+    previous: Option<Page>,
+    live: u16,
+    /// The first of the free blocks, each of which names the next in its third and fourth byte.
+    free: u16,
+    /// Blocks from here on have never been used.
+    fresh: u16,
+    listed: bool,
+}
+
+const _: () = assert!(size_of::<Note>() == NOTE_BYTES);
+
+// SAFETY: a slab's pages are reached only by whoever holds the shard's latch.
+unsafe impl Send for Slab {}
+
+/// The class of a size, if it has one.
+fn class_of(bytes: usize) -> Option<usize> {
+    match bytes {
+        0..=256 => Some(bytes.div_ceil(8)),
+        257..=LARGEST_BLOCK => Some(32 + (bytes - 256).div_ceil(16)),
+        _ => None,
+    }
+}
+
+/// Size of a class' blocks in bytes.
+const fn block_bytes(class: usize) -> usize {
+    if class <= 32 { class * 8 } else { 256 + (class - 32) * 16 }
+}
+
+const fn blocks_per_page(class: usize) -> usize {
+    PAGE_BYTES / block_bytes(class)
+}
+
+/// Bytes of a page that its blocks can take.
+const fn page_bytes(class: usize) -> isize {
+    (blocks_per_page(class) * block_bytes(class)).cast_signed()
+}
+
+/// What a block of `bytes` really takes.
+pub(crate) fn rounded_bytes(bytes: usize) -> usize {
+    match class_of(bytes) {
+        Some(class) => block_bytes(class),
+        None if bytes <= LARGEST_PIECE => piece_bytes(bytes),
+        None => bytes.next_multiple_of(8),
+    }
+}
+
+impl Slab {
+    pub(crate) fn new(pool: Arc<PagePool>) -> Self {
+        Slab { pool, classes: Vec::new(), untold_idle_bytes: 0, larger: None }
+    }
+
+    /// Memory for an entry of `bytes`, aligned to 8, its contents undefined.
+    pub(crate) fn take(&mut self, bytes: usize) -> Block {
+        let Some(index) = class_of(bytes) else { return self.take_larger(bytes) };
+        if self.classes.len() <= index {
+            let before = vector_bytes(&self.classes);
+            self.classes.resize(index + 1, Class::default());
+            self.pool.add_idle_bytes(vector_bytes(&self.classes) - before);
+        }
+        let Some(class) = self.classes.get_mut(index) else { return take_from_heap(bytes) };
+        if class.first.is_none() {
+            if class.pages == 0 && (class.live_on_heap as usize) < blocks_per_page(index) / 2 {
+                class.live_on_heap += 1;
+                return take_from_heap(bytes);
+            }
+            let page = self.pool.take();
+            // SAFETY: the page is ours, and so is its note.
+            unsafe { note(page).cast::<Note>().write(Note::NEW) };
+            class.pages += 1;
+            class.list_first(page);
+            self.untold_idle_bytes += page_bytes(index);
+        }
+        let block = class.take(index);
+        self.untold_idle_bytes -= block_bytes(index).cast_signed();
+        self.tell_idle_bytes(UNTOLD_BYTES);
+        block
+    }
+
+    fn take_larger(&mut self, bytes: usize) -> Block {
+        if bytes > LARGEST_PIECE {
+            return take_from_heap(bytes);
+        }
+        let arenas = || Arenas::new(Arc::clone(&self.pool));
+        let new = || Box::new(Larger { arenas: arenas(), on_heap_bytes: 0 });
+        let larger = self.larger.get_or_insert_with(new);
+        let rounded = rounded_bytes(bytes);
+        if larger.arenas.is_empty() && larger.on_heap_bytes + rounded <= FEW_BYTES {
+            larger.on_heap_bytes += rounded;
+            return take_from_heap(bytes);
+        }
+        Block { memory: larger.arenas.take(bytes), on_heap: false }
+    }
+
+    /// # Safety
+    /// As for [`Slab::give`], and it is no block of a class.
+    unsafe fn give_larger(&mut self, block: Block, bytes: usize) {
+        let larger = self.larger.as_mut().filter(|_| bytes <= LARGEST_PIECE);
+        if let Some(larger) = larger {
+            if !block.on_heap {
+                // SAFETY: the caller's promise.
+                return unsafe { larger.arenas.give(block.memory) };
+            }
+            larger.on_heap_bytes -= rounded_bytes(bytes);
+        }
+        // SAFETY: it came from the general allocator with this layout.
+        unsafe { dealloc(block.memory.as_ptr(), heap_layout(bytes)) };
+    }
+
+    /// Tells the pool how much free memory lies on this slab's pages: whoever evicts looks at
+    /// that after every entry, and would take hundreds too many if a part were kept back in each
+    /// of as many shards.
+    pub(crate) fn tell(&mut self) {
+        self.tell_idle_bytes(0);
+    }
+
+    /// Tells the pool how much free memory lies on this slab's pages, if that has changed by more
+    /// than `tolerance`.
+    fn tell_idle_bytes(&mut self, tolerance: usize) {
+        if self.untold_idle_bytes.unsigned_abs() > tolerance {
+            self.pool.add_idle_bytes(std::mem::take(&mut self.untold_idle_bytes));
+        }
+    }
+
+    /// Takes back a block of `bytes`.
+    ///
+    /// # Safety
+    /// It came from this slab for the same `bytes`, and nobody refers to it any more.
+    pub(crate) unsafe fn give(&mut self, block: Block, bytes: usize) {
+        let class = class_of(bytes).and_then(|index| Some((index, self.classes.get_mut(index)?)));
+        match class {
+            // SAFETY: the caller's promise.
+            None => unsafe { self.give_larger(block, bytes) },
+            Some((index, class)) if !block.on_heap => {
+                self.untold_idle_bytes += block_bytes(index).cast_signed();
+                // SAFETY: the block lies on a page of this class.
+                if let Some(page) = unsafe { class.give(index, block.memory) } {
+                    self.untold_idle_bytes -= page_bytes(index);
+                    self.pool.give(page);
+                }
+                self.tell_idle_bytes(UNTOLD_BYTES);
+            }
+            Some((_, class)) => {
+                class.live_on_heap -= 1;
+                // SAFETY: it came from the general allocator with this layout.
+                unsafe { dealloc(block.memory.as_ptr(), heap_layout(bytes)) };
+            }
+        }
+    }
+
+    /// A block in use that should move elsewhere, because so many blocks of the size of `bytes`
+    /// are free that its page could go, or so much of its arena; the caller takes a new block,
+    /// copies, and gives this one back.
+    pub(crate) fn relocation(&mut self, bytes: usize) -> Option<NonNull<u8>> {
+        let from = class_of(bytes).and_then(|index| self.relocation_of(index));
+        // Whose entries have all become small gives nothing to its arenas any more.
+        from.or_else(|| self.larger.as_mut()?.arenas.relocation())
+    }
+
+    /// The same of one class.
+    fn relocation_of(&self, index: usize) -> Option<NonNull<u8>> {
+        let class = self.classes.get(index)?;
+        let capacity = class.pages as usize * blocks_per_page(index);
+        let free = capacity - class.live_on_pages as usize;
+        if free <= blocks_per_page(index) + capacity / 8 {
+            return None;
+        }
+        let page = class.last.filter(|last| Some(*last) != class.first)?;
+        let fresh = usize::from(note_of(page).fresh);
+        // SAFETY: the blocks lie on the page, and those below `fresh` have been written.
+        let mut used = (0..fresh).map(|block| unsafe { page.add(block * block_bytes(index)) });
+        // SAFETY: as above.
+        used.find(|block| unsafe { block.read() } != FREE)
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        self.untold_idle_bytes -= vector_bytes(&self.classes);
+        self.tell_idle_bytes(0);
+    }
+}
+
+impl Class {
+    /// A block of the first page, which has one.
+    fn take(&mut self, index: usize) -> Block {
+        let page = self.first.unwrap_or(NonNull::dangling());
+        let note = note_of(page);
+        let block = if note.free == NONE {
+            note.fresh += 1;
+            note.fresh - 1
+        } else {
+            note.free
+        };
+        // SAFETY: the block lies on the page.
+        let memory = unsafe { page.add(usize::from(block) * block_bytes(index)) };
+        if block == note.free {
+            // SAFETY: a free block names the next one there.
+            note.free = unsafe { memory.cast::<u16>().add(1).read() };
+        }
+        note.live += 1;
+        self.live_on_pages += 1;
+        if usize::from(note.live) == blocks_per_page(index) {
+            self.unlist(page);
+        }
+        Block { memory, on_heap: false }
+    }
+
+    /// Takes a block back; the page, if it is empty now. None is kept for the next block: with many
+    /// shards and classes, empty databases would keep much.
+    ///
+    /// # Safety
+    /// The block is in use and on a page of this class.
+    unsafe fn give(&mut self, index: usize, memory: NonNull<u8>) -> Option<Page> {
+        let offset = memory.addr().get() % PAGE_BYTES;
+        // SAFETY: pages are aligned, so the page begins this much before the block, which is ours
+        // to write.
+        let page = unsafe {
+            memory.cast::<u16>().add(1).write(note_of(memory).free);
+            memory.write(FREE);
+            memory.sub(offset)
+        };
+        let note = note_of(page);
+        note.free = (offset / block_bytes(index)) as u16;
+        note.live -= 1;
+        let (live, listed) = (usize::from(note.live), note.listed);
+        self.live_on_pages -= 1;
+        let sparse = blocks_per_page(index) / 4;
+        if live == 0 {
+            self.unlist(page);
+            self.pages -= 1;
+            return Some(page);
+        }
+        if live == sparse && live > 0 {
+            self.unlist(page);
+            self.list_last(page);
+        } else if !listed {
+            self.list_first(page);
+        }
+        None
+    }
+
+    fn list_first(&mut self, page: Page) {
+        let next = self.first.replace(page);
+        note_of(page).link(None, next);
+        match next {
+            Some(next) => note_of(next).previous = Some(page),
+            None => self.last = Some(page),
+        }
+    }
+
+    fn list_last(&mut self, page: Page) {
+        let previous = self.last.replace(page);
+        note_of(page).link(previous, None);
+        match previous {
+            Some(previous) => note_of(previous).next = Some(page),
+            None => self.first = Some(page),
+        }
+    }
+
+    fn unlist(&mut self, page: Page) {
+        let note = note_of(page);
+        if !note.listed {
+            return;
+        }
+        let (previous, next) = (note.previous, note.next);
+        note.listed = false;
+        match previous {
+            Some(previous) => note_of(previous).next = next,
+            None => self.first = next,
+        }
+        match next {
+            Some(next) => note_of(next).previous = previous,
+            None => self.last = previous,
+        }
+    }
+}
+
+impl Note {
+    const NEW: Note =
+        Note { next: None, previous: None, live: 0, free: NONE, fresh: 0, listed: false };
+
+    fn link(&mut self, previous: Option<Page>, next: Option<Page>) {
+        (self.previous, self.next, self.listed) = (previous, next, true);
+    }
+}
+
+/// The note of a class' page, or of the page that a block lies on. Each borrow ends before the
+/// next begins.
+fn note_of<'a>(page: NonNull<u8>) -> &'a mut Note {
+    // SAFETY: only pages of this slab, whose notes were written when they were opened, and blocks
+    // on them get here; the shard's latch keeps others away.
+    unsafe { note(page).cast::<Note>().as_mut() }
+}
+
+fn heap_layout(bytes: usize) -> Layout {
+    Layout::from_size_align(rounded_bytes(bytes), 8).unwrap_or(Layout::new::<u64>())
+}
+
+fn take_from_heap(bytes: usize) -> Block {
+    let layout = heap_layout(bytes);
+    // SAFETY: an entry has at least a header, so the size is not zero.
+    let memory = unsafe { alloc(layout) };
+    let memory = NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout));
+    Block { memory, on_heap: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn rounding_is_at_most_seven_bytes_for_small_and_fifteen_for_larger_entries() {
+        for bytes in 9..=LARGEST_BLOCK {
+            let class = class_of(bytes).unwrap();
+            let slack = block_bytes(class) - bytes;
+            assert!(slack < if bytes <= 256 { 8 } else { 16 }, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_shard_with_few_entries_opens_no_page() {
+        let pool = Arc::new(PagePool::default());
+        let mut slab = Slab::new(Arc::clone(&pool));
+        let blocks: Vec<Block> = (0..30).map(|_| slab.take(56)).collect();
+        assert_eq!(pool.used_bytes(), 0);
+        for block in blocks {
+            // SAFETY: taken above, given once.
+            unsafe { slab.give(block, 56) };
+        }
+    }
+
+    #[test]
+    fn free_blocks_are_idle_bytes_and_nothing_is_left_of_a_slab() {
+        let pool = Arc::new(PagePool::default());
+        let mut slab = Slab::new(Arc::clone(&pool));
+        let blocks: Vec<Block> = (0..10_000).map(|_| slab.take(56)).collect();
+        let full = pool.used_bytes();
+        assert!(pool.idle_bytes() <= PAGE_BYTES + UNTOLD_BYTES, "{}", pool.idle_bytes());
+        for (_, block) in blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0) {
+            // SAFETY: taken above, given once.
+            unsafe { slab.give(*block, 56) };
+        }
+        let share = pool.idle_bytes() as f64 / full as f64;
+        assert!((0.7..0.8).contains(&share), "{share}");
+        for block in blocks.iter().step_by(4) {
+            // SAFETY: taken above, given once.
+            unsafe { slab.give(*block, 56) };
+        }
+        drop(slab);
+        assert_eq!((pool.used_bytes(), pool.idle_bytes()), (0, 0));
+    }
+
+    proptest! {
+        /// Blocks never overlap, and moving what `relocation` names lets the pages go.
+        #[test]
+        fn blocks_are_disjoint_and_memory_follows_the_data(
+            sizes in proptest::collection::vec(9_usize..600, 1..1500),
+            keep in 0..100_usize,
+        ) {
+            let pool = Arc::new(PagePool::default());
+            let mut slab = Slab::new(Arc::clone(&pool));
+            let mut live: Vec<(Block, usize, u8)> = Vec::new();
+            let many_alike = |size: &usize| if size.is_multiple_of(3) { 56 } else { *size };
+            for (index, bytes) in sizes.iter().map(many_alike).enumerate() {
+                let block = slab.take(bytes);
+                // SAFETY: the block is ours and as large as asked.
+                unsafe { block.memory.write_bytes(index as u8 & 0x7f, bytes) };
+                live.push((block, bytes, index as u8 & 0x7f));
+            }
+            let gone = live.len() * (100 - keep) / 100;
+            for (block, bytes, fill) in live.drain(..gone) {
+                // SAFETY: written above, given back once.
+                unsafe {
+                    let contents = std::slice::from_raw_parts(block.memory.as_ptr(), bytes);
+                    prop_assert!(contents.iter().all(|byte| *byte == fill));
+                    slab.give(block, bytes);
+                }
+            }
+            while let Some(from) = slab.relocation(56) {
+                let at = live.iter().position(|(block, ..)| block.memory == from).unwrap();
+                let (old, bytes, _) = live[at];
+                let new = slab.take(bytes);
+                // SAFETY: both blocks are ours, distinct and of this size.
+                unsafe {
+                    new.memory.copy_from_nonoverlapping(old.memory, bytes);
+                    slab.give(old, bytes);
+                }
+                live[at].0 = new;
+            }
+            let class = slab.classes.get(7).cloned().unwrap_or_default();
+            let needed = (class.live_on_pages as usize).div_ceil(blocks_per_page(7));
+            prop_assert!(class.pages as usize <= 2 + needed + needed / 4, "{class:?}");
+            for (block, bytes, fill) in live.drain(..) {
+                // SAFETY: as above.
+                unsafe {
+                    let contents = std::slice::from_raw_parts(block.memory.as_ptr(), bytes);
+                    prop_assert!(contents.iter().all(|byte| *byte == fill));
+                    slab.give(block, bytes);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The door: every change of an entry goes through [`Door::before_mutate`], which alone makes the
+//! guard that changing functions ask for.
+//!
+//! A snapshot is cut by one atomic change of the store's word. Whatever is about to change an
+//! entry compares the entry's epoch with its own: an older entry belongs to the snapshot that is
+//! under way, and an image of it is handed over before it changes ([`crate::snapshot`]).
+
+use crate::entry::block::Entry;
+use crate::snapshot::{Fate, Ledger};
+use crate::sync::steps::{self, Step};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where the epoch begins in the word; below it stand `save-active:1 | journal-on:1 | sequence:54`.
+const EPOCH_SHIFT: u32 = 56;
+const SAVE_ACTIVE: u64 = 1 << 55;
+
+/// The store's word.
+#[derive(Debug, Default)]
+pub(crate) struct Word(AtomicU64);
+
+impl Word {
+    /// Reads the word for one operation: after its last latch was taken, before its first change.
+    #[inline]
+    pub(crate) fn read(&self) -> Door {
+        let door = Door { word: self.0.load(Ordering::Acquire) };
+        steps::reach(Step::WordRead);
+        door
+    }
+
+    /// Begins the next epoch and a save of what belongs to the last one: the cut. No save may be
+    /// active.
+    pub(crate) fn cut(&self) {
+        steps::reach(Step::Cutting);
+        self.0.fetch_add(1 << EPOCH_SHIFT | SAVE_ACTIVE, Ordering::AcqRel);
+        steps::reach(Step::Cut);
+    }
+
+    /// Ends the save. Every entry carries the present epoch.
+    pub(crate) fn end_save(&self) {
+        steps::reach(Step::Ending);
+        self.0.fetch_and(!SAVE_ACTIVE, Ordering::AcqRel);
+    }
+}
+
+/// What one operation read from the word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door {
+    word: u64,
+}
+
+/// An entry that may be changed, moved away or removed now. Only the door makes one.
+#[derive(Debug)]
+pub(crate) struct Mutable {
+    entry: Entry,
+}
+
+impl Door {
+    /// Must be passed, with the latch held, before anything about an entry of `ledger`'s table
+    /// changes. `fate` says whether the value stays in the store.
+    #[inline]
+    pub(crate) fn before_mutate(self, ledger: &mut Ledger, entry: Entry, fate: Fate) -> Mutable {
+        #[cfg(test)]
+        observer::saw(entry, self.epoch());
+        steps::reach(Step::AtDoor);
+        if self.is_older(entry) {
+            ledger.hand_over(entry, fate);
+            steps::reach(Step::HandedOver);
+            entry.set_epoch(self.epoch());
+        }
+        steps::reach(Step::Passed);
+        Mutable { entry }
+    }
+
+    /// Stamps an entry that is about to be linked for the first time.
+    #[inline]
+    pub(crate) fn admit(self, entry: Entry) {
+        entry.set_epoch(self.epoch());
+    }
+
+    /// Whether an entry was last changed before this operation's epoch.
+    #[inline]
+    pub(crate) fn is_older(self, entry: Entry) -> bool {
+        entry.epoch() != self.epoch() & 0b11
+    }
+
+    pub(crate) fn epoch(self) -> u8 {
+        (self.word >> EPOCH_SHIFT) as u8
+    }
+
+    /// Whether a snapshot is under way.
+    pub(crate) fn is_saving(self) -> bool {
+        self.word & SAVE_ACTIVE != 0
+    }
+}
+impl Mutable {
+    pub(crate) fn entry(&self) -> Entry {
+        self.entry
+    }
+}
+
+/// What passed the door in this thread, for tests.
+#[cfg(test)]
+pub(crate) mod observer {
+    use super::Entry;
+    use crate::entry::block::EntryView;
+    use std::cell::RefCell;
+
+    /// An entry as it was when it passed the door.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub(crate) struct Passage {
+        pub(crate) key: Vec<u8>,
+        pub(crate) value: Vec<u8>,
+        pub(crate) expire_at_ms: Option<u64>,
+        pub(crate) epoch: u8,
+    }
+
+    thread_local! {
+        static PASSAGES: RefCell<Option<Vec<Passage>>> = const { RefCell::new(None) };
+    }
+
+    pub(super) fn saw(entry: Entry, epoch: u8) {
+        if PASSAGES.with_borrow(Option::is_none) {
+            return;
+        }
+        // SAFETY: the door is passed with the latch held; the view ends here.
+        let view = unsafe { EntryView::new(entry) };
+        let key = view.long_key().map_or_else(|| view.key().to_vec(), |key| key.to_vec());
+        let passage = Passage {
+            key,
+            value: view.value().with_bytes(<[u8]>::to_vec),
+            expire_at_ms: view.expire_at_ms(),
+            epoch,
+        };
+        PASSAGES.with_borrow_mut(|passages| passages.get_or_insert_default().push(passage));
+    }
+
+    /// What this thread has let pass since the last call; the first one makes it note that.
+    pub(crate) fn take() -> Vec<Passage> {
+        PASSAGES.replace(Some(Vec::new())).unwrap_or_default()
+    }
+}

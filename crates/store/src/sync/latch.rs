@@ -1,0 +1,271 @@
+//! The lock of one shard: a word that is taken by compare-and-swap, with a futex for the rare
+//! time that its holder has been put to sleep by the kernel.
+//!
+//! Holders keep it for microseconds and do no I/O, so a short spin nearly always suffices, and
+//! whoever has to sleep can afford more than others. So letting go is a plain store and a plain
+//! load: the sleeper announces itself and passes the heavy side of a barrier before it looks at
+//! the word for the last time. Either it sees the latch free, or the holder sees it waiting.
+
+use crate::sync::barrier;
+use crate::sync::futex::Word;
+use crate::sync::holds;
+use crate::sync::steps::{self, Step};
+use crate::sync::ticks;
+use std::cell::Cell;
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU32;
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicU32;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// In the model every turn of the loop is another story to tell.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
+
+/// The longest time that any latch was held, in ticks.
+static LONGEST_HOLD: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// When the holder of an untimed latch began what may take long, in ticks; 0 if it did not.
+    static SLOW_SINCE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What stands for the beginning of a hold that another one includes.
+const NESTED: u64 = u64::MAX;
+
+/// The longest time that a latch was held since the process began, or since the last reset, the
+/// time included for which the kernel put the holder to sleep. Lookups and writes of one key are
+/// timed only from where they call [`slow`]: two readings of a clock would be a tenth of what they
+/// do otherwise.
+pub(crate) fn longest_hold() -> Duration {
+    ticks::duration(LONGEST_HOLD.load(Ordering::Relaxed))
+}
+
+/// Starts again from zero.
+pub(crate) fn reset_longest_hold() {
+    LONGEST_HOLD.store(0, Ordering::Relaxed);
+}
+
+/// Whoever holds an untimed latch is about to do what may take longer than looking a key up: the
+/// time from here on counts.
+#[inline]
+pub(crate) fn slow() {
+    if SLOW_SINCE.get() == 0 {
+        holds::begin();
+        SLOW_SINCE.set(ticks::now());
+    }
+}
+
+#[cold]
+fn note_hold(since: u64) {
+    if since == NESTED {
+        return;
+    }
+    let since = if since == 0 { SLOW_SINCE.get() } else { since };
+    SLOW_SINCE.set(0);
+    let held = ticks::now().wrapping_sub(since);
+    if held > LONGEST_HOLD.load(Ordering::Relaxed) {
+        LONGEST_HOLD.fetch_max(held, Ordering::Relaxed);
+    }
+    holds::end(held);
+}
+
+/// Guards `T`. On cache lines of its own, in the pairs in which processors fetch them, so that who
+/// takes one does not slow down who holds its neighbour. The first of them, which
+/// [`Latch::prefetch`] asks for, has the word and the beginning of the value.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Latch<T> {
+    word: Word,
+    /// Threads that sleep until the word is free, or are about to.
+    sleepers: AtomicU32,
+    value: UnsafeCell<T>,
+}
+
+const _: () = assert!(std::mem::offset_of!(Latch<u64>, word) == 0);
+
+// SAFETY: the word lets one thread at a time reach the value.
+unsafe impl<T: Send> Sync for Latch<T> {}
+
+impl<T> Latch<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Latch { word: Word::new(FREE), sleepers: AtomicU32::new(0), value: UnsafeCell::new(value) }
+    }
+
+    /// Asks the processor for the latch's line, to be written: another worker may have had it last.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a prefetch reads nothing and cannot fault; processors that do not know this one
+        // do nothing.
+        unsafe {
+            std::arch::asm!(
+                "prefetchw [{line}]",
+                line = in(reg) self,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+    }
+
+    /// Takes the latch, waiting for it if need be, and takes the time until it is let go of.
+    #[inline]
+    pub(crate) fn lock(&self) -> Held<'_, T> {
+        let mut held = self.lock_untimed();
+        holds::begin();
+        held.since = ticks::now();
+        held
+    }
+
+    /// Takes the latch within the hold of another, whose time is what counts.
+    #[inline]
+    pub(crate) fn lock_nested(&self) -> Held<'_, T> {
+        let mut held = self.lock_untimed();
+        held.since = NESTED;
+        held
+    }
+
+    /// Takes the latch for what is short unless it calls [`slow`].
+    #[inline]
+    pub(crate) fn lock_untimed(&self) -> Held<'_, T> {
+        steps::reach(Step::Locking);
+        if !self.word.compare_exchange(FREE, HELD) {
+            self.lock_contended();
+        }
+        steps::reach(Step::Locked);
+        Held { latch: self, since: 0 }
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        steps::reach(Step::Blocked);
+        for _ in 0..SPINS {
+            if self.word.load() == FREE && self.word.compare_exchange(FREE, HELD) {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        barrier::heavy();
+        while !self.word.compare_exchange(FREE, HELD) {
+            self.word.wait(HELD);
+        }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The latch is held for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Held<'a, T> {
+    latch: &'a Latch<T>,
+    /// When it was taken, in ticks; 0 if nobody wants to know.
+    since: u64,
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: whoever has a `Held` holds the latch.
+        unsafe { &*self.latch.value.get() }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: whoever has a `Held` holds the latch, and `self` is borrowed exclusively.
+        unsafe { &mut *self.latch.value.get() }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        steps::reach(Step::Unlocking);
+        if self.since | SLOW_SINCE.get() != 0 {
+            note_hold(self.since);
+        }
+        self.latch.word.release(FREE);
+        barrier::light();
+        if self.latch.sleepers.load(Ordering::Relaxed) != 0 {
+            self.latch.word.wake_one();
+        }
+    }
+}
+
+impl<T: Default> Default for Latch<T> {
+    fn default() -> Self {
+        Latch::new(T::default())
+    }
+}
+
+/// Every interleaving, by loom: run with `cargo xtask loom`.
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    #[test]
+    fn nobody_holds_it_together_and_nobody_sleeps_forever() {
+        let mut model = loom::model::Builder::new();
+        // Enough for any two of the three to meet a third between any two of its steps.
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let latch = Arc::new(Latch::new(0_u32));
+            let others = [(); 2].map(|()| {
+                let latch = Arc::clone(&latch);
+                thread::spawn(move || *latch.lock_untimed() += 1)
+            });
+            *latch.lock_untimed() += 1;
+            others.into_iter().for_each(|other| other.join().unwrap());
+            assert_eq!(*latch.lock_untimed(), 3);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_is_slow_is_timed_however_the_latch_was_taken() {
+        ticks::start();
+        let (outer, inner) = (Latch::new(0), Latch::new(0));
+        let wait = Duration::from_millis(30);
+        let held = outer.lock_untimed();
+        slow();
+        drop(inner.lock_nested());
+        std::thread::sleep(wait);
+        drop(held);
+        assert!(longest_hold() >= wait / 2, "{:?}", longest_hold());
+        assert_eq!(SLOW_SINCE.get(), 0, "the next hold is another");
+    }
+
+    #[test]
+    fn two_threads_never_hold_it_together() {
+        barrier::prepare();
+        let latch = Arc::new(Latch::new(0_u64));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let latch = Arc::clone(&latch);
+                std::thread::spawn(move || {
+                    for _ in 0..100_000 {
+                        *latch.lock() += 1;
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(*latch.lock(), 400_000);
+    }
+}

@@ -1,0 +1,15 @@
+//! What threads need to share the store: latches, fences, clocks and counters, and what tests see
+//! of them.
+
+pub(crate) mod barrier;
+pub(crate) mod cache_line;
+pub(crate) mod clock;
+pub(crate) mod counters;
+pub(crate) mod futex;
+pub mod holds;
+pub(crate) mod latch;
+pub(crate) mod quiescence;
+pub(crate) mod reclaim;
+pub(crate) mod shared_thread;
+pub(crate) mod steps;
+pub mod ticks;

@@ -1,0 +1,160 @@
+//! Who is in the middle of a batch: what lets a rare event wait until every worker has passed a
+//! moment at which it held and remembered nothing.
+//!
+//! ```text
+//! a worker                          whoever waits
+//! slot <- odd                       publishes what batches must respect
+//! light barrier                     heavy barrier
+//! reads what was published          notes the slots that are odd
+//! executes the batch                is done once none of those is as it was
+//! slot <- even
+//! ```
+//!
+//! Either the worker's batch sees what was published, or the other sees that batch and waits for
+//! its end. This is quiescent-state-based reclamation (McKenney and Slingwine, "Read-Copy Update",
+//! 1998) with batches as the critical sections; a worker that waits for its sockets is between
+//! two of them, and holds up nobody.
+
+use crate::sync::barrier;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A slot for each worker.
+#[derive(Debug)]
+pub(crate) struct Quiescence {
+    slots: Box<[Slot]>,
+}
+
+/// Counts one worker's batches: odd in the middle of one. Only that worker writes.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Slot(AtomicU64);
+
+/// A worker is in the middle of a batch for as long as this lives.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    slot: Option<&'a Slot>,
+}
+
+/// The batches that somebody waits for.
+#[derive(Debug)]
+pub(crate) struct Grace {
+    /// Workers and what their slots were.
+    pending: Vec<(usize, u64)>,
+}
+
+impl Quiescence {
+    pub(crate) fn new(workers: usize) -> Self {
+        #[cfg(not(loom))]
+        barrier::prepare();
+        Quiescence { slots: (0..workers).map(|_| Slot(AtomicU64::new(0))).collect() }
+    }
+
+    /// Begins a batch of `worker`, which is in the middle of none. What is read afterwards is at
+    /// least as new as what was published before any [`Quiescence::grace`] that does not wait for
+    /// this batch.
+    #[inline]
+    pub(crate) fn enter(&self, worker: usize) -> Batch<'_> {
+        let slot = self.slots.get(worker);
+        if let Some(Slot(count)) = slot {
+            let before = count.load(Ordering::Relaxed);
+            debug_assert!(before % 2 == 0, "a worker is in one batch at a time");
+            // Released, since whoever waits for the batch before may see only this one's beginning.
+            count.store(before + 1, Ordering::Release);
+            barrier::light();
+        }
+        Batch { slot }
+    }
+
+    /// The batches under way that may not have seen what the caller has published before; not
+    /// that of worker `own`, who asks.
+    pub(crate) fn grace(&self, own: Option<usize>) -> Grace {
+        barrier::heavy();
+        let counts = self.slots.iter().enumerate();
+        let pending = counts
+            .filter(|(worker, _)| Some(*worker) != own)
+            .map(|(worker, Slot(count))| (worker, count.load(Ordering::Acquire)))
+            .filter(|(_, count)| count % 2 == 1)
+            .collect();
+        Grace { pending }
+    }
+
+    /// Whether all batches that `grace` waits for have ended.
+    pub(crate) fn is_over(&self, grace: &mut Grace) -> bool {
+        grace.pending.retain(|(worker, before)| {
+            let slot = self.slots.get(*worker);
+            slot.is_some_and(|Slot(count)| count.load(Ordering::Acquire) == *before)
+        });
+        grace.pending.is_empty()
+    }
+}
+
+impl Drop for Batch<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(Slot(count)) = self.slot {
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+        }
+    }
+}
+
+/// Every interleaving, by loom: run with `cargo xtask loom`.
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicBool;
+    use loom::thread;
+
+    /// A batch that has not seen the flag is over before the one who raised it goes on.
+    #[test]
+    fn who_waits_is_alone_with_those_who_know() {
+        loom::model(|| {
+            let shared = Arc::new((Quiescence::new(2), AtomicBool::new(false)));
+            let inside = Arc::new(loom::cell::UnsafeCell::new(0));
+            let worker = {
+                let (shared, inside) = (Arc::clone(&shared), Arc::clone(&inside));
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let batch = shared.0.enter(1);
+                        if !shared.1.load(Ordering::Relaxed) {
+                            // SAFETY: nothing but the model's checking of this very claim.
+                            inside.with_mut(|value| unsafe { *value += 1 });
+                        }
+                        drop(batch);
+                    }
+                })
+            };
+            shared.1.store(true, Ordering::Relaxed);
+            let mut grace = shared.0.grace(Some(0));
+            while !shared.0.is_over(&mut grace) {
+                thread::yield_now();
+            }
+            // SAFETY: as above.
+            inside.with_mut(|value| unsafe { *value += 1 });
+            worker.join().unwrap();
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_batches_that_were_under_way_are_waited_for() {
+        let quiescence = Quiescence::new(3);
+        assert!(quiescence.is_over(&mut quiescence.grace(None)));
+        let own = quiescence.enter(0);
+        assert!(quiescence.is_over(&mut quiescence.grace(Some(0))), "not for oneself");
+        let other = quiescence.enter(2);
+        let mut grace = quiescence.grace(Some(0));
+        assert!(!quiescence.is_over(&mut grace));
+        drop(other);
+        let later = quiescence.enter(2);
+        assert!(quiescence.is_over(&mut grace), "a later batch has seen what was published");
+        drop((own, later));
+    }
+}

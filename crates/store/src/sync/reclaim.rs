@@ -1,0 +1,146 @@
+//! The reclaimer: a thread that frees what is large, so that no worker spends its time on it.
+
+use crate::entry::block::Owned;
+use crate::index::table::Table;
+use crate::memory::accounting;
+use crate::sync::shared_thread::SharedThread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// After so long without anything to free, memory that nobody has needed meanwhile goes back.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How many ropes, long keys and entries of tables have been handed to the threads, and how many
+/// these have freed.
+static HANDED: AtomicU64 = AtomicU64::new(0);
+static FREED: AtomicU64 = AtomicU64::new(0);
+/// What `FREED` was when the counters were started again.
+static FREED_BEFORE: AtomicU64 = AtomicU64::new(0);
+
+/// Objects that have been removed and wait to be freed.
+pub(crate) fn pending() -> u64 {
+    let freed = FREED.load(Ordering::Acquire);
+    HANDED.load(Ordering::Relaxed).saturating_sub(freed)
+}
+
+/// Objects that have been freed elsewhere since the counters were started.
+pub(crate) fn freed() -> u64 {
+    FREED.load(Ordering::Relaxed).saturating_sub(FREED_BEFORE.load(Ordering::Relaxed))
+}
+
+/// Starts counting again.
+pub(crate) fn reset_freed() {
+    FREED_BEFORE.store(FREED.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// What a rope consists of.
+type Chunks = Vec<Arc<[u8]>>;
+
+/// Where chunks are freed.
+static FREER: SharedThread<Chunks> = SharedThread::new("reclaimer", |chunks| {
+    drop(chunks);
+    FREED.fetch_add(1, Ordering::Release);
+});
+
+/// Frees the chunks of a long rope on a thread of its own: a rope may be dropped anywhere, by a
+/// client that breaks off in the middle of one as well.
+pub(crate) fn free_elsewhere(chunks: Chunks) {
+    HANDED.fetch_add(1, Ordering::Relaxed);
+    FREER.hand(chunks);
+}
+
+/// Ends the thread that does this, until the next rope.
+pub(crate) fn end() {
+    FREER.end();
+}
+
+/// What an operation removed, to be freed once its latch is released.
+#[derive(Debug, Default)]
+pub(crate) struct Garbage {
+    pub(crate) owned: Vec<Owned>,
+    pub(crate) tables: Vec<Table>,
+}
+
+impl Garbage {
+    pub(crate) fn add(&mut self, owned: Owned) {
+        if owned.rope.is_some() || owned.key.is_some() {
+            self.owned.push(owned);
+        }
+    }
+
+    /// How many entries its tables hold.
+    fn entries(&self) -> u64 {
+        self.tables.iter().map(|table| table.len() as u64).sum()
+    }
+
+    fn is_large(&self) -> bool {
+        // Ropes and long keys see to themselves.
+        !self.tables.is_empty()
+    }
+}
+
+/// The thread, which ends with the store.
+#[derive(Debug)]
+pub(crate) struct Reclaimer {
+    queue: Option<Sender<Garbage>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reclaimer {
+    pub(crate) fn start() -> Self {
+        let (queue, garbage) = channel::<Garbage>();
+        let free_all = move || {
+            loop {
+                match garbage.recv_timeout(PAUSE) {
+                    Ok(garbage) => {
+                        let entries = garbage.entries();
+                        drop(garbage);
+                        accounting::tell();
+                        FREED.fetch_add(entries, Ordering::Release);
+                    }
+                    Err(RecvTimeoutError::Timeout) => accounting::cool(),
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+            }
+        };
+        // Without a thread, garbage is freed where it is found.
+        let thread = std::thread::Builder::new().name("reclaimer".into()).spawn(free_all).ok();
+        Reclaimer { queue: thread.is_some().then_some(queue), thread }
+    }
+
+    /// Frees `garbage`, here if it is small.
+    #[inline]
+    pub(crate) fn free(&self, garbage: Garbage) {
+        if garbage.owned.is_empty() && garbage.tables.is_empty() {
+            // Neither has ever held anything, so there is nothing to give back either.
+            return std::mem::forget(garbage);
+        }
+        self.free_some(garbage);
+    }
+
+    #[cold]
+    fn free_some(&self, garbage: Garbage) {
+        if garbage.is_large()
+            && let Some(queue) = &self.queue
+        {
+            let entries = garbage.entries();
+            HANDED.fetch_add(entries, Ordering::Relaxed);
+            // A reclaimer that is gone hands the garbage back, and it is dropped here.
+            if queue.send(garbage).is_err() {
+                FREED.fetch_add(entries, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Drop for Reclaimer {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A thread for what may come from anywhere, whichever store it belongs to and after the last of
+//! them as well: the freeing of long values, and the looking up of long keys. It begins with its
+//! first task and ends with the last store, so that nothing of it is left at the end of a process
+//! that looks for leaks.
+
+use crate::entry::long_key;
+use crate::sync::reclaim;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// How many stores there are.
+static STORES: AtomicUsize = AtomicUsize::new(0);
+
+/// A thread that does tasks in their order; without it they are done where they are found.
+#[derive(Debug)]
+pub(crate) struct SharedThread<T: 'static> {
+    name: &'static str,
+    work: fn(T),
+    running: Mutex<Option<Running<T>>>,
+}
+
+#[derive(Debug)]
+struct Running<T> {
+    queue: Sender<T>,
+    thread: JoinHandle<()>,
+}
+
+impl<T: Send + 'static> SharedThread<T> {
+    /// One that is called `name` and does each task by `work`.
+    pub(crate) const fn new(name: &'static str, work: fn(T)) -> Self {
+        SharedThread { name, work, running: Mutex::new(None) }
+    }
+
+    /// Has the thread do a task.
+    pub(crate) fn hand(&self, task: T) {
+        let mut running = self.running();
+        // Seen under the lock, so that whoever ends the thread with the last store finds it.
+        if running.is_none() && STORES.load(Ordering::Relaxed) > 0 {
+            *running = self.start();
+        }
+        let left = match &*running {
+            // A thread that is gone hands the task back.
+            Some(running) => running.queue.send(task).err().map(|back| back.0),
+            None => Some(task),
+        };
+        drop(running);
+        left.into_iter().for_each(self.work);
+    }
+
+    fn start(&self) -> Option<Running<T>> {
+        let (queue, tasks) = channel::<T>();
+        let work = self.work;
+        let work_on = move || tasks.into_iter().for_each(work);
+        let thread = thread::Builder::new().name(self.name.into()).spawn(work_on).ok()?;
+        Some(Running { queue, thread })
+    }
+
+    /// Waits until everything that was handed over is done, and the thread with it.
+    pub(crate) fn end(&self) {
+        let ended = self.running().take();
+        if let Some(Running { queue, thread }) = ended {
+            drop(queue);
+            drop(thread.join());
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running<T>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What each store has while it lives; the last of them ends the threads.
+#[derive(Debug)]
+pub(crate) struct Lease(());
+
+impl Lease {
+    pub(crate) fn new() -> Self {
+        STORES.fetch_add(1, Ordering::Relaxed);
+        Lease(())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if STORES.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // In this order: what looks long keys up lets go of some.
+            long_key::end();
+            reclaim::end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::ThreadId;
+
+    type Task = Box<dyn FnOnce() + Send>;
+
+    /// Which thread does the next task.
+    fn worker(thread: &SharedThread<Task>) -> ThreadId {
+        let (tell, told) = channel();
+        thread.hand(Box::new(move || tell.send(thread::current().id()).unwrap()));
+        told.recv().unwrap()
+    }
+
+    #[test]
+    fn tasks_are_done_in_order_and_all_of_them_before_the_thread_ends() {
+        static THREAD: SharedThread<Task> = SharedThread::new("test", |task: Task| task());
+        let _lease = Lease::new();
+        let (tell, told) = channel();
+        for number in 0..100 {
+            let tell = tell.clone();
+            THREAD.hand(Box::new(move || tell.send(number).unwrap()));
+        }
+        drop(tell);
+        let first = worker(&THREAD);
+        assert_ne!(first, thread::current().id());
+        THREAD.end();
+        assert!(told.try_iter().eq(0..100));
+        assert_ne!(worker(&THREAD), first, "another begins with the next task");
+        THREAD.end();
+    }
+}

@@ -1,0 +1,413 @@
+//! Strings too long to move: reference-counted chunks, shared with the replies that carry them.
+//!
+//! A clone shares the list of chunks; a change copies that list while somebody else holds it, and
+//! of the chunks those that it touches.
+
+use crate::memory::accounting;
+use crate::memory::chunks;
+use crate::sync::reclaim;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+/// Bytes of payload in every chunk but the last: with the reference counts in front, a block of
+/// 64 KiB, less what makes its size unlike any other's.
+pub const CHUNK_BYTES: usize = 64 * 1024 - 16 - 8;
+
+/// Lists of no more chunks than this are freed where they are dropped.
+const LARGE_CHUNKS: usize = 16;
+
+/// The chunk of nothing but zeros, which is there once however many zeros there are.
+pub(crate) static ZEROS: LazyLock<Arc<[u8]>> = LazyLock::new(|| vec![0; CHUNK_BYTES].into());
+
+/// A long string.
+#[derive(Debug, Default)]
+pub struct Rope {
+    chunks: Arc<Chunks>,
+    len: usize,
+    /// Bytes that count as data since it stands in the keyspace.
+    kept_bytes: usize,
+}
+
+impl Clone for Rope {
+    fn clone(&self) -> Self {
+        Rope { chunks: Arc::clone(&self.chunks), len: self.len, kept_bytes: 0 }
+    }
+}
+
+impl Drop for Rope {
+    fn drop(&mut self) {
+        if self.kept_bytes > 0 {
+            accounting::keep(-(self.kept_bytes as isize));
+        }
+    }
+}
+
+/// What a rope consists of, each of [`CHUNK_BYTES`] but the last. Whoever lets go of it last leaves
+/// it to the reclaimer if it is long.
+#[derive(Clone, Debug, Default)]
+pub struct Chunks(Vec<Arc<[u8]>>);
+
+impl AsRef<[Arc<[u8]>]> for Chunks {
+    fn as_ref(&self) -> &[Arc<[u8]>] {
+        &self.0
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        if self.0.len() > LARGE_CHUNKS {
+            reclaim::free_elsewhere(std::mem::take(&mut self.0));
+        }
+    }
+}
+
+/// How many chunks can be had that need no memory from the kernel, as far as one can tell. Writing
+/// to others for the first time takes many times as long.
+#[must_use]
+pub fn warm_chunks() -> usize {
+    chunks::warm()
+}
+
+/// A chunk of so many bytes, at most [`CHUNK_BYTES`], to be written to before anybody reads it:
+/// they are what the memory was used for last. Zeros would be written for nothing.
+#[must_use]
+pub fn blank_chunk(len: usize) -> Arc<[u8]> {
+    if cfg!(miri) {
+        return std::iter::repeat_n(0, len).collect();
+    }
+    let mut chunk = Arc::<[u8]>::new_uninit_slice(len);
+    if let Some(bytes) = Arc::get_mut(&mut chunk) {
+        // SAFETY: nothing is done. For all that the compiler may know it writes to every byte, as
+        // the kernel has done that gave us the memory, and it gives up other ideas about them.
+        unsafe {
+            let at = bytes.as_mut_ptr();
+            std::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags));
+        }
+    }
+    // SAFETY: just written to, as far as anybody can tell.
+    unsafe { chunk.assume_init() }
+}
+
+impl Rope {
+    /// Copies `bytes` into chunks.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let chunks = bytes.chunks(CHUNK_BYTES).map(Arc::from).collect();
+        Rope { chunks: Arc::new(Chunks(chunks)), len: bytes.len(), kept_bytes: 0 }
+    }
+
+    /// The string that these chunks make, each of [`CHUNK_BYTES`] but the last.
+    #[must_use]
+    pub fn from_chunks(chunks: Vec<Arc<[u8]>>) -> Self {
+        let last = chunks.last().map_or(0, |last| last.len());
+        let len = chunks.len().saturating_sub(1) * CHUNK_BYTES + last;
+        Rope { len, chunks: Arc::new(Chunks(chunks)), kept_bytes: 0 }
+    }
+
+    /// Counts it as data: it stands in the keyspace now, or has been changed there.
+    pub(crate) fn keep(&mut self) {
+        let bytes = self.len / CHUNK_BYTES * accounting::BLOCK_BYTES;
+        accounting::keep(bytes as isize - self.kept_bytes as isize);
+        self.kept_bytes = bytes;
+    }
+
+    /// All chunks together, for a reply to hold on to.
+    #[must_use]
+    pub fn share(&self) -> Arc<Chunks> {
+        Arc::clone(&self.chunks)
+    }
+
+    /// The chunks, to be changed.
+    fn chunks_mut(&mut self) -> &mut Vec<Arc<[u8]>> {
+        &mut Arc::make_mut(&mut self.chunks).0
+    }
+
+    /// So many zeros, for which no more memory is taken than for their list.
+    pub(crate) fn zeros(len: usize) -> Self {
+        let mut rope = Rope::default();
+        rope.grow(len);
+        rope
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no byte at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The chunks in order, each of which a reply may hold on to.
+    pub fn chunks(&self) -> impl ExactSizeIterator<Item = &Arc<[u8]>> {
+        self.chunks.0.iter()
+    }
+
+    /// The chunk at a place in the list.
+    #[must_use]
+    pub fn chunk(&self, index: usize) -> Option<&Arc<[u8]>> {
+        self.chunks.0.get(index)
+    }
+
+    /// Whether a chunk is the shared one that holds only zeros.
+    #[must_use]
+    pub fn is_zeros(chunk: &Arc<[u8]>) -> bool {
+        Arc::ptr_eq(chunk, &ZEROS)
+    }
+
+    /// Appends a chunk, which must be of [`CHUNK_BYTES`] unless it is the last.
+    pub fn push(&mut self, chunk: Arc<[u8]>) {
+        debug_assert!(self.len.is_multiple_of(CHUNK_BYTES), "only the last chunk may be shorter");
+        self.len += chunk.len();
+        self.chunks_mut().push(chunk);
+    }
+
+    /// Appends a copy of what would be a chunk; nothing but zeros are shared instead.
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        let is_zeros = bytes.len() == CHUNK_BYTES && bytes.iter().fold(0, |all, it| all | it) == 0;
+        self.push(if is_zeros { Arc::clone(&ZEROS) } else { Arc::from(bytes) });
+    }
+
+    /// The byte at a place; 0 behind the end.
+    #[must_use]
+    pub fn byte(&self, at: usize) -> u8 {
+        let chunk = self.chunk(at / CHUNK_BYTES);
+        chunk.and_then(|chunk| chunk.get(at % CHUNK_BYTES)).copied().unwrap_or(0)
+    }
+
+    /// Grows to `len` bytes with zeros, unless it is as long already.
+    pub(crate) fn grow(&mut self, len: usize) {
+        if len <= self.len {
+            return;
+        }
+        self.len = len;
+        let chunks = self.chunks_mut();
+        if let Some(last) = chunks.pop_if(|last| last.len() < CHUNK_BYTES) {
+            let start = chunks.len() * CHUNK_BYTES;
+            let zeros = ZEROS.get(..(len - start).min(CHUNK_BYTES) - last.len());
+            chunks.push(joined(&last, zeros.unwrap_or_default()));
+        }
+        let full = (len / CHUNK_BYTES).max(chunks.len());
+        chunks.resize(full, Arc::clone(&ZEROS));
+        if let rest @ 1.. = len % CHUNK_BYTES
+            && chunks.len() * CHUNK_BYTES < len
+        {
+            chunks.push(ZEROS.get(..rest).unwrap_or_default().into());
+        }
+    }
+
+    /// Overwrites a part of a rope that is long enough. A chunk that somebody else holds is copied
+    /// first.
+    pub(crate) fn write(&mut self, patch: &Patch<'_>) {
+        let Patch { offset, mut bytes, .. } = *patch;
+        let mut whole = patch.whole.iter();
+        let mut start = offset % CHUNK_BYTES;
+        for chunk in self.chunks_mut().iter_mut().skip(offset / CHUNK_BYTES) {
+            if bytes.is_empty() {
+                break;
+            }
+            let len = bytes.len().min(chunk.len() - start);
+            let (piece, rest) = bytes.split_at(len);
+            if len < CHUNK_BYTES {
+                let target = Arc::make_mut(chunk).get_mut(start..start + len);
+                target.unwrap_or_default().copy_from_slice(piece);
+            } else if let Some(prepared) = whole.next() {
+                *chunk = Arc::clone(prepared);
+            }
+            (bytes, start) = (rest, 0);
+        }
+    }
+
+    /// Overwrites a part, growing with zeros to where that ends.
+    pub fn overwrite(&mut self, offset: usize, bytes: &[u8]) {
+        if offset >= self.len {
+            self.grow(offset);
+            return self.append(bytes);
+        }
+        let patch = Patch::new(offset, bytes);
+        self.grow(patch.end());
+        self.write(&patch);
+    }
+
+    /// Appends `bytes`: the last chunk grows to its full size, new ones follow.
+    pub fn append(&mut self, mut bytes: &[u8]) {
+        self.len += bytes.len();
+        let chunks = self.chunks_mut();
+        if let Some(last) = chunks.pop_if(|last| last.len() < CHUNK_BYTES) {
+            let taken = bytes.len().min(CHUNK_BYTES - last.len());
+            let (head, rest) = bytes.split_at(taken);
+            chunks.push(joined(&last, head));
+            bytes = rest;
+        }
+        chunks.extend(bytes.chunks(CHUNK_BYTES).map(Arc::from));
+    }
+
+    /// Appends `self[range]` to `out`; the range must lie within the rope.
+    pub fn copy_range(&self, range: Range<usize>, out: &mut Vec<u8>) {
+        let first = range.start / CHUNK_BYTES;
+        let mut at = first * CHUNK_BYTES;
+        for chunk in self.chunks().skip(first) {
+            let from = range.start.saturating_sub(at).min(chunk.len());
+            let to = range.end.saturating_sub(at).min(chunk.len());
+            out.extend_from_slice(chunk.get(from..to).unwrap_or_default());
+            at += chunk.len();
+            if at >= range.end {
+                break;
+            }
+        }
+    }
+}
+
+/// A chunk of two parts.
+fn joined(first: &[u8], second: &[u8]) -> Arc<[u8]> {
+    let len = first.len() + second.len();
+    let mut chunk: Arc<[u8]> = ZEROS.get(..len).unwrap_or_default().into();
+    if let Some((front, back)) = Arc::get_mut(&mut chunk).map(|it| it.split_at_mut(first.len())) {
+        front.copy_from_slice(first);
+        back.copy_from_slice(second);
+    }
+    chunk
+}
+
+/// Bytes on their way into a string, those that fill whole chunks of a rope copied into such
+/// already, so that nobody waits for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Patch<'a> {
+    offset: usize,
+    bytes: &'a [u8],
+    whole: Vec<Arc<[u8]>>,
+}
+
+impl<'a> Patch<'a> {
+    pub(crate) fn new(offset: usize, bytes: &'a [u8]) -> Self {
+        let to_boundary = (CHUNK_BYTES - offset % CHUNK_BYTES) % CHUNK_BYTES;
+        let aligned = bytes.get(to_boundary..).unwrap_or_default();
+        Patch { offset, bytes, whole: aligned.chunks_exact(CHUNK_BYTES).map(Arc::from).collect() }
+    }
+
+    /// How long a string must be to take it.
+    pub(crate) fn end(&self) -> usize {
+        self.offset + self.bytes.len()
+    }
+}
+
+/// A string that may be changed where it lies.
+#[derive(Debug)]
+pub(crate) enum StringMut<'a> {
+    Bytes(&'a mut [u8]),
+    Rope(&'a mut Rope),
+}
+
+impl StringMut<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            StringMut::Bytes(bytes) => bytes.len(),
+            StringMut::Rope(rope) => rope.len(),
+        }
+    }
+
+    /// The byte at a place; 0 behind the end.
+    pub(crate) fn byte(&self, at: usize) -> u8 {
+        match self {
+            StringMut::Bytes(bytes) => bytes.get(at).copied().unwrap_or(0),
+            StringMut::Rope(rope) => rope.byte(at),
+        }
+    }
+
+    /// Overwrites a part that lies within the string.
+    pub(crate) fn write(&mut self, patch: &Patch<'_>) {
+        match self {
+            StringMut::Bytes(bytes) => {
+                let target = bytes.get_mut(patch.offset..patch.end());
+                target.unwrap_or_default().copy_from_slice(patch.bytes);
+            }
+            StringMut::Rope(rope) => rope.write(patch),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn whole(rope: &Rope) -> Vec<u8> {
+        let mut out = Vec::new();
+        rope.copy_range(0..rope.len(), &mut out);
+        out
+    }
+
+    #[test]
+    fn appending_equals_a_plain_vector() {
+        let mut rope = Rope::default();
+        let mut model = Vec::new();
+        for (index, len) in
+            [1, CHUNK_BYTES - 1, 3, CHUNK_BYTES, 0, 2 * CHUNK_BYTES + 7, 9].into_iter().enumerate()
+        {
+            let piece = vec![u8::try_from(index).unwrap(); len];
+            rope.append(&piece);
+            model.extend_from_slice(&piece);
+            assert_eq!(rope.len(), model.len());
+        }
+        assert_eq!(whole(&rope), model);
+        assert!(rope.chunks().all(|chunk| chunk.len() <= CHUNK_BYTES));
+        let mut part = Vec::new();
+        rope.copy_range(CHUNK_BYTES - 5..CHUNK_BYTES + 5, &mut part);
+        assert_eq!(part, model[CHUNK_BYTES - 5..CHUNK_BYTES + 5]);
+    }
+
+    #[test]
+    fn a_clone_keeps_what_it_saw() {
+        let mut rope = Rope::from_bytes(b"before");
+        let seen = rope.clone();
+        rope.append(b" and after");
+        assert_eq!(whole(&seen), b"before");
+        assert_eq!(whole(&rope), b"before and after");
+    }
+
+    #[test]
+    fn zeros_share_one_chunk() {
+        let mut rope = Rope::zeros(3 * CHUNK_BYTES + 5);
+        assert_eq!(whole(&rope), vec![0; 3 * CHUNK_BYTES + 5]);
+        assert_eq!(rope.chunks().filter(|chunk| Rope::is_zeros(chunk)).count(), 3);
+        rope.write(&Patch::new(CHUNK_BYTES + 1, b"x"));
+        assert_eq!(rope.chunks().filter(|chunk| Rope::is_zeros(chunk)).count(), 2);
+        assert_eq!((rope.byte(CHUNK_BYTES + 1), rope.byte(1), rope.byte(usize::MAX)), (b'x', 0, 0));
+        assert!(ZEROS.iter().all(|byte| *byte == 0));
+    }
+
+    proptest! {
+        #[test]
+        fn changes_equal_those_of_a_plain_vector(
+            steps in proptest::collection::vec(
+                (0..4 * CHUNK_BYTES, prop_oneof![0..40_usize, 0..3 * CHUNK_BYTES], any::<u8>()),
+                1..8,
+            ),
+        ) {
+            let (mut rope, mut model) = (Rope::default(), Vec::new());
+            for (offset, len, byte) in steps {
+                let shared = rope.clone();
+                let before = model.clone();
+                let bytes = vec![byte; len];
+                let patch = Patch::new(offset, &bytes);
+                model.resize(model.len().max(offset + len), 0);
+                model[offset..offset + len].copy_from_slice(&bytes);
+                if len % 2 == 0 {
+                    rope.grow(patch.end());
+                    rope.write(&patch);
+                } else {
+                    rope.overwrite(offset, &bytes);
+                }
+                prop_assert_eq!(whole(&rope), &model[..]);
+                prop_assert_eq!(whole(&shared), before);
+                let range = offset.min(model.len() / 2)..model.len() - model.len() / 3;
+                let mut part = Vec::new();
+                rope.copy_range(range.clone(), &mut part);
+                prop_assert_eq!(&part[..], model.get(range).unwrap_or_default());
+            }
+        }
+    }
+}
