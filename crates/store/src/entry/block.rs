@@ -30,6 +30,7 @@
 
 use crate::entry::key::{Key, Name, OwnedName};
 use crate::entry::long_key::{self, Kept, LongKey};
+use crate::memory::slab::FREE;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use crate::value::number::parse_i64;
@@ -60,8 +61,8 @@ const VALUE_LEN_SHIFT: u32 = 48;
 const OUTSIDE: u64 = LONG | 1 << KEY_LEN_SHIFT;
 const HEADER_BYTES: usize = 8;
 
-/// The first byte of a block that holds no entry; no [`Encoding`] has these six bits.
-pub(crate) const FREE: u8 = 0xff;
+// No entry begins as a free block does: no encoding has these six bits.
+const _: () = assert!(FREE as u64 & ENCODING == ENCODING && (Encoding::Rope as u64) < ENCODING);
 
 /// Bytes that the value of an integer or the pointer to a rope takes.
 const WORD_BYTES: usize = 8;

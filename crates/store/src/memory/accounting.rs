@@ -13,10 +13,9 @@
 //! as it stands in the keyspace, and counts in full there even if it holds only zeros, which take
 //! no memory until they are written to. A long key is data for as long.
 
-use crate::memory::chunks;
+use crate::memory::chunks::{self, CHUNK_BYTES};
 use crate::memory::mapped;
 use crate::sync::cache_line::Line;
-use crate::value::rope::CHUNK_BYTES;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -304,7 +303,7 @@ fn count(bytes: i64) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::memory::pages::PAGE_BYTES;
+    use crate::memory::region::PAGE_BYTES;
     use std::alloc::System;
     use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -11,6 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a block, which holds one chunk.
 pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
+/// Bytes of payload in every chunk but the last: with the reference counts in front, a block of
+/// 64 KiB, less what makes its size unlike any other's.
+pub const CHUNK_BYTES: usize = BLOCK_BYTES - 16 - 8;
 /// Blocks that are asked of the kernel at a time.
 const REGION_BLOCKS: usize = 64;
 /// Blocks given back between two looks at what others need.

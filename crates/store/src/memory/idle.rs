@@ -2,9 +2,11 @@
 //! stands in their regions' notes, so that a list of any length costs no allocation, under a latch
 //! or elsewhere.
 
-use crate::memory::pages::NOTE_BYTES;
 use crate::memory::region::REGION_BYTES;
 use std::ptr::NonNull;
+
+/// What a unit's owner may note beside it.
+pub(crate) const NOTE_BYTES: usize = 24;
 
 /// A page or an arena, by its address.
 pub(crate) type Unit = NonNull<u8>;
@@ -216,7 +218,8 @@ impl Idle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::pages::{ARENA_BYTES, PAGE_BYTES, PagePool};
+    use crate::memory::pages::{ARENA_BYTES, PagePool};
+    use crate::memory::region::PAGE_BYTES;
 
     #[test]
     fn what_has_a_part_of_its_memory_is_taken_last_and_completed_first() {

@@ -5,7 +5,7 @@
 //! Buffers of bytes, which grow and go with every large reply, stay with the general allocator:
 //! the kernel fills what it gives with zeros.
 
-use crate::memory::pages::PAGE_BYTES;
+use crate::memory::region::PAGE_BYTES;
 use crate::sync::cache_line::Line;
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
 use std::alloc::Layout;

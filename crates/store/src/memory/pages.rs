@@ -21,8 +21,8 @@
 //! that of whole arenas. The preparer also gives back what is idle, a slice at a time. Only where
 //! it was not in time does a worker do some of this, between batches (`tend`).
 
-use crate::memory::idle::{self, Idle, Unit};
-use crate::memory::region::{self, REGION_BYTES};
+use crate::memory::idle::{self, Idle, NOTE_BYTES, Unit};
+use crate::memory::region::{self, PAGE_BYTES, REGION_BYTES};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch::{self, Latch};
 use crate::sync::ticks;
@@ -33,10 +33,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Size and alignment of a page.
-pub(crate) const PAGE_BYTES: usize = 4096;
-/// What a page's owner may note beside it.
-pub(crate) const NOTE_BYTES: usize = 24;
 const REGION_PAGES: usize = REGION_BYTES / PAGE_BYTES;
 /// Pages at a region's start that hold the notes.
 const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);

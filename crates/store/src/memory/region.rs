@@ -2,8 +2,8 @@
 //! would add to their size; and what the kernel is asked about the memory behind them. Every
 //! request may take the kernel long, so none is made where a latch is held that others wait for.
 
-use crate::memory::pages::PAGE_BYTES;
-
+/// Size and alignment of a page.
+pub(crate) const PAGE_BYTES: usize = 4096;
 /// Size and alignment of a region.
 pub(crate) const REGION_BYTES: usize = if cfg!(miri) { 64 * PAGE_BYTES } else { 1024 * PAGE_BYTES };
 

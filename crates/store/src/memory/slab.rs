@@ -19,10 +19,11 @@
 //! end and is emptied from there ([`Slab::relocation`]), so that memory follows the data when the
 //! sizes of values change.
 
-use crate::entry::block::FREE;
 use crate::memory::accounting::vector_bytes;
 use crate::memory::arenas::{Arenas, LARGEST_PIECE, piece_bytes};
-use crate::memory::pages::{NOTE_BYTES, PAGE_BYTES, Page, PagePool, note};
+use crate::memory::idle::NOTE_BYTES;
+use crate::memory::pages::{Page, PagePool, note};
+use crate::memory::region::PAGE_BYTES;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub(crate) const LARGEST_BLOCK: usize = 512;
 const UNTOLD_BYTES: usize = 1024;
 /// What larger blocks may take from the general allocator before there is an arena for them.
 const FEW_BYTES: usize = 4096;
+/// The first byte of a block that is free; what lies in one that is not begins with another.
+pub(crate) const FREE: u8 = 0xff;
 /// No block, in a list of free ones.
 const NONE: u16 = u16::MAX;
 

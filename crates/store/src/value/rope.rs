@@ -5,13 +5,10 @@
 
 use crate::memory::accounting;
 use crate::memory::chunks;
+pub use crate::memory::chunks::CHUNK_BYTES;
 use crate::sync::reclaim;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
-
-/// Bytes of payload in every chunk but the last: with the reference counts in front, a block of
-/// 64 KiB, less what makes its size unlike any other's.
-pub const CHUNK_BYTES: usize = 64 * 1024 - 16 - 8;
 
 /// Lists of no more chunks than this are freed where they are dropped.
 const LARGE_CHUNKS: usize = 16;
