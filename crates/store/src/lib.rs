@@ -19,10 +19,11 @@ pub(crate) mod tests;
 pub mod types;
 mod value;
 
-pub use claims::{Claim, Claiming, Intent, Step, Wait};
+pub use claims::claiming::{Claim, Claiming, Step};
+pub use claims::table::{Intent, Wait};
 pub use entry::block::EntryView;
+pub use entry::interning::Interning;
 pub use entry::key::Key;
-pub use entry::long_key::Interning;
 pub use eviction::access::Tuning;
 pub use eviction::ageing::Ageing;
 pub use eviction::observer::{Evicted, Hearing};

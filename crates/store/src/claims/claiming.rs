@@ -1,9 +1,10 @@
 //! Taking claims, and giving them back, a slice at a time.
 
-use super::{Arc, Claims, Intent, Ordering, Wait};
+use crate::claims::table::{Claims, Intent, Wait};
 use crate::entry::key::Key;
 use crate::memory::accounting::Charge;
 use crate::sync::quiescence::{Grace, Quiescence};
+use std::sync::Arc;
 use std::task::Waker;
 
 /// Failed tries after which a claimer holds newcomers back.
@@ -54,7 +55,7 @@ pub struct Claim {
 
 impl Claiming {
     pub(crate) fn new(claims: &Arc<Claims>) -> Self {
-        let owner = claims.last_owner.fetch_add(1, Ordering::Relaxed) + 1;
+        let owner = claims.new_owner();
         let claim = Claim {
             claims: Arc::clone(claims),
             owner,

@@ -1,12 +1,14 @@
 //! Every interleaving of claimers and requests, by loom: run with `cargo xtask loom`.
 
-use super::*;
+use super::claiming::*;
+use super::table::*;
 use crate::entry::key::Key;
 use crate::sync::quiescence::Quiescence;
 use loom::cell::UnsafeCell;
-use loom::sync::Condvar;
+use loom::sync::{Condvar, Mutex};
 use loom::thread;
-use std::task::Wake;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
 
 /// Lets a thread sleep until it is woken.
 struct Bell {

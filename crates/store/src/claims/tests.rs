@@ -1,10 +1,12 @@
 //! What claimers and those who meet them are told, step by step.
 
-use super::*;
+use super::claiming::*;
+use super::table::*;
 use crate::entry::key::Key;
 use crate::sync::quiescence::Quiescence;
-use std::sync::atomic::AtomicUsize;
-use std::task::Wake;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
 
 /// Counts how often somebody was called.
 #[derive(Default)]
@@ -69,12 +71,7 @@ impl World {
 
     /// Whether nothing is remembered of anyone.
     fn is_forgotten(&self) -> bool {
-        let entrance = lock(&self.claims.entrance);
-        !self.claims.any()
-            && self.claims.stripes.iter().all(|stripe| lock(stripe).is_empty())
-            && entrance.ticket.is_none()
-            && entrance.held_back.is_empty()
-            && entrance.whole.is_empty()
+        self.claims.is_forgotten()
     }
 }
 

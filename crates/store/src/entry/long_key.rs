@@ -9,25 +9,19 @@
 //!  entry      ... hash, ..., address of the LongKey -----------+   latch held: same address?
 //! ```
 //!
-//! To join, hash and compare a key of many megabytes takes a while, which a thread does while the
-//! key's worker goes on ([`Interning`]). The bytes that come of it are known by where they lie.
-//!
 //! Of equal bytes there is never more than one [`LongKey`] that anybody holds. So within a latch
 //! two long keys are equal if they are the same one, however long they are, and even if everything
 //! that was worked out from their bytes is equal.
 
-use crate::claims::Unhashed;
-use crate::entry::key::{Hasher, Key};
+use crate::entry::identity_hasher::IdentityHasher;
 use crate::memory::accounting;
+use crate::memory::reclaim;
 use crate::sync::holds::{self, Work};
-use crate::sync::reclaim;
-use crate::sync::shared_thread::SharedThread;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::task::Waker;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The longest key that stands in its entry. With it, any value that is no rope has room in an
 /// arena.
@@ -66,7 +60,7 @@ pub(crate) struct LongKeys {
 /// Gives a key's bytes to be kept.
 type Make<'a> = &'a dyn Fn() -> Arc<[u8]>;
 
-type Stripe = HashMap<u64, Vec<Weak<Kept>>, BuildHasherDefault<Unhashed>>;
+type Stripe = HashMap<u64, Vec<Weak<Kept>>, BuildHasherDefault<IdentityHasher>>;
 
 impl LongKey {
     fn new(bytes: Arc<[u8]>, hash: u64, keys: &Arc<LongKeys>) -> Self {
@@ -146,32 +140,23 @@ impl LongKeys {
         Arc::new(LongKeys { by_hash, by_address: Mutex::default() })
     }
 
-    /// The one of a key that is long, made if there is none; nothing for others. No latch may be
-    /// held.
-    #[inline]
-    pub(crate) fn made(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
-        if key.bytes.len() <= INLINE_KEY_BYTES {
-            return None;
-        }
-        self.look_up(key, Some(&|| key.bytes.into()))
-    }
-
-    /// The same, but if there is none then no entry has the key.
-    #[inline]
-    pub(crate) fn found(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
-        if key.bytes.len() <= INLINE_KEY_BYTES { None } else { self.look_up(key, None) }
-    }
-
     /// The one whose bytes these are, not only such as are equal to them.
     pub(crate) fn at(&self, bytes: &[u8]) -> Option<LongKey> {
         let kept = lock(&self.by_address).get(&bytes.as_ptr().addr()).and_then(Weak::upgrade)?;
         (kept.bytes.len() == bytes.len()).then_some(LongKey(kept))
     }
 
+    /// The one of these bytes, which have this hash; if there is none, one that has what `make`
+    /// gives.
     #[cold]
-    fn look_up(self: &Arc<Self>, key: Key<'_>, make: Option<Make<'_>>) -> Option<LongKey> {
-        if key.bytes.len() >= INTERNED_BYTES
-            && let Some(long) = self.at(key.bytes)
+    pub(super) fn look_up(
+        self: &Arc<Self>,
+        bytes: &[u8],
+        hash: u64,
+        make: Option<Make<'_>>,
+    ) -> Option<LongKey> {
+        if bytes.len() >= INTERNED_BYTES
+            && let Some(long) = self.at(bytes)
         {
             return Some(long);
         }
@@ -180,25 +165,25 @@ impl LongKeys {
         let mut others: Vec<LongKey> = Vec::new();
         loop {
             let is_new = |it: &LongKey| others.iter().all(|other| other.address() != it.address());
-            let mut stripe = lock(self.stripe(key.hash));
-            let known = stripe.get(&key.hash).into_iter().flatten();
+            let mut stripe = lock(self.stripe(hash));
+            let known = stripe.get(&hash).into_iter().flatten();
             let new: Vec<_> = known.filter_map(Weak::upgrade).map(LongKey).filter(is_new).collect();
             if new.is_empty()
                 && let Some(made) = made
             {
                 let LongKey(kept) = &made;
-                stripe.entry(key.hash).or_default().push(Arc::downgrade(kept));
+                stripe.entry(hash).or_default().push(Arc::downgrade(kept));
                 return Some(made);
             }
             drop(stripe);
             for candidate in new {
-                if is_equal(candidate.bytes(), key.bytes) {
+                if is_equal(candidate.bytes(), bytes) {
                     return Some(candidate);
                 }
                 others.push(candidate);
             }
             let make = make?;
-            made = made.or_else(|| Some(LongKey::new(make(), key.hash, self)));
+            made = made.or_else(|| Some(LongKey::new(make(), hash, self)));
         }
     }
 
@@ -227,63 +212,6 @@ impl LongKeys {
     }
 }
 
-/// A long key that a thread is looking up.
-#[derive(Debug)]
-pub struct Interning(Arc<OnceLock<LongKey>>);
-
-impl Interning {
-    pub(crate) fn begin(
-        keys: &Arc<LongKeys>,
-        hasher: Hasher,
-        chunks: Vec<Arc<[u8]>>,
-        waker: Waker,
-    ) -> Self {
-        let (keys, found) = (Arc::clone(keys), Arc::new(OnceLock::new()));
-        let place = Arc::clone(&found);
-        let task: Task = Box::new(move || {
-            let bytes = joined(&chunks);
-            let key = hasher.key(&bytes);
-            if let Some(long) = keys.look_up(key, Some(&|| Arc::clone(&bytes))) {
-                let _ = place.set(long);
-            }
-            // What nobody has asked for any more is let go of here.
-            drop((chunks, place));
-            waker.wake();
-        });
-        THREAD.hand(task);
-        Interning(found)
-    }
-
-    /// Its bytes, once it has been found.
-    #[must_use]
-    pub fn found(&self) -> Option<Arc<dyn AsRef<[u8]> + Send + Sync>> {
-        self.0.get().map(|long| Arc::new(long.clone()) as Arc<_>)
-    }
-}
-
-type Task = Box<dyn FnOnce() + Send>;
-
-/// Where long keys are joined, hashed and looked up.
-static THREAD: SharedThread<Task> = SharedThread::new("long keys", |task| task());
-
-/// Ends the thread that does this, until the next long key.
-pub(crate) fn end() {
-    THREAD.end();
-}
-
-/// All of them in one piece.
-fn joined(chunks: &[Arc<[u8]>]) -> Arc<[u8]> {
-    let len = chunks.iter().map(|chunk| chunk.len()).sum();
-    let mut joined: Arc<[u8]> = std::iter::repeat_n(0, len).collect();
-    let mut rest = Arc::get_mut(&mut joined).unwrap_or_default();
-    for chunk in chunks {
-        let Some((place, behind)) = rest.split_at_mut_checked(chunk.len()) else { break };
-        place.copy_from_slice(chunk);
-        rest = behind;
-    }
-    joined
-}
-
 fn is_equal(kept: &[u8], bytes: &[u8]) -> bool {
     if kept.len() != bytes.len() {
         return false;
@@ -300,98 +228,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Bytes that somebody looks at, copies or frees: within a latch that would be a fault.
 pub(crate) fn note(bytes: usize) {
     holds::note(Work { bytes: bytes as u64, ..Work::default() });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(bytes: &[u8], hash: u64) -> Key<'_> {
-        Key { bytes, hash, long: None }
-    }
-
-    #[test]
-    fn equal_bytes_have_one_address_and_equal_hashes_do_not() {
-        let keys = LongKeys::new();
-        let (a, b) = (vec![b'a'; 3000], vec![b'b'; 3000]);
-        assert!(keys.made(key(&a[..INLINE_KEY_BYTES], 7)).is_none(), "it stands in its entry");
-        assert!(keys.found(key(&a, 7)).is_none());
-        let first = keys.made(key(&a, 7)).unwrap();
-        let second = keys.made(key(&b, 7)).unwrap();
-        assert_ne!(first.address(), second.address());
-        for again in [keys.made(key(&a.clone(), 7)), keys.found(key(&a.clone(), 7))] {
-            assert_eq!(again.unwrap().address(), first.address());
-        }
-        drop(first);
-        assert!(keys.found(key(&a, 7)).is_none(), "nobody holds it");
-        assert_eq!((keys.found(key(&b, 7)).is_some(), keys.len()), (true, 1));
-    }
-
-    /// What a thread has found is a key by where its bytes lie, and nothing looks at them again.
-    #[test]
-    fn what_was_interned_is_known_by_its_address() {
-        struct Unpark(std::thread::Thread);
-        impl std::task::Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-        let _lease = crate::sync::shared_thread::Lease::new();
-        let keys = LongKeys::new();
-        let hasher = Hasher::new(7);
-        let chunks: Vec<Arc<[u8]>> = vec![vec![b'a'; 100_000].into(), vec![b'b'; 100_000].into()];
-        let bytes = chunks.concat();
-        let intern = || {
-            let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-            let interning = Interning::begin(&keys, hasher, chunks.clone(), waker);
-            loop {
-                match interning.found() {
-                    Some(found) => break found,
-                    None => std::thread::park(),
-                }
-            }
-        };
-        let [first, second] = [intern(), intern()];
-        let of = |found: &Arc<dyn AsRef<[u8]> + Send + Sync>| (**found).as_ref().as_ptr();
-        assert!((*first).as_ref() == bytes);
-        assert_eq!(of(&first), of(&second), "there is one");
-        let kept = keys.at((*first).as_ref()).unwrap();
-        assert_eq!(kept.hash(), hasher.key(&bytes).hash);
-        assert!(keys.at(&bytes).is_none(), "equal bytes elsewhere are looked at");
-        assert!(keys.at(&(*first).as_ref()[..150_000]).is_none(), "nor is a part the key");
-        assert_eq!(keys.made(hasher.key(&bytes)).unwrap().address(), kept.address());
-        drop((first, second, kept));
-        assert_eq!(keys.len(), 0);
-    }
-
-    /// Whoever holds a key at the same time as others has the same one.
-    #[test]
-    fn threads_that_make_and_drop_agree() {
-        let keys = LongKeys::new();
-        let rounds = if cfg!(miri) { 20 } else { 20_000 };
-        let names = [vec![b'x'; 2500], vec![b'y'; 2500]];
-        let held = names.each_ref().map(|_| Mutex::new(Vec::new()));
-        std::thread::scope(|scope| {
-            for thread in 0..4_usize {
-                let (keys, names, held) = (&keys, &names, &held);
-                scope.spawn(move || {
-                    for round in 0..rounds {
-                        let which = (thread + round) % 2;
-                        let made = keys.made(key(&names[which], 1)).unwrap();
-                        let mut held = lock(&held[which]);
-                        let is_same = |it: &LongKey| it.address() == made.address();
-                        assert!(held.iter().all(is_same));
-                        if round % 3 == 0 {
-                            held.push(made);
-                        } else {
-                            let gone = std::mem::take(&mut *held);
-                            drop((held, made, gone));
-                        }
-                    }
-                });
-            }
-        });
-        drop(held);
-        assert_eq!(keys.len(), 0);
-    }
 }

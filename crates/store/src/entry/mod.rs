@@ -1,5 +1,9 @@
 //! One key with its value and attributes, as it lies in memory.
 
 pub(crate) mod block;
+pub(crate) mod garbage;
+pub(crate) mod identity_hasher;
+pub(crate) mod interning;
 pub(crate) mod key;
 pub(crate) mod long_key;
+pub(crate) mod siphash;

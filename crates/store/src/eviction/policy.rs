@@ -13,12 +13,13 @@
 //! `cargo xtask bench --eviction` compares.
 
 use crate::entry::block::{Entry, EntryView};
+use crate::entry::garbage::Garbage;
 use crate::eviction::access::{AccessClock, START, Tuning};
 use crate::eviction::observer::{Evicted, Hearing};
 use crate::keyspace::database::Database;
 use crate::keyspace::store::Store;
 use crate::memory::accounting;
-use crate::sync::reclaim::{self, Garbage};
+use crate::memory::reclaim;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 

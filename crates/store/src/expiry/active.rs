@@ -5,9 +5,9 @@
 //! many are found by reading little more than their segments, and a key without expiry costs
 //! nothing.
 
+use crate::entry::garbage::Garbage;
 use crate::keyspace::store::Store;
 use crate::sync::counters::Counters;
-use crate::sync::reclaim::Garbage;
 use std::time::{Duration, Instant};
 
 /// One worker's share of the work: every `workers`-th shard.

@@ -6,5 +6,4 @@ pub(crate) mod overflow;
 pub(crate) mod placement;
 pub(crate) mod prefetch;
 pub(crate) mod segment;
-pub(crate) mod siphash;
 pub(crate) mod table;

@@ -17,18 +17,19 @@ mod expiry;
 mod growth;
 
 use crate::entry::block::{Entry, EntryView, Owned, Shape};
+use crate::entry::garbage::Garbage;
 use crate::entry::key::{Hasher, Key, OwnedName};
 use crate::eviction::policy::{Judge, SAMPLES};
 use crate::index::directory::{self, Directory};
 use crate::index::placement::{POSITION_BITS, Range, fingerprint};
 use crate::index::segment::{Index, LANES, Segment, Word, prefetch};
 use crate::memory::pages::PagePool;
+use crate::memory::reclaim::Removed;
 use crate::memory::slab::{Block, LARGEST_BLOCK, Slab, rounded_bytes};
 use crate::snapshot::mutation_barrier::{Door, Mutable};
 use crate::snapshot::{Fate, HOLD_BYTES, Images, Ledger};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
-use crate::sync::reclaim::Garbage;
 use crate::sync::steps::{self, Step};
 use crate::value::string::{Attributes, NewValue};
 use expiry::Sweep;
@@ -522,6 +523,17 @@ impl Drop for Table {
             unsafe { segment.free(&self.pool) };
             self.pool.cool();
         }
+    }
+}
+
+/// Tables that were taken out of the store.
+impl Removed for Vec<Table> {
+    fn is_empty(&self) -> bool {
+        self.capacity() == 0
+    }
+
+    fn objects(&self) -> u64 {
+        self.iter().map(|table| table.len() as u64).sum()
     }
 }
 

@@ -1,7 +1,8 @@
 //! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
 
-use crate::claims::{Claiming, Step};
+use crate::claims::claiming::{Claiming, Step};
 use crate::entry::block::EntryView;
+use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
 use crate::entry::long_key::LongKey;
 use crate::eviction::access::AccessClock;
@@ -11,7 +12,6 @@ use crate::keyspace::store::{Scope, Store};
 use crate::snapshot::mutation_barrier::Door;
 use crate::sync::counters::Counters;
 use crate::sync::latch::{self, Held};
-use crate::sync::reclaim::Garbage;
 use std::task::Waker;
 
 /// A database, at the time of the batch that is being executed.

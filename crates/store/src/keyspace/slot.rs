@@ -2,6 +2,7 @@
 //! types are made of. Every one of them passes the door.
 
 use crate::entry::block::{Entry, EntryView};
+use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
 use crate::eviction::access::AccessClock;
 use crate::index::table::{Place, Table};
@@ -11,7 +12,6 @@ use crate::snapshot::Fate;
 use crate::snapshot::mutation_barrier::Door;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
-use crate::sync::reclaim::Garbage;
 use crate::types::restore::Usage;
 use crate::value::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};
 use crate::value::string::{Attributes, Encoding, Marks, NewValue, OwnedValue, Value};

@@ -1,8 +1,10 @@
 //! The shards, and what concerns all of them at once.
 
-use crate::claims::{Claiming, Claims, Intent, Wait};
+use crate::claims::claiming::Claiming;
+use crate::claims::table::{Claims, Intent, Wait};
+use crate::entry::interning::{self, Interning};
 use crate::entry::key::{Hasher, Key};
-use crate::entry::long_key::{INTERNED_BYTES, Interning, LongKeys};
+use crate::entry::long_key::{INTERNED_BYTES, LongKeys};
 use crate::eviction::observer::Audience;
 use crate::eviction::policy::Limit;
 use crate::index::directory::Directories;
@@ -13,6 +15,7 @@ use crate::keyspace::shard::Shard;
 use crate::memory::accounting;
 use crate::memory::pages::PagePool;
 use crate::memory::preparer::Preparer;
+use crate::memory::reclaim::{self, Reclaimer};
 use crate::snapshot::mutation_barrier;
 use crate::snapshot::{Outbox, Walk};
 use crate::sync::clock::Clock;
@@ -20,7 +23,6 @@ use crate::sync::counters::{Counters, Totals};
 use crate::sync::latch;
 use crate::sync::latch::Latch;
 use crate::sync::quiescence::{Batch, Quiescence};
-use crate::sync::reclaim::{self, Garbage, Reclaimer};
 use crate::sync::shared_thread::Lease;
 use crate::sync::ticks;
 use std::sync::Arc;
@@ -120,7 +122,7 @@ impl Store {
             directories,
             databases: options.databases,
             counters: (0..options.workers).map(|index| Arc::new(Counters::new(index))).collect(),
-            _lease: Lease::new(),
+            _lease: Lease::new(end_shared_threads),
         }
     }
 
@@ -269,7 +271,7 @@ impl Store {
     /// reclaimer frees what they held, after a snapshot under way has seen it. Returns how many
     /// entries that were.
     pub fn flush(&self, scope: Scope) -> u64 {
-        let (mut garbage, mut removed) = (Garbage::default(), 0);
+        let (mut tables, mut removed) = (Vec::new(), 0);
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
         let door = self.word.read();
         for shard in &mut held {
@@ -281,13 +283,13 @@ impl Store {
                     if old.ledger().is_wanted() {
                         self.outbox.send_detached(old);
                     } else {
-                        garbage.tables.push(old);
+                        tables.push(old);
                     }
                 }
             }
         }
         drop(held);
-        self.reclaimer.free(garbage);
+        self.reclaimer.free(tables);
         removed
     }
 
@@ -364,4 +366,11 @@ impl Store {
     pub(crate) fn latch_of(&self, key: Key<'_>) -> &Latch<Shard> {
         &self.shards[self.shard_of(key)]
     }
+}
+
+/// Ends the threads that all stores share, until there is work for them again.
+fn end_shared_threads() {
+    // In this order: what looks long keys up lets go of some.
+    interning::end();
+    reclaim::end();
 }

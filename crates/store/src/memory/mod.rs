@@ -7,5 +7,6 @@ pub(crate) mod idle;
 pub(crate) mod mapped;
 pub(crate) mod pages;
 pub(crate) mod preparer;
+pub(crate) mod reclaim;
 pub(crate) mod region;
 pub(crate) mod slab;

@@ -37,10 +37,9 @@ pub use outbox::{Held, Size};
 pub(crate) use walk::{HOLD_BYTES, Walk};
 pub use walk::{Pace, Walker};
 
-use crate::claims::Wait;
+use crate::claims::table::Wait;
 use crate::index::table::Table;
 use crate::keyspace::store::Store;
-use crate::sync::reclaim::Garbage;
 use outbox::Receivers;
 use std::sync::mpsc::RecvTimeoutError;
 use std::task::Waker;
@@ -254,8 +253,8 @@ impl Snapshot<'_> {
         let table = self.detached.as_mut()?;
         let mut images = Images::new(table.ledger().database(), images::FULL_BYTES);
         if table.walk(self.store.word.read(), &mut images) {
-            let tables = self.detached.take().into_iter().collect();
-            self.store.reclaimer.free(Garbage { tables, ..Garbage::default() });
+            let tables: Vec<Table> = self.detached.take().into_iter().collect();
+            self.store.reclaimer.free(tables);
         }
         (!images.is_empty()).then_some(images)
     }

@@ -9,7 +9,6 @@ pub(crate) mod futex;
 pub mod holds;
 pub(crate) mod latch;
 pub(crate) mod quiescence;
-pub(crate) mod reclaim;
 pub(crate) mod shared_thread;
 pub(crate) mod steps;
 pub mod ticks;

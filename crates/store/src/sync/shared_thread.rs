@@ -3,8 +3,6 @@
 //! first task and ends with the last store, so that nothing of it is left at the end of a process
 //! that looks for leaks.
 
-use crate::entry::long_key;
-use crate::sync::reclaim;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -73,21 +71,22 @@ impl<T: Send + 'static> SharedThread<T> {
 
 /// What each store has while it lives; the last of them ends the threads.
 #[derive(Debug)]
-pub(crate) struct Lease(());
+pub(crate) struct Lease {
+    end_threads: fn(),
+}
 
 impl Lease {
-    pub(crate) fn new() -> Self {
+    /// `end_threads` ends each shared thread that there may be.
+    pub(crate) fn new(end_threads: fn()) -> Self {
         STORES.fetch_add(1, Ordering::Relaxed);
-        Lease(())
+        Lease { end_threads }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         if STORES.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // In this order: what looks long keys up lets go of some.
-            long_key::end();
-            reclaim::end();
+            (self.end_threads)();
         }
     }
 }
@@ -109,7 +108,7 @@ mod tests {
     #[test]
     fn tasks_are_done_in_order_and_all_of_them_before_the_thread_ends() {
         static THREAD: SharedThread<Task> = SharedThread::new("test", |task: Task| task());
-        let _lease = Lease::new();
+        let _lease = Lease::new(|| THREAD.end());
         let (tell, told) = channel();
         for number in 0..100 {
             let tell = tell.clone();

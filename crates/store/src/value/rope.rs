@@ -6,7 +6,7 @@
 use crate::memory::accounting;
 use crate::memory::chunks;
 pub use crate::memory::chunks::CHUNK_BYTES;
-use crate::sync::reclaim;
+use crate::memory::reclaim;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 

@@ -2,12 +2,12 @@
 
 use super::{GLANCES, Table, Within, span};
 use crate::entry::block::Entry;
+use crate::entry::garbage::Garbage;
 use crate::index::placement::{POSITION_BITS, fingerprint};
 use crate::index::segment::{Segment, prefetch};
 use crate::snapshot::Fate;
 use crate::snapshot::mutation_barrier::Door;
 use crate::sync::holds::{self, Work};
-use crate::sync::reclaim::Garbage;
 
 /// Entries that one step removes from a segment; with each of them a few may move.
 const EXPIRED: usize = 64;

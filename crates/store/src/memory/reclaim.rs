@@ -1,7 +1,5 @@
 //! The reclaimer: a thread that frees what is large, so that no worker spends its time on it.
 
-use crate::entry::block::Owned;
-use crate::index::table::Table;
 use crate::memory::accounting;
 use crate::sync::shared_thread::SharedThread;
 use std::sync::Arc;
@@ -13,8 +11,7 @@ use std::time::Duration;
 /// After so long without anything to free, memory that nobody has needed meanwhile goes back.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How many ropes, long keys and entries of tables have been handed to the threads, and how many
-/// these have freed.
+/// How many objects have been handed to the threads, and how many these have freed.
 static HANDED: AtomicU64 = AtomicU64::new(0);
 static FREED: AtomicU64 = AtomicU64::new(0);
 /// What `FREED` was when the counters were started again.
@@ -57,49 +54,34 @@ pub(crate) fn end() {
     FREER.end();
 }
 
-/// What an operation removed, to be freed once its latch is released.
-#[derive(Debug, Default)]
-pub(crate) struct Garbage {
-    pub(crate) owned: Vec<Owned>,
-    pub(crate) tables: Vec<Table>,
-}
+/// What was removed under a latch, to be freed once that is released.
+pub(crate) trait Removed: Send + 'static {
+    /// Whether there is nothing, nor ever was.
+    fn is_empty(&self) -> bool;
 
-impl Garbage {
-    pub(crate) fn add(&mut self, owned: Owned) {
-        if owned.rope.is_some() || owned.key.is_some() {
-            self.owned.push(owned);
-        }
-    }
-
-    /// How many entries its tables hold.
-    fn entries(&self) -> u64 {
-        self.tables.iter().map(|table| table.len() as u64).sum()
-    }
-
-    fn is_large(&self) -> bool {
-        // Ropes and long keys see to themselves.
-        !self.tables.is_empty()
-    }
+    /// How many objects the reclaimer has to free; 0 if what there is takes no time, or sees to
+    /// itself.
+    fn objects(&self) -> u64;
 }
 
 /// The thread, which ends with the store.
 #[derive(Debug)]
 pub(crate) struct Reclaimer {
-    queue: Option<Sender<Garbage>>,
+    queue: Option<Sender<Box<dyn Removed>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Reclaimer {
     pub(crate) fn start() -> Self {
-        let (queue, garbage) = channel::<Garbage>();
+        let (queue, garbage) = channel::<Box<dyn Removed>>();
         let free_all = move || {
             loop {
                 match garbage.recv_timeout(PAUSE) {
                     Ok(garbage) => {
-                        let entries = garbage.entries();
+                        let objects = garbage.objects();
                         drop(garbage);
                         accounting::tell();
-                        FREED.fetch_add(entries, Ordering::Release);
+                        FREED.fetch_add(objects, Ordering::Release);
                     }
                     Err(RecvTimeoutError::Timeout) => accounting::cool(),
                     Err(RecvTimeoutError::Disconnected) => break,
@@ -111,26 +93,26 @@ impl Reclaimer {
         Reclaimer { queue: thread.is_some().then_some(queue), thread }
     }
 
-    /// Frees `garbage`, here if it is small.
+    /// Frees `removed`, here if that takes no time.
     #[inline]
-    pub(crate) fn free(&self, garbage: Garbage) {
-        if garbage.owned.is_empty() && garbage.tables.is_empty() {
-            // Neither has ever held anything, so there is nothing to give back either.
-            return std::mem::forget(garbage);
+    pub(crate) fn free(&self, removed: impl Removed) {
+        if removed.is_empty() {
+            // It has never held anything, so there is nothing to give back either.
+            return std::mem::forget(removed);
         }
-        self.free_some(garbage);
+        self.free_some(removed);
     }
 
     #[cold]
-    fn free_some(&self, garbage: Garbage) {
-        if garbage.is_large()
+    fn free_some(&self, removed: impl Removed) {
+        let objects = removed.objects();
+        if objects > 0
             && let Some(queue) = &self.queue
         {
-            let entries = garbage.entries();
-            HANDED.fetch_add(entries, Ordering::Relaxed);
-            // A reclaimer that is gone hands the garbage back, and it is dropped here.
-            if queue.send(garbage).is_err() {
-                FREED.fetch_add(entries, Ordering::Release);
+            HANDED.fetch_add(objects, Ordering::Relaxed);
+            // A reclaimer that is gone hands back what it was sent, and it is dropped here.
+            if queue.send(Box::new(removed)).is_err() {
+                FREED.fetch_add(objects, Ordering::Release);
             }
         }
     }

@@ -1,0 +1,294 @@
+//! What is claimed, and by whom: names by their stripes, each with the queue of those who wait for it.
+
+use crate::claims::queue::{Kind, Queue};
+use crate::entry::identity_hasher::IdentityHasher;
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+use std::task::Waker;
+
+#[cfg(loom)]
+use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
+#[cfg(not(loom))]
+use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// Parts of the table, each with a lock of its own.
+const STRIPES: usize = if cfg!(loom) { 1 } else { 256 };
+
+/// Names for which an empty part keeps room.
+const KEPT_NAMES: usize = 16;
+
+/// What is done with a key that is claimed, or met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Reading, beside others who read.
+    Read,
+    /// Changing, alone.
+    Write,
+}
+
+/// Everything that is claimed.
+#[derive(Debug)]
+pub(crate) struct Claims {
+    /// How many are held or being taken. Nobody looks further while it is 0.
+    active: AtomicU64,
+    last_owner: AtomicU64,
+    stripes: Box<[Mutex<Stripe>]>,
+    entrance: Mutex<Entrance>,
+}
+
+type Stripe = HashMap<u64, Name, BuildHasherDefault<IdentityHasher>>;
+
+/// A name that is claimed, or that somebody waits for.
+#[derive(Debug, Default)]
+struct Name {
+    hold: Hold,
+    queue: Queue,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Hold {
+    #[default]
+    Nobody,
+    Readers(u32),
+    Writer(u64),
+}
+
+/// Where claimers begin, or are held back.
+#[derive(Debug, Default)]
+struct Entrance {
+    /// The claimer that has failed too often to let others begin before it.
+    ticket: Option<u64>,
+    /// Claimers that may not begin yet.
+    held_back: Queue,
+    /// Those who wait until nothing is claimed.
+    whole: Queue,
+}
+
+/// Where somebody waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Name(u64),
+    Entrance,
+    Whole,
+}
+
+/// A place in a queue, which is left when this is dropped. To be kept until what waited has been
+/// done: those behind in the queue come afterwards.
+#[derive(Debug)]
+pub struct Wait {
+    claims: Arc<Claims>,
+    place: Place,
+    number: u64,
+}
+
+impl Claims {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Claims {
+            active: AtomicU64::new(0),
+            last_owner: AtomicU64::new(0),
+            stripes: (0..STRIPES).map(|_| Mutex::new(Stripe::default())).collect(),
+            entrance: Mutex::new(Entrance::default()),
+        })
+    }
+
+    /// The number of a claimer, which no other has.
+    pub(super) fn new_owner(&self) -> u64 {
+        self.last_owner.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether anything is claimed: to be asked within a batch, before each request.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.active.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether a request may go ahead that does something with `name`. If not, `waker` is called
+    /// once it is worth another try.
+    pub(crate) fn meet(self: &Arc<Self>, name: u64, intent: Intent, waker: &Waker) -> Option<Wait> {
+        let mut stripe = self.stripe(name);
+        let found = stripe.get_mut(&name)?;
+        if found.hold.admits(intent) {
+            return None;
+        }
+        let number = found.queue.push(Kind::Request, waker);
+        drop(stripe);
+        Some(self.wait(Place::Name(name), number))
+    }
+
+    /// Whether a request on the whole keyspace may go ahead; see [`Claims::meet`].
+    pub(crate) fn meet_any(self: &Arc<Self>, waker: &Waker) -> Option<Wait> {
+        self.unclaimed(waker, || ())
+    }
+
+    /// Does `work`, which must be over in no time, while nothing is claimed and nobody can begin
+    /// to; or it is not done, and `waker` is called once it is worth another try.
+    pub(crate) fn unclaimed(self: &Arc<Self>, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
+        let mut entrance = lock(&self.entrance);
+        if !self.any() {
+            work();
+            return None;
+        }
+        let number = entrance.whole.push(Kind::Request, waker);
+        drop(entrance);
+        Some(self.wait(Place::Whole, number))
+    }
+
+    fn wait(self: &Arc<Self>, place: Place, number: u64) -> Wait {
+        Wait { claims: Arc::clone(self), place, number }
+    }
+
+    /// Lets a claimer begin, unless it is held back.
+    pub(super) fn begin(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<(), Wait> {
+        let mut entrance = lock(&self.entrance);
+        let others_first = entrance.ticket.is_some_and(|holder| holder != owner);
+        if others_first || !entrance.whole.is_empty() {
+            let number = entrance.held_back.push(Kind::Claimer, waker);
+            drop(entrance);
+            return Err(self.wait(Place::Entrance, number));
+        }
+        self.active.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// A claimer holds nothing any more.
+    pub(super) fn end(&self) {
+        let mut entrance = lock(&self.entrance);
+        if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
+            entrance.whole.wake_next();
+        }
+    }
+
+    /// Takes `name` for `owner`; the answer tells whether that is new. `ahead` is the number of
+    /// the owner's place in the queue, if it has one.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        (name, intent): (u64, Intent),
+        owner: u64,
+        ahead: Option<&Wait>,
+        waker: &Waker,
+    ) -> Result<bool, Wait> {
+        let mut stripe = self.stripe(name);
+        let found = stripe.entry(name).or_default();
+        if found.hold == Hold::Writer(owner) {
+            return Ok(false);
+        }
+        let own = ahead.filter(|wait| wait.place == Place::Name(name)).map(|wait| wait.number);
+        if found.hold.admits(intent) && found.queue.is_first(own) {
+            found.hold = match (intent, found.hold) {
+                (Intent::Write, _) => Hold::Writer(owner),
+                (Intent::Read, Hold::Readers(readers)) => Hold::Readers(readers + 1),
+                (Intent::Read, _) => Hold::Readers(1),
+            };
+            return Ok(true);
+        }
+        let number = found.queue.push(Kind::Claimer, waker);
+        drop(stripe);
+        Err(self.wait(Place::Name(name), number))
+    }
+
+    /// Gives `name` back.
+    pub(super) fn give(&self, name: u64) {
+        let mut stripe = self.stripe(name);
+        if let Some(found) = stripe.get_mut(&name) {
+            found.hold = match found.hold {
+                Hold::Readers(readers) if readers > 1 => Hold::Readers(readers - 1),
+                _ => Hold::Nobody,
+            };
+            tidy(&mut stripe, name);
+        }
+    }
+
+    /// Lets nobody else begin until `owner` has what it needs.
+    pub(super) fn take_ticket(&self, owner: u64) {
+        lock(&self.entrance).ticket.get_or_insert(owner);
+    }
+
+    pub(super) fn give_ticket(&self, owner: u64) {
+        let mut entrance = lock(&self.entrance);
+        if entrance.ticket == Some(owner) {
+            entrance.ticket = None;
+            entrance.held_back.wake_all();
+        }
+    }
+
+    fn leave(&self, place: Place, number: u64) {
+        match place {
+            Place::Name(name) => {
+                let mut stripe = self.stripe(name);
+                if let Some(found) = stripe.get_mut(&name) {
+                    found.queue.remove(number);
+                    tidy(&mut stripe, name);
+                }
+            }
+            Place::Entrance => lock(&self.entrance).held_back.remove(number),
+            Place::Whole => {
+                let mut entrance = lock(&self.entrance);
+                entrance.whole.remove(number);
+                if entrance.whole.is_empty() && entrance.ticket.is_none() {
+                    entrance.held_back.wake_all();
+                }
+            }
+        }
+    }
+
+    /// Whether nothing is remembered of anyone.
+    #[cfg(test)]
+    pub(super) fn is_forgotten(&self) -> bool {
+        let entrance = lock(&self.entrance);
+        !self.any()
+            && self.stripes.iter().all(|stripe| lock(stripe).is_empty())
+            && entrance.ticket.is_none()
+            && entrance.held_back.is_empty()
+            && entrance.whole.is_empty()
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of stripes")]
+    fn stripe(&self, name: u64) -> MutexGuard<'_, Stripe> {
+        lock(&self.stripes[name as usize % STRIPES])
+    }
+}
+
+/// Wakes whoever comes next for a name that has changed hands, and forgets a name that nobody
+/// holds or waits for.
+fn tidy(stripe: &mut Stripe, name: u64) {
+    let Some(found) = stripe.get_mut(&name) else { return };
+    if found.hold != Hold::Nobody {
+        return;
+    }
+    if found.queue.is_empty() {
+        stripe.remove(&name);
+        if stripe.is_empty() {
+            stripe.shrink_to(KEPT_NAMES);
+        }
+    } else {
+        found.queue.wake_next();
+    }
+}
+
+impl Hold {
+    fn admits(self, intent: Intent) -> bool {
+        match self {
+            Hold::Nobody => true,
+            Hold::Readers(_) => intent == Intent::Read,
+            Hold::Writer(_) => false,
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.claims.leave(self.place, self.number);
+    }
+}
+
+/// Nothing that is done under these locks can leave them half-done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,27 @@
+//! What removed or changed entries owned, until the latch is released.
+
+use crate::entry::block::Owned;
+use crate::memory::reclaim::Removed;
+
+/// What an operation removed, to be freed once its latch is released.
+#[derive(Debug, Default)]
+pub(crate) struct Garbage(Vec<Owned>);
+
+impl Garbage {
+    pub(crate) fn add(&mut self, owned: Owned) {
+        if owned.rope.is_some() || owned.key.is_some() {
+            self.0.push(owned);
+        }
+    }
+}
+
+impl Removed for Garbage {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Ropes and long keys see to themselves.
+    fn objects(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,183 @@
+//! Looking long keys up: by an operation, or by a thread where they are very long.
+//!
+//! To join, hash and compare a key of many megabytes takes a while, which a thread does while the
+//! key's worker goes on. The bytes that come of it are known by where they lie.
+
+use crate::entry::key::{Hasher, Key};
+use crate::entry::long_key::{INLINE_KEY_BYTES, LongKey, LongKeys};
+use crate::sync::shared_thread::SharedThread;
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+
+impl LongKeys {
+    /// The one of a key that is long, made if there is none; nothing for others. No latch may be
+    /// held.
+    #[inline]
+    pub(crate) fn made(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
+        if key.bytes.len() <= INLINE_KEY_BYTES {
+            return None;
+        }
+        self.look_up(key.bytes, key.hash, Some(&|| key.bytes.into()))
+    }
+
+    /// The same, but if there is none then no entry has the key.
+    #[inline]
+    pub(crate) fn found(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
+        if key.bytes.len() <= INLINE_KEY_BYTES {
+            return None;
+        }
+        self.look_up(key.bytes, key.hash, None)
+    }
+}
+
+/// A long key that a thread is looking up.
+#[derive(Debug)]
+pub struct Interning(Arc<OnceLock<LongKey>>);
+
+impl Interning {
+    pub(crate) fn begin(
+        keys: &Arc<LongKeys>,
+        hasher: Hasher,
+        chunks: Vec<Arc<[u8]>>,
+        waker: Waker,
+    ) -> Self {
+        let (keys, found) = (Arc::clone(keys), Arc::new(OnceLock::new()));
+        let place = Arc::clone(&found);
+        let task: Task = Box::new(move || {
+            let bytes = joined(&chunks);
+            let key = hasher.key(&bytes);
+            if let Some(long) = keys.look_up(key.bytes, key.hash, Some(&|| Arc::clone(&bytes))) {
+                let _ = place.set(long);
+            }
+            // What nobody has asked for any more is let go of here.
+            drop((chunks, place));
+            waker.wake();
+        });
+        THREAD.hand(task);
+        Interning(found)
+    }
+
+    /// Its bytes, once it has been found.
+    #[must_use]
+    pub fn found(&self) -> Option<Arc<dyn AsRef<[u8]> + Send + Sync>> {
+        self.0.get().map(|long| Arc::new(long.clone()) as Arc<_>)
+    }
+}
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// Where long keys are joined, hashed and looked up.
+static THREAD: SharedThread<Task> = SharedThread::new("long keys", |task| task());
+
+/// Ends the thread that does this, until the next long key.
+pub(crate) fn end() {
+    THREAD.end();
+}
+
+/// All of them in one piece.
+fn joined(chunks: &[Arc<[u8]>]) -> Arc<[u8]> {
+    let len = chunks.iter().map(|chunk| chunk.len()).sum();
+    let mut joined: Arc<[u8]> = std::iter::repeat_n(0, len).collect();
+    let mut rest = Arc::get_mut(&mut joined).unwrap_or_default();
+    for chunk in chunks {
+        let Some((place, behind)) = rest.split_at_mut_checked(chunk.len()) else { break };
+        place.copy_from_slice(chunk);
+        rest = behind;
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, PoisonError};
+
+    fn key(bytes: &[u8], hash: u64) -> Key<'_> {
+        Key { bytes, hash, long: None }
+    }
+
+    #[test]
+    fn equal_bytes_have_one_address_and_equal_hashes_do_not() {
+        let keys = LongKeys::new();
+        let (a, b) = (vec![b'a'; 3000], vec![b'b'; 3000]);
+        assert!(keys.made(key(&a[..INLINE_KEY_BYTES], 7)).is_none(), "it stands in its entry");
+        assert!(keys.found(key(&a, 7)).is_none());
+        let first = keys.made(key(&a, 7)).unwrap();
+        let second = keys.made(key(&b, 7)).unwrap();
+        assert_ne!(first.address(), second.address());
+        for again in [keys.made(key(&a.clone(), 7)), keys.found(key(&a.clone(), 7))] {
+            assert_eq!(again.unwrap().address(), first.address());
+        }
+        drop(first);
+        assert!(keys.found(key(&a, 7)).is_none(), "nobody holds it");
+        assert_eq!((keys.found(key(&b, 7)).is_some(), keys.len()), (true, 1));
+    }
+
+    /// What a thread has found is a key by where its bytes lie, and nothing looks at them again.
+    #[test]
+    fn what_was_interned_is_known_by_its_address() {
+        struct Unpark(std::thread::Thread);
+        impl std::task::Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let _lease = crate::sync::shared_thread::Lease::new(end);
+        let keys = LongKeys::new();
+        let hasher = Hasher::new(7);
+        let chunks: Vec<Arc<[u8]>> = vec![vec![b'a'; 100_000].into(), vec![b'b'; 100_000].into()];
+        let bytes = chunks.concat();
+        let intern = || {
+            let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+            let interning = Interning::begin(&keys, hasher, chunks.clone(), waker);
+            loop {
+                match interning.found() {
+                    Some(found) => break found,
+                    None => std::thread::park(),
+                }
+            }
+        };
+        let [first, second] = [intern(), intern()];
+        let of = |found: &Arc<dyn AsRef<[u8]> + Send + Sync>| (**found).as_ref().as_ptr();
+        assert!((*first).as_ref() == bytes);
+        assert_eq!(of(&first), of(&second), "there is one");
+        let kept = keys.at((*first).as_ref()).unwrap();
+        assert_eq!(kept.hash(), hasher.key(&bytes).hash);
+        assert!(keys.at(&bytes).is_none(), "equal bytes elsewhere are looked at");
+        assert!(keys.at(&(*first).as_ref()[..150_000]).is_none(), "nor is a part the key");
+        assert_eq!(keys.made(hasher.key(&bytes)).unwrap().address(), kept.address());
+        drop((first, second, kept));
+        assert_eq!(keys.len(), 0);
+    }
+
+    /// Whoever holds a key at the same time as others has the same one.
+    #[test]
+    fn threads_that_make_and_drop_agree() {
+        let keys = LongKeys::new();
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
+        let names = [vec![b'x'; 2500], vec![b'y'; 2500]];
+        let held = names.each_ref().map(|_| Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for thread in 0..4_usize {
+                let (keys, names, held) = (&keys, &names, &held);
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let which = (thread + round) % 2;
+                        let made = keys.made(key(&names[which], 1)).unwrap();
+                        let mut held = held[which].lock().unwrap_or_else(PoisonError::into_inner);
+                        let is_same = |it: &LongKey| it.address() == made.address();
+                        assert!(held.iter().all(is_same));
+                        if round % 3 == 0 {
+                            held.push(made);
+                        } else {
+                            let gone = std::mem::take(&mut *held);
+                            drop((held, made, gone));
+                        }
+                    }
+                });
+            }
+        });
+        drop(held);
+        assert_eq!(keys.len(), 0);
+    }
+}
