@@ -48,7 +48,7 @@ pub(crate) fn sanitize(sanitizer: Sanitizer) -> Result<()> {
         .env("RUSTFLAGS", flag)
         .env("CARGO_TARGET_DIR", folder);
     if matches!(sanitizer, Sanitizer::Thread) {
-        command.args(["--", "tests::threads", "snapshot::tests::transfers"]);
+        command.args(["--", "tests::threads", "tests::snapshot::transfers"]);
     }
     run(command)
 }

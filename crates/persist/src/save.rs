@@ -8,8 +8,9 @@ mod tests;
 
 use crate::rdb::{Block, Entry, Memcached, Options, Preamble, Writer};
 use files::{Files, System, temporary_name};
-use nagi_store::snapshot::{Images, Size, Snapshot, SnapshotError};
-use nagi_store::{Counters, Database, EntryView, Store};
+use nagi_store::{
+    Counters, Database, DatabaseSize, EntryView, Images, Snapshot, SnapshotError, Store,
+};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -240,7 +241,7 @@ struct Scribe<'a, W: Write> {
 }
 
 impl<W: Write> Scribe<'_, W> {
-    fn add(&mut self, db: Database<'_>, images: &Images, size: Size) -> io::Result<()> {
+    fn add(&mut self, db: Database<'_>, images: &Images, size: DatabaseSize) -> io::Result<()> {
         let database = images.database();
         if self.database.replace(database) != Some(database) {
             self.writer.database(database as u64)?;

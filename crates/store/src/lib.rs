@@ -4,15 +4,30 @@
 //! [`Counters`], working through a [`Database`] handle; `types/` holds one file of operations per
 //! type of value, each of which takes the latches that it needs, passes the door (`Slot`) for
 //! every change, and lets go before it returns.
+//!
+//! A module uses only those below it, and so does each file within one:
+//!
+//! ```text
+//!  types         operations on values, by type
+//!  keyspace      Store, Shard, Slot, Database; what goes through all shards: evicting, expiring,
+//!                ageing, compaction, the walk of a snapshot
+//!  claims        keys that a command holds for longer than a latch
+//!  index         from a hash to its entry: tables, directories, segments, buckets
+//!  snapshot      images of entries that are about to change      eviction   what entries know of
+//!                                                                           their use; who goes
+//!  entry         one key with its value and attributes
+//!  value         strings and ropes
+//!  memory        pages, arenas and chunks; accounting; the reclaimer
+//!  sync          latches, fences, clocks, counters
+//! ```
 
 mod claims;
 mod entry;
 mod eviction;
-mod expiry;
 mod index;
 mod keyspace;
 mod memory;
-pub mod snapshot;
+mod snapshot;
 mod sync;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -25,15 +40,18 @@ pub use entry::block::EntryView;
 pub use entry::interning::Interning;
 pub use entry::key::Key;
 pub use eviction::access::Tuning;
-pub use eviction::ageing::Ageing;
 pub use eviction::observer::{Evicted, Hearing};
 pub use eviction::policy::Policy;
-pub use expiry::active::Expirer;
-pub use index::prefetch::Ahead;
+pub use keyspace::ageing::Ageing;
 pub use keyspace::compaction::Compactor;
 pub use keyspace::database::Database;
+pub use keyspace::expiry::Expirer;
+pub use keyspace::prefetch::Ahead;
+pub use keyspace::snapshot::{CutError, Snapshot, SnapshotError};
 pub use keyspace::store::{Options, Scope, Store};
+pub use keyspace::walk::{WalkProgress, Walker};
 pub use memory::accounting;
+pub use snapshot::{DatabaseSize, Images, SnapshotMemory};
 pub use sync::clock::Clock;
 pub use sync::counters::{Counter, Counters, Totals};
 pub use sync::quiescence::Batch;

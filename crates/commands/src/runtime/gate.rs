@@ -131,7 +131,7 @@ pub(crate) fn verdict(reasons: Reasons, keys: Keys, cx: &mut memcached::Context<
 mod tests {
     use super::*;
     use crate::runtime::testing::{Bench, START_MS};
-    use nagi_store::snapshot::{Pace, Snapshot, Walker};
+    use nagi_store::{Snapshot, WalkProgress, Walker};
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
     use std::task::Waker;
@@ -188,7 +188,7 @@ mod tests {
         assert!(bench.client.info.marks().contains(Marks::WAITING));
         assert_eq!(bench.process.saves.delays.figures()[0], 1);
         let mut walker = Walker::default();
-        while store.walk(&mut walker, || false) != Pace::Done {
+        while store.walk(&mut walker, || false) != WalkProgress::Done {
             take_all(&mut snapshot);
         }
         take_all(&mut snapshot);

@@ -3,9 +3,8 @@
 
 use super::*;
 use crate::rdb::{Batch, Item, LoadOptions, Progress, Reader, Version, load};
-use nagi_store::snapshot::{Pace, Walker};
 use nagi_store::types::string::{Expiry, SetOptions};
-use nagi_store::{Options as StoreOptions, Scope};
+use nagi_store::{Options as StoreOptions, Scope, WalkProgress, Walker};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -186,7 +185,7 @@ struct Alone<'a> {
 
 impl Company for Alone<'_> {
     fn resume(&self) {
-        while self.store.walk(&mut self.walker.borrow_mut(), || false) == Pace::More {}
+        while self.store.walk(&mut self.walker.borrow_mut(), || false) == WalkProgress::More {}
     }
 
     fn pace(&self) {}
@@ -284,7 +283,7 @@ fn a_save_beyond_the_limit_ends_while_the_walk_pauses() {
     let good = shelf.dump();
     let snapshot = store.cut(1 << 20, Waker::noop()).unwrap();
     let mut walker = Walker::default();
-    assert_eq!(store.walk(&mut walker, || false), Pace::Full, "nobody takes anything");
+    assert_eq!(store.walk(&mut walker, || false), WalkProgress::Full, "nobody takes anything");
     set_all(&store, keys, len, "other");
     assert!(snapshot.is_aborted());
     let progress = SaveProgress::default();
@@ -422,9 +421,9 @@ fn nobody_waits_for_a_disk_that_takes_nothing() {
         // Everything changes and everything is walked before the disk takes its first byte.
         set_all(&store, keys, len, "other");
         let mut walker = Walker::default();
-        while store.walk(&mut walker, || false) == Pace::More {}
+        while store.walk(&mut walker, || false) == WalkProgress::More {}
         gate.wait();
-        while store.walk(&mut walker, || false) != Pace::Done {}
+        while store.walk(&mut walker, || false) != WalkProgress::Done {}
         assert_eq!(saver.join().unwrap().unwrap().keys, keys as u64);
     });
 }

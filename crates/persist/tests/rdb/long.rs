@@ -1,9 +1,8 @@
 //! A string of 500 MB that changes while a snapshot is taken of it. It stands here since the
 //! store's own tests copy whatever is about to change.
 
-use nagi_store::snapshot::{Pace, Walker};
 use nagi_store::types::string::{Condition, End};
-use nagi_store::{CHUNK_BYTES, EntryView, Options, Store, Value};
+use nagi_store::{CHUNK_BYTES, EntryView, Options, Store, Value, WalkProgress, Walker};
 use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
@@ -42,7 +41,7 @@ fn a_long_string_is_as_it_was_whatever_part_of_it_changes() {
     };
     change(b"before", b'x');
     let mut walker = Walker::default();
-    while store.walk(&mut walker, || false) != Pace::Done {}
+    while store.walk(&mut walker, || false) != WalkProgress::Done {}
     change(b"behind", b'y');
     change(b"before", b'z');
     let mut seen = BTreeMap::new();

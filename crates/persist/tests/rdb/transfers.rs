@@ -6,9 +6,10 @@
 
 use nagi_persist::rdb::{Batch, Fault, LoadOptions, Options, Preamble, Progress, Version, load};
 use nagi_persist::save::{Company, SaveProgress, Target, save};
-use nagi_store::snapshot::{CutError, Snapshot, Walker};
 use nagi_store::types::string::SetOptions;
-use nagi_store::{Claim, Counters, Database, Given, Intent, Step, Store, parse_i64};
+use nagi_store::{
+    Claim, Counters, CutError, Database, Given, Intent, Snapshot, Step, Store, Walker, parse_i64,
+};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

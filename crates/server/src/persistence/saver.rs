@@ -9,7 +9,7 @@ use nagi_commands::saves::{Ending, Order};
 use nagi_commands::{REDIS_VERSION, Reasons, Server as _};
 use nagi_persist::rdb::{Options, Preamble, Version};
 use nagi_persist::save::{Company, SaveError, Saved, Target, save};
-use nagi_store::snapshot::{CutError, Snapshot, SnapshotError, Walker};
+use nagi_store::{CutError, Snapshot, SnapshotError, Walker};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

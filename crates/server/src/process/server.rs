@@ -22,8 +22,7 @@ use nagi_commands::{
     Addresses, Attention, ClientInfo, Config, Marks, Process, Reasons, Server, Statistics,
     admission,
 };
-use nagi_store::snapshot::Walker;
-use nagi_store::{Clock, Policy, Store};
+use nagi_store::{Clock, Policy, Store, Walker};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};

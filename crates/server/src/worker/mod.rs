@@ -19,8 +19,7 @@ use nagi_commands::memcached::{Parting, tell_of_arrival, tell_of_parting};
 use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, Tally, stop_monitoring};
 use nagi_proto::{Output, Span};
 use nagi_store::accounting::Charge;
-use nagi_store::snapshot::{Pace, Walker};
-use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope};
+use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -212,7 +211,7 @@ impl Sessions {
         let is_hurried = self.shared.store.snapshot_pressure() >= saver::HURRIED;
         let slice = if is_hurried { HURRIED_WALK_SLICE } else { WALK_SLICE };
         let pace = self.shared.store.walk(&mut self.walker, || started.elapsed() >= slice);
-        self.walks = pace == Pace::More;
+        self.walks = pace == WalkProgress::More;
         self.timing.lap(&self.tally);
         let ended = Instant::now();
         self.walked = Some((ended, ended - started));
@@ -235,7 +234,7 @@ impl Sessions {
     /// Comes to the end of a walk that nobody needs any more.
     fn end_walk(&mut self) {
         while self.shared.store.is_saving()
-            && self.shared.store.walk(&mut self.walker, || false) != Pace::Done
+            && self.shared.store.walk(&mut self.walker, || false) != WalkProgress::Done
         {
             std::thread::sleep(DISK_PAUSE);
         }

@@ -1,4 +1,4 @@
-//! What is claimed, and by whom: names by their stripes, each with the queue of those who wait for it.
+//! What is claimed, and by whom: names in stripes, each with the queue of those who wait for it.
 
 use crate::claims::queue::{Kind, Queue};
 use crate::entry::identity_hasher::IdentityHasher;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Units of eight seconds go round after 194 days, as Redis' clock does. Ticks that are older than
-//! a day and a half become such units when [`crate::eviction::ageing`] comes by, long before they
+//! a day and a half become such units when [`crate::keyspace::ageing`] comes by, long before they
 //! have gone round, which takes three days.
 //!
 //! The first bit tells them apart, so that entries written under another policy are still read as
@@ -175,6 +175,25 @@ impl AccessClock {
 
     fn minutes(self) -> u32 {
         (self.now_ms / 60_000) as u32 & MINUTES_MASK
+    }
+}
+
+/// What was known of a value's use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// For how many milliseconds it had not been used.
+    IdleMs(u64),
+    /// Its logarithmic counter of uses.
+    Frequency(u8),
+}
+
+impl Usage {
+    /// What an entry is to have that was used like this, if the policy goes by it.
+    pub(crate) fn access(self, clock: AccessClock) -> Option<u32> {
+        match self {
+            Usage::IdleMs(idle_ms) => clock.idle_for(idle_ms),
+            Usage::Frequency(counter) => clock.used_often(counter),
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! What goes when memory has run out, and what entries know of their use.
 
 pub(crate) mod access;
-pub(crate) mod ageing;
 pub(crate) mod observer;
 pub(crate) mod policy;

@@ -1,6 +1,6 @@
 //! Looks for words in a bucket, all eight at once: by SSE2, which every x86-64 has, or one by one.
 
-use crate::index::segment::Word;
+use crate::index::word::Word;
 use std::ptr::NonNull;
 
 /// The lanes of a bucket whose fingerprint is this one, a bit each; empty lanes match 0. The latch
@@ -46,7 +46,7 @@ pub(crate) fn empty(bucket: NonNull<Word>) -> u32 {
 #[cfg(any(test, miri, not(target_arch = "x86_64")))]
 mod scalar {
     use super::{NonNull, Word};
-    use crate::index::segment::LANES;
+    use crate::index::word::LANES;
 
     pub(super) fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
         lanes(bucket, |word| word.fingerprint() == fingerprint)
@@ -161,7 +161,7 @@ mod simd {
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
     use super::*;
-    use crate::index::segment::LANES;
+    use crate::index::word::LANES;
     use proptest::prelude::*;
 
     #[repr(align(64))]

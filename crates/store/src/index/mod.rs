@@ -4,6 +4,7 @@ pub(crate) mod bucket_search;
 pub(crate) mod directory;
 pub(crate) mod overflow;
 pub(crate) mod placement;
-pub(crate) mod prefetch;
 pub(crate) mod segment;
+pub(crate) mod sweep;
 pub(crate) mod table;
+pub(crate) mod word;

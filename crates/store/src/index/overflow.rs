@@ -4,7 +4,7 @@
 //! no more than a run's words.
 
 use crate::entry::key::Name;
-use crate::index::segment::Word;
+use crate::index::word::Word;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use std::cmp::Ordering;

@@ -18,11 +18,13 @@ mod growth;
 
 use crate::entry::block::{Entry, EntryView, Owned, Shape};
 use crate::entry::garbage::Garbage;
-use crate::entry::key::{Hasher, Key, OwnedName};
+use crate::entry::key::{Hasher, Key};
 use crate::eviction::policy::{Judge, SAMPLES};
 use crate::index::directory::{self, Directory};
 use crate::index::placement::{POSITION_BITS, Range, fingerprint};
-use crate::index::segment::{Index, LANES, Segment, Word, prefetch};
+use crate::index::segment::{Index, Segment, prefetch};
+use crate::index::sweep::{Sweep, Within};
+use crate::index::word::{LANES, Word};
 use crate::memory::pages::PagePool;
 use crate::memory::reclaim::Removed;
 use crate::memory::slab::{Block, LARGEST_BLOCK, Slab, rounded_bytes};
@@ -32,7 +34,6 @@ use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use crate::sync::steps::{self, Step};
 use crate::value::string::{Attributes, NewValue};
-use expiry::Sweep;
 use std::sync::Arc;
 
 /// Segments that one step looks at, when there is nothing in them that it is after.
@@ -79,15 +80,6 @@ pub(crate) struct Table {
 
 // SAFETY: a table's segments and entries are reached only through it, under its shard's latch.
 unsafe impl Send for Table {}
-
-/// How far a visit of a bucket has come that takes several holds.
-#[derive(Clone, Debug)]
-pub(crate) struct Within {
-    /// What was visited last; the order is that of names.
-    after: OwnedName,
-    /// The first position behind what is visited in this order.
-    next: u64,
-}
 
 /// Where an entry stands. Valid until the table is next inserted into or removed from.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +129,12 @@ impl Table {
     /// Must be called before anything of the table changes by an operation that read `door`.
     #[inline]
     pub(crate) fn begin(&mut self, door: Door) {
-        self.ledger.begin(door, (self.len, self.volatile), self.directory.place().database);
+        debug_assert!(
+            door.is_saving() || self.len == 0 || self.ledger.epoch() == door.epoch(),
+            "a save ends with every table walked"
+        );
+        let size = (self.len, self.volatile);
+        self.ledger.begin(door.epoch(), size, self.directory.place().database);
     }
 
     /// What the table knows of a snapshot.

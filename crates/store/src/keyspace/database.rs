@@ -7,7 +7,7 @@ use crate::entry::key::Key;
 use crate::entry::long_key::LongKey;
 use crate::eviction::access::AccessClock;
 use crate::keyspace::shard::Shard;
-use crate::keyspace::slot::Slot;
+use crate::keyspace::slot::{Moment, Slot};
 use crate::keyspace::store::{Scope, Store};
 use crate::snapshot::mutation_barrier::Door;
 use crate::sync::counters::Counters;
@@ -109,7 +109,7 @@ impl<'a> Database<'a> {
         let key = key.kept_as(long.as_ref());
         let mut held = self.store.latch_of(key).lock_untimed();
         let door = self.store.word.read();
-        let (mut slot, expired) = Slot::open(&mut held, door, *self, key, &mut garbage);
+        let (mut slot, expired) = Slot::open(&mut held, door, self.moment(), key, &mut garbage);
         self.counters.expired.add(u64::from(expired));
         let result = work(&mut slot);
         self.counters.changes.add(slot.changes());
@@ -165,6 +165,11 @@ impl<'a> Database<'a> {
         result
     }
 
+    fn moment(&self) -> Moment {
+        let random = self.counters.hits.get();
+        Moment { database: self.index, now_ms: self.now_ms, access: self.access, random }
+    }
+
     pub(crate) fn count_lookup(&self, found: bool) {
         if found { self.counters.hits.add(1) } else { self.counters.misses.add(1) }
     }
@@ -200,10 +205,25 @@ impl Slots<'_> {
         let (_, held) = place.ok().and_then(|at| self.held.get_mut(at)).expect("a locked shard");
         let looked_up = self.long.iter().find(|(bytes, _)| std::ptr::eq(*bytes, key.bytes));
         let key = key.kept_as(looked_up.map(|(_, long)| long));
-        let (mut slot, expired) = Slot::open(held, self.door, database, key, &mut self.garbage);
+        let moment = database.moment();
+        let (mut slot, expired) = Slot::open(held, self.door, moment, key, &mut self.garbage);
         database.counters.expired.add(u64::from(expired));
         let result = work(&mut slot);
         database.counters.changes.add(slot.changes());
         result
+    }
+}
+
+impl Store {
+    /// Database `index` at the time `now_ms`, which a worker reads once per batch.
+    #[must_use]
+    pub fn database<'a>(
+        &'a self,
+        index: usize,
+        counters: &'a Counters,
+        now_ms: u64,
+    ) -> Database<'a> {
+        debug_assert!(index < self.databases(), "SELECT refuses what is not there");
+        Database { store: self, counters, index, now_ms, access: self.limit.clock(now_ms) }
     }
 }

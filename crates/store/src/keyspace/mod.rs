@@ -1,7 +1,14 @@
 //! The store as a whole, its shards, and a key's place in one of them.
 
+pub(crate) mod ageing;
 pub(crate) mod compaction;
 pub(crate) mod database;
+pub(crate) mod detached_tables;
+pub(crate) mod eviction;
+pub(crate) mod expiry;
+pub(crate) mod prefetch;
 pub(crate) mod shard;
 pub(crate) mod slot;
+pub(crate) mod snapshot;
 pub(crate) mod store;
+pub(crate) mod walk;

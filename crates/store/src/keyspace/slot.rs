@@ -4,15 +4,13 @@
 use crate::entry::block::{Entry, EntryView};
 use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
-use crate::eviction::access::AccessClock;
+use crate::eviction::access::{AccessClock, Usage};
 use crate::index::table::{Place, Table};
-use crate::keyspace::database::Database;
 use crate::keyspace::shard::Shard;
 use crate::snapshot::Fate;
 use crate::snapshot::mutation_barrier::Door;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
-use crate::types::restore::Usage;
 use crate::value::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};
 use crate::value::string::{Attributes, Encoding, Marks, NewValue, OwnedValue, Value};
 
@@ -36,29 +34,40 @@ pub(crate) struct Slot<'a> {
     changes: u32,
 }
 
+/// Where and when an operation opens slots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// The number of the database.
+    pub(crate) database: usize,
+    pub(crate) now_ms: u64,
+    pub(crate) access: AccessClock,
+    /// Any number that differs between uses.
+    pub(crate) random: u64,
+}
+
 impl<'a> Slot<'a> {
     /// The place of `key`; the second value tells whether an expired entry had to go first.
     pub(crate) fn open(
         shard: &'a mut Shard,
         door: Door,
-        database: Database<'_>,
+        moment: Moment,
         key: Key<'a>,
         garbage: &'a mut Garbage,
     ) -> (Self, bool) {
-        let (table, last_cas) = shard.table_mut(database.index);
+        let (table, last_cas) = shard.table_mut(moment.database);
         let place = table.find(key);
-        let access = database.access;
+        let access = moment.access;
         let (last_access, changes) = (0, 0);
         let mut slot =
             Slot { table, last_cas, door, access, last_access, key, place, garbage, changes };
         let Some((_, entry)) = slot.occupant() else { return (slot, false) };
-        let expired = entry.expire_at_ms().is_some_and(|at_ms| at_ms <= database.now_ms);
+        let expired = entry.expire_at_ms().is_some_and(|at_ms| at_ms <= moment.now_ms);
         if expired {
             slot.remove();
             slot.changes = 0;
         } else {
             slot.last_access = entry.access();
-            access.note(entry, key.hash ^ database.counters.hits.get());
+            access.note(entry, key.hash ^ moment.random);
         }
         (slot, expired)
     }

@@ -10,7 +10,7 @@ use crate::eviction::policy::Limit;
 use crate::index::directory::Directories;
 use crate::index::placement::Placement;
 use crate::index::table::Locator;
-use crate::keyspace::database::Database;
+use crate::keyspace::detached_tables::DetachedTables;
 use crate::keyspace::shard::Shard;
 use crate::memory::accounting;
 use crate::memory::pages::PagePool;
@@ -65,6 +65,7 @@ pub struct Store {
     pub(crate) shards: Box<[Latch<Shard>]>,
     pub(crate) word: mutation_barrier::Word,
     pub(crate) outbox: Arc<Outbox>,
+    pub(crate) detached_tables: DetachedTables,
     pub(crate) walk: Walk,
     pub(crate) limit: Limit,
     pub(crate) audience: Audience,
@@ -107,6 +108,7 @@ impl Store {
             shards: placement.ranges().iter().enumerate().map(shard).collect(),
             word: mutation_barrier::Word::default(),
             outbox: Arc::clone(&outbox),
+            detached_tables: DetachedTables::default(),
             walk: Walk::default(),
             limit: Limit::default(),
             audience: Audience::default(),
@@ -219,7 +221,7 @@ impl Store {
     /// Starts all counters again from zero.
     pub fn reset_counters(&self) {
         latch::reset_longest_hold();
-        self.reset_longest_eviction();
+        self.limit.reset_longest_eviction();
         reclaim::reset_freed();
         for counters in &self.counters {
             counters.reset();
@@ -255,18 +257,6 @@ impl Store {
         Interning::begin(&self.long_keys, self.hasher, chunks, waker.clone())
     }
 
-    /// Database `index` at the time `now_ms`, which a worker reads once per batch.
-    #[must_use]
-    pub fn database<'a>(
-        &'a self,
-        index: usize,
-        counters: &'a Counters,
-        now_ms: u64,
-    ) -> Database<'a> {
-        debug_assert!(index < self.databases, "SELECT refuses what is not there");
-        Database { store: self, counters, index, now_ms, access: self.access_clock(now_ms) }
-    }
-
     /// Empties databases. Their tables are exchanged for empty ones with all latches held; the
     /// reclaimer frees what they held, after a snapshot under way has seen it. Returns how many
     /// entries that were.
@@ -281,7 +271,7 @@ impl Store {
                     removed += table.len() as u64;
                     let old = table.take(door);
                     if old.ledger().is_wanted() {
-                        self.outbox.send_detached(old);
+                        self.detached_tables.send(old);
                     } else {
                         tables.push(old);
                     }

@@ -3,10 +3,12 @@
 use crate::entry::block::{Entry, EntryView};
 use std::ptr::NonNull;
 
+/// Bytes that are copied at one hold of a latch, but for the last entry.
+pub(crate) const HOLD_BYTES: usize = 16 * 1024;
 /// Bytes that a block of the walk holds.
-pub(super) const FULL_BYTES: usize = 64 * 1024;
+pub(crate) const FULL_BYTES: usize = 64 * 1024;
 /// The same of what writers leave. Every table has a block of its own that is not full yet.
-pub(super) const FULL_PRE_IMAGES_BYTES: usize = 16 * 1024;
+pub(crate) const FULL_PRE_IMAGES_BYTES: usize = 16 * 1024;
 
 /// Copies of entries of one database, one behind the other in the form that they have in the
 /// store. Long strings share their chunks with it.
@@ -24,12 +26,12 @@ unsafe impl Send for Images {}
 
 impl Images {
     /// An empty block with room for so much.
-    pub(super) fn new(database: usize, bytes: usize) -> Self {
+    pub(crate) fn new(database: usize, bytes: usize) -> Self {
         Images { database, words: Vec::with_capacity(bytes / 8), kept_bytes: 0 }
     }
 
     /// Whether there is room for one more entry.
-    pub(super) fn has_room_for(&self, entry: Entry) -> bool {
+    pub(crate) fn has_room_for(&self, entry: Entry) -> bool {
         self.words.len() + entry.bytes().div_ceil(8) <= self.words.capacity()
     }
 
@@ -53,7 +55,7 @@ impl Images {
     }
 
     /// Says to which database they belong, before any is added.
-    pub(super) fn set_database(&mut self, database: usize) {
+    pub(crate) fn set_database(&mut self, database: usize) {
         debug_assert!(self.is_empty());
         self.database = database;
     }
@@ -77,7 +79,7 @@ impl Images {
     }
 
     /// Notes that so many bytes, which an image shares with the store, will be its alone.
-    pub(super) fn keep(&mut self, bytes: usize) {
+    pub(crate) fn keep(&mut self, bytes: usize) {
         self.kept_bytes += bytes;
     }
 

@@ -1,9 +1,8 @@
 //! What a table knows of the snapshot: which of its entries still belong to it, and how many.
 
-use super::images::{FULL_PRE_IMAGES_BYTES, Images};
-use super::outbox::Outbox;
 use crate::entry::block::Entry;
-use crate::snapshot::mutation_barrier::Door;
+use crate::snapshot::images::{FULL_PRE_IMAGES_BYTES, Images};
+use crate::snapshot::outbox::Outbox;
 use crate::value::rope::CHUNK_BYTES;
 use std::sync::Arc;
 
@@ -43,22 +42,26 @@ impl Ledger {
         Ledger::new(Arc::clone(&self.outbox))
     }
 
-    /// Must be called with the operation's `door` before anything happens to a table of so many
+    /// Must be called with the operation's epoch before anything happens to a table of so many
     /// entries, and so many that can expire, which is database `database`'s now.
     #[inline]
-    pub(crate) fn begin(&mut self, door: Door, size: (usize, usize), database: usize) {
-        if self.epoch != door.epoch() {
-            self.begin_epoch(door, size, database);
+    pub(crate) fn begin(&mut self, epoch: u8, size: (usize, usize), database: usize) {
+        if self.epoch != epoch {
+            self.begin_epoch(epoch, size, database);
         }
     }
 
     #[cold]
-    fn begin_epoch(&mut self, door: Door, size: (usize, usize), database: usize) {
+    fn begin_epoch(&mut self, epoch: u8, size: (usize, usize), database: usize) {
         let (entries, volatile) = size;
-        debug_assert!(door.is_saving() || entries == 0, "a save ends with every table walked");
-        (self.epoch, self.database, self.unsaved) = (door.epoch(), database, entries);
+        (self.epoch, self.database, self.unsaved) = (epoch, database, entries);
         self.outbox.add_size(database, entries, volatile);
         self.walked_to = (entries > 0).then_some(0);
+    }
+
+    /// The epoch that it counts for.
+    pub(crate) fn epoch(&self) -> u8 {
+        self.epoch
     }
 
     /// Entries that a snapshot has still to see.

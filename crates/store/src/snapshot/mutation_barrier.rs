@@ -6,7 +6,7 @@
 //! under way, and an image of it is handed over before it changes ([`crate::snapshot`]).
 
 use crate::entry::block::Entry;
-use crate::snapshot::{Fate, Ledger};
+use crate::snapshot::ledger::{Fate, Ledger};
 use crate::sync::steps::{self, Step};
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,6 @@
 //! What is on its way from the store to whoever writes the snapshot down.
 
-use super::images::Images;
-use crate::index::table::Table;
+use crate::snapshot::images::Images;
 use crate::sync::steps::{self, Step};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +12,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 pub(crate) struct Outbox {
     pre_images: Sender<Images>,
     walked: Sender<Images>,
-    detached: Sender<Table>,
     /// Taken out for the length of a save.
     receivers: Mutex<Option<Receivers>>,
     /// Why the snapshot is given up, as one of [`Cause`]; 0 if it is not.
@@ -31,7 +29,7 @@ pub(crate) struct Outbox {
 
 /// How much a database held at the cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Size {
+pub struct DatabaseSize {
     /// Its keys.
     pub keys: u64,
     /// Those of them that can expire.
@@ -53,15 +51,14 @@ impl Cause {
 
 /// The ends at which the saver takes things out.
 #[derive(Debug)]
-pub(super) struct Receivers {
-    pub(super) pre_images: Receiver<Images>,
-    pub(super) walked: Receiver<Images>,
-    pub(super) detached: Receiver<Table>,
+pub(crate) struct Receivers {
+    pub(crate) pre_images: Receiver<Images>,
+    pub(crate) walked: Receiver<Images>,
 }
 
 /// What a snapshot has in memory beside the data.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Held {
+pub struct SnapshotMemory {
     /// Images that were made since their entries were about to change.
     pub pre_image_bytes: usize,
     /// The most that these were during the save that is under way or was the last.
@@ -76,13 +73,10 @@ impl Outbox {
     pub(crate) fn new(databases: usize) -> Self {
         let (pre_images, from_doors) = channel();
         let (walked, from_walk) = channel();
-        let (detached, from_flushes) = channel();
-        let receivers =
-            Receivers { pre_images: from_doors, walked: from_walk, detached: from_flushes };
+        let receivers = Receivers { pre_images: from_doors, walked: from_walk };
         Outbox {
             pre_images,
             walked,
-            detached,
             receivers: Mutex::new(Some(receivers)),
             cause: AtomicU8::default(),
             miscounts: AtomicU64::default(),
@@ -96,7 +90,7 @@ impl Outbox {
     }
 
     /// The ends to take things out at, unless a save has them; everything is counted anew.
-    pub(super) fn open(&self, pre_image_limit_bytes: usize) -> Option<Receivers> {
+    pub(crate) fn open(&self, pre_image_limit_bytes: usize) -> Option<Receivers> {
         let receivers = self.receivers.lock().ok()?.take()?;
         self.cause.store(0, Ordering::Relaxed);
         self.miscounts.store(0, Ordering::Relaxed);
@@ -110,31 +104,31 @@ impl Outbox {
         Some(receivers)
     }
 
-    pub(super) fn close(&self, receivers: Receivers) {
+    pub(crate) fn close(&self, receivers: Receivers) {
         if let Ok(mut place) = self.receivers.lock() {
             *place = Some(receivers);
         }
     }
 
     /// Gives the snapshot up; the first cause counts.
-    pub(super) fn abort(&self, cause: Cause) {
+    pub(crate) fn abort(&self, cause: Cause) {
         let (none, cause) = (0, cause as u8);
         // Whoever comes later has nothing to add.
         let _ = self.cause.compare_exchange(none, cause, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    pub(super) fn is_aborted(&self) -> bool {
+    pub(crate) fn is_aborted(&self) -> bool {
         self.cause.load(Ordering::Relaxed) != 0
     }
 
     /// Why the snapshot is given up, if it is.
-    pub(super) fn cause(&self) -> Option<Cause> {
+    pub(crate) fn cause(&self) -> Option<Cause> {
         let cause = self.cause.load(Ordering::Relaxed);
         Cause::ALL.into_iter().find(|known| *known as u8 == cause)
     }
 
     /// How much of the limit images take, in thousandths.
-    pub(super) fn pressure(&self) -> usize {
+    pub(crate) fn pressure(&self) -> usize {
         if self.is_aborted() {
             return 0;
         }
@@ -143,29 +137,31 @@ impl Outbox {
     }
 
     /// Counts a table as it was at the cut.
-    pub(super) fn add_size(&self, database: usize, entries: usize, volatile: usize) {
+    pub(crate) fn add_size(&self, database: usize, entries: usize, volatile: usize) {
         if let Some(size) = self.sizes.get(database) {
             size.0.fetch_add(entries, Ordering::Relaxed);
             size.1.fetch_add(volatile, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn size_of(&self, database: usize) -> Size {
-        let Some((entries, volatile)) = self.sizes.get(database) else { return Size::default() };
+    pub(crate) fn size_of(&self, database: usize) -> DatabaseSize {
+        let Some((entries, volatile)) = self.sizes.get(database) else {
+            return DatabaseSize::default();
+        };
         let read = |number: &AtomicUsize| number.load(Ordering::Relaxed) as u64;
-        Size { keys: read(entries), volatile: read(volatile) }
+        DatabaseSize { keys: read(entries), volatile: read(volatile) }
     }
 
-    pub(super) fn note_miscount(&self) {
+    pub(crate) fn note_miscount(&self) {
         self.miscounts.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn miscounts(&self) -> u64 {
+    pub(crate) fn miscounts(&self) -> u64 {
         self.miscounts.load(Ordering::Relaxed)
     }
 
     /// Counts an image that the door has made. Beyond the limit the save is given up.
-    pub(super) fn add_pre_image(&self, bytes: usize) {
+    pub(crate) fn add_pre_image(&self, bytes: usize) {
         let now = self.pre_image_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.pre_image_peak_bytes.fetch_max(now, Ordering::Relaxed);
         self.pre_images_total.fetch_add(1, Ordering::Relaxed);
@@ -175,33 +171,27 @@ impl Outbox {
     }
 
     /// The receiver stands in `self` or in the saver's hands, so whatever is sent is received.
-    pub(super) fn send_pre_images(&self, images: Images) {
+    pub(crate) fn send_pre_images(&self, images: Images) {
         drop(self.pre_images.send(images));
         steps::reach(Step::Sent);
     }
 
-    pub(super) fn forget_pre_images(&self, images: &Images) {
+    pub(crate) fn forget_pre_images(&self, images: &Images) {
         self.pre_image_bytes.fetch_sub(images.bytes(), Ordering::Relaxed);
     }
 
-    pub(super) fn send_walked(&self, images: Images) {
+    pub(crate) fn send_walked(&self, images: Images) {
         self.walked_bytes.fetch_add(images.bytes(), Ordering::Relaxed);
         drop(self.walked.send(images));
         steps::reach(Step::Sent);
     }
 
-    pub(super) fn forget_walked(&self, images: &Images) {
+    pub(crate) fn forget_walked(&self, images: &Images) {
         self.walked_bytes.fetch_sub(images.bytes(), Ordering::Relaxed);
     }
 
-    /// Hands over a table that was taken out of the store with entries of the snapshot in it.
-    pub(crate) fn send_detached(&self, table: Table) {
-        drop(self.detached.send(table));
-        steps::reach(Step::Sent);
-    }
-
-    pub(crate) fn held(&self) -> Held {
-        Held {
+    pub(crate) fn held(&self) -> SnapshotMemory {
+        SnapshotMemory {
             pre_image_bytes: self.pre_image_bytes.load(Ordering::Relaxed),
             pre_image_peak_bytes: self.pre_image_peak_bytes.load(Ordering::Relaxed),
             pre_images: self.pre_images_total.load(Ordering::Relaxed),

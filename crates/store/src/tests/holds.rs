@@ -2,12 +2,11 @@
 //! depend on the machine.
 
 use super::{Fixture, text};
-use crate::snapshot::{Pace, Walker};
 use crate::sync::holds::{self, Holds, Probe};
 use crate::types::key::ExpireWhen;
 use crate::types::relocation::Relocated;
 use crate::types::string::{Expiry, SetOptions};
-use crate::{Database, Expirer, Policy, Scope};
+use crate::{Database, Expirer, Policy, Scope, WalkProgress, Walker};
 use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -226,7 +225,7 @@ fn keys_of_equal_hash_are_found_by_comparing_few() {
 fn save(fixture: &Fixture, keys: usize) {
     let mut snapshot = fixture.store.cut(usize::MAX, Waker::noop()).unwrap();
     let (mut walker, mut saved) = (Walker::default(), 0);
-    while fixture.store.walk(&mut walker, || true) != Pace::Done {
+    while fixture.store.walk(&mut walker, || true) != WalkProgress::Done {
         let images = std::iter::from_fn(|| snapshot.take(Duration::ZERO));
         saved += images.map(|images| images.entries().count()).sum::<usize>();
     }

@@ -7,7 +7,9 @@ pub(crate) mod holds;
 mod model;
 mod relocation;
 mod scan;
+mod schedules;
 mod shrinking;
+mod snapshot;
 mod threads;
 
 use crate::memory::accounting::tests::PagesAlone;

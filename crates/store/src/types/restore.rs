@@ -3,28 +3,9 @@
 use super::string::{Expiry, SetOptions};
 use crate::entry::block::EntryView;
 use crate::entry::key::Key;
-use crate::eviction::access::AccessClock;
+pub use crate::eviction::access::Usage;
 use crate::keyspace::database::Database;
 use crate::value::string::{Attributes, Given, Marks, NewValue};
-
-/// What was known of a value's use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Usage {
-    /// For how many milliseconds it had not been used.
-    IdleMs(u64),
-    /// Its logarithmic counter of uses.
-    Frequency(u8),
-}
-
-impl Usage {
-    /// What an entry is to have that was used like this, if the policy goes by it.
-    pub(crate) fn access(self, clock: AccessClock) -> Option<u32> {
-        match self {
-            Usage::IdleMs(idle_ms) => clock.idle_for(idle_ms),
-            Usage::Frequency(counter) => clock.used_often(counter),
-        }
-    }
-}
 
 /// What a file has of an entry beside key and value.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,35 +1,17 @@
 //! The sweep that removes what has expired from a table, in steps of some tens of microseconds.
 
-use super::{GLANCES, Table, Within, span};
+use super::{GLANCES, Table, span};
 use crate::entry::block::Entry;
 use crate::entry::garbage::Garbage;
 use crate::index::placement::{POSITION_BITS, fingerprint};
 use crate::index::segment::{Segment, prefetch};
+use crate::index::sweep::Sweep;
 use crate::snapshot::Fate;
 use crate::snapshot::mutation_barrier::Door;
 use crate::sync::holds::{self, Work};
 
 /// Entries that one step removes from a segment; with each of them a few may move.
 const EXPIRED: usize = 64;
-
-/// How far a sweep has come.
-#[derive(Debug)]
-pub(super) struct Sweep {
-    /// What comes next: a segment's first position, or a bucket's where a segment has keys of
-    /// equal hash beyond its places, which may be too many for one step.
-    position: u64,
-    /// How far it has come in that bucket.
-    within: Option<Within>,
-    /// Nothing that it has left behind in that segment expires before this, nor what was written
-    /// since, in milliseconds since 1970.
-    earliest_ms: u64,
-}
-
-impl Sweep {
-    fn from(position: u64) -> Self {
-        Sweep { position, within: None, earliest_ms: u64::MAX }
-    }
-}
 
 impl Table {
     /// Goes on looking for what has expired by `now_ms`, for some tens of microseconds.

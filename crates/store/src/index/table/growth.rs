@@ -13,7 +13,8 @@
 
 use super::{Place, Table, span};
 use crate::index::placement::POSITION_BITS;
-use crate::index::segment::{Half, LANES, MAX_DEPTH, Segment, Word, prefetch};
+use crate::index::segment::{MAX_DEPTH, Segment, prefetch};
+use crate::index::word::{Half, LANES, Word};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 

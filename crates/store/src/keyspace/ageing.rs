@@ -3,7 +3,7 @@
 //! The fine clock of [`crate::eviction::access`] goes round in three days. Workers walk through the
 //! store, a few entries each time they have a moment, and find each long before.
 
-use crate::index::table::Within;
+use crate::index::sweep::Within;
 use crate::keyspace::store::Store;
 
 /// Buckets that a worker goes through at a time: with two workers and ten times a second, 200
@@ -35,7 +35,7 @@ impl Ageing {
             self.shard = self.first;
             return;
         };
-        let clock = store.access_clock(now_ms);
+        let clock = store.limit.clock(now_ms);
         let held = latch.lock();
         for _ in 0..BUCKETS {
             let Some(table) = held.table(self.database) else {

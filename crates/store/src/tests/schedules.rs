@@ -2,15 +2,14 @@
 //! pairs: the one goes as far as its n-th step, then the other as far as its m-th, then both to
 //! their ends. Whatever the order, the snapshot is what there was at the cut.
 
-use super::tests::{Contents, contents, facts};
-use super::{Pace, Walker};
+use super::Fixture;
+use super::snapshot::{Contents, contents, facts};
 use crate::sync::steps::{self, Step};
-use crate::tests::Fixture;
 use crate::types::counter;
 use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
 use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
-use crate::{Counters, Database, Expirer, Scope, Store};
+use crate::{Counters, Database, Expirer, Scope, Store, WalkProgress, Walker};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::Waker;
@@ -299,12 +298,12 @@ const WHOLE: &[Operation] = &[
     ("walk as well", |db| {
         let mut walker = Walker::default();
         for _ in 0..20 {
-            if db.store().walk(&mut walker, || true) == Pace::Done {
+            if db.store().walk(&mut walker, || true) == WalkProgress::Done {
                 break;
             }
         }
         // What it has begun is its to end.
-        while db.store().walk(&mut walker, || true) != Pace::Done {
+        while db.store().walk(&mut walker, || true) != WalkProgress::Done {
             steps::reach(Step::Idle);
         }
     }),

@@ -1,13 +1,15 @@
 //! A snapshot holds what there was at the cut, whatever happened in between: step by step in
 //! every order that a random choice comes upon, and by several threads at once.
 
-use super::{CutError, Pace, Size, Snapshot, SnapshotError, Walker};
-use crate::tests::Fixture;
+use super::Fixture;
 use crate::types::counter::Step;
 use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
 use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
-use crate::{EntryView, Expirer, Intent, Policy, Scope, Step as Claimed, Store};
+use crate::{
+    CutError, DatabaseSize, EntryView, Expirer, Intent, Policy, Scope, Snapshot, SnapshotError,
+    Step as Claimed, Store, WalkProgress, Walker,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,8 +125,8 @@ pub(super) fn contents(fixture: &Fixture) -> Contents {
 }
 
 /// How much each database holds now, what has expired included, counted one by one.
-fn sizes(fixture: &Fixture) -> [Size; DATABASES] {
-    let mut sizes = [Size::default(); DATABASES];
+fn sizes(fixture: &Fixture) -> [DatabaseSize; DATABASES] {
+    let mut sizes = [DatabaseSize::default(); DATABASES];
     for shard in &fixture.store.shards {
         for (size, table) in sizes.iter_mut().zip(shard.lock().tables_mut()) {
             size.keys += table.len() as u64;
@@ -139,7 +141,7 @@ struct Run<'a> {
     fixture: &'a Fixture,
     snapshot: Snapshot<'a>,
     expected: Contents,
-    sizes: [Size; DATABASES],
+    sizes: [DatabaseSize; DATABASES],
     /// When the cut was made.
     at_ms: u64,
     seen: Contents,
@@ -162,7 +164,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn walk(&mut self, walker: usize) -> Pace {
+    fn walk(&mut self, walker: usize) -> WalkProgress {
         self.fixture.store.walk(&mut self.walkers[walker], || true)
     }
 
@@ -179,7 +181,7 @@ impl<'a> Run<'a> {
     }
 
     fn finish(mut self) {
-        while self.walk(0) != Pace::Done || self.walk(1) != Pace::Done {
+        while self.walk(0) != WalkProgress::Done || self.walk(1) != WalkProgress::Done {
             while self.take() {}
         }
         assert!(self.snapshot.is_walked());
@@ -327,7 +329,7 @@ fn rounds(mask: u64, rounds: &[Round]) {
             apply(&fixture, Some(&mut run), *key, *database, action);
         }
         if *is_cancelled {
-            while run.walk(0) != Pace::Done || run.walk(1) != Pace::Done {}
+            while run.walk(0) != WalkProgress::Done || run.walk(1) != WalkProgress::Done {}
             assert_eq!(run.snapshot.finish(), Err(SnapshotError::Cancelled));
         } else {
             run.finish();
@@ -377,7 +379,7 @@ fn beyond_the_limit_of_pre_images_it_is_given_up() {
     assert!(snapshot.is_aborted());
     assert!(fixture.store.snapshot_memory().pre_image_peak_bytes < (1 << 20) + 200_000);
     let mut walker = Walker::default();
-    while fixture.store.walk(&mut walker, || false) != Pace::Done {}
+    while fixture.store.walk(&mut walker, || false) != WalkProgress::Done {}
     while snapshot.take(Duration::ZERO).is_some() {}
     assert_eq!(snapshot.finish(), Err(SnapshotError::PreImageLimit));
     Run::cut(&fixture).finish();

@@ -1,62 +1,11 @@
 //! The walk: workers go through the shards, a few entries a hold, and leave images of what
 //! belongs to the snapshot.
 
-use super::images::{FULL_BYTES, Images};
 use crate::keyspace::store::Store;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::snapshot::{FULL_BYTES, HOLD_BYTES, Images};
 
-/// Bytes that are copied at one hold of a latch, but for the last entry.
-pub(crate) const HOLD_BYTES: usize = 16 * 1024;
 /// Bytes of images that may wait for the saver before the walk pauses.
 pub(super) const WAITING_BYTES: usize = 8 << 20;
-
-/// Two passes over the shards: first it is counted what they owe the snapshot, since a file says
-/// how large a database is before it says anything else of it; then they are walked.
-#[derive(Debug, Default)]
-pub(crate) struct Walk {
-    pub(super) counting: Pass,
-    pub(super) walking: Pass,
-}
-
-/// A pass of several workers over the shards, each of which is one worker's.
-#[derive(Debug)]
-pub(super) struct Pass {
-    /// The next shard that a worker takes; none if there is no pass.
-    next: AtomicUsize,
-    /// Shards that no worker has come through yet.
-    left: AtomicUsize,
-}
-
-impl Default for Pass {
-    fn default() -> Self {
-        Pass { next: AtomicUsize::new(usize::MAX), left: AtomicUsize::new(0) }
-    }
-}
-
-impl Pass {
-    pub(super) fn begin(&self, shards: usize) {
-        self.left.store(shards, Ordering::Relaxed);
-        self.next.store(0, Ordering::Release);
-    }
-
-    fn take(&self, shards: usize) -> Option<usize> {
-        let next = |taken: usize| (taken < shards).then(|| taken + 1);
-        self.next.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok()
-    }
-
-    fn note_done(&self) {
-        self.left.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Whether every shard is done; what was done with them is seen by whoever asks.
-    pub(super) fn is_over(&self) -> bool {
-        self.left.load(Ordering::Acquire) == 0
-    }
-
-    pub(super) fn end(&self) {
-        self.next.store(usize::MAX, Ordering::Relaxed);
-    }
-}
 
 /// One worker's part in the walk.
 #[derive(Debug, Default)]
@@ -68,7 +17,7 @@ pub struct Walker {
 
 /// How the walk goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum WalkProgress {
     /// There is more to do now.
     More,
     /// The saver has as much as it can take for the moment.
@@ -80,25 +29,25 @@ pub enum Pace {
 impl Store {
     /// Goes on with the walk until `is_over` says that the slice is, the saver has enough, or
     /// nothing is left. To be called by workers that hold no latch.
-    pub fn walk(&self, walker: &mut Walker, mut is_over: impl FnMut() -> bool) -> Pace {
+    pub fn walk(&self, walker: &mut Walker, mut is_over: impl FnMut() -> bool) -> WalkProgress {
         while let Some(number) = self.walk.counting.take(self.shards.len()) {
             self.count_shard(number);
             if is_over() {
-                return Pace::More;
+                return WalkProgress::More;
             }
         }
         if !self.walk.counting.is_over() {
             // Somebody is in the middle of the last shard.
-            return Pace::More;
+            return WalkProgress::More;
         }
         loop {
             let aborted = self.outbox.is_aborted();
             if !aborted && self.outbox.held().walked_bytes > WAITING_BYTES {
-                return Pace::Full;
+                return WalkProgress::Full;
             }
             let taken = walker.shard.or_else(|| self.walk.walking.take(self.shards.len()));
             let Some(number) = taken else {
-                return Pace::Done;
+                return WalkProgress::Done;
             };
             walker.shard = self.walk_shard(number, walker).then_some(number);
             if walker.shard.is_none() {
@@ -106,7 +55,7 @@ impl Store {
                 self.walk.walking.note_done();
             }
             if is_over() {
-                return Pace::More;
+                return WalkProgress::More;
             }
         }
     }

@@ -1,3 +1,0 @@
-//! What goes because its time has come.
-
-pub(crate) mod active;

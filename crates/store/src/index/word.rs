@@ -1,0 +1,99 @@
+//! A word of a bucket: an entry's address with bits of its hash.
+
+use crate::entry::block::Entry;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Words in a bucket.
+pub(crate) const LANES: usize = 8;
+
+const DISPLACED: usize = 1 << 0;
+const VOLATILE: usize = 1 << 1;
+const UPPER: usize = 1 << 2;
+const POINTER: usize = (1 << 48) - 8;
+const FINGERPRINT_SHIFT: u32 = 48;
+
+/// The lower (0) or the upper (1) half of a home's positions.
+pub(crate) type Half = usize;
+
+/// A pointer to an entry, with bits of its hash. Null is an empty place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Word(*mut u8);
+
+impl Word {
+    pub(crate) const EMPTY: Word = Word(std::ptr::null_mut());
+
+    pub(crate) fn new(entry: Entry, fingerprint: u16, volatile: bool) -> Self {
+        let tag =
+            usize::from(fingerprint) << FINGERPRINT_SHIFT | if volatile { VOLATILE } else { 0 };
+        Word(entry.pointer().as_ptr().map_addr(|address| address | tag))
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.entry().is_none()
+    }
+
+    /// The entry, if the place is not empty.
+    #[inline]
+    pub(crate) fn entry(self) -> Option<Entry> {
+        NonNull::new(self.0.map_addr(|address| address & POINTER)).map(Entry::from_pointer)
+    }
+
+    #[cfg(any(test, miri, not(target_arch = "x86_64")))]
+    pub(crate) fn fingerprint(self) -> u16 {
+        (self.0.addr() >> FINGERPRINT_SHIFT) as u16
+    }
+
+    pub(crate) fn is_volatile(self) -> bool {
+        self.0.addr() & VOLATILE != 0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Word(std::ptr::without_provenance_mut(bits as usize))
+    }
+
+    /// The word at a place, which another thread may be writing.
+    ///
+    /// # Safety
+    /// The place lies in the buckets of a segment.
+    #[inline]
+    pub(crate) unsafe fn load(place: NonNull<Word>) -> Self {
+        // SAFETY: a word is a pointer, and buckets are written by `store` alone while anyone may
+        // read them without the latch.
+        Word(
+            unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) }
+                .load(Ordering::Relaxed),
+        )
+    }
+
+    /// Writes the word at a place, which another thread may be reading.
+    ///
+    /// # Safety
+    /// The place lies in the buckets of a segment whose latch is held.
+    #[inline]
+    pub(crate) unsafe fn store(self, place: NonNull<Word>) {
+        // SAFETY: as in `load`.
+        let place = unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) };
+        place.store(self.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_displaced(self) -> bool {
+        self.0.addr() & DISPLACED != 0
+    }
+
+    pub(crate) fn displaced(self, displaced: bool) -> Self {
+        let bit = if displaced { DISPLACED } else { 0 };
+        Word(self.0.map_addr(|address| address & !DISPLACED | bit))
+    }
+
+    pub(crate) fn half(self) -> Half {
+        usize::from(self.0.addr() & UPPER != 0)
+    }
+
+    pub(crate) fn in_half(self, half: Half) -> Self {
+        let bit = if half == 0 { 0 } else { UPPER };
+        Word(self.0.map_addr(|address| address & !UPPER | bit))
+    }
+}
