@@ -7,6 +7,7 @@
 //! makes each product one bit short: hence the exponents below are one less. The method is that of
 //! Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", 2009.
 
+use super::table;
 use std::arch::x86_64::{
     __m128i, _mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_set_epi64x, _mm_unpackhi_epi64,
     _mm_xor_si128,
@@ -66,7 +67,7 @@ fn fold(sum: u64, steps: &[[u8; STEP_BYTES]]) -> u64 {
     let last = join(join(join(a, near, b), near, c), near, d);
     let low = _mm_cvtsi128_si64(last) as u64;
     let high = _mm_cvtsi128_si64(_mm_unpackhi_epi64(last, last)) as u64;
-    super::by_table(super::by_table(0, &low.to_le_bytes()), &high.to_le_bytes())
+    table::add(table::add(0, &low.to_le_bytes()), &high.to_le_bytes())
 }
 
 /// Adds `before`, moved by the distance that `factors` are for, to `next`.
