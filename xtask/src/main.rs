@@ -4,6 +4,7 @@ mod bench;
 mod conformance;
 mod differential;
 mod process;
+mod rust_source;
 mod setup;
 mod test;
 mod tidy;
@@ -36,6 +37,11 @@ enum Task {
     Ci,
     /// Check the rules of the house that neither rustfmt nor clippy knows
     Tidy,
+    /// Show which rooms of a crate use which, and the circles among its files
+    Imports {
+        /// The crate's folder in crates/, such as `store`
+        name: String,
+    },
     /// Send random commands to nagi and to redis-server and memcached, and compare the replies
     Differential(differential::Arguments),
     /// Run other people's tests of the servers that nagi stands in for
@@ -59,6 +65,7 @@ fn main() -> ExitCode {
         Task::Test { steps } => test::run(&steps),
         Task::Ci => test::run(&[]),
         Task::Tidy => tidy::run(),
+        Task::Imports { name } => tidy::print_imports(&name),
         Task::Differential(arguments) => differential::run(&arguments),
         Task::Conformance(suite) => conformance::run(suite),
         Task::Loom => verify::loom(),

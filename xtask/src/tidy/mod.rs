@@ -6,6 +6,7 @@
 mod documents;
 mod edges;
 mod path_of_a_get;
+mod rooms;
 mod source;
 mod unsafe_code;
 
@@ -19,7 +20,7 @@ use crate::{process, workspace};
 /// A rule's name and what it finds wrong, one line each.
 type Rule = (&'static str, fn(&Repository) -> Vec<String>);
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 12] = [
     ("every Rust file opens by saying why it exists", source::files_say_why_they_exist),
     ("files are short", source::files_are_short),
     ("lines are short", source::lines_are_short),
@@ -27,6 +28,8 @@ const RULES: [Rule; 10] = [
     ("tests wait for conditions", source::tests_do_not_sleep),
     ("no host of a registry is named", source::no_registry_is_named),
     ("crates depend only along the design's edges", edges::follow_the_design),
+    ("rooms use each other only along the design's edges", rooms::follow_the_design),
+    ("files import in one direction", rooms::files_import_in_one_direction),
     ("unsafe code stays where it is listed", unsafe_code::stays_where_listed),
     ("the path of a GET is as told, and short", path_of_a_get::is_as_told),
     ("documents mention files that exist", documents::mentioned_paths_exist),
@@ -80,6 +83,12 @@ impl Repository {
         let file = |&(path, text): &(&str, &str)| File { path: path.into(), text: text.into() };
         Self { files: files.iter().map(file).collect() }
     }
+}
+
+/// Prints which rooms of a crate use which, and the circles among its files.
+pub(crate) fn print_imports(name: &str) -> Result<()> {
+    print!("{}", rooms::describe(&Repository::read()?, name));
+    Ok(())
 }
 
 /// Checks every rule and fails with everything that was found.

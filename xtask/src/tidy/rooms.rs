@@ -1,0 +1,306 @@
+//! The files of a crate import each other in one direction, and its rooms, which are the modules
+//! that its root declares, only along the edges of the design.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::Repository;
+use crate::rust_source::imports::{Import, Source, imports, test_only_modules};
+
+/// A room and those it may use. What the crate's root itself defines, every room may use.
+type Room = (&'static str, &'static [&'static str]);
+
+/// What each room of each crate may use; a room that is not here may not exist.
+///
+/// A crate whose imports still have circles is in [`EXEMPT`] and has no rows here. To have it
+/// checked: see what is left with `cargo xtask imports CRATE`, break the circles, take the crate
+/// out of `EXEMPT`, and write its rows here, the lowest room first.
+const ROOMS: [(&str, &[Room]); 5] =
+    [("proto", PROTO), ("persist", PERSIST), ("client", CLIENT), ("load", LOAD), ("nagi", NAGI)];
+
+const PROTO: &[Room] = &[
+    ("output", &[]),
+    ("malformed", &[]),
+    ("line", &[]),
+    ("args", &["output"]),
+    ("resp", &["args", "line", "malformed", "output"]),
+    ("memcached", &["args", "line", "malformed", "output"]),
+];
+
+const PERSIST: &[Room] = &[
+    ("damage", &[]),
+    ("checksum", &[]),
+    ("lzf", &[]),
+    ("length", &["damage"]),
+    ("payload", &["checksum", "damage", "length", "lzf"]),
+    ("rdb", &["checksum", "length", "lzf", "payload"]),
+    ("save", &["rdb"]),
+    ("inspect", &["rdb"]),
+];
+
+const CLIENT: &[Room] = &[
+    ("error", &[]),
+    ("outcome", &[]),
+    ("address", &["error"]),
+    ("client", &["address", "error"]),
+    ("connection", &["address", "error", "outcome"]),
+];
+
+const LOAD: &[Room] = &[
+    ("clock", &[]),
+    ("random", &[]),
+    ("text", &[]),
+    ("pace", &[]),
+    ("responder", &[]),
+    ("keys", &["random"]),
+    ("requests", &["random"]),
+    ("options", &["keys"]),
+    ("tally", &["clock"]),
+    ("save", &["clock", "tally"]),
+    ("worker", &["clock", "keys", "pace", "random", "requests", "tally"]),
+    ("run", &["clock", "pace", "save", "tally", "worker"]),
+    ("timeline", &["clock", "run", "save", "tally", "text"]),
+    ("report", &["clock", "options", "run", "save", "tally", "text", "timeline"]),
+    (
+        "bench",
+        &[
+            "clock", "keys", "options", "pace", "random", "report", "requests", "run", "save",
+            "tally", "timeline", "worker",
+        ],
+    ),
+];
+
+const NAGI: &[Room] = &[
+    ("arguments", &[]),
+    ("screen", &[]),
+    ("memcached", &["arguments"]),
+    ("rdb", &["screen"]),
+    ("serve", &["arguments", "memcached", "screen"]),
+];
+
+/// Crates that are not checked yet.
+const EXEMPT: [&str; 3] = ["store", "commands", "server"];
+
+pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in crates(repository) {
+        if EXEMPT.contains(&name) {
+            continue;
+        }
+        let Some((_, rooms)) = ROOMS.iter().find(|(known, _)| *known == name) else {
+            found.push(format!("crates/{name}: a crate whose rooms are not listed"));
+            continue;
+        };
+        let all = existing_rooms(repository, name);
+        let unlisted = all.iter().filter(|room| !rooms.iter().any(|(known, _)| known == *room));
+        found.extend(unlisted.map(|room| format!("crates/{name}: {room} is not listed")));
+        let gone = rooms.iter().filter(|(room, _)| !all.contains(*room));
+        found.extend(gone.map(|(room, _)| format!("crates/{name}: {room} does not exist")));
+        found.extend(forbidden(name, rooms, &imports_of(repository, name)));
+    }
+    found
+}
+
+pub(super) fn files_import_in_one_direction(repository: &Repository) -> Vec<String> {
+    let checked = crates(repository).into_iter().filter(|name| !EXEMPT.contains(name));
+    checked
+        .flat_map(|name| {
+            circles(&imports_of(repository, name)).into_iter().map(move |circle| (name, circle))
+        })
+        .map(|(name, circle)| format!("crates/{name}/src: {circle}"))
+        .collect()
+}
+
+/// What `cargo xtask imports` prints: which rooms use which, with a file of each that does, and
+/// the circles.
+pub(super) fn describe(repository: &Repository, name: &str) -> String {
+    let imports = imports_of(repository, name);
+    let mut text = String::new();
+    for room in existing_rooms(repository, name) {
+        text += &format!("{room}\n");
+        let mut used: BTreeMap<String, &Import> = BTreeMap::new();
+        for import in imports.iter().filter(|import| room_of(&import.user) == Some(&*room)) {
+            if let Some(other) = room_of(&import.used).filter(|other| *other != room) {
+                used.entry(other.to_owned()).or_insert(import);
+            }
+        }
+        for (other, import) in used {
+            text += &format!("    {other}: {}\n", told(import));
+        }
+    }
+    for circle in circles(&imports) {
+        text += &format!("circle: {circle}\n");
+    }
+    text
+}
+
+fn crates(repository: &Repository) -> BTreeSet<&str> {
+    let manifests = repository
+        .files
+        .iter()
+        .filter_map(|file| file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml"));
+    manifests.filter(|name| !name.contains('/')).collect()
+}
+
+fn imports_of(repository: &Repository, name: &str) -> Vec<Import> {
+    imports(&sources(repository, name))
+}
+
+fn sources<'a>(repository: &'a Repository, name: &str) -> Vec<Source<'a>> {
+    let folder = format!("crates/{name}/src/");
+    let files = repository.rust().filter_map(|file| {
+        Some(Source { path: file.path.strip_prefix(&folder)?, text: &file.text })
+    });
+    files.collect()
+}
+
+/// The rooms of a crate that are not for tests only.
+fn existing_rooms(repository: &Repository, name: &str) -> BTreeSet<String> {
+    let sources = sources(repository, name);
+    let in_tests = test_only_modules(&sources);
+    let rooms = sources.iter().filter_map(|source| room_of(source.path));
+    rooms
+        .filter(|room| !in_tests.contains([room.to_string()].as_slice()))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The room of a file, `None` for the crate's root.
+fn room_of(path: &str) -> Option<&str> {
+    let name = path.split('/').next()?;
+    let name = name.strip_suffix(".rs").unwrap_or(name);
+    let is_root = !path.contains('/') && ["lib", "main"].contains(&name);
+    (!is_root).then_some(name)
+}
+
+fn forbidden(name: &str, rooms: &[Room], imports: &[Import]) -> Vec<String> {
+    let is_forbidden = |import: &&Import| {
+        let (Some(user), Some(used)) = (room_of(&import.user), room_of(&import.used)) else {
+            return false;
+        };
+        let allowed = rooms.iter().find(|(room, _)| *room == user).map_or(&[][..], |row| row.1);
+        user != used && !allowed.contains(&used)
+    };
+    let imports = imports.iter().filter(is_forbidden);
+    imports.map(|import| format!("crates/{name}/src: {}", told(import))).collect()
+}
+
+fn told(import: &Import) -> String {
+    format!("{}:{} uses {}", import.user, import.line, import.used)
+}
+
+/// One circle for each group of files that reach each other, as its imports.
+fn circles(imports: &[Import]) -> Vec<String> {
+    let mut uses: BTreeMap<&str, Vec<&Import>> = BTreeMap::new();
+    for import in imports {
+        uses.entry(&import.user).or_default().push(import);
+    }
+    let mut told_of = BTreeSet::new();
+    let mut found = Vec::new();
+    for start in uses.keys() {
+        if told_of.contains(start) {
+            continue;
+        }
+        let Some(circle) = shortest_circle(&uses, start) else { continue };
+        told_of.extend(circle.iter().map(|import| import.user.as_str()));
+        found.push(circle.into_iter().map(told).collect::<Vec<_>>().join(", "));
+    }
+    found
+}
+
+/// The fewest imports that lead from `start` back to it.
+fn shortest_circle<'a>(
+    uses: &BTreeMap<&str, Vec<&'a Import>>,
+    start: &str,
+) -> Option<Vec<&'a Import>> {
+    let mut reached: BTreeMap<&str, &Import> = BTreeMap::new();
+    let mut waiting = VecDeque::from([start]);
+    while let Some(file) = waiting.pop_front() {
+        for import in uses.get(file).into_iter().flatten() {
+            if !reached.contains_key(&*import.used) {
+                reached.insert(&import.used, import);
+                waiting.push_back(&import.used);
+            }
+        }
+    }
+    let mut circle = vec![*reached.get(start)?];
+    while let Some(first) = circle.last().filter(|first| first.user != start) {
+        circle.push(reached.get(&*first.user)?);
+    }
+    circle.reverse();
+    Some(circle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: [Room; 2] = [("low", &[]), ("high", &["low"])];
+
+    fn planted(low: &str, high: &str) -> Vec<Import> {
+        let root = Source { path: "lib.rs", text: "mod low; mod high; pub const ONE: u8 = 1;" };
+        imports(&[
+            root,
+            Source { path: "low/mod.rs", text: low },
+            Source { path: "low/a.rs", text: "use crate::ONE; use super::b::B;" },
+            Source { path: "low/b.rs", text: "" },
+            Source { path: "high.rs", text: high },
+        ])
+    }
+
+    #[test]
+    fn a_forbidden_edge_between_rooms_is_found() {
+        let allowed = planted("mod a; mod b;", "use crate::low::a::A;");
+        assert_eq!(forbidden("one", &ROWS, &allowed), Vec::<String>::new());
+        let against = planted("mod a; mod b;\nuse crate::high::H;", "");
+        assert_eq!(
+            forbidden("one", &ROWS, &against),
+            ["crates/one/src: low/mod.rs:2 uses high.rs"]
+        );
+    }
+
+    #[test]
+    fn a_circle_of_files_is_found() {
+        assert_eq!(
+            circles(&planted("mod a; mod b;", "use crate::low::a::A;")),
+            Vec::<String>::new()
+        );
+        let circle = planted("mod a; use a::A; fn f() { crate::high::g() }", "use crate::low::F;");
+        assert_eq!(circles(&circle), ["high.rs:1 uses low/mod.rs, low/mod.rs:1 uses high.rs"]);
+    }
+
+    #[test]
+    fn a_long_circle_is_found_once() {
+        let text = |path, text| Source { path, text };
+        let found = circles(&imports(&[
+            text("lib.rs", "mod a; mod b; mod c; mod d;"),
+            text("a.rs", "use crate::b::B;"),
+            text("b.rs", "use crate::c::C; use crate::d::D;"),
+            text("c.rs", "use crate::a::A;"),
+            text("d.rs", ""),
+        ]));
+        assert_eq!(found, ["a.rs:1 uses b.rs, b.rs:1 uses c.rs, c.rs:1 uses a.rs"]);
+    }
+
+    #[test]
+    fn a_room_that_is_not_listed_or_gone_is_found() {
+        let mut files = vec![
+            ("crates/client/Cargo.toml", ""),
+            ("crates/client/src/lib.rs", "#[cfg(test)] mod tests; mod planted;"),
+            ("crates/client/src/planted/mod.rs", ""),
+            ("crates/client/src/tests.rs", ""),
+        ];
+        let paths: Vec<String> =
+            CLIENT.iter().map(|(room, _)| format!("crates/client/src/{room}.rs")).collect();
+        files.extend(paths.iter().map(|path| (path.as_str(), "")));
+        let faults = follow_the_design(&Repository::of(&files));
+        assert_eq!(faults, ["crates/client: planted is not listed"]);
+        files.retain(|(path, _)| !path.contains("planted") && *path != paths[0]);
+        assert_eq!(follow_the_design(&Repository::of(&files)).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_that_is_not_listed_is_found() {
+        let files = [("crates/planted/Cargo.toml", "")];
+        assert_eq!(follow_the_design(&Repository::of(&files)).len(), 1);
+    }
+}
