@@ -3,6 +3,7 @@
 mod bench;
 mod conformance;
 mod differential;
+mod lines;
 mod process;
 mod rust_source;
 mod setup;
@@ -42,6 +43,8 @@ enum Task {
         /// The crate's folder in crates/, such as `store`
         name: String,
     },
+    /// Count lines of code of crates, without tests, comments and blank lines
+    Lines(lines::Arguments),
     /// Send random commands to nagi and to redis-server and memcached, and compare the replies
     Differential(differential::Arguments),
     /// Run other people's tests of the servers that nagi stands in for
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Task::Ci => test::run(&[]),
         Task::Tidy => tidy::run(),
         Task::Imports { name } => tidy::print_imports(&name),
+        Task::Lines(arguments) => lines::run(&arguments),
         Task::Differential(arguments) => differential::run(&arguments),
         Task::Conformance(suite) => conformance::run(suite),
         Task::Loom => verify::loom(),
