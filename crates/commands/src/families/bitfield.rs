@@ -2,9 +2,9 @@
 
 use crate::families::bitmap::bit_offset;
 use crate::runtime::arguments::{Rest, integer, is};
-use crate::runtime::context::Slice;
 use crate::runtime::multi_key::{self, Claimed};
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use crate::runtime::suspension::Slice;
+use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::Rope;
@@ -155,8 +155,8 @@ fn in_slices(cx: &mut Context<'_>, steps: Vec<Step>, changes: bool) -> Result<()
     if !changes {
         work.begin(cx);
         return cx.start(Box::new(move |cx| match work.go_on(cx, Slice::begin()) {
-            true => Ok(Flow::Done),
-            false => Ok(Flow::More),
+            true => Ok(JobProgress::Done),
+            false => Ok(JobProgress::NEXT_TICK),
         }));
     }
     let mut begun = false;

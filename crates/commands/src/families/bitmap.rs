@@ -3,8 +3,8 @@
 use crate::families::bits;
 use crate::families::range::{resolve, resolve_loosely};
 use crate::runtime::arguments::{integer, is};
-use crate::runtime::context::Slice;
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use crate::runtime::suspension::Slice;
+use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::{CHUNK_BYTES, Rope, Value};
 use std::convert::Infallible;
@@ -116,17 +116,17 @@ fn bitcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut walk = ChunkWalk::new(range_in(rope.len()), rope);
     let mut count = 0;
     cx.start(Box::new(move |cx| {
-        let flow: Result<_, Infallible> = walk.slice(|chunk, range, _| {
+        let progress: Result<_, Infallible> = walk.slice(|chunk, range, _| {
             if !Rope::is_zeros(chunk) {
                 count += bits::count(chunk, range);
             }
             Ok(())
         });
-        if flow == Ok(Flow::More) {
-            return Ok(Flow::More);
+        if progress == Ok(JobProgress::NEXT_TICK) {
+            return Ok(JobProgress::NEXT_TICK);
         }
         cx.reply.integer(count as i64);
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 
@@ -161,7 +161,7 @@ impl ChunkWalk {
     fn slice<B>(
         &mut self,
         mut look: impl FnMut(&Arc<[u8]>, Range<usize>, usize) -> Result<(), B>,
-    ) -> Result<Flow, B> {
+    ) -> Result<JobProgress, B> {
         const CHUNK_BITS: usize = CHUNK_BYTES * 8;
         let slice = Slice::begin();
         while !self.bits.is_empty() {
@@ -172,10 +172,10 @@ impl ChunkWalk {
             self.bits.start = first + range.end;
             look(chunk, range, first)?;
             if slice.is_over() && !self.bits.is_empty() {
-                return Ok(Flow::More);
+                return Ok(JobProgress::NEXT_TICK);
             }
         }
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }
 }
 
@@ -220,17 +220,17 @@ fn bitpos<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let range = range_in(rope.len());
     let mut walk = ChunkWalk::new(range.clone(), rope);
     cx.start(Box::new(move |cx| {
-        let flow = walk.slice(|chunk, range, first| match bits::find(chunk, range, bit) {
+        let progress = walk.slice(|chunk, range, first| match bits::find(chunk, range, bit) {
             Some(place) => Err(first + place),
             None => Ok(()),
         });
-        let place = match flow {
-            Ok(Flow::Done) => not_found(&range),
-            Ok(flow) => return Ok(flow),
+        let place = match progress {
+            Ok(JobProgress::Done) => not_found(&range),
+            Ok(progress) => return Ok(progress),
             Err(place) => place as i64,
         };
         cx.reply.integer(place);
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 

@@ -5,9 +5,9 @@ use crate::config::rewrite::{Added, rewrite};
 use crate::families::digest;
 use crate::runtime::admission;
 use crate::runtime::arguments::{integer, is};
-use crate::runtime::context::Slice;
+use crate::runtime::suspension::Slice;
 use crate::state::saves::{Order, Ticket};
-use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes, Reasons};
+use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Reasons};
 use nagi_persist::payload::Dump;
 use nagi_proto::Args;
 use nagi_proto::resp::Version;
@@ -82,10 +82,10 @@ fn sleep<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     cx.start(Box::new(move |cx| {
         if cx.db.now_ms() < until_ms {
-            return Ok(Flow::Wait);
+            return Ok(JobProgress::WOKEN);
         }
         cx.reply.ok();
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 
@@ -133,10 +133,10 @@ fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
                     "Value at:{place:#x} refcount:1 encoding:{encoding} serializedlength:{bytes} \
                      lru:{used_at_s} lru_seconds_idle:{idle_s}"
                 ));
-                return Ok(Flow::Done);
+                return Ok(JobProgress::Done);
             }
             if slice.is_over() {
-                return Ok(Flow::More);
+                return Ok(JobProgress::NEXT_TICK);
             }
         }
     }))
@@ -222,11 +222,11 @@ fn populate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             }
             next += 1;
             if slice.is_over() && next < count {
-                return Ok(Flow::Committed);
+                return Ok(JobProgress::COMMITTED);
             }
         }
         cx.reply.ok();
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 
@@ -276,17 +276,17 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             stage = match stage {
                 Reload::Order => match server.order_instead(Order::Save, &waker) {
                     Some(ticket) => Reload::Saving(ticket),
-                    None => return Ok(Flow::Wait),
+                    None => return Ok(JobProgress::WOKEN),
                 },
                 Reload::Saving(ticket) => match server.outcome(ticket, &waker) {
                     Some(Ok(())) => Reload::Empty,
                     Some(Err(why)) => return Err(Error::new(format!("ERR {why}"))),
-                    None => return Ok(Flow::Wait),
+                    None => return Ok(JobProgress::WOKEN),
                 },
                 Reload::Empty => {
                     cx.attention.set(Reasons::LOADING, true);
                     if cx.db.store().meets_any_claim(&waker).is_some() {
-                        return Ok(Flow::Committed);
+                        return Ok(JobProgress::COMMITTED);
                     }
                     if flushes {
                         cx.db.store().flush(Scope::All);
@@ -295,7 +295,7 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
                 }
                 Reload::Load => match server.order_instead(Order::Load { merge }, &waker) {
                     Some(ticket) => Reload::Loading(ticket),
-                    None => return Ok(Flow::Committed),
+                    None => return Ok(JobProgress::COMMITTED),
                 },
                 Reload::Loading(ticket) => match server.outcome(ticket, &waker) {
                     Some(Ok(())) => break,
@@ -303,12 +303,12 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
                         let text = "ERR Error trying to load the RDB dump, check server logs.";
                         return Err(Error::fixed(text));
                     }
-                    None => return Ok(Flow::Wait),
+                    None => return Ok(JobProgress::WOKEN),
                 },
             }
         }
         cx.reply.ok();
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 

@@ -2,8 +2,8 @@
 //! whatever order it is kept in. They are Redis' (`debug.c` of Redis 7): a value is *mixed* in, so
 //! that order counts, an element of something without an order by exclusive or.
 
-use crate::runtime::context::Slice;
-use crate::{Context, Error, Flow};
+use crate::runtime::suspension::Slice;
+use crate::{Context, Error, JobProgress};
 use nagi_proto::{Args, Chunk};
 use nagi_store::types::key::Cursor;
 use nagi_store::{CHUNK_BYTES, Counters, EntryView, Rope, Value};
@@ -150,11 +150,11 @@ pub(crate) fn whole<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> 
         let slice = Slice::begin();
         while !whole.step(cx) {
             if slice.is_over() {
-                return Ok(Flow::More);
+                return Ok(JobProgress::NEXT_TICK);
             }
         }
         cx.reply.simple(&whole.sum.text());
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 
@@ -182,11 +182,11 @@ pub(crate) fn values<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Err
                 }
             }
             if slice.is_over() {
-                return Ok(Flow::More);
+                return Ok(JobProgress::NEXT_TICK);
             }
         }
         cx.reply.array(sums.len());
         sums.iter().for_each(|sum| cx.reply.simple(&sum.text()));
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }

@@ -1,9 +1,9 @@
 //! HyperLogLog: sketches that estimate how many different elements they have seen.
 
 use crate::runtime::arguments::is;
-use crate::runtime::context::Slice;
 use crate::runtime::multi_key::{self, Claimed, Strings};
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use crate::runtime::suspension::Slice;
+use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::Refusal;
 use nagi_store::types::derived::Outcome;
@@ -128,10 +128,10 @@ fn pfcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
         if !union.go_on(|| slice.is_over())? {
-            return Ok(Flow::More);
+            return Ok(JobProgress::NEXT_TICK);
         }
         cx.reply.integer(union.registers.cardinality() as i64);
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 
@@ -332,7 +332,7 @@ fn pfselftest<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         dense.make_dense()?;
         while noted < ELEMENTS {
             if slice.is_over() {
-                return Ok(Flow::More);
+                return Ok(JobProgress::NEXT_TICK);
             }
             let mark = Mark::of(&noted.to_le_bytes());
             if sketch.add(mark, limit_bytes)? != dense.add(mark, limit_bytes)? {
@@ -347,7 +347,7 @@ fn pfselftest<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
             return Err(Error::fixed("TESTFAILED the estimate is too far from the number"));
         }
         cx.reply.ok();
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 

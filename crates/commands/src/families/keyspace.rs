@@ -1,11 +1,11 @@
 //! Databases as a whole: walks over their keys, their size, and emptying them.
 
 use crate::runtime::arguments::{Rest, integer, is};
-use crate::runtime::context::Slice;
 use crate::runtime::error::quotable;
 use crate::runtime::glob::Pattern;
+use crate::runtime::suspension::Slice;
 use crate::state::saves::Order;
-use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Chunk, Output};
 use nagi_store::types::key::{self, Cursor};
@@ -119,7 +119,7 @@ impl Walk {
         &mut self,
         cx: &mut Context<'_>,
         finish: impl FnOnce(&mut Context<'_>, &mut Self),
-    ) -> Flow {
+    ) -> JobProgress {
         let slice = Slice::begin();
         while !self.is_done() {
             let stride = self.left.clamp(1, STRIDE);
@@ -140,11 +140,11 @@ impl Walk {
                 break;
             }
             if is_over && !self.is_done() {
-                return Flow::More;
+                return JobProgress::NEXT_TICK;
             }
         }
         finish(cx, self);
-        Flow::Done
+        JobProgress::Done
     }
 }
 
@@ -269,11 +269,11 @@ fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         ordered = ordered.or_else(|| saves.order_instead(Order::Save, waker));
         let outcome = ordered.and_then(|ticket| saves.outcome(ticket, waker));
         if outcome.is_none() {
-            return Ok(Flow::Wait);
+            return Ok(JobProgress::WOKEN);
         }
         // Where that fails the log says so; the keys are gone all the same.
         cx.reply.ok();
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 

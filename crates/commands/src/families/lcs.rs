@@ -2,8 +2,8 @@
 //! their lengths, so it is worked out in slices.
 
 use crate::runtime::arguments::{Rest, integer, is};
-use crate::runtime::context::Slice;
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use crate::runtime::suspension::Slice;
+use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::Rope;
@@ -38,8 +38,8 @@ fn lcs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let mut search = Search::new(first, second, options.only_length);
     cx.start(Box::new(move |cx| {
-        if search.slice() == Flow::More {
-            return Ok(Flow::More);
+        if search.slice() == JobProgress::NEXT_TICK {
+            return Ok(JobProgress::NEXT_TICK);
         }
         if options.indexes {
             write_matches(&mut cx.reply, &search, options);
@@ -49,7 +49,7 @@ fn lcs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             search.found.reverse();
             cx.reply.bulk(&search.found);
         }
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 
@@ -166,26 +166,26 @@ impl Search {
         }
     }
 
-    fn slice(&mut self) -> Flow {
+    fn slice(&mut self) -> JobProgress {
         /// Steps of the way back between two looks at the clock.
         const STRIDE: usize = 1024;
         let slice = Slice::begin();
         while self.rows < self.longer.len() {
             if slice.is_over() {
-                return Flow::More;
+                return JobProgress::NEXT_TICK;
             }
             self.fill_row();
         }
         self.len = self.row.last().copied().unwrap_or(0);
         if self.ways.is_empty() {
-            return Flow::Done;
+            return JobProgress::Done;
         }
         while (0..STRIDE).all(|_| self.step_back()) {
             if slice.is_over() {
-                return Flow::More;
+                return JobProgress::NEXT_TICK;
             }
         }
-        Flow::Done
+        JobProgress::Done
     }
 
     fn fill_row(&mut self) {

@@ -303,17 +303,17 @@ fn purge<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     // Others go on freeing, and asking for memory again, meanwhile.
     let mut left_bytes = cx.db.store().warm_bytes();
     cx.start(Box::new(move |cx| {
-        let slice = crate::runtime::context::Slice::begin();
+        let slice = crate::runtime::suspension::Slice::begin();
         let store = cx.db.store();
         while left_bytes > 0 {
             let gave_bytes = store.purge();
             left_bytes = if gave_bytes == 0 { 0 } else { left_bytes.saturating_sub(gave_bytes) };
             if slice.is_over() {
-                return Ok(crate::Flow::More);
+                return Ok(crate::JobProgress::NEXT_TICK);
             }
         }
         cx.reply.ok();
-        Ok(crate::Flow::Done)
+        Ok(crate::JobProgress::Done)
     }))
 }
 

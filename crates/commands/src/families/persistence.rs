@@ -2,7 +2,7 @@
 
 use crate::runtime::arguments::is;
 use crate::state::saves::Order;
-use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 
 /// The family's rows.
@@ -27,10 +27,10 @@ fn bgsave<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let ticket = cx.server.saves().order(Order::BackgroundSave).ok_or(Error::fixed(BUSY))?;
     cx.start(Box::new(move |cx| {
         if !cx.server.saves().has_begun(ticket, &cx.client.waker) {
-            return Ok(Flow::Wait);
+            return Ok(JobProgress::WOKEN);
         }
         cx.reply.simple("Background saving started");
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 
@@ -53,10 +53,10 @@ fn save<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let ticket = cx.server.saves().order(Order::Save).ok_or(Error::fixed(BUSY))?;
     cx.start(Box::new(move |cx| {
         let outcome = cx.server.saves().outcome(ticket, &cx.client.waker);
-        let Some(outcome) = outcome else { return Ok(Flow::Wait) };
+        let Some(outcome) = outcome else { return Ok(JobProgress::WOKEN) };
         outcome.map_err(|why| Error::new(format!("ERR the data could not be saved: {why}")))?;
         cx.reply.ok();
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 

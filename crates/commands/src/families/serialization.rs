@@ -1,9 +1,9 @@
 //! Values as opaque bytes, out of one server and into another.
 
 use crate::runtime::arguments::{self, Rest, integer, is};
-use crate::runtime::context::Slice;
 use crate::runtime::multi_key::{self, Claimed};
-use crate::{Access, Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes};
+use crate::runtime::suspension::Slice;
+use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_persist::payload::{Dump, Refusal, Restore};
 use nagi_proto::Args;
 use nagi_store::types::restore::Usage;
@@ -26,10 +26,10 @@ fn dump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         loop {
             if let Some(payload) = dump.step() {
                 cx.reply.bulk_chunks(payload.share(), 0..payload.len());
-                return Ok(Flow::Done);
+                return Ok(JobProgress::Done);
             }
             if slice.is_over() {
-                return Ok(Flow::More);
+                return Ok(JobProgress::NEXT_TICK);
             }
         }
     }))

@@ -2,7 +2,7 @@
 
 use crate::families::info::{SECTIONS, Section};
 use crate::runtime::arguments::{Rest, is};
-use crate::{Category, Command, Context, Error, Flags, Flow, Group, Keys, Notes, Reasons};
+use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Reasons};
 use nagi_proto::Args;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -118,15 +118,15 @@ fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
     cx.start(Box::new(move |cx| {
         let saves = cx.server.saves();
         ordered = ordered.or_else(|| saves.order_before_the_end(&cx.client.waker));
-        let Some(ticket) = ordered else { return Ok(Flow::Wait) };
+        let Some(ticket) = ordered else { return Ok(JobProgress::WOKEN) };
         let outcome = saves.outcome(ticket, &cx.client.waker);
-        let Some(outcome) = outcome else { return Ok(Flow::Wait) };
+        let Some(outcome) = outcome else { return Ok(JobProgress::WOKEN) };
         if outcome.is_err() && (!force || saves.is_end_aborted(ticket)) {
             return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
         }
         cx.client.closing = true;
         cx.server.shut_down(Some(outcome.is_ok()));
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 

@@ -4,8 +4,8 @@
 use super::arguments::number;
 use super::watch::Escaped;
 use super::{Context, Error, Verb};
-use crate::runtime::context::Slice;
-use crate::{Flow, Keys};
+use crate::runtime::suspension::Slice;
+use crate::{JobProgress, Keys};
 use nagi_proto::Args;
 use nagi_proto::memcached::base64;
 use nagi_store::EntryView;
@@ -84,14 +84,13 @@ fn dump(cx: &mut Context<'_>, classes: &[u8], line: Line, end: &'static str) -> 
             });
             if cursor == 0 {
                 reply.line(end);
-                return Flow::Done;
+                return Ok(JobProgress::Done);
             }
             if slice.is_over() || reply.waiting() - before > SLICE_REPLY_BYTES {
-                return Flow::Room;
+                return Ok(JobProgress::ROOM_FOR_REPLIES);
             }
         }
-    }));
-    Ok(())
+    }))
 }
 
 fn metadata(out: &mut Vec<u8>, entry: &EntryView<'_>, now_ms: u64, idle_ms: u64) {

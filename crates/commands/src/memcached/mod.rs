@@ -23,65 +23,45 @@ use crate::families::monitor;
 use crate::registry::table;
 use crate::runtime::admission;
 use crate::runtime::arguments::is;
-use crate::runtime::context::Slice;
 use crate::runtime::dispatch;
 use crate::runtime::gate::{self, Verdict};
 use crate::runtime::multi_key::Walk;
-use crate::{Attention, Client, Flow, Keys, Marks, Reasons, Server, Suspension};
+use crate::runtime::suspension::Slice;
+use crate::{CommandSet, JobProgress, Keys, Reasons, Suspension};
 pub use meta::forget_refused;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
-use nagi_store::{Database, Key, Wait};
+use nagi_store::{Key, Wait};
 pub use statistics::{Tally, Totals};
 use std::sync::atomic::Ordering;
 pub use users::{Users, UsersError};
 pub use watch::{Parting, tell_of_arrival, tell_of_eviction, tell_of_parting};
 pub use watchers::Watchers;
 
-/// Everything that a verb's handler may use, for the length of one request.
-pub struct Context<'a> {
-    /// Database 0, at the time of the batch.
-    pub db: Database<'a>,
-    /// The client that sent the request.
-    pub client: &'a mut Client,
-    /// The process around it.
-    pub server: &'a dyn Server,
-    /// Why requests are looked at more closely.
-    pub attention: &'a Attention,
-    /// What this worker counts.
-    pub tally: &'a crate::Tally,
-    /// Where the reply goes.
-    pub reply: Writer<'a>,
-    /// The request, the same for every slice of its job; none in the binary protocol.
-    pub args: Args<'a>,
-    /// The request's first key, hashed when the batch was prefetched.
-    pub prefetched: Option<Key<'a>>,
-    /// Set where the request is not over yet.
-    pub suspension: Option<Suspension<Job>>,
+/// memcached's verbs, answered in the text protocol; the binary protocol's writer is below it.
+#[derive(Debug)]
+pub enum Memcached {}
+
+impl CommandSet for Memcached {
+    type Writer<'a> = Writer<'a>;
+    type Error = Error;
+
+    fn execute(cx: &mut Context<'_>) {
+        execute(cx, cx.args);
+    }
+
+    fn refuse(cx: &mut Context<'_>, error: &Error) {
+        refuse(cx, *error);
+    }
 }
 
-/// Work that goes on over many ticks, as [`crate::Job`] does; it has no error to report.
-pub type Job = Box<dyn FnMut(&mut Context<'_>) -> Flow + Send>;
+/// Everything that a verb's handler may use, for the length of one request.
+pub type Context<'a> = crate::Context<'a, Memcached>;
 
-impl<'a> Context<'a> {
-    /// Hashes a key, unless the batch has done so already.
-    #[inline]
-    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k>
-    where
-        'a: 'k,
-    {
-        match self.prefetched {
-            Some(key) if std::ptr::eq(key.bytes(), bytes) => key,
-            _ => self.db.key(bytes),
-        }
-    }
+/// Work of a verb that goes on over many ticks.
+pub type Job = crate::Job<Memcached>;
 
-    /// Does a slice of a job now, and leaves it in `self.suspension` if there is more to do.
-    pub fn start(&mut self, mut job: Job) {
-        let flow = job(self);
-        self.suspension = Suspension::of(flow, job);
-    }
-
+impl Context<'_> {
     /// Runs `each` for every key and then `last`, in slices if they are many: a client is promised
     /// nothing about several keys at one moment.
     fn each_key(
@@ -103,13 +83,14 @@ impl<'a> Context<'a> {
                 each(cx, key);
             });
             if !done {
-                return Flow::Room;
+                return JobProgress::ROOM_FOR_REPLIES;
             }
             last(cx);
-            Flow::Done
+            JobProgress::Done
         };
-        if go_on(self) == Flow::Room {
-            self.suspension = Some(Suspension::Room(Box::new(go_on)));
+        let progress = go_on(self);
+        if progress != JobProgress::Done {
+            self.suspension = Suspension::after(progress, Box::new(move |cx| Ok(go_on(cx))));
         }
     }
 }
@@ -220,32 +201,6 @@ fn unknown(name: &[u8], args: Args<'_>) -> Error {
     if from_a_browser { Error::FROM_A_BROWSER } else { Error::UNKNOWN }
 }
 
-/// Goes on with a request for one slice. If `cx.suspension` is set afterwards, there is more to do.
-pub fn go_on(cx: &mut Context<'_>, suspension: Suspension<Job>) {
-    let args = cx.args;
-    match suspension {
-        Suspension::Turn(job)
-        | Suspension::Room(job)
-        | Suspension::Committed(job)
-        | Suspension::Called(job) => cx.start(job),
-        Suspension::Held => {
-            go_on_after_delay(cx);
-            execute(cx, args);
-        }
-        // The place in the queue is kept meanwhile. Keys are too short here to be looked up
-        // elsewhere.
-        Suspension::Retry(_) | Suspension::Interning(_) => execute(cx, args),
-    }
-}
-
-/// Ends the delay of a request that waited for a save, if that is over.
-fn go_on_after_delay(cx: &mut Context<'_>) {
-    cx.client.info.mark(Marks::WAITING, false);
-    if !cx.attention.reasons().contains(Reasons::SAVING) {
-        gate::end_delay(cx.server.saves(), cx.client);
-    }
-}
-
 /// Whether a verb must wait before it runs, since one of its keys is claimed; the client's waker
 /// is called when it is worth another try.
 #[inline]
@@ -261,7 +216,7 @@ fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
 }
 
 /// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
-/// request is not over: the caller goes on with it as it says, by [`go_on`], before the client's
+/// request is not over: the caller goes on with it, by [`Suspension::go_on`], before the client's
 /// next request.
 #[inline]
 pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
@@ -274,13 +229,13 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
             Verdict::Pass => {}
             Verdict::Refuse(line) => return cx.reply.line(line),
             Verdict::Wait => {
-                cx.suspension = Some(Suspension::Held);
+                cx.suspension = Some(Suspension::restart(None));
                 return;
             }
         }
     }
     if let Some(wait) = meets_claim(verb, cx, args) {
-        cx.suspension = Some(Suspension::Retry(wait));
+        cx.suspension = Some(Suspension::restart(Some(wait)));
         return;
     }
     if reasons.contains(Reasons::MONITORED) {

@@ -2,9 +2,9 @@
 //! the store, and what is counted of it.
 
 use super::watch::{self, Offer};
-use super::{Context, Error, Job, statistics};
+use super::{Context, Error, statistics};
 use crate::families::latency::EVICTION;
-use crate::{Flow, Suspension};
+use crate::{JobProgress, Suspension};
 use nagi_store::Key;
 use nagi_store::types::counter::Step;
 use nagi_store::types::versioned::{Count, Counted, Removal, Write, Written};
@@ -37,8 +37,9 @@ pub(super) fn store(
     let written = cx.db.store_versioned(key, write);
     watch::written(cx, key, written, shown);
     if cx.db.store().is_far_over_limit() {
-        let job: Job = Box::new(|cx| if cx.db.make_up() { Flow::More } else { Flow::Done });
-        cx.suspension = Some(Suspension::Turn(job));
+        cx.suspension = Some(Suspension::job(Box::new(|cx| {
+            Ok(if cx.db.make_up() { JobProgress::NEXT_TICK } else { JobProgress::Done })
+        })));
     }
     if expects {
         let verbs = &cx.tally.verbs;

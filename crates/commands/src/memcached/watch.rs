@@ -4,8 +4,8 @@
 //! connections are everybody's.
 
 use super::watchers::{Streams, leave};
-use super::{Context, Error, Flow, Verb};
-use crate::{ClientInfo, Keys, Marks, Server, Suspension};
+use super::{Context, Error, Verb};
+use crate::{ClientInfo, JobProgress, Keys, Marks, Server, Suspension};
 use nagi_proto::Args;
 use nagi_store::types::string::{Condition, Expiry, SetOptions};
 use nagi_store::types::versioned::{Mode, Write, Written};
@@ -32,7 +32,7 @@ fn watch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.client.info.mark(Marks::WATCHER, true);
     cx.reply.line("OK");
     // Requests behind it are not heard: the session finds the mark when it goes on.
-    cx.suspension = Some(Suspension::Turn(Box::new(|_| Flow::Done)));
+    cx.suspension = Some(Suspension::job(Box::new(|_| Ok(JobProgress::Done))));
     Ok(())
 }
 

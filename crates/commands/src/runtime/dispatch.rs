@@ -5,11 +5,12 @@ use crate::families::monitor;
 use crate::registry::table::{self, Entry};
 use crate::runtime::admission;
 use crate::runtime::arguments::is;
+use crate::runtime::context::{CommandSet, Redis};
 use crate::runtime::error::{QUOTED_BYTES, quotable};
 use crate::runtime::gate;
-use crate::{Client, Context, Error, Flags, Flow, Keys, Marks, Reasons, Suspension};
-use nagi_proto::Args;
-use nagi_store::{Database, Interning, Rope, Wait};
+use crate::{Client, Context, Error, Flags, Job, JobProgress, Keys, Marks, Reasons, Suspension};
+use nagi_proto::{Args, resp};
+use nagi_store::{Database, Wait};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -37,7 +38,7 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Entry, Error> {
 }
 
 /// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
-/// request is not over: the caller goes on with it as it says, by [`go_on`], before the client's
+/// request is not over: the caller goes on with it, by [`Suspension::go_on`], before the client's
 /// next request.
 #[inline]
 pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
@@ -79,25 +80,9 @@ fn interns(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool 
     let keys: Vec<_> = entry.command.keys.positions(args.len()).filter_map(begin).collect();
     let waits = !keys.is_empty();
     if waits {
-        cx.suspension = Some(Suspension::Interning(keys));
+        cx.suspension = Some(Suspension::long_keys(keys));
     }
     waits
-}
-
-/// Goes on with a request whose long keys a thread looks up, if it has.
-#[cold]
-fn go_on_interned(cx: &mut Context<'_>, keys: Vec<(usize, Interning)>) {
-    if keys.iter().any(|(_, key)| key.found().is_none()) {
-        cx.suspension = Some(Suspension::Interning(keys));
-        return;
-    }
-    for (place, key) in keys {
-        if let Some((argument, found)) = cx.args.landed(place).zip(key.found()) {
-            // As a rope, what is large is freed by the reclaimer.
-            drop(Rope::from_chunks(argument.join_as(found)));
-        }
-    }
-    execute(cx, cx.args);
 }
 
 /// The same when nobody looks.
@@ -106,7 +91,7 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     if cx.db.store().has_claims()
         && let Some(wait) = meets_claim(entry.command.keys, cx.db, cx.client, args)
     {
-        cx.suspension = Some(Suspension::Retry(wait));
+        cx.suspension = Some(Suspension::restart(Some(wait)));
         return;
     }
     let number = u32::try_from(entry.index + 1).unwrap_or(0);
@@ -124,8 +109,8 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     }
     let adds = entry.command.flags.contains(Flags::DENYOOM);
     if adds && cx.suspension.is_none() && cx.db.store().is_far_over_limit() {
-        cx.suspension = Some(Suspension::Turn(Box::new(|cx| {
-            Ok(if cx.db.make_up() { Flow::More } else { Flow::Done })
+        cx.suspension = Some(Suspension::job(Box::new(|cx| {
+            Ok(if cx.db.make_up() { JobProgress::NEXT_TICK } else { JobProgress::Done })
         })));
     }
 }
@@ -151,11 +136,11 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
         && flags.contains(Flags::WRITE)
         && gate::delays(cx.server, cx.db.store(), cx.client, cx.db.now_ms())
     {
-        cx.suspension = Some(Suspension::Held);
+        cx.suspension = Some(Suspension::restart(None));
         return;
     }
     if attention.holds(reasons, flags.contains(Flags::WRITE), cx.client, cx.db.now_ms()) {
-        cx.suspension = Some(Suspension::Held);
+        cx.suspension = Some(Suspension::restart(None));
         return;
     }
     let is_monitored = reasons.contains(Reasons::MONITORED);
@@ -170,7 +155,7 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
     let words = is_shown.then(|| monitor::words(entry.command, args));
     let started = reasons.contains(Reasons::TIMED).then(Instant::now);
     run_unobserved(entry, cx, args);
-    if matches!(cx.suspension, Some(Suspension::Retry(_))) {
+    if cx.suspension.as_ref().is_some_and(Suspension::is_restart) {
         return;
     }
     if let Some(started) = started {
@@ -185,17 +170,17 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
 
 /// Tells the latency monitor how long a command took, when it is done.
 fn time(cx: &mut Context<'_>, event: &'static str, started: Instant) {
-    let timed = |mut job: crate::Job| -> crate::Job {
+    let timed = |mut job: Job| -> Job {
         Box::new(move |cx| {
-            let flow = job(cx);
-            if flow.as_ref().map_or(true, |flow| *flow == Flow::Done) {
+            let progress = job(cx);
+            if progress.as_ref().map_or(true, |progress| *progress == JobProgress::Done) {
                 cx.attention.latency.add(event, started.elapsed());
             }
-            flow
+            progress
         })
     };
     match cx.suspension.take() {
-        Some(suspension) => cx.suspension = Some(suspension.map(timed)),
+        Some(suspension) => cx.suspension = Some(suspension.map_job(timed)),
         None => cx.attention.latency.add(event, started.elapsed()),
     }
 }
@@ -236,28 +221,16 @@ fn reject(entry: &Entry, cx: &mut Context<'_>, error: &Error) {
     refuse(cx, error);
 }
 
-/// Goes on with a request for one slice. If `cx.suspension` is set afterwards, there is more to do.
-pub fn go_on(cx: &mut Context<'_>, suspension: Suspension) {
-    let args = cx.args;
-    match suspension {
-        Suspension::Turn(job)
-        | Suspension::Room(job)
-        | Suspension::Committed(job)
-        | Suspension::Called(job) => {
-            if let Err(error) = cx.start(job) {
-                refuse(cx, &error);
-            }
-        }
-        Suspension::Held => {
-            cx.client.info.mark(Marks::WAITING, false);
-            if !cx.attention.reasons().contains(Reasons::SAVING) {
-                gate::end_delay(cx.server.saves(), cx.client);
-            }
-            execute(cx, args);
-        }
-        // The place in the queue is kept meanwhile.
-        Suspension::Retry(_place) => execute(cx, args),
-        Suspension::Interning(keys) => go_on_interned(cx, keys),
+impl CommandSet for Redis {
+    type Writer<'a> = resp::Writer<'a>;
+    type Error = Error;
+
+    fn execute(cx: &mut Context<'_>) {
+        execute(cx, cx.args);
+    }
+
+    fn refuse(cx: &mut Context<'_>, error: &Error) {
+        refuse(cx, error);
     }
 }
 

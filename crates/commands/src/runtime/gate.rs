@@ -2,9 +2,10 @@
 //! failed, a save cannot keep up with what is written, or there is a pause. All of it is behind
 //! bits of [`Reasons`], so that ordinarily no request comes here.
 
+use crate::runtime::context::CommandSet;
 use crate::state::saves::Saves;
 use crate::{
-    Access, Attention, Client, Config, Error, Flags, Keys, Marks, Reasons, Server, memcached,
+    Access, Attention, Client, Config, Context, Error, Flags, Keys, Marks, Reasons, Server,
 };
 use nagi_store::{Intent, Store};
 use std::time::{Duration, Instant};
@@ -85,6 +86,15 @@ pub(crate) fn end_delay(saves: &Saves, client: &mut Client) {
     }
 }
 
+/// Ends the wait of a request that runs from the start: it is shown to wait no more, and if it
+/// waited for a save that is over, how long is counted.
+pub(crate) fn end_hold<C: CommandSet>(cx: &mut Context<'_, C>) {
+    cx.client.info.mark(Marks::WAITING, false);
+    if !cx.attention.reasons().contains(Reasons::SAVING) {
+        end_delay(cx.server.saves(), cx.client);
+    }
+}
+
 /// Gives a save up for which writers wait and of which nothing has reached the disk for long.
 fn gives_up(saves: &Saves, store: &Store) -> bool {
     let is_stuck = saves.is_stuck(PATIENCE);
@@ -112,7 +122,11 @@ pub(crate) enum Verdict {
 
 /// Whether a verb runs that does this with keys.
 #[cold]
-pub(crate) fn verdict(reasons: Reasons, keys: Keys, cx: &mut memcached::Context<'_>) -> Verdict {
+pub(crate) fn verdict<C: CommandSet>(
+    reasons: Reasons,
+    keys: Keys,
+    cx: &mut Context<'_, C>,
+) -> Verdict {
     if let Some(words) = refusal_of_verb(reasons, keys) {
         return Verdict::Refuse(words);
     }

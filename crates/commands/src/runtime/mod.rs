@@ -9,5 +9,6 @@ pub mod gate;
 pub(crate) mod glob;
 pub(crate) mod multi_key;
 pub(crate) mod process;
+pub(crate) mod suspension;
 #[cfg(test)]
 pub(crate) mod testing;

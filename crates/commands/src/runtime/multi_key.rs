@@ -2,9 +2,9 @@
 //! per tick, and give them back; whoever needs one of the keys meanwhile waits, and nobody else
 //! notices.
 
-use crate::runtime::context::Slice;
 use crate::runtime::dispatch;
-use crate::{Context, Error, Flow, Keys};
+use crate::runtime::suspension::Slice;
+use crate::{Context, Error, JobProgress, Keys};
 use nagi_proto::Args;
 use nagi_store::{Claim, Claiming, Intent, Rope, Step};
 
@@ -81,7 +81,7 @@ pub(crate) fn claimed(
         loop {
             match stage.go_on(cx, claimed, slice, &mut work)? {
                 Outcome::Next(next) => stage = next,
-                Outcome::Flow(flow) => return Ok(flow),
+                Outcome::Pause(progress) => return Ok(progress),
             }
         }
     }))
@@ -101,7 +101,7 @@ enum Stage {
 
 enum Outcome {
     Next(Stage),
-    Flow(Flow),
+    Pause(JobProgress),
 }
 
 impl Stage {
@@ -115,8 +115,8 @@ impl Stage {
     ) -> Result<Outcome, Error> {
         // A writer that has begun is to come to its end.
         let more = match claimed.first {
-            Intent::Read => Flow::More,
-            Intent::Write => Flow::Committed,
+            Intent::Read => JobProgress::NEXT_TICK,
+            Intent::Write => JobProgress::COMMITTED,
         };
         Ok(match self {
             Stage::Gathering(walk, claiming) => {
@@ -134,13 +134,13 @@ impl Stage {
                 let nothing = cx.db.store().claiming();
                 match done {
                     true => Outcome::Next(Stage::Claiming(std::mem::replace(claiming, nothing))),
-                    false => Outcome::Flow(Flow::More),
+                    false => Outcome::Pause(JobProgress::NEXT_TICK),
                 }
             }
             Stage::Claiming(claiming) => {
                 match cx.db.take_claims(claiming, &cx.client.waker, || slice.is_over()) {
-                    Step::More => Outcome::Flow(Flow::More),
-                    Step::Wait => Outcome::Flow(Flow::Wait),
+                    Step::More => Outcome::Pause(JobProgress::NEXT_TICK),
+                    Step::Wait => Outcome::Pause(JobProgress::WOKEN),
                     Step::Held(claim) => Outcome::Next(Stage::Working(claim)),
                 }
             }
@@ -150,13 +150,13 @@ impl Stage {
                     let _ = dispatch::make_room(cx);
                 }
                 if !work(cx, slice)? {
-                    return Ok(Outcome::Flow(more));
+                    return Ok(Outcome::Pause(more));
                 }
                 Outcome::Next(Stage::Releasing(claim.hand_over()))
             }
             Stage::Releasing(claim) => match claim.release(|| slice.is_over()) {
-                true => Outcome::Flow(Flow::Done),
-                false => Outcome::Flow(more),
+                true => Outcome::Pause(JobProgress::Done),
+                false => Outcome::Pause(more),
             },
         })
     }

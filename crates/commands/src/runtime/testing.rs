@@ -5,7 +5,7 @@ use crate::runtime::dispatch;
 use crate::state::saves::Saves;
 use crate::{
     Addresses, Attention, Client, ClientInfo, Config, Context, Marks, Process, Server, Statistics,
-    Suspension, Tally,
+    Tally, When,
 };
 use nagi_proto::memcached::Step;
 use nagi_proto::{Args, Output, resp};
@@ -155,7 +155,7 @@ impl Bench {
     }
 
     fn resp_request(&mut self, args: Args<'_>, out: &mut Output) {
-        let mut suspension = None;
+        let mut suspension: Option<crate::Suspension> = None;
         loop {
             let mut cx = Context {
                 db: self.store.database(self.client.database, &self.counters, self.store.now_ms()),
@@ -169,8 +169,10 @@ impl Bench {
                 suspension: None,
             };
             match suspension.take() {
-                Some(Suspension::Called(_) | Suspension::Retry(_)) => panic!("nobody will call"),
-                Some(suspension) => dispatch::go_on(&mut cx, suspension),
+                Some(suspension) => {
+                    assert_ne!(suspension.when, When::Woken, "nothing calls the waker");
+                    suspension.go_on(&mut cx);
+                }
                 None => dispatch::execute(&mut cx, args),
             }
             suspension = cx.suspension;
@@ -210,7 +212,7 @@ impl Bench {
                     };
                     memcached::execute(&mut cx, args);
                     while let Some(suspension) = cx.suspension.take() {
-                        memcached::go_on(&mut cx, suspension);
+                        suspension.go_on(&mut cx);
                     }
                 }
             }

@@ -6,11 +6,12 @@ use crate::protocols::resp;
 use crate::protocols::text;
 use crate::session::input::Input;
 use crate::session::large_arguments::{FIRST_BYTES, Landing, Room};
-use crate::session::suspended::{Outcome, Suspended, When};
+use crate::session::suspended::{Outcome, Suspended};
 use crate::session::timing::{Arrivals, Audience, Timing, Underway};
 use nagi_commands::admission::Restrictions;
 use nagi_commands::{
-    Client, ClientInfo, Config, Context, Hears, Marks, Server as _, Tally, admission, memcached,
+    Client, ClientInfo, Config, Context, Hears, Marks, Server as _, Tally, When, admission,
+    memcached,
 };
 use nagi_proto::{Args, Awaited, Output, Span};
 use nagi_store::{Counters, Database, Key, Wait};
@@ -487,9 +488,9 @@ impl Session {
 /// What a session waits for whose request is suspended.
 fn standing_of(suspended: &Suspended) -> Standing {
     match suspended.when() {
-        When::Turn => Standing::Midway,
-        When::Room => Standing::Turn,
-        When::Called => Standing::Called,
+        When::NextTick => Standing::Midway,
+        When::RoomForReplies => Standing::Turn,
+        When::Woken => Standing::Called,
     }
 }
 

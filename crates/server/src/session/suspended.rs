@@ -1,7 +1,8 @@
 //! A request that is not over: what its session keeps of it until it is.
 
 use crate::session::conversation::Surroundings;
-use nagi_commands::{Client, Job, Suspension, dispatch, memcached};
+use nagi_commands::memcached::Memcached;
+use nagi_commands::{Client, Suspension, When};
 use nagi_proto::{Args, Landed, Output, Span};
 use nagi_store::Wait;
 use nagi_store::accounting::Charge;
@@ -21,21 +22,10 @@ pub(crate) enum Rest {
     /// Of a command of Redis'.
     Command(Suspension),
     /// Of a verb of memcached's, whose client wants to hear nothing if `quiet`.
-    Verb { suspension: Suspension<memcached::Job>, quiet: bool },
+    Verb { suspension: Suspension<Memcached>, quiet: bool },
     /// All of it, parsing included, once its client's waker has been called; with its place in a
     /// queue, if it waits in one.
     Unparsed(Option<Wait>),
-}
-
-/// When a suspended request goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
-    /// In the next tick.
-    Turn,
-    /// The same, once there is room for its replies.
-    Room,
-    /// Once its client's waker has been called.
-    Called,
 }
 
 /// What became of a request that went on.
@@ -58,15 +48,19 @@ impl Suspended {
 
     pub(crate) fn when(&self) -> When {
         match &self.rest {
-            Rest::Command(suspension) => when(suspension),
-            Rest::Verb { suspension, .. } => when(suspension),
-            Rest::Unparsed(_) => When::Called,
+            Rest::Command(suspension) => suspension.when,
+            Rest::Verb { suspension, .. } => suspension.when,
+            Rest::Unparsed(_) => When::Woken,
         }
     }
 
     /// Whether it has changed something, and must come to its end even without its client.
     pub(crate) fn is_committed(&self) -> bool {
-        matches!(self.rest, Rest::Command(Suspension::<Job>::Committed(_)))
+        match &self.rest {
+            Rest::Command(suspension) => suspension.is_committed,
+            Rest::Verb { suspension, .. } => suspension.is_committed,
+            Rest::Unparsed(_) => false,
+        }
     }
 
     /// Goes on for a slice; `input` begins with it, without its long arguments.
@@ -83,12 +77,12 @@ impl Suspended {
         let rest = match rest {
             Rest::Command(suspension) => {
                 let mut cx = around.context(client, out, args, None);
-                dispatch::go_on(&mut cx, suspension);
+                suspension.go_on(&mut cx);
                 cx.suspension.map(Rest::Command)
             }
             Rest::Verb { suspension, quiet } => {
                 let mut cx = around.memcached_context(client, out, args, quiet, None);
-                memcached::go_on(&mut cx, suspension);
+                suspension.go_on(&mut cx);
                 cx.suspension.map(|suspension| Rest::Verb { suspension, quiet })
             }
             Rest::Unparsed(wait) => return Outcome::Parse(wait),
@@ -97,16 +91,5 @@ impl Suspended {
             Some(rest) => Outcome::More(Suspended { rest, spans, charge, len }),
             None => Outcome::Over(len),
         }
-    }
-}
-
-fn when<J>(suspension: &Suspension<J>) -> When {
-    match suspension {
-        Suspension::Turn(_) | Suspension::Committed(_) => When::Turn,
-        Suspension::Room(_) => When::Room,
-        Suspension::Called(_)
-        | Suspension::Retry(_)
-        | Suspension::Held
-        | Suspension::Interning(_) => When::Called,
     }
 }

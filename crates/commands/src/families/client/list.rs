@@ -3,8 +3,10 @@
 use super::{ADMIN, PLAIN};
 use crate::registry::table;
 use crate::runtime::arguments::{Rest, integer, is};
-use crate::runtime::context::Slice;
-use crate::{Category, ClientInfo, Command, Context, Error, Flow, Group, Keys, Marks, Notes};
+use crate::runtime::suspension::Slice;
+use crate::{
+    Category, ClientInfo, Command, Context, Error, Group, JobProgress, Keys, Marks, Notes,
+};
 use nagi_proto::Args;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -43,11 +45,11 @@ fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             let request_bytes = if own { request_bytes } else { 0 };
             describe(&client, request_bytes, cx.db.now_ms(), &mut text);
             if slice.is_over() {
-                return Ok(Flow::More);
+                return Ok(JobProgress::NEXT_TICK);
             }
         }
         cx.reply.text(&text);
-        Ok(Flow::Done)
+        Ok(JobProgress::Done)
     }))
 }
 
