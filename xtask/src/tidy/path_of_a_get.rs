@@ -3,40 +3,106 @@
 use super::Repository;
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
-const MAX_FUNCTIONS: usize = 8;
+const MAX_STEPS: usize = 8;
+const MAX_FUNCTIONS: usize = 24;
 
-/// Reads the numbered list under the heading that ends in "path of a GET", in which an item names
-/// a file and a function in backquotes: "1. `crates/server/src/epoll.rs`, `Worker::tick`: ...".
+/// A function that the document names.
+struct Named<'a> {
+    path: &'a str,
+    function: &'a str,
+    /// The text of its call.
+    call: String,
+}
+
+/// Reads the numbered list under the heading that ends in "path of a GET". An item names in
+/// backquotes a file and functions of it in the order in which they are called, and perhaps more
+/// files with theirs: "1. `crates/server/src/epoll.rs`: `turn` → `receive`." A function that is
+/// called through a value is followed by the text of the call: "`get`, called as `(row.run)(`".
+///
+/// Each has to be in its file, and all but the first have to be called in the text of one that is
+/// named before.
 pub(super) fn is_as_told(repository: &Repository) -> Vec<String> {
     let Some(document) = repository.files.iter().find(|file| file.path == DOCUMENT) else {
         return Vec::new();
     };
     let items = items(&document.text);
     let mut found = Vec::new();
-    if items.is_empty() || items.len() > MAX_FUNCTIONS {
-        let count = items.len();
-        found.push(format!(
-            "{DOCUMENT}: the path of a GET has {count} functions, not 1 to {MAX_FUNCTIONS}"
-        ));
-    }
-    for item in items {
-        let quoted: Vec<&str> = item.split('`').skip(1).step_by(2).collect();
-        let path = quoted.iter().find(|text| text.ends_with(".rs"));
-        let function = quoted.iter().find(|text| !text.ends_with(".rs"));
-        let (Some(path), Some(function)) = (path, function) else {
-            found.push(format!("{DOCUMENT}: no file and function in backquotes: {item}"));
-            continue;
-        };
-        let name = function.trim_end_matches("()").rsplit("::").next().unwrap_or(function);
-        let defines = |text: &str| {
-            [format!("fn {name}("), format!("fn {name}<")].iter().any(|it| text.contains(it))
-        };
-        let file = repository.files.iter().find(|file| file.path == *path);
-        if !file.is_some_and(|file| defines(&file.text)) {
-            found.push(format!("{DOCUMENT}: {path} has no function {name}"));
+    let mut named = Vec::new();
+    for item in &items {
+        match functions(item) {
+            Some(functions) => named.extend(functions),
+            None => found.push(format!("{DOCUMENT}: no file and function in backquotes: {item}")),
         }
     }
+    let (steps, functions) = (items.len(), named.len());
+    if steps == 0 || steps > MAX_STEPS || functions > MAX_FUNCTIONS {
+        found.push(format!(
+            "{DOCUMENT}: the path of a GET has {steps} steps and {functions} functions, not 1 to \
+             {MAX_STEPS} and at most {MAX_FUNCTIONS}"
+        ));
+    }
+    let mut bodies = String::new();
+    for (index, Named { path, function, call }) in named.iter().enumerate() {
+        let file = repository.files.iter().find(|file| file.path == *path);
+        let body = file.map_or(String::new(), |file| bodies_of(&file.text, function));
+        if body.is_empty() {
+            found.push(format!("{DOCUMENT}: {path} has no function {function}"));
+        } else if index > 0 && !calls(&bodies, call) {
+            found.push(format!("{DOCUMENT}: nothing before {path}, {function} calls {call}"));
+        }
+        bodies.push_str(&body);
+    }
     found
+}
+
+/// The functions that an item names; `None` if there are none, or one stands before any file.
+fn functions(item: &str) -> Option<Vec<Named<'_>>> {
+    let mut named: Vec<Named<'_>> = Vec::new();
+    let mut path = None;
+    for text in item.split('`').skip(1).step_by(2) {
+        if text.contains('/') {
+            path = Some(text);
+        } else if text.ends_with('(') {
+            text.clone_into(&mut named.last_mut()?.call);
+        } else if text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
+            named.push(Named { path: path?, function: text, call: format!("{text}(") });
+        }
+    }
+    Some(named).filter(|named| !named.is_empty())
+}
+
+/// The text of all functions of a name, from behind their names to the brace that closes each,
+/// which stands as far to the right as its first line.
+fn bodies_of(text: &str, function: &str) -> String {
+    let begins = [format!("fn {function}("), format!("fn {function}<")];
+    let mut bodies = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some((_, rest)) = begins.iter().find_map(|begin| line.split_once(begin.as_str()))
+        else {
+            continue;
+        };
+        bodies.push_str(rest);
+        bodies.push('\n');
+        let indent = line.len() - line.trim_start().len();
+        let end = format!("{:indent$}}}", "");
+        if line.ends_with(['}', ';']) {
+            continue;
+        }
+        for line in lines.by_ref().take_while(|line| *line != end) {
+            bodies.push_str(line);
+            bodies.push('\n');
+        }
+    }
+    bodies
+}
+
+/// Whether `call` is in `text` as a whole word.
+fn calls(text: &str, call: &str) -> bool {
+    text.match_indices(call).any(|(at, _)| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        !before.is_some_and(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    })
 }
 
 /// The items of the list, each with the lines that continue it.
@@ -63,34 +129,73 @@ fn items(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const WORKER: &str = "crates/server/src/worker.rs";
+    const CODE: &str = r#"
+impl Worker {
+    fn tick(&mut self) {
+        self.feed("");
+    }
+
+    fn feed<'a>(x: &'a str) {
+        if x {
+            (row.run)(x)
+        }
+    }
+}
+
+fn get(x: &str) {}
+
+fn other() {
+    send();
+}
+
+fn send() {}
+"#;
+
     fn faults(list: &str) -> Vec<String> {
         let text = format!("# nagi\n\n## The path of a GET\n\nAs follows.\n\n{list}\n\n## Next\n");
-        let code = "fn tick(&mut self) {}\nfn feed<'a>(x: &'a str) {}\n";
-        is_as_told(&Repository::of(&[(DOCUMENT, &text), ("crates/server/src/worker.rs", code)]))
+        is_as_told(&Repository::of(&[(DOCUMENT, &text), (WORKER, CODE)]))
     }
 
     #[test]
     fn a_true_path_passes() {
-        let list = "1. `crates/server/src/worker.rs`, `Worker::tick`: wakes up.\n\
-                    2. `feed`: reads,\n   in `crates/server/src/worker.rs`.";
+        let list = "1. `crates/server/src/worker.rs`: `tick` wakes up; `feed`\n   reads.\n\
+                    2. `get`, called as `(row.run)(`, in `crates/server/src/worker.rs`.";
+        assert_eq!(faults(list).len(), 1, "the file of a function stands before it");
+        let list = "1. `crates/server/src/worker.rs`: `tick` wakes up; `feed`\n   reads.\n\
+                    2. In `crates/server/src/worker.rs`, `get`, called as `(row.run)(`.";
         assert_eq!(faults(list), Vec::<String>::new());
     }
 
     #[test]
     fn a_function_that_is_not_there_is_found() {
-        let list = "1. `crates/server/src/worker.rs`, `Worker::tock`: wakes up.";
         assert_eq!(
-            faults(list),
+            faults("1. `crates/server/src/worker.rs`, `tock` wakes up."),
             ["ARCHITECTURE.md: crates/server/src/worker.rs has no function tock"]
         );
         assert_eq!(faults("1. somewhere").len(), 1);
     }
 
     #[test]
+    fn a_function_that_nothing_before_it_calls_is_found() {
+        let nothing = |function: &str, call: &str| {
+            [format!("ARCHITECTURE.md: nothing before {WORKER}, {function} calls {call}")]
+        };
+        let path = |functions: &str| faults(&format!("1. `{WORKER}`: {functions}"));
+        assert_eq!(path("`tick` → `send`"), nothing("send", "send("));
+        assert_eq!(path("`tick` → `feed` → `get`"), nothing("get", "get("));
+        assert_eq!(path("`feed` → `tick`"), nothing("tick", "tick("));
+        assert_eq!(path("`other` → `send`"), Vec::<String>::new());
+        assert!(!calls("resend()", "send("));
+    }
+
+    #[test]
     fn a_missing_or_long_path_is_found() {
         assert_eq!(faults("").len(), 1);
-        let item = "1. `crates/server/src/worker.rs`, `tick`\n";
+        let item = "1. `crates/server/src/worker.rs`, `other`, called as `send(`\n";
         assert_eq!(faults(&item.repeat(8)).len(), 0);
         assert_eq!(faults(&item.repeat(9)).len(), 1);
+        let item = format!("1. `{WORKER}` {}", "`other`, called as `send(`".repeat(25));
+        assert_eq!(faults(&item).len(), 1);
     }
 }
