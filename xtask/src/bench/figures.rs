@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
 /// Numbers of one measurement, by the names that they have in the JSON.
 pub(super) type Figures = BTreeMap<&'static str, f64>;
 
@@ -28,11 +26,6 @@ pub(super) fn median(mut values: Vec<f64>) -> f64 {
     } else {
         at(middle)
     }
-}
-
-/// The medians and every repetition behind them.
-pub(super) fn as_json(repetitions: &[Figures]) -> Value {
-    json!({ "median": medians(repetitions), "repetitions": repetitions })
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ pub(super) fn describe() -> Value {
         "date": date(),
         "command": command(),
         "revision": revision(),
+        // Of what is measured: no bench sets anything but the number of workers, where it says so.
+        "settings": "default settings",
         "cpu": field("/proc/cpuinfo", "model name"),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "memory": field("/proc/meminfo", "MemTotal"),
@@ -26,7 +28,7 @@ pub(super) fn describe() -> Value {
 }
 
 /// Today, as 2026-11-21.
-pub(super) fn date() -> String {
+fn date() -> String {
     trimmed(Command::new("date").args(["-u", "+%F"]))
 }
 
@@ -41,10 +43,16 @@ fn command() -> String {
     format!("cargo xtask {}", arguments.join(" "))
 }
 
-/// The commit, with a mark if the work tree differs from it.
+/// The commit, with a mark if the work tree differs from it beyond what benches write.
 fn revision() -> String {
-    let arguments = ["describe", "--always", "--dirty", "--exclude", "*"];
-    trimmed(Command::new("git").args(arguments).current_dir(workspace::root()))
+    let git = |arguments: &[&str]| {
+        trimmed(Command::new("git").args(arguments).current_dir(workspace::root()))
+    };
+    let commit = git(&["describe", "--always", "--exclude", "*"]);
+    let written = [":!bench/results", ":!docs", ":!README.md"];
+    let status = ["status", "--porcelain", "--untracked-files=no", "--", "."];
+    let changes = git(&[&status[..], &written].concat());
+    if changes.is_empty() { commit } else { format!("{commit}-dirty") }
 }
 
 fn trimmed(command: &mut Command) -> String {

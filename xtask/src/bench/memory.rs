@@ -42,7 +42,8 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     }
     Ok(Report {
         name: "memory",
-        table: table(&all, scale),
+        table: worst_table(&all),
+        details: table(&all, scale),
         summary: summary(&all),
         results: all.iter().map(Series::as_json).collect(),
         document: DOCUMENT,
@@ -108,6 +109,26 @@ fn table(all: &[Series], scale: f64) -> String {
         cells.push(format!("{:.1}", series.worst()));
         let best = best_peer(all, series).filter(|_| series.is_nagi);
         cells.push(best.map_or(String::new(), |best| ratio(series.worst(), best.worst())));
+        table.row(cells);
+    }
+    table.to_string()
+}
+
+/// The most that a key costs at any of the counts, by shape and server.
+fn worst_table(all: &[Series]) -> String {
+    let mut header = vec!["at worst"];
+    let same_shape = |a: &Series, b: &Series| name(a.shape) == name(b.shape);
+    let servers = all.chunk_by(same_shape).next().unwrap_or_default();
+    header.extend(servers.iter().map(|series| series.server));
+    header.push("nagi to best peer");
+    let mut table = Table::new(&header);
+    for shape in all.chunk_by(same_shape) {
+        let mut cells: Vec<String> = shape.iter().map(|it| format!("{:.1}", it.worst())).collect();
+        cells.insert(0, shape.first().map_or(String::new(), |it| name(it.shape)));
+        let nagi = shape.iter().find(|series| series.is_nagi);
+        let compared =
+            nagi.and_then(|nagi| Some(ratio(nagi.worst(), best_peer(all, nagi)?.worst())));
+        cells.push(compared.unwrap_or_default());
         table.row(cells);
     }
     table.to_string()

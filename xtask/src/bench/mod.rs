@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: nagi beside Valkey, Redis and memcached, on this machine, in one run.
 //!
-//! Repetitions are interleaved, so that a slow minute of the machine is everyone's, and medians
-//! are taken. `docs/benchmarks.md` says how to read the figures.
+//! Repetitions are interleaved, so that a slow minute of the machine is that of all
+//! servers, and medians are taken. `docs/benchmarks.md` says how to read the figures.
 
 mod chart;
 mod client;
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     profile: Option<String>,
 }
 
-/// Measures, prints a table, and writes it to bench/results/ and docs/benchmarks.md.
+/// Measures, prints tables and writes them to docs/benchmarks.md, a summary to bench/results/.
 pub(crate) fn run(arguments: Arguments) -> Result<()> {
     if arguments.snapshot.redraws() {
         return snapshot::redraw();
@@ -107,7 +107,7 @@ fn finish(
     machine: &Value,
     contestants: &[Contestant],
 ) -> Result<()> {
-    println!("\n{}", report.table);
+    println!("\n{}\n{}", report.details, report.table);
     let narrowed = !arguments.only.is_empty() && !arguments.sockets;
     if arguments.quick || narrowed {
         println!("\nbench: not a whole run, so nothing is written down");

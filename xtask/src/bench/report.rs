@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::contestants::Contestant;
-use super::machine;
 use crate::workspace;
 
 /// The document of all kinds of runs that have none of their own.
@@ -19,10 +18,13 @@ const SUMMARY: &str = "README.md";
 pub(super) struct Report {
     /// `throughput` or `memory`: the name of its file and of its place in the document.
     pub(super) name: &'static str,
-    /// Every figure, in Markdown.
+    /// What the document says, in Markdown.
     pub(super) table: String,
+    /// What only the terminal shows; empty for nothing.
+    pub(super) details: String,
     /// What the README says of it, in Markdown; empty for nothing.
     pub(super) summary: String,
+    /// What is kept of the figures, an object for each row: medians, no samples.
     pub(super) results: Vec<Value>,
     /// Where the tables go.
     pub(super) document: &'static str,
@@ -31,7 +33,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Writes bench/results/DATE-NAME.json, the table in docs/benchmarks.md and the README's.
+    /// Writes bench/results/NAME.json, the table in docs/benchmarks.md and the README's.
     pub(super) fn write(&self, machine: &Value, contestants: &[Contestant]) -> Result<()> {
         let all = everything(machine, contestants, &self.results);
         keep(self.name, &all)?;
@@ -90,11 +92,11 @@ pub(super) fn folder() -> PathBuf {
     workspace::root().join("bench/results")
 }
 
-/// Keeps what a run has found under its name and the day's date.
+/// Keeps what a run has found under its name, in place of what an earlier one found.
 pub(super) fn keep(name: &str, all: &Value) -> Result<()> {
     let folder = folder();
     fs::create_dir_all(&folder)?;
-    write_results(&folder.join(format!("{}-{name}.json", machine::date())), all)
+    write_results(&folder.join(format!("{name}.json")), all)
 }
 
 /// Everything that a file of results says.
@@ -107,10 +109,45 @@ pub(super) fn everything(machine: &Value, contestants: &[Contestant], results: &
 }
 
 fn write_results(path: &Path, all: &Value) -> Result<()> {
-    fs::write(path, format!("{all:#}\n"))
+    fs::write(path, line_by_line(all))
         .with_context(|| format!("cannot write {}", path.display()))?;
     println!("bench: wrote {}", path.display());
     Ok(())
+}
+
+/// JSON with a line for each member of what `all` holds, numbers rounded.
+fn line_by_line(all: &Value) -> String {
+    let nothing = serde_json::Map::new();
+    let sections = all.as_object().unwrap_or(&nothing).iter().map(|(name, section)| {
+        let (opening, closing, lines) = match section {
+            Value::Object(members) => {
+                let member =
+                    |(key, it): (&String, &Value)| format!("{}: {}", json!(key), rounded(it));
+                ('{', '}', members.iter().map(member).collect::<Vec<_>>())
+            }
+            Value::Array(rows) => {
+                ('[', ']', rows.iter().map(|it| rounded(it).to_string()).collect())
+            }
+            other => return format!("  {}: {other}", json!(name)),
+        };
+        format!("  {}: {opening}\n    {}\n  {closing}", json!(name), lines.join(",\n    "))
+    });
+    format!("{{\n{}\n}}\n", sections.collect::<Vec<_>>().join(",\n"))
+}
+
+/// The same with six digits of each number that is no integer.
+fn rounded(value: &Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let number = number.as_f64().unwrap_or(f64::NAN);
+            Value::from(format!("{number:.5e}").parse().unwrap_or(number))
+        }
+        Value::Array(items) => items.iter().map(rounded).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, it)| (name.clone(), rounded(it))).collect::<Value>()
+        }
+        other => other.clone(),
+    }
 }
 
 /// One paragraph: what was measured where, by everything that a file of results says.
@@ -128,11 +165,12 @@ pub(super) fn about(all: &Value) -> String {
         .filter_map(|(name, version)| Some(format!("{name} {}", version.as_str()?)))
         .collect();
     format!(
-        "`{}` on {}, revision {}: {} with {} cores, {} of memory, Linux {}, load average before it \
-         {}. {}.\n",
+        "`{}` on {}, revision {}, {}: {} with {} cores, {} of memory, Linux {}, load average \
+         before it {}. {}.\n",
         fact("command"),
         fact("date"),
         fact("revision"),
+        fact("settings"),
         fact("cpu"),
         fact("cores"),
         fact("memory"),
@@ -171,11 +209,14 @@ impl Table {
     }
 
     /// Its rows as objects, whose fields are the columns.
-    pub(super) fn to_json(&self) -> Value {
-        let Some((header, rows)) = self.rows.split_first() else { return Value::Null };
-        let object = |row: &Vec<String>| -> serde_json::Map<String, Value> {
-            let cells = header.iter().zip(row);
-            cells.map(|(name, cell)| (name.clone(), Value::from(cell.clone()))).collect()
+    pub(super) fn to_json(&self) -> Vec<Value> {
+        let Some((header, rows)) = self.rows.split_first() else { return Vec::new() };
+        let value = |cell: &String| match cell.parse() {
+            Ok(number) => Value::Number(number),
+            Err(_) => Value::from(cell.clone()),
+        };
+        let object = |row: &Vec<String>| {
+            header.iter().zip(row).map(|(name, cell)| (name.clone(), value(cell))).collect()
         };
         rows.iter().map(object).collect()
     }
@@ -211,7 +252,8 @@ impl fmt::Display for Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{Table, replace_between_markers};
+    use super::{Table, line_by_line, replace_between_markers};
+    use serde_json::{Value, json};
 
     #[test]
     fn a_section_is_replaced_and_the_rest_stays() {
@@ -226,5 +268,17 @@ mod tests {
         let mut table = Table::new(&["a", "µs"]);
         table.row(vec!["long".into(), "1".into()]);
         assert_eq!(table.to_string(), "| a    | µs |\n|------|----|\n| long | 1  |\n");
+        assert_eq!(table.to_json(), [json!({"a": "long", "µs": 1})]);
+    }
+
+    #[test]
+    fn a_result_is_one_line_with_rounded_numbers() {
+        let rows = json!([{"us": 1.234_567_89, "bytes": [104_857_612.0, 7]}, {"us": 0.5}]);
+        let written = line_by_line(&json!({"machine": {"cores": 2}, "results": rows}));
+        let machine = "\"machine\": {\n    \"cores\": 2\n  }";
+        let first = "{\"bytes\":[104858000.0,7],\"us\":1.23457}";
+        let results = format!("\"results\": [\n    {first},\n    {{\"us\":0.5}}\n  ]");
+        assert_eq!(written, format!("{{\n  {machine},\n  {results}\n}}\n"));
+        assert!(serde_json::from_str::<Value>(&written).is_ok());
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Arguments;
 use super::contestants::{Contestant, Placement, Protocol};
-use super::figures::{Figures, as_json, medians};
+use super::figures::{Figures, medians};
 use super::fill::{KEY_BYTES, Shape, fill};
 use super::report::{DOCUMENT, Report, Table, ratio};
 use super::usage::CpuTime;
@@ -76,7 +76,8 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
     }
     Ok(Report {
         name: "throughput",
-        table: table(&all),
+        table: comparison(&all),
+        details: table(&all),
         summary: summary(&all),
         results: all.iter().map(Series::as_json).collect(),
         document: DOCUMENT,
@@ -195,13 +196,62 @@ impl Series {
             "placement": self.placement.name(),
             "workload": self.workload,
             "server": self.server,
-            "figures": as_json(&self.repetitions),
+            "repetitions": self.repetitions.len(),
+            "medians": medians(&self.repetitions),
         })
     }
 
     fn median(&self, name: &str) -> f64 {
         medians(&self.repetitions).get(name).copied().unwrap_or(f64::NAN)
     }
+}
+
+/// One table a placement: nagi beside the peer that is best at CPU time, and the floor.
+fn comparison(all: &[Series]) -> String {
+    let mut text = String::new();
+    for placement in PLACEMENTS {
+        let mut table = Table::new(&[
+            "workload",
+            "CPU µs/request",
+            "requests/s",
+            "p99 µs",
+            "best peer",
+            "CPU µs/request",
+            "requests/s",
+            "p99 µs",
+            "CPU to best peer",
+            "requests/s to best peer",
+            "CPU of the responder",
+        ]);
+        for series in all.iter().filter(|it| it.is_nagi && it.placement == placement) {
+            let figures = |of: &Series| {
+                let [cpu, rate, p99] =
+                    ["cpu_us", "requests_per_second", "p99_us"].map(|name| of.median(name));
+                [format!("{cpu:.2}"), format!("{rate:.0}"), format!("{p99:.0}")]
+            };
+            let best = best_peer(all, series);
+            let floor = all.iter().find(|it| {
+                let is_same = it.placement == placement && it.workload == series.workload;
+                is_same && !it.is_nagi && !it.is_peer
+            });
+            let mut cells = vec![series.workload.clone()];
+            cells.extend(figures(series));
+            cells.push(best.map_or(String::new(), |best| best.server.to_owned()));
+            cells.extend(best.map_or_else(Default::default, figures));
+            cells.push(against_best_peer(all, series, "cpu_us", f64::min));
+            cells.push(against_best_peer(all, series, "requests_per_second", f64::max));
+            cells.push(floor.map_or(String::new(), |it| format!("{:.2}", it.median("cpu_us"))));
+            table.row(cells);
+        }
+        text.push_str(&format!("### {}\n\n{table}\n", placement.name()));
+    }
+    text
+}
+
+/// The peer that spends the least CPU time on a request.
+fn best_peer<'a>(all: &'a [Series], of: &'a Series) -> Option<&'a Series> {
+    let cpu = |series: &Series| series.median("cpu_us");
+    peers_of(all, of).min_by(|a, b| cpu(a).total_cmp(&cpu(b)))
 }
 
 /// One table a placement: all figures of all servers, nagi's against the best peer's last.
@@ -265,7 +315,7 @@ fn summary(all: &[Series]) -> String {
     let mut table = Table::new(&["server CPU time for one request", "nagi", "best peer", "ratio"]);
     for series in all.iter().filter(|it| it.is_nagi && it.placement == Placement::Pinned) {
         let cpu = |series: &Series| series.median("cpu_us");
-        let best = peers_of(all, series).min_by(|a, b| cpu(a).total_cmp(&cpu(b)));
+        let best = best_peer(all, series);
         let (peer, compared) = best.map_or((String::new(), String::new()), |best| {
             (format!("{:.2} µs ({})", cpu(best), best.server), ratio(cpu(series), cpu(best)))
         });

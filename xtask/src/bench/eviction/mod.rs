@@ -100,6 +100,7 @@ pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Resu
         name: "eviction",
         table: format!("{}\n{}", table(&all), memory.map_or(String::new(), |it| it.table())),
         summary: summary(&all),
+        details: String::new(),
         results,
         document: DOCUMENT,
         pictures: Vec::new(),
@@ -310,29 +311,26 @@ fn table(all: &[Comparison]) -> String {
         "keys that fit",
         "policy",
         "Redis misses",
-        "(keys)",
         "nagi, as many keys",
-        "(keys)",
         "to Redis",
         "nagi, as many bytes",
-        "(keys)",
+        "keys held",
         "to Redis",
         "exact LRU",
         "S3-FIFO",
     ]);
     for one in all {
-        let cells = |outcome: Option<&Outcome>| match outcome {
-            Some(outcome) => [percent(outcome.miss_ratio), format!("{:.0}", outcome.held)],
-            None => [String::new(), String::new()],
-        };
+        let misses = |it: &Outcome| percent(it.miss_ratio);
+        let bytes = one.same_bytes.as_ref();
         let [keys_to_redis, bytes_to_redis] = one.to_redis().map(cell);
         let mut row = vec![one.shape.name()];
         row.push(format!("{} % = {}", one.share_percent, one.capacity));
         row.push(one.policy.to_owned());
-        row.extend(cells(one.redis.as_ref()));
-        row.extend(cells(Some(&one.same_keys)));
+        row.push(one.redis.as_ref().map_or(String::new(), misses));
+        row.push(misses(&one.same_keys));
         row.push(keys_to_redis);
-        row.extend(cells(one.same_bytes.as_ref()));
+        row.push(bytes.map_or(String::new(), misses));
+        row.push(bytes.map_or(String::new(), |it| format!("{:.0}", it.held)));
         row.push(bytes_to_redis);
         row.extend([percent(one.exact_lru), percent(one.s3_fifo)]);
         table.row(row);

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Time from one look to the next.
 const INTERVAL: Duration = Duration::from_millis(50);
+/// Points that draw the outline of a save well enough.
+const OUTLINE_POINTS: usize = 40;
 
 /// Looks at memory until it is stopped.
 pub(super) struct Sampler {
@@ -49,6 +51,13 @@ pub(super) fn peak(samples: &[(f64, f64)]) -> f64 {
     samples.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max)
 }
 
+/// The highest of each of so many parts of these samples, enough to draw them by.
+pub(super) fn outline(samples: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let parts = samples.chunks(samples.len().div_ceil(OUTLINE_POINTS).max(1));
+    let highest = |part: &[(f64, f64)]| part.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    parts.filter_map(highest).collect()
+}
+
 /// Memory that processes have to themselves or share without a file, and page tables, in bytes.
 fn used_bytes() -> f64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -64,7 +73,7 @@ pub(super) fn field(text: &str, name: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sampler, field, peak, used_bytes};
+    use super::{OUTLINE_POINTS, Sampler, field, outline, peak, used_bytes};
 
     #[test]
     fn fields_of_the_kernel_are_in_kilobytes() {
@@ -79,5 +88,16 @@ mod tests {
         let samples = sampler.finish(0.0);
         assert!(peak(&samples) >= 0.0);
         assert_eq!(peak(&[(0.0, -5.0), (1.0, 7.0), (2.0, 3.0)]), 7.0);
+    }
+
+    #[test]
+    fn an_outline_is_short_and_keeps_the_peak() {
+        let samples: Vec<(f64, f64)> =
+            (0..1000).map(|at| (f64::from(at), f64::from((at * 7919) % 1000))).collect();
+        let outlined = outline(&samples);
+        assert!(outlined.len() <= OUTLINE_POINTS && outlined.is_sorted());
+        assert_eq!(peak(&outlined), peak(&samples));
+        assert_eq!(outline(&samples[..3]), samples[..3]);
+        assert_eq!(outline(&[]), []);
     }
 }

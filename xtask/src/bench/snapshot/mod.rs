@@ -1,4 +1,4 @@
-//! What a save does to those who ask meanwhile: nagi beside Valkey and Redis, with 1 to 8 GB.
+//! What a save does to requests meanwhile: nagi beside Valkey and Redis, with 1 to 8 GB.
 //!
 //! The load is paced, and latencies count from when a request was due, so that no freeze can hide.
 
@@ -85,18 +85,18 @@ pub(super) fn measure(
     let takes_part = |it: &&Contestant| {
         (it.is_nagi() || it.has_snapshots()) && it.name.contains(&arguments.only)
     };
-    let everybody: Vec<&Contestant> = contestants.iter().filter(takes_part).collect();
+    let servers: Vec<&Contestant> = contestants.iter().filter(takes_part).collect();
     let is_whole = !arguments.quick && arguments.only.is_empty();
-    let those_with = |gigabytes: f64| {
+    let servers_with = |gigabytes: f64| {
         let is_in = move |it: &&Contestant| gigabytes < ALONE_GB || it.name != LEFT_OUT;
-        everybody.iter().copied().filter(is_in)
+        servers.iter().copied().filter(is_in)
     };
-    let total: f64 = sizes.iter().map(|&gb| gb * those_with(gb).count() as f64).sum();
+    let total: f64 = sizes.iter().map(|&gb| gb * servers_with(gb).count() as f64).sum();
     let (started, mut done, mut unkept) = (Instant::now(), 0.0, Vec::new());
     for &gigabytes in sizes {
         let plan = plan(nagi, gigabytes, sizes, arguments);
         let (size_started, mut rows) = (Instant::now(), Vec::new());
-        for contestant in those_with(gigabytes) {
+        for contestant in servers_with(gigabytes) {
             ensure_room(gigabytes)?;
             rows.push(session::measure(contestant, &plan)?);
             done += gigabytes;
@@ -144,9 +144,9 @@ fn plan<'a>(nagi: &'a Contestant, gb: f64, sizes: &[f64], arguments: &Arguments)
     }
 }
 
-/// Writes tables and plots of the newest run with each size.
+/// Writes tables and plots of the last run with each size.
 pub(super) fn redraw() -> Result<()> {
-    let (report, about) = report(runs::newest()?);
+    let (report, about) = report(runs::last()?);
     report.rewrite(&about)
 }
 
@@ -159,6 +159,7 @@ fn report(runs: Vec<Run>) -> (Report, String) {
         name: "snapshot",
         document: DOCUMENT,
         table: tables::all(&rows),
+        details: String::new(),
         summary: tables::summary(&rows),
         results: rows.iter().map(Row::as_json).collect(),
         pictures: plots::all(&rows),

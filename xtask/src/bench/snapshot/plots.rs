@@ -59,12 +59,12 @@ fn heights(lines: &[Line]) -> impl Iterator<Item = f64> {
 }
 
 fn fork(rows: &[Row], servers: &[String]) -> Figure {
-    let lines = lines(rows, servers, false, |row| row.median(|pair| pair.fork_us));
+    let lines = lines(rows, servers, false, |row| row.windows.fork_us);
     Figure {
-        title: "How long everybody stands still when a save begins".to_owned(),
+        title: "Time without any answer when a save begins".to_owned(),
         subtitle:
-            "latest_fork_usec: nagi's cut, the others' fork; medians; 1 µs or less is drawn as \
-                   1 µs"
+            "latest_fork_usec: the cut of nagi, the fork of the other servers; medians; 1 µs or \
+             less is drawn as 1 µs"
                 .to_owned(),
         panels: vec![Panel {
             title: String::new(),
@@ -86,8 +86,8 @@ fn latency(rows: &[Row], servers: &[String]) -> Figure {
         .map(|(name, figure)| {
             let saving = |pair: &Pair| figure(&pair.saving);
             let quiet = |pair: &Pair| figure(&pair.quiet);
-            let mut both = lines(rows, servers, true, |row| row.median(quiet));
-            both.extend(lines(rows, servers, false, |row| row.median(saving)));
+            let mut both = lines(rows, servers, true, |row| quiet(&row.windows));
+            both.extend(lines(rows, servers, false, |row| saving(&row.windows)));
             (name, both)
         })
         .collect();
@@ -130,9 +130,9 @@ fn memory(rows: &[Row], servers: &[String]) -> Figure {
         })
         .collect();
     Figure {
-        title: format!("Memory beyond what there was, while {largest} GB are saved"),
+        title: format!("Additional memory while {largest} GB are saved"),
         subtitle: format!(
-            "all processes and their page tables, 20 times a second; {} SETs/s of 1000 bytes",
+            "all processes and their page tables; {} SETs/s of 1000 bytes",
             rate / 2.0
         ),
         panels: vec![Panel {

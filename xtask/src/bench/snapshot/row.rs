@@ -14,7 +14,8 @@ pub(super) struct Latency {
     pub(super) max: f64,
 }
 
-/// A window with a save and one without, of the same open-loop load.
+/// A window with a save and one without, of the same open-loop load; or the medians of several,
+/// but for the memory and the failures, which are the most of all.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Pair {
     pub(super) fork_us: f64,
@@ -94,7 +95,9 @@ pub(super) struct Row {
     pub(super) keys: u64,
     pub(super) rate: f64,
     pub(super) resident_bytes: f64,
-    pub(super) pairs: Vec<Pair>,
+    /// How many pairs of windows there were, and what they say together.
+    pub(super) pairs: usize,
+    pub(super) windows: Pair,
     /// How long a save takes while nobody asks for anything, if that was measured.
     pub(super) idle_seconds: Option<f64>,
     pub(super) file_bytes: f64,
@@ -104,22 +107,59 @@ pub(super) struct Row {
     pub(super) load_seconds: f64,
     pub(super) counters: Option<Counters>,
     pub(super) limited: Vec<Limited>,
-    /// Of the last pair: seconds since the save was asked for, and bytes beyond those before.
+    /// Of the last pair: seconds since the save was asked for, and bytes beyond those before; the
+    /// most of each of some parts of the time.
     pub(super) memory: Vec<(f64, f64)>,
 }
 
+impl Pair {
+    /// What several pairs say together.
+    pub(super) fn together(pairs: &[Pair]) -> Self {
+        let median_of = |figure: &dyn Fn(&Pair) -> f64| median(pairs.iter().map(figure).collect());
+        let most = |figure: fn(&Pair) -> f64| pairs.iter().map(figure).fold(f64::NAN, f64::max);
+        let latency = |window: fn(&Pair) -> &Latency| Latency {
+            p50: median_of(&|it| window(it).p50),
+            p99: median_of(&|it| window(it).p99),
+            p99_9: median_of(&|it| window(it).p99_9),
+            max: median_of(&|it| window(it).max),
+        };
+        let idle_max_us = median_of(&|it| it.idle_max_us.unwrap_or(f64::NAN));
+        Pair {
+            fork_us: median_of(&|it| it.fork_us),
+            seconds: median_of(&|it| it.seconds),
+            saving: latency(|it| &it.saving),
+            quiet: latency(|it| &it.quiet),
+            idle_max_us: Some(idle_max_us).filter(|us| !us.is_nan()),
+            extra_bytes: most(|it| it.extra_bytes),
+            errors: most(|it| it.errors),
+        }
+    }
+}
+
 impl Row {
-    /// The median over the pairs of what `figure` picks.
-    pub(super) fn median(&self, figure: impl Fn(&Pair) -> f64) -> f64 {
-        median(self.pairs.iter().map(figure).collect())
-    }
-
-    /// The most over the pairs of what `figure` picks.
-    pub(super) fn most(&self, figure: impl Fn(&Pair) -> f64) -> f64 {
-        self.pairs.iter().map(figure).fold(f64::NAN, f64::max)
-    }
-
     pub(super) fn as_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Latency, Pair};
+
+    #[test]
+    fn pairs_together_have_medians_and_the_most_memory() {
+        let pair = |us: f64, bytes: f64| Pair {
+            fork_us: us,
+            seconds: us,
+            saving: Latency { max: 2.0 * us, ..Latency::default() },
+            quiet: Latency::default(),
+            idle_max_us: None,
+            extra_bytes: bytes,
+            errors: 0.0,
+        };
+        let together = Pair::together(&[pair(3.0, 5.0), pair(900.0, 9.0), pair(1.0, 7.0)]);
+        let figures = (together.seconds, together.saving.max, together.extra_bytes);
+        assert_eq!(figures, (3.0, 6.0, 9.0));
+        assert_eq!(together.idle_max_us, None);
     }
 }

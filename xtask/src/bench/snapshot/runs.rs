@@ -1,7 +1,6 @@
-//! Runs as they are kept: a file for each size of data, of which the newest counts. So one size
-//! can be measured again without the others.
+//! Runs as they are kept: a file for each size of data, so that one size can be measured again
+//! without the rest.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -40,51 +39,37 @@ impl Run {
         Ok(Run::of(all, rows))
     }
 
-    /// Writes it down, in place of an earlier one of the same day.
+    /// Writes it down, in place of an earlier one.
     pub(super) fn keep(&self) -> Result<()> {
         report::keep(&format!("snapshot-{}gb", self.gigabytes), &self.all)
     }
 }
 
-/// The newest run with each size that there is one of, the smallest first.
-pub(super) fn newest() -> Result<Vec<Run>> {
+/// The last run with each size that there is one of, the smallest first.
+pub(super) fn last() -> Result<Vec<Run>> {
     let folder = report::folder();
     let names = fs::read_dir(&folder)?.flatten().filter_map(|it| it.file_name().into_string().ok());
-    let runs = newest_of(names.collect()).into_iter().map(|name| Run::read(&folder.join(name)));
+    let runs = names.filter(|name| is_of_snapshots(name)).map(|name| Run::read(&folder.join(name)));
     let mut runs = runs.collect::<Result<Vec<Run>>>()?;
     runs.sort_by(|a, b| a.gigabytes.total_cmp(&b.gigabytes));
     Ok(runs)
 }
 
-/// Of names such as `2026-11-22-snapshot-4gb.json` the last of each size.
-fn newest_of(mut names: Vec<String>) -> Vec<String> {
-    const DATE_LEN: usize = "2026-11-22".len();
-    names.sort();
-    let mut newest = BTreeMap::new();
-    for name in names {
-        let size = name.get(DATE_LEN..).and_then(|rest| rest.strip_prefix("-snapshot-"));
-        if let Some(size) = size.and_then(|rest| rest.strip_suffix("gb.json")) {
-            newest.insert(size.to_owned(), name.clone());
-        }
-    }
-    newest.into_values().collect()
+/// Whether a name is such as `snapshot-4gb.json`.
+fn is_of_snapshots(name: &str) -> bool {
+    let size = name.strip_prefix("snapshot-").and_then(|rest| rest.strip_suffix("gb.json"));
+    size.is_some_and(|size| size.parse::<f64>().is_ok())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::newest_of;
+    use super::is_of_snapshots;
 
     #[test]
-    fn the_last_of_each_size_counts() {
-        let names = [
-            "2026-11-22-snapshot-4gb.json",
-            "2026-11-23-snapshot-1gb.json",
-            "2026-11-21-snapshot-1gb.json",
-            "2026-11-22-snapshot.json",
-            "2026-11-24-memory.json",
-            "x",
-        ];
-        let newest = newest_of(names.map(str::to_owned).to_vec());
-        assert_eq!(newest, ["2026-11-23-snapshot-1gb.json", "2026-11-22-snapshot-4gb.json"]);
+    fn files_of_one_size_each_are_found() {
+        assert!(is_of_snapshots("snapshot-4gb.json") && is_of_snapshots("snapshot-0.25gb.json"));
+        for other in ["snapshot.json", "snapshot-gb.json", "memory.json", "x"] {
+            assert!(!is_of_snapshots(other), "{other}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::super::client::probe_beside;
 use super::super::contestants::{Contestant, Folder, Placement};
 use super::super::fill::KEY_BYTES;
-use super::memory::{Sampler, peak};
+use super::memory::{Sampler, outline, peak};
 use super::row::{Busy, Counters, Latency, Limited, Overwriting, Pair, Row};
 use crate::process;
 
@@ -98,7 +98,8 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
         keys,
         rate: plan.rate,
         resident_bytes,
-        pairs,
+        pairs: pairs.len(),
+        windows: Pair::together(&pairs),
         idle_seconds,
         file_bytes,
         busy,
@@ -106,7 +107,7 @@ pub(super) fn measure(contestant: &Contestant, plan: &Plan<'_>) -> Result<Row> {
         load_seconds,
         counters,
         limited,
-        memory,
+        memory: outline(&memory),
     })
 }
 

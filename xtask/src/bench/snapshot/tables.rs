@@ -1,7 +1,7 @@
 //! What a run says in words and numbers: the tables of the document, and the README's.
 
 use super::super::report::{Table, ratio};
-use super::row::{Latency, Pair, Row};
+use super::row::{Latency, Row};
 
 /// Whose times nagi's are compared with.
 const BASE: &str = "Valkey";
@@ -25,28 +25,28 @@ pub(super) fn all(rows: &[Row]) -> String {
     text
 }
 
-/// What the save costs those who ask, all in one row, so that nothing is bought unseen.
+/// What the save costs requests, all in one row.
 fn windows(rows: &[Row]) -> String {
     let mut table = Table::new(&[
         "data",
         "server",
         "cut or fork ms",
         "save s",
-        "to Valkey's",
+        "to Valkey",
         "p50 µs (without)",
         "p99 µs (without)",
         "p99.9 µs (without)",
         "slowest ms (without)",
-        "an idle server's meanwhile",
+        "idle server meanwhile",
         "closed loop, requests/s",
         "to that without",
         "longest delay of a writer ms",
-        "memory beyond MB",
+        "additional memory MB",
     ]);
     for row in rows {
         let beside = |figure: fn(&Latency) -> f64, unit: f64, decimals: usize| {
-            let saving = row.median(|pair: &Pair| figure(&pair.saving)) / unit;
-            let quiet = row.median(|pair: &Pair| figure(&pair.quiet)) / unit;
+            let saving = figure(&row.windows.saving) / unit;
+            let quiet = figure(&row.windows.quiet) / unit;
             format!("{saving:.decimals$} ({quiet:.decimals$})")
         };
         let busy = &row.busy;
@@ -56,8 +56,8 @@ fn windows(rows: &[Row]) -> String {
             gigabytes(row),
             row.server.clone(),
             fork_ms(row),
-            format!("{:.1}", row.median(|pair| pair.seconds)),
-            to_base(rows, row, |row| row.median(|pair| pair.seconds)),
+            format!("{:.1}", row.windows.seconds),
+            to_base(rows, row, |row| row.windows.seconds),
             beside(|it| it.p50, 1.0, 0),
             beside(|it| it.p99, 1.0, 0),
             beside(|it| it.p99_9, 1.0, 0),
@@ -66,7 +66,7 @@ fn windows(rows: &[Row]) -> String {
             format!("{:.0}", busy.requests_per_second),
             format!("{share:.2}{}", failed(busy.is_saved)),
             delay_us.map_or(String::new(), |us| format!("{:.1}", us / 1e3)),
-            format!("{:.0}", row.most(|pair| pair.extra_bytes) / 1e6),
+            format!("{:.0}", row.windows.extra_bytes / 1e6),
         ]);
     }
     table.to_string()
@@ -79,11 +79,11 @@ fn times(rows: &[Row]) -> String {
         "in memory GB",
         "file GB",
         "save without load s",
-        "to Valkey's",
+        "to Valkey",
         "save in a closed loop s",
-        "to Valkey's",
+        "to Valkey",
         "load s",
-        "to Valkey's",
+        "to Valkey",
     ]);
     let idle = |row: &Row| row.idle_seconds.unwrap_or(f64::NAN);
     for row in rows {
@@ -111,7 +111,7 @@ fn overwriting(rows: &[Row]) -> String {
         "written over MB/s",
         "share of the data",
         "save s",
-        "memory beyond MB",
+        "additional memory MB",
         "of the data",
         "slowest ms",
     ]);
@@ -182,35 +182,36 @@ pub(super) fn summary(rows: &[Row]) -> String {
         "p99 (without)",
         "slowest (without)",
         "save",
-        "memory beyond",
+        "additional memory",
         "load",
     ]);
     for row in rows.iter().filter(|row| row.gigabytes == largest) {
-        let ms = |figure: fn(&Pair) -> f64| row.median(figure) / 1e3;
-        let beside = |saving: f64, quiet: f64| format!("{saving:.1} ms ({quiet:.1})");
+        let windows = &row.windows;
+        let beside = |saving_us: f64, quiet_us: f64| {
+            format!("{:.1} ms ({:.1})", saving_us / 1e3, quiet_us / 1e3)
+        };
         table.row(vec![
             format!("{}, {} GB", row.server, row.gigabytes),
             format!("{} ms", fork_ms(row)),
-            beside(ms(|pair| pair.saving.p99), ms(|pair| pair.quiet.p99)),
-            beside(ms(|pair| pair.saving.max), ms(|pair| pair.quiet.max)),
-            format!("{:.1} s", row.median(|pair| pair.seconds)),
-            format!("{:.0} MB", row.most(|pair| pair.extra_bytes) / 1e6),
+            beside(windows.saving.p99, windows.quiet.p99),
+            beside(windows.saving.max, windows.quiet.max),
+            format!("{:.1} s", row.windows.seconds),
+            format!("{:.0} MB", row.windows.extra_bytes / 1e6),
             format!("{:.1} s", row.load_seconds),
         ]);
     }
     table.to_string()
 }
 
-/// How long everybody stood still. The servers count in microseconds.
+/// The time without any answer. The servers count in microseconds.
 fn fork_ms(row: &Row) -> String {
-    let us = row.median(|pair| pair.fork_us);
+    let us = row.windows.fork_us;
     if us < 1.0 { "< 0.001".to_owned() } else { format!("{:.3}", us / 1e3) }
 }
 
 /// The slowest answer of an idle server beside the saves; nothing if that was not asked.
 fn idle_ms(row: &Row) -> String {
-    let us = row.median(|pair| pair.idle_max_us.unwrap_or(f64::NAN));
-    if us.is_nan() { String::new() } else { format!("{:.1}", us / 1e3) }
+    row.windows.idle_max_us.map_or(String::new(), |us| format!("{:.1}", us / 1e3))
 }
 
 fn gigabytes(row: &Row) -> String {

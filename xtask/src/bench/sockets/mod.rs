@@ -1,11 +1,11 @@
 //! `cargo xtask bench --sockets`: what connections cost, and what they do to each other.
 //!
 //! nagi takes part twice, once for each of its drivers. Each part has a report of its own, and can
-//! be measured alone: `--only idle`, `giants` or `storms`; `--only requests` for the CPU time of
-//! requests with 50, 400 and 10,000 connections.
+//! be measured alone: `--only idle`, `large-values` or `storms`; `--only requests` for the CPU time
+//! of requests with 50, 400 and 10,000 connections.
 
-mod giants;
 mod idle;
+mod large_values;
 mod requests;
 mod storms;
 
@@ -42,7 +42,7 @@ const PARTS: [(&str, &str, &str, Part); 4] = [
         requests::measure,
     ),
     ("idle", "sockets-idle", "Idle connections", idle::measure),
-    ("giants", "sockets-giants", "Values of up to 500 MB", giants::measure),
+    ("large-values", "sockets-large-values", "Values of up to 500 MB", large_values::measure),
     ("storms", "sockets-storms", "Connections that come and go", storms::measure),
 ];
 
@@ -69,8 +69,9 @@ pub(super) fn measure(
         report(&Report {
             name,
             document: DOCUMENT,
+            details: String::new(),
             summary: String::new(),
-            results: tables.iter().map(Table::to_json).collect(),
+            results: tables.iter().flat_map(Table::to_json).collect(),
             pictures: Vec::new(),
             table,
         })?;

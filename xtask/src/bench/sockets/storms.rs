@@ -30,7 +30,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         "later than 1 s",
         "probe p99.9 ms, quiet",
         "beside 1000 connects/s",
-        "an idle server's meanwhile",
+        "idle server meanwhile",
     ]);
     for contestant in contestants.resp() {
         let (server, idle) =

@@ -21,18 +21,18 @@ const SLOW_READERS: usize = 4;
 const SIP_BYTES: usize = 256 * 1024;
 const SIP_PAUSE: Duration = Duration::from_millis(5);
 
-/// The slowest small GET at rest, beside a giant in a loop, and beside slow readers of giants; and
-/// the times of giants alone.
+/// The slowest small GET at rest, beside a large value in a loop, and beside slow readers of large
+/// values; and the times of large values alone.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Vec<Table>> {
     let length = Duration::from_secs_f64(if arguments.quick { 1.0 } else { 3.0 });
-    let giant = value(if arguments.quick { 100 } else { 500 } * MEGABYTE);
+    let large = value(if arguments.quick { 100 } else { 500 } * MEGABYTE);
     let mut slowest = Table::new(&[
         "server",
         "slowest small GET at rest ms",
-        "beside a giant",
-        "an idle server's meanwhile",
+        "beside a large value",
+        "idle server beside a large value",
         "beside 4 slow readers of 100 MB",
-        "an idle server's meanwhile",
+        "idle server beside slow readers",
     ]);
     let mut times = Table::new(&["server", "MB", "SET ms", "GET ms"]);
     for contestant in contestants.resp() {
@@ -40,13 +40,13 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             (contestant.start(Placement::Free)?, contestant.start(Placement::Free)?);
         let pair = Pair { busy: server.resp(), idle: idle.resp() };
         let at_rest = slowest_of(arguments, || at_rest(pair, length))?;
-        let beside = slowest_of(arguments, || beside_a_giant(pair, length, &giant))?;
+        let beside = slowest_of(arguments, || beside_a_large_value(pair, length, &large))?;
         let slow = slowest_of(arguments, || beside_slow_readers(pair))?;
         let cells = [at_rest.0, beside.0, beside.1, slow.0, slow.1].map(milliseconds);
         slowest.row([vec![contestant.name.to_owned()], cells.to_vec()].concat());
         for tenths in TENTHS {
-            let bytes = (tenths * MEGABYTE / 10).min(giant.len());
-            let (set_us, get_us) = set_and_get(pair.busy, giant.get(..bytes).unwrap_or_default())?;
+            let bytes = (tenths * MEGABYTE / 10).min(large.len());
+            let (set_us, get_us) = set_and_get(pair.busy, large.get(..bytes).unwrap_or_default())?;
             let megabytes = format!("{:.1}", bytes as f64 / MEGABYTE as f64);
             let row = [megabytes, milliseconds(set_us), milliseconds(get_us)];
             times.row([vec![contestant.name.to_owned()], row.to_vec()].concat());
@@ -80,11 +80,11 @@ fn at_rest(pair: Pair, length: Duration) -> Result<(Probed, Probed)> {
     })
 }
 
-fn beside_a_giant(pair: Pair, length: Duration, giant: &[u8]) -> Result<(Probed, Probed)> {
+fn beside_a_large_value(pair: Pair, length: Duration, large: &[u8]) -> Result<(Probed, Probed)> {
     pair.probe_beside(|| {
         let end = Instant::now() + length;
         while Instant::now() < end {
-            set_and_get_once(pair.busy, giant)?;
+            set_and_get_once(pair.busy, large)?;
         }
         Ok(())
     })
@@ -107,10 +107,10 @@ fn beside_slow_readers(pair: Pair) -> Result<(Probed, Probed)> {
     })
 }
 
-/// Reads the giant slowly.
+/// Reads the large value slowly.
 fn sip(address: SocketAddr) -> Result<()> {
     let mut stream = connect(address)?;
-    stream.write_all(&request(&[b"GET", b"giant"]))?;
+    stream.write_all(&request(&[b"GET", b"large"]))?;
     let mut buffer = vec![0; SIP_BYTES];
     let mut left = 100 * MEGABYTE;
     while left > 0 {
@@ -122,7 +122,7 @@ fn sip(address: SocketAddr) -> Result<()> {
 }
 
 fn set_header(value: &[u8]) -> Vec<u8> {
-    format!("*3\r\n$3\r\nSET\r\n$5\r\ngiant\r\n${}\r\n", value.len()).into_bytes()
+    format!("*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n${}\r\n", value.len()).into_bytes()
 }
 
 /// How long a SET and a GET take, in microseconds: the middle one of five.
@@ -145,7 +145,7 @@ fn set_and_get_once(address: SocketAddr, value: &[u8]) -> Result<(f64, f64)> {
     check(&mut stream, b"\r\n", b"+OK\r\n")?;
     let set_us = start.elapsed().as_secs_f64() * 1e6;
     let start = Instant::now();
-    stream.write_all(&request(&[b"GET", b"giant"]))?;
+    stream.write_all(&request(&[b"GET", b"large"]))?;
     let len = skip_bulk(&mut stream, &mut buffer)?;
     anyhow::ensure!(len == value.len(), "{len} bytes came back of {}", value.len());
     Ok((set_us, start.elapsed().as_secs_f64() * 1e6))
