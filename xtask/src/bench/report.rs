@@ -160,23 +160,24 @@ pub(super) fn about(all: &Value) -> String {
         Some(other) => other.to_string(),
         None => String::new(),
     };
+    // The responder is nagi as well.
+    let versions = versions.iter().filter(|(name, _)| *name != "responder");
     let versions: Vec<String> = versions
-        .iter()
         .filter_map(|(name, version)| Some(format!("{name} {}", version.as_str()?)))
         .collect();
+    let versions =
+        if versions.is_empty() { String::new() } else { format!("; {}", versions.join(", ")) };
     format!(
-        "`{}` on {}, revision {}, {}: {} with {} cores, {} of memory, Linux {}, load average \
-         before it {}. {}.\n",
+        "`{}` on {}, revision {}, {}: {} with {} cores, Linux {}, load average before it \
+         {}{versions}.\n",
         fact("command"),
         fact("date"),
         fact("revision"),
         fact("settings"),
         fact("cpu"),
         fact("cores"),
-        fact("memory"),
         fact("kernel"),
         fact("load_average_before"),
-        versions.join(", ")
     )
 }
 

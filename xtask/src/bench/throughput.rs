@@ -212,11 +212,11 @@ fn comparison(all: &[Series]) -> String {
     for placement in PLACEMENTS {
         let mut table = Table::new(&[
             "workload",
-            "CPU µs/request",
+            "nagi: CPU µs/request",
             "requests/s",
             "p99 µs",
             "best peer",
-            "CPU µs/request",
+            "its CPU µs/request",
             "requests/s",
             "p99 µs",
             "CPU to best peer",
