@@ -4,7 +4,9 @@ use crate::families::bitmap::bit_offset;
 use crate::runtime::arguments::{Rest, integer, is};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::runtime::suspension::Slice;
-use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
+use crate::{
+    Access, Category, Command, Context, Error, Flags, Group, JobProgress, KeyGroup, Keys, Notes,
+};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::Rope;
@@ -42,14 +44,29 @@ fn bitfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     Ok(())
 }
 
+/// What a request does with the key: with nothing but GET, it only reads.
+fn access(args: Args<'_>) -> Access {
+    let mut at = 2;
+    while let Some(word) = args.get(at) {
+        let behind = args.len() - at - 1;
+        at += match word {
+            word if is(word, "GET") && behind >= 2 => 3,
+            word if is(word, "OVERFLOW") && behind >= 1 => 2,
+            _ => return Access::RW.union(Access::ACCESS).union(Access::UPDATE),
+        };
+    }
+    Access::RO.union(Access::ACCESS)
+}
+
 pub(crate) static BITFIELD: Command = Command {
     name: "BITFIELD",
     syntax: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] \
              <SET encoding offset value | INCRBY encoding offset increment> ...]",
     arity: -2,
     flags: Flags::WRITE.union(Flags::DENYOOM),
-    keys: Keys::one(
-        Access::RW.union(Access::ACCESS).union(Access::UPDATE).union(Access::VARIABLE_FLAGS),
+    keys: Keys::only(
+        KeyGroup::at(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))
+            .depending_on_options(access),
     ),
     categories: Category::BITMAP,
     group: Group::Bitmap,
@@ -160,7 +177,7 @@ fn in_slices(cx: &mut Context<'_>, steps: Vec<Step>, changes: bool) -> Result<()
         }));
     }
     let mut begun = false;
-    multi_key::claimed(cx, Claimed::all(BITFIELD.keys), move |cx, slice| {
+    multi_key::claimed(cx, Claimed::all(&BITFIELD.keys), move |cx, slice| {
         if !std::mem::replace(&mut begun, true) {
             work.begin(cx);
         }

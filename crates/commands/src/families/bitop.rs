@@ -2,7 +2,7 @@
 
 use crate::runtime::arguments::is;
 use crate::runtime::multi_key::{self, Claimed, Strings};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::derived::Outcome;
 use nagi_store::{CHUNK_BYTES, Rope};
@@ -33,7 +33,7 @@ fn bitop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if operation == Operation::Not && args.len() != 4 {
         return Err(Error::fixed("ERR BITOP NOT must be called with a single source key."));
     }
-    if !multi_key::is_long(BITOP.keys, args) {
+    if !multi_key::is_long(&BITOP.keys, args) {
         let keys: Vec<_> = args.from(3).map(|key| cx.key(key)).collect();
         let at_once = |strings| {
             let mut combination = Combination::new(operation, strings);
@@ -49,11 +49,13 @@ fn bitop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     combine_claimed(cx, operation)
 }
 
+const SOURCES: KeyGroup = KeyGroup::range(3, -1, 1, Access::RO.union(Access::ACCESS));
+/// The destination is only written to.
+static ONLY_SOURCES: Keys = Keys::only(SOURCES);
+
 fn combine_claimed(cx: &mut Context<'_>, operation: Operation) -> Result<(), Error> {
-    /// The destination is only written to.
-    const SOURCES: Keys = Keys { first: 3, ..BITOP.keys };
-    let (mut strings, mut work) = (Strings::new(SOURCES), None);
-    multi_key::claimed(cx, Claimed::first_from_others(BITOP.keys), move |cx, slice| {
+    let (mut strings, mut work) = (Strings::new(&ONLY_SOURCES), None);
+    multi_key::claimed(cx, Claimed::all(&BITOP.keys), move |cx, slice| {
         let combination = match &mut work {
             Some(combination) => combination,
             None => match strings.go_on(cx, slice) {
@@ -75,14 +77,11 @@ pub(crate) static BITOP: Command = Command {
     syntax: "<AND | OR | XOR | NOT> destkey key [key ...]",
     arity: -4,
     flags: Flags::WRITE.union(Flags::DENYOOM),
-    keys: Keys { first: 2, last: -1, step: 1, access: Access::OW.union(Access::UPDATE) },
+    keys: Keys::groups(&[KeyGroup::at(2, Access::OW.union(Access::UPDATE)), SOURCES]),
     categories: Category::BITMAP,
     group: Group::Bitmap,
     since: "2.6.0",
-    notes: Notes::of("O(N), N being the length of the longest string").keys(&[
-        Keys { first: 2, last: 2, step: 1, access: Access::OW.union(Access::UPDATE) },
-        Keys { first: 3, last: -1, step: 1, access: Access::RO.union(Access::ACCESS) },
-    ]),
+    notes: Notes::of("O(N), N being the length of the longest string"),
     summary: "Stores the result of a bitwise operation between strings, and returns its length",
     subcommands: &[],
     run: bitop,

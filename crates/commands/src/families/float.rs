@@ -33,7 +33,7 @@ fn incrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Ok(());
         }
     }
-    multi_key::claimed(cx, Claimed::all(INCRBYFLOAT.keys), move |cx, _| {
+    multi_key::claimed(cx, Claimed::all(&INCRBYFLOAT.keys), move |cx, _| {
         let key = cx.key(cx.args.at(1));
         let strings = cx.db.strings(&[key]);
         let old = strings.first().and_then(Option::as_ref);

@@ -3,7 +3,9 @@
 use crate::runtime::arguments::is;
 use crate::runtime::multi_key::{self, Claimed, Strings};
 use crate::runtime::suspension::Slice;
-use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
+use crate::{
+    Access, Category, Command, Context, Error, Flags, Group, JobProgress, KeyGroup, Keys, Notes,
+};
 use nagi_proto::Args;
 use nagi_store::types::Refusal;
 use nagi_store::types::derived::Outcome;
@@ -79,7 +81,7 @@ fn sketch_of(rope: &Rope) -> Result<Sketch, Refusal> {
 
 fn add_in_slices(cx: &mut Context<'_>, marks: Vec<Mark>, limit_bytes: usize) -> Result<(), Error> {
     let mut work = None;
-    multi_key::claimed(cx, Claimed::all(PFADD.keys), move |cx, slice| {
+    multi_key::claimed(cx, Claimed::all(&PFADD.keys), move |cx, slice| {
         let key = cx.key(cx.args.at(1));
         let draft = match &mut work {
             Some(draft) => draft,
@@ -106,9 +108,9 @@ fn pfcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         cx.reply.integer(count as i64);
         return Ok(());
     }
-    if multi_key::is_long(PFCOUNT.keys, args) {
-        let (mut strings, mut work) = (Strings::new(PFCOUNT.keys), None);
-        return multi_key::claimed(cx, Claimed::to_read(PFCOUNT.keys), move |cx, slice| {
+    if multi_key::is_long(&PFCOUNT.keys, args) {
+        let (mut strings, mut work) = (Strings::new(&PFCOUNT.keys), None);
+        return multi_key::claimed(cx, Claimed::to_read(&PFCOUNT.keys), move |cx, slice| {
             let union = match &mut work {
                 Some(union) => union,
                 None => match strings.go_on(cx, slice) {
@@ -212,7 +214,7 @@ impl Merger {
 
 fn pfmerge<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let limit_bytes = cx.server.config().hll_sparse_max_bytes.bytes();
-    if !multi_key::is_long(PFMERGE.keys, args) {
+    if !multi_key::is_long(&PFMERGE.keys, args) {
         let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
         let at_once = |strings| {
             let mut merger = Merger::new(strings, limit_bytes)?;
@@ -225,8 +227,8 @@ fn pfmerge<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Ok(());
         }
     }
-    let (mut strings, mut work) = (Strings::new(PFMERGE.keys), None);
-    multi_key::claimed(cx, Claimed::first_from_others(PFMERGE.keys), move |cx, slice| {
+    let (mut strings, mut work) = (Strings::new(&PFMERGE.keys), None);
+    multi_key::claimed(cx, Claimed::all(&PFMERGE.keys), move |cx, slice| {
         let merger = match &mut work {
             Some(merger) => merger,
             None => match strings.go_on(cx, slice) {
@@ -249,19 +251,14 @@ pub(crate) static PFMERGE: Command = Command {
     syntax: "destkey [sourcekey [sourcekey ...]]",
     arity: -2,
     flags: Flags::WRITE.union(Flags::DENYOOM),
-    keys: Keys::all(Access::RW.union(Access::ACCESS).union(Access::INSERT)),
+    keys: Keys::groups(&[
+        KeyGroup::at(1, Access::RW.union(Access::ACCESS).union(Access::INSERT)),
+        KeyGroup::range(2, -1, 1, Access::RO.union(Access::ACCESS)),
+    ]),
     categories: Category::HYPERLOGLOG,
     group: Group::HyperLogLog,
     since: "2.8.9",
-    notes: Notes::of("O(N), N being the keys").keys(&[
-        Keys {
-            first: 1,
-            last: 1,
-            step: 1,
-            access: Access::RW.union(Access::ACCESS).union(Access::INSERT),
-        },
-        Keys { first: 2, last: -1, step: 1, access: Access::RO.union(Access::ACCESS) },
-    ]),
+    notes: Notes::of("O(N), N being the keys"),
     summary: "Unites sketches with one that is made if it is not there",
     subcommands: &[],
     run: pfmerge,
@@ -309,7 +306,7 @@ pub(crate) static PFDEBUG: Command = Command {
     syntax: "subcommand key",
     arity: 3,
     flags: Flags::WRITE.union(Flags::DENYOOM).union(Flags::ADMIN),
-    keys: Keys { first: 2, last: 2, step: 1, access: Access::RW.union(Access::ACCESS) },
+    keys: Keys::only(KeyGroup::at(2, Access::RW.union(Access::ACCESS))),
     categories: Category::HYPERLOGLOG,
     group: Group::HyperLogLog,
     since: "2.8.9",

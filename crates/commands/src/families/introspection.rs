@@ -1,12 +1,11 @@
 //! COMMAND: what the rows say, for clients that want to know what there is.
 
-use crate::families::bitfield;
 use crate::registry::describe::{access_names, describe, document};
 use crate::registry::help;
 use crate::registry::table::{self, Entry};
 use crate::runtime::arguments::is;
 use crate::runtime::glob::Pattern;
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
+use crate::{Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 
 /// The family's rows.
@@ -168,7 +167,7 @@ fn asked_for<'a>(args: Args<'a>) -> Result<(&'static Command, Args<'a>), Error> 
         }
         _ => container,
     };
-    if entry.command.keys.first == 0 {
+    if entry.command.keys.all_groups().is_empty() {
         return Err(Error::fixed("ERR The command has no key arguments"));
     }
     if !entry.command.accepts(args.len() - 2) {
@@ -177,11 +176,25 @@ fn asked_for<'a>(args: Args<'a>) -> Result<(&'static Command, Args<'a>), Error> 
     Ok((entry.command, args.skip(2)))
 }
 
+/// The keys of a request, each with its group.
+fn found_keys<'a>(
+    command: &'static Command,
+    args: Args<'a>,
+) -> Result<Vec<(&'a [u8], &'static KeyGroup)>, Error> {
+    let groups = command.keys.all_groups().iter();
+    let keys: Vec<_> =
+        groups.flat_map(|group| group.of(args).map(move |key| (key, group))).collect();
+    match keys.is_empty() {
+        true => Err(Error::fixed("ERR Invalid arguments specified for command")),
+        false => Ok(keys),
+    }
+}
+
 fn getkeys<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (command, args) = asked_for(args)?;
-    let keys = command.keys.of(args);
-    cx.reply.array(keys.clone().count());
-    for key in keys {
+    let keys = found_keys(command, args)?;
+    cx.reply.array(keys.len());
+    for (key, _) in keys {
         cx.reply.bulk(key);
     }
     Ok(())
@@ -204,35 +217,14 @@ static GETKEYS: Command = Command {
 
 fn getkeysandflags<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (command, args) = asked_for(args)?;
-    let groups = command.key_groups();
-    let keys = || groups.iter().flat_map(|keys| keys.of(args).map(|key| (key, keys.access)));
-    cx.reply.array(keys().count());
-    for (key, access) in keys() {
+    let keys = found_keys(command, args)?;
+    cx.reply.array(keys.len());
+    for (key, group) in keys {
         cx.reply.array(2);
         cx.reply.bulk(key);
-        let varies = access.contains(Access::VARIABLE_FLAGS);
-        access_names(&mut cx.reply, if varies { access_by_options(command, args) } else { access });
+        access_names(&mut cx.reply, group.access_in(args));
     }
     Ok(())
-}
-
-/// What SET and BITFIELD do with their key, which depends on their options.
-fn access_by_options(command: &Command, args: Args<'_>) -> Access {
-    let changes = Access::RW.union(Access::ACCESS).union(Access::UPDATE);
-    if !std::ptr::eq(command, &bitfield::BITFIELD) {
-        let reads = args.from(3).any(|word| is(word, "GET"));
-        return if reads { changes } else { Access::OW.union(Access::UPDATE) };
-    }
-    let mut at = 2;
-    while let Some(word) = args.get(at) {
-        let behind = args.len() - at - 1;
-        at += match word {
-            word if is(word, "GET") && behind >= 2 => 3,
-            word if is(word, "OVERFLOW") && behind >= 1 => 2,
-            _ => return changes,
-        };
-    }
-    Access::RO.union(Access::ACCESS)
 }
 
 static GETKEYSANDFLAGS: Command = Command {

@@ -24,10 +24,10 @@ pub(crate) static ALL: &[&Command] = &[
 ];
 
 fn del<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    if multi_key::is_long(DEL.keys, args) {
+    if multi_key::is_long(&DEL.keys, args) {
         return multi_key::each_key(
             cx,
-            DEL.keys,
+            &DEL.keys,
             0,
             |cx, position, removed| {
                 let key = cx.key(cx.args.at(position));
@@ -79,10 +79,10 @@ pub(crate) static UNLINK: Command = Command {
 };
 
 fn exists<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    if multi_key::is_long(EXISTS.keys, args) {
+    if multi_key::is_long(&EXISTS.keys, args) {
         return multi_key::each_key(
             cx,
-            EXISTS.keys,
+            &EXISTS.keys,
             0,
             |cx, position, count| {
                 let key = cx.key(cx.args.at(position));

@@ -3,7 +3,9 @@
 
 use crate::runtime::arguments::{Rest, integer, is};
 use crate::runtime::suspension::Slice;
-use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
+use crate::{
+    Access, Category, Command, Context, Error, Flags, Group, JobProgress, KeyGroup, Keys, Notes,
+};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::Rope;
@@ -58,7 +60,7 @@ pub(crate) static LCS: Command = Command {
     syntax: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
     arity: -3,
     flags: Flags::READONLY,
-    keys: Keys { first: 1, last: 2, step: 1, access: Access::RO.union(Access::ACCESS) },
+    keys: Keys::only(KeyGroup::range(1, 2, 1, Access::RO.union(Access::ACCESS))),
     categories: Category::STRING,
     group: Group::String,
     since: "7.0.0",

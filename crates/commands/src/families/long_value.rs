@@ -14,7 +14,7 @@ use nagi_store::types::derived::Outcome;
 /// It would pass the greatest length.
 pub(crate) fn write(
     cx: &mut Context<'_>,
-    keys: Keys,
+    keys: &'static Keys,
     value: Rope,
     offset: Option<usize>,
 ) -> Result<(), Error> {

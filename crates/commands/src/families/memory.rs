@@ -3,7 +3,7 @@
 use crate::registry::help;
 use crate::runtime::arguments::{Rest, integer, is};
 use crate::state::usage::Usage;
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::{Counters, EntryView, Value};
 
@@ -129,7 +129,7 @@ static USAGE: Command = Command {
     syntax: "key [SAMPLES count]",
     arity: -3,
     flags: Flags::READONLY,
-    keys: Keys { first: 2, last: 2, step: 1, access: Access::RO },
+    keys: Keys::only(KeyGroup::at(2, Access::RO)),
     categories: Category::empty(),
     group: Group::Server,
     since: "4.0.0",

@@ -1,7 +1,7 @@
 //! OBJECT: how values are kept and when they were last used.
 
 use crate::registry::help;
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::{Policy, parse_i64};
 
@@ -53,7 +53,7 @@ static ENCODING: Command = Command {
     syntax: "key",
     arity: 3,
     flags: Flags::READONLY,
-    keys: Keys { first: 2, last: 2, step: 1, access: Access::RO },
+    keys: Keys::only(KeyGroup::at(2, Access::RO)),
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.2.3",
@@ -85,7 +85,7 @@ static FREQ: Command = Command {
     syntax: "key",
     arity: 3,
     flags: Flags::READONLY,
-    keys: Keys { first: 2, last: 2, step: 1, access: Access::RO },
+    keys: Keys::only(KeyGroup::at(2, Access::RO)),
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "4.0.0",
@@ -109,7 +109,7 @@ static IDLETIME: Command = Command {
     syntax: "key",
     arity: 3,
     flags: Flags::READONLY,
-    keys: Keys { first: 2, last: 2, step: 1, access: Access::RO },
+    keys: Keys::only(KeyGroup::at(2, Access::RO)),
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.2.3",
@@ -143,7 +143,7 @@ static REFCOUNT: Command = Command {
     syntax: "key",
     arity: 3,
     flags: Flags::READONLY,
-    keys: Keys { first: 2, last: 2, step: 1, access: Access::RO },
+    keys: Keys::only(KeyGroup::at(2, Access::RO)),
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "2.2.3",

@@ -94,7 +94,7 @@ fn setrange<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let most = cx.server.config().proto_max_bulk_len.bytes();
     let bytes = match value(args, 3) {
         Given::Bytes(bytes) => bytes,
-        Given::Rope(rope) => return long_value::write(cx, SETRANGE.keys, rope, Some(offset)),
+        Given::Rope(rope) => return long_value::write(cx, &SETRANGE.keys, rope, Some(offset)),
     };
     let len = cx.db.set_range(cx.key(args.at(1)), offset, bytes, most)?;
     cx.reply.integer(len as i64);

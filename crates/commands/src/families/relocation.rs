@@ -1,7 +1,7 @@
 //! Keys under other names and in other databases, and one picked at random.
 
 use crate::runtime::arguments::{Rest, database, integer, is};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::relocation::Relocated;
 
@@ -25,19 +25,14 @@ pub(crate) static RENAME: Command = Command {
     syntax: "key newkey",
     arity: 3,
     flags: Flags::WRITE,
-    keys: Keys { first: 1, last: 2, step: 1, access: Access::RW.union(Access::DELETE) },
+    keys: Keys::groups(&[
+        KeyGroup::at(1, Access::RW.union(Access::ACCESS).union(Access::DELETE)),
+        KeyGroup::at(2, Access::OW.union(Access::UPDATE)),
+    ]),
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
-    notes: Notes::of("O(1)").keys(&[
-        Keys {
-            first: 1,
-            last: 1,
-            step: 1,
-            access: Access::RW.union(Access::ACCESS).union(Access::DELETE),
-        },
-        Keys { first: 2, last: 2, step: 1, access: Access::OW.union(Access::UPDATE) },
-    ]),
+    notes: Notes::of("O(1)"),
     summary: "Puts a key's value under another key, in place of what stood there",
     subcommands: &[],
     run: rename,
@@ -57,19 +52,14 @@ pub(crate) static RENAMENX: Command = Command {
     syntax: "key newkey",
     arity: 3,
     flags: Flags::WRITE.union(Flags::FAST),
-    keys: Keys { first: 1, last: 2, step: 1, access: Access::RW.union(Access::DELETE) },
+    keys: Keys::groups(&[
+        KeyGroup::at(1, Access::RW.union(Access::ACCESS).union(Access::DELETE)),
+        KeyGroup::at(2, Access::OW.union(Access::INSERT)),
+    ]),
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "1.0.0",
-    notes: Notes::of("O(1)").history(&[("3.2.0", "Both names may be the same")]).keys(&[
-        Keys {
-            first: 1,
-            last: 1,
-            step: 1,
-            access: Access::RW.union(Access::ACCESS).union(Access::DELETE),
-        },
-        Keys { first: 2, last: 2, step: 1, access: Access::OW.union(Access::INSERT) },
-    ]),
+    notes: Notes::of("O(1)").history(&[("3.2.0", "Both names may be the same")]),
     summary: "Puts a key's value under another key, unless something stands there",
     subcommands: &[],
     run: renamenx,
@@ -100,14 +90,14 @@ pub(crate) static COPY: Command = Command {
     syntax: "source destination [DB destination-db] [REPLACE]",
     arity: -3,
     flags: Flags::WRITE.union(Flags::DENYOOM),
-    keys: Keys { first: 1, last: 2, step: 1, access: Access::RW.union(Access::UPDATE) },
+    keys: Keys::groups(&[
+        KeyGroup::at(1, Access::RO.union(Access::ACCESS)),
+        KeyGroup::at(2, Access::OW.union(Access::UPDATE)),
+    ]),
     categories: Category::KEYSPACE,
     group: Group::Generic,
     since: "6.2.0",
-    notes: Notes::of("O(N), N being the length of the string").keys(&[
-        Keys { first: 1, last: 1, step: 1, access: Access::RO.union(Access::ACCESS) },
-        Keys { first: 2, last: 2, step: 1, access: Access::OW.union(Access::UPDATE) },
-    ]),
+    notes: Notes::of("O(N), N being the length of the string"),
     summary: "Copies a key's value to another key",
     subcommands: &[],
     run: copy,

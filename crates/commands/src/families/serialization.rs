@@ -75,7 +75,7 @@ fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if go_on(cx, Slice::begin())? {
         return Ok(());
     }
-    multi_key::claimed(cx, Claimed::all(RESTORE.keys), go_on)
+    multi_key::claimed(cx, Claimed::all(&RESTORE.keys), go_on)
 }
 
 pub(crate) static RESTORE: Command = Command {

@@ -3,7 +3,7 @@
 use crate::families::long_value;
 use crate::runtime::arguments::{Rest, Time, integer, is, value};
 use crate::runtime::multi_key::{self, Claimed};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::types::string::{Condition, End, Expiry, SetOptions};
@@ -128,10 +128,10 @@ pub(crate) static GETSET: Command = Command {
 
 fn mget<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.reply.array(args.len() - 1);
-    if multi_key::is_long(MGET.keys, args) {
+    if multi_key::is_long(&MGET.keys, args) {
         return multi_key::each_key(
             cx,
-            MGET.keys,
+            &MGET.keys,
             (),
             |cx, position, ()| {
                 let key = cx.key(cx.args.at(position));
@@ -239,14 +239,23 @@ fn set_options(args: Args<'_>, now_ms: u64) -> Result<(SetOptions, bool), Error>
     Ok((options, returns_old))
 }
 
+/// What a request does with the key: only with GET does it read what was there.
+fn set_access(args: Args<'_>) -> Access {
+    if args.from(3).any(|word| is(word, "GET")) {
+        return Access::RW.union(Access::ACCESS).union(Access::UPDATE);
+    }
+    Access::OW.union(Access::UPDATE)
+}
+
 pub(crate) static SET: Command = Command {
     name: "SET",
     syntax: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds \
              | PXAT unix-time-milliseconds | KEEPTTL]",
     arity: -3,
     flags: Flags::WRITE.union(Flags::DENYOOM),
-    keys: Keys::one(
-        Access::RW.union(Access::ACCESS).union(Access::UPDATE).union(Access::VARIABLE_FLAGS),
+    keys: Keys::only(
+        KeyGroup::at(1, Access::RW.union(Access::ACCESS).union(Access::UPDATE))
+            .depending_on_options(set_access),
     ),
     categories: Category::STRING,
     group: Group::String,
@@ -340,8 +349,8 @@ fn mset<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if args.len().is_multiple_of(2) {
         return Err(Error::wrong_arity("mset"));
     }
-    if multi_key::is_long(MSET.keys, args) {
-        return multi_key::each_key(cx, MSET.keys, (), set_pair, |cx, ()| cx.reply.ok());
+    if multi_key::is_long(&MSET.keys, args) {
+        return multi_key::each_key(cx, &MSET.keys, (), set_pair, |cx, ()| cx.reply.ok());
     }
     cx.db.set_many(pairs(cx, args), false);
     cx.reply.ok();
@@ -368,7 +377,7 @@ fn msetnx<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if args.len().is_multiple_of(2) {
         return Err(Error::wrong_arity("msetnx"));
     }
-    if multi_key::is_long(MSETNX.keys, args) {
+    if multi_key::is_long(&MSETNX.keys, args) {
         return set_all_if_absent(cx);
     }
     let stored = cx.db.set_many(pairs(cx, args), true);
@@ -407,15 +416,15 @@ fn set_pair(cx: &mut Context<'_>, position: usize, (): &mut ()) {
 
 /// MSETNX with very many keys: looks at all of them first, and then sets all or none.
 fn set_all_if_absent(cx: &mut Context<'_>) -> Result<(), Error> {
-    let (mut look, mut exists) = (multi_key::Walk::new(MSETNX.keys), false);
+    let (mut look, mut exists) = (multi_key::Walk::new(&MSETNX.keys), false);
     let mut set = look.clone();
-    multi_key::claimed(cx, Claimed::all(MSETNX.keys), move |cx, slice| {
-        let (words, is_over) = (cx.args.len(), |_: &Context<'_>| slice.is_over());
-        let looked = look.go_on(cx, words, is_over, |cx, position| {
+    multi_key::claimed(cx, Claimed::all(&MSETNX.keys), move |cx, slice| {
+        let is_over = |_: &Context<'_>| slice.is_over();
+        let looked = look.go_on(cx, is_over, |cx, position, _| {
             exists |= cx.db.kind(cx.key(cx.args.at(position))).is_some();
         });
-        let set_one = |cx: &mut Context<'_>, position| set_pair(cx, position, &mut ());
-        let done = exists || looked && set.go_on(cx, words, is_over, set_one);
+        let set_one = |cx: &mut Context<'_>, position, _: &_| set_pair(cx, position, &mut ());
+        let done = exists || looked && set.go_on(cx, is_over, set_one);
         if done {
             cx.reply.integer(i64::from(!exists));
         }
@@ -434,7 +443,7 @@ fn append<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
                 cx.reply.integer(rope.len() as i64);
                 return Ok(());
             }
-            return long_value::write(cx, APPEND.keys, rope, None);
+            return long_value::write(cx, &APPEND.keys, rope, None);
         }
     };
     let len = cx.db.extend(key, bytes, End::Back, Condition::Always, most)?;

@@ -202,13 +202,16 @@ pub fn must_wait(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
     matches!(gate::verdict(reasons, keys(frame.opcode), cx), Verdict::Wait)
 }
 
+static READ_KEY: Keys = Keys::one(Access::RO.union(Access::ACCESS));
+static WRITTEN_KEY: Keys = Keys::one(Access::RW.union(Access::UPDATE));
+
 /// What an opcode does with keys.
-fn keys(opcode: u8) -> Keys {
+fn keys(opcode: u8) -> &'static Keys {
     match opcode {
-        0x00 | 0x09 | 0x0c | 0x0d => Keys::one(Access::RO.union(Access::ACCESS)),
-        0x07 | 0x0a | 0x0b | 0x10 | 0x17 | 0x20..=0x22 => Keys::NONE,
-        0x08 | 0x18 => Keys::WHOLE,
-        _ => Keys::one(Access::RW.union(Access::UPDATE)),
+        0x00 | 0x09 | 0x0c | 0x0d => &READ_KEY,
+        0x07 | 0x0a | 0x0b | 0x10 | 0x17 | 0x20..=0x22 => &Keys::NONE,
+        0x08 | 0x18 => &Keys::WHOLE,
+        _ => &WRITTEN_KEY,
     }
 }
 

@@ -27,7 +27,7 @@ use crate::runtime::dispatch;
 use crate::runtime::gate::{self, Verdict};
 use crate::runtime::multi_key::Walk;
 use crate::runtime::suspension::Slice;
-use crate::{CommandSet, JobProgress, Keys, Reasons, Suspension};
+use crate::{CommandSet, JobProgress, KeyGroup, Keys, Reasons, Suspension};
 pub use meta::forget_refused;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
@@ -66,19 +66,19 @@ impl Context<'_> {
     /// nothing about several keys at one moment.
     fn each_key(
         &mut self,
-        keys: Keys,
+        keys: &'static Keys,
         mut each: impl FnMut(&mut Context<'_>, Key<'_>) + Send + 'static,
         last: fn(&mut Context<'_>),
     ) {
         let mut walk = Walk::new(keys);
         let mut go_on = move |cx: &mut Context<'_>| {
-            let (words, before, mut slice) = (cx.args.len(), cx.reply.waiting(), None);
+            let (before, mut slice) = (cx.reply.waiting(), None);
             let is_over = |cx: &Context<'_>| {
                 // Few keys cost no look at the clock.
                 let slice = slice.get_or_insert_with(Slice::begin);
                 cx.reply.waiting() - before > SLICE_REPLY_BYTES || slice.is_over()
             };
-            let done = walk.go_on(cx, words, is_over, |cx, position| {
+            let done = walk.go_on(cx, is_over, |cx, position, _| {
                 let key = cx.key(cx.args.at(position));
                 each(cx, key);
             });
@@ -188,7 +188,8 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
     if args.len() < verb.words {
         return Err(Error::BAD_LINE);
     }
-    if verb.keys.of(args).any(|key| key.len() > KEY_BYTES) {
+    let is_too_long = |group: &KeyGroup| group.of(args).any(|key| key.len() > KEY_BYTES);
+    if verb.keys.all_groups().iter().any(is_too_long) {
         return Err(Error::BAD_LINE);
     }
     Ok(verb)
@@ -212,7 +213,7 @@ fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
     if let Some(key) = meta::spelled_key(args, &mut room) {
         return binary::meets_claim(cx, key);
     }
-    dispatch::meets_claim(verb.keys, cx.db, cx.client, args)
+    dispatch::meets_claim(&verb.keys, cx.db, cx.client, args)
 }
 
 /// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
@@ -225,7 +226,7 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     }
     let reasons = cx.attention.reasons();
     if !reasons.is_empty() {
-        match gate::verdict(reasons, verb.keys, cx) {
+        match gate::verdict(reasons, &verb.keys, cx) {
             Verdict::Pass => {}
             Verdict::Refuse(line) => return cx.reply.line(line),
             Verdict::Wait => {

@@ -2,7 +2,7 @@
 
 use super::arguments::expiry;
 use super::{Context, Error, Verb, statistics, watch};
-use crate::{Access, Keys};
+use crate::{Access, KeyGroup, Keys};
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
 use nagi_store::{EntryView, Key, Value};
@@ -24,7 +24,7 @@ fn get<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         });
         watch::fetched(cx, key, seen);
     };
-    cx.each_key(GET.keys, show, end);
+    cx.each_key(&GET.keys, show, end);
     Ok(())
 }
 
@@ -49,7 +49,7 @@ fn gets<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         });
         watch::fetched(cx, key, seen);
     };
-    cx.each_key(GETS.keys, show, end);
+    cx.each_key(&GETS.keys, show, end);
     Ok(())
 }
 
@@ -64,7 +64,7 @@ pub(super) static GETS: Verb = Verb {
 
 /// The keys of `gat` and `gats` stand behind the time.
 const BEHIND_EXPTIME: Keys =
-    Keys { first: 2, last: -1, step: 1, access: Access::RW.union(Access::ACCESS) };
+    Keys::only(KeyGroup::range(2, -1, 1, Access::RW.union(Access::ACCESS)));
 
 fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
@@ -79,7 +79,7 @@ fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         });
         watch::fetched(cx, key, seen);
     };
-    cx.each_key(GAT.keys, show, end);
+    cx.each_key(&GAT.keys, show, end);
     Ok(())
 }
 
@@ -105,7 +105,7 @@ fn gats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         });
         watch::fetched(cx, key, seen);
     };
-    cx.each_key(GATS.keys, show, end);
+    cx.each_key(&GATS.keys, show, end);
     Ok(())
 }
 

@@ -1,9 +1,8 @@
 //! What is known of a command apart from what it does: one literal row each, from which lookup,
 //! the arity check, key extraction, COMMAND and the documentation derive.
 
-use crate::{Context, Error, Notes};
+use crate::{Context, Error, Keys, Notes};
 use nagi_proto::Args;
-use nagi_store::Intent;
 
 /// A command's row.
 #[derive(Debug)]
@@ -42,16 +41,6 @@ impl Command {
     pub fn accepts(&self, words: usize) -> bool {
         let least = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { words >= least } else { words == least }
-    }
-
-    /// Its keys, in groups with which different things are done.
-    #[must_use]
-    pub fn key_groups(&self) -> &[Keys] {
-        match (self.notes.keys, self.keys.first) {
-            ([], 0) => &[],
-            ([], _) => std::slice::from_ref(&self.keys),
-            (groups, _) => groups,
-        }
     }
 
     /// Its ACL categories, those that follow from its flags included.
@@ -167,100 +156,5 @@ impl Group {
             Group::Server => "server",
             Group::String => "string",
         }
-    }
-}
-
-bitflags::bitflags! {
-    /// What is done with keys, in the words of Redis' key specifications.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Access: u16 {
-        /// Reads and writes the value.
-        const RW = 1 << 0;
-        /// Reads the value.
-        const RO = 1 << 1;
-        /// Overwrites the value.
-        const OW = 1 << 2;
-        /// Removes the value.
-        const RM = 1 << 3;
-        /// Returns, copies or uses what is stored.
-        const ACCESS = 1 << 4;
-        /// Changes what is there.
-        const UPDATE = 1 << 5;
-        /// Adds to what is there.
-        const INSERT = 1 << 6;
-        /// Removes what is there.
-        const DELETE = 1 << 7;
-        /// Does less than that, depending on its options.
-        const VARIABLE_FLAGS = 1 << 8;
-    }
-}
-
-/// Which arguments are keys: from `first` to `last` (negative: counted from the end) in steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keys {
-    /// Position of the first key; 0 for no keys.
-    pub first: i8,
-    /// Position of the last key; -1 is the last argument.
-    pub last: i8,
-    /// Distance from one key to the next.
-    pub step: i8,
-    /// What is done with them.
-    pub access: Access,
-}
-
-impl Keys {
-    /// No keys.
-    pub const NONE: Keys = Keys { first: 0, last: 0, step: 0, access: Access::empty() };
-
-    /// Whole databases rather than single keys.
-    pub const WHOLE: Keys = Keys { first: 0, last: 0, step: 0, access: Access::RM };
-
-    /// Whether the keys are changed or only read.
-    #[must_use]
-    pub fn intent(&self) -> Intent {
-        if self.access.contains(Access::RO) { Intent::Read } else { Intent::Write }
-    }
-
-    /// The first argument is the only key.
-    #[must_use]
-    pub const fn one(access: Access) -> Keys {
-        Keys { first: 1, last: 1, step: 1, access }
-    }
-
-    /// Every argument is a key.
-    #[must_use]
-    pub const fn all(access: Access) -> Keys {
-        Keys { first: 1, last: -1, step: 1, access }
-    }
-
-    /// Keys and values alternate.
-    #[must_use]
-    pub const fn pairs(access: Access) -> Keys {
-        Keys { first: 1, last: -1, step: 2, access }
-    }
-
-    /// The first key of a request.
-    #[must_use]
-    #[inline]
-    pub fn first_of<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
-        usize::try_from(self.first)
-            .ok()
-            .filter(|first| *first > 0)
-            .and_then(|first| args.get(first))
-    }
-
-    /// The keys of a request, in order.
-    pub fn of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
-        self.positions(args.len()).map_while(move |position| args.get(position))
-    }
-
-    /// Where the keys stand in a request of so many words.
-    pub fn positions(&self, words: usize) -> impl Iterator<Item = usize> + Clone + use<> {
-        let first = usize::try_from(self.first).unwrap_or(0);
-        let last = usize::try_from(self.last)
-            .unwrap_or_else(|_| words.saturating_sub(usize::from(self.last.unsigned_abs())));
-        let end = if first == 0 { 0 } else { last + 1 };
-        let step = usize::try_from(self.step).unwrap_or(1).max(1);
-        (first..end).step_by(step)
     }
 }

@@ -1,9 +1,10 @@
 //! What COMMAND INFO and COMMAND DOCS say of a command, from its row.
 
 use crate::Flags;
+use crate::registry::keys::{Extent, KeyFinder, KeyGroup};
 use crate::registry::syntax::{self, Argument, Kind};
 use crate::registry::table::Entry;
-use crate::{Access, Command, Keys};
+use crate::{Access, Command};
 use nagi_proto::resp::Writer;
 
 /// Writes the ten fields of COMMAND INFO.
@@ -12,57 +13,96 @@ pub(crate) fn describe(reply: &mut Writer<'_>, entry: &Entry) {
     reply.array(10);
     reply.bulk(entry.full_name.as_bytes());
     reply.integer(arity.into());
-    flag_names(reply, flags.difference(Flags::PROBE), "");
-    for position in [keys.first, keys.last, keys.step] {
-        reply.integer(position.into());
+    let (range, has_more_keys) = keys.as_one_range();
+    let shown = flags.difference(Flags::PROBE);
+    reply.set(shown.iter_names().count() + usize::from(has_more_keys));
+    flag_names(reply, shown, "");
+    if has_more_keys {
+        reply.simple("movablekeys");
     }
-    flag_names(reply, entry.command.all_categories(), "@");
+    range.into_iter().for_each(|position| reply.integer(position));
+    let categories = entry.command.all_categories();
+    reply.set(categories.iter_names().count());
+    flag_names(reply, categories, "@");
     reply.set(notes.tips.len());
     for tip in notes.tips {
         reply.bulk(tip.as_bytes());
     }
-    let groups = entry.command.key_groups();
+    let groups = keys.all_groups();
     reply.set(groups.len());
-    groups.iter().for_each(|keys| key_specification(reply, keys));
+    groups.iter().for_each(|group| key_specification(reply, group));
     reply.array(entry.subcommands().len());
     for sub in entry.subcommands() {
         describe(reply, sub);
     }
 }
 
-/// Writes a set of flags by their names in small letters, behind a prefix.
+/// Writes flags by their names in small letters, behind a prefix.
 fn flag_names<F: bitflags::Flags + Copy>(reply: &mut Writer<'_>, flags: F, prefix: &str) {
-    reply.set(flags.iter_names().count());
     for (name, _) in flags.iter_names() {
         reply.simple(&format!("{prefix}{}", name.to_ascii_lowercase()));
     }
 }
 
-fn key_specification(reply: &mut Writer<'_>, keys: &Keys) {
+fn key_specification(reply: &mut Writer<'_>, group: &KeyGroup) {
     reply.map(3);
     reply.bulk(b"flags");
-    access_names(reply, keys.access);
-    reply.bulk(b"begin_search");
+    access_names(reply, group.access());
+    let (begin, find) = ("begin_search", "find_keys");
+    let range = |last, step, limit| {
+        [("lastkey", Number(last)), ("keystep", Number(step)), ("limit", Number(limit))]
+    };
+    match group.finder {
+        KeyFinder::Range { first, last, step } => {
+            // Counted from the first key here, unless negative.
+            let last = if last < 0 { last.into() } else { i64::from(last) - i64::from(first) };
+            search(reply, begin, "index", &[("index", Number(first.into()))]);
+            search(reply, find, "range", &range(last, step.into(), 0));
+        }
+        KeyFinder::Counted { at } => {
+            let keys = [("keynumidx", Number(0)), ("firstkey", Number(1)), ("keystep", Number(1))];
+            search(reply, begin, "index", &[("index", Number(at.into()))]);
+            search(reply, find, "keynum", &keys);
+        }
+        KeyFinder::AfterWord { word, from, extent } => {
+            let (last, limit) = match extent {
+                Extent::One => (0, 0),
+                Extent::FirstHalf => (-1, 2),
+            };
+            let keyword = [("keyword", Word(word)), ("startfrom", Number(from.into()))];
+            search(reply, begin, "keyword", &keyword);
+            search(reply, find, "range", &range(last, 1, limit));
+        }
+        KeyFinder::Grammar(_) => {
+            search(reply, begin, "unknown", &[]);
+            search(reply, find, "unknown", &[]);
+        }
+    }
+}
+
+use Field::{Number, Word};
+
+/// A value in a key specification.
+enum Field {
+    Number(i64),
+    Word(&'static str),
+}
+
+/// Writes one half of a key specification.
+fn search(reply: &mut Writer<'_>, half: &str, kind: &str, fields: &[(&str, Field)]) {
+    reply.bulk(half.as_bytes());
     reply.map(2);
     reply.bulk(b"type");
-    reply.bulk(b"index");
+    reply.bulk(kind.as_bytes());
     reply.bulk(b"spec");
-    reply.map(1);
-    reply.bulk(b"index");
-    reply.integer(keys.first.into());
-    reply.bulk(b"find_keys");
-    reply.map(2);
-    reply.bulk(b"type");
-    reply.bulk(b"range");
-    reply.bulk(b"spec");
-    reply.map(3);
-    reply.bulk(b"lastkey");
-    // Counted from the first key here, unless negative.
-    reply.integer((if keys.last < 0 { keys.last } else { keys.last - keys.first }).into());
-    reply.bulk(b"keystep");
-    reply.integer(keys.step.into());
-    reply.bulk(b"limit");
-    reply.integer(0);
+    reply.map(fields.len());
+    for (name, value) in fields {
+        reply.bulk(name.as_bytes());
+        match value {
+            Number(number) => reply.integer(*number),
+            Word(word) => reply.bulk(word.as_bytes()),
+        }
+    }
 }
 
 /// Writes what is done with keys: whether values are read, overwritten or removed in capitals, the
@@ -129,7 +169,7 @@ fn document_one(reply: &mut Writer<'_>, entry: &Entry) {
     }
     if !arguments.is_empty() {
         reply.bulk(b"arguments");
-        let groups = entry.command.key_groups().len();
+        let groups = entry.command.keys.all_groups().len();
         document_arguments(reply, &arguments, &mut KeyPlaces { groups, next: 0 });
     }
     if !subcommands.is_empty() {
@@ -189,6 +229,56 @@ fn document_arguments(reply: &mut Writer<'_>, arguments: &[Argument], keys: &mut
         if has_parts {
             reply.bulk(b"arguments");
             document_arguments(reply, parts, keys);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagi_proto::Output;
+    use nagi_proto::resp::Version;
+
+    fn shown(group: KeyGroup) -> String {
+        let mut out = Output::default();
+        key_specification(&mut Writer::new(&mut out, Version::Two), &group);
+        let text: Vec<u8> = out.slices().flatten().copied().collect();
+        let words = String::from_utf8(text).unwrap();
+        let is_value = |line: &&str| !line.starts_with(['$', '*']);
+        words.lines().filter(is_value).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn each_way_of_finding_keys_is_described() {
+        let read = Access::RO;
+        for (group, specification) in [
+            (
+                KeyGroup::range(2, 3, 1, read),
+                "type index spec index :2 find_keys type range spec lastkey :1 keystep :1 limit :0",
+            ),
+            (
+                KeyGroup::range(1, -2, 1, read),
+                "type index spec index :1 find_keys type range spec lastkey :-2 keystep :1 \
+                 limit :0",
+            ),
+            (
+                KeyGroup::counted(2, read),
+                "type index spec index :2 find_keys type keynum spec keynumidx :0 firstkey :1 \
+                 keystep :1",
+            ),
+            (
+                KeyGroup::after_word("STORE", 6, read),
+                "type keyword spec keyword STORE startfrom :6 find_keys type range spec \
+                 lastkey :0 keystep :1 limit :0",
+            ),
+            (
+                KeyGroup::half_after_word("STREAMS", 1, read),
+                "type keyword spec keyword STREAMS startfrom :1 find_keys type range spec \
+                 lastkey :-1 keystep :1 limit :2",
+            ),
+            (KeyGroup::by_grammar(|_| 0..0, read), "type unknown spec find_keys type unknown spec"),
+        ] {
+            assert_eq!(shown(group), format!("flags +RO begin_search {specification}"));
         }
     }
 }

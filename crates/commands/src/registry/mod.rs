@@ -4,6 +4,7 @@ pub(crate) mod command;
 pub(crate) mod describe;
 pub mod docs;
 pub(crate) mod help;
+pub(crate) mod keys;
 pub(crate) mod notes;
 pub(crate) mod syntax;
 pub mod table;

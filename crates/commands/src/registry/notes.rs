@@ -1,8 +1,6 @@
 //! What documentation, and clients of a cluster, want to know of a command beside the rest of its
 //! row.
 
-use crate::Keys;
-
 /// Made by [`Notes::of`], to which the rest is added where there is something to say.
 #[derive(Clone, Copy, Debug)]
 pub struct Notes {
@@ -12,9 +10,6 @@ pub struct Notes {
     pub history: &'static [(&'static str, &'static str)],
     /// Whether two calls answer the same, and how a cluster's clients spread it, in Redis' words.
     pub tips: &'static [&'static str],
-    /// Its keys in groups with which different things are done; empty where the row's own
-    /// [`Keys`] say it all.
-    pub keys: &'static [Keys],
     /// Since which version something else is better, and what.
     pub replaced: Option<(&'static str, &'static str)>,
     /// Whether it is for tests of the server rather than for clients.
@@ -25,8 +20,8 @@ impl Notes {
     /// Those of a command of which there is nothing to say but how its time grows.
     #[must_use]
     pub const fn of(complexity: &'static str) -> Self {
-        let (history, tips, keys) = (&[], &[], &[]);
-        Notes { complexity, history, tips, keys, replaced: None, internal: false }
+        let (history, tips) = (&[], &[]);
+        Notes { complexity, history, tips, replaced: None, internal: false }
     }
 
     /// With what later versions of Redis have added.
@@ -39,12 +34,6 @@ impl Notes {
     #[must_use]
     pub const fn tips(self, tips: &'static [&'static str]) -> Self {
         Notes { tips, ..self }
-    }
-
-    /// With keys with which different things are done.
-    #[must_use]
-    pub const fn keys(self, keys: &'static [Keys]) -> Self {
-        Notes { keys, ..self }
     }
 
     /// Of a command for which there is something better since a version.

@@ -28,6 +28,7 @@ use crate::families::server;
 use crate::families::slowlog;
 use crate::families::string;
 use crate::{Command, Flags, config, memcached};
+use nagi_proto::Args;
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -74,6 +75,8 @@ pub struct Entry {
     pub full_name: String,
     /// Whether no call takes long, so that many in a row may be timed together.
     pub is_brief: bool,
+    /// [`crate::Keys::first`] of its keys.
+    first_key: usize,
     subcommands: Range<usize>,
 }
 
@@ -84,6 +87,13 @@ fn is_brief(command: &Command) -> bool {
 }
 
 impl Entry {
+    /// The first key of a request, where its position is the same in all.
+    #[must_use]
+    #[inline]
+    pub fn first_key<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
+        if self.first_key == 0 { None } else { args.get(self.first_key) }
+    }
+
     /// The subcommand called `word`, in any case.
     #[must_use]
     pub fn subcommand(&self, word: &[u8]) -> Option<&'static Entry> {
@@ -171,6 +181,7 @@ impl Table {
                 index: entries.len(),
                 full_name,
                 is_brief: is_brief(command),
+                first_key: command.keys.first(),
                 subcommands: first..next,
             });
         }
@@ -182,6 +193,7 @@ impl Table {
                     index: entries.len(),
                     full_name,
                     is_brief: is_brief(sub),
+                    first_key: sub.keys.first(),
                     subcommands: 0..0,
                 });
             }
@@ -298,7 +310,8 @@ fn to_small_letters(word: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, Category, Flags};
+    use crate::{Category, Flags};
+    use nagi_store::Intent;
     use std::collections::BTreeSet;
 
     #[test]
@@ -360,16 +373,15 @@ mod tests {
             assert!(names.insert(full_name), "{full_name} is there twice");
             assert_eq!(name, name.to_uppercase(), "names are written in capitals");
             assert_ne!(arity, 0, "{full_name}: the name counts");
-            let least = i16::from(arity.unsigned_abs());
-            assert!(i16::from(keys.first) < least, "{full_name}: the first key may be missing");
-            assert!(i16::from(keys.last) < least, "{full_name}: the last key may be missing");
-            if keys.first > 0 {
+            let least = i64::from(arity.unsigned_abs());
+            let ([first, last, _], _) = keys.as_one_range();
+            assert!(first < least && last < least, "{full_name}: a key may be missing");
+            if !keys.all_groups().is_empty() {
                 let both = Flags::WRITE | Flags::READONLY;
                 let changes = flags.intersection(both);
                 assert!(changes.bits().count_ones() == 1, "{full_name}: either reads or writes");
-                let reads = keys.access.contains(Access::RO);
                 // PFCOUNT keeps its estimate within the sketch.
-                let reads = reads || name == "PFCOUNT";
+                let reads = keys.intent() == Intent::Read || name == "PFCOUNT";
                 assert_eq!(reads, flags.contains(Flags::READONLY), "{full_name}: access");
             }
             if flags.contains(Flags::DENYOOM) {

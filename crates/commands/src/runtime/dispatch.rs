@@ -8,7 +8,9 @@ use crate::runtime::arguments::is;
 use crate::runtime::context::{CommandSet, Redis};
 use crate::runtime::error::{QUOTED_BYTES, quotable};
 use crate::runtime::gate;
-use crate::{Client, Context, Error, Flags, Job, JobProgress, Keys, Marks, Reasons, Suspension};
+use crate::{
+    Client, Context, Error, Flags, Job, JobProgress, KeyGroup, Keys, Marks, Reasons, Suspension,
+};
 use nagi_proto::{Args, resp};
 use nagi_store::{Database, Wait};
 use std::sync::atomic::Ordering;
@@ -77,7 +79,7 @@ fn interns(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool 
         let key = args.landed(place).filter(|key| !key.is_joined())?;
         Some((place, cx.db.store().intern(key.chunks(), &cx.client.waker)))
     };
-    let keys: Vec<_> = entry.command.keys.positions(args.len()).filter_map(begin).collect();
+    let keys: Vec<_> = entry.command.keys.positions(args).filter_map(begin).collect();
     let waits = !keys.is_empty();
     if waits {
         cx.suspension = Some(Suspension::long_keys(keys));
@@ -89,7 +91,7 @@ fn interns(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool 
 #[inline]
 fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if cx.db.store().has_claims()
-        && let Some(wait) = meets_claim(entry.command.keys, cx.db, cx.client, args)
+        && let Some(wait) = meets_claim(&entry.command.keys, cx.db, cx.client, args)
     {
         cx.suspension = Some(Suspension::restart(Some(wait)));
         return;
@@ -188,15 +190,17 @@ fn time(cx: &mut Context<'_>, event: &'static str, started: Instant) {
 /// Whether one of a request's keys is claimed by somebody who works on it for longer.
 #[cold]
 pub(crate) fn meets_claim(
-    keys: Keys,
+    keys: &Keys,
     db: Database<'_>,
     client: &Client,
     args: Args<'_>,
 ) -> Option<Wait> {
-    match keys {
-        Keys::WHOLE => db.store().meets_any_claim(&client.waker),
-        keys => db.store().meets_claim(keys.of(args), keys.intent(), &client.waker),
+    if keys.is_whole() {
+        return db.store().meets_any_claim(&client.waker);
     }
+    let meets =
+        |group: &KeyGroup| db.store().meets_claim(group.of(args), group.intent(), &client.waker);
+    keys.all_groups().iter().find_map(meets)
 }
 
 /// Runs a request from lookup to reply; see [`run`] for `cx.suspension`.

@@ -43,8 +43,8 @@ pub(crate) fn refusal(reasons: Reasons, flags: Flags) -> Option<Error> {
 }
 
 /// The same of a verb of memcached's, by what it does with which keys.
-pub(crate) fn refusal_of_verb(reasons: Reasons, keys: Keys) -> Option<&'static str> {
-    if keys == Keys::NONE {
+pub(crate) fn refusal_of_verb(reasons: Reasons, keys: &Keys) -> Option<&'static str> {
+    if keys.is_none() {
         return None;
     }
     if reasons.contains(Reasons::UNSAVED) && changes(keys) {
@@ -55,8 +55,8 @@ pub(crate) fn refusal_of_verb(reasons: Reasons, keys: Keys) -> Option<&'static s
 
 /// Whether a verb that does this with keys is there to change them: `mg` may write, and is how
 /// values are read.
-fn changes(keys: Keys) -> bool {
-    keys.access.intersects(Access::UPDATE | Access::INSERT | Access::DELETE | Access::RM)
+fn changes(keys: &Keys) -> bool {
+    keys.access().intersects(Access::UPDATE | Access::INSERT | Access::DELETE | Access::RM)
 }
 
 /// Whether a writer has to wait for the save under way before it runs; if so, its waker is called.
@@ -124,7 +124,7 @@ pub(crate) enum Verdict {
 #[cold]
 pub(crate) fn verdict<C: CommandSet>(
     reasons: Reasons,
-    keys: Keys,
+    keys: &Keys,
     cx: &mut Context<'_, C>,
 ) -> Verdict {
     if let Some(words) = refusal_of_verb(reasons, keys) {
@@ -135,7 +135,7 @@ pub(crate) fn verdict<C: CommandSet>(
         return Verdict::Wait;
     }
     let is_delayed = reasons.contains(Reasons::SAVING)
-        && keys != Keys::NONE
+        && !keys.is_none()
         && keys.intent() == Intent::Write
         && delays(cx.server, cx.db.store(), cx.client, cx.db.now_ms());
     if is_delayed { Verdict::Wait } else { Verdict::Pass }

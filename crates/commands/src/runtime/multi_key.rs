@@ -4,7 +4,7 @@
 
 use crate::runtime::dispatch;
 use crate::runtime::suspension::Slice;
-use crate::{Context, Error, JobProgress, Keys};
+use crate::{CommandSet, Context, Error, JobProgress, KeyGroup, Keys};
 use nagi_proto::Args;
 use nagi_store::{Claim, Claiming, Intent, Rope, Step};
 
@@ -14,32 +14,32 @@ const LATCHED_KEYS: usize = 128;
 const STRIDE: usize = 16;
 
 /// Whether a request has so many keys that it must claim them.
-pub(crate) fn is_long(keys: Keys, args: Args<'_>) -> bool {
+pub(crate) fn is_long(keys: &Keys, args: Args<'_>) -> bool {
     args.len() > LATCHED_KEYS && keys.of(args).nth(LATCHED_KEYS).is_some()
 }
 
-/// The keys that a request claims, and what for.
+/// The keys that a request claims.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claimed {
-    keys: Keys,
-    first: Intent,
-    others: Intent,
+    keys: &'static Keys,
+    /// What all are claimed for, in place of what the row says of their groups.
+    intent: Option<Intent>,
 }
 
 impl Claimed {
-    /// All of them, for what the request's row says.
-    pub(crate) fn all(keys: Keys) -> Self {
-        Claimed { keys, first: keys.intent(), others: keys.intent() }
+    /// All of them, each for what the request's row says.
+    pub(crate) fn all(keys: &'static Keys) -> Self {
+        Claimed { keys, intent: None }
     }
 
     /// All of them, to be read.
-    pub(crate) fn to_read(keys: Keys) -> Self {
-        Claimed { keys, first: Intent::Read, others: Intent::Read }
+    pub(crate) fn to_read(keys: &'static Keys) -> Self {
+        Claimed { keys, intent: Some(Intent::Read) }
     }
 
-    /// The first one to be changed, which the others are only read for.
-    pub(crate) fn first_from_others(keys: Keys) -> Self {
-        Claimed { keys, first: Intent::Write, others: Intent::Read }
+    /// Whether any is claimed to be changed.
+    fn intent(&self) -> Intent {
+        self.intent.unwrap_or_else(|| self.keys.intent())
     }
 }
 
@@ -50,15 +50,14 @@ impl Claimed {
 /// None: `visit` cannot fail.
 pub(crate) fn each_key<S: Send + 'static>(
     cx: &mut Context<'_>,
-    keys: Keys,
+    keys: &'static Keys,
     mut state: S,
     mut visit: impl FnMut(&mut Context<'_>, usize, &mut S) + Send + 'static,
     mut finish: impl FnMut(&mut Context<'_>, &mut S) + Send + 'static,
 ) -> Result<(), Error> {
     let mut walk = Walk::new(keys);
     claimed(cx, Claimed::all(keys), move |cx, slice| {
-        let words = cx.args.len();
-        let done = walk.go_on(cx, words, |_| slice.is_over(), |cx, at| visit(cx, at, &mut state));
+        let done = walk.go_on(cx, |_| slice.is_over(), |cx, at, _| visit(cx, at, &mut state));
         if done {
             finish(cx, &mut state);
         }
@@ -114,20 +113,17 @@ impl Stage {
         work: &mut impl FnMut(&mut Context<'_>, Slice) -> Result<bool, Error>,
     ) -> Result<Outcome, Error> {
         // A writer that has begun is to come to its end.
-        let more = match claimed.first {
+        let more = match claimed.intent() {
             Intent::Read => JobProgress::NEXT_TICK,
             Intent::Write => JobProgress::COMMITTED,
         };
         Ok(match self {
             Stage::Gathering(walk, claiming) => {
-                let words = cx.args.len();
                 let done = walk.go_on(
                     cx,
-                    words,
                     |_| slice.is_over(),
-                    |cx, position| {
-                        let is_first = usize::try_from(claimed.keys.first) == Ok(position);
-                        let intent = if is_first { claimed.first } else { claimed.others };
+                    |cx, position, group| {
+                        let intent = claimed.intent.unwrap_or_else(|| group.intent());
                         claiming.add(cx.db.key(cx.args.at(position)), intent);
                     },
                 );
@@ -145,7 +141,7 @@ impl Stage {
                 }
             }
             Stage::Working(claim) => {
-                if claimed.first == Intent::Write && cx.db.store().is_over_limit() {
+                if claimed.intent() == Intent::Write && cx.db.store().is_over_limit() {
                     // It was let in when it began, and goes on even if nothing can be evicted.
                     let _ = dispatch::make_room(cx);
                 }
@@ -162,34 +158,40 @@ impl Stage {
     }
 }
 
-/// A walk over the positions of a request's keys.
+/// A walk over the keys of a request, group by group.
 #[derive(Clone)]
 pub(crate) struct Walk {
-    keys: Keys,
-    /// How many keys have been visited.
+    keys: &'static Keys,
+    /// How many groups are done, and how many keys of the next have been visited.
+    group: usize,
     visited: usize,
 }
 
 impl Walk {
-    pub(crate) fn new(keys: Keys) -> Self {
-        Walk { keys, visited: 0 }
+    pub(crate) fn new(keys: &'static Keys) -> Self {
+        Walk { keys, group: 0, visited: 0 }
     }
 
-    /// Visits keys of a request of so many words until `is_over` says that the slice is; whether
+    /// Visits keys, by their positions and groups, until `is_over` says that the slice is; whether
     /// all have been.
-    pub(crate) fn go_on<C>(
+    pub(crate) fn go_on<C: CommandSet>(
         &mut self,
-        cx: &mut C,
-        words: usize,
-        mut is_over: impl FnMut(&C) -> bool,
-        mut visit: impl FnMut(&mut C, usize),
+        cx: &mut Context<'_, C>,
+        mut is_over: impl FnMut(&Context<'_, C>) -> bool,
+        mut visit: impl FnMut(&mut Context<'_, C>, usize, &KeyGroup),
     ) -> bool {
-        for position in self.keys.positions(words).skip(self.visited) {
-            visit(cx, position);
-            self.visited += 1;
-            if self.visited.is_multiple_of(STRIDE) && is_over(cx) {
-                return false;
+        while let Some(group) = self.keys.all_groups().get(self.group) {
+            let args = cx.args;
+            let positions = group.positions(args).skip(self.visited);
+            for position in positions.take_while(|position| *position < args.len()) {
+                visit(cx, position, group);
+                self.visited += 1;
+                if self.visited.is_multiple_of(STRIDE) && is_over(cx) {
+                    return false;
+                }
             }
+            self.group += 1;
+            self.visited = 0;
         }
         true
     }
@@ -202,7 +204,7 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    pub(crate) fn new(keys: Keys) -> Self {
+    pub(crate) fn new(keys: &'static Keys) -> Self {
         Strings { walk: Walk::new(keys), read: Vec::new() }
     }
 
@@ -212,15 +214,53 @@ impl Strings {
         cx: &mut Context<'_>,
         slice: Slice,
     ) -> Option<Vec<Option<Rope>>> {
-        let (read, words) = (&mut self.read, cx.args.len());
+        let read = &mut self.read;
         let done = self.walk.go_on(
             cx,
-            words,
             |_| slice.is_over(),
-            |cx, position| {
+            |cx, position, _| {
                 read.append(&mut cx.db.strings(&[cx.key(cx.args.at(position))]));
             },
         );
         done.then(|| std::mem::take(read))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Access;
+    use crate::runtime::testing::Bench;
+    use nagi_proto::Span;
+    use std::task::Waker;
+
+    #[test]
+    fn a_key_is_claimed_and_met_with_the_intent_of_its_group() {
+        const KEYS: Keys =
+            Keys::groups(&[KeyGroup::at(1, Access::OW), KeyGroup::counted(2, Access::RO)]);
+        let bench = Bench::new();
+        let db = bench.store.database(0, &bench.counters, 0);
+        let waits = |request: &[u8; 7]| {
+            let spans = [0, 2, 4, 6].map(|start| Span { start, len: 1 });
+            let args = Args::new(request, &spans);
+            dispatch::meets_claim(&KEYS, db, &bench.client, args).is_some()
+        };
+        let claim = |key, intent| {
+            let mut claiming = bench.store.claiming();
+            claiming.add(db.key(key), intent);
+            match db.take_claims(&mut claiming, Waker::noop(), || false) {
+                Step::Held(claim) => claim,
+                Step::More | Step::Wait => panic!("nothing else is claimed"),
+            }
+        };
+        let mut read = claim(b"a", Intent::Read);
+        assert!(!waits(b"z b 1 a"), "a is a source of both");
+        assert!(waits(b"z a 1 b"), "a would be written");
+        read.hand_over().release(|| false);
+        let mut written = claim(b"a", Intent::Write);
+        assert!(waits(b"z b 1 a") && waits(b"z a 1 b"));
+        assert!(!waits(b"z b 1 c") && !waits(b"z b 0 a"));
+        written.hand_over().release(|| false);
+        assert!(!waits(b"z a 1 b"));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Bench {
     pub(crate) client: Client,
     pub(crate) memcached: Client,
     pub(crate) store: Arc<Store>,
-    counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
     tally: Arc<Tally>,
 }
 

@@ -190,7 +190,7 @@ fn resolve<'a>(
         let entry = dispatch::resolve(args).ok();
         // A key that is long is not joined here: its request may have to wait for that.
         let first = entry.filter(|_| !args.has_landed());
-        let first = first.and_then(|entry| entry.command.keys.first_of(args));
+        let first = first.and_then(|entry| entry.first_key(args));
         let key = first.map(|bytes| around.shared.store.key(bytes));
         let ahead = match key {
             Some(key) if places.len() > 1 => around.shared.store.prefetch(database, key),

@@ -1,0 +1,467 @@
+//! Which arguments of a request are keys, and what is done with them: the one source for claims,
+//! for prefetching, and for what COMMAND says of keys.
+//!
+//! The model is that of Redis' key specifications
+//! (<https://redis.io/docs/latest/develop/reference/key-specs/>): groups of keys, each of which is
+//! found on its own and has an access of its own.
+
+use nagi_proto::Args;
+use nagi_store::{Intent, parse_i64};
+use std::iter::StepBy;
+use std::ops::Range;
+
+bitflags::bitflags! {
+    /// What is done with keys, in the words of Redis' key specifications.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Access: u16 {
+        /// Reads and writes the value.
+        const RW = 1 << 0;
+        /// Reads the value.
+        const RO = 1 << 1;
+        /// Overwrites the value.
+        const OW = 1 << 2;
+        /// Removes the value.
+        const RM = 1 << 3;
+        /// Returns, copies or uses what is stored.
+        const ACCESS = 1 << 4;
+        /// Changes what is there.
+        const UPDATE = 1 << 5;
+        /// Adds to what is there.
+        const INSERT = 1 << 6;
+        /// Removes what is there.
+        const DELETE = 1 << 7;
+        /// Does less than that, depending on its options.
+        const VARIABLE_FLAGS = 1 << 8;
+    }
+}
+
+/// How the keys of a group are found among the arguments, the command's name being argument 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KeyFinder {
+    /// From one position to another (negative: counted from the end, -1 being the last argument)
+    /// in steps.
+    Range { first: u8, last: i8, step: u8 },
+    /// The argument at this position says how many there are; they follow it.
+    Counted { at: u8 },
+    /// Behind the first argument from a position on that is this word, in any case.
+    AfterWord { word: &'static str, from: u8, extent: Extent },
+    /// Where the command's own grammar says; COMMAND INFO does not tell.
+    Grammar(fn(Args<'_>) -> Range<usize>),
+}
+
+/// How many of the arguments behind a word are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The next one.
+    One,
+    /// The first half of the rest.
+    FirstHalf,
+}
+
+/// Keys of a request that are found together, and with which the same is done.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyGroup {
+    pub(crate) finder: KeyFinder,
+    access: Access,
+    by_options: Option<fn(Args<'_>) -> Access>,
+}
+
+impl KeyGroup {
+    const fn new(finder: KeyFinder, access: Access) -> Self {
+        KeyGroup { finder, access, by_options: None }
+    }
+
+    /// The argument at a position.
+    #[must_use]
+    pub const fn at(position: u8, access: Access) -> Self {
+        // Rows are constants: a position beyond 127 does not compile.
+        assert!(position < 128, "a key is at one of the first positions");
+        KeyGroup::range(position, position as i8, 1, access)
+    }
+
+    /// The arguments from `first` to `last` (-1: to the last argument), `step` apart.
+    #[must_use]
+    pub const fn range(first: u8, last: i8, step: u8, access: Access) -> Self {
+        assert!(first > 0 && step > 0, "the name is no key");
+        KeyGroup::new(KeyFinder::Range { first, last, step }, access)
+    }
+
+    /// As many arguments as the one at `at` says, which they follow: ZUNIONSTORE, LMPOP, EVAL.
+    #[must_use]
+    pub const fn counted(at: u8, access: Access) -> Self {
+        KeyGroup::new(KeyFinder::Counted { at }, access)
+    }
+
+    /// The argument behind a word, which is looked for from `from` on: GEORADIUS' STORE.
+    #[must_use]
+    pub const fn after_word(word: &'static str, from: u8, access: Access) -> Self {
+        KeyGroup::new(KeyFinder::AfterWord { word, from, extent: Extent::One }, access)
+    }
+
+    /// The first half of the arguments behind a word: XREAD's STREAMS.
+    #[must_use]
+    pub const fn half_after_word(word: &'static str, from: u8, access: Access) -> Self {
+        KeyGroup::new(KeyFinder::AfterWord { word, from, extent: Extent::FirstHalf }, access)
+    }
+
+    /// The arguments that a function finds: SORT's STORE, whose word may also be another option's
+    /// value.
+    #[must_use]
+    pub const fn by_grammar(positions: fn(Args<'_>) -> Range<usize>, access: Access) -> Self {
+        KeyGroup::new(KeyFinder::Grammar(positions), access)
+    }
+
+    /// With an access that is what `access` answers for a request, and at most the group's own.
+    #[must_use]
+    pub const fn depending_on_options(self, access: fn(Args<'_>) -> Access) -> Self {
+        KeyGroup { by_options: Some(access), ..self }
+    }
+
+    /// What is done with the keys at most.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        match self.by_options {
+            Some(_) => self.access | Access::VARIABLE_FLAGS,
+            None => self.access,
+        }
+    }
+
+    /// What a request does with them.
+    #[must_use]
+    pub fn access_in(&self, args: Args<'_>) -> Access {
+        self.by_options.map_or(self.access, |access| access(args))
+    }
+
+    /// Whether they are changed or only read.
+    #[must_use]
+    pub fn intent(&self) -> Intent {
+        if self.access.contains(Access::RO) { Intent::Read } else { Intent::Write }
+    }
+
+    /// The position of the first key where that is the same in every request, or 0.
+    fn first(&self) -> usize {
+        match self.finder {
+            KeyFinder::Range { first, .. } => first.into(),
+            KeyFinder::Counted { at } => usize::from(at) + 1,
+            KeyFinder::AfterWord { .. } | KeyFinder::Grammar(_) => 0,
+        }
+    }
+
+    /// Where they stand in a request. None are found where its arguments contradict each other;
+    /// positions beyond its end are possible where a step leaves an argument out.
+    #[inline]
+    pub(crate) fn positions(&self, args: Args<'_>) -> StepBy<Range<usize>> {
+        match self.finder {
+            KeyFinder::Range { first, last, step } => {
+                let last = usize::try_from(last).unwrap_or_else(|_| {
+                    args.len().saturating_sub(usize::from(last.unsigned_abs()))
+                });
+                (first.into()..last + 1).step_by(step.into())
+            }
+            KeyFinder::Counted { at } => counted(args, at.into()).step_by(1),
+            KeyFinder::AfterWord { word, from, extent } => {
+                after_word(args, word, from.into(), extent).step_by(1)
+            }
+            KeyFinder::Grammar(positions) => positions(args).step_by(1),
+        }
+    }
+
+    /// The keys in a request, in order.
+    #[inline]
+    pub(crate) fn of<'a>(
+        &self,
+        args: Args<'a>,
+    ) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        self.positions(args).map_while(move |position| args.get(position))
+    }
+}
+
+#[cold]
+fn counted(args: Args<'_>, at: usize) -> Range<usize> {
+    let count = args.get(at).and_then(parse_i64).and_then(|count| usize::try_from(count).ok());
+    let first = at + 1;
+    let room = args.len().saturating_sub(first);
+    first..first + count.filter(|count| *count <= room).unwrap_or(0)
+}
+
+#[cold]
+fn after_word(args: Args<'_>, word: &str, from: usize, extent: Extent) -> Range<usize> {
+    let is_word = |at: &usize| {
+        args.get(*at).is_some_and(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let Some(at) = (from..args.len()).find(is_word) else { return 0..0 };
+    let first = at + 1;
+    let rest = args.len() - first;
+    let count = match extent {
+        Extent::One => rest.min(1),
+        Extent::FirstHalf if rest.is_multiple_of(2) => rest / 2,
+        Extent::FirstHalf => 0,
+    };
+    first..first + count
+}
+
+/// The keys of a command's requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys(Scope);
+
+#[derive(Clone, Copy, Debug)]
+enum Scope {
+    None,
+    Databases,
+    /// Nearly every command with keys: its row needs no other memory to say so.
+    One(KeyGroup),
+    Groups(&'static [KeyGroup]),
+}
+
+impl Keys {
+    /// No keys.
+    pub const NONE: Keys = Keys(Scope::None);
+
+    /// Whole databases, which are emptied or exchanged, rather than single keys.
+    pub const WHOLE: Keys = Keys(Scope::Databases);
+
+    /// The first argument is the only key.
+    #[must_use]
+    pub const fn one(access: Access) -> Keys {
+        Keys::only(KeyGroup::at(1, access))
+    }
+
+    /// Every argument is a key.
+    #[must_use]
+    pub const fn all(access: Access) -> Keys {
+        Keys::only(KeyGroup::range(1, -1, 1, access))
+    }
+
+    /// Keys and values alternate.
+    #[must_use]
+    pub const fn pairs(access: Access) -> Keys {
+        Keys::only(KeyGroup::range(1, -1, 2, access))
+    }
+
+    /// The keys of one group.
+    #[must_use]
+    pub const fn only(group: KeyGroup) -> Keys {
+        Keys(Scope::One(group))
+    }
+
+    /// Several groups, in the order in which COMMAND shows them.
+    #[must_use]
+    pub const fn groups(groups: &'static [KeyGroup]) -> Keys {
+        Keys(Scope::Groups(groups))
+    }
+
+    /// The groups that there are.
+    #[must_use]
+    #[inline]
+    pub fn all_groups(&self) -> &[KeyGroup] {
+        match &self.0 {
+            Scope::None | Scope::Databases => &[],
+            Scope::One(group) => std::slice::from_ref(group),
+            Scope::Groups(groups) => groups,
+        }
+    }
+
+    /// Whether a request is for no keys at all, neither single ones nor whole databases.
+    #[must_use]
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        matches!(self.0, Scope::None)
+    }
+
+    /// Whether it is for whole databases.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        matches!(self.0, Scope::Databases)
+    }
+
+    /// Whether any of them is changed.
+    #[must_use]
+    pub fn intent(&self) -> Intent {
+        let writes = self.all_groups().iter().any(|group| group.intent() == Intent::Write);
+        if writes || self.is_whole() { Intent::Write } else { Intent::Read }
+    }
+
+    /// What is done with any of them.
+    pub(crate) fn access(&self) -> Access {
+        let databases = if self.is_whole() { Access::RM } else { Access::empty() };
+        self.all_groups().iter().fold(databases, |all, group| all | group.access)
+    }
+
+    /// The position of the first key where that is the same in every request, or 0.
+    #[must_use]
+    #[inline]
+    pub fn first(&self) -> usize {
+        self.all_groups().first().map_or(0, KeyGroup::first)
+    }
+
+    /// The first key of a request, where its position is the same in all.
+    #[must_use]
+    #[inline]
+    pub fn first_of<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
+        match self.first() {
+            0 => None,
+            first => args.get(first),
+        }
+    }
+
+    /// Where keys stand in a request, group by group.
+    pub(crate) fn positions(&self, args: Args<'_>) -> impl Iterator<Item = usize> {
+        self.all_groups().iter().flat_map(move |group| group.positions(args))
+    }
+
+    /// The keys of a request, group by group.
+    #[inline]
+    pub fn of<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
+        self.all_groups().iter().flat_map(move |group| group.of(args))
+    }
+
+    /// First and last position and step, as clients of before Redis 7 are told, and whether there
+    /// are keys that these do not say.
+    pub(crate) fn as_one_range(&self) -> ([i64; 3], bool) {
+        let groups = self.all_groups();
+        if let [KeyGroup { finder: KeyFinder::Range { first, last, step }, .. }] = groups {
+            return ([(*first).into(), (*last).into(), (*step).into()], false);
+        }
+        let mut whole: Option<(u8, i8)> = None;
+        let mut has_more = false;
+        for group in groups {
+            match (group.finder, whole) {
+                (KeyFinder::Range { first, last, step: 1 }, None) => whole = Some((first, last)),
+                (KeyFinder::Range { first, last, step: 1 }, Some((start, end)))
+                    if i16::from(end) + 1 == i16::from(first) =>
+                {
+                    whole = Some((start, last));
+                }
+                _ => has_more = true,
+            }
+        }
+        match whole {
+            Some((first, last)) => ([first.into(), last.into(), 1], has_more),
+            None => ([0; 3], has_more),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagi_proto::Span;
+
+    const READ: Access = Access::RO.union(Access::ACCESS);
+    const WRITE: Access = Access::OW.union(Access::UPDATE);
+
+    /// The destination, then as many sources as a number says.
+    const ZUNIONSTORE: Keys = Keys::groups(&[KeyGroup::at(1, WRITE), KeyGroup::counted(2, READ)]);
+    const BITOP: Keys = Keys::groups(&[KeyGroup::at(2, WRITE), KeyGroup::range(3, -1, 1, READ)]);
+    const LMPOP: Keys = Keys::only(KeyGroup::counted(1, Access::RW));
+    const XREAD: Keys = Keys::only(KeyGroup::half_after_word("STREAMS", 1, READ));
+    const GEORADIUS: Keys =
+        Keys::groups(&[KeyGroup::at(1, READ), KeyGroup::after_word("STORE", 6, WRITE)]);
+    const SORT: Keys = Keys::groups(&[KeyGroup::at(1, READ), KeyGroup::by_grammar(store, WRITE)]);
+
+    /// The argument behind the last STORE that is an option.
+    fn store(args: Args<'_>) -> Range<usize> {
+        let (mut at, mut found) = (2, 0..0);
+        while let Some(word) = args.get(at) {
+            if word.eq_ignore_ascii_case(b"STORE") && at + 1 < args.len() {
+                found = at + 1..at + 2;
+            }
+            at += if word.eq_ignore_ascii_case(b"BY") { 2 } else { 1 };
+        }
+        found
+    }
+
+    /// The keys of a request, each with what it is claimed for.
+    fn found(keys: Keys, request: &str) -> Vec<(String, Intent)> {
+        let (mut spans, mut start) = (Vec::new(), 0);
+        for word in request.split(' ') {
+            spans.push(Span { start, len: word.len() as u32 });
+            start += word.len() as u32 + 1;
+        }
+        let args = Args::new(request.as_bytes(), &spans);
+        let mut found = Vec::new();
+        for group in keys.all_groups() {
+            let key = |key: &[u8]| (String::from_utf8(key.to_vec()).unwrap(), group.intent());
+            found.extend(group.of(args).map(key));
+        }
+        let all = keys.of(args).map(|key| String::from_utf8(key.to_vec()).unwrap());
+        assert!(all.eq(found.iter().map(|(key, _)| key.clone())), "{request}");
+        let first = keys.first_of(args).map(|key| String::from_utf8(key.to_vec()).unwrap());
+        if let Some((first, (found, _))) = first.as_ref().zip(found.first()) {
+            assert_eq!(first, found, "{request}");
+        }
+        found
+    }
+
+    fn names(keys: Keys, request: &str) -> Vec<String> {
+        found(keys, request).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn ranges_go_to_the_end_in_steps() {
+        assert_eq!(names(Keys::one(READ), "GET a"), ["a"]);
+        assert_eq!(names(Keys::all(READ), "MGET a b c"), ["a", "b", "c"]);
+        assert_eq!(names(Keys::pairs(WRITE), "MSET a 1 b 2"), ["a", "b"]);
+        assert_eq!(names(Keys::pairs(WRITE), "MSET a 1 b"), ["a", "b"]);
+        assert_eq!(names(Keys::only(KeyGroup::range(1, -2, 1, READ)), "BLPOP a b 0"), ["a", "b"]);
+        assert_eq!(names(Keys::all(READ), "MGET"), [""; 0]);
+        assert!(names(Keys::NONE, "PING a").is_empty() && names(Keys::WHOLE, "X a").is_empty());
+    }
+
+    #[test]
+    fn a_count_says_how_many_keys_follow_it() {
+        let found = found(ZUNIONSTORE, "ZUNIONSTORE d 2 a b WEIGHTS 1 2");
+        let sources = [("a".to_owned(), Intent::Read), ("b".to_owned(), Intent::Read)];
+        assert_eq!(found[0], ("d".to_owned(), Intent::Write));
+        assert_eq!(found[1..], sources);
+        assert_eq!(ZUNIONSTORE.intent(), Intent::Write);
+        assert_eq!(names(LMPOP, "LMPOP 2 a b LEFT"), ["a", "b"]);
+        for wrong in ["LMPOP", "LMPOP x a", "LMPOP -1 a", "LMPOP 0 LEFT", "LMPOP 3 a b"] {
+            assert_eq!(names(LMPOP, wrong), [""; 0], "{wrong}");
+        }
+        let most = format!("LMPOP {} a", u64::MAX);
+        assert_eq!(names(LMPOP, &most), [""; 0]);
+    }
+
+    #[test]
+    fn a_word_says_where_keys_begin() {
+        assert_eq!(names(XREAD, "XREAD COUNT 2 streams a b 0 0"), ["a", "b"]);
+        for wrong in ["XREAD", "XREAD COUNT 2", "XREAD STREAMS", "XREAD STREAMS a b 0"] {
+            assert_eq!(names(XREAD, wrong), [""; 0], "{wrong}");
+        }
+        assert_eq!(names(GEORADIUS, "GEORADIUS a 1 2 3 m STORE b"), ["a", "b"]);
+        assert_eq!(names(GEORADIUS, "GEORADIUS STORE 1 2 3 m COUNT 1"), ["STORE"]);
+        assert_eq!(names(GEORADIUS, "GEORADIUS a 1 2 3 m STORE"), ["a"]);
+    }
+
+    #[test]
+    fn a_grammar_tells_a_word_from_a_value() {
+        assert_eq!(names(SORT, "SORT a BY store STORE b"), ["a", "b"]);
+        assert_eq!(names(SORT, "SORT a BY store"), ["a"]);
+    }
+
+    #[test]
+    fn older_clients_are_told_of_ranges_only() {
+        for (keys, range, has_more) in [
+            (Keys::NONE, [0, 0, 0], false),
+            (Keys::pairs(WRITE), [1, -1, 2], false),
+            (BITOP, [2, -1, 1], false),
+            (ZUNIONSTORE, [1, 1, 1], true),
+            (LMPOP, [0, 0, 0], true),
+            (XREAD, [0, 0, 0], true),
+            (SORT, [1, 1, 1], true),
+        ] {
+            assert_eq!(keys.as_one_range(), (range, has_more), "{keys:?}");
+        }
+    }
+
+    #[test]
+    fn options_change_what_is_done_with_a_key() {
+        let by_length = |args: Args<'_>| if args.len() > 2 { Access::RW } else { Access::RO };
+        let group = KeyGroup::at(1, Access::RW).depending_on_options(by_length);
+        assert_eq!(group.access(), Access::RW | Access::VARIABLE_FLAGS);
+        let spans = [Span { start: 0, len: 1 }; 3];
+        assert_eq!(group.access_in(Args::new(b"a", &spans)), Access::RW);
+        assert_eq!(group.access_in(Args::new(b"a", &spans[..2])), Access::RO);
+    }
+}
