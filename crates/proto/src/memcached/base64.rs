@@ -1,46 +1,30 @@
 //! Keys in base64 (RFC 4648, section 4), as the meta commands spell those that are not text.
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+/// memcached takes any bits in the last letter, and wants the padding.
+const ENGINE: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
 
 /// Appends the spelling of `bytes` to `out`, padded.
 pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
-    for group in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for place in 0..4 {
-            let sextet = (bits >> (18 - 6 * place) & 0x3f) as usize;
-            let letter = ALPHABET.get(sextet).copied().unwrap_or(b'=');
-            out.push(if place > group.len() { b'=' } else { letter });
-        }
-    }
+    let before = out.len();
+    out.resize(before + base64::encoded_len(bytes.len(), true).unwrap_or(0), 0);
+    let written = ENGINE.encode_slice(bytes, out.get_mut(before..).unwrap_or_default());
+    out.truncate(before + written.unwrap_or(0));
 }
 
 /// Appends what `text` spells to `out`; `false`, and something or nothing appended, if it spells
 /// nothing.
 #[must_use]
 pub fn decode(text: &[u8], out: &mut Vec<u8>) -> bool {
-    let (groups, rest) = text.as_chunks::<4>();
-    if !rest.is_empty() || groups.is_empty() {
-        return false;
-    }
-    let last = groups.len() - 1;
-    groups.iter().enumerate().all(|(place, group)| decode_group(group, place == last, out))
-}
-
-/// Decodes four letters, of which the last two may be padding at the end.
-fn decode_group(group: &[u8; 4], last: bool, out: &mut Vec<u8>) -> bool {
-    let padding = group.iter().rev().take_while(|&&letter| letter == b'=').count();
-    if padding > if last { 2 } else { 0 } {
-        return false;
-    }
-    let mut bits = 0;
-    for &letter in group.iter().take(4 - padding) {
-        let Some(sextet) = ALPHABET.iter().position(|&known| known == letter) else { return false };
-        bits = bits << 6 | sextet as u32;
-    }
-    let bytes = (bits << (6 * padding)).to_be_bytes();
-    out.extend_from_slice(bytes.get(1..4 - padding).unwrap_or_default());
-    true
+    !text.is_empty() && ENGINE.decode_vec(text, out).is_ok()
 }
 
 #[cfg(test)]
@@ -75,6 +59,12 @@ mod tests {
         for text in ["", "Y", "Yg", "Yg=", "====", "Y===", "Yg==Yg==", "Y!==", "=g==", "Yg=a"] {
             assert_eq!(decoded(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn bits_that_the_last_letter_has_too_many_are_ignored() {
+        assert_eq!(decoded(b"Zh==").as_deref(), Some(&b"f"[..]));
+        assert_eq!(decoded(b"Zm9=").as_deref(), Some(&b"fo"[..]));
     }
 
     proptest! {
