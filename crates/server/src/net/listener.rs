@@ -10,7 +10,7 @@ use std::fs::Permissions;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,11 +75,28 @@ pub(crate) struct Backlog {
 /// All that are listened to at one time.
 pub(crate) type Listeners = Arc<[Arc<Listener>]>;
 
+/// Tells a file from others that have its path before or afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// That of the socket at a path, if there is one.
+    fn of(path: &Path) -> Option<Self> {
+        let found = path.symlink_metadata().ok().filter(|it| it.file_type().is_socket())?;
+        Some(FileId { device: found.dev(), inode: found.ino() })
+    }
+}
+
 /// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
     endpoint: Endpoint,
+    /// The file of a Unix socket, which is removed with it.
+    file: Option<FileId>,
     stopped: AtomicBool,
 }
 
@@ -101,11 +118,11 @@ impl Listener {
         socket.bind(&address.into())?;
         socket.listen(backlog.connections)?;
         let bound = socket.local_addr()?.as_socket().unwrap_or(address);
-        Ok(Listener::new(socket, protocol, Address::Tcp(bound)))
+        Ok(Listener::new(socket, protocol, Address::Tcp(bound), None))
     }
 
-    /// Listens on a path, in place of a socket that a server which is gone has left there.
-    /// `permissions` are those of the file; 0 leaves them to the umask.
+    /// Listens on a path, in place of a socket that a server which is gone has left there, and of
+    /// nothing else. `permissions` are those of the file; 0 leaves them to the umask.
     pub(crate) fn unix(
         protocol: Protocol,
         path: &Path,
@@ -113,6 +130,10 @@ impl Listener {
         permissions: u32,
     ) -> io::Result<Self> {
         let address = SockAddr::unix(path)?;
+        if path.symlink_metadata().is_ok_and(|found| !found.file_type().is_socket()) {
+            let what = "there is a file that is not a socket; move it away, or choose another path";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+        }
         let abandoned = Socket::new(Domain::UNIX, Type::STREAM, None)?
             .connect(&address)
             .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -121,11 +142,12 @@ impl Listener {
         }
         let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
         socket.bind(&address)?;
+        let file = FileId::of(path);
         if permissions != 0 {
             std::fs::set_permissions(path, Permissions::from_mode(permissions))?;
         }
         socket.listen(backlog.connections)?;
-        Ok(Listener::new(socket, protocol, Address::Unix(path.to_owned())))
+        Ok(Listener::new(socket, protocol, Address::Unix(path.to_owned()), file))
     }
 
     /// Another one at the same TCP address, after this one was stopped.
@@ -136,9 +158,9 @@ impl Listener {
         }
     }
 
-    fn new(socket: Socket, protocol: Protocol, address: Address) -> Self {
+    fn new(socket: Socket, protocol: Protocol, address: Address, file: Option<FileId>) -> Self {
         let endpoint = Endpoint { protocol, address };
-        Listener { socket, endpoint, stopped: AtomicBool::new(false) }
+        Listener { socket, endpoint, file, stopped: AtomicBool::new(false) }
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -155,15 +177,17 @@ impl Listener {
         }
     }
 
-    /// Refuses whoever connects from now on, and removes its path, which may be another server's
-    /// by the time that nobody holds this any more.
+    /// Refuses clients that connect from now on, and removes its path unless another file is there
+    /// by now.
     pub(crate) fn stop(&self) {
         if self.stopped.swap(true, Ordering::Relaxed) {
             return;
         }
         // One that does not listen is what is wanted.
         let _ = self.socket.shutdown(Shutdown::Both);
-        if let Address::Unix(path) = &self.endpoint.address {
+        if let Address::Unix(path) = &self.endpoint.address
+            && self.file.is_some_and(|file| FileId::of(path) == Some(file))
+        {
             // What cannot be removed is found abandoned by the next server.
             let _ = std::fs::remove_file(path);
         }
