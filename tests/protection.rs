@@ -168,6 +168,7 @@ fn without_a_password_other_machines_are_refused() {
     let refused = String::from_utf8(Connection::open(resp).rest()).expect("text");
     assert!(refused.starts_with("-DENIED ") && refused.ends_with("\r\n"), "{refused}");
     assert!(refused.contains("protected-mode no") && refused.contains("requirepass"), "{refused}");
+    assert!(refused.contains("through the loopback interface (127.0.0.1 or ::1)"), "{refused}");
     assert_eq!(refused.lines().count(), 1);
     let memcached = outside(nagi.memcached_address());
     let refused = String::from_utf8(Connection::open(memcached).rest()).expect("text");
@@ -208,6 +209,8 @@ fn a_browser_is_not_listened_to_on_any_port() {
             browser.rest();
         }
     }
+    let told = server.log().matches("closed: an HTTP request to the port of the Redis").count();
+    assert_eq!(told, 2, "once for each connection: {}", server.log());
     let mut browser = server.connect_memcached();
     browser.send("GET / HTTP/1.1\r\nset key 0 0 5\r\nvalue\r\n");
     assert_eq!(browser.rest(), b"", "memcached closes as well");

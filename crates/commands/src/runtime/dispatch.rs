@@ -253,9 +253,15 @@ pub fn refuse(cx: &mut Context<'_>, error: &Error) {
     cx.reply.error(&error.0);
 }
 
+/// Whether a request is a line of HTTP, for which the connection is closed.
+#[must_use]
+pub fn is_http(args: Args<'_>) -> bool {
+    args.get(0).is_some_and(|name| is(name, "POST") || is(name, "Host:"))
+}
+
 #[cold]
 fn unknown_command(args: Args<'_>) -> Error {
-    if is(args.at(0), "POST") || is(args.at(0), "Host:") {
+    if is_http(args) {
         return FROM_A_BROWSER;
     }
     let mut quoted = Vec::new();

@@ -23,7 +23,7 @@ impl Peer {
         }
     }
 
-    /// Whether it is on this machine.
+    /// Whether it comes through the loopback interface or a Unix socket.
     pub(crate) fn is_local(self) -> bool {
         match self {
             Peer::Network(address) => address.ip().to_canonical().is_loopback(),

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 pub(crate) enum Refusal {
     /// There are `maxclients` already.
     TooMany,
-    /// It is on another machine, and nothing would keep it from the data.
+    /// It does not come through loopback, and no password keeps it from the data.
     Unprotected,
 }
 
@@ -25,10 +25,10 @@ impl Refusal {
 }
 
 const PROTECTED: &str = "nagi is in protected mode: it has no password, so it answers \
-     only clients of its own machine. \
-     To let others in, either set one (--requirepass PASSWORD, or CONFIG SET requirepass PASSWORD \
-     from that machine), or, where nobody can reach it who should not, switch the mode off \
-     (--protected-mode no, or CONFIG SET protected-mode no).";
+     only clients that connect through the loopback interface (127.0.0.1 or ::1) or a Unix socket. \
+     To let others in, either set a password (--requirepass PASSWORD, or CONFIG SET requirepass \
+     PASSWORD through the loopback interface), or, in a network in which every client may read and \
+     change the data, switch the mode off (--protected-mode no, or CONFIG SET protected-mode no).";
 
 /// Tells a client why it is turned away, once, and without waiting for room.
 pub(crate) fn refuse(socket: &OwnedFd, protocol: Protocol, refusal: Refusal) {

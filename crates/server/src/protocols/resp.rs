@@ -110,7 +110,17 @@ fn run(entry: Option<&'static Entry>, mut cx: Context<'_>) -> Option<Suspension>
     let args = cx.args;
     match entry {
         Some(entry) => dispatch::run(entry, &mut cx, args),
-        None => dispatch::execute(&mut cx, args),
+        None => {
+            dispatch::execute(&mut cx, args);
+            if cx.client.closing && dispatch::is_http(args) {
+                let info = &cx.client.info;
+                tracing::warn!(
+                    client = info.id,
+                    address = %info.address,
+                    "closed: an HTTP request to the port of the Redis protocol"
+                );
+            }
+        }
     }
     cx.suspension
 }
