@@ -1,7 +1,10 @@
 //! nagi as a process: how it starts, what it says, how it stops.
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use crate::persistence::{Folder, Pipe};
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -63,6 +66,118 @@ fn the_port_of_a_process_that_was_killed_is_taken_over_at_once() {
         server.connect_resp().check("PING", "+PONG\r\n");
         drop(clients);
     }
+}
+
+/// With io_uring the kernel would go on to accept clients for a process that a signal has ended.
+#[test]
+fn a_process_that_is_stopped_while_it_starts_ends_well_and_closes_its_port() {
+    let path = std::env::temp_dir().join(format!("nagi-starting-{}.sock", std::process::id()));
+    for round in 0..20 {
+        let mut command = Command::new(nagi_binary());
+        command.args(["serve", "--port", "0", "--memcached-port", "0", "--save", "", "--workers"]);
+        // The more there are, the longer it takes from listening to being ready.
+        command
+            .arg("16")
+            .arg("--unixsocket")
+            .arg(&path)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        if let Some(io) = std::env::var_os("NAGI_TEST_IO") {
+            command.arg("--io").arg(io);
+        }
+        let mut server = command.spawn().expect("starts");
+        let listens = until("the socket", || UnixStream::connect(&path).ok());
+        rustix::process::kill_process(Pid::from_child(&server), Signal::TERM).expect("it runs");
+        let status = until("its end", || server.try_wait().expect("it is ours"));
+        listens.expect("it listens");
+        assert_eq!(status.expect("it stops").code(), Some(0), "round {round}");
+        let refused = UnixStream::connect(&path).map(drop).map_err(|error| error.kind());
+        assert_eq!(refused, Err(ErrorKind::NotFound), "its path is gone with it");
+    }
+}
+
+#[test]
+fn a_second_signal_while_it_saves_closes_its_port_and_ends_it() {
+    let folder = Folder::new("second-signal");
+    for _ in 0..10 {
+        let mut server = folder.nagi(&["--save", "3600 1"]);
+        let (address, mut client) = (server.resp(), server.connect_resp());
+        client.check("MSET one 1 two 2 three 3", "+OK\r\n");
+        let pipe = Pipe::new(&folder, &server);
+        server.signal(Signal::TERM);
+        let _disk = pipe.open();
+        server.signal(Signal::INT);
+        assert_eq!(server.wait_for_exit().code(), Some(128 + 2), "{}", server.log());
+        let refused = TcpStream::connect(address).map(drop).map_err(|error| error.kind());
+        assert_eq!(refused, Err(ErrorKind::ConnectionRefused));
+        let log = server.log();
+        assert!(log.contains("the changes since the last save are lost changes=3"), "{log}");
+    }
+}
+
+#[test]
+fn a_stop_says_how_many_unsaved_changes_are_lost() {
+    let told = |server: &Server| server.log().contains("the changes since the last save are lost");
+    let mut server = Server::nagi_with(&["--save", ""]);
+    let mut client = server.connect_resp();
+    client.check("MSET one 1 two 2", "+OK\r\n");
+    client.check("DEL one", ":1\r\n");
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_exit().success());
+    let log = server.log();
+    assert!(log.contains("the changes since the last save are lost changes=3"), "{log}");
+
+    let folder = Folder::new("unsaved-changes");
+    let mut server = folder.nagi(&["--save", "3600 1"]);
+    server.connect_resp().check("SET key value", "+OK\r\n");
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_exit().success());
+    assert!(!told(&server), "it has saved them: {}", server.log());
+}
+
+#[test]
+fn a_save_in_the_background_that_a_stop_cancels_is_told_of() {
+    let folder = Folder::new("cancelled-save");
+    let mut server = folder.nagi(&["--save", ""]);
+    let mut client = server.connect_resp();
+    client.check("SET key value", "+OK\r\n");
+    // More than the pipe takes.
+    client.check("SETRANGE long 9999999 x", ":10000000\r\n");
+    let pipe = Pipe::new(&folder, &server);
+    client.check("BGSAVE", "+Background saving started\r\n");
+    let disk = pipe.open();
+    server.signal(Signal::TERM);
+    let stopping = || server.log().contains("stopping; until it has").then_some(());
+    until("the stop", stopping).expect("it is told");
+    drop(disk);
+    assert!(server.wait_for_exit().success(), "{}", server.log());
+    let log = server.log();
+    let cancelled = "the save was cancelled: the server stops unsaved_changes=2";
+    assert!(log.contains(cancelled), "{log}");
+}
+
+#[test]
+fn a_unix_socket_takes_the_place_of_a_socket_only() {
+    let folder = Folder::new("unixsocket");
+    let path = folder.0.join("precious");
+    fs::write(&path, "data").expect("writes");
+    for option in ["--unixsocket", "--memcached-unixsocket"] {
+        let mut command = Command::new(nagi_binary());
+        command.args(["serve", option]).arg(&path);
+        let error = Server::start_nagi(command).err().expect("it does not start");
+        assert!(error.contains("not a socket") && error.contains(option), "{error}");
+        assert!(error.contains("move it away, or choose another path"), "{error}");
+        assert_eq!(fs::read(&path).expect("it is there"), b"data");
+    }
+    fs::remove_file(&path).expect("it is there");
+    drop(UnixListener::bind(&path).expect("binds"));
+    let mut server = folder.nagi(&["--unixsocket", path.to_str().expect("text")]);
+    UnixStream::connect(&path).expect("it listens where a socket was left behind");
+    fs::remove_file(&path).expect("it is there");
+    fs::write(&path, "data").expect("writes");
+    server.signal(Signal::TERM);
+    assert!(server.wait_for_exit().success());
+    assert_eq!(fs::read(&path).expect("it is not the server's file"), b"data");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::{memcached, screen};
 use clap::{Arg, ArgAction, Command};
 use nagi_server::config::{Config, Kind, settings};
 use nagi_server::config::{Directive, Loaded, Origin, Setting, load, read_file, read_text};
-use nagi_server::{Running, daemon, log, start, stop_on_signals, supervisor};
+use nagi_server::{Running, StopSignals, daemon, log, start, supervisor};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -124,8 +124,9 @@ fn start_as(
     nagi_server::outlive_file_size_limits()?;
     nagi_server::raise_descriptor_limit();
     let pidfile = PathBuf::from(&*config.pidfile.get());
+    let signals = StopSignals::catch()?;
     let server = start(nagi_server::Options { config, ..nagi_server::Options::default() })?;
-    stop_on_signals(server.stopper())?;
+    signals.stop(server.stopper())?;
     write_process_number(&pidfile);
     match server.load() {
         Ok(true) => announce(&server, arguments, role, supervisor, in_background)?,

@@ -19,6 +19,6 @@ pub use net::open::OpenError;
 pub use persistence::loading::LoadError;
 pub use process::server::{Options, Running, StartError, Stopper, start};
 pub use process::setup::raise_descriptor_limit;
-pub use process::signals::{outlive_file_size_limits, stop_on_signals};
+pub use process::signals::{StopSignals, outlive_file_size_limits};
 pub use process::{daemon, log, supervisor};
 pub use session::conversation::Protocol;

@@ -75,7 +75,7 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
 pub(crate) fn save_before_the_end(shared: &Shared) -> Result<(), String> {
     let has_points = !shared.config().save.get().is_empty();
     let is_loading = shared.attention().reasons().contains(Reasons::LOADING);
-    if !has_points || is_loading || !shared.is_changed() {
+    if !has_points || is_loading || shared.unsaved_changes() == 0 {
         return Ok(());
     }
     shared.attention().pause_writes(shared.store.now_ms());
@@ -259,7 +259,12 @@ fn tell(shared: &Shared, outcome: Result<Saved, SaveError>) {
             Ending::Saved { keys, bytes }
         }
         Err(SaveError::Snapshot(SnapshotError::Cancelled)) => {
-            tracing::info!("the save was cancelled");
+            let unsaved_changes = shared.unsaved_changes();
+            if shared.is_stopping() {
+                tracing::warn!(unsaved_changes, "the save was cancelled: the server stops");
+            } else {
+                tracing::info!(unsaved_changes, "the save was cancelled");
+            }
             Ending::Cancelled
         }
         Err(error) => {

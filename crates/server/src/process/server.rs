@@ -320,11 +320,13 @@ impl Running {
             return Ok(());
         }
         let has_points = !shared.config.save.get().is_empty();
-        let saved = if shared.is_changed() && *shared.last_save.get().unwrap_or(&has_points) {
-            saver::last_save(shared)
-        } else {
-            Ok(())
-        };
+        let saved =
+            if shared.unsaved_changes() > 0 && *shared.last_save.get().unwrap_or(&has_points) {
+                saver::last_save(shared)
+            } else {
+                Ok(())
+            };
+        shared.report_unsaved_changes();
         tracing::info!("nagi is now ready to exit, bye bye...");
         saved
     }
@@ -354,6 +356,12 @@ impl Stopper {
     /// See [`Running::stop`].
     pub fn stop(&self) {
         self.0.stop();
+    }
+
+    /// Closes the listeners, and says in the log what is lost, before the process ends at once.
+    pub fn abandon(&self) {
+        self.0.listeners.stop();
+        self.0.report_unsaved_changes();
     }
 }
 
@@ -494,9 +502,17 @@ impl Shared {
         std::mem::take(&mut *post.mail.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether something has changed that is in no file.
-    pub(crate) fn is_changed(&self) -> bool {
-        self.store.totals().changes != self.saves.status().changes_saved
+    /// How many changes are in no file.
+    pub(crate) fn unsaved_changes(&self) -> u64 {
+        self.store.totals().changes.saturating_sub(self.saves.status().changes_saved)
+    }
+
+    /// Says in the log how many changes are lost with the process, if any are.
+    fn report_unsaved_changes(&self) {
+        let changes = self.unsaved_changes();
+        if changes > 0 && !self.attention.reasons().contains(Reasons::LOADING) {
+            tracing::warn!(changes, "the changes since the last save are lost");
+        }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -572,7 +588,7 @@ impl Shared {
             return;
         }
         let status = self.saves.status();
-        let changes = self.store.totals().changes - status.changes_saved;
+        let changes = self.unsaved_changes();
         let silent_s = (now_ms / 1000).saturating_sub(status.last_success_s);
         let may_retry = status.last_error.is_none()
             || status.last_end.is_none_or(|ended| ended.elapsed() > RETRY);

@@ -1,7 +1,9 @@
 //! SIGTERM and SIGINT: the first asks the server to save, if it is to, and to stop; a second one
 //! while it saves ends the process at once. After a save that failed another one tries again: what
-//! was in the way may be gone by then. SIGXFSZ: a file that is too large for a limit of the process
-//! is an error for whoever writes it, and nothing more.
+//! was in the way may be gone by then. They are caught before the server listens: a process that
+//! is ended by a signal leaves its sockets to the kernel, which with io_uring accepts clients for
+//! a while longer. SIGXFSZ: a file that is too large for a limit of the process is an error for
+//! the thread that writes it, and nothing more.
 
 use crate::process::server::Stopper;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
@@ -21,28 +23,46 @@ pub fn outlive_file_size_limits() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// Lets signals stop a server from now on.
-///
-/// # Errors
-/// The kernel refuses a handler or a thread.
-pub fn stop_on_signals(stopper: Stopper) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    let watch = move || {
-        let asked = Arc::new(AtomicBool::new(false));
-        for signal in signals.forever() {
-            if asked.swap(true, Ordering::Relaxed) {
-                // What a shell reports for a process that a signal has ended.
-                std::process::exit(128 + signal);
+/// The signals that ask a process to stop, caught from the time that this is made.
+#[derive(Debug)]
+pub struct StopSignals(Signals);
+
+impl StopSignals {
+    /// Catches them. They are kept until there is a server to stop.
+    ///
+    /// # Errors
+    /// The kernel refuses a handler.
+    pub fn catch() -> io::Result<Self> {
+        Signals::new([SIGTERM, SIGINT]).map(StopSignals)
+    }
+
+    /// Lets them stop a server, those included that have been caught already.
+    ///
+    /// # Errors
+    /// The kernel refuses a thread.
+    pub fn stop(mut self, stopper: Stopper) -> io::Result<()> {
+        let watch = move || {
+            let asked = Arc::new(AtomicBool::new(false));
+            for signal in self.0.forever() {
+                if asked.swap(true, Ordering::Relaxed) {
+                    end_at_once(&stopper, signal);
+                }
+                tracing::info!("stopping; until it has, a second signal ends the process at once");
+                let (stop, asked) = (stopper.clone(), Arc::clone(&asked));
+                // This thread goes on to listen.
+                let stop = move || asked.store(stop.stop_saved(), Ordering::Relaxed);
+                if thread::Builder::new().name("stop".to_owned()).spawn(stop).is_err() {
+                    end_at_once(&stopper, signal);
+                }
             }
-            tracing::info!("stopping; until it has, a second signal ends the process at once");
-            let (stopper, asked) = (stopper.clone(), Arc::clone(&asked));
-            // This thread goes on to listen.
-            let stop = move || asked.store(stopper.stop_saved(), Ordering::Relaxed);
-            if thread::Builder::new().name("stop".to_owned()).spawn(stop).is_err() {
-                std::process::exit(128 + signal);
-            }
-        }
-    };
-    thread::Builder::new().name("signals".to_owned()).spawn(watch)?;
-    Ok(())
+        };
+        thread::Builder::new().name("signals".to_owned()).spawn(watch)?;
+        Ok(())
+    }
+}
+
+/// Ends the process with what a shell reports for one that a signal has ended.
+fn end_at_once(stopper: &Stopper, signal: i32) -> ! {
+    stopper.abandon();
+    std::process::exit(128 + signal)
 }
