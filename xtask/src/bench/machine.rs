@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::{process, workspace};
 
+/// Of all servers: no bench sets anything but the number of workers, where it says so.
+pub(super) const SETTINGS: &str = "default settings";
+
 /// The machine, the code and the command, for a reader who wants to repeat the run.
 pub(super) fn describe() -> Value {
     let load_average = load_average();
@@ -17,8 +20,7 @@ pub(super) fn describe() -> Value {
         "date": date(),
         "command": command(),
         "revision": revision(),
-        // Of what is measured: no bench sets anything but the number of workers, where it says so.
-        "settings": "default settings",
+        "settings": SETTINGS,
         "cpu": field("/proc/cpuinfo", "model name"),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "memory": field("/proc/meminfo", "MemTotal"),

@@ -152,15 +152,23 @@ pub(super) fn redraw() -> Result<()> {
 
 /// What these runs say together, and where each was measured.
 fn report(runs: Vec<Run>) -> (Report, String) {
-    let about = runs.iter().map(|run| format!("- **{} GB**: {}", run.gigabytes, run.about));
+    let about = runs.chunk_by(|a, b| a.about == b.about).filter_map(|same| {
+        let sizes: Vec<String> = same.iter().map(|run| run.gigabytes.to_string()).collect();
+        Some(format!("- **{} GB**: {}", sizes.join(", "), same.first()?.about))
+    });
     let about = about.collect::<String>();
+    let largest = runs.iter().max_by(|a, b| a.gigabytes.total_cmp(&b.gigabytes));
+    let settings = largest.and_then(Run::unusual_settings).map(str::to_owned);
     let rows: Vec<Row> = runs.into_iter().flat_map(|run| run.rows).collect();
     let report = Report {
         name: "snapshot",
         document: DOCUMENT,
         table: tables::all(&rows),
         details: String::new(),
-        summary: tables::summary(&rows),
+        summary: match settings {
+            Some(settings) => format!("{}\nMeasured with {settings}.", tables::summary(&rows)),
+            None => tables::summary(&rows),
+        },
         results: rows.iter().map(Row::as_json).collect(),
         pictures: plots::all(&rows),
     };

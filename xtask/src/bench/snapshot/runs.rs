@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::super::contestants::Contestant;
-use super::super::report;
+use super::super::{machine, report};
 use super::row::Row;
 
 /// Every server with one size of data.
@@ -37,6 +37,12 @@ impl Run {
         let all: Value = serde_json::from_slice(&text)?;
         let rows = serde_json::from_value(all.get("results").cloned().unwrap_or_default())?;
         Ok(Run::of(all, rows))
+    }
+
+    /// The settings that it was measured with, unless they are the default.
+    pub(super) fn unusual_settings(&self) -> Option<&str> {
+        let settings = self.all.pointer("/machine/settings")?.as_str()?;
+        Some(settings).filter(|settings| *settings != machine::SETTINGS)
     }
 
     /// Writes it down, in place of an earlier one.
