@@ -7,7 +7,7 @@ use nagi_persist::rdb::{
     Block, Entry, Item, Memcached, Options, Preamble, Reader, Record, Text, Version, Writer, unpack,
 };
 use nagi_store::types::restore::Usage;
-use nagi_store::{CHUNK_BYTES, Marks, Rope, Value};
+use nagi_store::{CHUNK_BYTES, Marks, Rope, StringValue, Value};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -161,10 +161,11 @@ fn write(keys: &BTreeMap<Name, Kept>, options: Options) -> Vec<u8> {
         }
         let rope = Rope::from_bytes(&kept.value);
         let value = match nagi_store::parse_i64(&kept.value) {
-            Some(number) => Value::Int(number),
-            None if rope.len() > CHUNK_BYTES => Value::Rope(&rope),
-            None => Value::Bytes(&kept.value),
+            Some(number) => StringValue::Int(number),
+            None if rope.len() > CHUNK_BYTES => StringValue::Rope(&rope),
+            None => StringValue::Bytes(&kept.value),
         };
+        let value = Value::String(value);
         let &Kept { expire_at_ms, usage, memcached, .. } = kept;
         let mut block = Block::default();
         match block.push(&Entry { key, value, expire_at_ms, usage, memcached }) {

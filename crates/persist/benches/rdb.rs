@@ -7,7 +7,7 @@ use nagi_persist::Checksum;
 use nagi_persist::rdb::{
     Block, Entry, LoadOptions, Memcached, Options, Preamble, Progress, Version, Writer, load,
 };
-use nagi_store::Value;
+use nagi_store::{StringValue, Value};
 use std::hint::black_box;
 use std::io;
 use std::time::Instant;
@@ -79,7 +79,7 @@ fn blocks(values: &[Vec<u8>]) -> Vec<Block> {
         let key = format!("key:{number:012}");
         let entry = Entry {
             key: key.as_bytes(),
-            value: Value::Bytes(value),
+            value: Value::String(StringValue::Bytes(value)),
             expire_at_ms: None,
             usage: None,
             memcached: Memcached::default(),

@@ -9,7 +9,7 @@ use crate::checksum::Checksum;
 use crate::damage::Damage;
 use crate::length::{self, Length};
 use crate::lzf;
-use nagi_store::{CHUNK_BYTES, Rope, Value, parse_i64};
+use nagi_store::{CHUNK_BYTES, HashValue, Rope, StringValue, Value, parse_i64};
 
 /// The version that is written: the lowest that has all that is written, so that older servers
 /// read it too.
@@ -18,8 +18,9 @@ pub(crate) const VERSION: u16 = 10;
 pub(crate) const NEWEST_VERSION: u16 = 12;
 pub(crate) const VALKEY_VERSIONS: std::ops::RangeInclusive<u16> = 80..=80;
 
-/// The number of the type of strings.
+/// The numbers of the types that are written.
 const STRING: u8 = 0;
+const HASH: u8 = 4;
 /// Version and checksum.
 const FOOTER_BYTES: usize = 10;
 /// Shorter strings are not worth compressing, nor is what does not save so much.
@@ -57,15 +58,20 @@ impl Dump {
     /// What a payload has beside the value: its type, and the footer.
     pub const FRAME_BYTES: usize = 1 + FOOTER_BYTES;
 
-    /// Begins with a string; `compress` as the setting `rdbcompression` says.
+    /// Begins with a value; `compress` as the setting `rdbcompression` says, for strings.
     #[must_use]
     pub fn new(value: Value<'_>, compress: bool) -> Self {
-        let mut out = vec![STRING];
+        let mut out = Vec::new();
         let value = match value {
-            Value::Int(value) if encode_integer(&mut out, value) => Rope::default(),
-            Value::Bytes(text) if encode_spelled_integer(&mut out, text) => Rope::default(),
-            Value::Rope(rope) => rope.clone(),
-            value => value.with_bytes(Rope::from_bytes),
+            Value::String(string) => {
+                out.push(STRING);
+                encode_short(&mut out, string)
+            }
+            Value::Hash(hash) => {
+                out.push(HASH);
+                encode_hash(&mut out, hash);
+                Rope::default()
+            }
         };
         let compressing = compress && value.len() >= LEAST_COMPRESSED_BYTES;
         let mut dump = Dump {
@@ -76,9 +82,9 @@ impl Dump {
             out: Rope::default(),
             checksum: Checksum::default(),
         };
-        let is_integer = out.len() > 1;
+        let is_complete = out.len() > 1;
         dump.write(&out);
-        if !compressing && !is_integer {
+        if !compressing && !is_complete {
             dump.begin_plain();
         }
         dump
@@ -137,6 +143,28 @@ impl Dump {
     fn write(&mut self, bytes: &[u8]) {
         self.checksum.add(bytes);
         self.out.append(bytes);
+    }
+}
+
+/// Appends a string if it spells an integer of 32 bits; the string if not.
+fn encode_short(out: &mut Vec<u8>, string: StringValue<'_>) -> Rope {
+    match string {
+        StringValue::Int(value) if encode_integer(out, value) => Rope::default(),
+        StringValue::Bytes(text) if encode_spelled_integer(out, text) => Rope::default(),
+        StringValue::Rope(rope) => rope.clone(),
+        string => string.with_bytes(Rope::from_bytes),
+    }
+}
+
+fn encode_hash(out: &mut Vec<u8>, hash: HashValue<'_>) {
+    length::write(out, hash.len() as u64);
+    for (field, value) in hash.fields() {
+        for text in [field, value] {
+            if !encode_spelled_integer(out, text) {
+                length::write(out, text.len() as u64);
+                out.extend_from_slice(text);
+            }
+        }
     }
 }
 
@@ -345,6 +373,8 @@ fn check_footer(payload: &Rope, end: usize, checksum: u64) -> Result<(), Refusal
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nagi_store::types::restore::Known;
+    use nagi_store::{Options, PackedHash, Store};
     use proptest::prelude::*;
 
     fn bytes(rope: &Rope) -> Vec<u8> {
@@ -353,8 +383,11 @@ mod tests {
         bytes
     }
 
-    fn dump(value: Value<'_>, compress: bool) -> Vec<u8> {
-        let mut dump = Dump::new(value, compress);
+    fn dump(string: StringValue<'_>, compress: bool) -> Vec<u8> {
+        payload(Dump::new(Value::String(string), compress))
+    }
+
+    fn payload(mut dump: Dump) -> Vec<u8> {
         loop {
             if let Some(payload) = dump.step() {
                 return bytes(&payload);
@@ -384,24 +417,35 @@ mod tests {
     fn payloads_are_those_of_redis() {
         // What redis-server 7.0.15 answers to DUMP.
         let ten = b"\x00\xc0\x0a\x0a\x00\x6e\x9f\x54\x74\xdc\xee\xf7\xd9".len();
-        assert_eq!(dump(Value::Int(10), true).len(), ten);
-        assert_eq!(dump(Value::Bytes(b"foo"), true), seal(b"\x00\x03foo", 10));
-        assert_eq!(dump(Value::Int(-300), true), seal(b"\x00\xc1\xd4\xfe", 10));
-        assert_eq!(dump(Value::Int(70_000), true), seal(b"\x00\xc2\x70\x11\x01\x00", 10));
-        let wide = dump(Value::Int(5_000_000_000), true);
+        assert_eq!(dump(StringValue::Int(10), true).len(), ten);
+        assert_eq!(dump(StringValue::Bytes(b"foo"), true), seal(b"\x00\x03foo", 10));
+        assert_eq!(dump(StringValue::Int(-300), true), seal(b"\x00\xc1\xd4\xfe", 10));
+        assert_eq!(dump(StringValue::Int(70_000), true), seal(b"\x00\xc2\x70\x11\x01\x00", 10));
+        let wide = dump(StringValue::Int(5_000_000_000), true);
         assert_eq!(wide, seal(b"\x00\x0a5000000000", 10));
     }
 
     #[test]
     fn a_string_may_not_be_longer_than_is_allowed() {
-        let payload = dump(Value::Bytes(&vec![0; (1 << 20) + 1]), true);
+        let payload = dump(StringValue::Bytes(&vec![0; (1 << 20) + 1]), true);
         assert!(payload.len() < 20_000);
         assert_eq!(restore(&payload), Err(Refusal::Value));
     }
 
     #[test]
+    fn a_hash_is_a_count_and_its_strings() {
+        let fields = [(&b"field"[..], &b"value"[..]), (b"n", b"12")];
+        let (store, known) = (Store::new(&Options::default()), Known::default());
+        let counters = store.counters(0);
+        let db = store.database(0, &counters, 1);
+        assert!(db.load_hash(db.key(b"h"), &PackedHash::from_fields(fields).unwrap(), &known));
+        let dumped = db.get(db.key(b"h"), |entry| Dump::new(entry.unwrap().value(), true));
+        assert_eq!(payload(dumped), seal(b"\x04\x02\x05field\x05value\x01n\xc0\x0c", 10));
+    }
+
+    #[test]
     fn what_was_changed_or_is_too_new_is_refused() {
-        let payload = dump(Value::Bytes(b"some string of a few words, some string"), true);
+        let payload = dump(StringValue::Bytes(b"some string of a few words, some string"), true);
         for at in 0..payload.len() {
             let mut changed = payload.clone();
             changed[at] ^= 1;
@@ -440,8 +484,8 @@ mod tests {
         ) {
             let value = [word.repeat(times), noise].concat();
             let rope = Rope::from_bytes(&value);
-            let payload = dump(Value::Rope(&rope), compress);
-            prop_assert_eq!(&payload, &dump(Value::Bytes(&value), compress));
+            let payload = dump(StringValue::Rope(&rope), compress);
+            prop_assert_eq!(&payload, &dump(StringValue::Bytes(&value), compress));
             prop_assert_eq!(restore(&payload), Ok(value));
         }
 
@@ -457,7 +501,7 @@ mod tests {
         #[test]
         fn integers_come_back(value: i64, shift in 0_u32..64) {
             let value = value >> shift;
-            let restored = restore(&dump(Value::Int(value), true));
+            let restored = restore(&dump(StringValue::Int(value), true));
             prop_assert_eq!(restored, Ok(value.to_string().into_bytes()));
         }
     }

@@ -33,14 +33,15 @@ fn bitfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return in_slices(cx, steps, changes);
     }
     let key = cx.key(args.at(1));
-    let Context { db, reply, .. } = cx;
-    reply.array(steps.len());
+    let mut answers = Vec::with_capacity(steps.len());
     if changes {
-        db.change_fields(key, &steps, |number| answer(reply, number));
+        cx.db.change_fields(key, &steps, |number| answers.push(number))?;
     } else {
         let fields: Vec<_> = steps.iter().map(|(field, _)| *field).collect();
-        db.read_fields(key, &fields, |number| answer(reply, Some(number)));
+        cx.db.read_fields(key, &fields, |number| answers.push(Some(number)))?;
     }
+    cx.reply.array(answers.len());
+    answers.iter().for_each(|number| answer(&mut cx.reply, *number));
     Ok(())
 }
 
@@ -170,7 +171,7 @@ fn field(cx: &Context<'_>, encoding: &[u8], offset: &[u8]) -> Result<Field, Erro
 fn in_slices(cx: &mut Context<'_>, steps: Vec<Step>, changes: bool) -> Result<(), Error> {
     let mut work = Work { steps, draft: Rope::default(), is_there: false, answers: Vec::new() };
     if !changes {
-        work.begin(cx);
+        work.begin(cx)?;
         return cx.start(Box::new(move |cx| match work.go_on(cx, Slice::begin()) {
             true => Ok(JobProgress::Done),
             false => Ok(JobProgress::NEXT_TICK),
@@ -179,7 +180,7 @@ fn in_slices(cx: &mut Context<'_>, steps: Vec<Step>, changes: bool) -> Result<()
     let mut begun = false;
     multi_key::claimed(cx, Claimed::all(&BITFIELD.keys), move |cx, slice| {
         if !std::mem::replace(&mut begun, true) {
-            work.begin(cx);
+            work.begin(cx)?;
         }
         let done = work.go_on(cx, slice);
         if done {
@@ -200,10 +201,11 @@ struct Work {
 }
 
 impl Work {
-    fn begin(&mut self, cx: &Context<'_>) {
-        let string = cx.db.strings(&[cx.key(cx.args.at(1))]).pop().flatten();
+    fn begin(&mut self, cx: &Context<'_>) -> Result<(), Error> {
+        let string = cx.db.strings(&[cx.key(cx.args.at(1))])?.pop().flatten();
         self.is_there = string.is_some();
         self.draft = string.unwrap_or_default();
+        Ok(())
     }
 
     /// Goes on until the slice is over; whether everything has been done and answered.

@@ -6,7 +6,7 @@ use crate::runtime::arguments::{integer, is};
 use crate::runtime::suspension::Slice;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_proto::Args;
-use nagi_store::{CHUNK_BYTES, Rope, Value};
+use nagi_store::{CHUNK_BYTES, EntryView, Rope, StringValue, WrongType};
 use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn setbit<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         Ok(1) => true,
         _ => return Err(NOT_A_BIT),
     };
-    let old = cx.db.set_bit(cx.key(args.at(1)), offset, value);
+    let old = cx.db.set_bit(cx.key(args.at(1)), offset, value)?;
     cx.reply.integer(i64::from(old));
     Ok(())
 }
@@ -54,7 +54,7 @@ pub(crate) static SETBIT: Command = Command {
 
 fn getbit<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let offset = bit_offset(cx, integer(args.at(2)).ok())?;
-    let bit = cx.db.bit(cx.key(args.at(1)), offset);
+    let bit = cx.db.bit(cx.key(args.at(1)), offset)?;
     cx.reply.integer(i64::from(bit));
     Ok(())
 }
@@ -90,6 +90,25 @@ fn to_bits(range: Option<Range<usize>>, in_bits: bool) -> Range<usize> {
     if in_bits { range } else { range.start * 8..range.end * 8 }
 }
 
+/// What was worked out of a string while its latch was held.
+enum AtOnce<R> {
+    Result(R),
+    /// Nothing: it is long.
+    Long(Rope),
+}
+
+/// Works something out of the string under a key, an empty one if there is none.
+fn at_once<R>(
+    entry: Option<EntryView<'_>>,
+    work: impl FnOnce(&[u8]) -> R,
+) -> Result<AtOnce<R>, WrongType> {
+    let string = entry.map_or(Ok(StringValue::Bytes(b"")), |entry| entry.string())?;
+    Ok(match string {
+        StringValue::Rope(rope) => AtOnce::Long(rope.clone()),
+        string => AtOnce::Result(string.with_bytes(work)),
+    })
+}
+
 fn bitcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (start, end) = match args.len() {
         2 => (0, -1),
@@ -101,17 +120,14 @@ fn bitcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         to_bits(resolve(start, end, if in_bits { len * 8 } else { len }), in_bits)
     };
     let key = cx.key(args.at(1));
-    let counted = cx.db.get(key, |entry| match entry.map(|entry| entry.value()) {
-        None => Ok(0),
-        Some(Value::Rope(rope)) => Err(rope.clone()),
-        Some(value) => Ok(value.with_bytes(|bytes| bits::count(bytes, range_in(bytes.len())))),
-    });
-    let rope = match counted {
-        Ok(count) => {
+    let counted =
+        cx.db.get(key, |entry| at_once(entry, |bytes| bits::count(bytes, range_in(bytes.len()))));
+    let rope = match counted? {
+        AtOnce::Result(count) => {
             cx.reply.integer(count as i64);
             return Ok(());
         }
-        Err(rope) => rope,
+        AtOnce::Long(rope) => rope,
     };
     let mut walk = ChunkWalk::new(range_in(rope.len()), rope);
     let mut count = 0;
@@ -201,21 +217,24 @@ fn bitpos<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         if is_behind { range.end as i64 } else { -1 }
     };
     let key = cx.key(args.at(1));
-    let found = cx.db.get(key, |entry| match entry.map(|entry| entry.value()) {
-        None => Ok(if bit { -1 } else { 0 }),
-        Some(Value::Rope(rope)) => Err(rope.clone()),
-        Some(value) => Ok(value.with_bytes(|bytes| {
+    let found = cx.db.get(key, |entry| {
+        let is_there = entry.is_some();
+        at_once(entry, |bytes| {
             let range = range_in(bytes.len());
             let found = bits::find(bytes, range.clone(), bit);
-            found.map_or_else(|| not_found(&range), |place| place as i64)
-        })),
+            match found {
+                Some(place) => place as i64,
+                None if is_there => not_found(&range),
+                None => -i64::from(bit),
+            }
+        })
     });
-    let rope = match found {
-        Ok(place) => {
+    let rope = match found? {
+        AtOnce::Result(place) => {
             cx.reply.integer(place);
             return Ok(());
         }
-        Err(rope) => rope,
+        AtOnce::Long(rope) => rope,
     };
     let range = range_in(rope.len());
     let mut walk = ChunkWalk::new(range.clone(), rope);

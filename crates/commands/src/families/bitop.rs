@@ -58,7 +58,7 @@ fn combine_claimed(cx: &mut Context<'_>, operation: Operation) -> Result<(), Err
     multi_key::claimed(cx, Claimed::all(&BITOP.keys), move |cx, slice| {
         let combination = match &mut work {
             Some(combination) => combination,
-            None => match strings.go_on(cx, slice) {
+            None => match strings.go_on(cx, slice)? {
                 Some(strings) => work.insert(Combination::new(operation, strings)),
                 None => return Ok(false),
             },

@@ -400,12 +400,12 @@ static HELP: Tool =
     Tool { name: "HELP", syntax: "", words: 2..=2, summary: "Lists what there is", run: help };
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::runtime::testing::{Bench, converse};
     use crate::{Config, config::Origin};
 
-    fn allowed() -> Bench {
+    pub(crate) fn allowed() -> Bench {
         let mut bench = Bench::new();
         let config = Config::default();
         config.set("enable-debug-command", "yes", Origin::Startup).unwrap();

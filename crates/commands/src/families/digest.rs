@@ -6,12 +6,13 @@ use crate::runtime::suspension::Slice;
 use crate::{Context, Error, JobProgress};
 use nagi_proto::{Args, Chunk};
 use nagi_store::types::key::Cursor;
-use nagi_store::{CHUNK_BYTES, Counters, EntryView, Rope, Value};
+use nagi_store::{CHUNK_BYTES, Counters, EntryView, HashValue, Rope, StringValue, Value};
 use sha1::{Digest as _, Sha1};
 use std::collections::VecDeque;
 
-/// What a string's type is called in digests.
+/// What the types are called in digests.
 const STRING: u32 = 0;
+const HASH: u32 = 4;
 
 /// Entries looked at between two looks at the clock, which are copied meanwhile.
 const STRIDE: usize = 8;
@@ -41,13 +42,51 @@ impl Sum {
     }
 }
 
+/// A value on its way into a sum.
+enum Content {
+    /// A string, chunk by chunk.
+    String(Rope),
+    /// What a hash's fields come to.
+    Hash(Sum),
+}
+
+impl Content {
+    fn of(value: &Value<'_>) -> Self {
+        match value {
+            Value::String(StringValue::Rope(rope)) => Content::String(Rope::clone(rope)),
+            Value::String(string) => Content::String(string.with_bytes(Rope::from_bytes)),
+            Value::Hash(hash) => Content::Hash(sum_of_fields(hash)),
+        }
+    }
+
+    /// What its type is called.
+    fn number(&self) -> u32 {
+        match self {
+            Content::String(_) => STRING,
+            Content::Hash(_) => HASH,
+        }
+    }
+}
+
+/// Fields with their values, whose order does not matter.
+fn sum_of_fields(hash: &HashValue<'_>) -> Sum {
+    let mut sum = Sum::default();
+    for (field, value) in hash.fields() {
+        let mut element = Sum::default();
+        element.mix_bytes(field);
+        element.mix_bytes(value);
+        sum.add(&Sha1::digest(element.0));
+    }
+    sum
+}
+
 /// A value that goes into a sum chunk by chunk, as long as that takes.
 struct Work {
     /// What the value is mixed into: a key's hash, or nothing.
     sum: Sum,
     /// A long key that is still to be mixed into it, and how much of it has been hashed.
     key: Option<(Chunk, usize)>,
-    value: Rope,
+    content: Content,
     next: usize,
     hash: Sha1,
     expires: bool,
@@ -55,20 +94,16 @@ struct Work {
 
 impl Work {
     fn new(with_key: bool, entry: &EntryView<'_>) -> Self {
-        let mut sum = Sum::default();
+        let (mut sum, content) = (Sum::default(), Content::of(&entry.value()));
         let key = entry.long_key().filter(|_| with_key).map(|key| (key, 0));
         if key.is_none() {
             if with_key {
                 sum.mix_bytes(entry.key());
             }
-            sum.mix_bytes(&STRING.to_be_bytes());
+            sum.mix_bytes(&content.number().to_be_bytes());
         }
-        let value = match entry.value() {
-            Value::Rope(rope) => rope.clone(),
-            value => value.with_bytes(Rope::from_bytes),
-        };
         let expires = entry.expire_at_ms().is_some();
-        Work { sum, key, value, next: 0, hash: Sha1::new(), expires }
+        Work { sum, key, content, next: 0, hash: Sha1::new(), expires }
     }
 
     /// Goes on with one chunk; the sum once there is none left.
@@ -81,16 +116,21 @@ impl Work {
             if piece.len() == rest.len() {
                 self.key = None;
                 self.sum.mix(&std::mem::take(&mut self.hash).finalize());
-                self.sum.mix_bytes(&STRING.to_be_bytes());
+                self.sum.mix_bytes(&self.content.number().to_be_bytes());
             }
             return None;
         }
-        if let Some(chunk) = self.value.chunk(self.next) {
-            self.hash.update(chunk);
-            self.next += 1;
-            return None;
+        match &self.content {
+            Content::String(rope) => {
+                if let Some(chunk) = rope.chunk(self.next) {
+                    self.hash.update(chunk);
+                    self.next += 1;
+                    return None;
+                }
+                self.sum.mix(&std::mem::take(&mut self.hash).finalize());
+            }
+            Content::Hash(fields) => self.sum.add(&fields.0),
         }
-        self.sum.mix(&std::mem::take(&mut self.hash).finalize());
         if self.expires {
             self.sum.add(&Sha1::digest(b"!!expire!!"));
         }

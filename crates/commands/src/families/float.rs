@@ -35,7 +35,7 @@ fn incrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     multi_key::claimed(cx, Claimed::all(&INCRBYFLOAT.keys), move |cx, _| {
         let key = cx.key(cx.args.at(1));
-        let strings = cx.db.strings(&[key]);
+        let strings = cx.db.strings(&[key])?;
         let old = strings.first().and_then(Option::as_ref);
         let sum = sum(old, amount)?;
         cx.reply.bulk(sum.as_bytes());

@@ -85,7 +85,7 @@ fn add_in_slices(cx: &mut Context<'_>, marks: Vec<Mark>, limit_bytes: usize) -> 
         let key = cx.key(cx.args.at(1));
         let draft = match &mut work {
             Some(draft) => draft,
-            None => work.insert(Draft::new(cx.db.strings(&[key]).pop().flatten().as_ref())?),
+            None => work.insert(Draft::new(cx.db.strings(&[key])?.pop().flatten().as_ref())?),
         };
         while let Some(batch) = marks.get(draft.done..).filter(|rest| !rest.is_empty()) {
             if slice.is_over() {
@@ -113,7 +113,7 @@ fn pfcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return multi_key::claimed(cx, Claimed::to_read(&PFCOUNT.keys), move |cx, slice| {
             let union = match &mut work {
                 Some(union) => union,
-                None => match strings.go_on(cx, slice) {
+                None => match strings.go_on(cx, slice)? {
                     Some(strings) => work.insert(Union::new(strings)),
                     None => return Ok(false),
                 },
@@ -126,7 +126,7 @@ fn pfcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         });
     }
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
-    let mut union = Union::new(cx.db.strings(&keys));
+    let mut union = Union::new(cx.db.strings(&keys)?);
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
         if !union.go_on(|| slice.is_over())? {
@@ -231,7 +231,7 @@ fn pfmerge<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     multi_key::claimed(cx, Claimed::all(&PFMERGE.keys), move |cx, slice| {
         let merger = match &mut work {
             Some(merger) => merger,
-            None => match strings.go_on(cx, slice) {
+            None => match strings.go_on(cx, slice)? {
                 Some(strings) => work.insert(Merger::new(strings, limit_bytes)?),
                 None => return Ok(false),
             },
@@ -266,7 +266,7 @@ pub(crate) static PFMERGE: Command = Command {
 
 fn pfdebug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (word, key) = (args.at(1), cx.key(args.at(2)));
-    let string = cx.db.strings(&[key]).pop().flatten();
+    let string = cx.db.strings(&[key])?.pop().flatten();
     let rope = string.as_ref();
     let rope = rope.ok_or(Error::fixed("ERR The specified key does not exist"))?;
     let sketch = sketch_of(rope)?;

@@ -15,6 +15,7 @@ pub(crate) static ALL: &[&Command] = &[&LCS];
 
 const LENGTH_AND_INDEXES: Error =
     Error::fixed("ERR If you want both the length and indexes, please just use IDX.");
+const NOT_STRINGS: Error = Error::fixed("ERR The specified keys must contain string values");
 const TOO_MUCH: Error =
     Error::fixed("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
 
@@ -30,7 +31,8 @@ fn lcs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     /// What Redis takes for each pair of bytes, which its limit is about.
     const CELL_BYTES: usize = 4;
     let keys = [cx.key(args.at(1)), cx.key(args.at(2))];
-    let mut strings = cx.db.strings(&keys).into_iter().map(Option::unwrap_or_default);
+    let strings = cx.db.strings(&keys).map_err(|_| NOT_STRINGS)?;
+    let mut strings = strings.into_iter().map(Option::unwrap_or_default);
     let options = options(args)?;
     let [first, second] = [strings.next(), strings.next()].map(Option::unwrap_or_default);
     let cells = (first.len() + 1).checked_mul(second.len() + 1);

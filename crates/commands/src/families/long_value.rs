@@ -51,7 +51,7 @@ struct Draft {
 
 impl Draft {
     fn new(cx: &Context<'_>, value: &Rope, offset: Option<usize>) -> Result<Self, Error> {
-        let string = cx.db.strings(&[cx.key(cx.args.at(1))]).pop().flatten();
+        let string = cx.db.strings(&[cx.key(cx.args.at(1))])?.pop().flatten();
         let (is_there, string) = (string.is_some(), string.unwrap_or_default());
         let at = offset.unwrap_or(string.len());
         let most = cx.server.config().proto_max_bulk_len.bytes();

@@ -5,7 +5,7 @@ use crate::runtime::arguments::{Rest, integer, is};
 use crate::state::usage::Usage;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
-use nagi_store::{Counters, EntryView, Value};
+use nagi_store::{Counters, EntryView, StringValue, Value};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&MEMORY];
@@ -118,8 +118,10 @@ fn bytes_of(entry: &EntryView<'_>) -> usize {
     /// What a chunk takes beside its bytes: two counts, and the pointer to it.
     const CHUNK_OVERHEAD_BYTES: usize = 32;
     let chunks = match entry.value() {
-        Value::Rope(rope) => rope.chunks().map(|chunk| chunk.len() + CHUNK_OVERHEAD_BYTES).sum(),
-        Value::Bytes(_) | Value::Int(_) => 0,
+        Value::String(StringValue::Rope(rope)) => {
+            rope.chunks().map(|chunk| chunk.len() + CHUNK_OVERHEAD_BYTES).sum()
+        }
+        Value::String(_) | Value::Hash(_) => 0,
     };
     entry.bytes().next_multiple_of(8) + PLACE_BYTES + chunks
 }

@@ -32,3 +32,5 @@ pub(crate) mod serialization;
 pub(crate) mod server;
 pub mod slowlog;
 pub(crate) mod string;
+#[cfg(test)]
+mod wrong_type;

@@ -123,7 +123,8 @@ fn refcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let value = cx.db.untouched().get(cx.key(args.at(2)), |entry| {
         let entry = entry?;
         let is_number = entry.encoding_name() == "int";
-        Some(entry.value().with_bytes(|text| parse_i64(text).filter(|_| is_number)))
+        let string = entry.string().ok().filter(|_| is_number);
+        Some(string.and_then(|string| string.with_bytes(parse_i64)))
     });
     let config = cx.server.config();
     // With such a policy every value needs its own clock.

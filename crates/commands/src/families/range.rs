@@ -5,7 +5,7 @@ use crate::runtime::arguments::{integer, value};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
-use nagi_store::{EntryView, Given, Value};
+use nagi_store::{EntryView, Given, StringValue, WrongType};
 use std::ops::Range;
 
 /// The family's rows.
@@ -17,8 +17,7 @@ fn getrange<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (start, end) = (integer(args.at(2))?, integer(args.at(3))?);
     let key = cx.key(args.at(1));
     let Context { db, reply, .. } = cx;
-    db.get(key, |entry| part(reply, entry, start, end));
-    Ok(())
+    Ok(db.get(key, |entry| part(reply, entry, start, end))?)
 }
 
 pub(crate) static GETRANGE: Command = Command {
@@ -55,12 +54,19 @@ pub(crate) static SUBSTR: Command = Command {
 const COPIED_BYTES: usize = 16 * 1024;
 
 /// Writes a part of what stands under a key, which is empty if nothing does.
-fn part(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>, start: i64, end: i64) {
-    let Some(value) = entry.map(|entry| entry.value()) else { return reply.bulk(b"") };
+fn part(
+    reply: &mut Writer<'_>,
+    entry: Option<EntryView<'_>>,
+    start: i64,
+    end: i64,
+) -> Result<(), WrongType> {
+    let value = entry.map_or(Ok(StringValue::Bytes(b"")), |entry| entry.string())?;
     let range = resolve(start, end, value.len()).unwrap_or(0..0);
     match value {
-        Value::Rope(rope) if range.len() > COPIED_BYTES => reply.bulk_chunks(rope.share(), range),
-        Value::Rope(rope) => {
+        StringValue::Rope(rope) if range.len() > COPIED_BYTES => {
+            reply.bulk_chunks(rope.share(), range);
+        }
+        StringValue::Rope(rope) => {
             let mut bytes = Vec::with_capacity(range.len());
             rope.copy_range(range, &mut bytes);
             reply.bulk(&bytes);
@@ -69,6 +75,7 @@ fn part(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>, start: i64, end: i
             value.with_bytes(|bytes| reply.bulk(bytes.get(range).unwrap_or_default()));
         }
     }
+    Ok(())
 }
 
 /// The range that two inclusive positions mean in something of `len` elements; `None` if it is

@@ -7,7 +7,7 @@ use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, K
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::types::string::{Condition, End, Expiry, SetOptions};
-use nagi_store::{EntryView, Given, Key, Value};
+use nagi_store::{EntryView, Given, Key, StringValue, WrongType};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[
@@ -18,7 +18,7 @@ pub(crate) static ALL: &[&Command] = &[
 fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let key = cx.key(args.at(1));
     let Context { db, reply, .. } = cx;
-    db.get(key, |entry| string(reply, entry));
+    db.get(key, |entry| string_of(reply, entry))?;
     Ok(())
 }
 
@@ -40,7 +40,7 @@ pub(crate) static GET: Command = Command {
 fn getdel<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let key = cx.key(args.at(1));
     let Context { db, reply, .. } = cx;
-    db.get_and_delete(key, |entry| string(reply, entry));
+    db.get_and_delete(key, |value| string(reply, value))?;
     Ok(())
 }
 
@@ -80,12 +80,15 @@ fn getex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = match time.map(|(unit, value)| unit.expiry(value, db.now_ms(), "getex")) {
         Some(Ok(expiry)) => expiry,
         // Redis looks at the time only once it has found the key.
-        Some(Err(error)) if db.get(key, |entry| entry.is_some()) => return Err(error),
+        Some(Err(error)) => match db.get(key, |entry| entry.map(|entry| entry.string().is_ok())) {
+            Some(true) => return Err(error),
+            Some(false) => return Err(Error::WRONG_TYPE),
+            None => Expiry::Keep,
+        },
         None if persist => Expiry::Never,
-        Some(Err(_)) | None => Expiry::Keep,
+        None => Expiry::Keep,
     };
-    db.get_and_touch(key, expiry, |entry| string(reply, entry));
-    Ok(())
+    Ok(db.get_and_touch(key, expiry, |entry| string_of(reply, entry))??)
 }
 
 pub(crate) static GETEX: Command = Command {
@@ -107,7 +110,7 @@ pub(crate) static GETEX: Command = Command {
 fn getset<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (key, value) = (cx.key(args.at(1)), value(args, 2));
     let Context { db, reply, .. } = cx;
-    db.set_and_get(key, value, SetOptions::default(), |entry| string(reply, entry));
+    db.set_and_get(key, value, SetOptions::default(), |old| string(reply, old))?;
     Ok(())
 }
 
@@ -136,14 +139,14 @@ fn mget<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             |cx, position, ()| {
                 let key = cx.key(cx.args.at(position));
                 let Context { db, reply, .. } = cx;
-                db.get(key, |entry| string(reply, entry));
+                db.get(key, |entry| string_or_null(reply, entry));
             },
             |_, ()| {},
         );
     }
     let keys: Vec<_> = args.from(1).map(|key| cx.key(key)).collect();
     let Context { db, reply, .. } = cx;
-    db.get_many(&keys, |entry| string(reply, entry));
+    db.get_many(&keys, |entry| string_or_null(reply, entry));
     Ok(())
 }
 
@@ -163,7 +166,7 @@ pub(crate) static MGET: Command = Command {
 };
 
 fn strlen<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let len = cx.db.len(cx.key(args.at(1)));
+    let len = cx.db.len(cx.key(args.at(1)))?;
     cx.reply.integer(len as i64);
     Ok(())
 }
@@ -183,14 +186,26 @@ pub(crate) static STRLEN: Command = Command {
     run: strlen,
 };
 
-/// Writes what stands under a key.
-fn string(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>) {
-    match entry.map(|entry| entry.value()) {
+/// Writes a string, or null.
+fn string(reply: &mut Writer<'_>, value: Option<StringValue<'_>>) {
+    match value {
         None => reply.null(),
-        Some(Value::Bytes(bytes)) => reply.bulk(bytes),
-        Some(Value::Int(value)) => reply.bulk_integer(value),
-        Some(Value::Rope(rope)) => reply.bulk_chunks(rope.share(), 0..rope.len()),
+        Some(StringValue::Bytes(bytes)) => reply.bulk(bytes),
+        Some(StringValue::Int(value)) => reply.bulk_integer(value),
+        Some(StringValue::Rope(rope)) => reply.bulk_chunks(rope.share(), 0..rope.len()),
     }
+}
+
+/// Writes what stands under a key, if it is a string or nothing.
+#[inline]
+fn string_of(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>) -> Result<(), WrongType> {
+    string(reply, entry.map(|entry| entry.string()).transpose()?);
+    Ok(())
+}
+
+/// Writes what stands under a key; null if that is no string.
+fn string_or_null(reply: &mut Writer<'_>, entry: Option<EntryView<'_>>) {
+    string(reply, entry.and_then(|entry| entry.string().ok()));
 }
 
 fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
@@ -200,7 +215,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let value = value(args, 2);
     let Context { db, reply, .. } = cx;
     if returns_old {
-        db.set_and_get(key, value, options, |entry| string(reply, entry));
+        db.set_and_get(key, value, options, |old| string(reply, old))?;
     } else if db.set(key, value, options) {
         reply.ok();
     } else {

@@ -10,7 +10,7 @@ use nagi_proto::memcached::binary::{self, Frame, Head};
 use nagi_store::types::counter::Step;
 use nagi_store::types::string::Expiry;
 use nagi_store::types::versioned::{Count, Counted, Fetch, Mode, Removal, Write, Written};
-use nagi_store::{Intent, Key, Value, Wait};
+use nagi_store::{Intent, Key, StringValue, Wait};
 
 /// An opcode's row.
 #[derive(Debug)]
@@ -302,11 +302,11 @@ fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), 
         let seen = watch::seen(attention, found.as_ref().map(|found| &found.entry));
         let Some(found) = found else { return (false, seen) };
         let (entry, out) = (found.entry, reply.output());
-        let (value, flags) = (entry.value(), entry.flags().to_be_bytes());
+        let (value, flags) = (found.value, entry.flags().to_be_bytes());
         let head = call.head(entry.cas().unwrap_or(0));
         binary::begin(out, head, &flags, key, value.len());
         match value {
-            Value::Rope(rope) => out.splice(rope.share(), 0..rope.len()),
+            StringValue::Rope(rope) => out.splice(rope.share(), 0..rope.len()),
             value => value.with_bytes(|bytes| out.push(bytes)),
         }
         (true, seen)

@@ -2,6 +2,8 @@
 
 use super::KEY_BYTES;
 use crate::runtime::testing::{Bench, converse};
+use nagi_store::PackedHash;
+use nagi_store::types::restore::Known;
 
 #[test]
 fn every_case_of_the_page_has_its_test() {
@@ -433,4 +435,82 @@ fn counters_that_are_not_there() {
          INCR k => :1|
          M:incr k 1 => 2|",
     );
+}
+
+/// Checks what a memcached request about `k` answers, where `k` is a hash that expires in 100 s,
+/// and what TYPE and TTL say then.
+fn of_a_hash(request: &str, reply: &str, kind: &str, ttl: i64) {
+    let mut bench = Bench::new();
+    let hash = PackedHash::from_fields([(&b"field"[..], &b"5"[..])]).unwrap();
+    bench.load_hash("k", &hash, &Known::default());
+    bench.expect("EXPIRE k 100", ":1|");
+    bench.expect_memcached(request, reply);
+    bench.expect("TYPE k", &format!("+{kind}|"));
+    bench.expect("TTL k", &format!(":{ttl}|"));
+}
+
+#[test]
+fn reads_miss_other_types() {
+    for (request, reply) in [
+        ("get k", "END|"),
+        ("gets k", "END|"),
+        ("gat 50 k", "END|"),
+        ("gats 50 k", "END|"),
+        ("touch k 50", "NOT_FOUND|"),
+        ("mg k v t", "EN|"),
+        ("mg k v T50", "EN|"),
+        ("mg k v N30", "EN|"),
+        ("mg k v c", "EN|"),
+        ("me k", "EN|"),
+    ] {
+        of_a_hash(request, reply, "hash", 100);
+    }
+}
+
+#[test]
+fn stores_replace_other_types() {
+    for (request, reply) in [
+        ("set k 0 0 1|x", "STORED|"),
+        ("replace k 0 0 1|x", "STORED|"),
+        ("ms k 1|x", "HD|"),
+        ("ms k 1 MR|x", "HD|"),
+    ] {
+        of_a_hash(request, reply, "string", -1);
+    }
+}
+
+#[test]
+fn additions_refuse_other_types() {
+    for (request, reply) in [
+        ("add k 0 0 1|x", "NOT_STORED|"),
+        ("append k 0 0 1|x", "NOT_STORED|"),
+        ("prepend k 0 0 1|x", "NOT_STORED|"),
+        ("ms k 1 ME|x", "NS|"),
+        ("ms k 1 MA|x", "NS|"),
+        ("ms k 1 MP N30|x", "NS|"),
+    ] {
+        of_a_hash(request, reply, "hash", 100);
+    }
+}
+
+#[test]
+fn other_types_have_no_versions() {
+    of_a_hash("cas k 0 0 1 2|x", "EXISTS|", "hash", 100);
+    of_a_hash("ms k 1 C2|x", "EX|", "hash", 100);
+    of_a_hash("md k C2", "EX|", "hash", 100);
+}
+
+#[test]
+fn counters_refuse_other_types() {
+    let refusal = "CLIENT_ERROR cannot increment or decrement non-numeric value|";
+    for request in ["incr k 1", "decr k 1", "ma k", "ma k N0 J5"] {
+        of_a_hash(request, refusal, "hash", 100);
+    }
+}
+
+#[test]
+fn removal_of_other_types() {
+    of_a_hash("delete k", "DELETED|", "none", -2);
+    of_a_hash("md k", "HD|", "none", -2);
+    of_a_hash("md k x", "HD|", "string", -1);
 }

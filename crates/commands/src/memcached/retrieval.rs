@@ -5,7 +5,7 @@ use super::{Context, Error, Verb, statistics, watch};
 use crate::{Access, KeyGroup, Keys};
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
-use nagi_store::{EntryView, Key, Value};
+use nagi_store::{EntryView, Key, StringValue};
 
 /// Ends the answer to a request for values.
 fn end(cx: &mut Context<'_>) {
@@ -16,6 +16,7 @@ fn get<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let show = |cx: &mut Context<'_>, key: Key<'_>| {
         let Context { db, reply, tally, attention, .. } = cx;
         let seen = db.get(key, |entry| {
+            let entry = entry.filter(|entry| entry.string().is_ok());
             statistics::count_get(tally, entry.is_some(), false);
             if let Some(entry) = entry {
                 value(reply, entry, None);
@@ -77,6 +78,10 @@ fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             }
             watch::seen(attention, entry.as_ref())
         });
+        let seen = seen.unwrap_or_else(|_| {
+            statistics::count_get(tally, false, true);
+            watch::seen(attention, None)
+        });
         watch::fetched(cx, key, seen);
     };
     cx.each_key(&GAT.keys, show, end);
@@ -120,10 +125,10 @@ pub(super) static GATS: Verb = Verb {
 
 /// Writes a value, with the number of its version where `cas` has one.
 fn value(reply: &mut Writer<'_>, entry: EntryView<'_>, cas: Option<u64>) {
-    let value = entry.value();
+    let Ok(value) = entry.string() else { return };
     reply.value_header(entry.key(), entry.flags(), value.len(), cas);
     match value {
-        Value::Rope(rope) => reply.data_chunks(rope.share(), rope.len()),
+        StringValue::Rope(rope) => reply.data_chunks(rope.share(), rope.len()),
         value => value.with_bytes(|bytes| reply.data(bytes)),
     }
 }
@@ -133,7 +138,7 @@ fn touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     cx.tally.verbs.touches.add(1);
     let key = cx.key(args.at(1));
     watch::looks_up(cx, key);
-    if cx.db.get_and_touch(key, expiry, |entry| entry.is_some()) {
+    if cx.db.get_and_touch(key, expiry, |entry| entry.is_some()) == Ok(true) {
         cx.tally.verbs.touch_hits.add(1);
         cx.reply.line("TOUCHED");
     } else {

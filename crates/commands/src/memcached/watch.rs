@@ -74,7 +74,7 @@ pub(super) type Seen = Option<Option<usize>>;
 #[inline]
 pub(super) fn seen(attention: &crate::Attention, entry: Option<&EntryView<'_>>) -> Seen {
     let is_watched = attention.watchers.watches(Streams::FETCHERS);
-    is_watched.then(|| entry.map(|entry| entry.value().len()))
+    is_watched.then(|| entry.map(|entry| entry.value_bytes()))
 }
 
 /// Tells of a lookup.
@@ -106,7 +106,7 @@ fn tell_of_fetch(cx: &Context<'_>, key: Key<'_>, found: Option<usize>) {
 #[inline]
 pub(super) fn looks_up(cx: &Context<'_>, key: Key<'_>) {
     if cx.attention.watchers.watches(Streams::FETCHERS) {
-        let found = cx.db.inspect(key, |entry| entry.map(|(entry, _)| entry.value().len()));
+        let found = cx.db.inspect(key, |entry| entry.map(|(entry, _)| entry.value_bytes()));
         tell_of_fetch(cx, key, found);
     }
 }
@@ -223,7 +223,7 @@ pub(super) fn to_be_deleted(cx: &Context<'_>, key: Key<'_>) -> Option<usize> {
     if !cx.attention.watchers.watches(Streams::DELETIONS) {
         return None;
     }
-    cx.db.inspect(key, |entry| entry.map(|(entry, _)| entry.value().len()))
+    cx.db.inspect(key, |entry| entry.map(|(entry, _)| entry.value_bytes()))
 }
 
 /// Tells that it was deleted.

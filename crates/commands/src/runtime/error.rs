@@ -1,5 +1,6 @@
 //! Error replies: what was wrong, with Redis' code in front, since clients compare these texts.
 
+use nagi_store::WrongType;
 use nagi_store::types::Refusal;
 use std::borrow::Cow;
 
@@ -30,6 +31,9 @@ impl Error {
     pub const TOO_LONG: Error =
         Error::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
+    /// A value of another type than the command works on.
+    pub const WRONG_TYPE: Error =
+        Error::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
     /// A string that is no HyperLogLog.
     pub const NOT_A_SKETCH: Error =
         Error::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
@@ -82,11 +86,18 @@ impl Error {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
+            Refusal::WrongType => Error::WRONG_TYPE,
             Refusal::NotANumber => Error::NOT_AN_INTEGER,
             Refusal::Overflow => Error::OVERFLOW,
             Refusal::NotASketch => Error::NOT_A_SKETCH,
             Refusal::Corrupted => Error::CORRUPTED_SKETCH,
             Refusal::TooLong => Error::TOO_LONG,
         }
+    }
+}
+
+impl From<WrongType> for Error {
+    fn from(_: WrongType) -> Self {
+        Error::WRONG_TYPE
     }
 }

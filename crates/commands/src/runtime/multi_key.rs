@@ -209,20 +209,26 @@ impl Strings {
     }
 
     /// Goes on until the slice is over; the strings in the order of their keys, once all are read.
+    ///
+    /// # Errors
+    /// One of the values is no string.
     pub(crate) fn go_on(
         &mut self,
         cx: &mut Context<'_>,
         slice: Slice,
-    ) -> Option<Vec<Option<Rope>>> {
+    ) -> Result<Option<Vec<Option<Rope>>>, Error> {
         let read = &mut self.read;
+        let mut all_strings = Ok(());
         let done = self.walk.go_on(
             cx,
             |_| slice.is_over(),
-            |cx, position, _| {
-                read.append(&mut cx.db.strings(&[cx.key(cx.args.at(position))]));
+            |cx, position, _| match cx.db.strings(&[cx.key(cx.args.at(position))]) {
+                Ok(mut strings) => read.append(&mut strings),
+                Err(wrong_type) => all_strings = Err(wrong_type),
             },
         );
-        done.then(|| std::mem::take(read))
+        all_strings?;
+        Ok(done.then(|| std::mem::take(read)))
     }
 }
 

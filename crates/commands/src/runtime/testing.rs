@@ -9,7 +9,8 @@ use crate::{
 };
 use nagi_proto::memcached::Step;
 use nagi_proto::{Args, Output, resp};
-use nagi_store::{Clock, Counters, Options, Store};
+use nagi_store::types::restore::Known;
+use nagi_store::{Clock, Counters, Options, PackedHash, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -131,6 +132,12 @@ impl Bench {
         let counters = store.counters(0);
         let tally = process.statistics.worker(0);
         Bench { clock, process, client, memcached, store, counters, tally }
+    }
+
+    /// Puts a hash into database 0, as a file that is loaded does.
+    pub(crate) fn load_hash(&self, key: &str, hash: &PackedHash, known: &Known) {
+        let db = self.store.database(0, &self.counters, self.store.now_ms());
+        assert!(db.load_hash(db.key(key.as_bytes()), hash, known));
     }
 
     /// Moves the clock on.
@@ -264,6 +271,7 @@ fn collect(out: &Output) -> Vec<u8> {
     out.slices().flatten().copied().collect()
 }
 
-fn show(reply: &[u8]) -> String {
+/// A reply in which `|` stands for a line break.
+pub(crate) fn show(reply: &[u8]) -> String {
     String::from_utf8_lossy(reply).replace("\r\n", "|")
 }

@@ -9,7 +9,7 @@ use super::opcode;
 use crate::length;
 use crate::payload::{LEAST_COMPRESSED_BYTES, encode_integer, encode_spelled_integer};
 use nagi_store::types::restore::Usage;
-use nagi_store::{Rope, Value};
+use nagi_store::{HashValue, Rope, StringValue, Value};
 
 /// A key with all that is saved of it.
 #[derive(Clone, Copy, Debug)]
@@ -56,22 +56,31 @@ impl Block {
     /// Appends an entry. A value that is a rope is not copied: the entry comes back with a clone
     /// of it, for [`super::Writer::long`].
     pub fn push(&mut self, entry: &Entry<'_>) -> Option<LongEntry> {
-        if let Value::Rope(rope) = entry.value {
+        if let Value::String(StringValue::Rope(rope)) = entry.value {
             let mut head = Block::default();
             head.push_head(entry);
             return Some(LongEntry { value: rope.clone(), head });
         }
         self.push_head(entry);
         match entry.value {
-            Value::Int(number) => {
+            Value::String(StringValue::Int(number)) => {
                 if !encode_integer(&mut self.bytes, number) {
                     self.push_plain(itoa::Buffer::new().format(number).as_bytes());
                 }
             }
-            Value::Bytes(bytes) => self.push_text(bytes),
-            Value::Rope(_) => {}
+            Value::String(StringValue::Bytes(bytes)) => self.push_text(bytes),
+            Value::String(StringValue::Rope(_)) => {}
+            Value::Hash(hash) => self.push_hash(hash),
         }
         None
+    }
+
+    fn push_hash(&mut self, hash: HashValue<'_>) {
+        length::write(&mut self.bytes, hash.len() as u64);
+        for (field, value) in hash.fields() {
+            self.push_text(field);
+            self.push_text(value);
+        }
     }
 
     /// What is known of a key, its type and the key.
@@ -92,7 +101,7 @@ impl Block {
             }
             None => {}
         }
-        self.bytes.push(ValueType::String.number());
+        self.bytes.push(ValueType::of(&entry.value).number());
         self.push_text(entry.key);
         self.notes.push(&entry.memcached);
         self.keys += 1;
@@ -139,5 +148,29 @@ impl Block {
         self.strings.clear();
         self.notes.clear();
         self.keys = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nagi_store::types::restore::Known;
+    use nagi_store::{Options, PackedHash, Store};
+
+    #[test]
+    fn a_hash_is_a_count_and_its_strings() {
+        let fields = [(&b"field"[..], &b"value"[..]), (b"n", b"12")];
+        let (store, known) = (Store::new(&Options::default()), Known::default());
+        let counters = store.counters(0);
+        let db = store.database(0, &counters, 1);
+        assert!(db.load_hash(db.key(b"h"), &PackedHash::from_fields(fields).unwrap(), &known));
+        let mut block = Block::default();
+        db.get(db.key(b"h"), |entry| {
+            let value = entry.unwrap().value();
+            let (expire_at_ms, usage, memcached) = (None, None, Memcached::default());
+            let entry = Entry { key: b"h", value, expire_at_ms, usage, memcached };
+            assert!(block.push(&entry).is_none());
+        });
+        assert_eq!(block.bytes, b"\x04\x01h\x02\x05field\x05value\x01n\xc0\x0c");
     }
 }

@@ -1,5 +1,7 @@
 //! The types of values, as a byte before the key tells them.
 
+use nagi_store::Value;
+
 /// How a value was kept, and so how it stands in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are those of rdb.h, and `row` describes each")]
@@ -75,6 +77,14 @@ pub(super) enum Packing {
 type Row = (u8, &'static str, &'static str, Layout);
 
 impl ValueType {
+    /// The type as which a value is written: one that every version reads.
+    pub(super) fn of(value: &Value<'_>) -> Self {
+        match value {
+            Value::String(_) => ValueType::String,
+            Value::Hash(_) => ValueType::Hash,
+        }
+    }
+
     /// All of them but those that a number tells of differently in files of Valkey's.
     const COMMON: [ValueType; 25] = [
         ValueType::String,

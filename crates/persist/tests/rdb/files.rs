@@ -5,7 +5,7 @@ use nagi_persist::rdb::{
     unpack,
 };
 use nagi_store::types::restore::Usage;
-use nagi_store::{CHUNK_BYTES, Rope, Value};
+use nagi_store::{CHUNK_BYTES, Rope, StringValue, Value};
 
 /// A key with all that a file has of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,10 +38,11 @@ pub(crate) fn write(all: &[Known], options: Options, block_keys: u64) -> Vec<u8>
         for known in keys {
             let rope = Rope::from_bytes(&known.value);
             let value = match nagi_store::parse_i64(&known.value) {
-                Some(number) => Value::Int(number),
-                None if rope.len() > CHUNK_BYTES => Value::Rope(&rope),
-                None => Value::Bytes(&known.value),
+                Some(number) => StringValue::Int(number),
+                None if rope.len() > CHUNK_BYTES => StringValue::Rope(&rope),
+                None => StringValue::Bytes(&known.value),
             };
+            let value = Value::String(value);
             let &Known { expire_at_ms, usage, memcached, .. } = known;
             let entry = Entry { key: &known.key, value, expire_at_ms, usage, memcached };
             let long = block.push(&entry);

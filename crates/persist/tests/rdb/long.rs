@@ -2,7 +2,7 @@
 //! store's own tests copy whatever is about to change.
 
 use nagi_store::types::string::{Condition, End};
-use nagi_store::{CHUNK_BYTES, EntryView, Options, Store, Value, WalkProgress, Walker};
+use nagi_store::{CHUNK_BYTES, EntryView, Options, Store, StringValue, WalkProgress, Walker};
 use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn a_long_string_is_as_it_was_whatever_part_of_it_changes() {
         db.set_range(key, place, b"p", usize::MAX).unwrap();
     }
     let bytes_of = |entry: &EntryView<'_>| {
-        let Value::Rope(rope) = entry.value() else { panic!("it is long") };
+        let Ok(StringValue::Rope(rope)) = entry.string() else { panic!("it is long") };
         let at = |place: usize| {
             let chunk = rope.chunk(place / CHUNK_BYTES).unwrap();
             chunk[place % CHUNK_BYTES]

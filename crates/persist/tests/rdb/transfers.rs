@@ -44,7 +44,11 @@ impl Random {
 
 fn number(db: Database<'_>, name: &[u8]) -> i64 {
     let text = db.get(db.key(name), |entry| {
-        entry.expect("no account is ever without a key").value().with_bytes(<[u8]>::to_vec)
+        entry
+            .expect("no account is ever without a key")
+            .string()
+            .unwrap()
+            .with_bytes(<[u8]>::to_vec)
     });
     parse_i64(&text).expect("a number")
 }

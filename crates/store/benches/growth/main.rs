@@ -12,7 +12,7 @@ mod machine;
 use nagi_store::accounting::Counting;
 use nagi_store::holds::{self, Holds};
 use nagi_store::types::string::SetOptions;
-use nagi_store::{Ahead, Counters, Database, Options, Store, Value};
+use nagi_store::{Ahead, Counters, Database, Options, Store, StringValue};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -163,8 +163,8 @@ fn look_up(store: &Store, counters: &Counters, keys: u64, seed: u64) -> f64 {
         let batch: Vec<_> = (0..BATCH).map(|_| key(random(&mut state) % keys)).collect();
         in_batch(store, counters, &batch, |db, key| {
             let len = db.get(db.key(key), |entry| {
-                entry.map(|entry| match entry.value() {
-                    Value::Bytes(bytes) => black_box(bytes).len(),
+                entry.map(|entry| match entry.string().unwrap_or(StringValue::Int(0)) {
+                    StringValue::Bytes(bytes) => black_box(bytes).len(),
                     value => value.len(),
                 })
             });

@@ -15,7 +15,7 @@
 //!  +------------------+-----------------------------------------------+
 //!  | client flags (32)|  if FLAGS
 //!  +------------------+-----------------+-----------------------------+
-//!  | key              | value           |  bytes | i64 | pointer to a rope
+//!  | key              | value           |  bytes | i64 | word of a root
 //!  +------------------+-----------------+
 //! ```
 //!
@@ -33,24 +33,22 @@ use crate::entry::long_key::{self, Kept, LongKey};
 use crate::memory::slab::FREE;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
-use crate::value::number::parse_i64;
-use crate::value::rope::Rope;
-use crate::value::string::{Attributes, Encoding, Kind, Marks, NewValue, Value};
-use std::marker::PhantomData;
+use crate::value::attributes::{Attributes, Marks};
+use crate::value::root::{Root, RootRef};
+use crate::value::typed::{Encoding, NewValue};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 const ENCODING: u64 = 0x3f;
-const STALE: u64 = 1 << 6;
-const WON: u64 = 1 << 7;
-const EXPIRY: u64 = 1 << 8;
+pub(super) const STALE: u64 = 1 << 6;
+pub(super) const WON: u64 = 1 << 7;
+pub(super) const EXPIRY: u64 = 1 << 8;
 const CAS: u64 = 1 << 9;
-const FLAGS: u64 = 1 << 10;
+pub(super) const FLAGS: u64 = 1 << 10;
 const LONG: u64 = 1 << 11;
 const ON_HEAP: u64 = 1 << 12;
-const FETCHED: u64 = 1 << 13;
-const MARKS: u64 = STALE | WON | FETCHED;
+pub(super) const FETCHED: u64 = 1 << 13;
+pub(super) const MARKS: u64 = STALE | WON | FETCHED;
 const EPOCH_SHIFT: u32 = 14;
 const EPOCH: u64 = 0b11 << EPOCH_SHIFT;
 const ACCESS_SHIFT: u32 = 16;
@@ -64,26 +62,26 @@ const HEADER_BYTES: usize = 8;
 // No entry begins as a free block does: no encoding has these six bits.
 const _: () = assert!(FREE as u64 & ENCODING == ENCODING && (Encoding::Rope as u64) < ENCODING);
 
-/// Bytes that the value of an integer or the pointer to a rope takes.
+/// Bytes that the value of an integer or the word of a root takes.
 const WORD_BYTES: usize = 8;
 /// Bytes of a long entry's lengths and hash.
 const LONG_BYTES: usize = 16;
 
 /// An entry's place in memory. Copying it copies no entry: whoever unlinks one frees it, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry(NonNull<u8>);
+pub(crate) struct Entry(pub(super) NonNull<u8>);
 
 /// What an entry owns beside its block.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
-    pub(crate) rope: Option<Box<Rope>>,
+    pub(crate) root: Option<Root>,
     pub(crate) key: Option<LongKey>,
 }
 
 /// What an entry's size depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    header: u64,
+    pub(super) header: u64,
     key_len: usize,
     value_len: usize,
     /// Of the key.
@@ -94,10 +92,7 @@ impl Shape {
     /// The shape of an entry of this key, value and attributes.
     pub(crate) fn new(key: Key<'_>, value: &NewValue<'_>, attributes: &Attributes) -> Self {
         let Key { bytes: key, hash, long: outside } = key;
-        let value_len = match value {
-            NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) => bytes.len(),
-            NewValue::Int(_) | NewValue::Rope(_) => WORD_BYTES,
-        };
+        let value_len = value.piece().map_or(WORD_BYTES, <[u8]>::len);
         let mut header = value.encoding() as u64;
         let mut flag = |present: bool, flag: u64| header |= if present { flag } else { 0 };
         flag(attributes.expire_at_ms.is_some(), EXPIRY);
@@ -152,20 +147,20 @@ fn key_room(header: u64, key_len: usize) -> usize {
     if header & OUTSIDE == OUTSIDE { WORD_BYTES } else { key_len }
 }
 
-const fn expiry_offset(header: u64) -> usize {
+pub(super) const fn expiry_offset(header: u64) -> usize {
     HEADER_BYTES + if header & LONG == 0 { 0 } else { LONG_BYTES }
 }
 
-const fn cas_offset(header: u64) -> usize {
+pub(super) const fn cas_offset(header: u64) -> usize {
     expiry_offset(header) + if header & EXPIRY == 0 { 0 } else { WORD_BYTES }
 }
 
-const fn flags_offset(header: u64) -> usize {
+pub(super) const fn flags_offset(header: u64) -> usize {
     cas_offset(header) + if header & CAS == 0 { 0 } else { WORD_BYTES }
 }
 
 impl Entry {
-    /// Writes a new entry of `shape` into `memory`; a rope moves into it.
+    /// Writes a new entry of `shape` into `memory`; a root moves into it.
     ///
     /// # Safety
     /// `memory` is aligned to 8, has room for `shape.bytes()`, and is the caller's to write. The
@@ -204,14 +199,9 @@ impl Entry {
             }
             let at = at + key_room(header, key.bytes.len());
             match value {
-                NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) => {
-                    entry.copy_in(at, bytes);
-                }
+                NewValue::Piece(_, bytes) => entry.copy_in(at, bytes),
                 NewValue::Int(value) => entry.put::<i64>(at, value),
-                NewValue::Rope(mut rope) => {
-                    rope.keep();
-                    entry.put::<*mut Rope>(at, Box::into_raw(Box::new(rope)));
-                }
+                NewValue::Root(root) => entry.put::<NonNull<u8>>(at, root.into_word()),
             }
         }
         entry
@@ -274,27 +264,9 @@ impl Entry {
         }
     }
 
-    /// Changes the marks; the shape stays.
-    pub(crate) fn replace_marks(self, marks: Marks) {
-        let mut header = self.header() & !MARKS;
-        let mut flag = |present: bool, flag: u64| header |= if present { flag } else { 0 };
-        flag(marks.stale, STALE);
-        flag(marks.won, WON);
-        flag(marks.fetched, FETCHED);
-        self.set_header(header);
-    }
-
     pub(crate) fn marks(self) -> Marks {
         let has = |flag: u64| self.header() & flag != 0;
         Marks { fetched: has(FETCHED), stale: has(STALE), won: has(WON) }
-    }
-
-    /// Moves the expiry of an entry that has one; its shape stays.
-    pub(crate) fn replace_expiry(self, at_ms: u64) {
-        let header = self.header();
-        debug_assert!(header & EXPIRY != 0, "the entry has room for an expiry");
-        // SAFETY: the entry has an expiry, so the offset lies within it.
-        unsafe { self.put::<u64>(expiry_offset(header), at_ms) };
     }
 
     /// Whether an entry of `shape` has everything where this one has it.
@@ -306,71 +278,7 @@ impl Entry {
                 || (self.key_len(), self.value_len()) == (shape.key_len, shape.value_len))
     }
 
-    /// Overwrites value and attributes of an entry in one piece that [`Entry::has_shape`] says
-    /// are of the same size.
-    pub(crate) fn overwrite(self, bytes: &[u8], shape: &Shape, attributes: &Attributes) {
-        let header = self.header() & !MARKS | shape.header & MARKS;
-        self.set_header(header);
-        debug_assert!(self.is_one_piece() && self.value_len() == bytes.len());
-        // SAFETY: the shape says that each of these has its room.
-        unsafe {
-            if let Some(at_ms) = attributes.expire_at_ms {
-                self.put::<u64>(expiry_offset(header), at_ms);
-            }
-            if let Some(cas) = attributes.cas {
-                self.put::<u64>(cas_offset(header), cas);
-            }
-            if header & FLAGS != 0 {
-                self.put::<u32>(flags_offset(header), attributes.flags);
-            }
-            self.copy_in(self.value_offset(), bytes);
-        }
-    }
-
-    /// Changes the value of an entry that is an integer.
-    pub(crate) fn replace_int(self, value: i64) {
-        debug_assert!(self.encoding() == Encoding::Int as u8, "the entry is an integer");
-        // SAFETY: an integer's value takes a word behind the key.
-        unsafe { self.put::<i64>(self.value_offset(), value) };
-    }
-
-    /// The string of an entry that has it in one piece, to be changed: it is raw from now on.
-    ///
-    /// # Safety
-    /// The latch is held exclusively for `'a`, and nothing else borrows the value.
-    pub(crate) unsafe fn bytes_mut<'a>(self) -> Option<&'a mut [u8]> {
-        if !self.is_one_piece() {
-            return None;
-        }
-        let header = self.header();
-        self.set_header(header & !0xff | Encoding::Raw as u64);
-        let at = self.value_offset();
-        // SAFETY: the value lies there in full; the caller vouches for the exclusive borrow.
-        unsafe {
-            let start = self.0.add(at).as_ptr();
-            Some(std::slice::from_raw_parts_mut(start, self.value_len()))
-        }
-    }
-
-    fn is_one_piece(self) -> bool {
-        self.encoding() <= Encoding::Text as u8
-    }
-
-    /// The rope of an entry that has one.
-    ///
-    /// # Safety
-    /// The latch is held exclusively for `'a`, and nothing else borrows the rope.
-    pub(crate) unsafe fn rope_mut<'a>(self) -> Option<&'a mut Rope> {
-        if self.encoding() != Encoding::Rope as u8 {
-            return None;
-        }
-        let at = self.value_offset();
-        // SAFETY: such an entry holds the pointer of a box that it owns; the caller vouches for
-        // the exclusive borrow.
-        unsafe { Some(&mut *self.peek::<*mut Rope>(at)) }
-    }
-
-    /// Writes a copy of the entry elsewhere, which shares a rope's chunks and a long key.
+    /// Writes a copy of the entry elsewhere, which shares a root's parts and a long key.
     ///
     /// # Safety
     /// The latch is held. `memory` is aligned to 8, has room for [`Entry::bytes`], and is the
@@ -381,9 +289,8 @@ impl Entry {
         // same offset.
         unsafe {
             self.0.copy_to_nonoverlapping(memory, self.bytes());
-            if let Some(rope) = self.rope_mut() {
-                let clone = Box::into_raw(Box::new(rope.clone()));
-                copy.put::<*mut Rope>(copy.value_offset(), clone);
+            if let Some(root) = self.root() {
+                copy.put::<NonNull<u8>>(copy.value_offset(), root.share().into_image_word());
             }
             if let Some(key) = self.long_key() {
                 let clone = LongKey::clone(&key).into_entry();
@@ -392,14 +299,24 @@ impl Entry {
         }
     }
 
-    /// Bytes of a string that is a rope and of a key that stands elsewhere.
+    /// Bytes of a value that is a root and of a key that stands elsewhere.
     ///
     /// # Safety
     /// The latch is held.
     pub(crate) unsafe fn bytes_elsewhere(self) -> usize {
         // SAFETY: the caller's promise; the borrow ends here.
-        let rope_bytes = unsafe { self.rope_mut() }.map_or(0, |rope| rope.len());
-        rope_bytes + if self.is_key_outside() { self.key_len() } else { 0 }
+        let root_bytes = unsafe { self.root() }.map_or(0, RootRef::bytes);
+        root_bytes + if self.is_key_outside() { self.key_len() } else { 0 }
+    }
+
+    /// The value, if it is a root.
+    ///
+    /// # Safety
+    /// The latch is held for `'a`, and the entry is neither freed nor changed meanwhile.
+    pub(super) unsafe fn root<'a>(self) -> Option<RootRef<'a>> {
+        // SAFETY: the encoding says that an entry with a root has its word there; the caller's
+        // promise.
+        unsafe { RootRef::of_word(self.encoding(), || self.peek(self.value_offset())) }
     }
 
     /// Takes out what an entry owns that is about to be freed or overwritten.
@@ -407,11 +324,10 @@ impl Entry {
     /// # Safety
     /// The entry is never read again.
     pub(crate) unsafe fn take_owned(self) -> Owned {
-        let is_rope = self.encoding() == Encoding::Rope as u8;
-        // SAFETY: the pointer came from a box and is given up by the caller's promise.
-        let rope = || unsafe { Box::from_raw(self.peek::<*mut Rope>(self.value_offset())) };
-        let key = self.long_key().map(LongKey::from_entry);
-        Owned { rope: is_rope.then(rope), key }
+        // SAFETY: the encoding says that an entry with a root has its word there, which the caller
+        // gives up.
+        let root = unsafe { Root::take(self.encoding(), || self.peek(self.value_offset())) };
+        Owned { root, key: self.long_key().map(LongKey::from_entry) }
     }
 
     /// Whether this is the entry of `key`. No bytes of a long key are looked at.
@@ -471,14 +387,14 @@ impl Entry {
     }
 
     /// The key, if it stands elsewhere. The entry owns it.
-    fn long_key(self) -> Option<ManuallyDrop<LongKey>> {
+    pub(super) fn long_key(self) -> Option<ManuallyDrop<LongKey>> {
         self.is_key_outside().then(|| {
             // SAFETY: such an entry holds the address of a long key that it owns.
             unsafe { LongKey::of_entry(self.peek(key_offset(self.header()))) }
         })
     }
 
-    fn is_key_outside(self) -> bool {
+    pub(super) fn is_key_outside(self) -> bool {
         self.header() & OUTSIDE == OUTSIDE
     }
 
@@ -507,13 +423,13 @@ impl Entry {
         (header & EXPIRY != 0).then(|| unsafe { self.peek(expiry_offset(header)) })
     }
 
-    fn cas(self) -> Option<u64> {
+    pub(super) fn cas(self) -> Option<u64> {
         let header = self.header();
         // SAFETY: the flag says that the number is there.
         (header & CAS != 0).then(|| unsafe { self.peek(cas_offset(header)) })
     }
 
-    fn client_flags(self) -> u32 {
+    pub(super) fn client_flags(self) -> u32 {
         let header = self.header();
         // SAFETY: the flag says that the client flags are there.
         if header & FLAGS == 0 { 0 } else { unsafe { self.peek(flags_offset(header)) } }
@@ -528,11 +444,16 @@ impl Entry {
         }
     }
 
-    pub(crate) fn encoding(self) -> u8 {
+    pub(crate) fn encoding(self) -> Encoding {
+        Encoding::of_number(self.encoding_number())
+    }
+
+    #[inline]
+    pub(super) fn encoding_number(self) -> u8 {
         (self.header() & ENCODING) as u8
     }
 
-    fn key_len(self) -> usize {
+    pub(super) fn key_len(self) -> usize {
         let header = self.header();
         if header & LONG == 0 {
             return (header >> KEY_LEN_SHIFT & 0xff) as usize;
@@ -542,7 +463,7 @@ impl Entry {
     }
 
     #[inline]
-    fn value_offset(self) -> usize {
+    pub(super) fn value_offset(self) -> usize {
         let header = self.header();
         let key_bytes = match header & LONG {
             0 => (header >> KEY_LEN_SHIFT & 0xff) as usize,
@@ -557,7 +478,7 @@ impl Entry {
         (self.header() & LONG != 0).then(|| unsafe { self.peek::<u64>(HEADER_BYTES + 8) })
     }
 
-    fn value_len(self) -> usize {
+    pub(super) fn value_len(self) -> usize {
         let header = self.header();
         if header & LONG == 0 {
             return (header >> VALUE_LEN_SHIFT) as usize;
@@ -567,34 +488,34 @@ impl Entry {
     }
 
     #[inline]
-    fn header(self) -> u64 {
+    pub(super) fn header(self) -> u64 {
         // SAFETY: an entry is aligned to 8 and begins with its header.
         unsafe { self.0.cast::<u64>().read() }
     }
 
     #[inline]
-    fn set_header(self, header: u64) {
+    pub(super) fn set_header(self, header: u64) {
         // SAFETY: as in `header`; only the latch's holder writes.
         unsafe { self.0.cast::<u64>().write(header) };
     }
 
     /// # Safety
     /// A `T` was written at this offset.
-    unsafe fn peek<T: Copy>(self, offset: usize) -> T {
+    pub(super) unsafe fn peek<T: Copy>(self, offset: usize) -> T {
         // SAFETY: the caller's promise.
         unsafe { self.0.add(offset).cast::<T>().read_unaligned() }
     }
 
     /// # Safety
     /// The entry has room for a `T` at this offset.
-    unsafe fn put<T>(self, offset: usize, value: T) {
+    pub(super) unsafe fn put<T>(self, offset: usize, value: T) {
         // SAFETY: the caller's promise.
         unsafe { self.0.add(offset).cast::<T>().write_unaligned(value) };
     }
 
     /// # Safety
     /// The entry has room for `bytes` at this offset, and `bytes` lies outside the entry.
-    unsafe fn copy_in(self, offset: usize, bytes: &[u8]) {
+    pub(super) unsafe fn copy_in(self, offset: usize, bytes: &[u8]) {
         // SAFETY: the caller's promise.
         unsafe {
             let to = self.0.add(offset).as_ptr();
@@ -603,127 +524,23 @@ impl Entry {
     }
 }
 
-/// An entry as a reader sees it, for as long as the latch is held.
-#[derive(Clone, Copy, Debug)]
-pub struct EntryView<'a> {
-    entry: Entry,
-    latch: PhantomData<&'a ()>,
-}
-
-impl<'a> EntryView<'a> {
-    /// # Safety
-    /// The entry is neither freed, moved nor changed during `'a`.
-    pub(crate) unsafe fn new(entry: Entry) -> Self {
-        EntryView { entry, latch: PhantomData }
-    }
-
-    /// The key. Whoever holds a latch and would do more with it than look at a few bytes takes
-    /// [`EntryView::long_key`] instead, if there is one.
-    #[must_use]
-    pub fn key(&self) -> &'a [u8] {
-        // SAFETY: promised when the view was made.
-        unsafe { self.entry.key() }
-    }
-
-    /// The key if it is longer than 2 KiB, to be kept by reference.
-    #[must_use]
-    pub fn long_key(&self) -> Option<Arc<[u8]>> {
-        self.entry.long_key().map(|key| Arc::clone(key.bytes()))
-    }
-
-    /// The value.
-    #[must_use]
-    #[inline]
-    pub fn value(&self) -> Value<'a> {
-        let entry = self.entry;
-        let at = entry.value_offset();
-        // SAFETY: the encoding says what lies behind the key; the borrow was promised when the
-        // view was made.
-        unsafe {
-            match entry.encoding() {
-                code if code <= Encoding::Text as u8 => {
-                    let start = entry.0.add(at).as_ptr();
-                    Value::Bytes(std::slice::from_raw_parts(start, entry.value_len()))
-                }
-                code if code == Encoding::Int as u8 => Value::Int(entry.peek(at)),
-                _ => Value::Rope(&*entry.peek::<*mut Rope>(at)),
-            }
-        }
-    }
-
-    /// The type of the value.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        Kind::String
-    }
-
-    /// How Redis would keep the string, by the name that OBJECT ENCODING gives it: `int`,
-    /// `embstr` or `raw`.
-    #[must_use]
-    pub fn encoding_name(&self) -> &'static str {
-        /// The longest string that Redis keeps beside its header.
-        const EMBEDDED_BYTES: usize = 44;
-        let is = |encoding: Encoding| self.entry.encoding() == encoding as u8;
-        match self.value() {
-            Value::Int(_) => "int",
-            Value::Rope(_) => "raw",
-            Value::Bytes(_) if is(Encoding::Raw) => "raw",
-            Value::Bytes(bytes) if !is(Encoding::Text) && parse_i64(bytes).is_some() => "int",
-            Value::Bytes(bytes) if bytes.len() <= EMBEDDED_BYTES => "embstr",
-            Value::Bytes(_) => "raw",
-        }
-    }
-
-    /// The bits in which eviction notes accesses.
-    pub(crate) fn access(&self) -> u32 {
-        self.entry.access()
-    }
-
-    /// When it expires, in milliseconds since 1970; `None` for never.
-    #[must_use]
-    pub fn expire_at_ms(&self) -> Option<u64> {
-        self.entry.expire_at_ms()
-    }
-
-    /// memcached's client flags.
-    #[must_use]
-    pub fn flags(&self) -> u32 {
-        self.entry.client_flags()
-    }
-
-    /// memcached's unique number of this version, if a `gets` has asked for one.
-    #[must_use]
-    pub fn cas(&self) -> Option<u64> {
-        self.entry.cas()
-    }
-
-    /// What memcached's clients have been told of this version.
-    #[must_use]
-    pub fn marks(&self) -> Marks {
-        self.entry.marks()
-    }
-
-    /// Bytes that the entry and its key take, before they are rounded up.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        let key_bytes = if self.entry.is_key_outside() { self.entry.key_len() } else { 0 };
-        self.entry.bytes() + key_bytes
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::entry::long_key::LongKeys;
+    use crate::entry::view::EntryView;
+    use crate::value::rope::Rope;
+    use crate::value::typed::WrongType;
     use proptest::prelude::*;
 
     fn new_value(choice: u8, bytes: &[u8]) -> NewValue<'_> {
-        match choice % 5 {
-            0 => NewValue::Bytes(bytes),
-            3 => NewValue::Raw(bytes),
-            4 => NewValue::Text(bytes),
+        match choice % 6 {
+            0 => NewValue::Piece(Encoding::Bytes, bytes),
+            3 => NewValue::raw(bytes),
+            4 => NewValue::Piece(Encoding::Text, bytes),
+            5 => NewValue::Piece(Encoding::PackedHash, bytes),
             1 => NewValue::Int(bytes.len() as i64 - 7),
-            _ => NewValue::Rope(Rope::from_bytes(bytes)),
+            _ => NewValue::rope(Rope::from_bytes(bytes)),
         }
     }
 
@@ -760,15 +577,20 @@ mod tests {
             let view = unsafe { EntryView::new(entry) };
             prop_assert_eq!(view.key(), &key[..]);
             prop_assert_eq!(entry.kept_hash(), (key.len() > 255).then_some(hashed.hash));
-            let text = new_value(choice, &bytes);
-            let text = match &text {
-                NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) => {
-                    bytes.to_vec()
+            let value = new_value(choice, &bytes);
+            prop_assert_eq!(entry.encoding(), value.encoding());
+            prop_assert_eq!(view.kind(), value.encoding().kind());
+            match (view.string(), value) {
+                (Ok(string), NewValue::Int(value)) => {
+                    let digits = value.to_string().into_bytes();
+                    prop_assert_eq!(string.with_bytes(<[u8]>::to_vec), digits);
                 }
-                NewValue::Int(value) => value.to_string().into_bytes(),
-                NewValue::Rope(_) => bytes.clone(),
-            };
-            prop_assert_eq!(view.value().with_bytes(<[u8]>::to_vec), text);
+                (Ok(string), _) => prop_assert_eq!(string.with_bytes(<[u8]>::to_vec), bytes),
+                (Err(WrongType), value) => {
+                    prop_assert_eq!(value.encoding(), Encoding::PackedHash);
+                    prop_assert_eq!(view.piece(), bytes);
+                }
+            }
             prop_assert_eq!(view.expire_at_ms(), expire_at_ms);
             prop_assert_eq!((view.flags(), view.cas(), view.marks()), (flags, cas, marks));
             prop_assert_eq!((entry.access(), entry.epoch()), (0x12_3456, 2));

@@ -9,7 +9,7 @@ pub(crate) struct Garbage(Vec<Owned>);
 
 impl Garbage {
     pub(crate) fn add(&mut self, owned: Owned) {
-        if owned.rope.is_some() || owned.key.is_some() {
+        if owned.root.is_some() || owned.key.is_some() {
             self.0.push(owned);
         }
     }

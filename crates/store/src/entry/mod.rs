@@ -6,4 +6,6 @@ pub(crate) mod identity_hasher;
 pub(crate) mod interning;
 pub(crate) mod key;
 pub(crate) mod long_key;
+pub(crate) mod mutable;
 pub(crate) mod siphash;
+pub(crate) mod view;

@@ -1,6 +1,6 @@
 //! What eviction removes, told to one who wants to know.
 
-use crate::entry::block::EntryView;
+use crate::entry::view::EntryView;
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ impl Evicted {
         let key = if entry.long_key().is_some() { &[] } else { entry.key() };
         Evicted {
             key: key.into(),
-            value_bytes: entry.value().len(),
+            value_bytes: entry.value_bytes(),
             fetched: entry.marks().fetched,
             expire_at_ms: entry.expire_at_ms(),
             idle_ms,

@@ -16,9 +16,11 @@
 mod expiry;
 mod growth;
 
-use crate::entry::block::{Entry, EntryView, Owned, Shape};
+use crate::entry::block::{Entry, Owned, Shape};
 use crate::entry::garbage::Garbage;
 use crate::entry::key::{Hasher, Key};
+use crate::entry::mutable::Mutable;
+use crate::entry::view::EntryView;
 use crate::eviction::policy::{Judge, SAMPLES};
 use crate::index::directory::{self, Directory};
 use crate::index::placement::{POSITION_BITS, Range, fingerprint};
@@ -28,12 +30,13 @@ use crate::index::word::{LANES, Word};
 use crate::memory::pages::PagePool;
 use crate::memory::reclaim::Removed;
 use crate::memory::slab::{Block, LARGEST_BLOCK, Slab, rounded_bytes};
-use crate::snapshot::mutation_barrier::{Door, Mutable};
+use crate::snapshot::mutation_barrier::Door;
 use crate::snapshot::{Fate, HOLD_BYTES, Images, Ledger};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use crate::sync::steps::{self, Step};
-use crate::value::string::{Attributes, NewValue};
+use crate::value::attributes::Attributes;
+use crate::value::typed::NewValue;
 use std::sync::Arc;
 
 /// Segments that one step looks at, when there is nothing in them that it is after.
@@ -206,21 +209,22 @@ impl Table {
         &mut self,
         door: Door,
         place: &mut Place,
-        old: Mutable,
+        mut old: Mutable,
         key: Key<'_>,
         value: NewValue<'_>,
         attributes: &Attributes,
     ) -> Owned {
-        let old = old.entry();
         let shape = Shape::new(key, &value, attributes);
-        if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) = value
-            && old.has_shape(&shape)
+        if let Some(bytes) = value.piece()
+            && old.entry().has_shape(&shape)
         {
-            old.overwrite(bytes, &shape, attributes);
+            // SAFETY: the entry has this shape.
+            unsafe { old.overwrite(bytes, &shape, attributes) };
             place.segment.note_expiry(attributes.expire_at_ms);
             self.note_expiry(attributes.expire_at_ms);
             return Owned::default();
         }
+        let old = old.entry();
         let (old_bytes, on_heap, access) = (old.bytes(), old.on_heap(), old.access());
         let stays = rounded_bytes(old_bytes) == rounded_bytes(shape.bytes());
         let old_block = Block { memory: old.pointer(), on_heap };
@@ -250,8 +254,12 @@ impl Table {
     }
 
     /// Moves the expiry of an entry that has one.
-    pub(crate) fn move_expiry(&mut self, mut place: Place, entry: Mutable, at_ms: u64) {
-        entry.entry().replace_expiry(at_ms);
+    ///
+    /// # Safety
+    /// The entry, which stands at this place, has one.
+    pub(crate) unsafe fn move_expiry(&mut self, mut place: Place, mut entry: Mutable, at_ms: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { entry.replace_expiry(at_ms) };
         place.segment.note_expiry(Some(at_ms));
         self.note_expiry(Some(at_ms));
     }

@@ -1,10 +1,10 @@
 //! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
 
 use crate::claims::claiming::{Claiming, Step};
-use crate::entry::block::EntryView;
 use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
 use crate::entry::long_key::LongKey;
+use crate::entry::view::EntryView;
 use crate::eviction::access::AccessClock;
 use crate::keyspace::shard::Shard;
 use crate::keyspace::slot::{Moment, Slot};

@@ -1,7 +1,7 @@
 //! Evicting: entries of any shard go until memory is below the limit.
 
-use crate::entry::block::EntryView;
 use crate::entry::garbage::Garbage;
+use crate::entry::view::EntryView;
 use crate::eviction::access::Tuning;
 use crate::eviction::observer::{Evicted, Hearing};
 use crate::eviction::policy::{Judge, Policy};

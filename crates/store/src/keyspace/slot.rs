@@ -1,9 +1,10 @@
 //! A key's place in its shard while the latch is held: what stands there, and the changes that
 //! types are made of. Every one of them passes the door.
 
-use crate::entry::block::{Entry, EntryView};
+use crate::entry::block::Entry;
 use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
+use crate::entry::view::EntryView;
 use crate::eviction::access::{AccessClock, Usage};
 use crate::index::table::{Place, Table};
 use crate::keyspace::shard::Shard;
@@ -11,8 +12,10 @@ use crate::snapshot::Fate;
 use crate::snapshot::mutation_barrier::Door;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
+use crate::value::attributes::{Attributes, Marks};
 use crate::value::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};
-use crate::value::string::{Attributes, Encoding, Marks, NewValue, OwnedValue, Value};
+use crate::value::string::StringValue;
+use crate::value::typed::{Encoding, NewValue, OwnedValue, WrongType};
 
 /// Most bytes of a value that are copied in no time.
 const QUICK_BYTES: usize = 1024;
@@ -83,6 +86,12 @@ impl<'a> Slot<'a> {
         self.occupant().map(|(_, entry)| unsafe { EntryView::new(entry) })
     }
 
+    /// The string that stands here, if anything does.
+    #[inline]
+    pub(crate) fn string(&self) -> Result<Option<StringValue<'_>>, WrongType> {
+        self.entry().map(|entry| entry.string()).transpose()
+    }
+
     /// Puts an entry here, in place of whatever stood here.
     pub(crate) fn put(&mut self, value: NewValue<'_>, attributes: Attributes) {
         self.put_as(value, attributes, Fate::Goes);
@@ -91,9 +100,7 @@ impl<'a> Slot<'a> {
     /// The same, told what becomes of the value that stood here.
     fn put_as(&mut self, value: NewValue<'_>, attributes: Attributes, fate: Fate) {
         self.changes += 1;
-        if let NewValue::Bytes(bytes) | NewValue::Raw(bytes) | NewValue::Text(bytes) = value
-            && bytes.len() > QUICK_BYTES
-        {
+        if let Some(bytes) = value.piece().filter(|bytes| bytes.len() > QUICK_BYTES) {
             latch::slow();
             holds::note(Work { bytes: bytes.len() as u64, ..Work::default() });
         }
@@ -142,7 +149,8 @@ impl<'a> Slot<'a> {
             (Some(_), Some(at_ms)) => {
                 let entry = self.table.mutable(self.door, entry, Fate::Stays);
                 self.changes += 1;
-                self.table.move_expiry(place, entry, at_ms);
+                // SAFETY: it has an expiry, which this is to replace.
+                unsafe { self.table.move_expiry(place, entry, at_ms) };
             }
             _ => self.reshape(Attributes { expire_at_ms, ..attributes }),
         }
@@ -154,10 +162,12 @@ impl<'a> Slot<'a> {
         let attributes = entry.attributes();
         match value {
             NewValue::Int(value)
-                if entry.encoding() == Encoding::Int as u8 && attributes.cas.is_none() =>
+                if entry.encoding() == Encoding::Int && attributes.cas.is_none() =>
             {
                 self.changes += 1;
-                self.table.mutable(self.door, entry, Fate::Stays).entry().replace_int(value);
+                let mut entry = self.table.mutable(self.door, entry, Fate::Stays);
+                // SAFETY: its encoding says that it is an integer.
+                unsafe { entry.replace_int(value) };
             }
             value => self.put(value, Attributes { cas: None, ..attributes }),
         }
@@ -172,24 +182,25 @@ impl<'a> Slot<'a> {
     }
 
     /// Appends to a string, whose expiry and flags stay; the version becomes another.
-    pub(crate) fn append(&mut self, bytes: &[u8]) {
-        let Some((_, entry)) = self.occupant() else { return };
-        if entry.encoding() == Encoding::Rope as u8 {
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), WrongType> {
+        let Some((_, entry)) = self.occupant() else { return Ok(()) };
+        if entry.encoding() == Encoding::Rope {
             if entry.attributes().cas.is_some() {
                 self.give_up_version();
             }
-            let Some((_, entry)) = self.occupant() else { return };
+            let Some((_, entry)) = self.occupant() else { return Ok(()) };
             self.changes += 1;
-            let entry = self.table.mutable(self.door, entry, Fate::Stays).entry();
+            let mut entry = self.table.mutable(self.door, entry, Fate::Stays);
             // SAFETY: the slot is borrowed exclusively and nothing else refers to the rope.
             if let Some(rope) = unsafe { entry.rope_mut() } {
                 rope.append(bytes);
                 rope.keep();
             }
         } else if let Some(view) = self.entry() {
-            let whole = view.value().with_bytes(|old| [old, bytes].concat());
+            let whole = view.string()?.with_bytes(|old| [old, bytes].concat());
             self.set_value(NewValue::changed(&whole));
         }
+        Ok(())
     }
 
     /// Has `change` change a string where it lies, after it was made or grown with zeros to
@@ -198,7 +209,7 @@ impl<'a> Slot<'a> {
         &mut self,
         least_len: usize,
         change: impl FnOnce(&mut StringMut<'_>) -> R,
-    ) -> R {
+    ) -> Result<R, WrongType> {
         self.change_counted(least_len, |string, _| (change(string), 1))
     }
 
@@ -208,14 +219,15 @@ impl<'a> Slot<'a> {
         &mut self,
         least_len: usize,
         change: impl FnOnce(&mut StringMut<'_>, bool) -> (R, u32),
-    ) -> R {
+    ) -> Result<R, WrongType> {
         let changes_before = self.changes;
-        let is_longer = self.entry().is_none_or(|entry| entry.value().len() < least_len);
-        self.prepare(least_len);
+        let old = self.string()?;
+        let is_longer = old.is_none_or(|old| old.len() < least_len);
+        self.prepare(least_len)?;
         let Some((_, entry)) = self.occupant() else {
-            return change(&mut StringMut::Bytes(&mut []), is_longer).0;
+            return Ok(change(&mut StringMut::Bytes(&mut []), is_longer).0);
         };
-        let entry = self.table.mutable(self.door, entry, Fate::Stays).entry();
+        let mut entry = self.table.mutable(self.door, entry, Fate::Stays);
         // SAFETY: the slot is borrowed exclusively and nothing else refers to the value.
         let (result, count) = match unsafe { (entry.bytes_mut(), entry.rope_mut()) } {
             (_, Some(rope)) => {
@@ -226,37 +238,39 @@ impl<'a> Slot<'a> {
             (bytes, None) => change(&mut StringMut::Bytes(bytes.unwrap_or_default()), is_longer),
         };
         self.changes = changes_before + count;
-        result
+        Ok(result)
     }
 
     /// Makes a string that can be changed where it lies, and is of `least_len` bytes or a rope.
-    fn prepare(&mut self, least_len: usize) {
+    fn prepare(&mut self, least_len: usize) -> Result<(), WrongType> {
         let Some(view) = self.entry() else {
             let value = if least_len > CHUNK_BYTES {
-                NewValue::Rope(Rope::zeros(least_len))
+                NewValue::rope(Rope::zeros(least_len))
             } else {
-                NewValue::Raw(ZEROS.get(..least_len).unwrap_or_default())
+                NewValue::raw(ZEROS.get(..least_len).unwrap_or_default())
             };
-            return self.put(value, Attributes::default());
+            self.put(value, Attributes::default());
+            return Ok(());
         };
-        match view.value() {
-            Value::Rope(_) => {
+        match view.string()? {
+            StringValue::Rope(_) => {
                 if view.cas().is_some() {
                     self.give_up_version();
                 }
             }
-            Value::Bytes(bytes) if bytes.len() >= least_len && view.cas().is_none() => {}
+            StringValue::Bytes(bytes) if bytes.len() >= least_len && view.cas().is_none() => {}
             value if least_len > CHUNK_BYTES => {
                 let mut rope = value.with_bytes(Rope::from_bytes);
                 rope.grow(least_len);
-                self.set_value(NewValue::Rope(rope));
+                self.set_value(NewValue::rope(rope));
             }
             value => {
                 let mut bytes = value.with_bytes(<[u8]>::to_vec);
                 bytes.resize(least_len.max(bytes.len()), 0);
-                self.set_value(NewValue::Raw(&bytes));
+                self.set_value(NewValue::raw(&bytes));
             }
         }
+        Ok(())
     }
 
     fn give_up_version(&mut self) {
@@ -293,7 +307,7 @@ impl<'a> Slot<'a> {
     /// Changes what clients have been told of the entry; value and version stay.
     pub(crate) fn set_marks(&mut self, marks: Marks) {
         let Some((_, entry)) = self.occupant() else { return };
-        self.table.mutable(self.door, entry, Fate::Stays).entry().replace_marks(marks);
+        self.table.mutable(self.door, entry, Fate::Stays).replace_marks(marks);
     }
 
     /// Makes the entry one of which clients have been told nothing.
@@ -323,18 +337,11 @@ impl<'a> Slot<'a> {
         })
     }
 
-    /// A copy of what stands here, to be put elsewhere; a rope's chunks are shared. The copy has
+    /// A copy of what stands here, to be put elsewhere; a root's parts are shared. The copy has
     /// no version yet.
     pub(crate) fn copy(&self) -> Option<(OwnedValue, Attributes)> {
         let (_, entry) = self.occupant()?;
-        let is = |encoding: Encoding| entry.encoding() == encoding as u8;
-        let value = match self.entry()?.value() {
-            Value::Bytes(bytes) if is(Encoding::Raw) => OwnedValue::Raw(bytes.into()),
-            Value::Bytes(bytes) if is(Encoding::Text) => OwnedValue::Text(bytes.into()),
-            Value::Bytes(bytes) => OwnedValue::Bytes(bytes.into()),
-            Value::Int(value) => OwnedValue::Int(value),
-            Value::Rope(rope) => OwnedValue::Rope(rope.clone()),
-        };
+        let value = self.entry()?.to_owned_value();
         Some((value, Attributes { cas: None, ..entry.attributes() }))
     }
 

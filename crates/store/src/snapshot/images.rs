@@ -1,6 +1,7 @@
 //! Entries as they were at the cut, outside the store.
 
-use crate::entry::block::{Entry, EntryView};
+use crate::entry::block::Entry;
+use crate::entry::view::EntryView;
 use std::ptr::NonNull;
 
 /// Bytes that are copied at one hold of a latch, but for the last entry.

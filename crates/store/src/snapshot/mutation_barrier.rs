@@ -6,6 +6,7 @@
 //! under way, and an image of it is handed over before it changes ([`crate::snapshot`]).
 
 use crate::entry::block::Entry;
+use crate::entry::mutable::Mutable;
 use crate::snapshot::ledger::{Fate, Ledger};
 use crate::sync::steps::{self, Step};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,12 +49,6 @@ pub(crate) struct Door {
     word: u64,
 }
 
-/// An entry that may be changed, moved away or removed now. Only the door makes one.
-#[derive(Debug)]
-pub(crate) struct Mutable {
-    entry: Entry,
-}
-
 impl Door {
     /// Must be passed, with the latch held, before anything about an entry of `ledger`'s table
     /// changes. `fate` says whether the value stays in the store.
@@ -68,7 +63,9 @@ impl Door {
             entry.set_epoch(self.epoch());
         }
         steps::reach(Step::Passed);
-        Mutable { entry }
+        // SAFETY: whoever has the table's ledger holds the latch, and the ledger has just been
+        // given the image if there is to be one.
+        unsafe { Mutable::new(entry) }
     }
 
     /// Stamps an entry that is about to be linked for the first time.
@@ -92,17 +89,12 @@ impl Door {
         self.word & SAVE_ACTIVE != 0
     }
 }
-impl Mutable {
-    pub(crate) fn entry(&self) -> Entry {
-        self.entry
-    }
-}
 
 /// What passed the door in this thread, for tests.
 #[cfg(test)]
 pub(crate) mod observer {
     use super::Entry;
-    use crate::entry::block::EntryView;
+    use crate::entry::view::EntryView;
     use std::cell::RefCell;
 
     /// An entry as it was when it passed the door.
@@ -127,7 +119,7 @@ pub(crate) mod observer {
         let key = view.long_key().map_or_else(|| view.key().to_vec(), |key| key.to_vec());
         let passage = Passage {
             key,
-            value: view.value().with_bytes(<[u8]>::to_vec),
+            value: view.string().map_or_else(|_| Vec::new(), |it| it.with_bytes(<[u8]>::to_vec)),
             expire_at_ms: view.expire_at_ms(),
             epoch,
         };

@@ -47,8 +47,10 @@ const PATHS: &[Path] = &[
     ("delete many", |db, key| {
         let _ = db.delete_many(&[key]);
     }),
-    ("get and delete", |db, key| db.get_and_delete(key, |_| ())),
-    ("get and touch", |db, key| db.get_and_touch(key, Expiry::AtMs(2_000_000), |_| ())),
+    ("get and delete", |db, key| db.get_and_delete(key, |_| ()).unwrap()),
+    ("get and touch", |db, key| {
+        db.get_and_touch(key, Expiry::AtMs(2_000_000), |_| ()).unwrap();
+    }),
     ("expire", |db, key| {
         let _ = db.expire(key, 2_000_000, ExpireWhen::default());
     }),

@@ -61,5 +61,7 @@ impl Fixture {
 
 /// The string under a key.
 pub(crate) fn text(db: Database<'_>, key: &[u8]) -> Option<Vec<u8>> {
-    db.get(db.key(key), |entry| entry.map(|entry| entry.value().with_bytes(<[u8]>::to_vec)))
+    db.get(db.key(key), |entry| {
+        entry.map(|entry| entry.string().unwrap().with_bytes(<[u8]>::to_vec))
+    })
 }

@@ -208,7 +208,7 @@ const STRINGS: &[Operation] = &[
     ("increment", |db| {
         let _ = db.increment(name(db, "number"), 1);
     }),
-    ("get and delete", |db| db.get_and_delete(name(db, "short"), |_| ())),
+    ("get and delete", |db| db.get_and_delete(name(db, "short"), |_| ()).unwrap()),
 ];
 
 const KEYS: &[Operation] = &[

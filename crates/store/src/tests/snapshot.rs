@@ -103,7 +103,7 @@ fn key_of(key: u16) -> Vec<u8> {
 }
 
 pub(super) fn facts(entry: &EntryView<'_>) -> (Vec<u8>, Option<u64>, u32, Option<u64>) {
-    let value = entry.value().with_bytes(<[u8]>::to_vec);
+    let value = entry.string().unwrap().with_bytes(<[u8]>::to_vec);
     (value, entry.expire_at_ms(), entry.flags(), entry.cas())
 }
 
@@ -444,7 +444,7 @@ fn transfers_are_whole_in_every_snapshot() {
                     continue;
                 };
                 for entry in images.entries() {
-                    let text = entry.value().with_bytes(<[u8]>::to_vec);
+                    let text = entry.string().unwrap().with_bytes(<[u8]>::to_vec);
                     sum += crate::parse_i64(&text).unwrap();
                 }
             }
@@ -479,7 +479,7 @@ fn transfer(db: crate::Database<'_>, thread: u32, random: u32, name: &impl Fn(u3
         db.rename(db.key(&elsewhere), from_key, true);
         return;
     }
-    let read = |key| db.get(key, |it| it.map(|it| it.value().with_bytes(<[u8]>::to_vec)));
+    let read = |key| db.get(key, |it| it.map(|it| it.string().unwrap().with_bytes(<[u8]>::to_vec)));
     let number = |key| read(key).and_then(|text| crate::parse_i64(&text)).expect("a number");
     let amount = i64::from(random % 7);
     let (less, more) = (number(from_key) - amount, number(to_key) + amount);

@@ -11,7 +11,9 @@ const ROUNDS: u32 = if cfg!(miri) { 50 } else { 20_000 };
 
 fn number(db: Database<'_>, key: &[u8]) -> i64 {
     db.get(db.key(key), |entry| {
-        entry.map_or(0, |entry| entry.value().with_bytes(|text| crate::parse_i64(text).unwrap()))
+        entry.map_or(0, |entry| {
+            entry.string().unwrap().with_bytes(|text| crate::parse_i64(text).unwrap())
+        })
     })
 }
 
@@ -63,7 +65,7 @@ fn no_increment_is_lost_while_the_table_grows_and_keys_expire() {
             let db = store.database(0, &counters, 0);
             let mut cursor = 0;
             loop {
-                cursor = db.scan(cursor, 100, |entry| assert!(!entry.value().is_empty()));
+                cursor = db.scan(cursor, 100, |entry| assert!(!entry.string().unwrap().is_empty()));
                 if cursor == 0 {
                     break;
                 }
@@ -102,7 +104,7 @@ fn what_is_set_together_is_seen_together() {
             let db = store.database(0, &counters, 0);
             let mut seen = Vec::new();
             db.get_many(&keys.map(|key| db.key(key.as_bytes())), |entry| {
-                seen.push(entry.map(|entry| entry.value().with_bytes(<[u8]>::to_vec)));
+                seen.push(entry.map(|entry| entry.string().unwrap().with_bytes(<[u8]>::to_vec)));
             });
             seen.dedup();
             assert_eq!(seen.len(), 1, "all keys have the same value, or none has any");

@@ -4,7 +4,8 @@
 use crate::entry::key::Key;
 use crate::keyspace::database::Database;
 use crate::value::rope::{Patch, Rope, StringMut};
-use crate::value::string::Value;
+use crate::value::string::StringValue;
+use crate::value::typed::WrongType;
 
 /// An integer within a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,37 +152,53 @@ impl Effect {
 
 impl Database<'_> {
     /// The bit at `offset`; `false` behind the end and where there is no string.
-    #[must_use]
-    pub fn bit(&self, key: Key<'_>, offset: usize) -> bool {
-        let byte = self.get(key, |entry| match entry.map(|entry| entry.value()) {
-            None => 0,
-            Some(Value::Rope(rope)) => rope.byte(offset / 8),
-            Some(value) => value.with_bytes(|bytes| bytes.get(offset / 8).copied().unwrap_or(0)),
+    ///
+    /// # Errors
+    /// It is no string.
+    pub fn bit(&self, key: Key<'_>, offset: usize) -> Result<bool, WrongType> {
+        let byte = self.get(key, |entry| match entry.map(|entry| entry.string()).transpose()? {
+            None => Ok(0),
+            Some(StringValue::Rope(rope)) => Ok(rope.byte(offset / 8)),
+            Some(string) => {
+                Ok(string.with_bytes(|bytes| bytes.get(offset / 8).copied().unwrap_or(0)))
+            }
         });
-        byte >> (7 - offset % 8) & 1 == 1
+        Ok(byte? >> (7 - offset % 8) & 1 == 1)
     }
 
     /// Sets the bit at `offset`, in a string that is made or grown with zeros where it is too
     /// short; what it was before.
-    pub fn set_bit(&self, key: Key<'_>, offset: usize, value: bool) -> bool {
+    ///
+    /// # Errors
+    /// It is no string.
+    pub fn set_bit(&self, key: Key<'_>, offset: usize, value: bool) -> Result<bool, WrongType> {
         let field = Field { signed: false, bits: 1, offset };
         let change = Change::Set(i64::from(value), Overflow::Wrap);
         let set = |string: &mut StringMut<'_>, is_longer| {
             let (old, effect) = field.apply(string, change);
             (old, u32::from(effect.counts(is_longer)))
         };
-        self.write(key, |slot| slot.change_counted(field.end_byte(), set)) == Some(1)
+        Ok(self.write(key, |slot| slot.change_counted(field.end_byte(), set))? == Some(1))
     }
 
     /// Reads fields of a string, which may be behind its end.
-    pub fn read_fields(&self, key: Key<'_>, fields: &[Field], mut answer: impl FnMut(i64)) {
+    ///
+    /// # Errors
+    /// It is no string; none is answered.
+    pub fn read_fields(
+        &self,
+        key: Key<'_>,
+        fields: &[Field],
+        mut answer: impl FnMut(i64),
+    ) -> Result<(), WrongType> {
         self.get(key, |entry| {
-            let value = entry.map(|entry| entry.value());
-            let rope = match value {
-                Some(Value::Rope(rope)) => Some(rope),
+            let string = entry.map(|entry| entry.string()).transpose()?;
+            let rope = match string {
+                Some(StringValue::Rope(rope)) => Some(rope),
                 _ => None,
             };
-            value.filter(|_| rope.is_none()).unwrap_or(Value::Bytes(b"")).with_bytes(|bytes| {
+            let short = string.filter(|_| rope.is_none()).unwrap_or(StringValue::Bytes(b""));
+            short.with_bytes(|bytes| {
                 for field in fields {
                     answer(field.read(|at| match rope {
                         Some(rope) => rope.byte(at),
@@ -189,18 +206,22 @@ impl Database<'_> {
                     }));
                 }
             });
-        });
+            Ok(())
+        })
     }
 
     /// Changes fields of a string one after the other, all at one moment. The string is made or
     /// grown first, so that each has room. `answer` gets the numbers to answer, `None` for one
     /// that did not fit and had to.
+    ///
+    /// # Errors
+    /// It is no string; none is answered.
     pub fn change_fields(
         &self,
         key: Key<'_>,
         changes: &[(Field, Change)],
         mut answer: impl FnMut(Option<i64>),
-    ) {
+    ) -> Result<(), WrongType> {
         let change = |string: &mut StringMut<'_>, is_longer| {
             let mut count = 0;
             for (field, change) in changes {
@@ -210,7 +231,7 @@ impl Database<'_> {
             }
             ((), count)
         };
-        self.write(key, |slot| slot.change_counted(end_byte(changes), change));
+        self.write(key, |slot| slot.change_counted(end_byte(changes), change))
     }
 }
 

@@ -5,8 +5,10 @@
 use super::Refusal;
 use crate::entry::key::Key;
 use crate::keyspace::database::Database;
+use crate::value::attributes::Attributes;
 use crate::value::number::parse_i64;
-use crate::value::string::{Attributes, NewValue, Value};
+use crate::value::string::StringValue;
+use crate::value::typed::NewValue;
 
 /// The direction of memcached's arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +23,17 @@ impl Database<'_> {
     /// Adds `amount` to a signed counter and returns the sum (INCRBY). Expiry and flags stay.
     ///
     /// # Errors
-    /// The value is not a canonical 64-bit integer, or the sum would not be one.
+    /// The value is no string, not a canonical 64-bit integer, or the sum would not be one.
     pub fn increment(&self, key: Key<'_>, amount: i64) -> Result<i64, Refusal> {
         self.write(key, |slot| {
-            let old = match slot.entry().map(|entry| entry.value()) {
+            let old = match slot.string()? {
                 None => {
                     slot.put(NewValue::Int(amount), Attributes::default());
                     return Ok(amount);
                 }
-                Some(Value::Int(value)) => value,
-                Some(Value::Bytes(text)) => parse_i64(text).ok_or(Refusal::NotANumber)?,
-                Some(Value::Rope(_)) => return Err(Refusal::NotANumber),
+                Some(StringValue::Int(value)) => value,
+                Some(StringValue::Bytes(text)) => parse_i64(text).ok_or(Refusal::NotANumber)?,
+                Some(StringValue::Rope(_)) => return Err(Refusal::NotANumber),
             };
             let sum = old.checked_add(amount).ok_or(Refusal::Overflow)?;
             slot.set_value(NewValue::Int(sum));

@@ -4,8 +4,10 @@
 use crate::entry::key::Key;
 use crate::keyspace::database::{Database, Slots};
 use crate::keyspace::slot::Slot;
+use crate::value::attributes::Attributes;
 use crate::value::rope::{CHUNK_BYTES, Rope};
-use crate::value::string::{Attributes, NewValue, Value};
+use crate::value::string::StringValue;
+use crate::value::typed::{Encoding, NewValue, WrongType};
 
 /// What becomes of a key whose value was worked out.
 #[derive(Debug)]
@@ -24,11 +26,15 @@ pub enum Outcome {
 
 impl Database<'_> {
     /// The strings under several keys, all as of one moment. Long ones are shared, not copied.
-    #[must_use]
-    pub fn strings(&self, keys: &[Key<'_>]) -> Vec<Option<Rope>> {
+    ///
+    /// # Errors
+    /// One of the values is no string.
+    pub fn strings(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Rope>>, WrongType> {
         let mut strings = Vec::with_capacity(keys.len());
-        self.get_many(keys, |entry| strings.push(entry.map(|entry| shared(entry.value()))));
-        strings
+        self.get_many(keys, |entry| {
+            strings.push(entry.map(|entry| entry.string().map(shared)).transpose());
+        });
+        strings.into_iter().collect()
     }
 
     /// Gives `to` what `make` works out from the strings under `keys`, all at one moment. `None`,
@@ -36,8 +42,8 @@ impl Database<'_> {
     /// hold latches for too long.
     ///
     /// # Errors
-    /// Those of `make`; nothing has happened then either.
-    pub fn derive<R, E>(
+    /// Those of `make`, and if one of the values is no string; nothing has happened then either.
+    pub fn derive<R, E: From<WrongType>>(
         &self,
         keys: &[Key<'_>],
         to: Key<'_>,
@@ -46,20 +52,12 @@ impl Database<'_> {
     ) -> Option<Result<R, E>> {
         let mut all = keys.to_vec();
         all.push(to);
-        self.write_all(&all, |slots| {
-            let len = |slots: &mut Slots<'_>, key: Key<'_>| {
-                slots.with(key, |slot| slot.entry().map_or(0, |entry| entry.value().len()))
-            };
-            if keys.iter().map(|key| len(slots, *key)).sum::<usize>() > most_bytes {
-                return None;
-            }
-            let string =
-                |key: &Key<'_>| slots.with(*key, |slot| Some(shared(slot.entry()?.value())));
-            let strings = keys.iter().map(string).collect();
-            Some(make(strings).map(|(outcome, result)| {
+        self.write_all(&all, |slots| match quick_strings(slots, keys, most_bytes).transpose()? {
+            Err(wrong_type) => Some(Err(wrong_type.into())),
+            Ok(strings) => Some(make(strings).map(|(outcome, result)| {
                 slots.with(to, |slot| slot.settle(outcome));
                 result
-            }))
+            })),
         })
     }
 
@@ -75,10 +73,24 @@ impl Database<'_> {
     }
 }
 
-fn shared(value: Value<'_>) -> Rope {
-    match value {
-        Value::Rope(rope) => rope.clone(),
-        value => value.with_bytes(Rope::from_bytes),
+/// The strings under `keys`, unless they are longer than `most_bytes` together.
+fn quick_strings(
+    slots: &mut Slots<'_>,
+    keys: &[Key<'_>],
+    most_bytes: usize,
+) -> Result<Option<Vec<Option<Rope>>>, WrongType> {
+    let len = |key: &Key<'_>| slots.with(*key, |slot| Ok(slot.string()?.map_or(0, |it| it.len())));
+    if keys.iter().map(len).sum::<Result<usize, WrongType>>()? > most_bytes {
+        return Ok(None);
+    }
+    let string = |key: &Key<'_>| slots.with(*key, |slot| Ok(slot.string()?.map(shared)));
+    keys.iter().map(string).collect::<Result<_, _>>().map(Some)
+}
+
+fn shared(string: StringValue<'_>) -> Rope {
+    match string {
+        StringValue::Rope(rope) => rope.clone(),
+        string => string.with_bytes(Rope::from_bytes),
     }
 }
 
@@ -91,14 +103,16 @@ impl Slot<'_> {
                 self.remove();
             }
             Outcome::Anew(rope) => match whole(&rope) {
-                Some(bytes) => self.put(NewValue::Raw(&bytes), Attributes::default()),
-                None => self.put(NewValue::Rope(rope), Attributes::default()),
+                Some(bytes) => self.put(NewValue::raw(&bytes), Attributes::default()),
+                None => self.put(NewValue::rope(rope), Attributes::default()),
             },
             Outcome::Changed(rope) => match whole(&rope) {
-                Some(bytes) => self.set_or_put(NewValue::Raw(&bytes)),
-                None => self.set_or_put(NewValue::Rope(rope)),
+                Some(bytes) => self.set_or_put(NewValue::raw(&bytes)),
+                None => self.set_or_put(NewValue::rope(rope)),
             },
-            Outcome::Rewritten(text) => self.set_or_put(NewValue::Text(text.as_bytes())),
+            Outcome::Rewritten(text) => {
+                self.set_or_put(NewValue::Piece(Encoding::Text, text.as_bytes()));
+            }
         }
     }
 }

@@ -16,7 +16,8 @@ use crate::entry::key::Key;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
 use crate::value::rope::{Patch, StringMut};
-use crate::value::string::{NewValue, Value};
+use crate::value::string::StringValue;
+use crate::value::typed::{NewValue, WrongType};
 
 /// Registers of a sketch.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
@@ -473,7 +474,8 @@ impl Database<'_> {
     /// anything. Few of them, since the latch is held for all.
     ///
     /// # Errors
-    /// [`Refusal::NotASketch`] or [`Refusal::Corrupted`]; what was noted before stays.
+    /// [`Refusal::WrongType`], [`Refusal::NotASketch`] or [`Refusal::Corrupted`]; what was noted
+    /// before stays.
     pub fn add_to_sketch(
         &self,
         key: Key<'_>,
@@ -482,22 +484,22 @@ impl Database<'_> {
     ) -> Result<bool, Refusal> {
         self.write(key, |slot| {
             let mut changed = false;
-            if marks.is_empty() && slot.entry().is_some_and(|entry| looks_like_one(entry.value())) {
-                show_as_raw(slot);
+            if marks.is_empty() && slot.string()?.is_some_and(looks_like_one) {
+                show_as_raw(slot)?;
                 return Ok(false);
             }
-            let mut sketch = match slot.entry().map(|entry| entry.value()) {
+            let mut sketch = match slot.string()? {
                 None => {
                     changed = true;
                     Sketch::default()
                 }
-                Some(Value::Bytes(bytes)) => {
+                Some(StringValue::Bytes(bytes)) => {
                     check(bytes)?;
                     let news = |mark: &Mark| rank_at(bytes, usize::from(mark.register)) < mark.rank;
                     if is_dense(bytes) {
                         let changed = marks.iter().any(news);
                         if changed {
-                            slot.change(0, |string| raise_in_place(string, marks));
+                            slot.change(0, |string| raise_in_place(string, marks))?;
                         }
                         return Ok(changed);
                     }
@@ -518,9 +520,9 @@ impl Database<'_> {
             if changed {
                 // Of a new sketch as well, as Redis does.
                 invalidate(&mut sketch.0);
-                slot.set_or_put(NewValue::Raw(sketch.bytes()));
+                slot.set_or_put(NewValue::raw(sketch.bytes()));
             } else {
-                show_as_raw(slot);
+                show_as_raw(slot)?;
             }
             result.map(|()| changed)
         })
@@ -533,11 +535,10 @@ impl Database<'_> {
     /// [`Refusal::NotASketch`] or [`Refusal::Corrupted`].
     pub fn sketch_cardinality(&self, key: Key<'_>) -> Result<u64, Refusal> {
         self.write(key, |slot| {
-            let entry = slot.entry();
-            self.count_lookup(entry.is_some());
-            let estimated = match entry.map(|entry| entry.value()) {
+            self.count_lookup(slot.entry().is_some());
+            let estimated = match slot.string()? {
                 None => return Ok(0),
-                Some(Value::Bytes(bytes)) => {
+                Some(StringValue::Bytes(bytes)) => {
                     check(bytes)?;
                     if let Some(cached) = cached(bytes) {
                         return Ok(cached);
@@ -547,7 +548,7 @@ impl Database<'_> {
                 Some(value) => return Err(refusal_of(value)),
             };
             let bytes = estimated.to_le_bytes();
-            slot.change(0, |string| string.write(&Patch::new(CACHE_AT, &bytes)));
+            slot.change(0, |string| string.write(&Patch::new(CACHE_AT, &bytes)))?;
             Ok(estimated)
         })
     }
@@ -555,26 +556,27 @@ impl Database<'_> {
 
 /// Has a sketch that was restored look to OBJECT ENCODING like one that was changed, as it does in
 /// Redis from the first PFADD on, whatever that adds.
-fn show_as_raw(slot: &mut Slot<'_>) {
+fn show_as_raw(slot: &mut Slot<'_>) -> Result<(), WrongType> {
     if slot.entry().is_some_and(|entry| entry.encoding_name() != "raw") {
-        slot.change_counted(0, |_, _| ((), 0));
+        slot.change_counted(0, |_, _| ((), 0))?;
     }
+    Ok(())
 }
 
 /// Whether something is a sketch as far as its header says.
-fn looks_like_one(value: Value<'_>) -> bool {
+fn looks_like_one(value: StringValue<'_>) -> bool {
     let is_one = |start: &[u8]| check(start) != Err(Refusal::NotASketch);
     match value {
-        Value::Bytes(bytes) => is_one(bytes),
-        Value::Rope(rope) => rope.chunk(0).is_some_and(|start| is_one(start)),
-        Value::Int(_) => false,
+        StringValue::Bytes(bytes) => is_one(bytes),
+        StringValue::Rope(rope) => rope.chunk(0).is_some_and(|start| is_one(start)),
+        StringValue::Int(_) => false,
     }
 }
 
 /// Why something that is a number or longer than any sketch is none.
-fn refusal_of(value: Value<'_>) -> Refusal {
+fn refusal_of(value: StringValue<'_>) -> Refusal {
     let start = match value {
-        Value::Rope(rope) => rope.chunk(0),
+        StringValue::Rope(rope) => rope.chunk(0),
         _ => None,
     };
     start.and_then(|start| check(start).err()).unwrap_or(Refusal::NotASketch)

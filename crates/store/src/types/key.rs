@@ -1,15 +1,15 @@
 //! What can be done to any key, whatever its value; and walks over all keys of a database.
 
 use super::string::Expiry;
-use crate::entry::block::EntryView;
 use crate::entry::key::Key;
+use crate::entry::view::EntryView;
 use crate::index::placement::POSITION_BITS;
 use crate::index::sweep::Within;
 use crate::index::table::Table;
 use crate::keyspace::database::Database;
 use crate::keyspace::shard::Shard;
 use crate::sync::latch::Latch;
-use crate::value::string::Kind;
+use crate::value::typed::Kind;
 
 /// Which expiry times EXPIRE may replace, as its options NX, XX, GT and LT say. A key without one
 /// counts as expiring never, that is last.

@@ -14,9 +14,13 @@ pub mod restore;
 pub mod string;
 pub mod versioned;
 
+use crate::value::typed::WrongType;
+
 /// Why an operation changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
+    /// The value is of another type.
+    WrongType,
     /// The value is not a number that this operation can count with.
     NotANumber,
     /// The result would not fit.
@@ -27,4 +31,10 @@ pub enum Refusal {
     Corrupted,
     /// The string would pass the greatest length.
     TooLong,
+}
+
+impl From<WrongType> for Refusal {
+    fn from(_: WrongType) -> Self {
+        Refusal::WrongType
+    }
 }

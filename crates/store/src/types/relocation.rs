@@ -1,7 +1,7 @@
 //! Entries under other keys or in other databases, and one picked at random.
 
-use crate::entry::block::EntryView;
 use crate::entry::key::Key;
+use crate::entry::view::EntryView;
 use crate::index::table::Table;
 use crate::keyspace::database::{Database, Slots};
 

@@ -1,11 +1,14 @@
 //! Putting back what was kept elsewhere, with what was known of its use.
 
 use super::string::{Expiry, SetOptions};
-use crate::entry::block::EntryView;
 use crate::entry::key::Key;
+use crate::entry::view::EntryView;
 pub use crate::eviction::access::Usage;
 use crate::keyspace::database::Database;
-use crate::value::string::{Attributes, Given, Marks, NewValue};
+use crate::value::attributes::{Attributes, Marks};
+use crate::value::hash::PackedHash;
+use crate::value::string::Given;
+use crate::value::typed::NewValue;
 
 /// What a file has of an entry beside key and value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,7 +41,15 @@ impl Database<'_> {
     /// Puts a string under a key as it was when it was saved; `false`, and nothing is done, if
     /// there is one already.
     pub fn load<'v>(&self, key: Key<'_>, value: impl Into<Given<'v>>, known: &Known) -> bool {
-        let value = NewValue::from_given(value);
+        self.load_value(key, NewValue::from_given(value), known)
+    }
+
+    /// The same with a hash.
+    pub fn load_hash(&self, key: Key<'_>, hash: &PackedHash, known: &Known) -> bool {
+        self.load_value(key, NewValue::from_hash(hash), known)
+    }
+
+    fn load_value(&self, key: Key<'_>, value: NewValue<'_>, known: &Known) -> bool {
         let Known { expire_at_ms, flags, cas, marks, usage } = *known;
         self.write_briefly(key, |slot| {
             if slot.entry().is_some() {

@@ -1,12 +1,14 @@
 //! Strings: whole values in and out, for Redis' commands and memcached's alike.
 
 use super::Refusal;
-use crate::entry::block::EntryView;
 use crate::entry::key::Key;
+use crate::entry::view::EntryView;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
+use crate::value::attributes::Attributes;
 use crate::value::rope::Patch;
-use crate::value::string::{Attributes, Given, NewValue};
+use crate::value::string::{Given, StringValue};
+use crate::value::typed::{NewValue, WrongType};
 
 /// When a write may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +74,7 @@ impl Database<'_> {
     }
 
     /// Shows `look` the entry with a number for its version, given to it now if it has none
-    /// (memcached's `gets`).
+    /// (memcached's `gets`). What is no string is not shown and gets none.
     pub fn get_versioned<R>(
         &self,
         key: Key<'_>,
@@ -89,6 +91,10 @@ impl Database<'_> {
         look: impl FnOnce(Option<(EntryView<'_>, u64)>) -> R,
     ) -> R {
         self.write(key, |slot| {
+            if slot.string().is_err() {
+                self.count_lookup(false);
+                return look(None);
+            }
             let cas = slot.ensure_cas();
             let entry = slot.entry();
             self.count_lookup(entry.is_some());
@@ -99,61 +105,81 @@ impl Database<'_> {
         })
     }
 
-    /// Shows `look` the entry, then changes when it expires (GETEX, memcached's `gat`). `Keep`
-    /// changes nothing.
+    /// Shows `look` the entry of a string, then changes when it expires (GETEX, memcached's
+    /// `gat`). `Keep` changes nothing.
+    ///
+    /// # Errors
+    /// It is no string; nothing has happened.
     pub fn get_and_touch<R>(
         &self,
         key: Key<'_>,
         expiry: Expiry,
         look: impl FnOnce(Option<EntryView<'_>>) -> R,
-    ) -> R {
+    ) -> Result<R, WrongType> {
         self.write(key, |slot| {
             let entry = slot.entry();
             self.count_lookup(entry.is_some());
+            slot.string()?;
             let result = look(entry);
             slot.mark_fetched();
             self.apply_expiry(slot, expiry);
-            result
+            Ok(result)
         })
     }
 
-    /// Shows `look` the entry, then removes it (GETDEL).
+    /// Shows `look` the string, then removes it (GETDEL).
+    ///
+    /// # Errors
+    /// It is no string; nothing has happened.
     pub fn get_and_delete<R>(
         &self,
         key: Key<'_>,
-        look: impl FnOnce(Option<EntryView<'_>>) -> R,
-    ) -> R {
+        look: impl FnOnce(Option<StringValue<'_>>) -> R,
+    ) -> Result<R, WrongType> {
         self.write(key, |slot| {
-            let entry = slot.entry();
-            self.count_lookup(entry.is_some());
-            let result = look(entry);
+            let string = slot.string();
+            self.count_lookup(!matches!(string, Ok(None)));
+            let result = look(string?);
             slot.remove();
-            result
+            Ok(result)
         })
     }
 
     /// Sets a string, whatever stood there before; whether the condition allowed it.
     pub fn set<'v>(&self, key: Key<'_>, value: impl Into<Given<'v>>, options: SetOptions) -> bool {
-        self.set_and_get(key, value, options, |_| ()).0
+        let value = NewValue::from_given(value);
+        self.write_briefly(key, |slot| self.put_if_allowed(slot, value, options))
     }
 
-    /// Shows `look` what stands under the key, then sets it as [`Database::set`] does.
+    /// Shows `look` the string under the key, then sets it as [`Database::set`] does.
+    ///
+    /// # Errors
+    /// What stands there is no string; nothing has happened.
     pub fn set_and_get<'v, R>(
         &self,
         key: Key<'_>,
         value: impl Into<Given<'v>>,
         options: SetOptions,
-        look: impl FnOnce(Option<EntryView<'_>>) -> R,
-    ) -> (bool, R) {
+        look: impl FnOnce(Option<StringValue<'_>>) -> R,
+    ) -> Result<(bool, R), WrongType> {
         let value = NewValue::from_given(value);
         self.write_briefly(key, |slot| {
-            let result = look(slot.entry());
-            let allowed = options.condition.allows(slot);
-            if allowed {
-                self.put(slot, value, options);
-            }
-            (allowed, result)
+            let result = look(slot.string()?);
+            Ok((self.put_if_allowed(slot, value, options), result))
         })
+    }
+
+    fn put_if_allowed(
+        &self,
+        slot: &mut Slot<'_>,
+        value: NewValue<'_>,
+        options: SetOptions,
+    ) -> bool {
+        let allowed = options.condition.allows(slot);
+        if allowed {
+            self.put(slot, value, options);
+        }
+        allowed
     }
 
     /// Sets several strings at one moment; where `if_all_absent`, only if none of the keys exists
@@ -177,7 +203,7 @@ impl Database<'_> {
     /// or `None` if the condition forbade it.
     ///
     /// # Errors
-    /// [`Refusal::TooLong`] beyond `limit_bytes`.
+    /// [`Refusal::TooLong`] beyond `limit_bytes`; [`Refusal::WrongType`].
     pub fn extend(
         &self,
         key: Key<'_>,
@@ -190,7 +216,7 @@ impl Database<'_> {
             if !condition.allows(slot) {
                 return Ok(None);
             }
-            let Some(old) = slot.entry().map(|entry| entry.value().len()) else {
+            let Some(old) = slot.string()?.map(|string| string.len()) else {
                 slot.put(NewValue::from_bytes(bytes), Attributes::default());
                 return Ok(Some(bytes.len()));
             };
@@ -199,8 +225,8 @@ impl Database<'_> {
                 return Err(Refusal::TooLong);
             }
             match end {
-                End::Back => slot.append(bytes),
-                End::Front => prepend(slot, bytes),
+                End::Back => slot.append(bytes)?,
+                End::Front => prepend(slot, bytes)?,
             }
             slot.forget_marks();
             Ok(Some(len))
@@ -211,7 +237,7 @@ impl Database<'_> {
     /// length afterwards. No bytes change nothing.
     ///
     /// # Errors
-    /// [`Refusal::TooLong`] beyond `limit_bytes`.
+    /// [`Refusal::TooLong`] beyond `limit_bytes`; [`Refusal::WrongType`].
     pub fn set_range(
         &self,
         key: Key<'_>,
@@ -220,24 +246,28 @@ impl Database<'_> {
         limit_bytes: usize,
     ) -> Result<usize, Refusal> {
         if bytes.is_empty() {
-            return Ok(self.len(key));
+            return Ok(self.len(key)?);
         }
         if offset.checked_add(bytes.len()).is_none_or(|end| end > limit_bytes) {
+            self.len(key)?;
             return Err(Refusal::TooLong);
         }
         let patch = Patch::new(offset, bytes);
-        Ok(self.write(key, |slot| {
+        let len = self.write(key, |slot| {
             slot.change(patch.end(), |string| {
                 string.write(&patch);
                 string.len()
             })
-        }))
+        });
+        Ok(len?)
     }
 
     /// Length of a string in bytes; 0 where there is none.
-    #[must_use]
-    pub fn len(&self, key: Key<'_>) -> usize {
-        self.read(key, |entry| entry.map_or(0, |entry| entry.value().len()))
+    ///
+    /// # Errors
+    /// It is no string.
+    pub fn len(&self, key: Key<'_>) -> Result<usize, WrongType> {
+        self.read(key, |entry| entry.map_or(Ok(0), |entry| Ok(entry.string()?.len())))
     }
 
     pub(super) fn put(&self, slot: &mut Slot<'_>, value: NewValue<'_>, options: SetOptions) {
@@ -292,8 +322,9 @@ impl Condition {
     }
 }
 
-pub(super) fn prepend(slot: &mut Slot<'_>, bytes: &[u8]) {
-    let Some(entry) = slot.entry() else { return };
-    let whole = entry.value().with_bytes(|old| [bytes, old].concat());
+pub(super) fn prepend(slot: &mut Slot<'_>, bytes: &[u8]) -> Result<(), WrongType> {
+    let Some(string) = slot.string()? else { return Ok(()) };
+    let whole = string.with_bytes(|old| [bytes, old].concat());
     slot.set_value(NewValue::changed(&whole));
+    Ok(())
 }

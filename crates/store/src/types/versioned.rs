@@ -7,13 +7,15 @@
 
 use super::Refusal;
 use super::string::Expiry;
-use crate::entry::block::EntryView;
 use crate::entry::key::Key;
+use crate::entry::view::EntryView;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
 use crate::types::counter::Step;
+use crate::value::attributes::{Attributes, Marks};
 use crate::value::number::parse_u64;
-use crate::value::string::{Attributes, Given, Marks, NewValue, Value};
+use crate::value::string::{Given, StringValue};
+use crate::value::typed::NewValue;
 
 /// What a read does beside reading.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +54,8 @@ impl Default for Fetch {
 pub struct Fetched<'a> {
     /// The entry, after what the read did to it, but for the mark that it was fetched.
     pub entry: EntryView<'a>,
+    /// Its value.
+    pub value: StringValue<'a>,
     /// When it expired before the read changed that, in milliseconds since 1970.
     pub expired_at_ms: Option<u64>,
     /// How long it had not been used, in milliseconds.
@@ -185,7 +189,8 @@ pub struct Removal {
 }
 
 impl Database<'_> {
-    /// Shows `look` the entry under `key`, and does what else `fetch` says.
+    /// Shows `look` the string under `key`, and does what else `fetch` says. What is of another
+    /// type is not shown and stays as it is.
     pub fn fetch<R>(
         &self,
         key: Key<'_>,
@@ -193,6 +198,10 @@ impl Database<'_> {
         look: impl FnOnce(Option<Fetched<'_>>) -> R,
     ) -> R {
         self.write(key, |slot| {
+            if slot.string().is_err() {
+                self.count_lookup(false);
+                return look(None);
+            }
             let found = slot.entry().is_some();
             self.count_lookup(found);
             let vivified = !found && self.vivify(slot, fetch);
@@ -209,8 +218,15 @@ impl Database<'_> {
                 self.postpone(slot, expiry);
             }
             let idle_ms = if found { slot.idle_ms() } else { 0 };
-            let shown = |entry| Fetched { entry, expired_at_ms, idle_ms, won, vivified };
-            let result = look(slot.entry().map(shown));
+            let entry = slot.entry().and_then(|entry| Some((entry, entry.string().ok()?)));
+            let result = look(entry.map(|(entry, value)| Fetched {
+                entry,
+                value,
+                expired_at_ms,
+                idle_ms,
+                won,
+                vivified,
+            }));
             if self.leaves_traces() {
                 slot.mark_fetched();
             }
@@ -227,7 +243,7 @@ impl Database<'_> {
         let cas = fetch.version;
         let expire_at_ms = expiry.at_ms(None);
         let attributes = Attributes { expire_at_ms, cas, marks, ..Attributes::default() };
-        slot.put(NewValue::Bytes(b""), attributes);
+        slot.put(NewValue::from_bytes(b""), attributes);
         true
     }
 
@@ -269,7 +285,7 @@ impl Database<'_> {
         }
     }
 
-    /// Stores a value, or adds to one.
+    /// Stores a value, or adds to one. What is of another type is replaced, and not added to.
     pub fn store_versioned(&self, key: Key<'_>, mut write: Write<'_>) -> Written {
         let value = std::mem::replace(&mut write.value, Given::Bytes(b""));
         let write = &write;
@@ -308,7 +324,7 @@ impl Database<'_> {
                 }
             }
             let cas = number(slot, write.version, write.versioned);
-            let bytes = slot.entry().map_or(0, |entry| entry.value().len());
+            let bytes = slot.entry().map_or(0, |entry| entry.value_bytes());
             self.bury(slot);
             Written::Done { cas, bytes }
         })
@@ -317,7 +333,7 @@ impl Database<'_> {
     /// Moves an unsigned counter (memcached's `incr` and `decr`). Flags and marks stay.
     ///
     /// # Errors
-    /// The value is not an unsigned 64-bit number.
+    /// The value is no string, or not an unsigned 64-bit number.
     pub fn count(&self, key: Key<'_>, count: &Count) -> Result<Counted, Refusal> {
         self.write(key, |slot| {
             let created = slot.entry().is_none();
@@ -332,7 +348,7 @@ impl Database<'_> {
                 }
                 (Some(entry), _) => {
                     // The order in which memcached finds faults: nothing at all is no number first.
-                    if entry.value().is_empty() {
+                    if entry.string().map_or(true, |string| string.is_empty()) {
                         return Err(Refusal::NotANumber);
                     }
                     if count.expected.is_some_and(|expected| entry.cas() != Some(expected)) {
@@ -368,7 +384,7 @@ impl Database<'_> {
                 return Written::Done { cas: None, bytes: 0 };
             }
             if let Some(flags) = removal.clear {
-                slot.put(NewValue::Bytes(b""), Attributes { flags, ..Attributes::default() });
+                slot.put(NewValue::from_bytes(b""), Attributes { flags, ..Attributes::default() });
             }
             self.postpone(slot, removal.expiry);
             if removal.invalidate {
@@ -404,7 +420,8 @@ fn marks_of_next(
 
 /// Adds to a value, or stores one where nothing stands; says why not.
 fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: Given<'_>) -> Option<Written> {
-    let Some(old_bytes) = slot.entry().map(|entry| entry.value().len()) else {
+    let Ok(old) = slot.string() else { return Some(Written::Refused) };
+    let Some(old_bytes) = old.map(|string| string.len()) else {
         let Some(expiry) = write.vivify else { return Some(Written::Refused) };
         let (expire_at_ms, flags) = (expiry.at_ms(None), write.flags);
         let attributes = Attributes { expire_at_ms, flags, ..Attributes::default() };
@@ -414,16 +431,16 @@ fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: Given<'_>) -> Option<Wr
     if old_bytes + added.len() > write.limit_bytes {
         return Some(Written::TooLong);
     }
-    match (write.mode, added) {
+    let done = match (write.mode, added) {
         (Mode::Prepend, Given::Bytes(bytes)) => super::string::prepend(slot, bytes),
         (Mode::Prepend, Given::Rope(rope)) => {
-            Value::Rope(&rope).with_bytes(|bytes| super::string::prepend(slot, bytes));
+            StringValue::Rope(&rope).with_bytes(|bytes| super::string::prepend(slot, bytes))
         }
         (_, Given::Bytes(bytes)) => slot.append(bytes),
-        (_, Given::Rope(rope)) => rope.chunks().for_each(|chunk| slot.append(chunk)),
-    }
+        (_, Given::Rope(rope)) => rope.chunks().try_for_each(|chunk| slot.append(chunk)),
+    };
     slot.forget_marks();
-    None
+    done.is_err().then_some(Written::Refused)
 }
 
 /// Gives the version a number if one was chosen or is wanted.
@@ -436,17 +453,20 @@ fn number(slot: &mut Slot<'_>, chosen: Option<u64>, wanted: bool) -> Option<u64>
 }
 
 fn number_of(entry: &EntryView<'_>) -> Option<u64> {
-    match entry.value() {
-        Value::Int(value) => u64::try_from(value).ok(),
+    match entry.string().ok()? {
+        StringValue::Int(value) => u64::try_from(value).ok(),
         // memcached itself pads a number that has become shorter with blanks.
-        Value::Bytes(text) => parse_u64(text.trim_ascii()),
-        Value::Rope(_) => None,
+        StringValue::Bytes(text) => parse_u64(text.trim_ascii()),
+        StringValue::Rope(_) => None,
     }
 }
 
 fn with_number(number: u64, store: impl FnOnce(NewValue<'_>)) {
     match i64::try_from(number) {
         Ok(value) => store(NewValue::Int(value)),
-        Err(_) => store(NewValue::Bytes(itoa::Buffer::new().format(number).as_bytes())),
+        Err(_) => {
+            let mut digits = itoa::Buffer::new();
+            store(NewValue::from_bytes(digits.format(number).as_bytes()));
+        }
     }
 }

@@ -264,7 +264,7 @@ fn me<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     watch::looks_up(cx, key);
     let Context { db, reply, .. } = cx;
     let now_ms = db.now_ms();
-    db.inspect(key, |entry| match entry {
+    db.inspect(key, |entry| match entry.filter(|(entry, _)| entry.string().is_ok()) {
         None => reply.line("EN"),
         Some((entry, idle_ms)) => Reply::described(reply, args.at(1), &entry, idle_ms, now_ms),
     });

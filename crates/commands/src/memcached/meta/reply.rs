@@ -3,7 +3,7 @@
 use super::Flags;
 use nagi_proto::memcached::Writer;
 use nagi_store::types::versioned::Fetched;
-use nagi_store::{EntryView, Value};
+use nagi_store::{EntryView, StringValue};
 
 /// A line that has been begun; [`Reply::end`] ends it.
 pub(super) struct Reply<'r>(&'r mut Vec<u8>);
@@ -31,8 +31,7 @@ impl<'r> Reply<'r> {
         found: &Fetched<'_>,
         now_ms: u64,
     ) {
-        let entry = &found.entry;
-        let value = entry.value();
+        let (entry, value) = (&found.entry, found.value);
         let mut reply = match flags.value {
             true => Reply::value(writer, value.len()),
             false => Reply::begin(writer, "HD"),
@@ -62,7 +61,7 @@ impl<'r> Reply<'r> {
         reply.end();
         if flags.value {
             match value {
-                Value::Rope(rope) => writer.data_chunks(rope.share(), rope.len()),
+                StringValue::Rope(rope) => writer.data_chunks(rope.share(), rope.len()),
                 value => value.with_bytes(|bytes| writer.data(bytes)),
             }
         }

@@ -1,0 +1,125 @@
+//! The changes of an entry, all of them: only an entry that was shown to the mutation barrier has
+//! them, so that none can skip the snapshot.
+
+use super::block::{
+    EXPIRY, Entry, FETCHED, FLAGS, MARKS, STALE, Shape, WON, cas_offset, expiry_offset,
+    flags_offset,
+};
+use crate::value::attributes::{Attributes, Marks};
+use crate::value::rope::Rope;
+use crate::value::typed::Encoding;
+
+/// An entry that may be changed, moved away or removed now.
+#[derive(Debug)]
+pub(crate) struct Mutable {
+    entry: Entry,
+}
+
+impl Mutable {
+    /// An entry that the mutation barrier has seen as it is.
+    ///
+    /// # Safety
+    /// The latch is held, and a snapshot under way has an image of the entry if it needs one.
+    pub(crate) unsafe fn new(entry: Entry) -> Self {
+        Mutable { entry }
+    }
+
+    /// The entry, to be looked at, moved or removed.
+    pub(crate) fn entry(&self) -> Entry {
+        self.entry
+    }
+
+    /// Changes the marks; the shape stays.
+    pub(crate) fn replace_marks(&mut self, marks: Marks) {
+        let mut header = self.entry.header() & !MARKS;
+        let mut flag = |present: bool, flag: u64| header |= if present { flag } else { 0 };
+        flag(marks.stale, STALE);
+        flag(marks.won, WON);
+        flag(marks.fetched, FETCHED);
+        self.entry.set_header(header);
+    }
+
+    /// Moves the expiry of an entry that has one; its shape stays.
+    ///
+    /// # Safety
+    /// The entry has an expiry.
+    pub(crate) unsafe fn replace_expiry(&mut self, at_ms: u64) {
+        let header = self.entry.header();
+        debug_assert!(header & EXPIRY != 0, "the entry has room for an expiry");
+        // SAFETY: the entry has an expiry, by the caller's promise, so the offset lies within it.
+        unsafe { self.entry.put::<u64>(expiry_offset(header), at_ms) };
+    }
+
+    /// Overwrites value and attributes of an entry in one piece.
+    ///
+    /// # Safety
+    /// [`Entry::has_shape`] says that the shape, which was made from this value and these
+    /// attributes, is the entry's.
+    pub(crate) unsafe fn overwrite(
+        &mut self,
+        bytes: &[u8],
+        shape: &Shape,
+        attributes: &Attributes,
+    ) {
+        let header = self.entry.header() & !MARKS | shape.header & MARKS;
+        self.entry.set_header(header);
+        debug_assert!(
+            self.entry.encoding().is_in_one_piece() && self.entry.value_len() == bytes.len()
+        );
+        // SAFETY: the shape says that each of these has its room, and it is the entry's.
+        unsafe {
+            if let Some(at_ms) = attributes.expire_at_ms {
+                self.entry.put::<u64>(expiry_offset(header), at_ms);
+            }
+            if let Some(cas) = attributes.cas {
+                self.entry.put::<u64>(cas_offset(header), cas);
+            }
+            if header & FLAGS != 0 {
+                self.entry.put::<u32>(flags_offset(header), attributes.flags);
+            }
+            self.entry.copy_in(self.entry.value_offset(), bytes);
+        }
+    }
+
+    /// Changes the value of an entry that is an integer.
+    ///
+    /// # Safety
+    /// It is one.
+    pub(crate) unsafe fn replace_int(&mut self, value: i64) {
+        debug_assert!(self.entry.encoding() == Encoding::Int, "the entry is an integer");
+        // SAFETY: an integer's value takes a word behind the key; the caller's promise.
+        unsafe { self.entry.put::<i64>(self.entry.value_offset(), value) };
+    }
+
+    /// The string of an entry that has it in one piece, to be changed: it is raw from now on.
+    ///
+    /// # Safety
+    /// The latch is held exclusively for `'a`, and nothing else borrows the value.
+    pub(crate) unsafe fn bytes_mut<'a>(&mut self) -> Option<&'a mut [u8]> {
+        if self.entry.encoding_number() > Encoding::Text as u8 {
+            return None;
+        }
+        let header = self.entry.header();
+        self.entry.set_header(header & !0xff | Encoding::Raw as u64);
+        let at = self.entry.value_offset();
+        // SAFETY: the value lies there in full; the caller vouches for the exclusive borrow.
+        unsafe {
+            let start = self.entry.0.add(at).as_ptr();
+            Some(std::slice::from_raw_parts_mut(start, self.entry.value_len()))
+        }
+    }
+
+    /// The rope of an entry that has one.
+    ///
+    /// # Safety
+    /// The latch is held exclusively for `'a`, and nothing else borrows the rope.
+    pub(crate) unsafe fn rope_mut<'a>(&mut self) -> Option<&'a mut Rope> {
+        if self.entry.encoding_number() != Encoding::Rope as u8 {
+            return None;
+        }
+        let at = self.entry.value_offset();
+        // SAFETY: such an entry holds the pointer of a box that it owns; the caller vouches for
+        // the exclusive borrow.
+        unsafe { Some(&mut *self.entry.peek::<*mut Rope>(at)) }
+    }
+}

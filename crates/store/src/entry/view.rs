@@ -1,0 +1,168 @@
+//! An entry as readers see it.
+
+use super::block::Entry;
+use crate::value::attributes::Marks;
+use crate::value::hash::HashValue;
+use crate::value::number::parse_i64;
+use crate::value::rope::Rope;
+use crate::value::string::StringValue;
+use crate::value::typed::{Encoding, Kind, OwnedValue, Value, WrongType};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// An entry as a reader sees it, for as long as the latch is held.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryView<'a> {
+    entry: Entry,
+    latch: PhantomData<&'a ()>,
+}
+
+impl<'a> EntryView<'a> {
+    /// # Safety
+    /// The entry is neither freed, moved nor changed during `'a`.
+    pub(crate) unsafe fn new(entry: Entry) -> Self {
+        EntryView { entry, latch: PhantomData }
+    }
+
+    /// The key. Whoever holds a latch and would do more with it than look at a few bytes takes
+    /// [`EntryView::long_key`] instead, if there is one.
+    #[must_use]
+    pub fn key(&self) -> &'a [u8] {
+        // SAFETY: promised when the view was made.
+        unsafe { self.entry.key() }
+    }
+
+    /// The key if it is longer than 2 KiB, to be kept by reference.
+    #[must_use]
+    pub fn long_key(&self) -> Option<Arc<[u8]>> {
+        self.entry.long_key().map(|key| Arc::clone(key.bytes()))
+    }
+
+    /// The value, if it is a string.
+    ///
+    /// # Errors
+    /// It is of another type.
+    #[inline]
+    pub fn string(&self) -> Result<StringValue<'a>, WrongType> {
+        let entry = self.entry;
+        let at = entry.value_offset();
+        // SAFETY: the encoding says what lies behind the key; the borrow was promised when the
+        // view was made.
+        unsafe {
+            match entry.encoding_number() {
+                code if code <= Encoding::Text as u8 => Ok(StringValue::Bytes(self.piece())),
+                code if code == Encoding::Int as u8 => Ok(StringValue::Int(entry.peek(at))),
+                code if code == Encoding::Rope as u8 => {
+                    Ok(StringValue::Rope(&*entry.peek::<*mut Rope>(at)))
+                }
+                _ => Err(WrongType),
+            }
+        }
+    }
+
+    /// The value, of whatever type.
+    #[must_use]
+    pub fn value(&self) -> Value<'a> {
+        match self.entry.encoding() {
+            Encoding::Bytes | Encoding::Raw | Encoding::Text | Encoding::Int | Encoding::Rope => {
+                Value::String(self.string().unwrap_or(StringValue::Bytes(&[])))
+            }
+            Encoding::PackedHash => Value::Hash(HashValue::of_packed(self.piece())),
+        }
+    }
+
+    /// The type of the value.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.entry.encoding().kind()
+    }
+
+    /// What stands behind the key, as bytes.
+    #[inline]
+    pub(super) fn piece(&self) -> &'a [u8] {
+        let entry = self.entry;
+        // SAFETY: an entry's value is so many bytes behind its key; the borrow was promised when
+        // the view was made.
+        unsafe {
+            let start = entry.0.add(entry.value_offset()).as_ptr();
+            std::slice::from_raw_parts(start, entry.value_len())
+        }
+    }
+
+    /// How many bytes the value has: a string's length, and of other types what they take.
+    #[must_use]
+    pub fn value_bytes(&self) -> usize {
+        self.string().map_or_else(|_| self.entry.value_len(), |string| string.len())
+    }
+
+    /// How Redis would keep the value, by the name that OBJECT ENCODING gives it.
+    #[must_use]
+    pub fn encoding_name(&self) -> &'static str {
+        /// The longest string that Redis keeps beside its header.
+        const EMBEDDED_BYTES: usize = 44;
+        let encoding = self.entry.encoding();
+        match self.value() {
+            Value::Hash(hash) => hash.encoding_name(),
+            Value::String(string) => match string {
+                StringValue::Int(_) => "int",
+                StringValue::Rope(_) => "raw",
+                StringValue::Bytes(_) if encoding == Encoding::Raw => "raw",
+                StringValue::Bytes(bytes)
+                    if encoding != Encoding::Text && parse_i64(bytes).is_some() =>
+                {
+                    "int"
+                }
+                StringValue::Bytes(bytes) if bytes.len() <= EMBEDDED_BYTES => "embstr",
+                StringValue::Bytes(_) => "raw",
+            },
+        }
+    }
+
+    /// A copy of the value; a root's parts are shared.
+    pub(crate) fn to_owned_value(self) -> OwnedValue {
+        // SAFETY: promised when the view was made.
+        if let Some(root) = unsafe { self.entry.root() } {
+            return OwnedValue::Root(root.share());
+        }
+        match self.string() {
+            Ok(StringValue::Int(value)) => OwnedValue::Int(value),
+            _ => OwnedValue::Piece(self.entry.encoding(), self.piece().into()),
+        }
+    }
+
+    /// The bits in which eviction notes accesses.
+    pub(crate) fn access(&self) -> u32 {
+        self.entry.access()
+    }
+
+    /// When it expires, in milliseconds since 1970; `None` for never.
+    #[must_use]
+    pub fn expire_at_ms(&self) -> Option<u64> {
+        self.entry.expire_at_ms()
+    }
+
+    /// memcached's client flags.
+    #[must_use]
+    pub fn flags(&self) -> u32 {
+        self.entry.client_flags()
+    }
+
+    /// memcached's unique number of this version, if a `gets` has asked for one.
+    #[must_use]
+    pub fn cas(&self) -> Option<u64> {
+        self.entry.cas()
+    }
+
+    /// What memcached's clients have been told of this version.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        self.entry.marks()
+    }
+
+    /// Bytes that the entry and its key take, before they are rounded up.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let key_bytes = if self.entry.is_key_outside() { self.entry.key_len() } else { 0 };
+        self.entry.bytes() + key_bytes
+    }
+}
