@@ -5,6 +5,7 @@
 
 mod documents;
 mod edges;
+mod names_in_files;
 mod path_of_a_get;
 mod rooms;
 mod source;
@@ -20,7 +21,7 @@ use crate::{process, workspace};
 /// A rule's name and what it finds wrong, one line each.
 type Rule = (&'static str, fn(&Repository) -> Vec<String>);
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     ("every Rust file opens by saying why it exists", source::files_say_why_they_exist),
     ("files are short", source::files_are_short),
     ("lines are short", source::lines_are_short),
@@ -33,6 +34,7 @@ const RULES: [Rule; 12] = [
     ("unsafe code stays where it is listed", unsafe_code::stays_where_listed),
     ("the path of a GET is as told, and short", path_of_a_get::is_as_told),
     ("documents mention files that exist", documents::mentioned_paths_exist),
+    ("what documents say to be in a file is there", names_in_files::are_there),
 ];
 
 /// The text files under version control, and those about to be.
