@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Contestants;
+use super::{Contestants, Measured};
 use crate::bench::Arguments;
 use crate::bench::client::{check, connect};
 use crate::bench::contestants::Placement;
@@ -13,7 +13,7 @@ use crate::bench::usage::CpuTime;
 
 /// Memory for each of many connections that were used once, and the share of a core that a server
 /// takes without and with them.
-pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Vec<Table>> {
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let connections = if arguments.quick { 1_000 } else { 10_000 };
     let length = Duration::from_secs(if arguments.quick { 1 } else { 5 });
     let mut table = Table::new(&[
@@ -47,5 +47,5 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             format!("{beside:.2}"),
         ]);
     }
-    Ok(vec![table])
+    Ok(Measured { tables: vec![table], details: None })
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::{Contestants, milliseconds};
+use super::{Contestants, Measured, milliseconds};
 use crate::bench::Arguments;
 use crate::bench::client::{Pair, Probed, check, connect, request, skip_bulk};
 use crate::bench::contestants::Placement;
@@ -23,7 +23,7 @@ const SIP_PAUSE: Duration = Duration::from_millis(5);
 
 /// The slowest small GET at rest, beside a large value in a loop, and beside slow readers of large
 /// values; and the times of large values alone.
-pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Vec<Table>> {
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let length = Duration::from_secs_f64(if arguments.quick { 1.0 } else { 3.0 });
     let large = value(if arguments.quick { 100 } else { 500 } * MEGABYTE);
     let mut slowest = Table::new(&[
@@ -52,7 +52,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             times.row([vec![contestant.name.to_owned()], row.to_vec()].concat());
         }
     }
-    Ok(vec![slowest, times])
+    Ok(Measured { tables: vec![slowest, times], details: None })
 }
 
 fn value(len: usize) -> Vec<u8> {

@@ -31,7 +31,13 @@ impl Contestants<'_> {
     }
 }
 
-type Part = fn(&Contestants<'_>, &Arguments) -> Result<Vec<Table>>;
+/// What a part found: the tables of the document, and all figures where these are not all.
+struct Measured {
+    tables: Vec<Table>,
+    details: Option<Table>,
+}
+
+type Part = fn(&Contestants<'_>, &Arguments) -> Result<Measured>;
 
 /// What `--only` calls a part, the name of its report, its title, and how it is measured.
 const PARTS: [(&str, &str, &str, Part); 4] = [
@@ -60,7 +66,8 @@ pub(super) fn measure(
             continue;
         }
         let start = std::time::Instant::now();
-        let tables = measure_part(&contestants, arguments)?;
+        let Measured { tables, details } = measure_part(&contestants, arguments)?;
+        let results = details.as_ref().map_or(&tables[..], std::slice::from_ref);
         println!("bench: {part} took {} s", start.elapsed().as_secs());
         let mut table = format!("### {title}\n\n");
         for one in &tables {
@@ -69,9 +76,9 @@ pub(super) fn measure(
         report(&Report {
             name,
             document: DOCUMENT,
-            details: String::new(),
+            details: details.as_ref().map_or(String::new(), Table::to_string),
             summary: String::new(),
-            results: tables.iter().flat_map(Table::to_json).collect(),
+            results: results.iter().flat_map(Table::to_json).collect(),
             pictures: Vec::new(),
             table,
         })?;

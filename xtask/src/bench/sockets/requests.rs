@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use harness::Server;
 use serde_json::Value;
 
-use super::Contestants;
+use super::{Contestants, Measured};
 use crate::bench::Arguments;
 use crate::bench::contestants::{Contestant, Placement, Protocol};
 use crate::bench::report::{Table, ratio};
@@ -45,7 +45,7 @@ impl Runner<'_> {
 }
 
 /// Medians over the repetitions, which are interleaved, of GET and SET with 32 bytes.
-pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Vec<Table>> {
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let nagi = contestants.0.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let mut table = Table::new(&[
         "protocol",
@@ -56,6 +56,17 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         "GET x",
         "SET µs of CPU",
         "SET x",
+    ]);
+    let mut comparison = Table::new(&[
+        "protocol",
+        "workers",
+        "connections",
+        "GET µs: nagi, io_uring",
+        "nagi, epoll",
+        "Valkey or memcached",
+        "SET µs: nagi, io_uring",
+        "nagi, epoll",
+        "Valkey or memcached",
     ]);
     for (protocol, placement, connections) in CASES {
         let mut runners = Vec::new();
@@ -80,28 +91,46 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
                 }
             }
         }
-        tell(&mut table, (protocol, placement, connections), &mut runners);
+        let case = (protocol, placement, connections);
+        compare(&mut comparison, case, &mut runners);
+        tell(&mut table, case, &mut runners);
     }
-    Ok(vec![table])
+    Ok(Measured { tables: vec![comparison], details: Some(table) })
+}
+
+/// Adds a case's row: nagi's times, with their ratios to those of the server that it is compared
+/// with, and that server's.
+fn compare(table: &mut Table, case: (Protocol, Placement, u32), runners: &mut [Runner<'_>]) {
+    let rival = runners.iter_mut().find(|it| RIVALS.contains(&it.contestant.name));
+    let rivals = rival.map_or([f64::NAN; 2], Runner::medians);
+    let mut row = name(case).to_vec();
+    for (index, rival) in rivals.into_iter().enumerate() {
+        for runner in runners.iter_mut().filter(|it| it.contestant.is_nagi()) {
+            let us = runner.medians().get(index).copied().unwrap_or(f64::NAN);
+            row.push(format!("{us:.2} ({})", ratio(us, rival)));
+        }
+        row.push(format!("{rival:.2}"));
+    }
+    table.row(row);
+}
+
+/// What a case is called in tables.
+fn name((protocol, placement, connections): (Protocol, Placement, u32)) -> [String; 3] {
+    let workers = if placement == Placement::Pinned { "1" } else { "default" };
+    [protocol.name().to_owned(), workers.to_owned(), connections.to_string()]
 }
 
 /// Adds a case's rows.
 fn tell(table: &mut Table, case: (Protocol, Placement, u32), runners: &mut [Runner<'_>]) {
     let rival = runners.iter_mut().find(|it| RIVALS.contains(&it.contestant.name));
     let rivals = rival.map_or([f64::NAN; 2], Runner::medians);
-    let (protocol, placement, connections) = case;
     for runner in runners {
         let [get, set] = runner.medians();
-        table.row(vec![
-            protocol.name().to_owned(),
-            if placement == Placement::Pinned { "1" } else { "default" }.to_owned(),
-            connections.to_string(),
-            runner.contestant.name.to_owned(),
-            format!("{get:.2}"),
-            ratio(get, rivals[0]),
-            format!("{set:.2}"),
-            ratio(set, rivals[1]),
-        ]);
+        let mut row = name(case).to_vec();
+        row.push(runner.contestant.name.to_owned());
+        row.extend([format!("{get:.2}"), ratio(get, rivals[0])]);
+        row.extend([format!("{set:.2}"), ratio(set, rivals[1])]);
+        table.row(row);
     }
 }
 

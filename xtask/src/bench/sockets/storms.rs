@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::{Contestants, milliseconds};
+use super::{Contestants, Measured, milliseconds};
 use crate::bench::Arguments;
 use crate::bench::client::{Pair, check, connect, probe_beside, request};
 use crate::bench::contestants::Placement;
@@ -18,7 +18,7 @@ const LATE: Duration = Duration::from_secs(1);
 const PER_SECOND: u32 = 1000;
 
 /// All three storms on every server.
-pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Vec<Table>> {
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
     let (cycles, rounds, at_once) =
         if arguments.quick { (2_000_u32, 1, 500) } else { (20_000, 10, 5_000) };
     let length = Duration::from_secs(if arguments.quick { 1 } else { 3 });
@@ -61,7 +61,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         row.extend(beside_us.map(|runs| milliseconds(median(runs))));
         table.row(row);
     }
-    Ok(vec![table])
+    Ok(Measured { tables: vec![table], details: None })
 }
 
 /// p99.9 in microseconds of a probe: when nothing else happens, beside connections that come and
