@@ -208,7 +208,11 @@ impl Entry {
     }
 
     /// An entry from the pointer that [`Entry::pointer`] gave.
-    pub(crate) fn from_pointer(pointer: NonNull<u8>) -> Self {
+    ///
+    /// # Safety
+    /// The entry is there, or a copy of it, and nothing but an entry will be, for as long as this
+    /// is used to read or write it.
+    pub(crate) unsafe fn from_pointer(pointer: NonNull<u8>) -> Self {
         Entry(pointer)
     }
 

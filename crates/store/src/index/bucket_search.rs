@@ -3,63 +3,85 @@
 use crate::index::word::Word;
 use std::ptr::NonNull;
 
-/// The lanes of a bucket whose fingerprint is this one, a bit each; empty lanes match 0. The latch
-/// is held.
+/// The lanes of a bucket whose fingerprint is this one, a bit each; empty lanes match 0.
+///
+/// # Safety
+/// This is the first word of a bucket of a segment whose latch is held.
 #[inline]
-pub(crate) fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
+pub(crate) unsafe fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        simd::of_fingerprint(simd::read(bucket), fingerprint)
+        // SAFETY: the caller's promise.
+        simd::of_fingerprint(unsafe { simd::read(bucket) }, fingerprint)
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     {
-        scalar::of_fingerprint(bucket, fingerprint)
+        // SAFETY: the caller's promise.
+        unsafe { scalar::of_fingerprint(bucket, fingerprint) }
     }
 }
 
 /// The same without the latch, while another thread may be writing the words.
+///
+/// # Safety
+/// This is the first word of a bucket of a segment that is there, or was once.
 #[inline]
-pub(crate) fn of_fingerprint_unlatched(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
+pub(crate) unsafe fn of_fingerprint_unlatched(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        simd::of_fingerprint(simd::read_unlatched(bucket), fingerprint)
+        // SAFETY: the caller's promise.
+        simd::of_fingerprint(unsafe { simd::read_unlatched(bucket) }, fingerprint)
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     {
-        scalar::of_fingerprint(bucket, fingerprint)
+        // SAFETY: the caller's promise.
+        unsafe { scalar::of_fingerprint(bucket, fingerprint) }
     }
 }
 
-/// The empty lanes of a bucket, a bit each. The latch is held.
+/// The empty lanes of a bucket, a bit each.
+///
+/// # Safety
+/// As for [`of_fingerprint`].
 #[inline]
-pub(crate) fn empty(bucket: NonNull<Word>) -> u32 {
+pub(crate) unsafe fn empty(bucket: NonNull<Word>) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        simd::empty(simd::read(bucket))
+        // SAFETY: the caller's promise.
+        simd::empty(unsafe { simd::read(bucket) })
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     {
-        scalar::empty(bucket)
+        // SAFETY: the caller's promise.
+        unsafe { scalar::empty(bucket) }
     }
 }
 
 #[cfg(any(test, miri, not(target_arch = "x86_64")))]
 mod scalar {
     use super::{NonNull, Word};
-    use crate::index::word::LANES;
+    use crate::index::word::{LANES, UnlatchedWord};
 
-    pub(super) fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
-        lanes(bucket, |word| word.fingerprint() == fingerprint)
+    /// # Safety
+    /// As for [`super::of_fingerprint_unlatched`].
+    pub(super) unsafe fn of_fingerprint(bucket: NonNull<Word>, fingerprint: u16) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { lanes(bucket, |word| word.fingerprint() == fingerprint) }
     }
 
-    pub(super) fn empty(bucket: NonNull<Word>) -> u32 {
-        lanes(bucket, |word| word == Word::EMPTY)
+    /// # Safety
+    /// As for [`super::of_fingerprint_unlatched`].
+    pub(super) unsafe fn empty(bucket: NonNull<Word>) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { lanes(bucket, UnlatchedWord::is_null) }
     }
 
-    fn lanes(bucket: NonNull<Word>, wanted: impl Fn(Word) -> bool) -> u32 {
+    /// # Safety
+    /// As for [`super::of_fingerprint_unlatched`].
+    unsafe fn lanes(bucket: NonNull<Word>, wanted: impl Fn(UnlatchedWord) -> bool) -> u32 {
         (0..LANES).fold(0, |mask, lane| {
-            // SAFETY: callers pass the first word of a bucket.
-            let word = unsafe { Word::load(bucket.add(lane)) };
+            // SAFETY: a bucket has so many words.
+            let word = unsafe { UnlatchedWord::load(bucket.add(lane)) };
             mask | u32::from(wanted(word)) << lane
         })
     }
@@ -83,18 +105,24 @@ mod simd {
     /// A bucket's line: two words in each part.
     type Line = [__m128i; 4];
 
+    /// # Safety
+    /// As for [`super::of_fingerprint`].
     #[inline]
-    pub(super) fn read(bucket: NonNull<Word>) -> Line {
+    pub(super) unsafe fn read(bucket: NonNull<Word>) -> Line {
         let line = bucket.cast::<__m128i>();
-        // SAFETY: callers pass the first word of a bucket: 64 bytes, aligned to 64.
+        // SAFETY: the caller's promise: a bucket is 64 bytes, aligned to 64, and nothing is written
+        // there while the latch is held.
         [0, 1, 2, 3].map(|part| unsafe { _mm_load_si128(line.add(part).as_ptr()) })
     }
 
+    /// # Safety
+    /// As for [`super::of_fingerprint_unlatched`].
     #[inline]
-    pub(super) fn read_unlatched(bucket: NonNull<Word>) -> Line {
+    pub(super) unsafe fn read_unlatched(bucket: NonNull<Word>) -> Line {
         let (first, second, third, fourth);
-        // SAFETY: as in `read`; each instruction does what two relaxed atomic loads of words would
-        // do, since the processor never tears an aligned word. The language has no name for it.
+        // SAFETY: the memory of a segment stays mapped and is a segment's for good. Each
+        // instruction does what two relaxed atomic loads of words would do, since the processor
+        // never tears an aligned word. The language has no name for it.
         unsafe {
             asm!(
                 "movdqa {first}, [{line}]",
@@ -161,7 +189,7 @@ mod simd {
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
     use super::*;
-    use crate::index::word::LANES;
+    use crate::index::word::{LANES, UnlatchedWord};
     use proptest::prelude::*;
 
     #[repr(align(64))]
@@ -177,12 +205,16 @@ mod tests {
                 }
             }
             let start = NonNull::from(&bucket.0).cast::<Word>();
-            for fingerprint in [wanted, bucket.0[pick].fingerprint(), 0] {
-                let expected = scalar::of_fingerprint(start, fingerprint);
-                prop_assert_eq!(of_fingerprint(start, fingerprint), expected);
-                prop_assert_eq!(of_fingerprint_unlatched(start, fingerprint), expected);
+            // SAFETY: these are eight words, aligned as in a segment, which nobody else has.
+            unsafe {
+                let picked = UnlatchedWord::load(start.add(pick)).fingerprint();
+                for fingerprint in [wanted, picked, 0] {
+                    let expected = scalar::of_fingerprint(start, fingerprint);
+                    prop_assert_eq!(of_fingerprint(start, fingerprint), expected);
+                    prop_assert_eq!(of_fingerprint_unlatched(start, fingerprint), expected);
+                }
+                prop_assert_eq!(empty(start), scalar::empty(start));
             }
-            prop_assert_eq!(empty(start), scalar::empty(start));
         }
     }
 }

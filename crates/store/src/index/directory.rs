@@ -13,7 +13,7 @@
 //! depths that a table once had take less together than the deepest.
 
 use crate::index::placement::POSITION_BITS;
-use crate::index::segment::Segment;
+use crate::index::segment::{Segment, UnlatchedSegment};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch::Latch;
 use std::ptr::NonNull;
@@ -78,14 +78,20 @@ impl Directories {
 
     /// The segment that had a position when it was looked at, perhaps long ago. Takes no latch.
     #[inline]
-    pub(crate) fn peek(&self, database: usize, shard: usize, position: u64) -> Option<Segment> {
+    pub(crate) fn peek(
+        &self,
+        database: usize,
+        shard: usize,
+        position: u64,
+    ) -> Option<UnlatchedSegment> {
         let published = self.published.get(database)?.get()?.get(shard)?.load(Ordering::Acquire);
         let depth = (published.addr() >> DEPTH_SHIFT) as u32;
         let start = NonNull::new(published.map_addr(|address| address & ADDRESS))?;
         // SAFETY: what was published is the start of 2^depth elements, which live as long as
         // `self`, and a position has no more than POSITION_BITS.
         let element = unsafe { start.add(index(position, depth)).as_ref() };
-        Segment::from_raw(element.load(Ordering::Acquire))
+        // SAFETY: the pool lives as long as the store, which is borrowed by whoever looks ahead.
+        unsafe { UnlatchedSegment::from_raw(element.load(Ordering::Acquire)) }
     }
 
     fn publish(&self, place: &Place, directory: *mut Element) {
@@ -141,15 +147,14 @@ impl Directory {
     /// The segment of a position, if there are any segments.
     #[inline]
     pub(crate) fn get(&self, position: u64) -> Option<Segment> {
-        let element = self.elements()?.get(index(position, self.depth))?;
-        Segment::from_raw(element.load(Ordering::Relaxed))
+        segment_of(self.elements()?.get(index(position, self.depth))?)
     }
 
     /// Every segment once.
     pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         let mut next = 0;
         std::iter::from_fn(move || {
-            let segment = Segment::from_raw(self.elements()?.get(next)?.load(Ordering::Relaxed))?;
+            let segment = segment_of(self.elements()?.get(next)?)?;
             next += 1 << (self.depth - segment.depth());
             Some(segment)
         })
@@ -235,6 +240,14 @@ impl Drop for Directory {
     }
 }
 
+/// What an element of a table's own directory points to.
+#[inline]
+fn segment_of(element: &Element) -> Option<Segment> {
+    // SAFETY: only the latch's holder has a directory, and a segment is freed only once its table's
+    // directory points elsewhere.
+    unsafe { Segment::from_raw(element.load(Ordering::Relaxed)) }
+}
+
 /// The element of a position in a directory of that depth.
 #[inline]
 fn index(position: u64, depth: u32) -> usize {
@@ -261,10 +274,12 @@ mod model {
         let page = Box::into_raw(Box::new(Page(UnsafeCell::new(0..0))));
         // SAFETY: just made.
         unsafe { &*page }.0.with_mut(|to| unsafe { *to = covers });
-        Segment::from_raw(page.cast::<u8>().map_addr(|address| address | DEPTH_0 + depth)).unwrap()
+        let raw = page.cast::<u8>().map_addr(|address| address | DEPTH_0 + depth);
+        // SAFETY: pages live until the process ends.
+        unsafe { Segment::from_raw(raw) }.unwrap()
     }
 
-    fn covers(segment: Segment, position: u64) -> bool {
+    fn covers(segment: UnlatchedSegment, position: u64) -> bool {
         let page = segment.raw().map_addr(|address| address & !63).cast::<Page>();
         // SAFETY: pages live until the process ends; loom tells if this meets the write.
         unsafe { &*page }.0.with(|covered| unsafe { (*covered).contains(&position) })

@@ -21,7 +21,7 @@ use crate::entry::key::Name;
 use crate::index::bucket_search;
 use crate::index::overflow::Overflow;
 use crate::index::placement::POSITION_BITS;
-use crate::index::word::{Half, LANES, Word};
+use crate::index::word::{Half, LANES, UnlatchedWord, Word};
 use crate::memory::pages::PagePool;
 use crate::memory::region::PAGE_BYTES;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -55,11 +55,17 @@ const FULL_HOMES: usize = 60;
 const HOMES: u64 = (1 << FULL_HOMES) - 1;
 
 /// A segment: its address, aligned to a line, tagged with its depth or small geometry, so that a
-/// lookup need not read the header.
+/// lookup need not read the header. Whoever has one holds the latch of its table, and it has not
+/// been freed; what is found without the latch is an [`UnlatchedSegment`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment(NonNull<u8>);
 
-/// A bucket of a full segment, to be read without the latch; what is read is only a hint.
+/// A segment that was found without the latch: it may have been freed meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnlatchedSegment(NonNull<u8>);
+
+/// A bucket of what is a full segment or was one, to be read without the latch; what is read is
+/// only a hint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket(NonNull<Word>);
 
@@ -191,13 +197,21 @@ impl Segment {
     }
 
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: a live segment has a header; only the latch's holder reaches segments.
+        // SAFETY: a segment that is not freed has a header, which only the latch's holder reads:
+        // look-aheads read the lines before it.
         unsafe { self.header_pointer().as_ref() }
     }
 
-    pub(crate) fn header_mut(&mut self) -> &mut Header {
-        // SAFETY: as in `header`, and the latch is held exclusively.
+    /// For the functions of this file, each of which ends this borrow before it begins another.
+    fn header_mut(&mut self) -> &mut Header {
+        // SAFETY: as in `header`. The latch is held exclusively, and no borrow of the header
+        // outlives the call in which it began.
         unsafe { self.header_pointer().as_mut() }
+    }
+
+    /// Says that no entry expires before this time, in milliseconds since 1970.
+    pub(crate) fn set_earliest_expiry(&mut self, earliest_expiry_ms: u64) {
+        self.header_mut().earliest_expiry_ms = earliest_expiry_ms;
     }
 
     /// Keeps the earliest expiry right for an entry that was put here.
@@ -209,20 +223,16 @@ impl Segment {
     }
 
     /// From what [`Segment::raw`] gave; null is no segment.
+    ///
+    /// # Safety
+    /// The segment has not been freed, and whoever uses this holds the latch of its table.
     #[inline]
-    pub(crate) fn from_raw(raw: *mut u8) -> Option<Self> {
+    pub(crate) unsafe fn from_raw(raw: *mut u8) -> Option<Self> {
         NonNull::new(raw).map(Segment)
     }
 
     pub(crate) fn raw(self) -> *mut u8 {
         self.0.as_ptr()
-    }
-
-    /// The bucket in which a position falls, if this is a full segment: only these keep their
-    /// memory, and a table with a smaller one is small enough to be near anyway.
-    #[inline]
-    pub(crate) fn bucket(self, position: u64) -> Option<Bucket> {
-        self.is_full_size().then(|| Bucket(self.word_pointer(self.home(position) * LANES)))
     }
 
     /// The bucket that takes what `home` has no room for.
@@ -231,18 +241,20 @@ impl Segment {
         if home + 1 == self.geometry().homes { 0 } else { home + 1 }
     }
 
-    /// Finds the word of that fingerprint, homed at `home`, for which `is_it` holds; `name` tells
-    /// that entry's name.
+    /// Finds the word of that fingerprint, homed where `position` falls, for which `is_it` holds;
+    /// `name` tells that entry's name.
     #[inline]
     pub(crate) fn find<'n>(
         self,
-        home: usize,
+        position: u64,
         fingerprint: u16,
         name: impl FnOnce() -> Name<'n>,
         mut is_it: impl FnMut(Entry) -> bool,
     ) -> Option<Index> {
+        let home = self.home(position);
         for bucket in [home, self.neighbour(home)] {
-            if let Some(index) = self.find_in(bucket, fingerprint, &mut is_it) {
+            // SAFETY: every position falls in a bucket that is somebody's home.
+            if let Some(index) = unsafe { self.find_in(bucket, fingerprint, &mut is_it) } {
                 return Some(index);
             }
         }
@@ -252,15 +264,19 @@ impl Segment {
         self.find_stashed(fingerprint, name, is_it)
     }
 
+    /// # Safety
+    /// The segment has this bucket.
     #[inline]
-    fn find_in(
+    unsafe fn find_in(
         self,
         bucket: usize,
         fingerprint: u16,
         mut is_it: impl FnMut(Entry) -> bool,
     ) -> Option<Index> {
-        let mut lanes =
-            bucket_search::of_fingerprint(self.word_pointer(bucket * LANES), fingerprint);
+        // SAFETY: callers pass a bucket of this segment.
+        let mut lanes = unsafe {
+            bucket_search::of_fingerprint(self.word_pointer(bucket * LANES), fingerprint)
+        };
         while lanes != 0 {
             let index = bucket * LANES + lanes.trailing_zeros() as usize;
             // SAFETY: a lane of a bucket of this segment.
@@ -281,33 +297,47 @@ impl Segment {
         mut is_it: impl FnMut(Entry) -> bool,
     ) -> Option<Index> {
         let Geometry { homes, lines } = self.geometry();
-        let in_stash =
-            (homes..lines - 1).find_map(|bucket| self.find_in(bucket, fingerprint, &mut is_it));
+        // SAFETY: all lines but the last are buckets.
+        let find_in = |bucket| unsafe { self.find_in(bucket, fingerprint, &mut is_it) };
+        let in_stash = (homes..lines - 1).find_map(find_in);
         let in_overflow = || Some(lines * LANES + self.header().overflow.as_ref()?.find(name())?);
         in_stash.or_else(in_overflow)
     }
 
     /// Puts a word homed at `home` into the segment and says where; `None` if there is no room.
     /// `half` is in which half of its home's positions it falls, if that is known.
-    pub(crate) fn insert(&mut self, home: usize, half: Option<Half>, word: Word) -> Option<Index> {
+    ///
+    /// # Safety
+    /// The segment has this home.
+    pub(crate) unsafe fn insert(
+        &mut self,
+        home: usize,
+        half: Option<Half>,
+        word: Word,
+    ) -> Option<Index> {
         let word = word.in_half(half.unwrap_or_default());
         let Geometry { homes, lines } = self.geometry();
         let next = self.neighbour(home);
-        let (here, there) = (self.empty_lanes(home), self.empty_lanes(next));
+        // SAFETY: the caller's promise; the next to a home is one as well.
+        let (here, there) = unsafe { (self.empty_lanes(home), self.empty_lanes(next)) };
         let place = if here.count_ones() < there.count_ones() {
             Some((first_of(next, there), word.displaced(true)))
         } else if here != 0 {
             Some((first_of(home, here), word.displaced(false)))
         } else {
-            self.make_room(home, word)
+            // SAFETY: the caller's promise.
+            unsafe { self.make_room(home, word) }
         };
         let place = place.or_else(|| {
-            let stash = (homes..lines - 1).find_map(|bucket| self.first_empty(bucket))?;
+            // SAFETY: all lines but the last are buckets.
+            let stash =
+                (homes..lines - 1).find_map(|bucket| unsafe { self.first_empty(bucket) })?;
             self.header_mut().stashed_homes |= 1 << home;
             Some((stash, word.displaced(false)))
         });
         let (index, word) = place?;
-        self.set_word(index, word);
+        // SAFETY: the place is in a bucket of this segment.
+        unsafe { self.set_word(index, word) };
         self.count_in(word);
         if half.is_none() {
             self.header_mut().known_halves &= !(1 << (index / LANES));
@@ -349,15 +379,18 @@ impl Segment {
         let header = self.header_mut();
         header.live -= 1;
         header.volatile -= u32::from(word.is_volatile());
-        if index < lines * LANES {
-            self.set_word(index, Word::EMPTY);
+        if index < (lines - 1) * LANES {
+            // SAFETY: the place is in a bucket.
+            unsafe { self.set_word(index, Word::EMPTY) };
         } else if let Some(overflow) = &mut header.overflow {
             overflow.remove(index - lines * LANES);
             if overflow.len() == 0 {
                 header.overflow = None;
             }
         }
-        let stash_is_empty = || (homes..lines - 1).all(|bucket| self.is_empty(bucket));
+        // SAFETY: all lines but the last are buckets.
+        let is_empty = |bucket| unsafe { self.empty_lanes(bucket) }.count_ones() as usize == LANES;
+        let stash_is_empty = || (homes..lines - 1).all(is_empty);
         if index >= homes * LANES && self.overflow_len() == 0 && stash_is_empty() {
             self.header_mut().stashed_homes = 0;
         }
@@ -366,26 +399,28 @@ impl Segment {
     /// Puts another entry of the same key, or the same entry moved, in place of the one there.
     pub(crate) fn replace(&mut self, index: Index, word: Word) {
         let old = self.word(index);
-        let words = self.geometry().lines * LANES;
-        if index < words {
-            self.set_word(index, word.displaced(old.is_displaced()).in_half(old.half()));
+        let lines = self.geometry().lines;
+        if index < (lines - 1) * LANES {
+            let word = word.displaced(old.is_displaced()).in_half(old.half());
+            // SAFETY: the place is in a bucket.
+            unsafe { self.set_word(index, word) };
         } else if let Some(list) = &mut self.header_mut().overflow {
-            list.replace(index - words, word);
+            list.replace(index - lines * LANES, word);
         }
         let header = self.header_mut();
         header.volatile += u32::from(word.is_volatile());
         header.volatile -= u32::from(old.is_volatile());
     }
 
-    /// The word at a place.
+    /// The word at a place; an empty one where there is no place.
     pub(crate) fn word(&self, index: Index) -> Word {
-        let words = self.geometry().lines * LANES;
-        if index < words {
-            // SAFETY: the index lies within the lines.
+        let lines = self.geometry().lines;
+        if index < (lines - 1) * LANES {
+            // SAFETY: the index lies within the buckets, which only the latch's holder writes.
             return unsafe { self.word_pointer(index).read() };
         }
-        let overflow = self.header().overflow.as_ref();
-        overflow.and_then(|list| list.get(index - words)).unwrap_or(Word::EMPTY)
+        let (overflow, index) = (self.header().overflow.as_ref(), index.checked_sub(lines * LANES));
+        overflow.zip(index).and_then(|(list, index)| list.get(index)).unwrap_or(Word::EMPTY)
     }
 
     /// Every occupied place.
@@ -442,7 +477,10 @@ impl Segment {
 
     /// Has the word at a place tell in which half it falls.
     pub(crate) fn tell_half(&mut self, index: Index, half: Half) {
-        self.set_word(index, self.word(index).in_half(half));
+        if index < (self.geometry().lines - 1) * LANES {
+            // SAFETY: the place is in a bucket.
+            unsafe { self.set_word(index, self.word(index).in_half(half)) };
+        }
     }
 
     /// Notes that all words of a bucket tell.
@@ -511,7 +549,10 @@ impl Segment {
     }
 
     /// Moves a neighbour aside so that a word homed at `home`, whose two buckets are full, fits.
-    fn make_room(&mut self, home: usize, word: Word) -> Option<(Index, Word)> {
+    ///
+    /// # Safety
+    /// The segment has this home.
+    unsafe fn make_room(&mut self, home: usize, word: Word) -> Option<(Index, Word)> {
         let homes = self.geometry().homes;
         let (previous, next) = ((home + homes - 1) % homes, (home + 1) % homes);
         let moves = [
@@ -521,11 +562,13 @@ impl Segment {
             (next, false, (next + 1) % homes, true),
         ];
         for (from, displaced, to, becomes_displaced) in moves {
-            let Some(empty) = self.first_empty(to) else { continue };
+            // SAFETY: the caller's promise; what comes before and after a home is one as well.
+            let Some(empty) = (unsafe { self.first_empty(to) }) else { continue };
             let movable = (from * LANES..(from + 1) * LANES)
                 .find(|index| self.word(*index).is_displaced() == displaced);
             let Some(index) = movable else { continue };
-            self.set_word(empty, self.word(index).displaced(becomes_displaced));
+            // SAFETY: the place is in that bucket.
+            unsafe { self.set_word(empty, self.word(index).displaced(becomes_displaced)) };
             if self.header().known_halves >> from & 1 == 0 {
                 self.header_mut().known_halves &= !(1 << to);
             }
@@ -540,24 +583,29 @@ impl Segment {
         header.volatile += u32::from(word.is_volatile());
     }
 
-    fn is_empty(&self, bucket: usize) -> bool {
-        self.empty_lanes(bucket).count_ones() as usize == LANES
-    }
-
-    fn first_empty(&self, bucket: usize) -> Option<Index> {
-        let empty = self.empty_lanes(bucket);
+    /// # Safety
+    /// The segment has this bucket.
+    unsafe fn first_empty(&self, bucket: usize) -> Option<Index> {
+        // SAFETY: the caller's promise.
+        let empty = unsafe { self.empty_lanes(bucket) };
         (empty != 0).then(|| first_of(bucket, empty))
     }
 
     /// A bit for each place of a bucket that is empty.
+    ///
+    /// # Safety
+    /// The segment has this bucket.
     #[inline]
-    fn empty_lanes(&self, bucket: usize) -> u32 {
-        bucket_search::empty(self.word_pointer(bucket * LANES))
+    unsafe fn empty_lanes(&self, bucket: usize) -> u32 {
+        // SAFETY: the caller's promise; the latch is held.
+        unsafe { bucket_search::empty(self.word_pointer(bucket * LANES)) }
     }
 
-    fn set_word(&mut self, index: Index, word: Word) {
+    /// # Safety
+    /// The place is in a bucket of this segment.
+    unsafe fn set_word(&mut self, index: Index, word: Word) {
         debug_assert!(index < (self.geometry().lines - 1) * LANES, "a place in the buckets");
-        // SAFETY: the index lies within the buckets, and the latch is held exclusively.
+        // SAFETY: the caller's promise; the latch is held exclusively.
         unsafe { word.store(self.word_pointer(index)) };
     }
 
@@ -570,14 +618,45 @@ impl Segment {
         unsafe { NonNull::new_unchecked(self.0.as_ptr().map_addr(|address| address & !TAG_BITS)) }
     }
 
+    /// # Safety
+    /// The index lies within the segment's lines.
     #[inline]
-    fn word_pointer(self, index: usize) -> NonNull<Word> {
-        // SAFETY: callers pass indices within the segment's lines.
+    unsafe fn word_pointer(self, index: usize) -> NonNull<Word> {
+        // SAFETY: the caller's promise.
         unsafe { self.base().cast::<Word>().add(index) }
     }
 
     fn header_pointer(self) -> NonNull<Header> {
-        self.word_pointer((self.geometry().lines - 1) * LANES).cast()
+        // SAFETY: the last line.
+        unsafe { self.word_pointer((self.geometry().lines - 1) * LANES) }.cast()
+    }
+}
+
+impl UnlatchedSegment {
+    #[cfg(all(test, loom))]
+    pub(crate) fn raw(self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+
+    /// From what [`Segment::raw`] gave; null is no segment.
+    ///
+    /// # Safety
+    /// The pool that the segment came from outlives whatever is done with this.
+    #[inline]
+    pub(crate) unsafe fn from_raw(raw: *mut u8) -> Option<Self> {
+        NonNull::new(raw).map(UnlatchedSegment)
+    }
+
+    /// The bucket in which a position falls, if this is a full segment: only these keep their
+    /// memory, and a table with a smaller one is small enough to be near anyway.
+    #[inline]
+    pub(crate) fn bucket(self, position: u64) -> Option<Bucket> {
+        // Nothing is asked of it but what its tag says.
+        let segment = Segment(self.0);
+        // SAFETY: every position falls in a bucket. The memory of a full segment stays mapped as
+        // long as the pool is there, even if the segment is freed.
+        let words = || unsafe { segment.word_pointer(segment.home(position) * LANES) };
+        segment.is_full_size().then(|| Bucket(words()))
     }
 }
 
@@ -593,14 +672,16 @@ impl Bucket {
     #[inline]
     pub(crate) fn prefetch_entry(self, fingerprint: u16) {
         for Bucket(words) in [self, self.neighbour()] {
-            let lanes = bucket_search::of_fingerprint_unlatched(words, fingerprint);
+            // SAFETY: the bucket of a full segment, whose memory never becomes anything else.
+            let lanes = unsafe { bucket_search::of_fingerprint_unlatched(words, fingerprint) };
             if lanes != 0 {
-                // SAFETY: a lane of a bucket of a segment.
-                let word = unsafe { Word::load(words.add(lanes.trailing_zeros() as usize)) };
-                if let Some(entry) = word.entry() {
+                let lane = lanes.trailing_zeros() as usize;
+                // SAFETY: a lane of that bucket.
+                let word = unsafe { UnlatchedWord::load(words.add(lane)) };
+                if let Some(entry) = word.pointer() {
                     // Most entries lie on two lines.
-                    prefetch(entry.pointer());
-                    return prefetch(entry.pointer().map_addr(|it| it.saturating_add(LINE_BYTES)));
+                    prefetch(entry);
+                    return prefetch(entry.map_addr(|it| it.saturating_add(LINE_BYTES)));
                 }
             }
         }

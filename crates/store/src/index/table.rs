@@ -81,7 +81,8 @@ pub(crate) struct Table {
     walk_within: Option<Box<Within>>,
 }
 
-// SAFETY: a table's segments and entries are reached only through it, under its shard's latch.
+// SAFETY: a table's entries are reached only through it, under its shard's latch. Its segments are
+// read without the latch as well, but no more of them than words, which are atomic then.
 unsafe impl Send for Table {}
 
 /// Where an entry stands. Valid until the table is next inserted into or removed from.
@@ -169,8 +170,7 @@ impl Table {
         let segment = self.directory.get(position)?;
         // SAFETY: entries stay where they are while the table is borrowed.
         let same_key = |entry: Entry| unsafe { entry.is_of(key) };
-        let home = segment.home(position);
-        let index = segment.find(home, fingerprint(key.hash), || key.name(), same_key)?;
+        let index = segment.find(position, fingerprint(key.hash), || key.name(), same_key)?;
         Some(Place { segment, index })
     }
 
@@ -477,7 +477,8 @@ impl Table {
         for _ in 0..most_entries {
             let Some(from) = self.slab.relocation(bytes) else { return };
             latch::slow();
-            let entry = Entry::from_pointer(from);
+            // SAFETY: blocks of the slab that are in use hold entries of this table.
+            let entry = unsafe { Entry::from_pointer(from) };
             let entry_bytes = entry.bytes();
             if moved_bytes > 0 && moved_bytes + entry_bytes > RELOCATION_BYTES {
                 return;
@@ -487,10 +488,9 @@ impl Table {
             let hash = self.hash_of(entry);
             let position = self.locator.range.position(hash);
             let Some(mut segment) = self.directory.get(position) else { return };
-            let home = segment.home(position);
             // SAFETY: the name is used here alone, before the entry moves.
             let name = || unsafe { entry.name() };
-            let found = segment.find(home, fingerprint(hash), name, |it| it == entry);
+            let found = segment.find(position, fingerprint(hash), name, |it| it == entry);
             let Some(index) = found else { return };
             let block = self.slab.take(entry_bytes);
             // SAFETY: both blocks are of this entry's class and distinct; the old one is given

@@ -16,7 +16,8 @@ const FINGERPRINT_SHIFT: u32 = 48;
 /// The lower (0) or the upper (1) half of a home's positions.
 pub(crate) type Half = usize;
 
-/// A pointer to an entry, with bits of its hash. Null is an empty place.
+/// A pointer to an entry, with bits of its hash. Null is an empty place. Whoever has one holds the
+/// latch of the entry's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Word(*mut u8);
@@ -37,12 +38,10 @@ impl Word {
     /// The entry, if the place is not empty.
     #[inline]
     pub(crate) fn entry(self) -> Option<Entry> {
-        NonNull::new(self.0.map_addr(|address| address & POINTER)).map(Entry::from_pointer)
-    }
-
-    #[cfg(any(test, miri, not(target_arch = "x86_64")))]
-    pub(crate) fn fingerprint(self) -> u16 {
-        (self.0.addr() >> FINGERPRINT_SHIFT) as u16
+        let pointer = pointer_of(self.0)?;
+        // SAFETY: words are made of entries that are linked then, and an entry is freed or moved
+        // only once its word is removed or replaced.
+        Some(unsafe { Entry::from_pointer(pointer) })
     }
 
     pub(crate) fn is_volatile(self) -> bool {
@@ -54,27 +53,14 @@ impl Word {
         Word(std::ptr::without_provenance_mut(bits as usize))
     }
 
-    /// The word at a place, which another thread may be writing.
-    ///
-    /// # Safety
-    /// The place lies in the buckets of a segment.
-    #[inline]
-    pub(crate) unsafe fn load(place: NonNull<Word>) -> Self {
-        // SAFETY: a word is a pointer, and buckets are written by `store` alone while anyone may
-        // read them without the latch.
-        Word(
-            unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) }
-                .load(Ordering::Relaxed),
-        )
-    }
-
     /// Writes the word at a place, which another thread may be reading.
     ///
     /// # Safety
     /// The place lies in the buckets of a segment whose latch is held.
     #[inline]
     pub(crate) unsafe fn store(self, place: NonNull<Word>) {
-        // SAFETY: as in `load`.
+        // SAFETY: a word is a pointer, and buckets are written here alone while anyone may read them
+        // without the latch.
         let place = unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) };
         place.store(self.0, Ordering::Relaxed);
     }
@@ -96,4 +82,43 @@ impl Word {
         let bit = if half == 0 { 0 } else { UPPER };
         Word(self.0.map_addr(|address| address & !UPPER | bit))
     }
+}
+
+/// A word that was read without the latch: what it points to may have been freed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnlatchedWord(*mut u8);
+
+impl UnlatchedWord {
+    /// The word at a place, which another thread may be writing.
+    ///
+    /// # Safety
+    /// The place lies in the buckets of a segment that is there, or was once.
+    #[inline]
+    pub(crate) unsafe fn load(place: NonNull<Word>) -> Self {
+        // SAFETY: a word is a pointer, and buckets are written by `Word::store` alone while anyone
+        // may read them without the latch. The memory of a segment is never anything else.
+        let place = unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) };
+        UnlatchedWord(place.load(Ordering::Relaxed))
+    }
+
+    /// Where there is an entry, or was one.
+    #[inline]
+    pub(crate) fn pointer(self) -> Option<NonNull<u8>> {
+        pointer_of(self.0)
+    }
+
+    #[cfg(any(test, miri, not(target_arch = "x86_64")))]
+    pub(crate) fn fingerprint(self) -> u16 {
+        (self.0.addr() >> FINGERPRINT_SHIFT) as u16
+    }
+
+    #[cfg(any(test, miri, not(target_arch = "x86_64")))]
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+}
+
+#[inline]
+fn pointer_of(word: *mut u8) -> Option<NonNull<u8>> {
+    NonNull::new(word.map_addr(|address| address & POINTER))
 }

@@ -82,7 +82,8 @@ struct Header {
     padding: u32,
 }
 
-/// A piece, by the address of its head.
+/// A piece, by the address of its head. Whoever has one holds the latch of its table, and has not
+/// united it with another, or given its arena back, since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece(NonNull<u8>);
 
@@ -136,7 +137,8 @@ impl Arenas {
             }
             None => self.append(len),
         };
-        header_of(piece.arena()).live_bytes += piece.len() as u32;
+        // SAFETY: the piece lies in an arena of this table.
+        unsafe { header_of(piece.arena()) }.live_bytes += piece.len() as u32;
         self.live_bytes += piece.len();
         self.pool.add_idle_bytes(-(piece.len().cast_signed()));
         piece.memory()
@@ -152,12 +154,14 @@ impl Arenas {
         let arena = piece.arena();
         self.live_bytes -= piece.len();
         self.pool.add_idle_bytes(piece.len().cast_signed());
-        let header = header_of(arena);
+        // SAFETY: the piece lies in an arena of this table.
+        let header = unsafe { header_of(arena) };
         header.live_bytes -= piece.len() as u32;
         let is_empty = header.live_bytes == 0;
         let hole = self.unite(piece);
         if is_empty {
-            self.release(arena);
+            // SAFETY: no piece of it is in use.
+            unsafe { self.release(arena) };
         } else if self.closing != Some(arena) {
             self.list(hole);
         }
@@ -170,7 +174,8 @@ impl Arenas {
             Some(arena) => arena,
             None => self.close()?,
         };
-        pieces(arena).find(|piece| !piece.is_hole()).map(Piece::memory)
+        // SAFETY: it is an arena of this table, in which something is left.
+        unsafe { pieces(arena) }.find(|piece| !piece.is_hole()).map(Piece::memory)
     }
 
     /// Chooses an arena to be emptied, if there are holes enough, or memory that nobody has
@@ -185,12 +190,14 @@ impl Arenas {
         let candidates = (self.candidate..self.candidate + count)
             .filter_map(|index| self.all.get(index % self.all.len()).copied());
         let arena = candidates.max_by_key(|arena| {
-            let header = header_of(*arena);
+            // SAFETY: it is an arena of this table.
+            let header = unsafe { header_of(*arena) };
             let taken = if has_holes { header.end } else { header.touched };
             taken - header.live_bytes
         })?;
         self.candidate = (self.candidate + count) % self.all.len();
-        for piece in pieces(arena) {
+        // SAFETY: as above; an arena in which nothing is left has been given back.
+        for piece in unsafe { pieces(arena) } {
             self.unlist(piece);
         }
         self.open = self.open.filter(|open| *open != arena);
@@ -202,7 +209,8 @@ impl Arenas {
     fn hole(&self, len: usize) -> Option<Piece> {
         let bin = bin_of(len);
         let first = self.bins.get(bin).copied().flatten();
-        let alike = std::iter::successors(first, |hole| hole.links().next);
+        // SAFETY: what is in a bin is listed.
+        let alike = std::iter::successors(first, |hole| unsafe { hole.links() }.next);
         let fitting = { alike }.take(GLANCES).find(|hole| hole.len() >= len);
         fitting.or_else(|| {
             let longer = self.filled & u64::MAX.checked_shl(bin as u32 + 1).unwrap_or(0);
@@ -218,7 +226,8 @@ impl Arenas {
             return hole.write(whole, 0, before);
         }
         hole.write(len, 0, before);
-        let rest = hole.next();
+        // SAFETY: the hole goes on behind what was cut off it.
+        let rest = unsafe { hole.next() };
         rest.write(whole - len, HOLE, len);
         rest.tell_next();
         self.list(rest);
@@ -226,9 +235,12 @@ impl Arenas {
 
     /// A piece behind all others of an arena.
     fn append(&mut self, len: usize) -> Piece {
-        let has_room = |arena: &Arena| header_of(*arena).end as usize + len <= ARENA_BYTES;
+        // SAFETY: it is an arena of this table.
+        let end = |arena: &Arena| unsafe { header_of(*arena) }.end as usize;
+        let has_room = |arena: &Arena| end(arena) + len <= ARENA_BYTES;
         let arena = self.open.filter(has_room).unwrap_or_else(|| self.open_another());
-        let header = header_of(arena);
+        // SAFETY: as above.
+        let header = unsafe { header_of(arena) };
         let at = header.end as usize;
         // SAFETY: the arena has room for the piece.
         let piece = Piece(unsafe { arena.add(at) });
@@ -237,7 +249,8 @@ impl Arenas {
         header.end = (at + len) as u32;
         if header.end > header.touched {
             let touched = header.touched as usize;
-            header.touched = self.pool.touch(arena, touched, at + len) as u32;
+            // SAFETY: the arena came from this pool.
+            header.touched = unsafe { self.pool.touch(arena, touched, at + len) } as u32;
             self.touched_bytes += header.touched as usize - touched;
         }
         self.spread_bytes += len;
@@ -245,7 +258,8 @@ impl Arenas {
     }
 
     fn open_another(&mut self) -> Arena {
-        self.open.take().into_iter().for_each(|full| self.seal(full));
+        // SAFETY: it is an arena of this table, to which nothing is appended any more.
+        self.open.take().into_iter().for_each(|full| unsafe { self.seal(full) });
         let (arena, touched) = self.pool.take_arena();
         let place = self.all.len() as u32;
         let (end, touched) = (HEADER_BYTES as u32, touched as u32);
@@ -261,8 +275,12 @@ impl Arenas {
 
     /// Makes a hole of what has memory behind the pieces of an arena that nothing is appended to
     /// any more.
-    fn seal(&mut self, arena: Arena) {
-        let header = header_of(arena);
+    ///
+    /// # Safety
+    /// It is an arena of this table, and not the open one.
+    unsafe fn seal(&mut self, arena: Arena) {
+        // SAFETY: the caller's promise.
+        let header = unsafe { header_of(arena) };
         let (end, before) = (header.end as usize, header.last as usize);
         let rest = (header.touched as usize).saturating_sub(end);
         if rest < SMALLEST_REST {
@@ -278,18 +296,24 @@ impl Arenas {
     }
 
     /// Gives back an arena in which nothing is left.
-    fn release(&mut self, arena: Arena) {
-        let header = header_of(arena);
+    ///
+    /// # Safety
+    /// It is an arena of this table; all of it is one hole, which is not listed.
+    unsafe fn release(&mut self, arena: Arena) {
+        // SAFETY: the caller's promise.
+        let header = unsafe { header_of(arena) };
         let (place, touched) = (header.place as usize, header.touched as usize);
         self.spread_bytes -= header.end as usize;
         self.touched_bytes -= touched;
         self.all.swap_remove(place);
         if let Some(moved) = self.all.get(place) {
-            header_of(*moved).place = place as u32;
+            // SAFETY: it is an arena of this table, and another one.
+            unsafe { header_of(*moved) }.place = place as u32;
         }
         self.open = self.open.filter(|open| *open != arena);
         self.closing = self.closing.filter(|closing| *closing != arena);
-        self.pool.give_arena(arena, touched);
+        // SAFETY: the arena came from this pool, and nothing refers to it now.
+        unsafe { self.pool.give_arena(arena, touched) };
     }
 
     /// Makes a piece a hole, together with the holes beside it.
@@ -316,9 +340,12 @@ impl Arenas {
         };
         hole.set_flags(HOLE | LISTED);
         let next = first.replace(hole);
-        hole.link(Links { next, previous: None });
-        if let Some(next) = next {
-            next.link(Links { previous: Some(hole), ..next.links() });
+        // SAFETY: both are listed, and as long as such holes are.
+        unsafe {
+            hole.link(Links { next, previous: None });
+            if let Some(next) = next {
+                next.link(Links { previous: Some(hole), ..next.links() });
+            }
         }
         self.filled |= 1 << bin;
     }
@@ -327,13 +354,16 @@ impl Arenas {
         if !hole.is_listed() {
             return;
         }
-        let Links { next, previous } = hole.links();
+        // SAFETY: the hole is listed.
+        let Links { next, previous } = unsafe { hole.links() };
         if let Some(next) = next {
-            next.link(Links { previous, ..next.links() });
+            // SAFETY: so is what it is linked to.
+            unsafe { next.link(Links { previous, ..next.links() }) };
         }
         let bin = bin_of(hole.len());
         match (previous, self.bins.get_mut(bin)) {
-            (Some(previous), _) => previous.link(Links { next, ..previous.links() }),
+            // SAFETY: as above.
+            (Some(previous), _) => unsafe { previous.link(Links { next, ..previous.links() }) },
             (None, Some(first)) => *first = next,
             (None, None) => {}
         }
@@ -344,15 +374,21 @@ impl Arenas {
     }
 }
 
-/// The header of an arena of this table. Each borrow ends before the next begins.
-fn header_of<'a>(arena: Arena) -> &'a mut Header {
-    // SAFETY: the header was written when the arena was taken; the shard's latch keeps others
-    // away.
+/// The header of an arena.
+///
+/// # Safety
+/// The arena belongs to a table, whose latch is held for as long as the header is borrowed, and no
+/// other borrow of the header is used meanwhile.
+unsafe fn header_of<'a>(arena: Arena) -> &'a mut Header {
+    // SAFETY: the caller's promise; the header was written when the arena was taken.
     unsafe { arena.cast::<Header>().as_mut() }
 }
 
 /// Every piece of an arena, in order.
-fn pieces(arena: Arena) -> impl Iterator<Item = Piece> {
+///
+/// # Safety
+/// The arena belongs to a table, whose latch is held, and has a piece at least.
+unsafe fn pieces(arena: Arena) -> impl Iterator<Item = Piece> {
     // SAFETY: the first piece lies behind the header.
     let first = Piece(unsafe { arena.add(HEADER_BYTES) });
     std::iter::successors(Some(first), |piece| piece.neighbour())
@@ -408,15 +444,20 @@ impl Piece {
         self.0.addr().get() % ARENA_BYTES
     }
 
-    /// Where the next piece begins, if there is one.
-    fn next(self) -> Piece {
+    /// The next piece.
+    ///
+    /// # Safety
+    /// It is not the last one of its arena.
+    unsafe fn next(self) -> Piece {
         // SAFETY: the pieces of an arena lie side by side.
         Piece(unsafe { self.0.add(self.len()) })
     }
 
     fn neighbour(self) -> Option<Piece> {
-        let is_last = self.offset() + self.len() >= header_of(self.arena()).end as usize;
-        (!is_last).then(|| self.next())
+        // SAFETY: the piece lies in an arena of a table.
+        let end = unsafe { header_of(self.arena()) }.end as usize;
+        // SAFETY: there is one behind it.
+        (self.offset() + self.len() < end).then(|| unsafe { self.next() })
     }
 
     fn before(self) -> Option<Piece> {
@@ -428,16 +469,21 @@ impl Piece {
     fn tell_next(self) {
         match self.neighbour() {
             Some(next) => next.write(next.len(), next.flags(), self.len()),
-            None => header_of(self.arena()).last = self.len() as u32,
+            // SAFETY: the piece lies in an arena of a table.
+            None => unsafe { header_of(self.arena()) }.last = self.len() as u32,
         }
     }
 
-    fn links(self) -> Links {
-        // SAFETY: only listed holes are asked, and those have their links behind the head.
+    /// # Safety
+    /// It is a listed hole.
+    unsafe fn links(self) -> Links {
+        // SAFETY: listed holes have their links behind the head.
         unsafe { self.memory().cast::<Links>().read() }
     }
 
-    fn link(self, links: Links) {
+    /// # Safety
+    /// It is a listed hole.
+    unsafe fn link(self, links: Links) {
         // SAFETY: a listed hole has room for its links.
         unsafe { self.memory().cast::<Links>().write(links) };
     }
@@ -501,10 +547,10 @@ mod tests {
         fn check(&self) {
             let (mut live_bytes, mut spread_bytes, mut touched_bytes, mut listed) = (0, 0, 0, 0);
             for arena in &self.arenas.all {
-                let header = header_of(*arena);
                 let (mut before, mut used, mut end) = (0, 0, HEADER_BYTES);
                 let mut after_hole = false;
-                for piece in pieces(*arena) {
+                // SAFETY: it is an arena of these, in which there is a piece.
+                for piece in unsafe { pieces(*arena) } {
                     assert_eq!((piece.previous_len(), piece.offset()), (before, end));
                     assert!(!(after_hole && piece.is_hole()), "two holes side by side");
                     after_hole = piece.is_hole();
@@ -513,6 +559,8 @@ mod tests {
                     used += if piece.is_hole() { 0 } else { piece.len() };
                     listed += usize::from(piece.is_listed());
                 }
+                // SAFETY: as above.
+                let header = unsafe { header_of(*arena) };
                 let known = (header.live_bytes, header.end, header.last);
                 assert_eq!(known, (used as u32, end as u32, before as u32));
                 assert!(end <= header.touched as usize && header.touched as usize <= ARENA_BYTES);
@@ -526,7 +574,8 @@ mod tests {
             let known = (self.pool.used_bytes(), self.pool.idle_bytes());
             assert_eq!(known, (touched_bytes, touched_bytes - live_bytes));
             let holes = |first: &Option<Piece>| {
-                std::iter::successors(*first, |hole| hole.links().next).count()
+                // SAFETY: what is in a bin is listed.
+                std::iter::successors(*first, |hole| unsafe { hole.links() }.next).count()
             };
             assert_eq!(self.arenas.bins.iter().map(holes).sum::<usize>(), listed);
         }

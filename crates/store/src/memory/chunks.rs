@@ -102,7 +102,9 @@ pub(crate) fn cool() {
         // Each call interrupts all threads of the process.
         idle.sort_unstable();
         for run in idle.chunk_by(Block::is_before) {
-            run.first().into_iter().for_each(|first| kernel::release(first.0, run.len()));
+            // SAFETY: they were taken out of the pool's list of those that nobody uses.
+            let release = |first: &Block| unsafe { kernel::release(first.0, run.len()) };
+            run.first().into_iter().for_each(release);
         }
         self::pool().cold.extend(idle.into_iter().rev());
     }
@@ -131,10 +133,13 @@ mod kernel {
         Some(region)
     }
 
-    /// Gives the memory of idle blocks in a row back to the kernel.
-    pub(super) fn release(first: NonNull<u8>, blocks: usize) {
+    /// Gives the memory of blocks in a row back to the kernel; reading it afterwards shows zeros.
+    ///
+    /// # Safety
+    /// The blocks belong to the pool, and nobody needs what is in them.
+    pub(super) unsafe fn release(first: NonNull<u8>, blocks: usize) {
         let bytes = blocks * BLOCK_BYTES;
-        // SAFETY: the blocks belong to the pool and nobody refers to what is in them.
+        // SAFETY: the caller's promise.
         let released = unsafe { madvise(first.as_ptr().cast(), bytes, Advice::LinuxDontNeed) };
         debug_assert!(released.is_ok(), "it is mapped: {released:?}");
     }

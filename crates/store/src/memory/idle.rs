@@ -67,23 +67,36 @@ impl List {
     }
 
     /// Adds a unit of which so many bytes have memory.
-    fn push(&mut self, unit: Unit, bytes: usize) {
+    ///
+    /// # Safety
+    /// The unit is of this list's size, lies in a region that has its notes at its start, and is in
+    /// no use and no list.
+    unsafe fn push(&mut self, unit: Unit, bytes: usize) {
         let older = self.newest.replace(unit);
-        self.write(unit, Links { newer: None, older, bytes });
-        match older {
-            Some(older) => self.write(older, Links { newer: Some(unit), ..self.links(older) }),
-            None => self.oldest = Some(unit),
+        // SAFETY: the caller's promise; the older one is in this list.
+        unsafe {
+            self.write(unit, Links { newer: None, older, bytes });
+            match older {
+                Some(older) => self.write(older, Links { newer: Some(unit), ..self.links(older) }),
+                None => self.oldest = Some(unit),
+            }
         }
         self.count(bytes);
     }
 
     /// The same as if it were the oldest.
-    fn push_oldest(&mut self, unit: Unit, bytes: usize) {
+    ///
+    /// # Safety
+    /// As for [`List::push`].
+    unsafe fn push_oldest(&mut self, unit: Unit, bytes: usize) {
         let newer = self.oldest.replace(unit);
-        self.write(unit, Links { newer, older: None, bytes });
-        match newer {
-            Some(newer) => self.write(newer, Links { older: Some(unit), ..self.links(newer) }),
-            None => self.newest = Some(unit),
+        // SAFETY: the caller's promise; the newer one is in this list.
+        unsafe {
+            self.write(unit, Links { newer, older: None, bytes });
+            match newer {
+                Some(newer) => self.write(newer, Links { older: Some(unit), ..self.links(newer) }),
+                None => self.newest = Some(unit),
+            }
         }
         self.count(bytes);
     }
@@ -101,12 +114,16 @@ impl List {
     /// Takes the newest, with how many of its bytes have memory.
     fn pop(&mut self) -> Option<(Unit, usize)> {
         let unit = self.newest?;
-        let Links { older, bytes, .. } = self.links(unit);
-        self.newest = older;
-        match older {
-            Some(older) => self.write(older, Links { newer: None, ..self.links(older) }),
-            None => self.oldest = None,
-        }
+        // SAFETY: both are in this list.
+        let bytes = unsafe {
+            let Links { older, bytes, .. } = self.links(unit);
+            self.newest = older;
+            match older {
+                Some(older) => self.write(older, Links { newer: None, ..self.links(older) }),
+                None => self.oldest = None,
+            }
+            bytes
+        };
         self.uncount(bytes);
         Some((unit, bytes))
     }
@@ -114,22 +131,30 @@ impl List {
     /// Takes the oldest.
     fn shift(&mut self) -> Option<(Unit, usize)> {
         let unit = self.oldest?;
-        let Links { newer, bytes, .. } = self.links(unit);
-        self.oldest = newer;
-        match newer {
-            Some(newer) => self.write(newer, Links { older: None, ..self.links(newer) }),
-            None => self.newest = None,
-        }
+        // SAFETY: both are in this list.
+        let bytes = unsafe {
+            let Links { newer, bytes, .. } = self.links(unit);
+            self.oldest = newer;
+            match newer {
+                Some(newer) => self.write(newer, Links { older: None, ..self.links(newer) }),
+                None => self.newest = None,
+            }
+            bytes
+        };
         self.uncount(bytes);
         Some((unit, bytes))
     }
 
-    fn links(&self, unit: Unit) -> Links {
-        // SAFETY: units in a list lie in regions with notes, and were linked when they came.
+    /// # Safety
+    /// The unit is in this list.
+    unsafe fn links(&self, unit: Unit) -> Links {
+        // SAFETY: what is in a list lies in a region with notes, and was linked when it came.
         unsafe { note(unit, self.unit_bytes).cast().read() }
     }
 
-    fn write(&self, unit: Unit, links: Links) {
+    /// # Safety
+    /// The unit is in this list, or about to be.
+    unsafe fn write(&self, unit: Unit, links: Links) {
         // SAFETY: as above; nobody else uses the note of a unit that is in no use.
         unsafe { note(unit, self.unit_bytes).cast().write(links) };
     }
@@ -154,15 +179,24 @@ impl Idle {
     }
 
     /// Takes one back, of which so many bytes have memory.
-    pub(crate) fn give(&mut self, unit: Unit, bytes: usize) {
+    ///
+    /// # Safety
+    /// The unit is of the size that was given to [`Idle::new`], lies in a region that has its notes
+    /// at its start, and nobody refers to it any more.
+    pub(crate) unsafe fn give(&mut self, unit: Unit, bytes: usize) {
         let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
-        list.push(unit, bytes);
+        // SAFETY: the caller's promise.
+        unsafe { list.push(unit, bytes) };
     }
 
     /// The same so that others are taken before it.
-    pub(crate) fn give_last(&mut self, unit: Unit, bytes: usize) {
+    ///
+    /// # Safety
+    /// As for [`Idle::give`].
+    pub(crate) unsafe fn give_last(&mut self, unit: Unit, bytes: usize) {
         let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
-        list.push_oldest(unit, bytes);
+        // SAFETY: the caller's promise.
+        unsafe { list.push_oldest(unit, bytes) };
     }
 
     /// Notes that units are asked for.
@@ -192,7 +226,9 @@ impl Idle {
     }
 
     fn has_part(&self) -> bool {
-        self.warm.oldest.is_some_and(|oldest| self.warm.links(oldest).bytes < self.warm.unit_bytes)
+        // SAFETY: it is in that list.
+        let bytes = |oldest| unsafe { self.warm.links(oldest) }.bytes;
+        self.warm.oldest.is_some_and(|oldest| bytes(oldest) < self.warm.unit_bytes)
     }
 
     /// Takes one that lacks memory, with how many of its bytes have it.
@@ -228,12 +264,14 @@ mod tests {
         let mut idle = Idle::new(ARENA_BYTES);
         for (unit, bytes) in units.iter().zip([ARENA_BYTES, 0, PAGE_BYTES, 0, ARENA_BYTES]) {
             let is_part = bytes == PAGE_BYTES;
-            if is_part { idle.give_last(*unit, bytes) } else { idle.give(*unit, bytes) }
+            // SAFETY: the pool handed it out, and nothing else uses it.
+            unsafe { if is_part { idle.give_last(*unit, bytes) } else { idle.give(*unit, bytes) } }
         }
         assert_eq!(idle.ready_bytes(), 2 * ARENA_BYTES);
         assert_eq!(idle.take_unready(), Some((units[2], PAGE_BYTES)));
         assert_eq!(idle.take_unready(), Some((units[3], 0)));
-        idle.give_last(units[2], PAGE_BYTES);
+        // SAFETY: as above.
+        unsafe { idle.give_last(units[2], PAGE_BYTES) };
         for (index, bytes) in [(4, ARENA_BYTES), (0, ARENA_BYTES), (2, PAGE_BYTES), (1, 0)] {
             assert_eq!(idle.take(), Some((units[index], bytes)));
         }
@@ -246,13 +284,15 @@ mod tests {
         let units: Vec<Unit> = (0..4).map(|_| pool.take()).collect();
         let mut idle = Idle::new(PAGE_BYTES);
         for (bytes, unit) in units.iter().enumerate() {
-            idle.warm.push(*unit, bytes);
+            // SAFETY: the pool handed it out, and nothing else uses it.
+            unsafe { idle.warm.push(*unit, bytes) };
         }
         assert_eq!(idle.warm.pop(), Some((units[3], 3)));
         let mut taken = Vec::with_capacity(4);
         idle.take_warm(2, 100, &mut taken);
         assert_eq!(taken, [(units[0], 0), (units[1], 1)]);
-        idle.warm.push(units[1], 5);
+        // SAFETY: as above.
+        unsafe { idle.warm.push(units[1], 5) };
         assert_eq!((idle.warm.pop(), idle.warm.pop()), (Some((units[1], 5)), Some((units[2], 2))));
         assert_eq!((idle.warm.pop(), idle.warm.bytes), (None, 0));
     }

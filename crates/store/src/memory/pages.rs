@@ -195,8 +195,12 @@ impl PagePool {
     }
 
     /// Takes a page back.
-    pub(crate) fn give(&self, page: Page) {
-        self.give_to(page, |pages| &mut pages.blocks);
+    ///
+    /// # Safety
+    /// It came from [`PagePool::take`] of this pool, and nobody refers to it any more.
+    pub(crate) unsafe fn give(&self, page: Page) {
+        // SAFETY: the caller's promise.
+        unsafe { self.give_to(page, |pages| &mut pages.blocks) };
     }
 
     /// A page of undefined contents, which is a segment's for good.
@@ -205,8 +209,13 @@ impl PagePool {
     }
 
     /// Takes a segment's page back.
-    pub(crate) fn give_segment(&self, page: Page) {
-        self.give_to(page, |pages| &mut pages.segments);
+    ///
+    /// # Safety
+    /// It came from [`PagePool::take_segment`] of this pool, and nobody refers to it any more but
+    /// look-aheads, which read it as a segment.
+    pub(crate) unsafe fn give_segment(&self, page: Page) {
+        // SAFETY: the caller's promise.
+        unsafe { self.give_to(page, |pages| &mut pages.segments) };
     }
 
     fn take_of(&self, kind: Kind) -> Page {
@@ -237,11 +246,14 @@ impl PagePool {
         page
     }
 
-    fn give_to(&self, page: Page, kind: Kind) {
+    /// # Safety
+    /// It is a page of that kind of this pool, and nobody refers to it any more.
+    unsafe fn give_to(&self, page: Page, kind: Kind) {
         note_unit();
         self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
         self.warm_bytes.fetch_add(PAGE_BYTES, Ordering::Relaxed);
-        kind(&mut self.pages.lock_nested()).give(page, PAGE_BYTES);
+        // SAFETY: the caller's promise; pages lie in regions with notes.
+        unsafe { kind(&mut self.pages.lock_nested()).give(page, PAGE_BYTES) };
     }
 
     /// An arena, and how many bytes from its start on have memory.
@@ -267,7 +279,10 @@ impl PagePool {
     }
 
     /// Takes back an arena of which so many bytes have memory.
-    pub(crate) fn give_arena(&self, arena: Arena, touched: usize) {
+    ///
+    /// # Safety
+    /// It came from this pool, and nobody refers to it any more.
+    pub(crate) unsafe fn give_arena(&self, arena: Arena, touched: usize) {
         note_unit();
         self.used_bytes.fetch_sub(touched, Ordering::Relaxed);
         self.add_idle_bytes(-touched.cast_signed());
@@ -275,17 +290,21 @@ impl PagePool {
         let provides = self.provides_arenas();
         let mut arenas = self.arenas.lock_nested();
         if provides && touched < ARENA_BYTES {
-            // The preparer sees to the rest of it first.
-            arenas.idle.give_last(arena, touched);
+            // SAFETY: the caller's promise. The preparer sees to the rest of it first.
+            unsafe { arenas.idle.give_last(arena, touched) };
         } else {
-            arenas.idle.give(arena, touched);
+            // SAFETY: the caller's promise.
+            unsafe { arenas.idle.give(arena, touched) };
         }
     }
 
     /// Notes that an arena, of which `touched` bytes have memory, is about to be written as far as
     /// `end`; up to where it counts as having memory from now on, all of it being idle still. That
     /// may be further, since the preparer is going to provide the rest at once.
-    pub(crate) fn touch(&self, arena: Arena, touched: usize, end: usize) -> usize {
+    ///
+    /// # Safety
+    /// It is an arena of this pool.
+    pub(crate) unsafe fn touch(&self, arena: Arena, touched: usize, end: usize) -> usize {
         latch::slow();
         let mut now = end.next_multiple_of(PAGE_BYTES);
         if self.provides_arenas() {
@@ -406,7 +425,8 @@ impl PagePool {
         // SAFETY: the arena is in no list and belongs to the pool.
         unsafe { region::populate(arena, ARENA_BYTES) };
         self.warm_bytes.fetch_add(ARENA_BYTES - bytes, Ordering::Relaxed);
-        self.arenas.lock_nested().idle.give(arena, ARENA_BYTES);
+        // SAFETY: as above.
+        unsafe { self.arenas.lock_nested().idle.give(arena, ARENA_BYTES) };
         true
     }
 
@@ -427,7 +447,8 @@ impl PagePool {
         }
         self.warm_bytes.fetch_add(taken.len() * PAGE_BYTES, Ordering::Relaxed);
         let mut pages = self.pages.lock_nested();
-        taken.iter().for_each(|(page, _)| kind(&mut pages).give(*page, PAGE_BYTES));
+        // SAFETY: as above.
+        taken.iter().for_each(|(page, _)| unsafe { kind(&mut pages).give(*page, PAGE_BYTES) });
         !taken.is_empty()
     }
 
@@ -520,9 +541,11 @@ impl PagePool {
         for kind in KINDS {
             take(kind(&mut self.pages.lock()), &mut taken);
             gave_bytes += bytes_of(&taken);
-            self.release(&mut taken);
+            // SAFETY: they were taken out of their list.
+            unsafe { self.release(&mut taken) };
             let mut pages = self.pages.lock();
-            taken.drain(..).for_each(|(page, _)| kind(&mut pages).give(page, 0));
+            // SAFETY: they were taken out of that list.
+            taken.drain(..).for_each(|(page, _)| unsafe { kind(&mut pages).give(page, 0) });
         }
         let mut arenas = self.arenas.lock();
         // A small store takes those that are cold.
@@ -530,18 +553,25 @@ impl PagePool {
         arenas.idle.take_warm(kept_bytes, SLICE_BYTES, &mut taken);
         drop(arenas);
         gave_bytes += bytes_of(&taken);
-        self.release(&mut taken);
+        // SAFETY: they were taken out of their list.
+        unsafe { self.release(&mut taken) };
         let mut arenas = self.arenas.lock();
-        taken.drain(..).for_each(|(arena, _)| arenas.idle.give(arena, 0));
+        // SAFETY: they were taken out of that list.
+        taken.drain(..).for_each(|(arena, _)| unsafe { arenas.idle.give(arena, 0) });
         gave_bytes
     }
 
     /// Gives the memory of units back.
-    fn release(&self, units: &mut [(Unit, usize)]) {
+    ///
+    /// # Safety
+    /// They are in no list and no use, and belong to the pool.
+    unsafe fn release(&self, units: &mut [(Unit, usize)]) {
         for (first, bytes) in runs(units) {
-            break_up(first);
-            // SAFETY: the units are in no list and belong to the pool.
-            unsafe { region::release(first, bytes) };
+            // SAFETY: the caller's promise.
+            unsafe {
+                break_up(first);
+                region::release(first, bytes);
+            }
             self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
@@ -670,7 +700,10 @@ impl Regions {
 }
 
 /// Has the region of a unit come in small pages from now on, since parts of it are in no use.
-fn break_up(unit: Unit) {
+///
+/// # Safety
+/// The unit lies in a region of the pool.
+unsafe fn break_up(unit: Unit) {
     // SAFETY: the region begins so much before the unit, with a note on the notes themselves that
     // nobody else needs; its memory is zero until something is noted.
     let (region, done) = unsafe {

@@ -148,12 +148,15 @@ impl Slab {
             }
             let page = self.pool.take();
             // SAFETY: the page is ours, and so is its note.
-            unsafe { note(page).cast::<Note>().write(Note::NEW) };
+            unsafe {
+                note(page).cast::<Note>().write(Note::NEW);
+                class.list_first(page);
+            }
             class.pages += 1;
-            class.list_first(page);
             self.untold_idle_bytes += page_bytes(index);
         }
-        let block = class.take(index);
+        // SAFETY: there is a page with a free block now, and its blocks are of this class.
+        let block = unsafe { class.take(index) };
         self.untold_idle_bytes -= block_bytes(index).cast_signed();
         self.tell_idle_bytes(UNTOLD_BYTES);
         block
@@ -218,7 +221,8 @@ impl Slab {
                 // SAFETY: the block lies on a page of this class.
                 if let Some(page) = unsafe { class.give(index, block.memory) } {
                     self.untold_idle_bytes -= page_bytes(index);
-                    self.pool.give(page);
+                    // SAFETY: it came from this pool, and no block of it is in use.
+                    unsafe { self.pool.give(page) };
                 }
                 self.tell_idle_bytes(UNTOLD_BYTES);
             }
@@ -248,7 +252,8 @@ impl Slab {
             return None;
         }
         let page = class.last.filter(|last| Some(*last) != class.first)?;
-        let fresh = usize::from(note_of(page).fresh);
+        // SAFETY: the page is one of this class.
+        let fresh = usize::from(unsafe { note_of(page) }.fresh);
         // SAFETY: the blocks lie on the page, and those below `fresh` have been written.
         let mut used = (0..fresh).map(|block| unsafe { page.add(block * block_bytes(index)) });
         // SAFETY: as above.
@@ -264,10 +269,14 @@ impl Drop for Slab {
 }
 
 impl Class {
-    /// A block of the first page, which has one.
-    fn take(&mut self, index: usize) -> Block {
+    /// A block of the first page.
+    ///
+    /// # Safety
+    /// There is a first page, which has a free block, and `index` is this class'.
+    unsafe fn take(&mut self, index: usize) -> Block {
         let page = self.first.unwrap_or(NonNull::dangling());
-        let note = note_of(page);
+        // SAFETY: the page is one of this class.
+        let note = unsafe { note_of(page) };
         let block = if note.free == NONE {
             note.fresh += 1;
             note.fresh - 1
@@ -283,7 +292,8 @@ impl Class {
         note.live += 1;
         self.live_on_pages += 1;
         if usize::from(note.live) == blocks_per_page(index) {
-            self.unlist(page);
+            // SAFETY: the page is one of this class.
+            unsafe { self.unlist(page) };
         }
         Block { memory, on_heap: false }
     }
@@ -302,58 +312,78 @@ impl Class {
             memory.write(FREE);
             memory.sub(offset)
         };
-        let note = note_of(page);
+        // SAFETY: the page is one of this class; the last borrow of its note has ended.
+        let note = unsafe { note_of(page) };
         note.free = (offset / block_bytes(index)) as u16;
         note.live -= 1;
         let (live, listed) = (usize::from(note.live), note.listed);
         self.live_on_pages -= 1;
         let sparse = blocks_per_page(index) / 4;
-        if live == 0 {
-            self.unlist(page);
-            self.pages -= 1;
-            return Some(page);
-        }
-        if live == sparse && live > 0 {
-            self.unlist(page);
-            self.list_last(page);
-        } else if !listed {
-            self.list_first(page);
+        // SAFETY: the page is one of this class, and listed once at most.
+        unsafe {
+            if live == 0 {
+                self.unlist(page);
+                self.pages -= 1;
+                return Some(page);
+            }
+            if live == sparse {
+                self.unlist(page);
+                self.list_last(page);
+            } else if !listed {
+                self.list_first(page);
+            }
         }
         None
     }
 
-    fn list_first(&mut self, page: Page) {
+    /// # Safety
+    /// It is a page of this class that is not listed.
+    unsafe fn list_first(&mut self, page: Page) {
         let next = self.first.replace(page);
-        note_of(page).link(None, next);
-        match next {
-            Some(next) => note_of(next).previous = Some(page),
-            None => self.last = Some(page),
+        // SAFETY: both are pages of this class, and no borrow of their notes goes on.
+        unsafe {
+            note_of(page).link(None, next);
+            match next {
+                Some(next) => note_of(next).previous = Some(page),
+                None => self.last = Some(page),
+            }
         }
     }
 
-    fn list_last(&mut self, page: Page) {
+    /// # Safety
+    /// As for [`Class::list_first`].
+    unsafe fn list_last(&mut self, page: Page) {
         let previous = self.last.replace(page);
-        note_of(page).link(previous, None);
-        match previous {
-            Some(previous) => note_of(previous).next = Some(page),
-            None => self.first = Some(page),
+        // SAFETY: as in `list_first`.
+        unsafe {
+            note_of(page).link(previous, None);
+            match previous {
+                Some(previous) => note_of(previous).next = Some(page),
+                None => self.first = Some(page),
+            }
         }
     }
 
-    fn unlist(&mut self, page: Page) {
-        let note = note_of(page);
-        if !note.listed {
-            return;
-        }
-        let (previous, next) = (note.previous, note.next);
-        note.listed = false;
-        match previous {
-            Some(previous) => note_of(previous).next = next,
-            None => self.first = next,
-        }
-        match next {
-            Some(next) => note_of(next).previous = previous,
-            None => self.last = previous,
+    /// # Safety
+    /// It is a page of this class.
+    unsafe fn unlist(&mut self, page: Page) {
+        // SAFETY: the caller's promise; what is linked is a page of this class too. Each borrow
+        // ends before the next begins.
+        unsafe {
+            let note = note_of(page);
+            if !note.listed {
+                return;
+            }
+            let (previous, next) = (note.previous, note.next);
+            note.listed = false;
+            match previous {
+                Some(previous) => note_of(previous).next = next,
+                None => self.first = next,
+            }
+            match next {
+                Some(next) => note_of(next).previous = previous,
+                None => self.last = previous,
+            }
         }
     }
 }
@@ -367,11 +397,13 @@ impl Note {
     }
 }
 
-/// The note of a class' page, or of the page that a block lies on. Each borrow ends before the
-/// next begins.
-fn note_of<'a>(page: NonNull<u8>) -> &'a mut Note {
-    // SAFETY: only pages of this slab, whose notes were written when they were opened, and blocks
-    // on them get here; the shard's latch keeps others away.
+/// The note of a class' page, or of the page that a block lies on.
+///
+/// # Safety
+/// The page belongs to a slab, whose latch is held for as long as the note is borrowed, and no
+/// other borrow of the note goes on meanwhile.
+unsafe fn note_of<'a>(page: NonNull<u8>) -> &'a mut Note {
+    // SAFETY: the caller's promise; the note was written when the page was opened.
     unsafe { note(page).cast::<Note>().as_mut() }
 }
 

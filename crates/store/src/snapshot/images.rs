@@ -94,7 +94,8 @@ impl Images {
         let mut rest = self.words.as_slice();
         std::iter::from_fn(move || {
             let start = NonNull::from(rest).cast::<u8>();
-            let entry = (!rest.is_empty()).then(|| Entry::from_pointer(start))?;
+            // SAFETY: the words are copies of entries, one behind the other.
+            let entry = (!rest.is_empty()).then(|| unsafe { Entry::from_pointer(start) })?;
             rest = rest.get(entry.bytes().div_ceil(8)..).unwrap_or_default();
             Some(entry)
         })

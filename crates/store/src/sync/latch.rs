@@ -13,6 +13,7 @@ use crate::sync::steps::{self, Step};
 use crate::sync::ticks;
 use std::cell::Cell;
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -137,7 +138,7 @@ impl<T> Latch<T> {
             self.lock_contended();
         }
         steps::reach(Step::Locked);
-        Held { latch: self, since: 0 }
+        Held { latch: self, since: 0, not_send: PhantomData }
     }
 
     #[cold]
@@ -164,6 +165,9 @@ pub(crate) struct Held<'a, T> {
     latch: &'a Latch<T>,
     /// When it was taken, in ticks; 0 if nobody wants to know.
     since: u64,
+    /// It stays with the thread that took it, whose holds are timed there, and others have no
+    /// reference to a value that may not be shared.
+    not_send: PhantomData<*const ()>,
 }
 
 impl<T> Deref for Held<'_, T> {

@@ -33,10 +33,11 @@ proptest! {
         let mut placed = Vec::new();
         for (home, half, is_known) in words {
             let number = placed.len() + 1;
-            // No entry is there, and nobody looks.
             let address = NonNull::without_provenance((8 * number).try_into().unwrap());
-            let word = Word::new(Entry::from_pointer(address), 7, false);
-            if segment.insert(home, is_known.then_some(half), word).is_some() {
+            // SAFETY: no entry is there, and nothing is read or written by it.
+            let word = Word::new(unsafe { Entry::from_pointer(address) }, 7, false);
+            // SAFETY: a full segment has more homes than these.
+            if unsafe { segment.insert(home, is_known.then_some(half), word) }.is_some() {
                 placed.push((home, half));
             }
         }

@@ -82,7 +82,7 @@ impl Table {
             garbage.add(self.free(entry));
             removed += 1;
         }
-        segment.header_mut().earliest_expiry_ms = earliest_ms;
+        segment.set_earliest_expiry(earliest_ms);
         self.sweep_on(segment, position, earliest_ms);
         if removed > 0 {
             self.shrink_at(position);
@@ -113,7 +113,7 @@ impl Table {
         match behind.filter(|behind| *behind <= last) {
             Some(position) => self.sweep = Some(Sweep { position, ..sweep }),
             None => {
-                segment.header_mut().earliest_expiry_ms = sweep.earliest_ms;
+                segment.set_earliest_expiry(sweep.earliest_ms);
                 self.sweep_on(segment, position, sweep.earliest_ms);
             }
         }
@@ -127,10 +127,10 @@ impl Table {
     fn unlink(&mut self, door: Door, mut segment: Segment, entry: Entry) {
         let entry = self.mutable(door, entry, Fate::Goes).entry();
         let hash = self.hash_of(entry);
-        let home = segment.home(self.locator.range.position(hash));
+        let position = self.locator.range.position(hash);
         // SAFETY: the name is used here alone, while the entry stands.
         let name = || unsafe { entry.name() };
-        let index = segment.find(home, fingerprint(hash), name, |it| it == entry);
+        let index = segment.find(position, fingerprint(hash), name, |it| it == entry);
         if let Some(index) = index {
             segment.remove(index);
             self.volatile -= 1;

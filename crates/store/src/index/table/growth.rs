@@ -39,7 +39,9 @@ impl Table {
                 unreachable!("a directory that is not empty covers every position")
             };
             let home = segment.home(position);
-            if let Some(index) = segment.insert(home, Some(segment.half(position)), word) {
+            let half = Some(segment.half(position));
+            // SAFETY: the home is one of this segment's.
+            if let Some(index) = unsafe { segment.insert(home, half, word) } {
                 self.learn_halves(segment);
                 return Place { segment, index };
             }
@@ -155,7 +157,9 @@ impl Table {
         for bucket in from.known_buckets() {
             for (home, half, word) in from.homes_and_halves(bucket) {
                 let (target, home) = Segment::home_after_split(home, half);
-                halves.get_mut(target).into_iter().for_each(|it| place(it, home, None, word));
+                // SAFETY: the halves are full segments, and that is a home of such.
+                let put = |it| unsafe { place(it, home, None, word) };
+                halves.get_mut(target).into_iter().for_each(put);
             }
         }
         for word in from.unknown_words() {
@@ -224,12 +228,18 @@ impl Table {
 
 /// Puts the word of an entry of this position into a segment.
 fn place_at(segment: &mut Segment, position: u64, word: Word) {
-    place(segment, segment.home(position), Some(segment.half(position)), word);
+    let (home, half) = (segment.home(position), segment.half(position));
+    // SAFETY: the home is one of this segment's.
+    unsafe { place(segment, home, Some(half), word) };
 }
 
 /// Puts a word into a segment, whatever room that has.
-fn place(segment: &mut Segment, home: usize, half: Option<Half>, word: Word) {
-    if segment.insert(home, half, word).is_none() {
+///
+/// # Safety
+/// The segment has this home.
+unsafe fn place(segment: &mut Segment, home: usize, half: Option<Half>, word: Word) {
+    // SAFETY: the caller's promise.
+    if unsafe { segment.insert(home, half, word) }.is_none() {
         segment.insert_overflow(home, word);
     }
 }

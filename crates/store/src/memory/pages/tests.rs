@@ -55,7 +55,8 @@ fn faults_of_filling(pool: &PagePool, arena: Arena, mut touched: usize) -> u64 {
     let mut met = 0;
     for end in (PAGE_BYTES..=ARENA_BYTES).step_by(PAGE_BYTES) {
         if end > touched {
-            touched = pool.touch(arena, touched, end);
+            // SAFETY: it is an arena of this pool.
+            touched = unsafe { pool.touch(arena, touched, end) };
         }
         let before = faults();
         // SAFETY: the arena is ours.
@@ -73,7 +74,8 @@ fn faults_of_filling(pool: &PagePool, arena: Arena, mut touched: usize) -> u64 {
 fn a_large_store_has_its_arenas_whole_unless_much_of_it_is_free() {
     let pool = PagePool::default();
     let (arena, touched) = pool.take_arena();
-    let touched = pool.touch(arena, touched, 1);
+    // SAFETY: it is an arena of this pool.
+    let touched = unsafe { pool.touch(arena, touched, 1) };
     assert_eq!((touched, pool.idle_bytes()), (PAGE_BYTES, PAGE_BYTES), "a small one has not");
     (0..LARGE_BYTES / PAGE_BYTES).for_each(|_| _ = pool.take());
     // A sanitizer's own notes about an arena take a few pages as well.
@@ -115,15 +117,19 @@ fn nothing_is_given_back_that_was_just_provided_or_the_reverse() {
         let to_arenas = asked(&mut || {
             for _ in 0..MOVED / ARENA_BYTES {
                 let given = pages.drain(pages.len() - ARENA_BYTES / PAGE_BYTES..);
-                given.for_each(|page| pool.give(page));
+                // SAFETY: each came from the pool and is used by nothing.
+                given.for_each(|page| unsafe { pool.give(page) });
                 arenas.push(pool.take_arena());
                 settle();
             }
         });
         let at_work = asked(&mut || {
             for _ in 0..1000 {
-                arenas.drain(arenas.len() - 8..).for_each(|it| pool.give_arena(it.0, it.1));
-                pages.drain(pages.len() - 256..).for_each(|page| pool.give(page));
+                let given = arenas.drain(arenas.len() - 8..);
+                // SAFETY: as above.
+                given.for_each(|it| unsafe { pool.give_arena(it.0, it.1) });
+                // SAFETY: as above.
+                pages.drain(pages.len() - 256..).for_each(|page| unsafe { pool.give(page) });
                 arenas.extend((0..8).map(|_| pool.take_arena()));
                 pages.extend((0..256).map(|_| pool.take()));
                 settle();
@@ -131,7 +137,8 @@ fn nothing_is_given_back_that_was_just_provided_or_the_reverse() {
         });
         let to_pages = asked(&mut || {
             for (arena, touched) in arenas.drain(..) {
-                pool.give_arena(arena, touched);
+                // SAFETY: as above.
+                unsafe { pool.give_arena(arena, touched) };
                 pages.extend((0..ARENA_BYTES / PAGE_BYTES).map(|_| pool.take()));
                 settle();
             }
@@ -167,7 +174,8 @@ fn idle_memory_goes_back_a_slice_at_a_time() {
     let pool = PagePool::default();
     let pages: Vec<Page> = (0..4 * MOST_WARM_BYTES / PAGE_BYTES).map(|_| pool.take()).collect();
     let given = pages.len() * PAGE_BYTES;
-    pages.into_iter().for_each(|page| pool.give(page));
+    // SAFETY: each came from the pool and is used by nothing.
+    pages.into_iter().for_each(|page| unsafe { pool.give(page) });
     assert_eq!((pool.used_bytes(), pool.warm_bytes()), (0, given));
     assert!(pool.cool());
     assert_eq!(pool.warm_bytes(), given - SLICE_BYTES);
@@ -191,7 +199,8 @@ fn pages_are_distinct_aligned_and_come_back() {
     pages.dedup();
     assert_eq!(pages.len(), REGION_PAGES * 5);
     for page in &pages {
-        pool.give(*page);
+        // SAFETY: it came from the pool and is used by nothing.
+        unsafe { pool.give(*page) };
     }
     assert_eq!(pool.used_bytes(), 0);
     let mut again: Vec<Page> = (0..REGION_PAGES * 5).map(|_| pool.take()).collect();
