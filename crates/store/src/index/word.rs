@@ -59,7 +59,7 @@ impl Word {
     /// The place lies in the buckets of a segment whose latch is held.
     #[inline]
     pub(crate) unsafe fn store(self, place: NonNull<Word>) {
-        // SAFETY: a word is a pointer, and buckets are written here alone while anyone may read them
+        // SAFETY: a word is a pointer. Buckets are written here alone, while anyone may read them
         // without the latch.
         let place = unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) };
         place.store(self.0, Ordering::Relaxed);
