@@ -4,28 +4,40 @@
 //! protocol its client speaks: memcached's verbs have rows and handlers of their own over the same
 //! calls. What a handler needs of the process around it stands in the trait [`Server`].
 
+mod catalogue;
 pub mod config;
+#[cfg(test)]
+mod docs;
+mod error;
 mod families;
+mod glob;
 pub mod memcached;
 mod registry;
 mod runtime;
+mod secret;
 mod state;
+#[cfg(test)]
+mod testing;
 
+pub use catalogue::command_table;
 pub use config::{Addresses, Config};
-pub use families::latency::Latency;
-pub use families::monitor::{Monitors, leave as stop_monitoring};
-pub use families::slowlog;
-pub use registry::command::{Category, Command, Flags, Group, Handler};
+pub use error::Error;
+pub use registry::command::{Category, Flags, Group};
 pub use registry::keys::{Access, KeyGroup, Keys};
 pub use registry::notes::Notes;
-pub use registry::{docs, table};
-pub use runtime::context::{CommandSet, Context, Redis};
-pub use runtime::error::Error;
-pub use runtime::process::{Process, Server};
-pub use runtime::suspension::{Job, JobProgress, Suspension, When};
+pub use runtime::context::{
+    Command, CommandSet, CommandTable, Context, Entry, Handler, Job, Redis, Server, Suspension,
+};
+pub use runtime::resume::go_on;
+pub use runtime::shown::{kept_arguments, stop_monitoring};
+pub use runtime::suspension::{JobProgress, When};
 pub use runtime::{admission, dispatch, gate};
 pub use state::attention::{Attention, Reasons};
 pub use state::client::{Client, ClientInfo, ClientNames, Hears, Marks};
+pub use state::latency_monitor::Latency;
+pub use state::monitors::Monitors;
+pub use state::process::Process;
+pub use state::slow_log::{SlowLog, SlowRequest};
 pub use state::statistics::{CommandTotals, Statistics, Tally, Totals};
 pub use state::{histogram, loading, phases, saves};
 

@@ -1,6 +1,6 @@
 //! Configuration files: their lines, the quoting of their words, and the files that they include.
 
-use crate::runtime::glob::Pattern;
+use crate::glob::Pattern;
 use std::fmt;
 use std::path::{Path, PathBuf};
 

@@ -6,9 +6,6 @@
 
 mod addresses;
 mod checks;
-mod commands;
-#[cfg(test)]
-mod docs;
 mod file;
 mod kept;
 mod kinds;
@@ -18,11 +15,9 @@ mod nearest;
 pub(crate) mod rewrite;
 mod rows;
 
-use crate::memcached::Users;
+use crate::state::memcached_users::Users;
 use crate::state::usage;
-use crate::{Attention, Reasons};
 pub use addresses::Addresses;
-pub(crate) use commands::ALL;
 pub use file::{Directive, FileError, Source, read_file, read_text, split};
 pub use kinds::{Kind, LOG_LEVELS, SUPERVISORS, Value};
 pub use limits::OutputLimit;
@@ -278,13 +273,6 @@ impl Config {
     #[must_use]
     pub fn pinned_rdb_version(&self) -> Option<u16> {
         rows::RDB_VERSIONS.get(self.rdb_version.bytes())?.parse().ok()
-    }
-
-    /// Has requests be timed, if LATENCY is to note what took long.
-    pub fn watch_latency(&self, attention: &Attention) {
-        let threshold_ms = self.latency_monitor_threshold_ms.get();
-        attention.latency.set_threshold_ms(threshold_ms);
-        attention.set(Reasons::TIMED, threshold_ms > 0);
     }
 
     /// Sets a setting by name.

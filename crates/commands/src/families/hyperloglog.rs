@@ -365,7 +365,7 @@ pub(crate) static PFSELFTEST: Command = Command {
 
 #[cfg(test)]
 mod tests {
-    use crate::runtime::testing::{Bench, converse};
+    use crate::testing::{Bench, converse};
 
     #[test]
     fn sketches() {

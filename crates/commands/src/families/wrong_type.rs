@@ -2,7 +2,7 @@
 //! any.
 
 use crate::families::debug::tests::allowed;
-use crate::runtime::testing::{Bench, show};
+use crate::testing::{Bench, show};
 use nagi_store::PackedHash;
 use nagi_store::types::restore::Known;
 

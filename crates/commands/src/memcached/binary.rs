@@ -2,9 +2,9 @@
 
 use super::arguments::{When, timestamp};
 use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats, watch};
-use crate::families::monitor;
 use crate::runtime::admission;
 use crate::runtime::gate::{self, Verdict};
+use crate::runtime::shown;
 use crate::{Access, Keys, Marks, Reasons};
 use nagi_proto::memcached::binary::{self, Frame, Head};
 use nagi_store::types::counter::Step;
@@ -158,11 +158,11 @@ fn execute_shown<'a>(cx: &mut Context<'a>, row: &'static Opcode, frame: &Frame<'
     for word in [row.name.as_bytes(), frame.key, frame.value] {
         if !word.is_empty() {
             words.push(' ');
-            monitor::quote(word, &mut words);
+            shown::quote(word, &mut words);
         }
     }
     execute_row(cx, Some(row), frame);
-    attention.monitors.show(cx.server, &monitor::line(cx.client, &words));
+    shown::show(cx.server, cx.client, &words);
 }
 
 fn execute_row<'a>(cx: &mut Context<'a>, row: Option<&Opcode>, frame: &Frame<'a>) {

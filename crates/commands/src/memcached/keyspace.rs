@@ -1,7 +1,7 @@
 //! The cases of `docs/keyspace.md`, a test each.
 
 use super::KEY_BYTES;
-use crate::runtime::testing::{Bench, converse};
+use crate::testing::{Bench, converse};
 use nagi_store::PackedHash;
 use nagi_store::types::restore::Known;
 

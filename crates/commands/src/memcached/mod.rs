@@ -15,28 +15,24 @@ mod stats;
 mod storage;
 #[cfg(test)]
 mod tests;
-mod users;
 mod watch;
-mod watchers;
 
-use crate::families::monitor;
-use crate::registry::table;
+use crate::registry::table::FIRST_VERB;
 use crate::runtime::admission;
 use crate::runtime::arguments::is;
 use crate::runtime::dispatch;
 use crate::runtime::gate::{self, Verdict};
 use crate::runtime::multi_key::Walk;
+use crate::runtime::shown;
 use crate::runtime::suspension::Slice;
+pub use crate::state::memcached_users::{Users, UsersError};
 use crate::{CommandSet, JobProgress, KeyGroup, Keys, Reasons, Suspension};
 pub use meta::forget_refused;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
 use nagi_store::{Key, Wait};
-pub use statistics::{Tally, Totals};
 use std::sync::atomic::Ordering;
-pub use users::{Users, UsersError};
 pub use watch::{Parting, tell_of_arrival, tell_of_eviction, tell_of_parting};
-pub use watchers::Watchers;
 
 /// memcached's verbs, answered in the text protocol; the binary protocol's writer is below it.
 #[derive(Debug)]
@@ -217,7 +213,7 @@ fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
 }
 
 /// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
-/// request is not over: the caller goes on with it, by [`Suspension::go_on`], before the client's
+/// request is not over: the caller goes on with it, by [`go_on`](crate::go_on), before the client's
 /// next request.
 #[inline]
 pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
@@ -250,16 +246,16 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
 fn run_shown<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     let attention = cx.attention;
     let _order = attention.monitors.order();
-    let words = monitor::plain_words(args);
+    let words = shown::plain_words(args);
     run_now(verb, cx, args);
-    attention.monitors.show(cx.server, &monitor::line(cx.client, &words));
+    shown::show(cx.server, cx.client, &words);
 }
 
 #[inline]
 fn run_now<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     cx.tally.verbs.calls.add(1);
     let place = VERBS.iter().position(|row| std::ptr::eq(*row, verb)).unwrap_or(0);
-    let number = u32::try_from(table::entries().len() + place + 1).unwrap_or(0);
+    let number = u32::try_from(place).map_or(0, |place| FIRST_VERB + place);
     cx.client.info.last_command.store(number, Ordering::Relaxed);
     if let Err(error) = (verb.run)(cx, args) {
         refuse(cx, error);
@@ -310,9 +306,4 @@ pub fn refuse(cx: &mut Context<'_>, error: Error) {
     }
     let error = if must_log_in(cx) { Error::NOT_LOGGED_IN } else { error };
     cx.reply.line(error.0);
-}
-
-/// The name of the verb with this place in [`VERBS`].
-pub(crate) fn label(place: usize) -> &'static str {
-    VERBS.get(place).map_or("NULL", |verb| verb.name)
 }

@@ -3,7 +3,7 @@
 
 use super::watch::{self, Offer};
 use super::{Context, Error, statistics};
-use crate::families::latency::EVICTION;
+use crate::state::latency_monitor::EVICTION;
 use crate::{JobProgress, Suspension};
 use nagi_store::Key;
 use nagi_store::types::counter::Step;

@@ -1,72 +1,9 @@
-//! What memcached's `stats` counts.
+//! Counting what verbs do with keys.
 
-use nagi_store::Counter;
-
-macro_rules! tallies {
-    ($($name:ident: $shown:literal,)+) => {
-        /// What one worker counts of memcached's verbs.
-        #[derive(Debug, Default)]
-        pub struct Tally {
-            pub(crate) calls: Counter,
-            $(pub(super) $name: Counter,)+
-        }
-
-        /// The sum over all workers.
-        #[derive(Clone, Copy, Debug, Default)]
-        pub struct Totals {
-            pub(crate) calls: u64,
-            $($name: u64,)+
-        }
-
-        impl Totals {
-            pub(crate) fn add(&mut self, tally: &Tally) {
-                self.calls = self.calls.wrapping_add(tally.calls.get());
-                $(self.$name = self.$name.wrapping_add(tally.$name.get());)+
-            }
-
-            pub(crate) fn subtract(&mut self, baseline: &Totals) {
-                self.calls = self.calls.wrapping_sub(baseline.calls);
-                $(self.$name = self.$name.wrapping_sub(baseline.$name);)+
-            }
-
-            /// Values that were stored, or that somebody tried to store.
-            pub(super) fn sets(&self) -> u64 {
-                self.sets
-            }
-
-            /// The counters that memcached has, by the names that it gives them.
-            pub(super) fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-                [$(($shown, self.$name),)+].into_iter()
-            }
-        }
-    };
-}
-
-tallies! {
-    get_keys: "cmd_get",
-    sets: "cmd_set",
-    flushes: "cmd_flush",
-    touches: "cmd_touch",
-    meta: "cmd_meta",
-    get_hits: "get_hits",
-    get_misses: "get_misses",
-    delete_misses: "delete_misses",
-    delete_hits: "delete_hits",
-    incr_misses: "incr_misses",
-    incr_hits: "incr_hits",
-    decr_misses: "decr_misses",
-    decr_hits: "decr_hits",
-    cas_misses: "cas_misses",
-    cas_hits: "cas_hits",
-    cas_changed: "cas_badval",
-    touch_hits: "touch_hits",
-    touch_misses: "touch_misses",
-    logins: "auth_cmds",
-    failed_logins: "auth_errors",
-}
+use crate::Tally;
 
 /// Counts a key that was asked for, and whether its expiry was to change.
-pub(super) fn count_get(tally: &crate::Tally, found: bool, touched: bool) {
+pub(super) fn count_get(tally: &Tally, found: bool, touched: bool) {
     let verbs = &tally.verbs;
     verbs.get_keys.add(1);
     if found {
@@ -80,13 +17,13 @@ pub(super) fn count_get(tally: &crate::Tally, found: bool, touched: bool) {
 }
 
 /// Counts a key whose expiry was to change.
-pub(super) fn count_touch(tally: &crate::Tally, found: bool) {
+pub(super) fn count_touch(tally: &Tally, found: bool) {
     let verbs = &tally.verbs;
     verbs.touches.add(1);
     if found { verbs.touch_hits.add(1) } else { verbs.touch_misses.add(1) }
 }
 
 /// Counts a key that was to be removed.
-pub(super) fn count_removal(tally: &crate::Tally, found: bool) {
+pub(super) fn count_removal(tally: &Tally, found: bool) {
     if found { tally.verbs.delete_hits.add(1) } else { tally.verbs.delete_misses.add(1) }
 }

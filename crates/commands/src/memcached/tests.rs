@@ -1,7 +1,7 @@
 //! Conversations as memcached 1.6.45 has them.
 
 use super::{KEY_BYTES, VERBS};
-use crate::runtime::testing::{Bench, START_MS, converse};
+use crate::testing::{Bench, START_MS, converse};
 use std::collections::BTreeSet;
 
 const BAD_LINE: &str = "CLIENT_ERROR bad command line format|";

@@ -3,8 +3,8 @@
 //! What clients of memcached do is told of; what Redis' clients do is MONITOR's. Evictions and
 //! connections are everybody's.
 
-use super::watchers::{Streams, leave};
 use super::{Context, Error, Verb};
+use crate::state::watchers::Streams;
 use crate::{ClientInfo, JobProgress, Keys, Marks, Server, Suspension};
 use nagi_proto::Args;
 use nagi_store::types::string::{Condition, Expiry, SetOptions};
@@ -50,6 +50,13 @@ fn listen(store: &Store, streams: Streams) {
     store.tell_of_evictions(streams.contains(Streams::EVICTIONS));
 }
 
+/// Writes a line for all who watch `stream`, and has it sent.
+#[cold]
+fn tell(server: &dyn Server, stream: Streams, event: fmt::Arguments<'_>) {
+    let workers = server.attention().watchers.push(stream, event);
+    workers.into_iter().for_each(|worker| server.show_watchers(worker));
+}
+
 /// Stands for memcached's classes of sizes, of which there are none here.
 const CLASS: u32 = 1;
 
@@ -92,7 +99,7 @@ fn tell_of_fetch(cx: &Context<'_>, key: Key<'_>, found: Option<usize>) {
         None => ("not_found", 0, 0),
     };
     let (key, descriptor) = (Escaped(key.bytes()), cx.client.info.descriptor);
-    cx.attention.watchers.tell(
+    tell(
         cx.server,
         Streams::FETCHERS,
         format_args!(
@@ -207,7 +214,7 @@ fn tell_of_storage(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Offer) {
     };
     let Offer { command, class, bytes, .. } = offer;
     let (key, descriptor) = (Escaped(key.bytes()), cx.client.info.descriptor);
-    cx.attention.watchers.tell(
+    tell(
         cx.server,
         Streams::MUTATIONS,
         format_args!(
@@ -238,14 +245,14 @@ pub(super) fn deleted(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: Opti
 fn tell_of_deletion(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: usize) {
     let key = Escaped(key.bytes());
     let event = format_args!("type=deleted key={key} cmd={command} clsid={CLASS} size={bytes}");
-    cx.attention.watchers.tell(cx.server, Streams::DELETIONS, event);
+    tell(cx.server, Streams::DELETIONS, event);
 }
 
 /// Tells of an entry that eviction has removed.
 #[cold]
 pub fn tell_of_eviction(server: &dyn Server, evicted: &Evicted, now_ms: u64) {
     let ttl_s = evicted.expire_at_ms.map(|at_ms| at_ms.saturating_sub(now_ms) / 1000);
-    server.attention().watchers.tell(
+    tell(
         server,
         Streams::EVICTIONS,
         format_args!(
@@ -289,17 +296,20 @@ pub fn tell_of_arrival(server: &dyn Server, client: &ClientInfo) {
     if server.attention().watchers.watches(Streams::CONNECTIONS) {
         let (peer, descriptor) = (Peer(client), client.descriptor);
         let event = format_args!("type=conn_new {peer} cfd={descriptor}");
-        server.attention().watchers.tell(server, Streams::CONNECTIONS, event);
+        tell(server, Streams::CONNECTIONS, event);
     }
 }
 
 /// Has a client that leaves watch nothing any more, and tells others that it has left.
 pub fn tell_of_parting(server: &dyn Server, store: &Store, client: &ClientInfo, why: Parting) {
-    leave(server, client, |streams| listen(store, streams));
+    if client.marks().contains(Marks::WATCHER) {
+        let changed = |streams| listen(store, streams);
+        server.attention().watchers.remove(client.id, changed);
+    }
     if server.attention().watchers.watches(Streams::CONNECTIONS) {
         let (peer, descriptor, why) = (Peer(client), client.descriptor, why.name());
         let event = format_args!("type=conn_close {peer} reason={why} cfd={descriptor}");
-        server.attention().watchers.tell(server, Streams::CONNECTIONS, event);
+        tell(server, Streams::CONNECTIONS, event);
     }
 }
 

@@ -1,12 +1,12 @@
 //! What is known of a command apart from what it does: one literal row each, from which lookup,
 //! the arity check, key extraction, COMMAND and the documentation derive.
 
-use crate::{Context, Error, Keys, Notes};
-use nagi_proto::Args;
+use crate::registry::keys::Keys;
+use crate::registry::notes::Notes;
 
-/// A command's row.
+/// A command's row, with a handler of type `H`.
 #[derive(Debug)]
-pub struct Command {
+pub struct Command<H: 'static> {
     /// Its name in capitals; of a subcommand, the second word alone.
     pub name: &'static str,
     /// Its arguments as documentation shows them, `[ ]` around what may be left out.
@@ -29,12 +29,12 @@ pub struct Command {
     /// What it does, in one sentence without a full stop.
     pub summary: &'static str,
     /// The rows of its subcommands, where its first argument chooses among them.
-    pub subcommands: &'static [&'static Command],
+    pub subcommands: &'static [&'static Command<H>],
     /// Its handler; of a row with subcommands, what runs when it is called without one.
-    pub run: Handler,
+    pub run: H,
 }
 
-impl Command {
+impl<H> Command<H> {
     /// Whether a request of so many words, the name included, has the right number.
     #[must_use]
     #[inline]
@@ -56,9 +56,6 @@ impl Command {
         all | if self.flags.contains(Flags::FAST) { Category::FAST } else { Category::SLOW }
     }
 }
-
-/// Runs a command. The arity has been checked; a reply is written unless an error is returned.
-pub type Handler = for<'a> fn(&mut Context<'a>, Args<'a>) -> Result<(), Error>;
 
 bitflags::bitflags! {
     /// How a command behaves, in the words of Redis' COMMAND, in its order.

@@ -1,10 +1,7 @@
-//! Commands as data: a row each, and what derives from the rows.
+//! Commands as data: the types of their rows, and lookup by name.
 
 pub(crate) mod command;
-pub(crate) mod describe;
-pub mod docs;
-pub(crate) mod help;
 pub(crate) mod keys;
 pub(crate) mod notes;
 pub(crate) mod syntax;
-pub mod table;
+pub(crate) mod table;

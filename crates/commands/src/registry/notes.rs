@@ -1,6 +1,11 @@
 //! What documentation, and clients of a cluster, want to know of a command beside the rest of its
 //! row.
 
+use nagi_proto::Args;
+
+/// Finds the positions of arguments that are secret.
+pub(crate) type Secrets = fn(Args<'_>) -> Vec<usize>;
+
 /// Made by [`Notes::of`], to which the rest is added where there is something to say.
 #[derive(Clone, Copy, Debug)]
 pub struct Notes {
@@ -14,6 +19,8 @@ pub struct Notes {
     pub replaced: Option<(&'static str, &'static str)>,
     /// Whether it is for tests of the server rather than for clients.
     pub internal: bool,
+    /// Which of a request's arguments are passwords or come with one, and are shown to nobody.
+    pub(crate) secrets: Option<Secrets>,
 }
 
 impl Notes {
@@ -21,7 +28,7 @@ impl Notes {
     #[must_use]
     pub const fn of(complexity: &'static str) -> Self {
         let (history, tips) = (&[], &[]);
-        Notes { complexity, history, tips, replaced: None, internal: false }
+        Notes { complexity, history, tips, replaced: None, internal: false, secrets: None }
     }
 
     /// With what later versions of Redis have added.
@@ -40,6 +47,12 @@ impl Notes {
     #[must_use]
     pub const fn replaced(self, since: &'static str, by: &'static str) -> Self {
         Notes { replaced: Some((since, by)), ..self }
+    }
+
+    /// Of a command with arguments that are shown to nobody.
+    #[must_use]
+    pub(crate) const fn secrets(self, secrets: Secrets) -> Self {
+        Notes { secrets: Some(secrets), ..self }
     }
 
     /// Of a command that tests of the server use.

@@ -1,75 +1,15 @@
-//! All rows together, found by name in any case.
+//! Rows of commands, found by name in any case.
 
-use crate::families::acl;
-use crate::families::bitfield;
-use crate::families::bitmap;
-use crate::families::bitop;
-use crate::families::client;
-use crate::families::connection;
-use crate::families::debug;
-use crate::families::float;
-use crate::families::hyperloglog;
-use crate::families::introspection;
-use crate::families::key;
-use crate::families::keyspace;
-use crate::families::latency;
-use crate::families::lcs;
-use crate::families::lolwut;
-use crate::families::memory;
-use crate::families::module;
-use crate::families::monitor;
-use crate::families::object;
-use crate::families::persistence;
-use crate::families::range;
-use crate::families::relocation;
-use crate::families::replication;
-use crate::families::serialization;
-use crate::families::server;
-use crate::families::slowlog;
-use crate::families::string;
-use crate::{Command, Flags, config, memcached};
+use crate::registry::command::{Command, Flags};
 use nagi_proto::Args;
 use std::ops::Range;
-use std::sync::LazyLock;
-
-/// The rows, family by family.
-const FAMILIES: &[&[&Command]] = &[
-    acl::ALL,
-    bitfield::ALL,
-    bitmap::ALL,
-    bitop::ALL,
-    client::ALL,
-    config::ALL,
-    connection::ALL,
-    debug::ALL,
-    introspection::ALL,
-    float::ALL,
-    hyperloglog::ALL,
-    key::ALL,
-    keyspace::ALL,
-    latency::ALL,
-    lolwut::ALL,
-    memory::ALL,
-    module::ALL,
-    monitor::ALL,
-    lcs::ALL,
-    object::ALL,
-    persistence::ALL,
-    range::ALL,
-    relocation::ALL,
-    replication::ALL,
-    serialization::ALL,
-    server::ALL,
-    slowlog::ALL,
-    string::ALL,
-];
 
 /// A command's row and its number.
 #[derive(Debug)]
-pub struct Entry {
+pub struct Entry<H: 'static> {
     /// The row.
-    pub command: &'static Command,
-    /// Its place in [`entries`].
+    pub command: &'static Command<H>,
+    /// Its place in [`CommandTable::entries`].
     pub index: usize,
     /// Its name in small letters, of a subcommand as in `client|list`.
     pub full_name: String,
@@ -81,121 +21,58 @@ pub struct Entry {
 }
 
 /// See [`Entry::is_brief`]. SET is not fast in Redis' words, but takes the same time each time.
-fn is_brief(command: &Command) -> bool {
+fn is_brief<H>(command: &Command<H>) -> bool {
     let of_data = command.flags.intersects(Flags::READONLY | Flags::WRITE);
     command.flags.contains(Flags::FAST) || of_data && command.notes.complexity == "O(1)"
 }
 
-impl Entry {
+impl<H> Entry<H> {
     /// The first key of a request, where its position is the same in all.
     #[must_use]
     #[inline]
     pub fn first_key<'a>(&self, args: Args<'a>) -> Option<&'a [u8]> {
         if self.first_key == 0 { None } else { args.get(self.first_key) }
     }
-
-    /// The subcommand called `word`, in any case.
-    #[must_use]
-    pub fn subcommand(&self, word: &[u8]) -> Option<&'static Entry> {
-        self.subcommands().iter().find(|entry| is_called(entry.command.name, word))
-    }
-
-    /// All its subcommands.
-    #[must_use]
-    pub fn subcommands(&self) -> &'static [Entry] {
-        entries().get(self.subcommands.clone()).unwrap_or_default()
-    }
 }
 
-struct Table {
-    entries: Vec<Entry>,
+/// The number of the first verb of memcached's in [`CommandTable::label`].
+pub(crate) const FIRST_VERB: u32 = 1 << 31;
+
+/// All commands that there are.
+#[derive(Debug)]
+pub struct CommandTable<H: 'static> {
+    entries: Vec<Entry<H>>,
     /// How many of them are commands; the subcommands follow.
     commands: usize,
     short: Names<1>,
     long: Names<3>,
+    /// The names of memcached's verbs.
+    verbs: Vec<&'static str>,
 }
 
 /// Places of commands in the entries by the hash of their names, with linear probing; a power of
 /// two in length. Names are of up to eight bytes for each of `WORDS`.
+#[derive(Debug)]
 struct Names<const WORDS: usize> {
     slots: Box<[Option<(Folded<WORDS>, usize)>]>,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
-
-/// The entry of the command called `name`, in any case.
-#[must_use]
-#[inline]
-pub fn find(name: &[u8]) -> Option<&'static Entry> {
-    let table = &*TABLE;
-    // Of the commands that are asked for all the time, none has a long name.
-    let index = match Folded::short(name) {
-        Some(name) => table.short.find(&name)?,
-        None => table.long.find(&Folded::long(name)?)?,
-    };
-    table.entries.get(index)
-}
-
-/// The entry of a command or, as in `config|get`, of a subcommand.
-#[must_use]
-pub(crate) fn find_full(name: &[u8]) -> Option<&'static Entry> {
-    let mut words = name.splitn(2, |byte| *byte == b'|');
-    let entry = find(words.next()?)?;
-    words.next().map_or(Some(entry), |word| entry.subcommand(word))
-}
-
-/// Every command, then every subcommand.
-#[must_use]
-pub fn entries() -> &'static [Entry] {
-    &TABLE.entries
-}
-
-/// Every command without its subcommands.
-#[must_use]
-pub fn commands() -> &'static [Entry] {
-    TABLE.entries.get(..TABLE.commands).unwrap_or_default()
-}
-
-/// What [`crate::ClientInfo::last_command`] stands for, by the name that CLIENT LIST shows.
-#[must_use]
-pub fn label(last_command: u32) -> &'static str {
-    let Some(index) = (last_command as usize).checked_sub(1) else { return "NULL" };
-    match entries().get(index) {
-        Some(entry) => &entry.full_name,
-        None => memcached::label(index - entries().len()),
-    }
-}
-
-impl Table {
-    fn new() -> Self {
-        let commands: Vec<&Command> =
-            FAMILIES.iter().flat_map(|rows| rows.iter()).copied().collect();
+impl<H> CommandTable<H> {
+    /// The commands of these rows, and the names of memcached's verbs.
+    pub(crate) fn new(families: &[&[&'static Command<H>]], verbs: Vec<&'static str>) -> Self {
+        let commands: Vec<&'static Command<H>> =
+            families.iter().flat_map(|rows| rows.iter()).copied().collect();
         let mut next = commands.len();
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries = Vec::new();
         for command in &commands {
             let first = next;
             next += command.subcommands.len();
-            let full_name = command.name.to_ascii_lowercase();
-            entries.push(Entry {
-                command,
-                index: entries.len(),
-                full_name,
-                is_brief: is_brief(command),
-                first_key: command.keys.first(),
-                subcommands: first..next,
-            });
+            entries.push(entry(command, entries.len(), command.name.to_owned(), first..next));
         }
         for command in &commands {
             for sub in command.subcommands {
-                let full_name = format!("{}|{}", command.name, sub.name).to_ascii_lowercase();
-                entries.push(Entry {
-                    command: sub,
-                    index: entries.len(),
-                    full_name,
-                    is_brief: is_brief(sub),
-                    first_key: sub.keys.first(),
-                    subcommands: 0..0,
-                });
+                let full_name = format!("{}|{}", command.name, sub.name);
+                entries.push(entry(sub, entries.len(), full_name, 0..0));
             }
         }
         let (mut short, mut long) = (Names::new(commands.len()), Names::new(commands.len()));
@@ -206,7 +83,83 @@ impl Table {
                 None => Folded::long(name).into_iter().for_each(|name| long.add(name, index)),
             }
         }
-        Table { entries, commands: commands.len(), short, long }
+        CommandTable { entries, commands: commands.len(), short, long, verbs }
+    }
+
+    /// The entry of the command called `name`, in any case.
+    #[must_use]
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<&Entry<H>> {
+        // Of the commands that are asked for all the time, none has a long name.
+        let index = match Folded::short(name) {
+            Some(name) => self.short.find(&name)?,
+            None => self.long.find(&Folded::long(name)?)?,
+        };
+        self.entries.get(index)
+    }
+
+    /// The entry of a command or, as in `config|get`, of a subcommand.
+    #[must_use]
+    pub(crate) fn find_full(&self, name: &[u8]) -> Option<&Entry<H>> {
+        let mut words = name.splitn(2, |byte| *byte == b'|');
+        let entry = self.find(words.next()?)?;
+        words.next().map_or(Some(entry), |word| self.subcommand(entry, word))
+    }
+
+    /// Every command, then every subcommand.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry<H>] {
+        &self.entries
+    }
+
+    /// Every command without its subcommands.
+    #[must_use]
+    pub fn commands(&self) -> &[Entry<H>] {
+        self.entries.get(..self.commands).unwrap_or_default()
+    }
+
+    /// The subcommand of `entry` called `word`, in any case.
+    #[must_use]
+    pub fn subcommand(&self, entry: &Entry<H>, word: &[u8]) -> Option<&Entry<H>> {
+        self.subcommands(entry).iter().find(|sub| is_called(sub.command.name, word))
+    }
+
+    /// All subcommands of `entry`.
+    #[must_use]
+    pub fn subcommands(&self, entry: &Entry<H>) -> &[Entry<H>] {
+        self.entries.get(entry.subcommands.clone()).unwrap_or_default()
+    }
+
+    /// What [`ClientInfo::last_command`](crate::ClientInfo::last_command) stands for, by the name
+    /// that CLIENT LIST shows: an entry's place, counted from 1, or a verb's, counted from
+    /// [`FIRST_VERB`].
+    #[must_use]
+    pub(crate) fn label(&self, last_command: u32) -> &str {
+        let name = match last_command.checked_sub(FIRST_VERB) {
+            Some(verb) => self.verbs.get(verb as usize).copied(),
+            None => {
+                let index = (last_command as usize).checked_sub(1);
+                let entry = index.and_then(|index| self.entries.get(index));
+                entry.map(|entry| &*entry.full_name)
+            }
+        };
+        name.unwrap_or("NULL")
+    }
+}
+
+fn entry<H>(
+    command: &'static Command<H>,
+    index: usize,
+    full_name: String,
+    subcommands: Range<usize>,
+) -> Entry<H> {
+    Entry {
+        command,
+        index,
+        full_name: full_name.to_ascii_lowercase(),
+        is_brief: is_brief(command),
+        first_key: command.keys.first(),
+        subcommands,
     }
 }
 
@@ -246,7 +199,7 @@ fn is_called(name: &str, word: &[u8]) -> bool {
 
 /// A name in small letters, as numbers that are compared in no time. Where it is no multiple of
 /// eight bytes long, some bytes are in it twice.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Folded<const WORDS: usize> {
     len: usize,
     words: [u64; WORDS],
@@ -310,25 +263,6 @@ fn to_small_letters(word: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Category, Flags};
-    use nagi_store::Intent;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn names_are_found_in_any_case() {
-        for entry in commands() {
-            for name in [entry.full_name.clone(), entry.full_name.to_uppercase()] {
-                assert_eq!(find(name.as_bytes()).unwrap().index, entry.index, "{name}");
-            }
-            for sub in entry.subcommands() {
-                let found = entry.subcommand(sub.command.name.to_lowercase().as_bytes()).unwrap();
-                assert_eq!(found.index, sub.index, "{}", sub.full_name);
-            }
-        }
-        for name in ["", "g", "ge", "gett", "get ", "\0\0\0", "a name longer than any there is"] {
-            assert!(find(name.as_bytes()).is_none(), "{name}");
-        }
-    }
 
     #[test]
     fn only_capitals_become_small() {
@@ -359,49 +293,5 @@ mod tests {
         }
         told_apart(Folded::short, 1..=8);
         told_apart(Folded::long, 9..=24);
-        let longest = entries().iter().map(|entry| entry.command.name.len()).max().unwrap();
-        assert!(longest <= 24);
-    }
-
-    #[test]
-    fn rows_agree_with_themselves() {
-        let mut names = BTreeSet::new();
-        for entry in entries() {
-            let Command { name, arity, flags, keys, categories, summary, since, .. } =
-                *entry.command;
-            let full_name = &entry.full_name;
-            assert!(names.insert(full_name), "{full_name} is there twice");
-            assert_eq!(name, name.to_uppercase(), "names are written in capitals");
-            assert_ne!(arity, 0, "{full_name}: the name counts");
-            let least = i64::from(arity.unsigned_abs());
-            let ([first, last, _], _) = keys.as_one_range();
-            assert!(first < least && last < least, "{full_name}: a key may be missing");
-            if !keys.all_groups().is_empty() {
-                let both = Flags::WRITE | Flags::READONLY;
-                let changes = flags.intersection(both);
-                assert!(changes.bits().count_ones() == 1, "{full_name}: either reads or writes");
-                // PFCOUNT keeps its estimate within the sketch.
-                let reads = keys.intent() == Intent::Read || name == "PFCOUNT";
-                assert_eq!(reads, flags.contains(Flags::READONLY), "{full_name}: access");
-            }
-            if flags.contains(Flags::DENYOOM) {
-                assert!(flags.contains(Flags::WRITE), "{full_name}: only writes need memory");
-            }
-            let derived = Category::READ | Category::WRITE | Category::FAST | Category::SLOW;
-            assert!(!categories.intersects(derived), "{full_name}: those follow from flags");
-            assert!(summary.len() > 10 && !summary.ends_with('.'), "{full_name}: {summary}");
-            assert_eq!(since.split('.').count(), 3, "{full_name}: {since}");
-        }
-        assert!(entries().len() > commands().len());
-    }
-
-    #[test]
-    fn numbers_of_commands_and_verbs_have_names() {
-        assert_eq!(label(0), "NULL");
-        assert_eq!(label(u32::MAX), "NULL");
-        for (number, entry) in (1..).zip(entries()) {
-            assert_eq!(label(number), entry.full_name);
-        }
-        assert_eq!(label(u32::try_from(entries().len()).unwrap() + 1), "get");
     }
 }

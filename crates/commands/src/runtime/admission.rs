@@ -2,23 +2,9 @@
 //! for administrators. Whoever speaks another protocol asks [`is_password`].
 
 use crate::config::Number;
-use crate::registry::table::Entry;
-use crate::{Client, Config, Context, Error, Flags};
-use std::hint::black_box;
-
-bitflags::bitflags! {
-    /// Why a client may not run any command that it likes.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Restrictions: u8 {
-        /// There was a password when it connected, which it has not given.
-        const NOT_LOGGED_IN = 1 << 0;
-        /// There were `maxclients` already: its place is kept for administrators.
-        const ADMINISTRATES = 1 << 1;
-        /// It speaks one of memcached's protocols, of which there is a file of users, and has not
-        /// logged in as one of them.
-        const NO_USER_OF_MEMCACHED = 1 << 2;
-    }
-}
+use crate::secret::is_same;
+pub use crate::state::client::Restrictions;
+use crate::{Client, Config, Context, Entry, Error, Flags};
 
 /// The only user.
 pub(crate) const DEFAULT_USER: &[u8] = b"default";
@@ -89,15 +75,6 @@ pub(crate) fn log_in_to_memcached(
 pub fn is_password(config: &Config, password: &[u8]) -> bool {
     let expected = config.requirepass.get();
     expected.is_empty() || is_same(expected.as_bytes(), password)
-}
-
-/// Whether two secrets are the same. How long it takes depends on the second alone.
-pub(crate) fn is_same(expected: &[u8], password: &[u8]) -> bool {
-    let mut differences = usize::from(expected.len() != password.len());
-    for (byte, other) in password.iter().zip(expected.iter().cycle()) {
-        differences = black_box(differences | usize::from(byte ^ other));
-    }
-    differences == 0
 }
 
 /// Whether there is such a user with such a password.
@@ -176,7 +153,7 @@ fn administrates(entry: &Entry) -> bool {
 mod tests {
     use super::*;
     use crate::config::Origin;
-    use crate::runtime::testing::Bench;
+    use crate::testing::Bench;
 
     #[test]
     fn only_the_password_is_the_password() {

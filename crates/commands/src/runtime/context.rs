@@ -1,9 +1,17 @@
-//! What a handler is given, of whichever protocol.
+//! What a handler is given: its request, and the process around it.
 
-use crate::runtime::suspension::{Job, Suspension};
-use crate::{Attention, Client, Server, Tally};
+use crate::config::{Addresses, Config};
+use crate::error::Error;
+use crate::registry::{command, table};
+use crate::runtime::suspension::{self, JobProgress};
+use crate::state::attention::Attention;
+use crate::state::client::{Client, ClientInfo};
+use crate::state::process::Process;
+use crate::state::saves::Saves;
+use crate::state::statistics::{Statistics, Tally};
 use nagi_proto::Args;
 use nagi_store::{Database, Key};
+use std::sync::Arc;
 
 /// A set of commands with the form of its replies: [`Redis`]' commands, or
 /// [`Memcached`](crate::memcached::Memcached)'s verbs.
@@ -23,6 +31,26 @@ pub trait CommandSet: Sized + 'static {
 /// The commands of Redis, answered in RESP.
 #[derive(Debug)]
 pub enum Redis {}
+
+/// Runs a command. The arity has been checked; a reply is written unless an error is returned.
+pub type Handler = for<'a> fn(&mut Context<'a>, Args<'a>) -> Result<(), Error>;
+
+/// A command's row.
+pub type Command = command::Command<Handler>;
+
+/// A command's row and its number.
+pub type Entry = table::Entry<Handler>;
+
+/// All commands that there are.
+pub type CommandTable = table::CommandTable<Handler>;
+
+/// A request that is not over.
+pub type Suspension<C = Redis> = suspension::Suspension<Job<C>>;
+
+/// Work that goes on over many ticks, a slice of at most a millisecond at each call; the client's
+/// next request waits until it is done, other clients do not.
+pub type Job<C = Redis> =
+    Box<dyn FnMut(&mut Context<'_, C>) -> Result<JobProgress, <C as CommandSet>::Error> + Send>;
 
 /// Everything that a handler may use, for the length of one request: `db` is made anew for each,
 /// from `client.database`, which SELECT changes.
@@ -66,7 +94,61 @@ impl<'a, C: CommandSet> Context<'a, C> {
     /// Those of the job, which is over then.
     pub fn start(&mut self, mut job: Job<C>) -> Result<(), C::Error> {
         let progress = job(self)?;
-        self.suspension = Suspension::after(progress, job);
+        self.suspension = Suspension::<C>::after(progress, job);
         Ok(())
     }
+}
+
+/// The process around the commands. The server crate implements it; tests use a stand-in.
+pub trait Server: Sync {
+    /// All commands that there are.
+    fn commands(&self) -> &'static CommandTable;
+
+    /// Every connection of the process, in no particular order.
+    fn clients(&self) -> Vec<Arc<ClientInfo>>;
+
+    /// Closes connections: they execute nothing more, and are listed no more when this returns.
+    fn kill(&self, clients: &[Arc<ClientInfo>]);
+
+    /// Has what is due looked for at once: there is something new to wait for.
+    fn hurry(&self);
+
+    /// Has a worker send what monitors that it owns are to see.
+    fn show_monitors(&self, worker: usize);
+
+    /// The same for who watches with memcached's `watch`.
+    fn show_watchers(&self, worker: usize);
+
+    /// What requests must pass, or be seen by, before they run.
+    fn attention(&self) -> &Attention;
+
+    /// Asks the process to stop, as SIGTERM does; `saves` tells whether it saves its data at the
+    /// end, which it otherwise does where `save` has points.
+    fn shut_down(&self, saves: Option<bool>);
+
+    /// What is saved, and how that goes.
+    fn saves(&self) -> &Saves;
+
+    /// The settings; workers read them, CONFIG SET changes them.
+    fn config(&self) -> &Config;
+
+    /// Listens to these addresses from now on, and to no others.
+    ///
+    /// # Errors
+    /// The name of the setting that cannot be gone by; all is as it was before then.
+    fn listen(&self, wanted: &Addresses) -> Result<(), &'static str>;
+
+    /// The most clients that the process may have descriptors for.
+    fn most_clients(&self) -> u64;
+
+    /// What the workers have counted.
+    fn statistics(&self) -> &Statistics;
+
+    /// What does not change while the process lives.
+    fn process(&self) -> &Process;
+
+    /// Empties database 0 at the time `at_ms`, in milliseconds since 1970 (memcached's
+    /// `flush_all` with a delay); [`u64::MAX`] stands for never. A later call replaces the time of
+    /// an earlier one.
+    fn flush_at(&self, at_ms: u64);
 }

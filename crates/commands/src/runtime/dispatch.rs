@@ -1,13 +1,12 @@
 //! From a request's words to its handler and back: lookup, arity, errors, counting.
 
-use crate::families::latency::EVICTION;
-use crate::families::monitor;
-use crate::registry::table::{self, Entry};
+use crate::error::{QUOTED_BYTES, quotable};
 use crate::runtime::admission;
 use crate::runtime::arguments::is;
-use crate::runtime::context::{CommandSet, Redis};
-use crate::runtime::error::{QUOTED_BYTES, quotable};
+use crate::runtime::context::{CommandSet, CommandTable, Entry, Redis};
 use crate::runtime::gate;
+use crate::runtime::shown;
+use crate::state::latency_monitor::EVICTION;
 use crate::{
     Client, Context, Error, Flags, Job, JobProgress, KeyGroup, Keys, Marks, Reasons, Suspension,
 };
@@ -22,13 +21,15 @@ use std::time::Instant;
 /// # Errors
 /// The reply to a request that names no command, or has too few or too many arguments.
 #[inline]
-pub fn resolve(args: Args<'_>) -> Result<&'static Entry, Error> {
+pub fn resolve(commands: &'static CommandTable, args: Args<'_>) -> Result<&'static Entry, Error> {
     let name = args.at(0);
-    let entry = table::find(name).ok_or_else(|| unknown_command(args))?;
+    let entry = commands.find(name).ok_or_else(|| unknown_command(args))?;
     let entry = match entry.command.subcommands {
         [] => entry,
         _ => match args.get(1) {
-            Some(word) => entry.subcommand(word).ok_or_else(|| unknown_subcommand(name, word))?,
+            Some(word) => {
+                commands.subcommand(entry, word).ok_or_else(|| unknown_subcommand(name, word))?
+            }
             None => entry,
         },
     };
@@ -40,7 +41,7 @@ pub fn resolve(args: Args<'_>) -> Result<&'static Entry, Error> {
 }
 
 /// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
-/// request is not over: the caller goes on with it, by [`Suspension::go_on`], before the client's
+/// request is not over: the caller goes on with it, by [`go_on`](crate::go_on), before the client's
 /// next request.
 #[inline]
 pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
@@ -154,7 +155,7 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
         return refuse(cx, &Error::fixed("ERR Replica can't interact with the keyspace"));
     }
     let is_shown = is_monitored && !flags.contains(Flags::ADMIN);
-    let words = is_shown.then(|| monitor::words(entry.command, args));
+    let words = is_shown.then(|| shown::words(entry.command, args));
     let started = reasons.contains(Reasons::TIMED).then(Instant::now);
     run_unobserved(entry, cx, args);
     if cx.suspension.as_ref().is_some_and(Suspension::is_restart) {
@@ -165,7 +166,7 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
         time(cx, if is_fast { "fast-command" } else { "command" }, started);
     }
     if let Some(words) = words {
-        attention.monitors.show(cx.server, &monitor::line(cx.client, &words));
+        shown::show(cx.server, cx.client, &words);
     }
     drop(order);
 }
@@ -206,11 +207,12 @@ pub(crate) fn meets_claim(
 /// Runs a request from lookup to reply; see [`run`] for `cx.suspension`.
 #[inline]
 pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
-    match resolve(args) {
+    let commands = cx.server.commands();
+    match resolve(commands, args) {
         Ok(entry) => run(entry, cx, args),
         Err(error) => {
-            if let Some(entry) = table::find(args.at(0)) {
-                let subcommand = args.get(1).and_then(|word| entry.subcommand(word));
+            if let Some(entry) = commands.find(args.at(0)) {
+                let subcommand = args.get(1).and_then(|word| commands.subcommand(entry, word));
                 cx.tally.count_rejection(subcommand.unwrap_or(entry).index);
             }
             refuse(cx, &error);
@@ -286,7 +288,7 @@ fn unknown_subcommand(name: &[u8], word: &[u8]) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::runtime::testing::{Bench, converse};
+    use crate::testing::{Bench, converse};
 
     #[test]
     fn requests_that_are_none() {
@@ -360,7 +362,7 @@ mod tests {
             bench.resp(format!("{request}\r\n").as_bytes());
         }
         let totals = bench.process.statistics.totals();
-        let of = |name: &[u8]| totals.commands[crate::registry::table::find(name).unwrap().index];
+        let of = |name: &[u8]| totals.commands[crate::command_table().find(name).unwrap().index];
         assert_eq!((of(b"get").calls, of(b"get").failed), (2, 0));
         assert_eq!((of(b"set").calls, of(b"set").failed), (0, 0));
         assert_eq!((of(b"incr").calls, of(b"incr").failed), (2, 1));

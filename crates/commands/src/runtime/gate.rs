@@ -144,7 +144,7 @@ pub(crate) fn verdict<C: CommandSet>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::testing::{Bench, START_MS};
+    use crate::testing::{Bench, START_MS};
     use nagi_store::{Snapshot, WalkProgress, Walker};
     use std::sync::Arc;
     use std::sync::atomic::Ordering;

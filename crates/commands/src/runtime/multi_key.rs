@@ -236,7 +236,7 @@ impl Strings {
 mod tests {
     use super::*;
     use crate::Access;
-    use crate::runtime::testing::Bench;
+    use crate::testing::Bench;
     use nagi_proto::Span;
     use std::task::Waker;
 

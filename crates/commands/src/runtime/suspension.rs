@@ -1,8 +1,6 @@
 //! Requests that are not over when their handler returns: when they go on, and with what.
 
-use crate::runtime::context::{CommandSet, Context, Redis};
-use crate::runtime::gate;
-use nagi_store::{Interning, Rope, Wait};
+use nagi_store::{Interning, Wait};
 use std::time::{Duration, Instant};
 
 /// When a suspended request goes on.
@@ -17,7 +15,7 @@ pub enum When {
     Woken,
 }
 
-/// What a [`Job`] answers after each slice.
+/// What a job answers after each slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobProgress {
     /// The reply has been written.
@@ -45,24 +43,19 @@ impl JobProgress {
         JobProgress::Pending { when: When::NextTick, is_committed: true };
 }
 
-/// Work that goes on over many ticks, a slice of at most a millisecond at each call; the client's
-/// next request waits until it is done, other clients do not.
-pub type Job<C = Redis> =
-    Box<dyn FnMut(&mut Context<'_, C>) -> Result<JobProgress, <C as CommandSet>::Error> + Send>;
-
-/// A request that is not over. Its client's next one waits until it is.
-pub struct Suspension<C: CommandSet = Redis> {
+/// A request that is not over, with a job of type `J`. Its client's next one waits until it is.
+pub struct Suspension<J> {
     /// When it goes on.
     pub when: When,
     /// Whether it has changed something, and must come to its end even without its client.
     pub is_committed: bool,
-    what: Remainder<C>,
+    pub(crate) what: Remainder<J>,
 }
 
 /// What is left to do of a request.
-enum Remainder<C: CommandSet> {
+pub(crate) enum Remainder<J> {
     /// To call the job again.
-    Job(Job<C>),
+    Job(J),
     /// To run it from the start. The place in a queue, if it has one, is kept until it has run.
     Restart(Option<Wait>),
     /// To run it from the start when these long keys have been found, each of which is the
@@ -70,15 +63,15 @@ enum Remainder<C: CommandSet> {
     LongKeys(Vec<(usize, Interning)>),
 }
 
-impl<C: CommandSet> Suspension<C> {
+impl<J> Suspension<J> {
     /// A job that begins in the next tick.
     #[must_use]
-    pub fn job(job: Job<C>) -> Self {
+    pub fn job(job: J) -> Self {
         Suspension { when: When::NextTick, is_committed: false, what: Remainder::Job(job) }
     }
 
     /// A job after a slice; none if it is done.
-    pub(crate) fn after(progress: JobProgress, job: Job<C>) -> Option<Self> {
+    pub(crate) fn after(progress: JobProgress, job: J) -> Option<Self> {
         match progress {
             JobProgress::Done => None,
             JobProgress::Pending { when, is_committed } => {
@@ -99,7 +92,7 @@ impl<C: CommandSet> Suspension<C> {
         Suspension::woken(Remainder::LongKeys(keys))
     }
 
-    fn woken(what: Remainder<C>) -> Self {
+    fn woken(what: Remainder<J>) -> Self {
         Suspension { when: When::Woken, is_committed: false, what }
     }
 
@@ -109,49 +102,16 @@ impl<C: CommandSet> Suspension<C> {
     }
 
     /// The same with another job in place of the one that it has, if it has one.
-    pub(crate) fn map_job(self, change: impl FnOnce(Job<C>) -> Job<C>) -> Self {
+    pub(crate) fn map_job(self, change: impl FnOnce(J) -> J) -> Self {
         let what = match self.what {
             Remainder::Job(job) => Remainder::Job(change(job)),
             what => what,
         };
         Suspension { what, ..self }
     }
-
-    /// Goes on for one slice. If `cx.suspension` is set afterwards, there is more to do.
-    pub fn go_on(self, cx: &mut Context<'_, C>) {
-        match self.what {
-            Remainder::Job(job) => {
-                if let Err(error) = cx.start(job) {
-                    C::refuse(cx, &error);
-                }
-            }
-            // The place in the queue is kept meanwhile.
-            Remainder::Restart(_place) => {
-                gate::end_hold(cx);
-                C::execute(cx);
-            }
-            Remainder::LongKeys(keys) => restart_with(cx, keys),
-        }
-    }
 }
 
-/// Runs a request from the start if its long keys have been found.
-#[cold]
-fn restart_with<C: CommandSet>(cx: &mut Context<'_, C>, keys: Vec<(usize, Interning)>) {
-    if keys.iter().any(|(_, key)| key.found().is_none()) {
-        cx.suspension = Some(Suspension::long_keys(keys));
-        return;
-    }
-    for (place, key) in keys {
-        if let Some((argument, found)) = cx.args.landed(place).zip(key.found()) {
-            // As a rope, what is large is freed by the reclaimer.
-            drop(Rope::from_chunks(argument.join_as(found)));
-        }
-    }
-    C::execute(cx);
-}
-
-/// The time that one call of a [`Job`] may take.
+/// The time that one call of a job may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slice(Instant);
 

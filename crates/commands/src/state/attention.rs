@@ -2,11 +2,11 @@
 //! the latency monitor, loading and saving. All of them set a bit in one word, so that ordinarily a
 //! request reads that word and nothing else.
 
-use crate::families::latency::Latency;
-use crate::families::monitor::Monitors;
-use crate::memcached::Watchers;
+use crate::state::client::{Client, Marks};
+use crate::state::latency_monitor::Latency;
 use crate::state::login_log::Logins;
-use crate::{Client, Marks};
+use crate::state::monitors::Monitors;
+use crate::state::watchers::Watchers;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -76,6 +76,12 @@ impl Attention {
         } else {
             self.reasons.fetch_and(!reasons.bits(), Relaxed);
         }
+    }
+
+    /// From how many milliseconds on an event counts for the latency monitor; 0 for none.
+    pub fn set_latency_threshold_ms(&self, threshold_ms: u64) {
+        self.latency.set_threshold_ms(threshold_ms);
+        self.set(Reasons::TIMED, threshold_ms > 0);
     }
 
     /// Holds commands up until a time. While a pause lasts, another one makes it longer and

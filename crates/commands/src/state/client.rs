@@ -1,11 +1,24 @@
 //! A client as handlers see it, and as other clients see it in CLIENT LIST.
 
-use crate::runtime::admission::Restrictions;
 use nagi_proto::resp::Version;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
+
+bitflags::bitflags! {
+    /// Why a client may not run any command that it likes.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Restrictions: u8 {
+        /// There was a password when it connected, which it has not given.
+        const NOT_LOGGED_IN = 1 << 0;
+        /// There were `maxclients` already: its place is kept for administrators.
+        const ADMINISTRATES = 1 << 1;
+        /// It speaks one of memcached's protocols, of which there is a file of users, and has not
+        /// logged in as one of them.
+        const NO_USER_OF_MEMCACHED = 1 << 2;
+    }
+}
 
 /// The state of one connection that commands read and change. Owned by its worker.
 #[derive(Debug)]
@@ -144,7 +157,7 @@ pub struct ClientInfo {
     /// Memory that these take, in bytes, as of a tenth of a second ago; of a large value that
     /// others hold as well, a share.
     pub kept_output_bytes: AtomicUsize,
-    /// The number of the last command that ran, for [`crate::registry::table::label`]; 0 for none.
+    /// The number of the last command that ran, for [`crate::CommandTable::label`]; 0 for none.
     pub last_command: AtomicU32,
     /// What it said of itself.
     pub names: Mutex<ClientNames>,

@@ -3,10 +3,17 @@
 pub(crate) mod attention;
 pub(crate) mod client;
 pub mod histogram;
+pub(crate) mod latency_monitor;
 pub mod loading;
 pub(crate) mod login_log;
+pub(crate) mod memcached_users;
+pub(crate) mod monitors;
 pub mod phases;
+pub(crate) mod process;
 pub(crate) mod rates;
 pub mod saves;
+pub(crate) mod slow_log;
 pub(crate) mod statistics;
 pub(crate) mod usage;
+pub(crate) mod verb_statistics;
+pub(crate) mod watchers;

@@ -1,12 +1,11 @@
 //! What is counted beside the keyspace's own counters: connections, bytes, calls and errors, by
 //! each worker for itself and summed up when somebody asks.
 
-use crate::families::slowlog::SlowLog;
-use crate::memcached;
-use crate::registry::table;
 use crate::state::histogram::{Distribution, Histogram};
 use crate::state::phases::{PhaseTally, PhaseTotals};
 use crate::state::rates::{Rates, Sums};
+use crate::state::slow_log::SlowLog;
+use crate::state::verb_statistics::{VerbTally, VerbTotals};
 use nagi_store::{Counter, ticks};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +21,7 @@ macro_rules! tallies {
         pub struct Tally {
             $($(#[doc = $doc])+ pub $name: Counter,)+
             pub(crate) commands: Box<[CommandTally]>,
-            pub(crate) verbs: memcached::Tally,
+            pub(crate) verbs: VerbTally,
             /// Where the time of requests went.
             pub phases: PhaseTally,
             /// The longest that one connection, or a worker's own duties, held the worker.
@@ -39,7 +38,7 @@ macro_rules! tallies {
             /// By the index of a command's row.
             pub commands: Vec<CommandTotals>,
             /// memcached's verbs.
-            pub verbs: memcached::Totals,
+            pub verbs: VerbTotals,
             /// Error replies by their code.
             pub errors: BTreeMap<String, u64>,
         }
@@ -54,12 +53,13 @@ macro_rules! tallies {
             }
         }
 
-        impl Default for Tally {
-            fn default() -> Self {
+        impl Tally {
+            /// Nothing counted yet of so many commands, subcommands included.
+            pub(crate) fn new(commands: usize) -> Self {
                 Tally {
                     $($name: Counter::default(),)+
-                    commands: table::entries().iter().map(|_| CommandTally::default()).collect(),
-                    verbs: memcached::Tally::default(),
+                    commands: (0..commands).map(|_| CommandTally::default()).collect(),
+                    verbs: VerbTally::default(),
                     phases: PhaseTally::default(),
                     longest_slice: Longest::default(),
                     longest_send: Longest::default(),
@@ -140,6 +140,8 @@ pub struct CommandTotals {
 #[derive(Debug)]
 pub struct Statistics {
     workers: Box<[Arc<Tally>]>,
+    /// How many commands there are, subcommands included.
+    commands: usize,
     /// What the counters showed at the last reset. They themselves are never set back, since each
     /// has one writer, which could overwrite the reset with what it had read before.
     baseline: Mutex<Baseline>,
@@ -205,11 +207,12 @@ impl Tally {
 }
 
 impl Statistics {
-    /// A tally for each of so many workers.
+    /// A tally for each of so many workers, of so many commands, subcommands included.
     #[must_use]
-    pub fn new(workers: usize) -> Self {
+    pub fn new(workers: usize, commands: usize) -> Self {
         Statistics {
-            workers: (0..workers).map(|_| Arc::default()).collect(),
+            workers: (0..workers).map(|_| Arc::new(Tally::new(commands))).collect(),
+            commands,
             baseline: Mutex::default(),
             rates: Mutex::default(),
             peak_bytes: AtomicU64::new(0),
@@ -220,7 +223,8 @@ impl Statistics {
     /// The tally of worker `index`, the same one at every call.
     #[must_use]
     pub fn worker(&self, index: usize) -> Arc<Tally> {
-        self.workers.get(index).map_or_else(Arc::default, Arc::clone)
+        let tally = self.workers.get(index).map(Arc::clone);
+        tally.unwrap_or_else(|| Arc::new(Tally::new(self.commands)))
     }
 
     /// The sum over all workers since the last reset.
@@ -246,7 +250,7 @@ impl Statistics {
 
     /// Starts again from zero (CONFIG RESETSTAT, memcached's `stats reset`).
     pub fn reset(&self) {
-        let indices = 0..table::entries().len();
+        let indices = 0..self.commands;
         let latencies = indices.filter_map(|index| Some((index, self.all_latencies(index)?)));
         *self.baseline() = Baseline { totals: self.sum(), latencies: latencies.collect() };
         for tally in &self.workers {
@@ -319,10 +323,8 @@ impl Statistics {
     }
 
     fn sum(&self) -> Totals {
-        let mut totals = Totals {
-            commands: vec![CommandTotals::default(); table::entries().len()],
-            ..Totals::default()
-        };
+        let mut totals =
+            Totals { commands: vec![CommandTotals::default(); self.commands], ..Totals::default() };
         for tally in &self.workers {
             totals.add(tally);
             totals.verbs.add(&tally.verbs);

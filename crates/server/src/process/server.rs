@@ -19,8 +19,8 @@ use crate::worker::registry::Registry;
 use nagi_commands::memcached::{Users, UsersError, tell_of_eviction};
 use nagi_commands::saves::{Order, Saves};
 use nagi_commands::{
-    Addresses, Attention, ClientInfo, Config, Marks, Process, Reasons, Server, Statistics,
-    admission,
+    Addresses, Attention, ClientInfo, CommandTable, Config, Marks, Process, Reasons, Server,
+    Statistics, admission, command_table,
 };
 use nagi_store::{Clock, Policy, Store, Walker};
 use std::os::fd::OwnedFd;
@@ -104,6 +104,7 @@ struct Post {
 /// What all workers share.
 pub(crate) struct Shared {
     pub(crate) store: Store,
+    pub(crate) commands: &'static CommandTable,
     pub(crate) registry: Registry,
     pub(crate) listeners: Listening,
     pub(crate) unsent_limit: usize,
@@ -403,7 +404,7 @@ impl Shared {
         });
         config.limit_memory(&store);
         let attention = Attention::default();
-        config.watch_latency(&attention);
+        attention.set_latency_threshold_ms(config.latency_monitor_threshold_ms.get());
         let io = Io::choose(&config)?;
         let listeners = Listening::new(listeners);
         listeners.note_ports(&config);
@@ -417,13 +418,14 @@ impl Shared {
         let post = |_| Ok(Post { mail: Mutex::default(), waker: Waker::new()? });
         Ok(Shared {
             store,
+            commands: command_table(),
             registry: Registry::new(workers),
             listeners,
             unsent_limit: options.unsent_limit,
             attention,
             client_memory: ClientMemory::default(),
             config,
-            statistics: Statistics::new(workers),
+            statistics: Statistics::new(workers, command_table().entries().len()),
             process,
             io,
             posts: (0..workers).map(post).collect::<io::Result<_>>()?,
@@ -639,6 +641,10 @@ impl fmt::Debug for Shared {
 }
 
 impl Server for Shared {
+    fn commands(&self) -> &'static CommandTable {
+        self.commands
+    }
+
     fn clients(&self) -> Vec<Arc<ClientInfo>> {
         self.registry.clients()
     }

@@ -6,8 +6,9 @@ use crate::session::large_arguments::Landing;
 use crate::session::suspended::{Rest, Suspended};
 use crate::session::timing::{Arrivals, Ran, What};
 use arrayvec::ArrayVec;
-use nagi_commands::table::Entry;
-use nagi_commands::{Client, Context, Error, Hears, Server as _, Suspension, admission, dispatch};
+use nagi_commands::{
+    Client, Context, Entry, Error, Hears, Server as _, Suspension, admission, dispatch,
+};
 use nagi_proto::resp::{Limits, Parser, ProtocolError};
 use nagi_proto::{Args, Output};
 use nagi_store::{Ahead, Key};
@@ -197,7 +198,7 @@ fn resolve<'a>(
         spans_start = spans_end;
         let landed = if start == 0 { landing.arguments() } else { &[] };
         let args = Args::new(input.get(start..end).unwrap_or_default(), spans).with_landed(landed);
-        let entry = dispatch::resolve(args).ok();
+        let entry = dispatch::resolve(around.shared.commands, args).ok();
         // A key that is long is not joined here: its request may have to wait for that.
         let first = entry.filter(|_| !args.has_landed());
         let first = first.and_then(|entry| entry.first_key(args));

@@ -2,7 +2,7 @@
 
 use crate::session::conversation::Surroundings;
 use nagi_commands::memcached::Memcached;
-use nagi_commands::{Client, Suspension, When};
+use nagi_commands::{Client, Suspension, When, go_on};
 use nagi_proto::{Args, Landed, Output, Span};
 use nagi_store::Wait;
 use nagi_store::accounting::Charge;
@@ -77,12 +77,12 @@ impl Suspended {
         let rest = match rest {
             Rest::Command(suspension) => {
                 let mut cx = around.context(client, out, args, None);
-                suspension.go_on(&mut cx);
+                go_on(&mut cx, suspension);
                 cx.suspension.map(Rest::Command)
             }
             Rest::Verb { suspension, quiet } => {
                 let mut cx = around.memcached_context(client, out, args, quiet, None);
-                suspension.go_on(&mut cx);
+                go_on(&mut cx, suspension);
                 cx.suspension.map(|suspension| Rest::Verb { suspension, quiet })
             }
             Rest::Unparsed(wait) => return Outcome::Parse(wait),

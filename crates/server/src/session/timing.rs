@@ -14,9 +14,7 @@
 use crate::session::conversation::Surroundings;
 use crate::worker::sampling::Paces;
 use nagi_commands::phases::Phases;
-use nagi_commands::slowlog::{SlowRequest, kept};
-use nagi_commands::table::Entry;
-use nagi_commands::{Client, Config, Statistics, Tally};
+use nagi_commands::{Client, Config, Entry, SlowRequest, Statistics, Tally, kept_arguments};
 use nagi_proto::Args;
 use nagi_store::ticks;
 use std::cell::{Cell, RefCell};
@@ -560,7 +558,7 @@ fn describe(ran: Ran<'_>, phases: Phases, client: &Client) -> SlowRequest {
         send_ns: AtomicU64::new(0),
         request_bytes: (0..ran.args.len()).map(|index| ran.args.len_of(index)).sum(),
         reply_bytes: ran.reply_bytes(),
-        arguments: kept(ran.what.entry(), ran.args),
+        arguments: kept_arguments(ran.what.entry(), ran.args),
         address: client.info.address.clone(),
         name: client.info.name(),
     }

@@ -1,7 +1,7 @@
 //! Which requests are looked at closely: all of a command while it is called rarely, and of one
 //! that is called often a sample, each command for itself so that none goes unseen beside another.
 
-use nagi_commands::table::{self, Entry};
+use nagi_commands::{Entry, command_table};
 use nagi_store::ticks;
 use std::cell::Cell;
 
@@ -88,7 +88,7 @@ pub(crate) struct Paces {
 impl Default for Paces {
     fn default() -> Self {
         let pace = |entry: &Entry| entry.is_brief.then(Pace::default);
-        let commands = table::entries().iter().map(pace).collect();
+        let commands = command_table().entries().iter().map(pace).collect();
         Paces { commands, others: Pace::default(), verbs: Pace::default() }
     }
 }

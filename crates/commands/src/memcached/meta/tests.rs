@@ -1,7 +1,7 @@
 //! The meta commands; what is expected here was asked of memcached 1.6.45, by
 //! `tests/memcached_meta.rs` wherever it can be.
 
-use crate::runtime::testing::{Bench, converse};
+use crate::testing::{Bench, converse};
 
 #[test]
 fn flags_are_answered_in_their_order() {

@@ -1,0 +1,134 @@
+//! All rows together. Nothing below imports this list: what looks commands up is handed the table.
+
+use crate::families::{bitmaps, connections, hyperloglog, keys, server, strings};
+use crate::memcached::VERBS;
+use crate::runtime::context::{Command, CommandTable};
+use std::sync::LazyLock;
+
+/// The rows, family by family.
+const FAMILIES: &[&[&Command]] = &[
+    bitmaps::bitfield::ALL,
+    bitmaps::bitmap::ALL,
+    bitmaps::bitop::ALL,
+    connections::client::ALL,
+    connections::connection::ALL,
+    hyperloglog::ALL,
+    keys::key::ALL,
+    keys::keyspace::ALL,
+    keys::object::ALL,
+    keys::relocation::ALL,
+    keys::serialization::ALL,
+    server::acl::ALL,
+    server::command::ALL,
+    server::config::ALL,
+    server::debug::ALL,
+    server::latency::ALL,
+    server::lolwut::ALL,
+    server::memory::ALL,
+    server::module::ALL,
+    server::monitor::ALL,
+    server::persistence::ALL,
+    server::replication::ALL,
+    server::process::ALL,
+    server::info::ALL,
+    server::slowlog::ALL,
+    strings::float::ALL,
+    strings::lcs::ALL,
+    strings::range::ALL,
+    strings::string::ALL,
+];
+
+static TABLE: LazyLock<CommandTable> =
+    LazyLock::new(|| CommandTable::new(FAMILIES, VERBS.iter().map(|verb| verb.name).collect()));
+
+/// All commands that there are.
+#[must_use]
+pub fn command_table() -> &'static CommandTable {
+    &TABLE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::command::{Category, Flags};
+    use crate::registry::syntax::arguments;
+    use crate::registry::table::FIRST_VERB;
+    use nagi_store::Intent;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        let table = command_table();
+        for entry in table.commands() {
+            for name in [entry.full_name.clone(), entry.full_name.to_uppercase()] {
+                assert_eq!(table.find(name.as_bytes()).unwrap().index, entry.index, "{name}");
+            }
+            for sub in table.subcommands(entry) {
+                let found =
+                    table.subcommand(entry, sub.command.name.to_lowercase().as_bytes()).unwrap();
+                assert_eq!(found.index, sub.index, "{}", sub.full_name);
+            }
+        }
+        for name in ["", "g", "ge", "gett", "get ", "\0\0\0", "a name longer than any there is"] {
+            assert!(table.find(name.as_bytes()).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn rows_agree_with_themselves() {
+        let table = command_table();
+        let mut names = BTreeSet::new();
+        for entry in table.entries() {
+            let Command { name, arity, flags, keys, categories, summary, since, .. } =
+                *entry.command;
+            let full_name = &entry.full_name;
+            assert!(names.insert(full_name), "{full_name} is there twice");
+            assert_eq!(name, name.to_uppercase(), "names are written in capitals");
+            assert_ne!(arity, 0, "{full_name}: the name counts");
+            let least = i64::from(arity.unsigned_abs());
+            let ([first, last, _], _) = keys.as_one_range();
+            assert!(first < least && last < least, "{full_name}: a key may be missing");
+            if !keys.all_groups().is_empty() {
+                let both = Flags::WRITE | Flags::READONLY;
+                let changes = flags.intersection(both);
+                assert!(changes.bits().count_ones() == 1, "{full_name}: either reads or writes");
+                // PFCOUNT keeps its estimate within the sketch.
+                let reads = keys.intent() == Intent::Read || name == "PFCOUNT";
+                assert_eq!(reads, flags.contains(Flags::READONLY), "{full_name}: access");
+            }
+            if flags.contains(Flags::DENYOOM) {
+                assert!(flags.contains(Flags::WRITE), "{full_name}: only writes need memory");
+            }
+            let derived = Category::READ | Category::WRITE | Category::FAST | Category::SLOW;
+            assert!(!categories.intersects(derived), "{full_name}: those follow from flags");
+            assert!(summary.len() > 10 && !summary.ends_with('.'), "{full_name}: {summary}");
+            assert_eq!(since.split('.').count(), 3, "{full_name}: {since}");
+        }
+        assert!(table.entries().len() > table.commands().len());
+        let longest = table.entries().iter().map(|entry| entry.command.name.len()).max();
+        assert!(longest.unwrap() <= 24, "a name is found that is no longer than this");
+    }
+
+    #[test]
+    fn numbers_of_commands_and_verbs_have_names() {
+        let table = command_table();
+        assert_eq!(table.label(0), "NULL");
+        assert_eq!(table.label(u32::MAX), "NULL");
+        for (number, entry) in (1..).zip(table.entries()) {
+            assert_eq!(table.label(number), entry.full_name);
+        }
+        assert_eq!(table.label(FIRST_VERB), "get");
+        assert_eq!(table.label(FIRST_VERB - 1), "NULL");
+    }
+
+    #[test]
+    fn every_row_can_be_read() {
+        for entry in command_table().entries() {
+            let syntax = entry.command.syntax;
+            let count = |bracket| syntax.matches(bracket).count();
+            assert_eq!(count('['), count(']'), "{syntax}");
+            assert_eq!(count('<'), count('>'), "{syntax}");
+            assert_eq!(arguments(syntax, "X").is_empty(), syntax.is_empty(), "{syntax}");
+        }
+    }
+}

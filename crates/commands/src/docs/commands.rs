@@ -1,0 +1,70 @@
+//! `docs/commands.md`, made from the rows so that it says what there is.
+
+use crate::docs::{check_page, row};
+use crate::memcached::VERBS;
+use crate::{Entry, Group, REDIS_VERSION, command_table};
+use std::fmt::Write as _;
+
+/// The whole page.
+fn markdown() -> String {
+    let mut page = format!(
+        "# Commands\n\n\
+         Made from the rows in `crates/commands`; `cargo test -p nagi-commands` fails while this \
+         page differs from them and says how to make it anew.\n\n\
+         ## Redis\n\n\
+         Replies and errors are those of Redis {REDIS_VERSION}, in RESP2 and RESP3. Any other \
+         command answers `unknown command`.\n"
+    );
+    let groups = [
+        Group::String,
+        Group::Bitmap,
+        Group::HyperLogLog,
+        Group::Generic,
+        Group::Connection,
+        Group::Server,
+    ];
+    for group in groups {
+        let _ = write!(page, "\n### {}\n\n| command | since | |\n|---|---|---|\n", title(group));
+        let mut entries: Vec<_> = command_table().commands().iter().collect();
+        entries.sort_by_key(|entry| entry.command.name);
+        for entry in entries.into_iter().filter(|entry| entry.command.group == group) {
+            command(&mut page, entry, "");
+            for sub in command_table().subcommands(entry) {
+                command(&mut page, sub, entry.command.name);
+            }
+        }
+    }
+    page.push_str(
+        "\n## memcached\n\nThe text protocol and its meta commands; the binary protocol has the \
+         same commands by their numbers.\n\n| verb | |\n|---|---|\n",
+    );
+    let mut verbs: Vec<_> = VERBS.iter().collect();
+    verbs.sort_by_key(|verb| verb.name);
+    for verb in verbs {
+        row(&mut page, &format!("{} {}", verb.name, verb.syntax), &[verb.summary]);
+    }
+    page.push_str("\n## Settings\n\n[configuration.md](configuration.md) has every option.\n");
+    page
+}
+
+fn title(group: Group) -> &'static str {
+    match group {
+        Group::String => "Strings",
+        Group::Bitmap => "Bitmaps",
+        Group::HyperLogLog => "HyperLogLog",
+        Group::Generic => "Keys",
+        Group::Connection => "Connections",
+        Group::Server => "Server",
+    }
+}
+
+fn command(page: &mut String, entry: &Entry, parent: &str) {
+    let command = entry.command;
+    let usage = format!("{parent} {} {}", command.name, command.syntax);
+    row(page, &usage, &[command.since, command.summary]);
+}
+
+#[test]
+fn the_page_of_commands_is_current() {
+    check_page("commands.md", &markdown());
+}

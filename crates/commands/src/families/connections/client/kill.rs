@@ -1,0 +1,177 @@
+//! Closing connections from elsewhere, and ending what they wait for.
+
+use super::{ADMIN, list};
+use crate::runtime::arguments::{Rest, integer, is};
+use crate::{Category, ClientInfo, Command, Context, Error, Group, Keys, Notes};
+use nagi_proto::Args;
+
+/// Which connections are meant; a filter that is not given accepts any.
+#[derive(Default)]
+struct Filter<'a> {
+    id: Option<u64>,
+    /// Whether ordinary connections are meant, which all are.
+    normal: Option<bool>,
+    address: Option<&'a [u8]>,
+    local_address: Option<&'a [u8]>,
+}
+
+impl<'a> Filter<'a> {
+    fn accepts(&self, client: &ClientInfo) -> bool {
+        let is_at = |address: &str, wanted: Option<&[u8]>| {
+            wanted.is_none_or(|wanted| wanted == address.as_bytes())
+        };
+        self.id.is_none_or(|id| id == client.id)
+            && self.normal != Some(false)
+            && is_at(&client.address, self.address)
+            && is_at(&client.local_address, self.local_address)
+    }
+
+    /// Reads the options, of which each may be given again, the last one counting. Returns whether
+    /// the client that asks is to be spared, too.
+    fn parse(options: &mut Rest<'a>) -> Result<(Self, bool), Error> {
+        let (mut filter, mut skip_me) = (Filter::default(), true);
+        while let Some(option) = options.next() {
+            let value = options.value()?;
+            if is(option, "ID") {
+                let id = integer(value).ok().and_then(|id| u64::try_from(id).ok());
+                let id = id.filter(|id| *id > 0);
+                filter.id = Some(id.ok_or(Error::fixed("ERR client-id should be greater than 0"))?);
+            } else if is(option, "TYPE") {
+                filter.normal = Some(list::is_normal(value)?);
+            } else if is(option, "ADDR") {
+                filter.address = Some(value);
+            } else if is(option, "LADDR") {
+                filter.local_address = Some(value);
+            } else if is(option, "USER") {
+                if value != b"default" {
+                    return Err(Error::quoting("ERR No such user '", value, "'"));
+                }
+            } else if is(option, "SKIPME") && (is(value, "yes") || is(value, "no")) {
+                skip_me = is(value, "yes");
+            } else {
+                return Err(Error::SYNTAX);
+            }
+        }
+        Ok((filter, skip_me))
+    }
+}
+
+fn kill<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let by_address = args.len() == 3;
+    let (filter, skip_me) = if by_address {
+        (Filter { address: args.get(2), ..Filter::default() }, false)
+    } else {
+        Filter::parse(&mut Rest::from(args, 2))?
+    };
+    let own_id = cx.client.info.id;
+    let mut clients = cx.server.clients();
+    clients.retain(|client| filter.accepts(client) && !(skip_me && client.id == own_id));
+    let count = clients.len();
+    // It is given its reply first.
+    cx.client.closing |= clients.iter().any(|client| client.id == own_id);
+    clients.retain(|client| client.id != own_id);
+    cx.server.kill(&clients);
+    match (by_address, count) {
+        (true, 0) => return Err(Error::fixed("ERR No such client")),
+        (true, _) => cx.reply.ok(),
+        (false, _) => cx.reply.integer(count as i64),
+    }
+    Ok(())
+}
+
+pub(super) static KILL: Command = Command {
+    name: "KILL",
+    syntax: "<ip:port | <[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | \
+             [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] ...>>",
+    arity: -3,
+    flags: ADMIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "2.4.0",
+    notes: Notes::of("O(N), N being the clients").history(&[
+        ("2.8.12", "Filters, ID among them"),
+        ("3.2.0", "TYPE master"),
+        ("5.0.0", "TYPE replica, which was called slave"),
+        ("6.2.0", "LADDR"),
+    ]),
+    summary: "Closes the connections that all filters accept, and returns how many they were",
+    subcommands: &[],
+    run: kill,
+};
+
+fn unblock<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    match args.get(3) {
+        _ if args.len() > 4 => return Err(super::unknown_use("UNBLOCK")),
+        Some(reason) if !is(reason, "TIMEOUT") && !is(reason, "ERROR") => {
+            return Err(Error::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+        }
+        _ => {}
+    }
+    integer(args.at(2))?;
+    cx.reply.integer(0);
+    Ok(())
+}
+
+pub(super) static UNBLOCK: Command = Command {
+    name: "UNBLOCK",
+    syntax: "client-id [TIMEOUT | ERROR]",
+    arity: -3,
+    flags: ADMIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "5.0.0",
+    notes: Notes::of("O(N), N being the clients"),
+    summary: "Answers 0: no command that there is waits for another client",
+    subcommands: &[],
+    run: unblock,
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::Marks;
+    use crate::testing::{Bench, converse};
+
+    #[test]
+    fn nonsense_is_refused() {
+        converse(
+            "CLIENT KILL => -ERR wrong number of arguments for 'client\u{7c}kill' command|
+             CLIENT KILL 1.2.3.4:5 => -ERR No such client|
+             CLIENT KILL ID 10 x => -ERR syntax error|
+             CLIENT KILL ID x => -ERR client-id should be greater than 0|
+             CLIENT KILL ID 0 => -ERR client-id should be greater than 0|
+             CLIENT KILL TYPE x => -ERR Unknown client type 'x'|
+             CLIENT KILL USER x => -ERR No such user 'x'|
+             CLIENT KILL SKIPME x => -ERR syntax error|
+             CLIENT KILL FOO x => -ERR syntax error|
+             CLIENT KILL ID 99 => :0|
+             CLIENT KILL TYPE pubsub => :0|
+             CLIENT KILL ID 2 ADDR x => :0|
+             CLIENT UNBLOCK 1 => :0|
+             CLIENT UNBLOCK 1 TIMEOUT => :0|
+             CLIENT UNBLOCK 1 FOO => -ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR|
+             CLIENT UNBLOCK x => -ERR value is not an integer or out of range|",
+        );
+    }
+
+    #[test]
+    fn who_is_meant_is_killed() {
+        for (request, reply, others) in [
+            ("CLIENT KILL ID 2", ":1|", true),
+            ("CLIENT KILL ID 2 TYPE normal USER default", ":1|", true),
+            ("CLIENT KILL 127.0.0.1:50002", "+OK|", true),
+            ("CLIENT KILL ADDR 127.0.0.1:50002 LADDR 127.0.0.1:6379", ":1|", true),
+            ("CLIENT KILL SKIPME yes", ":1|", true),
+            ("CLIENT KILL ID 1", ":0|", false),
+        ] {
+            let mut bench = Bench::new();
+            bench.expect(request, reply);
+            assert_eq!(bench.memcached.info.marks().contains(Marks::KILLED), others, "{request}");
+            assert!(!bench.client.closing, "{request}");
+        }
+        let mut bench = Bench::new();
+        bench.expect("CLIENT KILL SKIPME no", ":2|");
+        assert!(bench.client.closing);
+    }
+}

@@ -1,0 +1,169 @@
+//! What is known of connections, a line for each.
+
+use super::{ADMIN, PLAIN};
+use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::suspension::Slice;
+use crate::{
+    Category, ClientInfo, Command, CommandTable, Context, Error, Group, JobProgress, Keys, Marks,
+    Notes,
+};
+use nagi_proto::Args;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+fn info<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let mut line = String::new();
+    let (bytes, now_ms) = (args.bytes().len(), cx.db.now_ms());
+    describe(cx.server.commands(), &cx.client.info, bytes, now_ms, &mut line);
+    cx.reply.text(&line);
+    Ok(())
+}
+
+pub(super) static INFO: Command = Command {
+    name: "INFO",
+    syntax: "",
+    arity: 2,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "6.2.0",
+    notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
+    summary: "Returns the connection's own line of CLIENT LIST",
+    subcommands: &[],
+    run: info,
+};
+
+fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let mut clients = chosen(cx, args)?.into_iter();
+    let mut text = String::new();
+    let request_bytes = args.bytes().len();
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        for client in clients.by_ref() {
+            let own = client.id == cx.client.info.id;
+            let request_bytes = if own { request_bytes } else { 0 };
+            let now_ms = cx.db.now_ms();
+            describe(cx.server.commands(), &client, request_bytes, now_ms, &mut text);
+            if slice.is_over() {
+                return Ok(JobProgress::NEXT_TICK);
+            }
+        }
+        cx.reply.text(&text);
+        Ok(JobProgress::Done)
+    }))
+}
+
+/// The clients that the arguments of CLIENT LIST mean.
+fn chosen(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Arc<ClientInfo>>, Error> {
+    let all = || {
+        let mut clients = cx.server.clients();
+        clients.sort_by_key(|client| client.id);
+        clients
+    };
+    let Some(option) = args.get(2) else { return Ok(all()) };
+    if is(option, "TYPE") && args.len() == 4 {
+        return Ok(if is_normal(args.at(3))? { all() } else { Vec::new() });
+    }
+    if is(option, "ID") && args.len() > 3 {
+        let clients = all();
+        let mut chosen = Vec::new();
+        for id in Rest::from(args, 3) {
+            let id = integer(id).map_err(|_| Error::fixed("ERR Invalid client ID"))?;
+            let place = clients.binary_search_by_key(&id, |client| client.id as i64).ok();
+            chosen.extend(place.and_then(|place| clients.get(place)).cloned());
+        }
+        return Ok(chosen);
+    }
+    Err(Error::SYNTAX)
+}
+
+/// Reads a kind of connections: whether it is the ordinary kind, to which all belong.
+pub(super) fn is_normal(kind: &[u8]) -> Result<bool, Error> {
+    if ["normal", "master", "replica", "slave", "pubsub"].iter().any(|known| is(kind, known)) {
+        return Ok(is(kind, "normal"));
+    }
+    Err(Error::quoting("ERR Unknown client type '", kind, "'"))
+}
+
+pub(super) static LIST: Command = Command {
+    name: "LIST",
+    syntax: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+    arity: -2,
+    flags: ADMIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "2.4.0",
+    notes: Notes::of("O(N), N being the clients")
+        .history(&[
+            ("2.8.12", "The field id"),
+            ("5.0.0", "TYPE"),
+            ("6.0.0", "The field user"),
+            ("6.2.0", "ID, and the fields argv-mem, tot-mem, laddr and redir"),
+            ("7.0.0", "The fields resp, multi-mem, rbs and rbp"),
+            ("7.0.3", "The field ssub"),
+            ("7.2.0", "The fields lib-name and lib-ver"),
+        ])
+        .tips(&["nondeterministic_output"]),
+    summary: "Returns a line about each connection, memcached's included",
+    subcommands: &[],
+    run: list,
+};
+
+/// Appends a connection's line: the fields of Redis under their names there. `request_bytes` are
+/// those of the request that is being executed, if it is this client's.
+pub(super) fn describe(
+    commands: &CommandTable,
+    client: &ClientInfo,
+    request_bytes: usize,
+    now_ms: u64,
+    line: &mut String,
+) {
+    let names = client.names().clone();
+    let seconds_since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
+    let query_bytes = client.query_bytes.load(Relaxed) + request_bytes;
+    let output_bytes = client.output_bytes.load(Relaxed);
+    // Writing to a string cannot fail. Requests are executed where they were received, and replies
+    // sent from where they were written: buffers that a client keeps for itself are those fields
+    // that are always 0.
+    let _ = writeln!(
+        line,
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 \
+         multi=-1 qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
+         omem={output_bytes} tot-mem={} events={} cmd={} user=default redir=-1 resp={} \
+         lib-name={} lib-ver={}",
+        client.id,
+        client.address,
+        client.local_address,
+        client.descriptor,
+        names.name,
+        seconds_since(client.connected_at_ms),
+        seconds_since(client.active_at_ms.load(Relaxed)),
+        flags(client.marks()),
+        client.database.load(Relaxed),
+        u8::from(output_bytes > 0),
+        client.total_bytes() + request_bytes,
+        if output_bytes > 0 { "rw" } else { "r" },
+        commands.label(client.last_command.load(Relaxed)),
+        client.resp.load(Relaxed),
+        names.library_name,
+        names.library_version,
+    );
+}
+
+/// A connection's kind in Redis' letters.
+fn flags(marks: Marks) -> String {
+    let letters = [
+        (Marks::MONITOR, 'O'),
+        (Marks::WAITING, 'b'),
+        (Marks::KILLED, 'A'),
+        (Marks::UNIX_SOCKET, 'U'),
+        (Marks::NO_EVICT, 'e'),
+        (Marks::NO_TOUCH, 'T'),
+    ];
+    let letters = letters.into_iter().filter(|(mark, _)| marks.contains(*mark));
+    let letters: String = letters.map(|(_, letter)| letter).collect();
+    if letters.is_empty() { "N".to_owned() } else { letters }
+}

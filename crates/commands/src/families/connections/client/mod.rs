@@ -1,0 +1,432 @@
+//! CLIENT: what is known of connections, and what can be done to them.
+
+mod kill;
+mod list;
+mod pause;
+
+use crate::runtime::arguments::is;
+use crate::runtime::help;
+use crate::{Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, Notes};
+use nagi_proto::Args;
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&CLIENT];
+
+const SUBCOMMANDS: &[&Command] = &[
+    &GETNAME,
+    &GETREDIR,
+    &HELP,
+    &ID,
+    &list::INFO,
+    &kill::KILL,
+    &list::LIST,
+    &NO_EVICT,
+    &NO_TOUCH,
+    &pause::PAUSE,
+    &REPLY,
+    &SETINFO,
+    &SETNAME,
+    &TRACKINGINFO,
+    &kill::UNBLOCK,
+    &pause::UNPAUSE,
+];
+
+fn client<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    Err(Error::wrong_arity("client"))
+}
+
+pub(crate) static CLIENT: Command = Command {
+    name: "CLIENT",
+    syntax: "subcommand",
+    arity: -2,
+    flags: Flags::empty(),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Connection,
+    since: "2.4.0",
+    notes: Notes::of("Depends on the subcommand"),
+    summary: "Commands about connections",
+    subcommands: SUBCOMMANDS,
+    run: client,
+};
+
+/// A subcommand with more words than it takes.
+fn unknown_use(subcommand: &str) -> Error {
+    Error::unknown_form("CLIENT", subcommand.as_bytes())
+}
+
+/// How the harmless subcommands behave.
+const PLAIN: Flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE);
+/// How subcommands for administrators behave.
+const ADMIN: Flags = Flags::ADMIN.union(PLAIN);
+
+fn id<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.reply.integer(i64::try_from(cx.client.info.id).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+static ID: Command = Command {
+    name: "ID",
+    syntax: "",
+    arity: 2,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "5.0.0",
+    notes: Notes::of("O(1)"),
+    summary: "Returns the connection's number, which no other ever has",
+    subcommands: &[],
+    run: id,
+};
+
+fn getname<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let names = cx.client.info.names();
+    match names.name.as_str() {
+        "" => cx.reply.null(),
+        name => cx.reply.bulk(name.as_bytes()),
+    }
+    Ok(())
+}
+
+static GETNAME: Command = Command {
+    name: "GETNAME",
+    syntax: "",
+    arity: 2,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "2.6.9",
+    notes: Notes::of("O(1)"),
+    summary: "Returns the connection's name",
+    subcommands: &[],
+    run: getname,
+};
+
+fn setname<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    cx.client.info.rename(name(args.at(2))?);
+    cx.reply.ok();
+    Ok(())
+}
+
+static SETNAME: Command = Command {
+    name: "SETNAME",
+    syntax: "connection-name",
+    arity: 3,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "2.6.9",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+    summary: "Gives the connection a name, or takes it away if it is empty",
+    subcommands: &[],
+    run: setname,
+};
+
+/// The line of CLIENT LIST of the client whose request this is.
+pub(crate) fn line(cx: &Context<'_>, args: Args<'_>) -> String {
+    let mut line = String::new();
+    let (bytes, now_ms) = (args.bytes().len(), cx.db.now_ms());
+    list::describe(cx.server.commands(), &cx.client.info, bytes, now_ms, &mut line);
+    line.trim_end().to_owned()
+}
+
+/// Reads a connection's name.
+pub(crate) fn name(word: &[u8]) -> Result<String, Error> {
+    printable(word).ok_or(Error::fixed(
+        "ERR Client names cannot contain spaces, newlines or special characters.",
+    ))
+}
+
+/// A word that CLIENT LIST can show, its fields being parted by spaces.
+fn printable(word: &[u8]) -> Option<String> {
+    word.iter().all(u8::is_ascii_graphic).then(|| String::from_utf8_lossy(word).into_owned())
+}
+
+fn setinfo<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let attribute = args.at(2);
+    let value = printable(args.at(3)).ok_or_else(|| {
+        let behind = " cannot contain spaces, newlines or special characters.";
+        Error::quoting("ERR ", attribute, behind)
+    });
+    let mut names = cx.client.info.names();
+    if is(attribute, "LIB-NAME") {
+        names.library_name = value?;
+    } else if is(attribute, "LIB-VER") {
+        names.library_version = value?;
+    } else {
+        return Err(Error::quoting("ERR Unrecognized option '", attribute, "'"));
+    }
+    cx.reply.ok();
+    Ok(())
+}
+
+static SETINFO: Command = Command {
+    name: "SETINFO",
+    syntax: "<LIB-NAME libname | LIB-VER libver>",
+    arity: 4,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "7.2.0",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+    summary: "Notes which client library the connection uses",
+    subcommands: &[],
+    run: setinfo,
+};
+
+fn reply<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let mode = args.at(2);
+    if is(mode, "ON") {
+        cx.client.hears = Hears::All;
+        cx.reply.ok();
+    } else if is(mode, "OFF") {
+        cx.client.hears = Hears::Nothing;
+    } else if is(mode, "SKIP") {
+        if cx.client.hears != Hears::Nothing {
+            cx.client.hears = Hears::AllButNext;
+        }
+    } else {
+        return Err(Error::SYNTAX);
+    }
+    Ok(())
+}
+
+static REPLY: Command = Command {
+    name: "REPLY",
+    syntax: "<ON | OFF | SKIP>",
+    arity: 3,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "3.2.0",
+    notes: Notes::of("O(1)"),
+    summary: "Turns replies on or off, or leaves out the next one",
+    subcommands: &[],
+    run: reply,
+};
+
+fn no_evict<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    switch(cx, args.at(2), Marks::NO_EVICT)
+}
+
+static NO_EVICT: Command = Command {
+    name: "NO-EVICT",
+    syntax: "<ON | OFF>",
+    arity: 3,
+    flags: ADMIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "7.0.0",
+    notes: Notes::of("O(1)"),
+    summary: "Spares the connection when connections are closed to save memory, or does not",
+    subcommands: &[],
+    run: no_evict,
+};
+
+fn no_touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    switch(cx, args.at(2), Marks::NO_TOUCH)
+}
+
+static NO_TOUCH: Command = Command {
+    name: "NO-TOUCH",
+    syntax: "<ON | OFF>",
+    arity: 3,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "7.2.0",
+    notes: Notes::of("O(1)"),
+    summary: "Chooses whether what the connection reads counts as used, for eviction",
+    subcommands: &[],
+    run: no_touch,
+};
+
+fn switch(cx: &mut Context<'_>, word: &[u8], marks: Marks) -> Result<(), Error> {
+    let on = is(word, "ON");
+    if !on && !is(word, "OFF") {
+        return Err(Error::SYNTAX);
+    }
+    cx.client.info.mark(marks, on);
+    cx.reply.ok();
+    Ok(())
+}
+
+fn getredir<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.reply.integer(-1);
+    Ok(())
+}
+
+static GETREDIR: Command = Command {
+    name: "GETREDIR",
+    syntax: "",
+    arity: 2,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "6.0.0",
+    notes: Notes::of("O(1)"),
+    summary: "Answers -1: the connection does not track keys",
+    subcommands: &[],
+    run: getredir,
+};
+
+fn trackinginfo<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let reply = &mut cx.reply;
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(1);
+    reply.bulk(b"off");
+    reply.bulk(b"redirect");
+    reply.integer(-1);
+    reply.bulk(b"prefixes");
+    reply.array(0);
+    Ok(())
+}
+
+static TRACKINGINFO: Command = Command {
+    name: "TRACKINGINFO",
+    syntax: "",
+    arity: 2,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "6.2.0",
+    notes: Notes::of("O(1)"),
+    summary: "Tells that the connection does not track keys",
+    subcommands: &[],
+    run: trackinginfo,
+};
+
+fn help<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    help::reply(cx, &CLIENT);
+    Ok(())
+}
+
+static HELP: Command = Command {
+    name: "HELP",
+    syntax: "",
+    arity: 2,
+    flags: Flags::LOADING.union(Flags::STALE),
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "5.0.0",
+    notes: Notes::of("O(1)"),
+    summary: "Lists the subcommands",
+    subcommands: &[],
+    run: help,
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, converse};
+
+    #[test]
+    fn names() {
+        converse(
+            "CLIENT ID => :1|
+             CLIENT GETNAME => $-1|
+             CLIENT SETNAME me => +OK|
+             CLIENT GETNAME => $2|me|
+             CLIENT SETNAME 'a b' => -ERR Client names cannot contain spaces, newlines or
+             ... special characters.|
+             CLIENT SETNAME '' => +OK|
+             CLIENT GETNAME => $-1|
+             CLIENT SETINFO lib-name redis-py => +OK|
+             CLIENT SETINFO LIB-VER 5.0 => +OK|
+             CLIENT SETINFO lib-name 'a b' => -ERR lib-name cannot contain spaces, newlines or
+             ... special characters.|
+             CLIENT SETINFO foo bar => -ERR Unrecognized option 'foo'|
+             CLIENT => -ERR wrong number of arguments for 'client' command|
+             CLIENT FOO => -ERR unknown subcommand 'FOO'. Try CLIENT HELP.|",
+        );
+    }
+
+    #[test]
+    fn lists() {
+        let mut bench = Bench::new();
+        bench.expect_memcached("get a", "END|");
+        bench.expect("SELECT 3", "+OK|");
+        bench.expect("CLIENT SETNAME me", "+OK|");
+        bench.expect("CLIENT SETINFO lib-name redis-py", "+OK|");
+        bench.advance_ms(2500);
+        let shown = |start: &str, database, request_bytes: usize, end: &str| {
+            let memory_bytes = 1600 + request_bytes;
+            format!(
+                "{start} age=2 idle=2 flags=N db={database} sub=0 psub=0 ssub=0 multi=-1 \
+                 qbuf={request_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
+                 omem=0 tot-mem={memory_bytes} events=r {end}\n"
+            )
+        };
+        let own = |request: &str, label: &str| {
+            let start = "id=1 addr=127.0.0.1:50001 laddr=127.0.0.1:6379 fd=7 name=me";
+            let end = "user=default redir=-1 resp=2 lib-name=redis-py lib-ver=";
+            shown(start, 3, request.len() + 2, &format!("cmd={label} {end}"))
+        };
+        let other = shown(
+            "id=2 addr=127.0.0.1:50002 laddr=127.0.0.1:6379 fd=7 name=",
+            0,
+            0,
+            "cmd=get user=default redir=-1 resp=0 lib-name= lib-ver=",
+        );
+        let bulk = |text: String| format!("${}|{text}|", text.len());
+        bench.expect("CLIENT INFO", &bulk(own("CLIENT INFO", "client|info")));
+        for request in ["CLIENT LIST", "CLIENT LIST TYPE normal", "CLIENT LIST ID 1 2 99"] {
+            let own = own(request, "client|list");
+            bench.expect(request, &bulk(format!("{own}{other}")));
+        }
+        bench.expect("CLIENT LIST ID 2", &bulk(other.to_owned()));
+        bench.expect("CLIENT LIST TYPE pubsub", "$0||");
+        for (request, reply) in [
+            ("CLIENT LIST TYPE foo", "-ERR Unknown client type 'foo'|"),
+            ("CLIENT LIST TYPE", "-ERR syntax error|"),
+            ("CLIENT LIST TYPE normal x", "-ERR syntax error|"),
+            ("CLIENT LIST ID", "-ERR syntax error|"),
+            ("CLIENT LIST ID x", "-ERR Invalid client ID|"),
+            ("CLIENT LIST FOO", "-ERR syntax error|"),
+        ] {
+            bench.expect(request, reply);
+        }
+        bench.resp(b"HELLO 3\r\n");
+        bench.expect("CLIENT LIST TYPE replica", "=4|txt:|");
+    }
+
+    #[test]
+    fn marks() {
+        let mut bench = Bench::new();
+        bench.expect("CLIENT NO-EVICT on", "+OK|");
+        bench.expect("CLIENT NO-TOUCH ON", "+OK|");
+        assert!(bench.call(&["CLIENT", "INFO"]).contains(" flags=eT "));
+        bench.expect("CLIENT NO-TOUCH off", "+OK|");
+        assert!(bench.call(&["CLIENT", "INFO"]).contains(" flags=e "));
+        bench.expect(
+            "CLIENT NO-TOUCH",
+            "-ERR wrong number of arguments for 'client|no-touch' command|",
+        );
+        bench.expect("CLIENT NO-EVICT x", "-ERR syntax error|");
+        bench.expect("CLIENT REPLY x", "-ERR syntax error|");
+        bench.expect("CLIENT GETREDIR", ":-1|");
+        let info = "*6|$5|flags|*1|$3|off|$8|redirect|:-1|$8|prefixes|*0|";
+        bench.expect("CLIENT TRACKINGINFO", info);
+    }
+
+    #[test]
+    fn help() {
+        let mut bench = Bench::new();
+        let help = bench.call(&["CLIENT", "HELP"]);
+        assert!(help.starts_with("*33|+CLIENT <subcommand> [<arg> [value]"), "{help}");
+        assert!(
+            help.contains("|+SETNAME connection-name|+    Gives the connection a name"),
+            "{help}"
+        );
+    }
+}

@@ -1,0 +1,4 @@
+//! Connections and clients.
+
+pub(crate) mod client;
+pub(crate) mod connection;

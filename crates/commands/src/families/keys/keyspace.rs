@@ -1,0 +1,386 @@
+//! Databases as a whole: walks over their keys, their size, and emptying them.
+
+use crate::error::quotable;
+use crate::glob::Pattern;
+use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::suspension::Slice;
+use crate::state::saves::Order;
+use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
+use nagi_proto::resp::{Version, Writer};
+use nagi_proto::{Args, Chunk, Output};
+use nagi_store::types::key::{self, Cursor};
+use nagi_store::{EntryView, Scope};
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&DBSIZE, &FLUSHALL, &FLUSHDB, &KEYS, &SCAN];
+
+fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let cursor = cursor(args.at(1)).ok_or(Error::fixed("ERR invalid cursor"))?;
+    let mut filter = Filter::default();
+    let mut count = 10;
+    let mut rest = Rest::from(args, 2);
+    while let Some(option) = rest.next() {
+        if is(option, "COUNT") {
+            let number = integer(rest.value()?)?;
+            count = usize::try_from(number).ok().filter(|count| *count > 0).ok_or(Error::SYNTAX)?;
+        } else if is(option, "MATCH") {
+            filter.pattern = Some(rest.value()?.into());
+        } else if is(option, "TYPE") {
+            filter.kind = Some(rest.value()?.into());
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    let mut walk = Walk { place: cursor.into(), left: count, filter, found: Found::default() };
+    cx.start(Box::new(move |cx| {
+        Ok(walk.slice(cx, |cx, walk| {
+            cx.reply.array(2);
+            let cursor = walk.place.cursor().unwrap_or_default();
+            cx.reply.bulk(cursor.to_string().as_bytes());
+            walk.found.write(&mut cx.reply);
+        }))
+    }))
+}
+
+/// Reads a cursor as strtoul(3) does: nothing is 0, a negative number counts from the end, and a
+/// zero byte ends the text.
+fn cursor(argument: &[u8]) -> Option<Cursor> {
+    let text = quotable(argument, argument.len());
+    let (is_negative, digits) = match text.split_first() {
+        None => return Some(0),
+        Some((b'-', digits)) => (true, digits),
+        Some((b'+', digits)) => (false, digits),
+        Some(_) => (false, text),
+    };
+    let number = nagi_store::parse_u64(digits)?;
+    Some(if is_negative { number.wrapping_neg() } else { number })
+}
+
+pub(crate) static SCAN: Command = Command {
+    name: "SCAN",
+    syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+    arity: -2,
+    flags: Flags::READONLY,
+    keys: Keys::NONE,
+    categories: Category::KEYSPACE,
+    group: Group::Generic,
+    since: "2.8.0",
+    notes: Notes::of("O(1) for each call; O(N) for a whole walk, N being the keys")
+        .history(&[("6.0.0", "TYPE")])
+        .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
+    summary: "Returns some of the keys, and a cursor for the next call that is 0 at the end",
+    subcommands: &[],
+    run: scan,
+};
+
+fn keys<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let filter = Filter { pattern: Some(args.at(1).into()), kind: None };
+    let place = key::Walk::default();
+    let mut walk = Walk { place, left: usize::MAX, filter, found: Found::default() };
+    cx.start(Box::new(move |cx| Ok(walk.slice(cx, |cx, walk| walk.found.write(&mut cx.reply)))))
+}
+
+pub(crate) static KEYS: Command = Command {
+    name: "KEYS",
+    syntax: "pattern",
+    arity: 2,
+    flags: Flags::READONLY,
+    keys: Keys::NONE,
+    categories: Category::KEYSPACE.union(Category::DANGEROUS),
+    group: Group::Generic,
+    since: "1.0.0",
+    notes: Notes::of("O(N), N being the keys of the database")
+        .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
+    summary: "Returns all keys that match a pattern; only its own caller waits for it",
+    subcommands: &[],
+    run: keys,
+};
+
+/// Entries between two looks at the clock.
+const STRIDE: usize = 64;
+
+/// A walk over the keys of a database, slice by slice.
+struct Walk {
+    place: key::Walk,
+    /// How many entries are still to be looked at, and more where no cursor can say how far it is.
+    left: usize,
+    filter: Filter,
+    found: Found,
+}
+
+impl Walk {
+    /// Whether enough entries were looked at, and a cursor can say where to go on.
+    fn is_done(&self) -> bool {
+        self.left == 0 && self.place.cursor().is_some()
+    }
+
+    /// Goes on for one slice and calls `finish` if that was the last.
+    fn slice(
+        &mut self,
+        cx: &mut Context<'_>,
+        finish: impl FnOnce(&mut Context<'_>, &mut Self),
+    ) -> JobProgress {
+        let slice = Slice::begin();
+        while !self.is_done() {
+            let stride = self.left.clamp(1, STRIDE);
+            let Walk { place, filter, found, .. } = self;
+            // Matched when no latch is held any more.
+            let mut long = Vec::new();
+            cx.db.walk(place, stride, |entry| match entry.long_key() {
+                _ if !filter.has_kind(&entry) => {}
+                Some(key) => long.push(key),
+                None if filter.matches(entry.key()) => found.push(entry.key()),
+                None => {}
+            });
+            long.retain(|key| filter.matches(key));
+            long.into_iter().for_each(|key| found.push_long(key));
+            let is_over = slice.is_over();
+            self.left = self.left.saturating_sub(stride);
+            if self.place.cursor() == Some(0) {
+                break;
+            }
+            if is_over && !self.is_done() {
+                return JobProgress::NEXT_TICK;
+            }
+        }
+        finish(cx, self);
+        JobProgress::Done
+    }
+}
+
+/// Which entries a walk is after.
+#[derive(Default)]
+struct Filter {
+    pattern: Option<Box<[u8]>>,
+    kind: Option<Box<[u8]>>,
+}
+
+impl Filter {
+    fn has_kind(&self, entry: &EntryView<'_>) -> bool {
+        self.kind.as_ref().is_none_or(|kind| is(kind, entry.kind().name()))
+    }
+
+    fn matches(&self, key: &[u8]) -> bool {
+        let pattern = self.pattern.as_ref();
+        pattern.is_none_or(|pattern| Pattern::new(pattern).matches(key))
+    }
+}
+
+/// Keys in the form in which they are sent, in chunks so that many of them are never copied at
+/// once.
+#[derive(Default)]
+struct Found {
+    count: usize,
+    full: Vec<Part>,
+    rest: Output,
+}
+
+/// A part of a reply.
+enum Part {
+    Encoded(Chunk),
+    /// A key that is sent from where it is kept.
+    Long(Chunk),
+}
+
+impl Found {
+    fn push(&mut self, key: &[u8]) {
+        const CHUNK_BYTES: usize = 64 << 10;
+        // A bulk string is the same in both versions.
+        Writer::new(&mut self.rest, Version::Two).bulk(key);
+        self.count += 1;
+        if self.rest.len() >= CHUNK_BYTES {
+            let encoded = self.rest.as_contiguous().unwrap_or_default();
+            self.full.push(Part::Encoded(encoded.into()));
+            self.rest.clear(CHUNK_BYTES);
+        }
+    }
+
+    fn push_long(&mut self, key: Chunk) {
+        self.full.push(Part::Long(key));
+        self.count += 1;
+    }
+
+    fn write(&mut self, reply: &mut Writer<'_>) {
+        reply.array(self.count);
+        for part in self.full.drain(..) {
+            match part {
+                Part::Encoded(chunk) => reply.encoded_chunk(chunk),
+                Part::Long(chunk) => reply.bulk_chunk(chunk),
+            }
+        }
+        reply.encoded(self.rest.as_contiguous().unwrap_or_default());
+    }
+}
+
+fn dbsize<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.reply.integer(cx.db.size() as i64);
+    Ok(())
+}
+
+pub(crate) static DBSIZE: Command = Command {
+    name: "DBSIZE",
+    syntax: "",
+    arity: 1,
+    flags: Flags::READONLY.union(Flags::FAST),
+    keys: Keys::NONE,
+    categories: Category::KEYSPACE,
+    group: Group::Server,
+    since: "1.0.0",
+    notes: Notes::of("O(1)").tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
+    summary: "Returns how many keys the database holds",
+    subcommands: &[],
+    run: dbsize,
+};
+
+fn flushdb<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    flush(cx, args, Scope::Database(cx.db.index()))?;
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(crate) static FLUSHDB: Command = Command {
+    name: "FLUSHDB",
+    syntax: "[ASYNC | SYNC]",
+    arity: -1,
+    flags: Flags::WRITE,
+    keys: Keys::WHOLE,
+    categories: Category::KEYSPACE.union(Category::DANGEROUS),
+    group: Group::Server,
+    since: "1.0.0",
+    notes: Notes::of("O(1); freeing goes on in the background")
+        .history(&[("4.0.0", "ASYNC"), ("6.2.0", "SYNC")])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    summary: "Empties the database at once; its memory is freed elsewhere, whatever the option",
+    subcommands: &[],
+    run: flushdb,
+};
+
+fn flushall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    flush(cx, args, Scope::All)?;
+    // What was there before is not to come back: a save that is under way is given up.
+    if cx.server.config().save.get().is_empty() {
+        cx.server.saves().cancel();
+        cx.reply.ok();
+        return Ok(());
+    }
+    let mut ordered = None;
+    cx.start(Box::new(move |cx| {
+        let (saves, waker) = (cx.server.saves(), &cx.client.waker);
+        ordered = ordered.or_else(|| saves.order_instead(Order::Save, waker));
+        let outcome = ordered.and_then(|ticket| saves.outcome(ticket, waker));
+        if outcome.is_none() {
+            return Ok(JobProgress::WOKEN);
+        }
+        // Where that fails the log says so; the keys are gone all the same.
+        cx.reply.ok();
+        Ok(JobProgress::Done)
+    }))
+}
+
+pub(crate) static FLUSHALL: Command = Command {
+    name: "FLUSHALL",
+    syntax: "[ASYNC | SYNC]",
+    arity: -1,
+    flags: Flags::WRITE,
+    keys: Keys::WHOLE,
+    categories: Category::KEYSPACE.union(Category::DANGEROUS),
+    group: Group::Server,
+    since: "1.0.0",
+    notes: Notes::of("O(1); freeing goes on in the background")
+        .history(&[("4.0.0", "ASYNC"), ("6.2.0", "SYNC")])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    summary: "Empties all databases at once, and saves that where save has points; their memory is \
+              freed elsewhere, whatever the option",
+    subcommands: &[],
+    run: flushall,
+};
+
+fn flush<'a>(cx: &mut Context<'a>, args: Args<'a>, scope: Scope) -> Result<(), Error> {
+    let option = args.get(1);
+    let known = option.is_none_or(|option| is(option, "ASYNC") || is(option, "SYNC"));
+    if !known || args.len() > 2 {
+        return Err(Error::SYNTAX);
+    }
+    cx.db.flush(scope);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, converse};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn walks() {
+        converse(
+            "SCAN 0 => *2|$1|0|*0|
+             KEYS * => *0|
+             SET a 1 => +OK|
+             SCAN 0 => *2|$1|0|*1|$1|a|
+             SCAN 0 MATCH b* => *2|$1|0|*0|
+             SCAN 0 match ? type STRING count 100 => *2|$1|0|*1|$1|a|
+             SCAN 0 TYPE hash => *2|$1|0|*0|
+             KEYS ? => *1|$1|a|
+             KEYS b => *0|
+             SCAN x => -ERR invalid cursor|
+             SCAN -x => -ERR invalid cursor|
+             SCAN 99999999999999999999999 => -ERR invalid cursor|
+             SCAN 0 COUNT 0 => -ERR syntax error|
+             SCAN 0 COUNT -1 => -ERR syntax error|
+             SCAN 0 COUNT x => -ERR value is not an integer or out of range|
+             SCAN 0 MATCH => -ERR syntax error|
+             SCAN 0 FOO 1 => -ERR syntax error|",
+        );
+    }
+
+    #[test]
+    fn a_walk_in_many_calls_or_slices_shows_every_key() {
+        let mut bench = Bench::new();
+        let names: BTreeSet<_> = (0..20_000).map(|number| format!("key:{number}")).collect();
+        for name in &names {
+            bench.resp(format!("SET {name} v\r\n").as_bytes());
+        }
+        let keys_of = |reply: &[u8]| {
+            let text = String::from_utf8(reply.to_vec()).unwrap();
+            text.split("\r\n").filter(|line| line.starts_with("key:")).map(str::to_owned).collect()
+        };
+        let all: BTreeSet<String> = keys_of(&bench.resp(b"KEYS key:*\r\n"));
+        assert_eq!(all, names);
+        let all: BTreeSet<String> = keys_of(&bench.resp(b"SCAN 0 COUNT 1000000\r\n"));
+        assert_eq!(all, names);
+
+        let (mut all, mut cursor) = (BTreeSet::new(), "0".to_owned());
+        loop {
+            let reply = bench.resp(format!("SCAN {cursor} COUNT 300\r\n").as_bytes());
+            let some: BTreeSet<String> = keys_of(&reply);
+            assert!(some.len() < 2000, "COUNT bounds what one call looks at: {}", some.len());
+            all.extend(some);
+            cursor = String::from_utf8(reply).unwrap().split("\r\n").nth(2).unwrap().to_owned();
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(all, names);
+    }
+
+    #[test]
+    fn emptying() {
+        converse(
+            "SET a 1 => +OK|
+             SELECT 1 => +OK|
+             MSET b 2 c 3 => +OK|
+             DBSIZE => :2|
+             FLUSHDB FOO => -ERR syntax error|
+             FLUSHALL SYNC ASYNC => -ERR syntax error|
+             FLUSHDB sync => +OK|
+             DBSIZE => :0|
+             SET b 2 => +OK|
+             SELECT 0 => +OK|
+             DBSIZE => :1|
+             FLUSHALL ASYNC => +OK|
+             DBSIZE => :0|
+             SELECT 1 => +OK|
+             DBSIZE => :0|",
+        );
+    }
+}

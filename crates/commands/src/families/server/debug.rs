@@ -1,0 +1,486 @@
+//! DEBUG: what Redis' own tests ask a server to do, for who is allowed to by
+//! `enable-debug-command`.
+
+use crate::config::rewrite::{Added, rewrite};
+use crate::families::server::digest;
+use crate::runtime::admission;
+use crate::runtime::arguments::{integer, is};
+use crate::runtime::suspension::Slice;
+use crate::state::saves::{Order, Ticket};
+use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Reasons};
+use nagi_persist::payload::Dump;
+use nagi_proto::Args;
+use nagi_proto::resp::Version;
+use nagi_store::Scope;
+use nagi_store::types::string::SetOptions;
+use std::ops::RangeInclusive;
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&DEBUG];
+
+/// What DEBUG can do. These are no subcommands: statistics know only DEBUG.
+struct Tool {
+    name: &'static str,
+    syntax: &'static str,
+    /// Words of a request, both names included: at least, and at most.
+    words: RangeInclusive<usize>,
+    summary: &'static str,
+    run: crate::Handler,
+}
+
+static TOOLS: &[&Tool] = &[
+    &CONFIG_REWRITE_FORCE_ALL,
+    &DIGEST,
+    &DIGEST_VALUE,
+    &ERROR,
+    &HELP,
+    &OBJECT,
+    &POPULATE,
+    &PROTOCOL,
+    &RELOAD,
+    &SET_ACTIVE_EXPIRE,
+    &SLEEP,
+];
+
+const REFUSED: Error = Error::fixed(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you \
+     can run it from a local connection, otherwise you need to set this option in the \
+     configuration file, and then restart the server.",
+);
+
+fn debug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if !admission::is_permitted(&cx.server.config().enable_debug_command, cx.client) {
+        return Err(REFUSED);
+    }
+    let word = args.at(1);
+    let tool = TOOLS.iter().find(|tool| is(word, tool.name) && tool.words.contains(&args.len()));
+    let tool = tool.ok_or_else(|| Error::unknown_form("DEBUG", word))?;
+    (tool.run)(cx, args)
+}
+
+pub(crate) static DEBUG: Command = Command {
+    name: "DEBUG",
+    syntax: "subcommand [arg [arg ...]]",
+    arity: -2,
+    flags: Flags::ADMIN.union(Flags::NOSCRIPT).union(Flags::LOADING).union(Flags::STALE),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "1.0.0",
+    notes: Notes::of("Depends on the subcommand").internal(),
+    summary: "Does what tests of Redis ask for, if enable-debug-command allows it",
+    subcommands: &[],
+    run: debug,
+};
+
+fn sleep<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let seconds: f64 = String::from_utf8_lossy(args.at(2)).parse().unwrap_or(0.0);
+    let until_ms = cx.db.now_ms().saturating_add((seconds * 1000.0).ceil() as u64);
+    if until_ms > cx.db.now_ms() {
+        cx.attention.call_at(until_ms, &cx.client.waker);
+        cx.server.hurry();
+    }
+    cx.start(Box::new(move |cx| {
+        if cx.db.now_ms() < until_ms {
+            return Ok(JobProgress::WOKEN);
+        }
+        cx.reply.ok();
+        Ok(JobProgress::Done)
+    }))
+}
+
+static SLEEP: Tool = Tool {
+    name: "SLEEP",
+    syntax: "seconds",
+    words: 3..=3,
+    summary: "Answers only after that time; nobody else waits",
+    run: sleep,
+};
+
+fn set_active_expire<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    cx.attention.expire_actively(args.at(2) != b"0");
+    cx.reply.ok();
+    Ok(())
+}
+
+static SET_ACTIVE_EXPIRE: Tool = Tool {
+    name: "SET-ACTIVE-EXPIRE",
+    syntax: "<0 | 1>",
+    words: 3..=3,
+    summary: "Chooses whether keys are looked for whose time has come",
+    run: set_active_expire,
+};
+
+fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let db = cx.db.untouched();
+    let key = cx.key(args.at(2));
+    let compress = cx.server.config().rdbcompression.is_on();
+    let found = db.get(key, |entry| {
+        entry.map(|entry| {
+            let dump = Dump::new(entry.value(), compress);
+            (entry.key().as_ptr() as usize, entry.encoding_name(), dump)
+        })
+    });
+    let (place, encoding, mut dump) = found.ok_or(Error::fixed("ERR no such key"))?;
+    let idle_s = db.idle_ms(key).unwrap_or(0) / 1000;
+    let used_at_s = (db.now_ms() / 1000).saturating_sub(idle_s) & 0xff_ffff;
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        loop {
+            if let Some(payload) = dump.step() {
+                let bytes = payload.len().saturating_sub(Dump::FRAME_BYTES);
+                cx.reply.simple(&format!(
+                    "Value at:{place:#x} refcount:1 encoding:{encoding} serializedlength:{bytes} \
+                     lru:{used_at_s} lru_seconds_idle:{idle_s}"
+                ));
+                return Ok(JobProgress::Done);
+            }
+            if slice.is_over() {
+                return Ok(JobProgress::NEXT_TICK);
+            }
+        }
+    }))
+}
+
+static OBJECT: Tool = Tool {
+    name: "OBJECT",
+    syntax: "key",
+    words: 3..=3,
+    summary: "Tells how a value is kept, and how long it is in a file",
+    run: object,
+};
+
+fn config_rewrite_force_all<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    rewrite(cx.server.config(), Added::All)?;
+    cx.reply.ok();
+    Ok(())
+}
+
+static CONFIG_REWRITE_FORCE_ALL: Tool = Tool {
+    name: "CONFIG-REWRITE-FORCE-ALL",
+    syntax: "",
+    words: 2..=2,
+    summary: "Writes the file of the settings with a line for each, defaults included",
+    run: config_rewrite_force_all,
+};
+
+static DIGEST: Tool = Tool {
+    name: "DIGEST",
+    syntax: "",
+    words: 2..=2,
+    summary: "Tells all data as a number that other data does not have",
+    run: digest::whole,
+};
+
+static DIGEST_VALUE: Tool = Tool {
+    name: "DIGEST-VALUE",
+    syntax: "key [key ...]",
+    words: 2..=usize::MAX,
+    summary: "Tells values as numbers that other values do not have",
+    run: digest::values,
+};
+
+fn error<'a>(_: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let text = String::from_utf8_lossy(args.at(2));
+    // The text becomes a line.
+    Err(Error::new(text.replace(['\r', '\n'], " ")))
+}
+
+static ERROR: Tool = Tool {
+    name: "ERROR",
+    syntax: "text",
+    words: 3..=3,
+    summary: "Answers with an error of this text",
+    run: error,
+};
+
+fn populate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let not_positive = Error::fixed("ERR value is out of range, must be positive");
+    let number = |argument| {
+        let number = integer(argument).ok().filter(|number| *number >= 0);
+        number.ok_or_else(|| not_positive.clone())
+    };
+    let count = number(args.at(2))?;
+    let len = args.get(4).map(number).transpose()?.and_then(|len| usize::try_from(len).ok());
+    let prefix = String::from_utf8_lossy(args.get(3).unwrap_or(b"key")).into_owned();
+    let limit = cx.server.config().proto_max_bulk_len.bytes();
+    if len.is_some_and(|len| len > limit) {
+        return Err(Error::TOO_LONG);
+    }
+    let mut next = 0;
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        while next < count {
+            let key = format!("{prefix}:{next}").into_bytes();
+            let mut value = format!("value:{next}").into_bytes();
+            if let Some(len) = len.filter(|len| *len > 0) {
+                value.resize(len, 0);
+            }
+            let key = cx.db.key(&key);
+            if cx.db.kind(key).is_none() {
+                cx.db.set(key, value.as_slice(), SetOptions::default());
+            }
+            next += 1;
+            if slice.is_over() && next < count {
+                return Ok(JobProgress::COMMITTED);
+            }
+        }
+        cx.reply.ok();
+        Ok(JobProgress::Done)
+    }))
+}
+
+static POPULATE: Tool = Tool {
+    name: "POPULATE",
+    syntax: "count [prefix] [length]",
+    words: 3..=5,
+    summary: "Makes so many keys, unless they are there already",
+    run: populate,
+};
+
+/// The way of DEBUG RELOAD.
+enum Reload {
+    /// The saver has nothing else to do, or is waited for.
+    Order,
+    /// A save is under way.
+    Saving(Ticket),
+    /// Everybody is kept away; what claims keys is waited for.
+    Empty,
+    /// The saver is asked to load the file.
+    Load,
+    /// It is being loaded.
+    Loading(Ticket),
+}
+
+fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let (mut merge, mut flushes, mut saves) = (false, true, true);
+    for word in args.from(2) {
+        if is(word, "MERGE") {
+            merge = true;
+        } else if is(word, "NOFLUSH") {
+            flushes = false;
+        } else if is(word, "NOSAVE") {
+            saves = false;
+        } else {
+            let text = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
+            return Err(Error::fixed(text));
+        }
+    }
+    if cx.attention.reasons().contains(Reasons::LOADING) {
+        return Err(Error::fixed("LOADING Redis is loading the dataset in memory"));
+    }
+    let mut stage = if saves { Reload::Order } else { Reload::Empty };
+    cx.start(Box::new(move |cx| {
+        let (server, waker) = (cx.server.saves(), cx.client.waker.clone());
+        loop {
+            stage = match stage {
+                Reload::Order => match server.order_instead(Order::Save, &waker) {
+                    Some(ticket) => Reload::Saving(ticket),
+                    None => return Ok(JobProgress::WOKEN),
+                },
+                Reload::Saving(ticket) => match server.outcome(ticket, &waker) {
+                    Some(Ok(())) => Reload::Empty,
+                    Some(Err(why)) => return Err(Error::new(format!("ERR {why}"))),
+                    None => return Ok(JobProgress::WOKEN),
+                },
+                Reload::Empty => {
+                    cx.attention.set(Reasons::LOADING, true);
+                    if cx.db.store().meets_any_claim(&waker).is_some() {
+                        return Ok(JobProgress::COMMITTED);
+                    }
+                    if flushes {
+                        cx.db.store().flush(Scope::All);
+                    }
+                    Reload::Load
+                }
+                Reload::Load => match server.order_instead(Order::Load { merge }, &waker) {
+                    Some(ticket) => Reload::Loading(ticket),
+                    None => return Ok(JobProgress::COMMITTED),
+                },
+                Reload::Loading(ticket) => match server.outcome(ticket, &waker) {
+                    Some(Ok(())) => break,
+                    Some(Err(_)) => {
+                        let text = "ERR Error trying to load the RDB dump, check server logs.";
+                        return Err(Error::fixed(text));
+                    }
+                    None => return Ok(JobProgress::WOKEN),
+                },
+            }
+        }
+        cx.reply.ok();
+        Ok(JobProgress::Done)
+    }))
+}
+
+static RELOAD: Tool = Tool {
+    name: "RELOAD",
+    syntax: "[MERGE] [NOFLUSH] [NOSAVE]",
+    words: 2..=5,
+    summary: "Saves the data, and loads it again into an empty store",
+    run: reload,
+};
+
+/// Writes a reply of each kind that there is.
+fn protocol<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let is_old = cx.client.version == Version::Two;
+    let kind = args.at(2).to_ascii_lowercase();
+    let reply = &mut cx.reply;
+    match kind.as_slice() {
+        b"string" => reply.bulk(b"Hello World"),
+        b"integer" => reply.integer(12345),
+        b"double" => reply.decimal("3.141"),
+        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
+        b"null" => reply.null(),
+        b"true" => reply.boolean(true),
+        b"false" => reply.boolean(false),
+        b"verbatim" => reply.text("This is a verbatim\nstring"),
+        b"array" => {
+            reply.array(3);
+            (0..3).for_each(|number| reply.integer(number));
+        }
+        b"set" => {
+            reply.set(3);
+            (0..3).for_each(|number| reply.integer(number));
+        }
+        b"map" => {
+            reply.map(3);
+            for number in 0..3 {
+                reply.integer(number);
+                reply.boolean(number == 1);
+            }
+        }
+        b"attrib" => {
+            if !is_old {
+                reply.attributes(1);
+                reply.bulk(b"key-popularity");
+                reply.array(2);
+                reply.bulk(b"key:123");
+                reply.integer(90);
+            }
+            reply.bulk(b"Some real reply following the attribute");
+        }
+        b"push" if is_old => {
+            return Err(Error::fixed("ERR RESP2 is not supported by this command"));
+        }
+        b"push" => {
+            reply.push(2);
+            reply.bulk(b"server-cpu-usage");
+            reply.integer(42);
+            reply.bulk(b"Some real reply following the push reply");
+        }
+        _ => {
+            return Err(Error::fixed(
+                "ERR Wrong protocol type name. Please use one of the following: \
+                 string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
+            ));
+        }
+    }
+    Ok(())
+}
+
+static PROTOCOL: Tool = Tool {
+    name: "PROTOCOL",
+    syntax: "type",
+    words: 3..=3,
+    summary: "Answers with a reply of the type",
+    run: protocol,
+};
+
+fn help<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.reply.array(1 + 2 * TOOLS.len());
+    cx.reply.simple("DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    for tool in TOOLS {
+        cx.reply.simple(format!("{} {}", tool.name, tool.syntax).trim_end());
+        cx.reply.simple(&format!("    {}.", tool.summary));
+    }
+    Ok(())
+}
+
+static HELP: Tool =
+    Tool { name: "HELP", syntax: "", words: 2..=2, summary: "Lists what there is", run: help };
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::testing::{Bench, converse};
+    use crate::{Config, config::Origin};
+
+    pub(crate) fn allowed() -> Bench {
+        let mut bench = Bench::new();
+        let config = Config::default();
+        config.set("enable-debug-command", "yes", Origin::Startup).unwrap();
+        bench.process.config = config;
+        bench
+    }
+
+    #[test]
+    fn nobody_may_unless_it_is_said_so() {
+        converse(&format!(
+            "DEBUG SLEEP 0 => -{}|
+             CONFIG SET enable-debug-command yes => -ERR CONFIG SET failed (possibly related to
+             ... argument 'enable-debug-command') - can't set immutable config|",
+            String::from_utf8_lossy(&REFUSED.0)
+        ));
+        let mut bench = allowed();
+        for (word, is_allowed) in [("yes", true), ("local", true), ("no", false)] {
+            bench.process.config.set("enable-debug-command", word, Origin::Startup).unwrap();
+            let reply = bench.call(&["DEBUG", "SLEEP", "0"]);
+            assert_eq!(reply == "+OK|", is_allowed, "{word}: {reply}");
+        }
+    }
+
+    #[test]
+    fn digests_are_those_of_redis() {
+        let mut bench = allowed();
+        let zero = "0".repeat(40);
+        bench.expect("DEBUG DIGEST", &format!("+{zero}|"));
+        bench.expect("SET key v", "+OK|");
+        bench.expect("DEBUG DIGEST", "+c800ebc312c785da0bff3729592c8d63a9e833bd|");
+        bench.expect("SET n 12", "+OK|");
+        bench.expect("EXPIRE n 1000", ":1|");
+        let (key, n) = (
+            "d79ee9fe5d5ad902d7f6620efc3b07b75ddd742f",
+            "83df3a94c43338a2db2a05ddb5dbb794b842c619",
+        );
+        let expected = format!("*3|+{n}|+{zero}|+{key}|");
+        bench.expect("DEBUG DIGEST-VALUE n none key", &expected);
+        bench.expect("FLUSHALL", "+OK|");
+        bench.expect("SET k v", "+OK|");
+        bench.expect("DEBUG DIGEST", "+264ccf65edec66bccfa7cc659414ccca432057d2|");
+    }
+
+    #[test]
+    fn tools() {
+        let mut bench = allowed();
+        for (request, reply) in [
+            ("DEBUG SLEEP 0", "+OK|"),
+            ("DEBUG SLEEP -1", "+OK|"),
+            ("DEBUG OBJECT none", "-ERR no such key|"),
+            ("DEBUG PROTOCOL map", "*6|:0|:0|:1|:1|:2|:0|"),
+            ("DEBUG PROTOCOL push", "-ERR RESP2 is not supported by this command|"),
+            ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK|"),
+            (
+                "DEBUG SLEEP",
+                "-ERR unknown subcommand or wrong number of arguments for 'SLEEP'. \
+                 Try DEBUG HELP.|",
+            ),
+            ("DEBUG ERROR 'WRONG text'", "-WRONG text|"),
+            ("DEBUG POPULATE x", "-ERR value is out of range, must be positive|"),
+            ("DEBUG POPULATE 3", "+OK|"),
+            ("DEBUG POPULATE 2 p 3", "+OK|"),
+            ("DEBUG POPULATE 1 q 9", "+OK|"),
+            ("MGET key:2 p:1 q:0", "*3|$7|value:2|$3|val|$9|value:0\0\0|"),
+            ("FLUSHALL", "+OK|"),
+            ("SET key value", "+OK|"),
+        ] {
+            bench.expect(request, reply);
+        }
+        assert!(!bench.process.attention.expires_actively(u64::MAX));
+        let object = bench.call(&["DEBUG", "OBJECT", "key"]);
+        assert!(object.contains(" refcount:1 encoding:embstr serializedlength:"), "{object}");
+        bench.resp(b"HELLO 3\r\n");
+        bench.expect("DEBUG PROTOCOL map", "%3|:0|#f|:1|#t|:2|#f|");
+        bench.expect("DEBUG PROTOCOL double", ",3.141|");
+        bench.expect("DEBUG PROTOCOL bignum", "(1234567999999999999999999999999999999|");
+    }
+}

@@ -1,0 +1,416 @@
+//! MEMORY: where the memory is, in figures that are counted where it is allocated.
+
+use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::help;
+use crate::state::usage::Usage;
+use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
+use nagi_proto::Args;
+use nagi_store::{Counters, EntryView, StringValue, Value};
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&MEMORY];
+
+const SUBCOMMANDS: &[&Command] = &[&DOCTOR, &HELP, &MALLOC_STATS, &PURGE, &STATS, &USAGE];
+
+pub(crate) static MEMORY: Command = Command {
+    name: "MEMORY",
+    syntax: "subcommand",
+    arity: -2,
+    flags: Flags::empty(),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "4.0.0",
+    notes: Notes::of("Depends on the subcommand"),
+    summary: "Commands about memory",
+    subcommands: SUBCOMMANDS,
+    run: |_, _| Err(Error::wrong_arity("memory")),
+};
+
+/// Where the memory is, in bytes.
+pub(crate) struct Figures {
+    /// What counts for `maxmemory`.
+    pub(crate) used: u64,
+    /// The most that it has been, as far as it was looked at: ten times a second.
+    pub(crate) peak: u64,
+    /// What it was when the server began to listen.
+    pub(crate) startup: u64,
+    /// What clients' requests and replies take.
+    pub(crate) clients: u64,
+    /// Allocated memory and pages in use, places within them that are free included.
+    pub(crate) active: u64,
+    /// The same with pages that are in no use and were not given back to the kernel.
+    pub(crate) resident: u64,
+    /// What the kernel counts.
+    pub(crate) rss: u64,
+}
+
+impl Figures {
+    pub(crate) fn read(cx: &Context<'_>) -> Figures {
+        let store = cx.db.store();
+        let used = store.used_bytes();
+        let active = store.active_bytes().max(used);
+        Figures {
+            used,
+            peak: cx.server.statistics().peak_bytes(used),
+            startup: cx.server.process().startup_bytes.min(used),
+            clients: store.client_bytes(),
+            active,
+            resident: active + store.warm_bytes() as u64,
+            rss: Usage::read().map_or(0, |usage| usage.resident_bytes),
+        }
+    }
+
+    /// What is no data.
+    pub(crate) fn overhead(&self) -> u64 {
+        (self.startup + self.clients).min(self.used)
+    }
+
+    /// What is data, tables included.
+    pub(crate) fn dataset(&self) -> u64 {
+        self.used - self.overhead()
+    }
+
+    /// The share of the data in what came after the start, in percent.
+    pub(crate) fn dataset_percent(&self) -> f64 {
+        let grown = self.used - self.startup;
+        if grown == 0 { 0.0 } else { self.dataset() as f64 * 100.0 / grown as f64 }
+    }
+
+    /// How much of the peak is in use, in percent.
+    pub(crate) fn peak_percent(&self) -> f64 {
+        ratio(self.used, self.peak) * 100.0
+    }
+}
+
+/// A ratio of two numbers of bytes.
+pub(crate) fn ratio(bytes: u64, of: u64) -> f64 {
+    bytes as f64 / of.max(1) as f64
+}
+
+/// How much more one number of bytes is than another.
+pub(crate) fn difference(bytes: u64, than: u64) -> i64 {
+    bytes.cast_signed() - than.cast_signed()
+}
+
+fn usage<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let mut options = Rest::from(args, 3);
+    while let Some(option) = options.next() {
+        if !is(option, "SAMPLES") {
+            return Err(Error::SYNTAX);
+        }
+        // Nothing is estimated from samples here.
+        if integer(options.value()?)? < 0 {
+            return Err(Error::SYNTAX);
+        }
+    }
+    match cx.db.untouched().get(cx.key(args.at(2)), |entry| entry.map(|entry| bytes_of(&entry))) {
+        Some(bytes) => cx.reply.integer(i64::try_from(bytes).unwrap_or(i64::MAX)),
+        None => cx.reply.null(),
+    }
+    Ok(())
+}
+
+/// Memory that a key takes with its value and its place in the table.
+fn bytes_of(entry: &EntryView<'_>) -> usize {
+    /// A word in a segment that is as full as segments are on average.
+    const PLACE_BYTES: usize = 12;
+    /// What a chunk takes beside its bytes: two counts, and the pointer to it.
+    const CHUNK_OVERHEAD_BYTES: usize = 32;
+    let chunks = match entry.value() {
+        Value::String(StringValue::Rope(rope)) => {
+            rope.chunks().map(|chunk| chunk.len() + CHUNK_OVERHEAD_BYTES).sum()
+        }
+        Value::String(_) | Value::Hash(_) => 0,
+    };
+    entry.bytes().next_multiple_of(8) + PLACE_BYTES + chunks
+}
+
+static USAGE: Command = Command {
+    name: "USAGE",
+    syntax: "key [SAMPLES count]",
+    arity: -3,
+    flags: Flags::READONLY,
+    keys: Keys::only(KeyGroup::at(2, Access::RO)),
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "4.0.0",
+    notes: Notes::of("O(1); O(N) beyond 64 KB, N being the chunks of 64 KB"),
+    summary: "Returns the bytes that a key takes with its value and its place in the table",
+    subcommands: &[],
+    run: usage,
+};
+
+/// How a cluster's clients are to ask for reports.
+const REPORT_TIPS: &[&str] =
+    &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
+
+fn stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let figures = Figures::read(cx);
+    let unused = Counters::default();
+    let keys: usize = (0..cx.db.store().databases())
+        .map(|index| cx.db.store().database(index, &unused, cx.db.now_ms()).size())
+        .sum();
+    let per_key = (figures.used - figures.startup) / (keys as u64).max(1);
+    let number = |bytes: u64| Figure::Number(bytes.cast_signed());
+    let fields = [
+        ("peak.allocated", number(figures.peak)),
+        ("total.allocated", number(figures.used)),
+        ("startup.allocated", number(figures.startup)),
+        ("replication.backlog", number(0)),
+        ("clients.slaves", number(0)),
+        ("clients.normal", number(figures.clients)),
+        ("cluster.links", number(0)),
+        ("aof.buffer", number(0)),
+        ("lua.caches", number(0)),
+        ("functions.caches", number(0)),
+        ("overhead.total", number(figures.overhead())),
+        ("keys.count", number(keys as u64)),
+        ("keys.bytes-per-key", number(if keys == 0 { 0 } else { per_key })),
+        ("dataset.bytes", number(figures.dataset())),
+        ("dataset.percentage", Figure::Ratio(figures.dataset_percent())),
+        ("peak.percentage", Figure::Ratio(figures.peak_percent())),
+        ("allocator.allocated", number(figures.used)),
+        ("allocator.active", number(figures.active)),
+        ("allocator.resident", number(figures.resident)),
+        ("allocator-fragmentation.ratio", Figure::Ratio(ratio(figures.active, figures.used))),
+        ("allocator-fragmentation.bytes", number(figures.active - figures.used)),
+        ("allocator-rss.ratio", Figure::Ratio(ratio(figures.resident, figures.active))),
+        ("allocator-rss.bytes", number(figures.resident - figures.active)),
+        ("rss-overhead.ratio", Figure::Ratio(ratio(figures.rss, figures.resident))),
+        ("rss-overhead.bytes", Figure::Number(difference(figures.rss, figures.resident))),
+        ("fragmentation", Figure::Ratio(ratio(figures.rss, figures.used))),
+        ("fragmentation.bytes", Figure::Number(difference(figures.rss, figures.used))),
+    ];
+    cx.reply.map(fields.len());
+    for (name, value) in fields {
+        cx.reply.bulk(name.as_bytes());
+        match value {
+            Figure::Number(number) => cx.reply.integer(number),
+            Figure::Ratio(ratio) => cx.reply.decimal(&ratio.to_string()),
+        }
+    }
+    Ok(())
+}
+
+enum Figure {
+    Number(i64),
+    Ratio(f64),
+}
+
+static STATS: Command = Command {
+    name: "STATS",
+    syntax: "",
+    arity: 2,
+    flags: Flags::empty(),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "4.0.0",
+    notes: Notes::of("O(1)").tips(REPORT_TIPS),
+    summary: "Returns where the memory is",
+    subcommands: &[],
+    run: stats,
+};
+
+fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let clients = cx.server.clients().len() as u64;
+    cx.reply.text(&diagnosis(&Figures::read(cx), clients));
+    Ok(())
+}
+
+/// What is worth looking at, in sentences.
+fn diagnosis(figures: &Figures, clients: u64) -> String {
+    const LITTLE_BYTES: u64 = 5 << 20;
+    const MUCH_PER_CLIENT_BYTES: u64 = 200 << 10;
+    if figures.used < LITTLE_BYTES {
+        return "There is too little data yet to say anything about its memory.\n".to_owned();
+    }
+    let mut findings = Vec::new();
+    if figures.peak > figures.used / 2 * 3 {
+        findings.push(format!(
+            "Peak: {} bytes have been in use, of which {:.0} % are now. What the kernel counts may \
+             stay above what is needed until it is given back.",
+            figures.peak,
+            figures.peak_percent()
+        ));
+    }
+    if ratio(figures.rss, figures.used) > 1.4 && figures.rss - figures.used > 10 << 20 {
+        findings.push(format!(
+            "Fragmentation: the kernel counts {} bytes, {:.2} times what is in use. MEMORY PURGE \
+             gives back what can be given back.",
+            figures.rss,
+            ratio(figures.rss, figures.used)
+        ));
+    }
+    if figures.clients / clients.max(1) > MUCH_PER_CLIENT_BYTES {
+        findings.push(format!(
+            "Clients: their requests and replies take {} bytes, more than {MUCH_PER_CLIENT_BYTES} \
+             each. CLIENT LIST shows whose tot-mem is large.",
+            figures.clients
+        ));
+    }
+    if findings.is_empty() {
+        return "Nothing is wrong with the memory.\n".to_owned();
+    }
+    findings.iter().map(|finding| format!("* {finding}\n")).collect()
+}
+
+static DOCTOR: Command = Command {
+    name: "DOCTOR",
+    syntax: "",
+    arity: 2,
+    flags: Flags::empty(),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "4.0.0",
+    notes: Notes::of("O(1)").tips(REPORT_TIPS),
+    summary: "Tells what is worth looking at in the use of memory",
+    subcommands: &[],
+    run: doctor,
+};
+
+fn malloc_stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let figures = Figures::read(cx);
+    let pages = cx.db.store().page_bytes() as u64;
+    let fields = [
+        ("beside the store's pages", figures.active.saturating_sub(pages)),
+        ("pages of the store", pages),
+        ("free places in both", figures.active - figures.used),
+        ("pages kept for the next who ask", figures.resident - figures.active),
+        ("counted by the kernel", figures.rss),
+    ];
+    let line = |(name, bytes): &(&str, u64)| format!("{name}: {bytes} bytes\n");
+    cx.reply.text(&fields.iter().map(line).collect::<String>());
+    Ok(())
+}
+
+static MALLOC_STATS: Command = Command {
+    name: "MALLOC-STATS",
+    syntax: "",
+    arity: 2,
+    flags: Flags::empty(),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "4.0.0",
+    notes: Notes::of("O(1)").tips(REPORT_TIPS),
+    summary: "Tells whom the memory was got from",
+    subcommands: &[],
+    run: malloc_stats,
+};
+
+fn purge<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    // Others go on freeing, and asking for memory again, meanwhile.
+    let mut left_bytes = cx.db.store().warm_bytes();
+    cx.start(Box::new(move |cx| {
+        let slice = crate::runtime::suspension::Slice::begin();
+        let store = cx.db.store();
+        while left_bytes > 0 {
+            let gave_bytes = store.purge();
+            left_bytes = if gave_bytes == 0 { 0 } else { left_bytes.saturating_sub(gave_bytes) };
+            if slice.is_over() {
+                return Ok(crate::JobProgress::NEXT_TICK);
+            }
+        }
+        cx.reply.ok();
+        Ok(crate::JobProgress::Done)
+    }))
+}
+
+static PURGE: Command = Command {
+    name: "PURGE",
+    syntax: "",
+    arity: 2,
+    flags: Flags::empty(),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "4.0.0",
+    notes: Notes::of("O(N), N being the memory given back")
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    summary: "Gives memory that is in no use back to the kernel",
+    subcommands: &[],
+    run: purge,
+};
+
+fn help<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    help::reply(cx, &MEMORY);
+    Ok(())
+}
+
+static HELP: Command = Command {
+    name: "HELP",
+    syntax: "",
+    arity: 2,
+    flags: Flags::LOADING.union(Flags::STALE),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "4.0.0",
+    notes: Notes::of("O(1)"),
+    summary: "Lists the subcommands",
+    subcommands: &[],
+    run: help,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, converse};
+
+    #[test]
+    fn keys_tell_what_they_take() {
+        converse(
+            "SET key value => +OK|
+             MEMORY USAGE none => $-1|
+             MEMORY USAGE key FOO 5 => -ERR syntax error|
+             MEMORY USAGE key SAMPLES => -ERR syntax error|
+             MEMORY USAGE key SAMPLES -1 => -ERR syntax error|
+             MEMORY USAGE key SAMPLES x => -ERR value is not an integer or out of range|
+             MEMORY USAGE key SAMPLES 0 => :28|
+             MEMORY PURGE => +OK|
+             MEMORY FOO => -ERR unknown subcommand 'FOO'. Try MEMORY HELP.|",
+        );
+        let mut bench = Bench::new();
+        bench.call(&["SET", "long", &"x".repeat(200_000)]);
+        let usage = bench.call(&["MEMORY", "USAGE", "long"]);
+        let bytes: usize = usage.trim_matches([':', '|']).parse().unwrap();
+        assert!((200_000..201_000).contains(&bytes), "{usage}");
+    }
+
+    #[test]
+    fn reports() {
+        let mut bench = Bench::new();
+        bench.expect("MSET a 1 b 2", "+OK|");
+        let stats = bench.call(&["MEMORY", "STATS"]);
+        assert!(stats.starts_with("*54|$14|peak.allocated|:"), "{stats}");
+        assert!(stats.contains("|$10|keys.count|:2|"), "{stats}");
+        assert!(bench.call(&["MEMORY", "MALLOC-STATS"]).contains("pages of the store: "));
+        assert!(bench.call(&["MEMORY", "DOCTOR"]).ends_with(".\n|"));
+    }
+
+    #[test]
+    fn what_is_worth_looking_at_is_told() {
+        let figures = |used_mb: u64, peak_mb: u64, rss_mb: u64, clients_mb: u64| Figures {
+            used: used_mb << 20,
+            peak: peak_mb << 20,
+            startup: 1 << 20,
+            clients: clients_mb << 20,
+            active: used_mb << 20,
+            resident: used_mb << 20,
+            rss: rss_mb << 20,
+        };
+        for (figures, word) in [
+            (figures(4, 100, 100, 0), "too little"),
+            (figures(100, 100, 110, 0), "Nothing is wrong"),
+            (figures(100, 200, 110, 0), "Peak:"),
+            (figures(100, 100, 190, 0), "Fragmentation:"),
+            (figures(100, 100, 100, 10), "Clients:"),
+        ] {
+            let text = diagnosis(&figures, 10);
+            assert!(text.contains(word) && text.lines().count() == 1, "{text}");
+        }
+    }
+}

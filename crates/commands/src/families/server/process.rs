@@ -1,0 +1,138 @@
+//! The process: TIME and SHUTDOWN.
+
+use crate::runtime::arguments::{Rest, is};
+use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Reasons};
+use nagi_proto::Args;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&SHUTDOWN, &TIME];
+
+fn time<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    cx.reply.array(2);
+    cx.reply.bulk(now.as_secs().to_string().as_bytes());
+    cx.reply.bulk(now.subsec_micros().to_string().as_bytes());
+    Ok(())
+}
+
+pub(crate) static TIME: Command = Command {
+    name: "TIME",
+    syntax: "",
+    arity: 1,
+    flags: Flags::LOADING.union(Flags::STALE).union(Flags::FAST),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "2.6.0",
+    notes: Notes::of("O(1)").tips(&["nondeterministic_output"]),
+    summary: "Returns the time, in seconds since 1970 and the microseconds of the current one",
+    subcommands: &[],
+    run: time,
+};
+
+fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let (mut save, mut abort, mut force) = (None, false, false);
+    for option in Rest::from(args, 1) {
+        if is(option, "SAVE") && save != Some(false) {
+            save = Some(true);
+        } else if is(option, "NOSAVE") && save != Some(true) {
+            save = Some(false);
+        } else if is(option, "ABORT") {
+            abort = true;
+        } else if is(option, "FORCE") {
+            force = true;
+        } else if !is(option, "NOW") {
+            return Err(Error::SYNTAX);
+        }
+    }
+    if abort {
+        if args.len() > 2 {
+            return Err(Error::SYNTAX);
+        }
+        if !cx.server.saves().abort_the_end() {
+            return Err(Error::fixed("ERR No shutdown in progress."));
+        }
+        cx.reply.ok();
+        return Ok(());
+    }
+    if cx.attention.reasons().contains(Reasons::LOADING) {
+        // What is there is a part of what the file has.
+        save = Some(false);
+    }
+    let has_points = !cx.server.config().save.get().is_empty();
+    if !save.unwrap_or(has_points) {
+        cx.client.closing = true;
+        cx.server.shut_down(Some(false));
+        return Ok(());
+    }
+    shut_down_saved(cx, force)
+}
+
+/// Stops the server once its data is saved; `force`, even if that fails.
+fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
+    let mut ordered = None;
+    cx.start(Box::new(move |cx| {
+        let saves = cx.server.saves();
+        ordered = ordered.or_else(|| saves.order_before_the_end(&cx.client.waker));
+        let Some(ticket) = ordered else { return Ok(JobProgress::WOKEN) };
+        let outcome = saves.outcome(ticket, &cx.client.waker);
+        let Some(outcome) = outcome else { return Ok(JobProgress::WOKEN) };
+        if outcome.is_err() && (!force || saves.is_end_aborted(ticket)) {
+            return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
+        }
+        cx.client.closing = true;
+        cx.server.shut_down(Some(outcome.is_ok()));
+        Ok(JobProgress::Done)
+    }))
+}
+
+pub(crate) static SHUTDOWN: Command = Command {
+    name: "SHUTDOWN",
+    syntax: "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+    arity: -1,
+    flags: Flags::ADMIN
+        .union(Flags::NOSCRIPT)
+        .union(Flags::LOADING)
+        .union(Flags::STALE)
+        .union(Flags::NO_MULTI)
+        .union(Flags::ALLOW_BUSY),
+    keys: Keys::NONE,
+    categories: Category::empty(),
+    group: Group::Server,
+    since: "1.0.0",
+    notes: Notes::of("O(1)").history(&[("7.0.0", "NOW, FORCE and ABORT")]),
+    summary: "Stops the server, as SIGTERM does, once its data is saved",
+    subcommands: &[],
+    run: shutdown,
+};
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, converse};
+
+    #[test]
+    fn time() {
+        let mut bench = Bench::new();
+        let reply = bench.call(&["TIME"]);
+        let words: Vec<_> = reply.split('|').collect();
+        assert_eq!((words[0], words[1]), ("*2", "$10"));
+        assert!(words[2].parse::<u64>().unwrap() > 1_700_000_000);
+        assert!(words[4].parse::<u64>().unwrap() < 1_000_000);
+    }
+
+    #[test]
+    fn shutdown() {
+        converse(
+            "SHUTDOWN FOO => -ERR syntax error|
+             SHUTDOWN SAVE NOSAVE => -ERR syntax error|
+             SHUTDOWN ABORT => -ERR No shutdown in progress.|
+             SHUTDOWN ABORT NOW => -ERR syntax error|",
+        );
+        let mut bench = Bench::new();
+        assert!(!*bench.process.asked_to_stop.lock().unwrap());
+        bench.expect("SHUTDOWN NOSAVE NOW FORCE", "");
+        assert!(*bench.process.asked_to_stop.lock().unwrap());
+        assert!(bench.client.closing);
+    }
+}

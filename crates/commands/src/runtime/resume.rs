@@ -1,0 +1,39 @@
+//! Going on with a request that is not over.
+
+use crate::runtime::context::{CommandSet, Context, Suspension};
+use crate::runtime::gate;
+use crate::runtime::suspension::Remainder;
+use nagi_store::{Interning, Rope};
+
+/// Goes on with a request for one slice. If `cx.suspension` is set afterwards, there is more to do.
+pub fn go_on<C: CommandSet>(cx: &mut Context<'_, C>, suspension: Suspension<C>) {
+    match suspension.what {
+        Remainder::Job(job) => {
+            if let Err(error) = cx.start(job) {
+                C::refuse(cx, &error);
+            }
+        }
+        // The place in the queue is kept meanwhile.
+        Remainder::Restart(_place) => {
+            gate::end_hold(cx);
+            C::execute(cx);
+        }
+        Remainder::LongKeys(keys) => restart_with(cx, keys),
+    }
+}
+
+/// Runs a request from the start if its long keys have been found.
+#[cold]
+fn restart_with<C: CommandSet>(cx: &mut Context<'_, C>, keys: Vec<(usize, Interning)>) {
+    if keys.iter().any(|(_, key)| key.found().is_none()) {
+        cx.suspension = Some(Suspension::<C>::long_keys(keys));
+        return;
+    }
+    for (place, key) in keys {
+        if let Some((argument, found)) = cx.args.landed(place).zip(key.found()) {
+            // As a rope, what is large is freed by the reclaimer.
+            drop(Rope::from_chunks(argument.join_as(found)));
+        }
+    }
+    C::execute(cx);
+}

@@ -1,0 +1,97 @@
+//! The latency monitor: what took longer than `latency-monitor-threshold`, by kinds of events.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How many samples of a kind of event are kept.
+pub(crate) const SAMPLES: usize = 160;
+
+/// What took long, since the server started or LATENCY RESET.
+#[derive(Debug, Default)]
+pub struct Latency {
+    /// From how many milliseconds on an event counts; 0 for none.
+    threshold_ms: AtomicU64,
+    events: Mutex<BTreeMap<&'static str, Series>>,
+}
+
+/// The latest events of a kind, at most one a second, the oldest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Series {
+    pub(crate) samples: VecDeque<Sample>,
+    pub(crate) longest_ms: u64,
+}
+
+/// The kind of event of making room for what is to be stored.
+pub(crate) const EVICTION: &str = "eviction-cycle";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// Seconds since 1970.
+    pub(crate) at_s: u64,
+    /// The longest that there was in that second.
+    pub(crate) took_ms: u64,
+}
+
+impl Latency {
+    /// Notes how long an event took, if that was long. Redis' names for kinds of events are
+    /// `command`, `fast-command`, `expire-cycle`, `eviction-cycle`...
+    pub fn add(&self, event: &'static str, took: Duration) {
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.add_at(event, took, now_s);
+    }
+
+    /// Works, and notes how long that took, if it was long.
+    pub fn time<T>(&self, event: &'static str, work: impl FnOnce() -> T) -> T {
+        if self.threshold_ms.load(Relaxed) == 0 {
+            return work();
+        }
+        let started = Instant::now();
+        let done = work();
+        self.add(event, started.elapsed());
+        done
+    }
+
+    pub(crate) fn add_at(&self, event: &'static str, took: Duration, at_s: u64) {
+        let threshold_ms = self.threshold_ms.load(Relaxed);
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        if threshold_ms == 0 || took_ms < threshold_ms {
+            return;
+        }
+        let mut events = self.events();
+        let series = events.entry(event).or_default();
+        series.longest_ms = series.longest_ms.max(took_ms);
+        match series.samples.back_mut() {
+            Some(last) if last.at_s == at_s => last.took_ms = last.took_ms.max(took_ms),
+            _ => {
+                if series.samples.len() == SAMPLES {
+                    series.samples.pop_front();
+                }
+                series.samples.push_back(Sample { at_s, took_ms });
+            }
+        }
+    }
+
+    /// From how many milliseconds on an event counts from now on.
+    pub(crate) fn set_threshold_ms(&self, threshold_ms: u64) {
+        self.threshold_ms.store(threshold_ms, Relaxed);
+    }
+
+    pub(crate) fn events(&self) -> MutexGuard<'_, BTreeMap<&'static str, Series>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn of(&self, event: &[u8]) -> Option<(&'static str, Series)> {
+        let events = self.events();
+        let (name, series) = events.iter().find(|(name, _)| name.as_bytes() == event)?;
+        Some((name, series.clone()))
+    }
+}
+
+impl Series {
+    pub(crate) fn range_ms(&self) -> (u64, u64) {
+        let times = self.samples.iter().map(|sample| sample.took_ms);
+        (times.clone().min().unwrap_or(0), times.max().unwrap_or(0))
+    }
+}

@@ -1,0 +1,91 @@
+//! Clients that MONITOR: each has a queue of lines, which its worker sends.
+//!
+//! No request ever waits for a monitor's socket, and a monitor that does not read is closed.
+
+use crate::state::client::ClientInfo;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Lines that wait for a monitor to take them, in bytes, before it is let go.
+pub(crate) const QUEUE_BYTES: usize = 64 << 20;
+
+/// Who sees what others do.
+#[derive(Debug, Default)]
+pub struct Monitors {
+    /// Held while a command runs that somebody sees.
+    order: Mutex<()>,
+    queues: Mutex<Vec<Queue>>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    client: Arc<ClientInfo>,
+    lines: Vec<u8>,
+}
+
+/// What is to be done about a line that was queued.
+#[derive(Default)]
+pub(crate) struct Queued {
+    /// Workers that own monitors whose queues were empty: they are to send.
+    pub(crate) workers: Vec<usize>,
+    /// Monitors whose queues had no room: they are to be closed.
+    pub(crate) full: Vec<Arc<ClientInfo>>,
+}
+
+impl Monitors {
+    /// What a command is to hold while it runs and is shown, so that lines come in the order of
+    /// changes.
+    pub(crate) fn order(&self) -> MutexGuard<'_, ()> {
+        lock(&self.order)
+    }
+
+    /// Adds a monitor, and calls `first` before anybody else comes or goes.
+    pub(crate) fn add(&self, client: &Arc<ClientInfo>, first: impl FnOnce()) {
+        let mut queues = lock(&self.queues);
+        if !queues.iter().any(|queue| queue.client.id == client.id) {
+            queues.push(Queue { client: Arc::clone(client), lines: Vec::new() });
+        }
+        first();
+    }
+
+    /// Forgets a monitor, and calls `last` before anybody else comes or goes if it was the last.
+    pub(crate) fn remove(&self, id: u64, last: impl FnOnce()) {
+        let mut queues = lock(&self.queues);
+        queues.retain(|queue| queue.client.id != id);
+        if queues.is_empty() {
+            last();
+        }
+    }
+
+    /// Queues a line for every monitor.
+    pub(crate) fn push(&self, line: &str) -> Queued {
+        let mut queued = Queued::default();
+        for queue in lock(&self.queues).iter_mut() {
+            if queue.lines.len() + line.len() > QUEUE_BYTES {
+                queued.full.push(Arc::clone(&queue.client));
+                continue;
+            }
+            if queue.lines.is_empty() {
+                queued.workers.push(queue.client.worker);
+            }
+            queue.lines.extend_from_slice(line.as_bytes());
+        }
+        queued.workers.sort_unstable();
+        queued.workers.dedup();
+        queued
+    }
+
+    /// What the monitors of a worker are to be sent: by their seats.
+    #[must_use]
+    pub fn take(&self, worker: usize) -> Vec<(u64, Vec<u8>)> {
+        let mut queues = lock(&self.queues);
+        let waiting = queues
+            .iter_mut()
+            .filter(|queue| queue.client.worker == worker && !queue.lines.is_empty());
+        waiting.map(|queue| (queue.client.seat, std::mem::take(&mut queue.lines))).collect()
+    }
+}
+
+/// Nothing that is done under these locks can leave them half-done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

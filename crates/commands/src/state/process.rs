@@ -1,0 +1,16 @@
+//! What is known of the process from its start.
+
+/// What does not change while the process lives.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// 40 random hexadecimal digits.
+    pub run_id: String,
+    /// When it started, in milliseconds since 1970.
+    pub started_at_ms: u64,
+    /// Memory in use when the server began to listen, in bytes.
+    pub startup_bytes: u64,
+    /// How many workers it has.
+    pub workers: usize,
+    /// What its workers wait with: `epoll` or `io_uring`.
+    pub io: &'static str,
+}

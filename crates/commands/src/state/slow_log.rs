@@ -1,0 +1,82 @@
+//! The slow log: requests that took long, whether in the server or on the network.
+
+use crate::state::phases::Phases;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A request that took long.
+#[derive(Debug, Default)]
+pub struct SlowRequest {
+    /// When it began to run, in seconds since 1970.
+    pub at_s: u64,
+    /// Where its time went before its reply was sent.
+    pub phases: Phases,
+    /// How long that took, in nanoseconds; 0 as long as it is going on.
+    pub send_ns: AtomicU64,
+    /// How long it was.
+    pub request_bytes: usize,
+    /// How long its reply was.
+    pub reply_bytes: usize,
+    /// Its arguments, long ones cut off and passwords left out.
+    pub arguments: Vec<Vec<u8>>,
+    /// The client's address.
+    pub address: String,
+    /// The client's name.
+    pub name: String,
+}
+
+impl SlowRequest {
+    /// Its memory, in bytes, as far as it grows with the request.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        let of_argument = |argument: &Vec<u8>| size_of::<Vec<u8>>() + argument.capacity();
+        let arguments: usize = self.arguments.iter().map(of_argument).sum();
+        size_of::<Self>() + arguments + self.address.capacity() + self.name.capacity()
+    }
+
+    pub(crate) fn phases(&self) -> Phases {
+        Phases { send_ns: self.send_ns.load(Ordering::Relaxed), ..self.phases }
+    }
+}
+
+/// The latest requests that took long.
+#[derive(Debug, Default)]
+pub struct SlowLog(Mutex<Log>);
+
+#[derive(Debug, Default)]
+struct Log {
+    /// By ascending numbers; the latest first.
+    requests: VecDeque<(u64, Arc<SlowRequest>)>,
+    next_id: u64,
+}
+
+impl SlowLog {
+    /// Takes a request in, and forgets the oldest if there are more than `most` then.
+    pub fn add(&self, request: Arc<SlowRequest>, most: usize) {
+        let mut log = self.lock();
+        let id = log.next_id;
+        log.next_id += 1;
+        log.requests.push_front((id, request));
+        log.requests.truncate(most);
+    }
+
+    /// The latest ones, each with its number, the latest first.
+    pub(crate) fn latest(&self, count: usize) -> Vec<(u64, Arc<SlowRequest>)> {
+        self.lock().requests.iter().take(count).cloned().collect()
+    }
+
+    /// How many requests it holds.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().requests.len()
+    }
+
+    /// Forgets all of them; numbers go on.
+    pub(crate) fn clear(&self) {
+        self.lock().requests.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,66 @@
+//! What memcached's `stats` counts.
+
+use nagi_store::Counter;
+
+macro_rules! tallies {
+    ($($name:ident: $shown:literal,)+) => {
+        /// What one worker counts of memcached's verbs.
+        #[derive(Debug, Default)]
+        pub(crate) struct VerbTally {
+            pub(crate) calls: Counter,
+            $(pub(crate) $name: Counter,)+
+        }
+
+        /// The sum over all workers.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct VerbTotals {
+            pub(crate) calls: u64,
+            $($name: u64,)+
+        }
+
+        impl VerbTotals {
+            pub(crate) fn add(&mut self, tally: &VerbTally) {
+                self.calls = self.calls.wrapping_add(tally.calls.get());
+                $(self.$name = self.$name.wrapping_add(tally.$name.get());)+
+            }
+
+            pub(crate) fn subtract(&mut self, baseline: &VerbTotals) {
+                self.calls = self.calls.wrapping_sub(baseline.calls);
+                $(self.$name = self.$name.wrapping_sub(baseline.$name);)+
+            }
+
+            /// Values that were stored, or that somebody tried to store.
+            pub(crate) fn sets(&self) -> u64 {
+                self.sets
+            }
+
+            /// The counters that memcached has, by the names that it gives them.
+            pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$(($shown, self.$name),)+].into_iter()
+            }
+        }
+    };
+}
+
+tallies! {
+    get_keys: "cmd_get",
+    sets: "cmd_set",
+    flushes: "cmd_flush",
+    touches: "cmd_touch",
+    meta: "cmd_meta",
+    get_hits: "get_hits",
+    get_misses: "get_misses",
+    delete_misses: "delete_misses",
+    delete_hits: "delete_hits",
+    incr_misses: "incr_misses",
+    incr_hits: "incr_hits",
+    decr_misses: "decr_misses",
+    decr_hits: "decr_hits",
+    cas_misses: "cas_misses",
+    cas_hits: "cas_hits",
+    cas_changed: "cas_badval",
+    touch_hits: "touch_hits",
+    touch_misses: "touch_misses",
+    logins: "auth_cmds",
+    failed_logins: "auth_errors",
+}

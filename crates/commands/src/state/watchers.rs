@@ -1,0 +1,201 @@
+//! Those who `watch`: each has room for some lines, which whoever does something that is watched
+//! fills and the worker that owns the watcher empties. A line that finds no room is left out and
+//! counted, so that a watcher who does not read costs others nothing.
+
+use crate::state::client::ClientInfo;
+use nagi_store::accounting::Charge;
+use std::fmt::{self, Write as _};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Lines that wait for a watcher, in bytes: memcached's `watcher_logbuf_size`.
+const ROOM_BYTES: usize = 256 << 10;
+/// Room that is kept for telling of lines that were left out.
+const SKIPPED_BYTES: usize = 128;
+/// Most watchers, as with memcached.
+const MOST: usize = 20;
+
+bitflags::bitflags! {
+    /// What can be watched.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) struct Streams: u8 {
+        /// Keys that are looked up.
+        const FETCHERS = 1 << 0;
+        /// Values that are stored, or are not.
+        const MUTATIONS = 1 << 1;
+        /// Keys that go because memory has run out.
+        const EVICTIONS = 1 << 2;
+        /// Connections that come and go.
+        const CONNECTIONS = 1 << 3;
+        /// Keys that are deleted.
+        const DELETIONS = 1 << 4;
+    }
+}
+
+impl Streams {
+    /// The stream of this name; those of memcached's that have nothing to tell of here are none.
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"fetchers" => Streams::FETCHERS,
+            b"mutations" => Streams::MUTATIONS,
+            b"evictions" => Streams::EVICTIONS,
+            b"connevents" => Streams::CONNECTIONS,
+            b"deletions" => Streams::DELETIONS,
+            _ => return None,
+        })
+    }
+}
+
+/// Who watches.
+#[derive(Debug, Default)]
+pub struct Watchers {
+    /// What anybody watches, as bits of [`Streams`].
+    streams: AtomicU8,
+    list: Mutex<List>,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    watchers: Vec<Watcher>,
+    totals: Totals,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    client: Arc<ClientInfo>,
+    streams: Streams,
+    lines: String,
+    charge: Charge,
+    /// Lines that were left out since the last one that was not.
+    skipped: u64,
+}
+
+/// What has been told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// How many watch.
+    pub(crate) watchers: usize,
+    /// Lines that were written; the last one has this number.
+    pub(crate) lines: u64,
+    /// The same, each as often as it was put into a watcher's room.
+    pub(crate) sent: u64,
+    /// The same for those that found none.
+    pub(crate) skipped: u64,
+}
+
+impl Watchers {
+    /// Whether anybody watches this.
+    #[inline]
+    pub(crate) fn watches(&self, stream: Streams) -> bool {
+        self.streams.load(Ordering::Relaxed) & stream.bits() != 0
+    }
+
+    /// Adds a watcher unless there are too many; whether it did. `changed` is told what is
+    /// watched now, before anybody else comes or goes.
+    pub(crate) fn add(
+        &self,
+        client: &Arc<ClientInfo>,
+        streams: Streams,
+        changed: impl FnOnce(Streams),
+    ) -> bool {
+        let mut list = self.list();
+        if list.watchers.len() >= MOST {
+            return false;
+        }
+        let client = Arc::clone(client);
+        let (lines, charge) = (String::new(), Charge::default());
+        list.watchers.push(Watcher { client, streams, lines, charge, skipped: 0 });
+        changed(self.note(&list));
+        true
+    }
+
+    /// Forgets a watcher; `changed` is told the same.
+    pub(crate) fn remove(&self, id: u64, changed: impl FnOnce(Streams)) {
+        let mut list = self.list();
+        list.watchers.retain(|watcher| watcher.client.id != id);
+        changed(self.note(&list));
+    }
+
+    /// Notes what is watched.
+    fn note(&self, list: &List) -> Streams {
+        let streams = list.watchers.iter().map(|watcher| watcher.streams);
+        let all = streams.fold(Streams::empty(), Streams::union);
+        self.streams.store(all.bits(), Ordering::Relaxed);
+        all
+    }
+
+    /// Writes a line for all who watch `stream`, behind the time and its number.
+    #[cold]
+    /// Returns the workers that are to send lines, since there were none for theirs before.
+    pub(crate) fn push(&self, stream: Streams, event: fmt::Arguments<'_>) -> Vec<usize> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut list = self.list();
+        let List { watchers, totals } = &mut *list;
+        totals.lines += 1;
+        let (seconds, micros, number) = (now.as_secs(), now.subsec_micros(), totals.lines);
+        // The microseconds have no zeros in front, as with memcached.
+        let line = format!("ts={seconds}.{micros} gid={number} {event}\n");
+        let mut workers = Vec::new();
+        for watcher in watchers.iter_mut().filter(|watcher| watcher.streams.contains(stream)) {
+            let is_first = watcher.lines.is_empty();
+            let fits = watcher.push(&line);
+            *(if fits { &mut totals.sent } else { &mut totals.skipped }) += 1;
+            if fits && is_first {
+                workers.push(watcher.client.worker);
+            }
+        }
+        drop(list);
+        workers.sort_unstable();
+        workers.dedup();
+        workers
+    }
+
+    /// What those watchers of a worker are to be sent that have taken what they were sent before,
+    /// by their seats.
+    pub fn take(
+        &self,
+        worker: usize,
+        mut has_taken: impl FnMut(u64) -> bool,
+    ) -> Vec<(u64, String)> {
+        let mut list = self.list();
+        let waiting = list.watchers.iter_mut().filter(|watcher| {
+            watcher.client.worker == worker
+                && !watcher.lines.is_empty()
+                && has_taken(watcher.client.seat)
+        });
+        let take = |watcher: &mut Watcher| {
+            watcher.charge.set(0);
+            (watcher.client.seat, std::mem::take(&mut watcher.lines))
+        };
+        waiting.map(take).collect()
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let list = self.list();
+        Totals { watchers: list.watchers.len(), ..list.totals }
+    }
+
+    /// Nothing that is done under the lock can leave it half-done.
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watcher {
+    /// Adds a line if there is room for it; whether there was.
+    fn push(&mut self, line: &str) -> bool {
+        if self.lines.len() + line.len() + SKIPPED_BYTES > ROOM_BYTES {
+            self.skipped += 1;
+            return false;
+        }
+        if self.skipped > 0 {
+            // Writing to a string cannot fail.
+            let _ = writeln!(self.lines, "skipped={}", self.skipped);
+            self.skipped = 0;
+        }
+        self.lines.push_str(line);
+        self.charge.set(self.lines.capacity());
+        true
+    }
+}

@@ -1,0 +1,281 @@
+//! A server without sockets for tests: request text in, reply text out.
+
+use crate::memcached;
+use crate::runtime::dispatch;
+use crate::state::saves::Saves;
+use crate::{
+    Addresses, Attention, Client, ClientInfo, CommandTable, Config, Context, Marks, Process,
+    Server, Statistics, Tally, When, command_table, go_on,
+};
+use nagi_proto::memcached::Step;
+use nagi_proto::{Args, Output, resp};
+use nagi_store::types::restore::Known;
+use nagi_store::{Clock, Counters, Options, PackedHash, Store};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The time at which every test begins, in milliseconds since 1970.
+pub(crate) const START_MS: u64 = 1_700_000_000_000;
+
+/// A store, a client of each protocol, and a clock that the test moves.
+pub(crate) struct Bench {
+    clock: Arc<AtomicU64>,
+    pub(crate) process: FakeServer,
+    pub(crate) client: Client,
+    pub(crate) memcached: Client,
+    pub(crate) store: Arc<Store>,
+    pub(crate) counters: Arc<Counters>,
+    tally: Arc<Tally>,
+}
+
+/// The process around the commands, as far as they see it.
+pub(crate) struct FakeServer {
+    pub(crate) clients: Vec<Arc<ClientInfo>>,
+    pub(crate) config: Config,
+    pub(crate) statistics: Statistics,
+    pub(crate) process: Process,
+    pub(crate) asked_to_stop: Mutex<bool>,
+    pub(crate) flush_at_ms: Mutex<Option<u64>>,
+    pub(crate) attention: Attention,
+    pub(crate) saves: Saves,
+}
+
+impl Server for FakeServer {
+    fn commands(&self) -> &'static CommandTable {
+        command_table()
+    }
+
+    fn clients(&self) -> Vec<Arc<ClientInfo>> {
+        self.clients.clone()
+    }
+
+    fn kill(&self, clients: &[Arc<ClientInfo>]) {
+        clients.iter().for_each(|client| client.mark(Marks::KILLED, true));
+    }
+
+    fn hurry(&self) {}
+
+    fn show_monitors(&self, _: usize) {}
+
+    fn show_watchers(&self, _: usize) {}
+
+    fn attention(&self) -> &Attention {
+        &self.attention
+    }
+
+    fn saves(&self) -> &Saves {
+        &self.saves
+    }
+
+    fn shut_down(&self, _: Option<bool>) {
+        *self.asked_to_stop.lock().unwrap() = true;
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Port 7 is somebody else's.
+    fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {
+        if wanted.port == 7 { Err("port") } else { Ok(()) }
+    }
+
+    fn most_clients(&self) -> u64 {
+        20_000
+    }
+
+    fn flush_at(&self, at_ms: u64) {
+        *self.flush_at_ms.lock().unwrap() = Some(at_ms);
+    }
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(AtomicU64::new(START_MS));
+        let options = Options { clock: Clock::Manual(Arc::clone(&clock)), ..Options::default() };
+        let store = Arc::new(Store::new(&options));
+        let info = |id, resp: u32| {
+            Arc::new(ClientInfo {
+                id,
+                address: format!("127.0.0.1:{}", 50_000 + id),
+                local_address: "127.0.0.1:6379".to_owned(),
+                descriptor: 7,
+                connected_at_ms: START_MS,
+                active_at_ms: START_MS.into(),
+                resp: resp.into(),
+                ..ClientInfo::default()
+            })
+        };
+        let clients = vec![info(2, 0), info(1, 2)];
+        let client = |index: usize| Client::new(Arc::clone(&clients[index]));
+        let (client, memcached) = (client(1), client(0));
+        let process = FakeServer {
+            clients,
+            config: Config::default(),
+            statistics: Statistics::new(1, command_table().entries().len()),
+            process: Process {
+                run_id: "0".repeat(40),
+                started_at_ms: START_MS,
+                startup_bytes: 0,
+                workers: 1,
+                io: "epoll",
+            },
+            asked_to_stop: Mutex::default(),
+            flush_at_ms: Mutex::default(),
+            attention: Attention::default(),
+            saves: Saves::default(),
+        };
+        let counters = store.counters(0);
+        let tally = process.statistics.worker(0);
+        Bench { clock, process, client, memcached, store, counters, tally }
+    }
+
+    /// Puts a hash into database 0, as a file that is loaded does.
+    pub(crate) fn load_hash(&self, key: &str, hash: &PackedHash, known: &Known) {
+        let db = self.store.database(0, &self.counters, self.store.now_ms());
+        assert!(db.load_hash(db.key(key.as_bytes()), hash, known));
+    }
+
+    /// Moves the clock on.
+    pub(crate) fn advance_ms(&self, ms: u64) {
+        self.clock.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// What the server replies to requests in RESP, which may be inline.
+    pub(crate) fn resp(&mut self, request: &[u8]) -> Vec<u8> {
+        let limits = resp::Limits { bulk_bytes: 512 << 20, authenticated: true };
+        let mut input = request.to_vec();
+        let mut at = 0;
+        let mut out = Output::default();
+        while at < input.len() {
+            let mut spans = Vec::new();
+            let parsed = resp::Parser::default().parse(&mut input[at..], &limits, &mut spans);
+            let consumed = parsed.expect("a request").expect("a whole request");
+            self.resp_request(Args::new(&input[at..at + consumed], &spans), &mut out);
+            at += consumed;
+        }
+        collect(&out)
+    }
+
+    fn resp_request(&mut self, args: Args<'_>, out: &mut Output) {
+        let mut suspension: Option<crate::Suspension> = None;
+        loop {
+            let mut cx = Context {
+                db: self.store.database(self.client.database, &self.counters, self.store.now_ms()),
+                reply: resp::Writer::new(out, self.client.version),
+                client: &mut self.client,
+                server: &self.process,
+                attention: &self.process.attention,
+                tally: &self.tally,
+                args,
+                prefetched: None,
+                suspension: None,
+            };
+            match suspension.take() {
+                Some(suspension) => {
+                    assert_ne!(suspension.when, When::Woken, "nothing calls the waker");
+                    go_on(&mut cx, suspension);
+                }
+                None => dispatch::execute(&mut cx, args),
+            }
+            suspension = cx.suspension;
+            if suspension.is_none() {
+                break;
+            }
+        }
+    }
+
+    /// What the server replies to requests in memcached's protocol.
+    pub(crate) fn memcached(&mut self, request: &[u8]) -> Vec<u8> {
+        let limits = nagi_proto::memcached::Limits { item_bytes: 1 << 20 };
+        let mut parser = nagi_proto::memcached::Parser::default();
+        let mut at = 0;
+        let mut out = Output::default();
+        while at < request.len() {
+            let mut spans = Vec::new();
+            match parser.parse(&request[at..], &limits, &mut spans) {
+                Step::Incomplete => panic!("an incomplete request"),
+                Step::Reject { consumed, reply, .. } => {
+                    at += consumed;
+                    nagi_proto::memcached::Writer::new(&mut out, reply.is_empty()).line(reply);
+                }
+                Step::Request { consumed, quiet } => {
+                    let args = Args::new(&request[at..at + consumed], &spans);
+                    at += consumed;
+                    let mut cx = memcached::Context {
+                        db: self.store.database(0, &self.counters, self.store.now_ms()),
+                        client: &mut self.memcached,
+                        server: &self.process,
+                        attention: &self.process.attention,
+                        tally: &self.tally,
+                        reply: nagi_proto::memcached::Writer::new(&mut out, quiet),
+                        args,
+                        prefetched: None,
+                        suspension: None,
+                    };
+                    memcached::execute(&mut cx, args);
+                    while let Some(suspension) = cx.suspension.take() {
+                        go_on(&mut cx, suspension);
+                    }
+                }
+            }
+        }
+        collect(&out)
+    }
+
+    /// What the server replies to a request of these words.
+    pub(crate) fn call(&mut self, words: &[&str]) -> String {
+        let words = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        let request = format!("*{}\r\n{}", words.len(), words.collect::<String>());
+        show(&self.resp(request.as_bytes()))
+    }
+
+    /// Checks one request line against its reply, in which `|` stands for a line break.
+    pub(crate) fn expect(&mut self, request: &str, reply: &str) {
+        let answer = self.resp(format!("{request}\r\n").as_bytes());
+        assert_eq!(show(&answer), reply, "{request}");
+    }
+
+    /// Checks memcached requests against their replies, in both of which `|` stands for a line
+    /// break.
+    pub(crate) fn expect_memcached(&mut self, request: &str, reply: &str) {
+        let answer = self.memcached(format!("{request}|").replace('|', "\r\n").as_bytes());
+        assert_eq!(show(&answer), reply, "{request}");
+    }
+}
+
+/// Checks a conversation: a line holds a request, `=>` and the reply, in which `|` stands for a
+/// line break and that may go on behind `...` on the next line. `@ms` moves the clock; a request
+/// behind `M:` is memcached's.
+pub(crate) fn converse(script: &str) {
+    let mut bench = Bench::new();
+    let lines: Vec<_> = script.lines().map(str::trim).collect();
+    for line in lines.join("\n").replace("\n...", "").lines().filter(|line| !line.is_empty()) {
+        if let Some(ms) = line.strip_prefix('@') {
+            bench.advance_ms(ms.parse().unwrap());
+            continue;
+        }
+        let (request, reply) = line.split_once(" => ").unwrap_or_else(|| panic!("{line}"));
+        match request.strip_prefix("M:") {
+            Some(request) => bench.expect_memcached(request.trim(), reply),
+            None => bench.expect(request, reply),
+        }
+    }
+}
+
+fn collect(out: &Output) -> Vec<u8> {
+    out.slices().flatten().copied().collect()
+}
+
+/// A reply in which `|` stands for a line break.
+pub(crate) fn show(reply: &[u8]) -> String {
+    String::from_utf8_lossy(reply).replace("\r\n", "|")
+}
