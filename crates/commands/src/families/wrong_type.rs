@@ -1,7 +1,7 @@
 //! What every command that works on strings answers to a value of another type, and what works on
 //! any.
 
-use crate::families::debug::tests::allowed;
+use crate::families::server::debug::tests::allowed;
 use crate::testing::{Bench, show};
 use nagi_store::PackedHash;
 use nagi_store::types::restore::Known;
