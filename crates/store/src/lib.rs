@@ -22,15 +22,18 @@
 //! ```
 
 mod claims;
+mod collections;
 mod entry;
 mod eviction;
 mod index;
 mod keyspace;
 mod memory;
+mod packed;
 mod snapshot;
 mod sync;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tree;
 pub mod types;
 mod value;
 

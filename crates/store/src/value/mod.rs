@@ -2,6 +2,8 @@
 
 pub(crate) mod attributes;
 pub(crate) mod hash;
+#[expect(dead_code, reason = "the commands of collections come next")]
+pub(crate) mod item;
 pub(crate) mod number;
 pub(crate) mod root;
 pub(crate) mod rope;

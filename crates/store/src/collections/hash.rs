@@ -1,0 +1,244 @@
+//! A hash: values under names, each of which may expire on its own.
+//!
+//! Nothing here asks for the time but [`Hash::sweep`]: a field is there until it is removed, and
+//! counts as such. Who shows one looks at [`Field::expires_at_ms`].
+
+use super::Name;
+use super::form::{Form, FormRef, New};
+use crate::tree::blocks::Blocks;
+use crate::tree::keyed::Keyed;
+use crate::tree::layout::{self, Fields, rest, write_expiry};
+use crate::value::item::{Item, Text, item_bytes};
+use crate::value::string::StringValue;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Up to where OBJECT ENCODING says listpack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HashLimits {
+    /// `hash-max-listpack-entries`.
+    pub(crate) entries: usize,
+    /// `hash-max-listpack-value`, in bytes; for names too.
+    pub(crate) value_bytes: usize,
+}
+
+/// A field as a reader sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field<'a> {
+    pub(crate) name: StringValue<'a>,
+    pub(crate) value: StringValue<'a>,
+    /// In milliseconds since 1970.
+    pub(crate) expires_at_ms: Option<u64>,
+}
+
+impl<'a> Field<'a> {
+    fn of(element: &'a [u8]) -> Self {
+        let name = Fields::name(element);
+        let value = rest(name, item_bytes(name));
+        // SAFETY: elements were written by `Text::write`, and hold what they refer to for as long
+        // as the collection is borrowed.
+        let [name, value] = [name, value].map(|item| unsafe { Item::any(item) }.value());
+        let at_ms = layout::expires_at_ms(element);
+        Field { name, value, expires_at_ms: (at_ms > 0).then_some(at_ms) }
+    }
+}
+
+/// When a field expires that is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    /// Never.
+    Never,
+    /// When it would have, if it was there.
+    Keep,
+    /// At this time, in milliseconds since 1970; below 2^48.
+    At(u64),
+}
+
+/// A hash to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HashRef<'a>(pub(crate) FormRef<'a, Fields>);
+
+/// A hash to be changed.
+#[derive(Debug)]
+pub(crate) struct Hash(pub(crate) Form<Fields>);
+
+impl<'a> HashRef<'a> {
+    /// How many fields there are, those included whose time has come and which are still there.
+    pub(crate) fn len(self) -> u64 {
+        self.0.len()
+    }
+
+    /// How many fields expire.
+    pub(crate) fn expiring(self) -> u64 {
+        self.0.expiring()
+    }
+
+    /// No field expires before this time, in milliseconds since 1970; `None` if none does at all.
+    pub(crate) fn earliest_ms(self) -> Option<u64> {
+        match self.0 {
+            _ if self.expiring() == 0 => None,
+            FormRef::Packed(packed) => {
+                let times = packed.elements().map(|it| layout::expires_at_ms(it.element));
+                times.filter(|at_ms| *at_ms > 0).min()
+            }
+            FormRef::Tree(named) => Some(u64::from(named.tree.earliest_s()) * 1000),
+        }
+    }
+
+    /// What OBJECT ENCODING says.
+    pub(crate) fn name(self) -> Name {
+        self.0.name()
+    }
+
+    /// Memory that it takes, in bytes.
+    pub(crate) fn bytes(self) -> u64 {
+        self.0.bytes()
+    }
+
+    /// The field of this name.
+    pub(crate) fn get(self, name: &Text<'_>) -> Option<Field<'a>> {
+        self.0.get(name).map(Field::of)
+    }
+
+    /// The field with so many before it: a rank that is drawn evenly gives each the same chance.
+    pub(crate) fn select(self, rank: u64) -> Option<Field<'a>> {
+        self.0.select(rank).map(Field::of)
+    }
+
+    /// Shows fields from the one with so many before it on, until `visit` breaks off.
+    pub(crate) fn walk<B>(
+        self,
+        rank: u64,
+        mut visit: impl FnMut(Field<'_>) -> ControlFlow<B>,
+    ) -> Option<B> {
+        self.0.walk(rank, |element| visit(Field::of(element)))
+    }
+
+    /// Shows about `count` fields from a cursor on; the cursor to go on with, 0 at the end
+    /// ([`FormRef::scan`]).
+    pub(crate) fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(Field<'_>)) -> u64 {
+        self.0.scan(cursor, count, |element| show(Field::of(element)))
+    }
+}
+
+impl Default for Hash {
+    fn default() -> Self {
+        Hash(Form::new(Name::Listpack))
+    }
+}
+
+impl Hash {
+    /// It to be read.
+    pub(crate) fn read(&self) -> HashRef<'_> {
+        HashRef(self.0.read())
+    }
+
+    /// Says that so many fields are about to be set at once, which may change the encoding's name
+    /// even if they are fewer in the end.
+    pub(crate) fn expect(&mut self, fields: usize, limits: HashLimits) {
+        if fields > limits.entries {
+            self.0.set_name(Name::Hashtable);
+        }
+    }
+
+    /// Sets a field; whether it is new.
+    pub(crate) fn set(
+        &mut self,
+        name: &Text<'_>,
+        value: &Text<'_>,
+        expiry: Expiry,
+        limits: HashLimits,
+        blocks: &Arc<Blocks>,
+    ) -> bool {
+        let at_ms = match expiry {
+            Expiry::Never => 0,
+            Expiry::At(at_ms) => at_ms,
+            Expiry::Keep if self.0.read().expiring() == 0 => 0,
+            Expiry::Keep => self.0.read().get(name).map_or(0, layout::expires_at_ms),
+        };
+        let mut element = Vec::with_capacity(16 + name.item_bytes() + value.item_bytes());
+        write_expiry(at_ms, &mut element);
+        name.write(&mut element);
+        value.write(&mut element);
+        let is_long = name.is_long() || value.is_long();
+        let is_new = self.0.set(name, New { element: &element, is_long }, blocks);
+        self.rename(name.len().max(value.len()), at_ms > 0, limits);
+        is_new
+    }
+
+    /// Has the encoding's name follow what was set.
+    fn rename(&mut self, longest: usize, expires: bool, limits: HashLimits) {
+        let before = self.0.read().name();
+        if before == Name::Hashtable {
+            return;
+        }
+        let is_large = self.0.read().len() > limits.entries as u64;
+        if longest > limits.value_bytes || is_large {
+            self.0.set_name(Name::Hashtable);
+        } else if expires && before == Name::Listpack {
+            self.0.set_name(Name::ListpackEx);
+        }
+    }
+
+    /// Has a field expire at a time in milliseconds since 1970, or never; whether there is one of
+    /// this name.
+    pub(crate) fn expire(
+        &mut self,
+        name: &Text<'_>,
+        at_ms: Option<u64>,
+        blocks: &Arc<Blocks>,
+    ) -> bool {
+        let Some(before) = self.0.read().get(name) else { return false };
+        let mut element = Vec::with_capacity(before.len() + layout::EXPIRY_BYTES);
+        write_expiry(at_ms.unwrap_or(0), &mut element);
+        element.extend_from_slice(Fields::name(before));
+        let mut is_long = false;
+        // SAFETY: the copy refers to what the field does, which is given up in its place.
+        unsafe {
+            layout::retain::<Fields>(&element);
+            is_long |= layout::bytes_elsewhere::<Fields>(&element) > 0;
+        }
+        self.0.set(name, New { element: &element, is_long }, blocks);
+        if at_ms.is_some() && self.0.read().name() == Name::Listpack {
+            self.0.set_name(Name::ListpackEx);
+        }
+        true
+    }
+
+    /// Removes the field of this name; whether there was one.
+    pub(crate) fn remove(&mut self, name: &Text<'_>) -> bool {
+        self.0.delete(name)
+    }
+
+    /// Removes at most so many fields whose time has come by `now_ms`, each shown to `removed`
+    /// before; how many. Fewer than `most` means that there are no more, as far as can be told
+    /// without looking at all: some may be found up to a second late.
+    pub(crate) fn sweep(
+        &mut self,
+        now_ms: u64,
+        most: usize,
+        mut removed: impl FnMut(Field<'_>),
+    ) -> usize {
+        let is_due = |element: &[u8]| {
+            let at_ms = layout::expires_at_ms(element);
+            at_ms > 0 && at_ms <= now_ms
+        };
+        match &mut self.0 {
+            Form::Packed(packed) => {
+                let mut count = 0;
+                while count < most && packed.read().expiring() > 0 {
+                    let due = packed.read().elements().find(|it| is_due(it.element));
+                    let Some(due) = due else { break };
+                    removed(Field::of(due.element));
+                    let start = due.start;
+                    packed.remove(start);
+                    count += 1;
+                }
+                count
+            }
+            Form::Tree(named) => {
+                named.tree.sweep(now_ms, most, |element| removed(Field::of(element)))
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Hashes and sets as values: what their commands do to one, in whichever of the two forms it is.
+//!
+//! A collection is *packed* while it is small: bytes that its entry holds (`packed/`). Beyond
+//! [`MOST_PACKED_BYTES`](crate::packed::MOST_PACKED_BYTES), or with a long string in it, it is a
+//! *tree* (`tree/`), which does not become packed again. `Ref` types read either form where it
+//! lies; the others own one, and are what is changed: [`Form`] for both.
+//!
+//! What OBJECT ENCODING says ([`Name`]) goes by the settings of Redis, 7.2 and later, and is kept
+//! with the elements: it tells nothing of the form.
+
+#![expect(dead_code, reason = "the commands of collections come next")]
+
+pub(crate) mod form;
+pub(crate) mod hash;
+pub(crate) mod set;
+#[cfg(test)]
+mod tests;
+
+/// What OBJECT ENCODING says of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Name {
+    Listpack = 1,
+    /// A listpack of a hash that has had fields which expire.
+    ListpackEx = 2,
+    Intset = 3,
+    Hashtable = 4,
+}
+
+impl Name {
+    /// The name for a byte that one was kept as.
+    fn from_byte(byte: u8) -> Self {
+        match byte {
+            2 => Name::ListpackEx,
+            3 => Name::Intset,
+            4 => Name::Hashtable,
+            _ => Name::Listpack,
+        }
+    }
+
+    /// Redis' word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Name::Listpack => "listpack",
+            Name::ListpackEx => "listpackex",
+            Name::Intset => "intset",
+            Name::Hashtable => "hashtable",
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A set of strings.
+
+use super::Name;
+use super::form::{Form, FormRef, New};
+use crate::tree::blocks::Blocks;
+use crate::tree::layout::Members;
+use crate::value::item::{Item, Text};
+use crate::value::string::StringValue;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Up to where OBJECT ENCODING says intset, and listpack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SetLimits {
+    /// `set-max-intset-entries`.
+    pub(crate) intset_entries: usize,
+    /// `set-max-listpack-entries`.
+    pub(crate) listpack_entries: usize,
+    /// `set-max-listpack-value`, in bytes.
+    pub(crate) value_bytes: usize,
+}
+
+/// A set to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SetRef<'a>(pub(crate) FormRef<'a, Members>);
+
+/// A set to be changed.
+#[derive(Debug)]
+pub(crate) struct Set(pub(crate) Form<Members>);
+
+fn value(element: &[u8]) -> StringValue<'_> {
+    // SAFETY: elements were written by `Text::write`, and hold what they refer to for as long as
+    // the collection is borrowed.
+    unsafe { Item::any(element) }.value()
+}
+
+impl<'a> SetRef<'a> {
+    /// How many members there are.
+    pub(crate) fn len(self) -> u64 {
+        self.0.len()
+    }
+
+    /// What OBJECT ENCODING says.
+    pub(crate) fn name(self) -> Name {
+        self.0.name()
+    }
+
+    /// Memory that it takes, in bytes.
+    pub(crate) fn bytes(self) -> u64 {
+        self.0.bytes()
+    }
+
+    /// Whether a string is a member.
+    pub(crate) fn contains(self, member: &Text<'_>) -> bool {
+        self.0.get(member).is_some()
+    }
+
+    /// The member with so many before it: a rank that is drawn evenly gives each the same chance.
+    pub(crate) fn select(self, rank: u64) -> Option<StringValue<'a>> {
+        self.0.select(rank).map(value)
+    }
+
+    /// Shows members from the one with so many before it on, until `visit` breaks off. They are in
+    /// ascending order in a packed intset, in that of their coming in another packed set, and in
+    /// that of their hashes in a tree.
+    pub(crate) fn walk<B>(
+        self,
+        rank: u64,
+        mut visit: impl FnMut(StringValue<'_>) -> ControlFlow<B>,
+    ) -> Option<B> {
+        self.0.walk(rank, |element| visit(value(element)))
+    }
+
+    /// Shows about `count` members from a cursor on; the cursor to go on with, 0 at the end
+    /// ([`FormRef::scan`]).
+    pub(crate) fn scan(
+        self,
+        cursor: u64,
+        count: usize,
+        mut show: impl FnMut(StringValue<'_>),
+    ) -> u64 {
+        self.0.scan(cursor, count, |element| show(value(element)))
+    }
+}
+
+impl Set {
+    /// An empty set, of which `first` is going to be a member and which is expected to have so
+    /// many.
+    pub(crate) fn new(first: &Text<'_>, members: usize, limits: SetLimits) -> Self {
+        Set(Form::new(if first.integer().is_some() && members <= limits.intset_entries {
+            Name::Intset
+        } else if members <= limits.listpack_entries {
+            Name::Listpack
+        } else {
+            Name::Hashtable
+        }))
+    }
+
+    /// It to be read.
+    pub(crate) fn read(&self) -> SetRef<'_> {
+        SetRef(self.0.read())
+    }
+
+    /// Says that so many members are about to be added, which may change the encoding's name even
+    /// if they are fewer in the end.
+    pub(crate) fn expect(&mut self, members: usize, limits: SetLimits) {
+        let is_too_many = match self.0.read().name() {
+            Name::Intset => members > limits.intset_entries,
+            Name::Listpack => members > limits.listpack_entries,
+            _ => false,
+        };
+        if is_too_many {
+            self.0.set_name(Name::Hashtable);
+        }
+    }
+
+    /// Adds a member; whether it is new.
+    pub(crate) fn add(
+        &mut self,
+        member: &Text<'_>,
+        limits: SetLimits,
+        blocks: &Arc<Blocks>,
+    ) -> bool {
+        if self.0.read().get(member).is_some() {
+            return false;
+        }
+        self.rename_before(member, limits);
+        let mut element = Vec::with_capacity(member.item_bytes());
+        member.write(&mut element);
+        match (&mut self.0, member.integer()) {
+            (Form::Packed(packed), Some(number))
+                if packed.read().name() == Name::Intset as u8 && packed.fits(element.len()) =>
+            {
+                let is_above =
+                    |element| matches!(value(element), StringValue::Int(it) if it > number);
+                let above = packed.read().elements().find(|it| is_above(it.element));
+                let start = above.map_or(packed.end(), |it| it.start);
+                packed.insert(start, &element);
+            }
+            (form, _) => {
+                let new = New { element: &element, is_long: member.is_long() };
+                form.set(member, new, blocks);
+            }
+        }
+        if self.0.read().name() == Name::Intset
+            && self.0.read().len() > limits.intset_entries as u64
+        {
+            self.0.set_name(Name::Hashtable);
+        }
+        true
+    }
+
+    /// Has the encoding's name follow a member that is about to come, by the rules of `t_set.c` in
+    /// Redis 7.2: an intset whose numbers are all short enough becomes a listpack.
+    fn rename_before(&mut self, member: &Text<'_>, limits: SetLimits) {
+        let set = self.0.read();
+        let fits = set.len() < limits.listpack_entries as u64 && member.len() <= limits.value_bytes;
+        match set.name() {
+            Name::Intset if member.integer().is_some() => {}
+            Name::Intset => {
+                let is_short = |element: &[u8]| value(element).len() <= limits.value_bytes;
+                let is_long = |element: &[u8]| match is_short(element) {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                };
+                let becomes_listpack = fits && set.walk(0, is_long).is_none();
+                let name = if becomes_listpack { Name::Listpack } else { Name::Hashtable };
+                self.0.set_name(name);
+            }
+            _ if !fits => self.0.set_name(Name::Hashtable),
+            _ => {}
+        }
+    }
+
+    /// Removes a member; whether it was one.
+    pub(crate) fn remove(&mut self, member: &Text<'_>) -> bool {
+        self.0.delete(member)
+    }
+
+    /// Removes the member with so many before it, if there is one.
+    pub(crate) fn remove_at(&mut self, rank: u64) {
+        self.0.remove_at(rank);
+    }
+}

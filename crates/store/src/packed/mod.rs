@@ -1,0 +1,187 @@
+//! Collections that are small: all elements one behind the other in one piece of memory.
+//!
+//! ```text
+//!   0  name of the encoding   1  elements   3  elements that expire   5  elements ->
+//! ```
+//!
+//! Elements are written as in a tree's leaves (`tree/layout.rs`), except that no string lies
+//! elsewhere: a collection that has such a string is a tree. They stand in the order in which they
+//! came; integers of an intset are sorted.
+
+#![expect(dead_code, reason = "the commands of collections come next")]
+
+use crate::tree::keyed::Keyed;
+use crate::tree::layout::{Layout, rest};
+use crate::tree::leaf::split;
+use crate::value::item::{Item, Text};
+use std::marker::PhantomData;
+
+/// The most bytes of a packed collection: looking through them takes about a microsecond.
+pub(crate) const MOST_PACKED_BYTES: usize = 2048;
+
+const NAME: usize = 0;
+const ELEMENTS: usize = 1;
+const EXPIRING: usize = 3;
+/// Where elements begin.
+const START: usize = 5;
+
+/// A packed collection to be read.
+#[derive(Debug)]
+pub(crate) struct PackedRef<'a, L> {
+    bytes: &'a [u8],
+    layout: PhantomData<L>,
+}
+
+impl<L> Clone for PackedRef<'_, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for PackedRef<'_, L> {}
+
+/// A packed collection to be changed: its bytes are what is kept.
+#[derive(Debug)]
+pub(crate) struct Packed<L> {
+    bytes: Vec<u8>,
+    layout: PhantomData<L>,
+}
+
+/// An element and where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At<'a> {
+    pub(crate) start: usize,
+    pub(crate) element: &'a [u8],
+}
+
+impl<'a, L: Layout> PackedRef<'a, L> {
+    /// What [`Packed::as_bytes`] has shown.
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        PackedRef { bytes, layout: PhantomData }
+    }
+
+    fn number(self, at: usize) -> usize {
+        let bytes = rest(self.bytes, at).first_chunk();
+        usize::from(u16::from_le_bytes(bytes.copied().unwrap_or_default()))
+    }
+
+    /// The byte that names the encoding.
+    pub(crate) fn name(self) -> u8 {
+        self.bytes.get(NAME).copied().unwrap_or_default()
+    }
+
+    /// How many elements there are.
+    pub(crate) fn len(self) -> usize {
+        self.number(ELEMENTS)
+    }
+
+    /// How many elements expire.
+    pub(crate) fn expiring(self) -> usize {
+        self.number(EXPIRING)
+    }
+
+    /// All of its bytes.
+    pub(crate) fn as_bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Its elements in their order.
+    #[inline]
+    pub(crate) fn elements(self) -> impl Iterator<Item = At<'a>> {
+        let mut start = START;
+        split::<L>(rest(self.bytes, START)).map(move |element| {
+            let at = At { start, element };
+            start += element.len();
+            at
+        })
+    }
+
+    /// The element with so many before it.
+    pub(crate) fn select(self, rank: usize) -> Option<At<'a>> {
+        self.elements().nth(rank)
+    }
+}
+
+impl<'a, L: Keyed> PackedRef<'a, L> {
+    /// The element of this name.
+    #[inline]
+    pub(crate) fn find(self, name: &Text<'_>) -> Option<At<'a>> {
+        self.elements().find(|it| name.is(Item::inline(L::name(it.element))))
+    }
+}
+
+impl<L: Layout> Packed<L> {
+    /// One without elements.
+    pub(crate) fn new(name: u8) -> Self {
+        Packed { bytes: vec![name, 0, 0, 0, 0], layout: PhantomData }
+    }
+
+    /// What [`Packed::as_bytes`] has shown.
+    pub(crate) fn from_bytes(bytes: Vec<u8>) -> Self {
+        Packed { bytes, layout: PhantomData }
+    }
+
+    /// What is to be kept.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn read(&self) -> PackedRef<'_, L> {
+        PackedRef::new(&self.bytes)
+    }
+
+    pub(crate) fn set_name(&mut self, name: u8) {
+        self.bytes.first_mut().into_iter().for_each(|byte| *byte = name);
+    }
+
+    /// Whether there is room for so many bytes more.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        self.bytes.len() + bytes <= MOST_PACKED_BYTES
+    }
+
+    /// Where an element goes that is to be the last.
+    pub(crate) fn end(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Inserts an element where another one begins, or at the end.
+    pub(crate) fn insert(&mut self, start: usize, element: &[u8]) {
+        self.splice(start, 0, element);
+    }
+
+    /// Removes the element that begins at `start`.
+    pub(crate) fn remove(&mut self, start: usize) {
+        let len = L::element_bytes(rest(&self.bytes, start));
+        self.splice(start, len, &[]);
+    }
+
+    /// Puts an element in the place of the one that begins at `start`.
+    pub(crate) fn replace(&mut self, start: usize, element: &[u8]) {
+        let len = L::element_bytes(rest(&self.bytes, start));
+        self.splice(start, len, element);
+    }
+
+    fn splice(&mut self, start: usize, len: usize, element: &[u8]) {
+        let before = rest(&self.bytes, start).get(..len).unwrap_or(&[]);
+        let counts = |it: &[u8]| [usize::from(!it.is_empty()), usize::from(expires::<L>(it))];
+        let [[elements, expiring], [more, more_expiring]] = [counts(before), counts(element)];
+        self.set_number(ELEMENTS, self.read().len() + more - elements);
+        self.set_number(EXPIRING, self.read().expiring() + more_expiring - expiring);
+        if len == element.len() {
+            let to = self.bytes.get_mut(start..start + len);
+            to.into_iter().for_each(|to| to.copy_from_slice(element));
+        } else {
+            drop(self.bytes.splice(start..start + len, element.iter().copied()));
+        }
+    }
+
+    fn set_number(&mut self, at: usize, number: usize) {
+        let bytes = self.bytes.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut());
+        bytes.into_iter().for_each(|bytes| *bytes = (number as u16).to_le_bytes());
+    }
+}
+
+fn expires<L: Layout>(element: &[u8]) -> bool {
+    !element.is_empty() && L::expires_at_ms(element) > 0
+}

@@ -1,0 +1,93 @@
+//! Changes of single elements, wherever they stand.
+
+use super::layout::Layout;
+use super::leaf::{Leaf, Spot};
+use super::rebalance::is_underfull;
+use super::root::{Change, Found, Path, Place, Side, Tree};
+
+impl<L: Layout> Tree<L> {
+    /// Where an element of so many bytes goes if it is inserted at a spot.
+    #[inline]
+    pub(crate) fn place(&self, found: &Found<'_>, spot: Spot, bytes: usize) -> Place {
+        let Found { path, leaf, .. } = *found;
+        let fits = leaf.fits(bytes);
+        let side = if fits || !L::IS_ORDERED { None } else { self.side(&path, leaf, spot) };
+        Place { path, spot, side, fits }
+    }
+
+    fn side(&self, path: &Path, leaf: Leaf<'_>, spot: Spot) -> Option<Side> {
+        if leaf.is_end(spot) && self.is_outermost(path, Side::End) {
+            return Some(Side::End);
+        }
+        let is_first = spot.group == 0 && spot.index == 0;
+        (is_first && self.is_outermost(path, Side::Start)).then_some(Side::Start)
+    }
+
+    /// Inserts an element that is ordered by `key`; `false` if there was no room where it goes.
+    /// Then room was made, and its place is to be looked for again.
+    #[inline]
+    pub(crate) fn insert(&mut self, place: &Place, key: u64, element: &[u8]) -> bool {
+        if !place.fits {
+            return self.make_room(place, key, element);
+        }
+        let change = Change::insertion::<L>(key, element);
+        self.own(&place.path, change).insert::<L>(place.spot, key, element);
+        self.count(element);
+        true
+    }
+
+    /// Notes in the root that an element has come.
+    pub(super) fn count(&mut self, element: &[u8]) {
+        self.elements += 1;
+        self.expiring += u64::from(L::expires_at_ms(element) > 0);
+    }
+
+    /// Removes the element at a spot.
+    pub(crate) fn remove(&mut self, path: &Path, spot: Spot) {
+        let element = self.leaf(path).element::<L>(spot);
+        let change = Change::removal::<L>(element);
+        let expires = L::expires_at_ms(element) > 0;
+        let mut leaf = self.own(path, change);
+        leaf.remove::<L>(spot);
+        let is_underfull = is_underfull(leaf.read());
+        self.elements -= 1;
+        self.expiring -= u64::from(expires);
+        if is_underfull {
+            self.fill_up(path);
+        }
+    }
+
+    /// Puts an element in the place of one that is ordered by the same; `false` if there was no
+    /// room. Then room was made, and the place is to be looked for again.
+    pub(crate) fn replace(&mut self, path: &Path, spot: Spot, element: &[u8]) -> bool {
+        let leaf = self.leaf(path);
+        let before = leaf.element::<L>(spot);
+        if !leaf.fits(element.len().saturating_sub(before.len())) {
+            let place = Place { path: *path, spot, side: None, fits: false };
+            return self.make_room(&place, 0, element);
+        }
+        let removal = Change::removal::<L>(before);
+        let insertion = Change::insertion::<L>(u64::MAX, element);
+        let expires = [before, element].map(|it| u64::from(L::expires_at_ms(it) > 0));
+        let [expired, expires] = expires;
+        let bytes = removal.bytes + insertion.bytes;
+        let mut leaf = self.own(path, Change { elements: 0, bytes, ..insertion });
+        leaf.replace::<L>(spot, element);
+        let is_underfull = is_underfull(leaf.read());
+        self.expiring = self.expiring + expires - expired;
+        if is_underfull {
+            self.fill_up(path);
+        }
+        true
+    }
+
+    /// The leaf at the end of a path.
+    pub(super) fn leaf(&self, path: &Path) -> Leaf<'_> {
+        let mut level = 0;
+        self.descend_uncounted(|_| {
+            level += 1;
+            path.child(level - 1)
+        })
+        .leaf
+    }
+}

@@ -1,0 +1,67 @@
+//! The elements of a tree whose time has come.
+
+use super::inner::{Inner, seconds};
+use super::layout::Layout;
+use super::leaf::Spot;
+use super::root::{Found, Path, Tree};
+
+impl<L: Layout> Tree<L> {
+    /// Removes at most so many elements that expire by `now_ms`, each shown to `removed` before;
+    /// how many. Fewer than `most` means that nothing else is due, give or take a second.
+    pub(crate) fn sweep(
+        &mut self,
+        now_ms: u64,
+        most: usize,
+        mut removed: impl FnMut(&[u8]),
+    ) -> usize {
+        let mut count = 0;
+        // Each leaf without anything that is due costs a turn as well, so as to end.
+        for _ in 0..most.saturating_mul(2) {
+            let is_due = self.expiring > 0 && u64::from(self.earliest_s()) * 1000 <= now_ms;
+            if count == most || !is_due {
+                break;
+            }
+            let Found { path, leaf, .. } = self.descend_uncounted(earliest_child);
+            let due = (0..leaf.groups()).find_map(|group| {
+                let mut start = leaf.group(group).start;
+                for (index, element) in leaf.group_elements::<L>(group).enumerate() {
+                    if (1..=now_ms).contains(&L::expires_at_ms(element)) {
+                        return Some((Spot { group, index, start }, element));
+                    }
+                    start += element.len();
+                }
+                None
+            });
+            if let Some((spot, element)) = due {
+                removed(element);
+                self.remove(&path, spot);
+                count += 1;
+            } else if !self.note_earliest(&path) {
+                break;
+            }
+        }
+        count
+    }
+
+    /// Has all nodes on the way to the leaf that is said to have what expires first note when that
+    /// is; whether the leaf's has become later.
+    fn note_earliest(&mut self, path: &Path) -> bool {
+        let before = self.earliest_s();
+        let mut leaf = self.own(path, super::root::Change::NONE);
+        leaf.recount::<L>();
+        let now_s = seconds(leaf.read().earliest_ms());
+        let mut earliest_s = now_s;
+        for level in (0..self.height).rev() {
+            let Some(inner) = self.own_inner(path, level) else { break };
+            inner.set_earliest(path.child(level), earliest_s);
+            earliest_s = inner.earliest().iter().copied().min().unwrap_or(earliest_s);
+        }
+        now_s > before
+    }
+}
+
+/// The child below which something expires first.
+fn earliest_child(inner: &Inner) -> usize {
+    let children = inner.earliest().iter().enumerate();
+    children.min_by_key(|(_, earliest_s)| **earliest_s).map_or(0, |(child, _)| child)
+}

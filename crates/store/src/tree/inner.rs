@@ -1,0 +1,195 @@
+//! An inner node: what it knows of each child, in an array for each kind of thing.
+
+use super::count::Count;
+use super::node::{Header, Node};
+
+/// Children at most.
+pub(crate) const MOST_CHILDREN: usize = 42;
+
+/// What an inner node knows of a child.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Child {
+    /// No element below it has a lower one, unless it is the first child; none below an earlier one
+    /// has a higher one.
+    pub(crate) key: u64,
+    /// Elements below it.
+    pub(crate) elements: u32,
+    /// No element below it expires before this, in seconds since 1970; [`NEVER`] if none does.
+    pub(crate) earliest_s: u32,
+    pub(crate) node: Node,
+}
+
+/// Later than anything expires.
+pub(crate) const NEVER: u32 = u32::MAX;
+
+/// A time in the unit of [`Child::earliest_s`], not later; 0 milliseconds stand for never.
+pub(crate) fn seconds(at_ms: u64) -> u32 {
+    if at_ms == 0 { NEVER } else { u32::try_from(at_ms / 1000).unwrap_or(NEVER - 1) }
+}
+
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Inner {
+    header: Header,
+    /// Bytes of all nodes below it, and of what lies elsewhere.
+    pub(crate) bytes_below: u64,
+    keys: [u64; MOST_CHILDREN],
+    nodes: [Option<Node>; MOST_CHILDREN],
+    elements: [u32; MOST_CHILDREN],
+    earliest_s: [u32; MOST_CHILDREN],
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Inner>() == super::blocks::Size::Quarter.bytes());
+
+impl Inner {
+    pub(crate) fn new(header: Header) -> Self {
+        Inner {
+            header,
+            bytes_below: 0,
+            keys: [0; MOST_CHILDREN],
+            nodes: [None; MOST_CHILDREN],
+            elements: [0; MOST_CHILDREN],
+            earliest_s: [NEVER; MOST_CHILDREN],
+        }
+    }
+
+    /// One with the same children, which are not counted once more.
+    pub(crate) fn copy(&self, header: Header) -> Self {
+        let Inner { bytes_below, keys, nodes, elements, earliest_s, .. } = *self;
+        Inner { header, bytes_below, keys, nodes, elements, earliest_s }
+    }
+
+    pub(crate) fn count(&self) -> &Count {
+        &self.header.count
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.header.children)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() == MOST_CHILDREN
+    }
+
+    #[inline]
+    fn keys(&self) -> &[u64] {
+        self.keys.get(..self.len()).unwrap_or(&self.keys)
+    }
+
+    #[inline]
+    pub(crate) fn counts(&self) -> &[u32] {
+        self.elements.get(..self.len()).unwrap_or(&self.elements)
+    }
+
+    /// When something below each child expires at the earliest, in seconds since 1970.
+    pub(crate) fn earliest(&self) -> &[u32] {
+        self.earliest_s.get(..self.len()).unwrap_or(&self.earliest_s)
+    }
+
+    #[inline]
+    pub(crate) fn key(&self, child: usize) -> u64 {
+        self.keys.get(child).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn node(&self, child: usize) -> Option<Node> {
+        // What stands behind the last child is out of date.
+        self.nodes.get(child).copied().flatten().filter(|_| child < self.len())
+    }
+
+    #[inline]
+    pub(crate) fn node_mut(&mut self, child: usize) -> Option<&mut Node> {
+        let len = self.len();
+        self.nodes.get_mut(child).filter(|_| child < len).and_then(Option::as_mut)
+    }
+
+    pub(crate) fn child(&self, child: usize) -> Option<Child> {
+        let node = self.node(child)?;
+        let elements = self.elements.get(child).copied()?;
+        let earliest_s = self.earliest_s.get(child).copied()?;
+        Some(Child { key: self.key(child), elements, earliest_s, node })
+    }
+
+    pub(crate) fn children(&self) -> impl DoubleEndedIterator<Item = Child> {
+        (0..self.len()).filter_map(|child| self.child(child))
+    }
+
+    /// The last child whose key is not above `key`, or the first.
+    #[inline]
+    pub(crate) fn child_of(&self, key: u64) -> usize {
+        self.keys().partition_point(|it| *it <= key).saturating_sub(1)
+    }
+
+    /// How many children have a key below `key`.
+    pub(crate) fn below(&self, key: u64) -> usize {
+        self.keys().partition_point(|it| *it < key)
+    }
+
+    /// Elements below the children before one.
+    #[inline]
+    pub(crate) fn elements_before(&self, child: usize) -> u64 {
+        self.counts().iter().take(child).map(|count| u64::from(*count)).sum()
+    }
+
+    /// Elements below all children.
+    pub(crate) fn elements(&self) -> u64 {
+        self.elements_before(self.len())
+    }
+
+    /// Notes what has become of the elements below a child.
+    #[inline]
+    pub(crate) fn note(&mut self, child: usize, more: i64, earliest_s: u32) {
+        if let Some(elements) = self.elements.get_mut(child) {
+            *elements = elements.wrapping_add_signed(more as i32);
+        }
+        if let Some(earliest) = self.earliest_s.get_mut(child) {
+            *earliest = earliest_s.min(*earliest);
+        }
+    }
+
+    /// Notes when something below a child expires at the earliest, in seconds since 1970.
+    pub(crate) fn set_earliest(&mut self, child: usize, earliest_s: u32) {
+        self.earliest_s.get_mut(child).into_iter().for_each(|it| *it = earliest_s);
+    }
+
+    /// Notes that an element with this key comes to a child.
+    #[inline]
+    pub(crate) fn lower_key(&mut self, child: usize, key: u64) {
+        self.keys.get_mut(child).into_iter().for_each(|it| *it = key.min(*it));
+    }
+
+    pub(crate) fn set(&mut self, at: usize, child: Child) {
+        let Child { key, elements, earliest_s, node } = child;
+        self.keys.get_mut(at).into_iter().for_each(|it| *it = key);
+        self.nodes.get_mut(at).into_iter().for_each(|it| *it = Some(node));
+        self.elements.get_mut(at).into_iter().for_each(|it| *it = elements);
+        self.earliest_s.get_mut(at).into_iter().for_each(|it| *it = earliest_s);
+    }
+
+    /// Inserts a child where there is room.
+    pub(crate) fn insert(&mut self, at: usize, child: Child) {
+        let len = self.len();
+        if len < MOST_CHILDREN && at <= len {
+            self.keys.copy_within(at..len, at + 1);
+            self.nodes.copy_within(at..len, at + 1);
+            self.elements.copy_within(at..len, at + 1);
+            self.earliest_s.copy_within(at..len, at + 1);
+            self.header.children += 1;
+            self.set(at, child);
+        }
+    }
+
+    /// Removes a child that there is.
+    pub(crate) fn remove(&mut self, at: usize) -> Option<Child> {
+        let child = self.child(at)?;
+        let len = self.len();
+        self.keys.copy_within(at + 1..len, at);
+        self.nodes.copy_within(at + 1..len, at);
+        self.elements.copy_within(at + 1..len, at);
+        self.earliest_s.copy_within(at + 1..len, at);
+        self.header.children -= 1;
+        Some(child)
+    }
+}

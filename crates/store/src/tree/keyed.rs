@@ -1,0 +1,133 @@
+//! Trees in the order of hashes: sets and hashes.
+
+use super::layout::{Fields, Layout, Members, UNORDERED_BITS, expiry_bytes, key_of, rest};
+use super::leaf::{Leaf, Spot};
+use super::root::{Found, Tree};
+use crate::value::item::{Item, Text};
+
+/// A layout whose elements are found by a string.
+pub(crate) trait Keyed: Layout {
+    /// The string that an element is found by, as it is written, and what follows it.
+    fn name(element: &[u8]) -> &[u8];
+}
+
+impl Keyed for Members {
+    #[inline]
+    fn name(element: &[u8]) -> &[u8] {
+        element
+    }
+}
+
+impl Keyed for Fields {
+    #[inline]
+    fn name(element: &[u8]) -> &[u8] {
+        rest(element, expiry_bytes(element))
+    }
+}
+
+/// What was found for a string: where it stands, or where it would.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lookup<'a> {
+    pub(crate) found: Found<'a>,
+    pub(crate) spot: Spot,
+    pub(crate) element: Option<&'a [u8]>,
+}
+
+impl<L: Keyed> Tree<L> {
+    /// The element of this name.
+    #[inline]
+    pub(crate) fn get(&self, name: &Text<'_>) -> Option<&[u8]> {
+        self.lookup(name, key_of(name.source())).element
+    }
+
+    /// The element of this name, whose hash orders it by `key`.
+    #[inline]
+    pub(crate) fn lookup(&self, name: &Text<'_>, key: u64) -> Lookup<'_> {
+        let found = self.descend_uncounted(|inner| inner.child_of(key));
+        let (spot, element) = find_in::<L>(found.leaf, name, key);
+        Lookup { found, spot, element }
+    }
+
+    /// Inserts an element of this name, or puts it in the place of the one that there is; whether
+    /// there was none. What the element has elsewhere belongs to the tree from now on.
+    pub(crate) fn set(&mut self, name: &Text<'_>, element: &[u8]) -> bool {
+        let key = key_of(name.source());
+        loop {
+            let Lookup { found, spot, element: before } = self.lookup(name, key);
+            let is_new = before.is_none();
+            let done = if is_new {
+                let place = self.place(&found, spot, element.len());
+                self.insert(&place, key, element)
+            } else {
+                let path = found.path;
+                self.replace(&path, spot, element)
+            };
+            if done {
+                return is_new;
+            }
+        }
+    }
+
+    /// Removes the element of this name; whether there was one.
+    pub(crate) fn delete(&mut self, name: &Text<'_>) -> bool {
+        let Lookup { found, spot, element } = self.lookup(name, key_of(name.source()));
+        let (path, is_there) = (found.path, element.is_some());
+        if is_there {
+            self.remove(&path, spot);
+        }
+        is_there
+    }
+
+    /// Removes the element with so many before it, which there must be.
+    pub(crate) fn remove_at(&mut self, rank: u64) {
+        let Found { path, leaf, before: place, .. } = self.find_rank(rank);
+        let spot = leaf.spot::<L>(place as usize);
+        self.remove(&path, spot);
+    }
+
+    /// Shows some elements, at least `count` if there are as many, from a cursor on; the cursor
+    /// from which to go on, or 0 if there are no more. Elements that stay in the tree while
+    /// somebody goes through it like this are shown, whatever else becomes of it: a cursor is a
+    /// hash, and those who come before it have been shown.
+    pub(crate) fn scan(&self, cursor: u64, count: usize, mut show: impl FnMut(&[u8])) -> u64 {
+        let key = cursor << UNORDERED_BITS;
+        let found = self.descend_uncounted(|inner| inner.child_of(key));
+        let mut leaves = self.leaves(&found.path);
+        let mut group = found.leaf.group_of(key);
+        let mut shown = 0;
+        loop {
+            let leaf = leaves.leaf();
+            if group < leaf.groups() {
+                let next = leaf.group(group).key;
+                if shown >= count && next > key {
+                    return next >> UNORDERED_BITS;
+                }
+                leaf.group_elements::<L>(group).for_each(&mut show);
+                shown += leaf.group(group).elements;
+                group += 1;
+            } else if leaves.next() {
+                group = 0;
+            } else {
+                return 0;
+            }
+        }
+    }
+}
+
+/// Looks a name up in the group where it belongs; or where it would be inserted there.
+#[inline]
+fn find_in<'a, L: Keyed>(leaf: Leaf<'a>, name: &Text<'_>, key: u64) -> (Spot, Option<&'a [u8]>) {
+    if leaf.groups() == 0 {
+        return (leaf.spot::<L>(0), None);
+    }
+    let group = leaf.group_of(key);
+    let mut start = leaf.group(group).start;
+    for (index, element) in leaf.group_elements::<L>(group).enumerate() {
+        // SAFETY: elements of trees were written by `Text::write`, and hold what they refer to.
+        if name.is(unsafe { Item::any(L::name(element)) }) {
+            return (Spot { group, index, start }, Some(element));
+        }
+        start += element.len();
+    }
+    (Spot { group, index: leaf.group(group).elements, start }, None)
+}

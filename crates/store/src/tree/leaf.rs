@@ -1,0 +1,496 @@
+//! A leaf's bytes: elements one behind the other, and the table of their groups.
+//!
+//! ```text
+//!   0  groups               2  end of the elements     4  elements     6  elements that expire
+//!   8  the earliest time that one does, in milliseconds since 1970, or 0 (6 bytes)
+//!  14  bytes of strings that lie elsewhere (6 bytes)
+//!  20  elements ->       ...       <- groups: key, start, elements (8, 2 and 2 bytes each)
+//! ```
+
+use super::layout::{EXPIRY_BYTES, Layout, MOST_GROUP_BYTES, bytes_elsewhere, release, rest};
+use crate::value::item::MOST_ITEM_BYTES;
+
+const GROUPS: usize = 0;
+const END: usize = 2;
+const ELEMENTS: usize = 4;
+const EXPIRING: usize = 6;
+const EARLIEST: usize = 8;
+const BYTES_ELSEWHERE: usize = 14;
+/// Where elements begin.
+pub(crate) const START: usize = 20;
+/// Bytes of a group in the table.
+pub(crate) const GROUP_BYTES: usize = 12;
+
+/// A leaf to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaf<'a>(pub(crate) &'a [u8]);
+
+/// A leaf to be changed.
+#[derive(Debug)]
+pub(crate) struct LeafMut<'a>(pub(crate) &'a mut [u8]);
+
+/// A few elements of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// No element has a lower one; in the order by hash none of an earlier group has a higher one.
+    pub(crate) key: u64,
+    pub(crate) start: usize,
+    pub(crate) elements: usize,
+}
+
+/// Where an element stands, or would stand, in a leaf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) group: usize,
+    /// Elements of the group before it.
+    pub(crate) index: usize,
+    /// The byte at which it begins.
+    pub(crate) start: usize,
+}
+
+/// What a leaf counts of an element: what it takes elsewhere, and when it expires.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    elsewhere: usize,
+    expires_at_ms: u64,
+}
+
+impl Counted {
+    #[inline]
+    fn of<L: Layout>(element: &[u8]) -> Self {
+        // SAFETY: the element was written for a tree, and holds what it refers to.
+        let elsewhere = unsafe { bytes_elsewhere::<L>(element) };
+        Counted { elsewhere, expires_at_ms: L::expires_at_ms(element) }
+    }
+}
+
+impl<'a> Leaf<'a> {
+    #[inline]
+    fn number(self, at: usize) -> usize {
+        let bytes = rest(self.0, at).first_chunk();
+        usize::from(u16::from_le_bytes(bytes.copied().unwrap_or_default()))
+    }
+
+    #[inline]
+    pub(crate) fn groups(self) -> usize {
+        self.number(GROUPS)
+    }
+
+    #[inline]
+    pub(crate) fn end(self) -> usize {
+        self.number(END)
+    }
+
+    #[inline]
+    pub(crate) fn elements(self) -> usize {
+        self.number(ELEMENTS)
+    }
+
+    /// What its elements' strings take that lie elsewhere.
+    pub(crate) fn bytes_elsewhere(self) -> u64 {
+        self.long_number(BYTES_ELSEWHERE)
+    }
+
+    fn long_number(self, at: usize) -> u64 {
+        let [a, b, c, d, e, f] = rest(self.0, at).first_chunk().copied().unwrap_or_default();
+        u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+    }
+
+    pub(crate) fn expiring(self) -> usize {
+        self.number(EXPIRING)
+    }
+
+    /// No element expires before this, in milliseconds since 1970; 0 if none does at all.
+    pub(crate) fn earliest_ms(self) -> u64 {
+        self.long_number(EARLIEST)
+    }
+
+    /// Bytes that a leaf of this size has for elements and groups.
+    pub(crate) fn room(self) -> usize {
+        self.0.len() - START
+    }
+
+    /// Bytes that elements and groups take.
+    pub(crate) fn load(self) -> usize {
+        self.end() - START + GROUP_BYTES * self.groups()
+    }
+
+    #[inline]
+    fn free(self) -> usize {
+        self.room() - self.load()
+    }
+
+    /// Whether an element of so many bytes can be inserted, a group split by it included.
+    #[inline]
+    pub(crate) fn fits(self, bytes: usize) -> bool {
+        self.free() >= bytes + GROUP_BYTES
+    }
+
+    #[inline]
+    fn group_at(self, group: usize) -> usize {
+        self.0.len() - GROUP_BYTES * (group + 1)
+    }
+
+    #[inline]
+    fn key(self, group: usize) -> u64 {
+        let bytes = rest(self.0, self.group_at(group)).first_chunk();
+        u64::from_le_bytes(bytes.copied().unwrap_or_default())
+    }
+
+    /// A group that there is.
+    #[inline]
+    pub(crate) fn group(self, group: usize) -> Group {
+        let at = self.group_at(group);
+        let (start, elements) = (self.number(at + 8), self.number(at + 10));
+        Group { key: self.key(group), start, elements }
+    }
+
+    #[inline]
+    pub(crate) fn group_end(self, group: usize) -> usize {
+        if group + 1 < self.groups() {
+            self.number(self.group_at(group + 1) + 8)
+        } else {
+            self.end()
+        }
+    }
+
+    /// The elements of a group.
+    #[inline]
+    pub(crate) fn group_bytes(self, group: usize) -> &'a [u8] {
+        self.0.get(self.group(group).start..self.group_end(group)).unwrap_or(&[])
+    }
+
+    /// The last group whose key is not above `key`, or the first.
+    #[inline]
+    pub(crate) fn group_of(self, key: u64) -> usize {
+        let (mut from, mut to) = (0, self.groups());
+        while to - from > 1 {
+            let middle = usize::midpoint(from, to);
+            if self.key(middle) <= key { from = middle } else { to = middle }
+        }
+        from
+    }
+
+    /// The element at a spot, and all behind it.
+    #[inline]
+    pub(crate) fn from(self, spot: Spot) -> &'a [u8] {
+        self.0.get(spot.start..self.end()).unwrap_or(&[])
+    }
+
+    /// The element at a spot.
+    #[inline]
+    pub(crate) fn element<L: Layout>(self, spot: Spot) -> &'a [u8] {
+        let bytes = self.from(spot);
+        bytes.get(..L::element_bytes(bytes)).unwrap_or(bytes)
+    }
+
+    /// Where the element at a place of the leaf stands; behind the last one if there are fewer.
+    pub(crate) fn spot<L: Layout>(self, place: usize) -> Spot {
+        let mut index = place;
+        let mut group = 0;
+        while group + 1 < self.groups() && index >= self.group(group).elements {
+            index -= self.group(group).elements;
+            group += 1;
+        }
+        if self.groups() == 0 {
+            return Spot { group: 0, index: 0, start: START };
+        }
+        let Group { start, elements, .. } = self.group(group);
+        let index = index.min(elements);
+        let bytes = self.0.get(start..self.end()).unwrap_or(&[]);
+        let offset = (0..index).fold(0, |at, _| at + L::element_bytes(rest(bytes, at)));
+        Spot { group, index, start: start + offset }
+    }
+
+    /// How many elements come before a spot.
+    pub(crate) fn place(self, spot: Spot) -> usize {
+        (0..spot.group).map(|group| self.group(group).elements).sum::<usize>() + spot.index
+    }
+
+    /// Whether a spot is behind all elements.
+    pub(crate) fn is_end(self, spot: Spot) -> bool {
+        spot.start >= self.end()
+    }
+
+    /// The elements of a group in their order.
+    pub(crate) fn group_elements<L: Layout>(self, group: usize) -> impl Iterator<Item = &'a [u8]> {
+        split::<L>(self.group_bytes(group))
+    }
+}
+
+/// The elements that lie one behind the other in `bytes`.
+pub(crate) fn split<L: Layout>(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (element, rest) = bytes.split_at_checked(L::element_bytes(bytes))?;
+        bytes = rest;
+        (!element.is_empty()).then_some(element)
+    })
+}
+
+impl LeafMut<'_> {
+    /// Makes it one without elements.
+    pub(crate) fn clear(&mut self) {
+        self.0.iter_mut().take(START).for_each(|byte| *byte = 0);
+        self.set_number(END, START);
+    }
+
+    #[inline]
+    pub(crate) fn read(&self) -> Leaf<'_> {
+        Leaf(self.0)
+    }
+
+    #[inline]
+    fn set_number(&mut self, at: usize, number: usize) {
+        let bytes = self.0.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut());
+        bytes.into_iter().for_each(|bytes| *bytes = (number as u16).to_le_bytes());
+    }
+
+    fn add(&mut self, at: usize, more: isize) {
+        self.set_number(at, self.read().number(at).wrapping_add_signed(more));
+    }
+
+    fn set_key(&mut self, group: usize, key: u64) {
+        let at = self.read().group_at(group);
+        let bytes = self.0.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut());
+        bytes.into_iter().for_each(|bytes| *bytes = key.to_le_bytes());
+    }
+
+    fn set_group(&mut self, group: usize, it: Group) {
+        self.set_key(group, it.key);
+        let at = self.read().group_at(group);
+        self.set_number(at + 8, it.start);
+        self.set_number(at + 10, it.elements);
+    }
+
+    pub(crate) fn set_earliest_ms(&mut self, at_ms: u64) {
+        self.set_long_number(EARLIEST, at_ms);
+    }
+
+    fn set_long_number(&mut self, at: usize, number: u64) {
+        let written = number.to_le_bytes();
+        self.0.iter_mut().skip(at).zip(written).take(6).for_each(|(to, byte)| *to = byte);
+    }
+
+    fn add_elsewhere(&mut self, bytes: isize) {
+        if bytes != 0 {
+            let now = self.read().bytes_elsewhere().wrapping_add_signed(bytes as i64);
+            self.set_long_number(BYTES_ELSEWHERE, now);
+        }
+    }
+
+    /// Counts an element among those that it has.
+    fn count(&mut self, it: Counted) {
+        self.add(ELEMENTS, 1);
+        self.add_elsewhere(it.elsewhere.cast_signed());
+        if it.expires_at_ms > 0 {
+            self.add(EXPIRING, 1);
+            let earliest_ms = self.read().earliest_ms();
+            if earliest_ms == 0 || it.expires_at_ms < earliest_ms {
+                self.set_earliest_ms(it.expires_at_ms);
+            }
+        }
+    }
+
+    fn uncount(&mut self, it: Counted) {
+        self.add(ELEMENTS, -1);
+        self.add_elsewhere(-it.elsewhere.cast_signed());
+        if it.expires_at_ms > 0 {
+            self.add(EXPIRING, -1);
+            if self.read().expiring() == 0 {
+                self.set_earliest_ms(0);
+            }
+        }
+    }
+
+    /// Moves what is behind `from` by so many bytes, the starts of groups from `group` on included.
+    fn shift(&mut self, from: usize, group: usize, by: isize) {
+        let end = self.read().end();
+        self.0.copy_within(from..end, from.wrapping_add_signed(by));
+        self.set_number(END, end.wrapping_add_signed(by));
+        let groups = self.read().groups();
+        for group in group..groups {
+            let at = self.read().group_at(group) + 8;
+            self.add(at, by);
+        }
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        let to = self.0.get_mut(at..at + bytes.len());
+        to.into_iter().for_each(|to| to.copy_from_slice(bytes));
+    }
+
+    /// Inserts an element that [`Leaf::fits`], with what it is ordered by.
+    pub(crate) fn insert<L: Layout>(&mut self, spot: Spot, key: u64, element: &[u8]) {
+        let leaf = self.read();
+        let Spot { group, start, .. } = spot;
+        let is_full = |it: Group| it.elements >= L::GROUP_ELEMENTS;
+        if leaf.groups() == 0 {
+            self.insert_group(0, Group { key, start: START, elements: 0 });
+            return self.insert_into::<L>(0, START, key, element);
+        }
+        let at_end = L::IS_ORDERED && leaf.is_end(spot);
+        let at_start = L::IS_ORDERED && start == START;
+        if at_end && is_full(leaf.group(group)) {
+            self.insert_group(group + 1, Group { key, start, elements: 0 });
+            return self.insert_into::<L>(group + 1, start, key, element);
+        }
+        if at_start && is_full(leaf.group(0)) {
+            self.insert_group(0, Group { key, start, elements: 0 });
+            return self.insert_into::<L>(0, start, key, element);
+        }
+        self.insert_into::<L>(group, start, key, element);
+        self.split_if_large::<L>(group);
+    }
+
+    fn insert_into<L: Layout>(&mut self, group: usize, start: usize, key: u64, element: &[u8]) {
+        self.shift(start, group + 1, element.len().cast_signed());
+        self.write(start, element);
+        let it = self.read().group(group);
+        self.set_group(group, Group { key: it.key.min(key), elements: it.elements + 1, ..it });
+        self.count(Counted::of::<L>(element));
+    }
+
+    /// Removes the element at a spot, and gives up what it has elsewhere.
+    pub(crate) fn remove<L: Layout>(&mut self, spot: Spot) {
+        let element = self.read().element::<L>(spot);
+        let (len, counted) = (element.len(), Counted::of::<L>(element));
+        // SAFETY: the element was written for a tree, and is overwritten now.
+        unsafe { release::<L>(element) };
+        self.uncount(counted);
+        self.shift(spot.start + len, spot.group + 1, -len.cast_signed());
+        let it = self.read().group(spot.group);
+        if it.elements > 1 {
+            self.set_group(spot.group, Group { elements: it.elements - 1, ..it });
+        } else {
+            self.remove_group(spot.group);
+        }
+    }
+
+    /// Puts another element in the place of one; `false`, and nothing has changed, if there is no
+    /// room. What the old one has elsewhere is given up.
+    pub(crate) fn replace<L: Layout>(&mut self, spot: Spot, element: &[u8]) -> bool {
+        let before = self.read().element::<L>(spot);
+        let (len, counted) = (before.len(), Counted::of::<L>(before));
+        if self.read().free() + len < element.len() + GROUP_BYTES {
+            return false;
+        }
+        // SAFETY: the element was written for a tree, and is overwritten now.
+        unsafe { release::<L>(self.read().element::<L>(spot)) };
+        self.uncount(counted);
+        let by = element.len().cast_signed() - len.cast_signed();
+        if by != 0 {
+            self.shift(spot.start + len, spot.group + 1, by);
+        }
+        self.write(spot.start, element);
+        self.count(Counted::of::<L>(element));
+        self.split_if_large::<L>(spot.group);
+        true
+    }
+
+    fn insert_group(&mut self, group: usize, it: Group) {
+        let groups = self.read().groups();
+        let (last, first) = (self.read().group_at(groups), self.read().group_at(group));
+        // The table grows downwards.
+        self.0.copy_within(last + GROUP_BYTES..first + GROUP_BYTES, last);
+        self.set_number(GROUPS, groups + 1);
+        self.set_group(group, it);
+    }
+
+    fn remove_group(&mut self, group: usize) {
+        let groups = self.read().groups();
+        let (last, first) = (self.read().group_at(groups - 1), self.read().group_at(group));
+        self.0.copy_within(last..first, last + GROUP_BYTES);
+        self.set_number(GROUPS, groups - 1);
+    }
+
+    /// Halves a group that has become too large, unless its elements have to stay together.
+    fn split_if_large<L: Layout>(&mut self, group: usize) {
+        let it = self.read().group(group);
+        let end = self.read().group_end(group);
+        let is_large = end - it.start > MOST_GROUP_BYTES || it.elements > L::GROUP_ELEMENTS;
+        if it.elements < 2 || !is_large || self.read().free() < GROUP_BYTES {
+            return;
+        }
+        let Some(bytes) = self.0.get_mut(it.start..end) else { return };
+        let half = if L::IS_ORDERED {
+            halve_in_order::<L>(bytes, it.elements)
+        } else {
+            halve_by_key::<L>(bytes, it.elements)
+        };
+        if let Some(Half { elements, bytes, key }) = half {
+            let behind = Group { key, start: it.start + bytes, elements: it.elements - elements };
+            self.set_group(group, Group { elements, ..it });
+            self.insert_group(group + 1, behind);
+        }
+    }
+
+    /// Adds a group behind all others; there is room for it.
+    pub(crate) fn push_group(&mut self, key: u64, elements: usize, bytes: &[u8]) {
+        let end = self.read().end();
+        self.write(end, bytes);
+        self.set_number(END, end + bytes.len());
+        self.insert_group(self.read().groups(), Group { key, start: end, elements });
+        self.add(ELEMENTS, elements.cast_signed());
+    }
+
+    /// Counts anew what expires and what lies elsewhere, after groups have been added.
+    pub(crate) fn recount<L: Layout>(&mut self) {
+        let (mut elsewhere, mut expiring, mut earliest_ms) = (0, 0, 0);
+        let leaf = self.read();
+        for group in 0..leaf.groups() {
+            for element in leaf.group_elements::<L>(group) {
+                let counted = Counted::of::<L>(element);
+                elsewhere += counted.elsewhere;
+                let at_ms = counted.expires_at_ms;
+                if at_ms > 0 {
+                    expiring += 1;
+                    earliest_ms = if earliest_ms == 0 { at_ms } else { at_ms.min(earliest_ms) };
+                }
+            }
+        }
+        self.set_long_number(BYTES_ELSEWHERE, elsewhere as u64);
+        self.set_number(EXPIRING, expiring);
+        self.set_earliest_ms(earliest_ms);
+    }
+}
+
+/// The most bytes of an element: a time, a field and a value.
+pub(crate) const MOST_ELEMENT_BYTES: usize = EXPIRY_BYTES + 2 * MOST_ITEM_BYTES;
+
+/// What the first half of a group has, and the key of the second.
+struct Half {
+    elements: usize,
+    bytes: usize,
+    key: u64,
+}
+
+fn halve_in_order<L: Layout>(group: &[u8], elements: usize) -> Option<Half> {
+    let half = elements / 2;
+    let bytes = split::<L>(group).take(half).map(<[u8]>::len).sum();
+    Some(Half { elements: half, bytes, key: L::key(rest(group, bytes)) })
+}
+
+/// Sorts the elements by key, and halves them so that equal keys stay together; `None` if all are
+/// equal.
+fn halve_by_key<L: Layout>(group: &mut [u8], elements: usize) -> Option<Half> {
+    let copy = group.to_vec();
+    let mut sorted: Vec<(u64, &[u8])> =
+        split::<L>(&copy).map(|element| (L::key(element), element)).collect();
+    sorted.sort_unstable_by_key(|(key, _)| *key);
+    let is_cut = |at: &usize| {
+        let before = sorted.get(at.wrapping_sub(1)).map(|it| it.0);
+        before.is_some() && before != sorted.get(*at).map(|it| it.0)
+    };
+    let middle = elements / 2;
+    let cut = (middle..elements).find(is_cut).or_else(|| (1..middle).rev().find(is_cut))?;
+    let key = sorted.get(cut)?.0;
+    let mut to = group;
+    let mut bytes = 0;
+    for (place, (_, element)) in sorted.iter().enumerate() {
+        let (first, rest) = to.split_at_mut_checked(element.len())?;
+        first.copy_from_slice(element);
+        to = rest;
+        bytes += if place < cut { element.len() } else { 0 };
+    }
+    Some(Half { elements: cut, bytes, key })
+}

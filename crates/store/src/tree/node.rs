@@ -1,0 +1,244 @@
+//! A reference to a node, inner or leaf, and how nodes are made, copied and freed.
+//!
+//! A [`Node`] is a plain pointer: inner nodes have arrays of them, and what is counted when is the
+//! business of whoever moves one. Whoever has one that is counted may read the node; whoever has
+//! the only one, all the way from the top, may change it.
+
+use super::blocks::{Blocks, Size};
+use super::count::Count;
+use super::inner::{Child, Inner, seconds};
+use super::layout::{self, Layout};
+use super::leaf::{Leaf, LeafMut};
+use std::ptr::NonNull;
+
+/// What every node begins with.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) count: Count,
+    size: Size,
+    is_inner: bool,
+    /// Of an inner node.
+    pub(crate) children: u16,
+}
+
+impl Header {
+    fn new(size: Size, is_inner: bool, children: usize) -> Self {
+        Header { count: Count::one(), size, is_inner, children: children as u16 }
+    }
+}
+
+/// A pointer to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Node(NonNull<Header>);
+
+// SAFETY: a node is shared as `Arc` shares: it is only read while others may have it, and counted
+// with atomics.
+unsafe impl Send for Node {}
+// SAFETY: as above.
+unsafe impl Sync for Node {}
+
+impl Node {
+    /// A leaf without elements.
+    pub(crate) fn new_leaf(blocks: &Blocks, size: Size) -> Self {
+        let node = Node(blocks.take(size).cast());
+        // SAFETY: the block is ours and large enough; it begins with zeros as far as they are read.
+        unsafe {
+            node.0.write(Header::new(size, false, 0));
+            node.content().write_bytes(0, size.bytes() - size_of::<Header>());
+            node.leaf_mut().clear();
+        }
+        node
+    }
+
+    /// An inner node without children.
+    pub(crate) fn new_inner(blocks: &Blocks) -> Self {
+        let block = blocks.take(Size::Quarter).cast::<Inner>();
+        // SAFETY: the block is ours and large enough.
+        unsafe { block.write(Inner::new(Header::new(Size::Quarter, true, 0))) };
+        Node(block.cast())
+    }
+
+    fn header<'a>(self) -> &'a Header {
+        // SAFETY: whoever has a node has it counted, and headers change only where there is one.
+        unsafe { self.0.as_ref() }
+    }
+
+    pub(crate) fn is_inner(self) -> bool {
+        self.header().is_inner
+    }
+
+    pub(crate) fn count<'a>(self) -> &'a Count {
+        &self.header().count
+    }
+
+    pub(crate) fn size(self) -> Size {
+        self.header().size
+    }
+
+    /// Where a leaf's bytes begin.
+    fn content(self) -> NonNull<u8> {
+        // SAFETY: every block is larger than a header.
+        unsafe { self.0.add(1).cast() }
+    }
+
+    /// # Safety
+    /// It is an inner node, which stays counted and unchanged for `'a`.
+    #[inline]
+    pub(crate) unsafe fn inner<'a>(self) -> &'a Inner {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.cast().as_ref() }
+    }
+
+    /// # Safety
+    /// It is an inner node, and nobody else refers to it during `'a`.
+    #[inline]
+    pub(crate) unsafe fn inner_mut<'a>(self) -> &'a mut Inner {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.cast().as_mut() }
+    }
+
+    /// # Safety
+    /// It is a leaf, which stays counted and unchanged for `'a`.
+    #[inline]
+    pub(crate) unsafe fn leaf<'a>(self) -> Leaf<'a> {
+        let bytes = self.size().bytes() - size_of::<Header>();
+        // SAFETY: the caller's promise; so many bytes follow the header.
+        Leaf(unsafe { std::slice::from_raw_parts(self.content().as_ptr(), bytes) })
+    }
+
+    /// # Safety
+    /// It is a leaf, and nobody else refers to it during `'a`.
+    #[inline]
+    pub(crate) unsafe fn leaf_mut<'a>(self) -> LeafMut<'a> {
+        let bytes = self.size().bytes() - size_of::<Header>();
+        // SAFETY: the caller's promise; so many bytes follow the header.
+        LeafMut(unsafe { std::slice::from_raw_parts_mut(self.content().as_ptr(), bytes) })
+    }
+
+    /// Sees to it that nobody else has the node behind `slot`, by putting a copy there if need be.
+    ///
+    /// # Safety
+    /// The reference in `slot` is counted, and the caller may change what it is part of.
+    #[inline]
+    pub(crate) unsafe fn own<L: Layout>(slot: &mut Node, blocks: &Blocks) {
+        if !slot.count().is_one() {
+            // SAFETY: the caller's promise.
+            unsafe { slot.replace_by_copy::<L>(blocks) };
+        }
+    }
+
+    /// # Safety
+    /// That of [`Node::own`].
+    #[cold]
+    unsafe fn replace_by_copy<L: Layout>(&mut self, blocks: &Blocks) {
+        let node = *self;
+        let size = node.size();
+        let block = blocks.take(size);
+        // SAFETY: the new block is ours and as large; the old node is counted and so unchanged.
+        unsafe {
+            if node.is_inner() {
+                let inner = node.inner();
+                inner.children().for_each(|child| child.node.count().add());
+                let header = Header::new(size, true, inner.len());
+                block.cast().write(inner.copy(header));
+            } else {
+                let leaf = node.leaf();
+                retain_all::<L>(leaf);
+                block.cast().write(Header::new(size, false, 0));
+                let content = Node(block.cast()).content();
+                content.copy_from_nonoverlapping(node.content(), leaf.0.len());
+            }
+            *self = Node(block.cast());
+            release::<L>(node, blocks);
+        }
+    }
+
+    /// Elements, bytes and the earliest time that one expires, of it and all below it.
+    ///
+    /// # Safety
+    /// It stays counted and unchanged meanwhile.
+    pub(crate) unsafe fn summary(self) -> Summary {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.is_inner() {
+                let inner = self.inner();
+                Summary {
+                    elements: inner.elements(),
+                    bytes: self.size().bytes() as u64 + inner.bytes_below,
+                    earliest_s: inner
+                        .earliest()
+                        .iter()
+                        .copied()
+                        .min()
+                        .unwrap_or(super::inner::NEVER),
+                }
+            } else {
+                let leaf = self.leaf();
+                Summary {
+                    elements: leaf.elements() as u64,
+                    bytes: self.size().bytes() as u64 + leaf.bytes_elsewhere(),
+                    earliest_s: seconds(leaf.earliest_ms()),
+                }
+            }
+        }
+    }
+
+    /// It as a child with this key.
+    ///
+    /// # Safety
+    /// That of [`Node::summary`].
+    pub(crate) unsafe fn as_child(self, key: u64) -> (Child, u64) {
+        // SAFETY: the caller's promise.
+        let Summary { elements, bytes, earliest_s } = unsafe { self.summary() };
+        (Child { key, elements: elements as u32, earliest_s, node: self }, bytes)
+    }
+}
+
+/// What there is below a node, itself included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Summary {
+    pub(crate) elements: u64,
+    pub(crate) bytes: u64,
+    pub(crate) earliest_s: u32,
+}
+
+fn for_each<L: Layout>(leaf: Leaf<'_>, visit: impl FnMut(&[u8])) {
+    if leaf.bytes_elsewhere() > 0 {
+        (0..leaf.groups()).flat_map(|group| leaf.group_elements::<L>(group)).for_each(visit);
+    }
+}
+
+fn retain_all<L: Layout>(leaf: Leaf<'_>) {
+    // SAFETY: the leaf's elements hold what they refer to.
+    for_each::<L>(leaf, |element| unsafe { layout::retain::<L>(element) });
+}
+
+/// Gives a reference up, and frees the node if it was the last, and what is then not referred to
+/// any more. As deep as the tree is high.
+///
+/// # Safety
+/// The reference is counted, and nobody uses it afterwards.
+pub(crate) unsafe fn release<L: Layout>(node: Node, blocks: &Blocks) {
+    if !node.count().give_up() {
+        return;
+    }
+    // SAFETY: nobody else has the node now.
+    unsafe {
+        if node.is_inner() {
+            node.inner().children().for_each(|child| release::<L>(child.node, blocks));
+        } else {
+            for_each::<L>(node.leaf(), |element| layout::release::<L>(element));
+        }
+        free(node, blocks);
+    }
+}
+
+/// Frees a node itself, whose references belong to somebody else by now.
+///
+/// # Safety
+/// Nobody refers to it.
+pub(crate) unsafe fn free(node: Node, blocks: &Blocks) {
+    // SAFETY: the caller's promise.
+    unsafe { blocks.give(node.0.cast(), node.size()) };
+}

@@ -1,0 +1,492 @@
+//! How leaves are kept full, and how a tree grows and shrinks.
+//!
+//! A leaf without room shifts groups to a neighbour; where both are full, three leaves become four.
+//! That keeps leaves full to about seven eighths where elements come in random order, which halving
+//! does not: it leaves them at two thirds.
+
+use super::blocks::Size;
+use super::inner::{Child, Inner, MOST_CHILDREN, seconds};
+use super::layout::Layout;
+use super::leaf::{GROUP_BYTES, Leaf, LeafMut};
+use super::node::{self, Node};
+use super::root::{Path, Place, Side, Tree};
+use std::ops::Range;
+
+/// What shifting has to leave free in each leaf: it should not be needed again at once.
+const LEAST_GAIN_BYTES: usize = 160;
+
+/// Groups on their way from some leaves to others.
+#[derive(Debug, Default)]
+struct Gathered {
+    bytes: Vec<u8>,
+    /// Key, elements, and where its bytes end.
+    groups: Vec<(u64, usize, usize)>,
+}
+
+impl Gathered {
+    fn add(&mut self, leaf: Leaf<'_>) {
+        for place in 0..leaf.groups() {
+            let group = leaf.group(place);
+            self.bytes.extend_from_slice(leaf.group_bytes(place));
+            self.groups.push((group.key, group.elements, self.bytes.len()));
+        }
+    }
+
+    /// How many groups each of `leaves` leaves gets so that all are about as full, and the load of
+    /// the fullest.
+    fn plan(&self, leaves: usize) -> (Vec<usize>, usize) {
+        let total = self.bytes.len() + GROUP_BYTES * self.groups.len();
+        let (mut plan, mut fullest, mut load, mut groups, mut before, mut done) =
+            (Vec::with_capacity(leaves), 0, 0, 0, 0, 0);
+        for (_, _, end) in &self.groups {
+            let bytes = end - before + GROUP_BYTES;
+            // Where the next leaf should begin, were groups of no size.
+            let border = total * (plan.len() + 1) / leaves;
+            if groups > 0 && plan.len() + 1 < leaves && done + bytes / 2 >= border {
+                plan.push(groups);
+                (load, groups) = (0, 0);
+            }
+            load += bytes;
+            done += bytes;
+            groups += 1;
+            fullest = fullest.max(load);
+            before = *end;
+        }
+        plan.push(groups);
+        (plan, fullest)
+    }
+
+    /// Moves groups into a leaf without elements.
+    fn fill<L: Layout>(&self, groups: Range<usize>, leaf: &mut LeafMut<'_>) {
+        let previous = groups.start.checked_sub(1).and_then(|before| self.groups.get(before));
+        let mut start = previous.map_or(0, |group| group.2);
+        for (key, elements, end) in self.groups.get(groups).unwrap_or(&[]) {
+            leaf.push_group(*key, *elements, self.bytes.get(start..*end).unwrap_or(&[]));
+            start = *end;
+        }
+        leaf.recount::<L>();
+    }
+
+    fn key(&self, group: usize) -> u64 {
+        self.groups.get(group).map_or(0, |group| group.0)
+    }
+}
+
+/// Whether neighbours should take the elements of a leaf, if they have room.
+#[inline]
+pub(super) fn is_underfull(leaf: Leaf<'_>) -> bool {
+    leaf.load() * 20 < leaf.room() * 9
+}
+
+/// Whether the elements of two leaves belong on one.
+fn belong_together(load: usize, room: usize) -> bool {
+    load * 10 <= room * 9
+}
+
+impl<L: Layout> Tree<L> {
+    /// Makes room for an element. `true` if it has a leaf of its own now, at a side of the tree.
+    #[cold]
+    pub(super) fn make_room(&mut self, place: &Place, key: u64, element: &[u8]) -> bool {
+        if self.height == 0 {
+            if !self.enlarge(element.len()) {
+                self.add_level();
+            }
+            return false;
+        }
+        let parent = self.height - 1;
+        if self.own_inner(&place.path, parent).is_some_and(|inner| inner.is_full())
+            && (place.side.is_some() || !self.shift(&place.path, element.len()))
+        {
+            self.split_inner(&place.path, parent, place.side);
+            return false;
+        }
+        if let Some(side) = place.side {
+            self.add_leaf(&place.path, side, key, element);
+            return true;
+        }
+        if !self.shift(&place.path, element.len()) {
+            self.divide(&place.path, element.len());
+        }
+        false
+    }
+
+    /// Puts the only leaf into a larger block; `false` if there is none that is large enough.
+    fn enlarge(&mut self, bytes: usize) -> bool {
+        let (load, size) = {
+            // SAFETY: the tree has the leaf counted.
+            let leaf = unsafe { self.top.leaf() };
+            (leaf.load(), self.top.size())
+        };
+        let fits = |size: &Size| size.bytes() >= load + bytes + 64;
+        let larger = std::iter::successors(size.larger(), |size| size.larger());
+        let size = larger.into_iter().find(fits);
+        size.into_iter().for_each(|size| self.move_leaf(size));
+        size.is_some()
+    }
+
+    /// Puts the only leaf into a block of another size.
+    fn move_leaf(&mut self, size: Size) {
+        let node = Node::new_leaf(&self.blocks, size);
+        let mut gathered = Gathered::default();
+        // SAFETY: the old leaf is the tree's own, and its elements go to the new one.
+        unsafe {
+            Node::own::<L>(&mut self.top, &self.blocks);
+            gathered.add(self.top.leaf());
+            gathered.fill::<L>(0..gathered.groups.len(), &mut node.leaf_mut());
+            node::free(self.top, &self.blocks);
+        }
+        self.top = node;
+    }
+
+    /// Puts an inner node above all others.
+    fn add_level(&mut self) {
+        let node = Node::new_inner(&self.blocks);
+        // SAFETY: the new node is the tree's own, and takes over its reference to the old one.
+        unsafe {
+            let (child, bytes) = self.top.as_child(0);
+            let inner: &mut Inner = node.inner_mut();
+            inner.insert(0, child);
+            inner.bytes_below = bytes;
+        }
+        self.top = node;
+        self.height += 1;
+    }
+
+    /// Begins a leaf at a side of the tree with an element; those before it stay full.
+    fn add_leaf(&mut self, path: &Path, side: Side, key: u64, element: &[u8]) {
+        let node = Node::new_leaf(&self.blocks, Size::Whole);
+        // SAFETY: the new leaf is the tree's own.
+        let (child, bytes) = unsafe {
+            let mut leaf = node.leaf_mut();
+            let spot = leaf.read().spot::<L>(0);
+            leaf.insert::<L>(spot, key, element);
+            node.as_child(key)
+        };
+        let parent = self.height - 1;
+        self.add_bytes(path, parent, bytes as i64);
+        let earliest_s = seconds(L::expires_at_ms(element));
+        for level in 0..parent {
+            let inner = self.own_inner(path, level);
+            inner.into_iter().for_each(|inner| {
+                inner.note(path.child(level), 1, earliest_s);
+                inner.lower_key(path.child(level), key);
+            });
+        }
+        if let Some(inner) = self.own_inner(path, parent) {
+            inner.insert(if side == Side::Start { 0 } else { inner.len() }, child);
+        }
+        self.count(element);
+    }
+
+    /// Loads of the leaves below an inner node's children, and the room that they have.
+    fn loads(&self, inner: &Inner, children: Range<usize>) -> (usize, usize) {
+        let (mut load, mut room) = (0, 0);
+        for child in children {
+            if let Some(node) = inner.node(child) {
+                // SAFETY: the tree has its nodes counted, and the caller borrows it.
+                let leaf: Leaf<'_> = unsafe { node.leaf() };
+                load += leaf.load();
+                room += leaf.room();
+            }
+        }
+        (load, room)
+    }
+
+    /// Shifts groups from a leaf to its neighbours; whether that makes room for so many bytes.
+    fn shift(&mut self, path: &Path, bytes: usize) -> bool {
+        let parent = self.height - 1;
+        let child = path.child(parent);
+        let Some(inner) = self.inner(path, parent) else { return false };
+        let children = inner.len();
+        let first = child.saturating_sub(1);
+        let windows = [first..child + 1, child..(child + 2).min(children)];
+        let needed = |leaves: usize| bytes + GROUP_BYTES + leaves * LEAST_GAIN_BYTES;
+        let has_room = |window: &Range<usize>| {
+            let (load, room) = self.loads(inner, window.clone());
+            window.len() > 1 && load + needed(window.len()) <= room
+        };
+        let candidates: Vec<_> = windows.into_iter().filter(has_room).collect();
+        candidates.into_iter().any(|window| {
+            let leaves = window.len();
+            self.redistribute(path, window, leaves, bytes + LEAST_GAIN_BYTES)
+        })
+    }
+
+    /// Makes one more leaf of a leaf and its neighbours, or as many as it takes.
+    fn divide(&mut self, path: &Path, bytes: usize) {
+        let parent = self.height - 1;
+        let child = path.child(parent);
+        let children = self.own_inner(path, parent).map_or(0, |inner| inner.len());
+        let first = child.saturating_sub(1).min(children.saturating_sub(3));
+        let window = first..(first + 3).min(children);
+        let leaves = window.len();
+        let most = (MOST_CHILDREN - children).min(3 * leaves);
+        let divided =
+            (1..=most).any(|more| self.redistribute(path, window.clone(), leaves + more, bytes));
+        if !divided {
+            self.split_inner(path, parent, None);
+        }
+    }
+
+    /// Spreads the groups of some leaves evenly over so many, if each then has room for so many
+    /// bytes.
+    fn redistribute(
+        &mut self,
+        path: &Path,
+        window: Range<usize>,
+        leaves: usize,
+        bytes: usize,
+    ) -> bool {
+        let parent = self.height - 1;
+        let mut gathered = Gathered::default();
+        for child in window.clone() {
+            let node = self.own_inner(path, parent).and_then(|inner| inner.node(child));
+            // SAFETY: the tree has its nodes counted.
+            node.into_iter().for_each(|node| gathered.add(unsafe { node.leaf() }));
+        }
+        let (plan, fullest) = gathered.plan(leaves);
+        let room = Size::Whole.bytes() - size_of::<node::Header>() - super::leaf::START;
+        if plan.len() != leaves || fullest + bytes + GROUP_BYTES > room {
+            return false;
+        }
+        let mut first_group = 0;
+        for (place, groups) in plan.into_iter().enumerate() {
+            let range = first_group..first_group + groups;
+            self.refill(path, window.start + place, place < window.len(), &gathered, range);
+            first_group += groups;
+        }
+        let more = (leaves - window.len()) * Size::Whole.bytes();
+        self.add_bytes(path, parent, more as i64);
+        true
+    }
+
+    /// Puts groups into a leaf instead of what it has, or into a new one.
+    fn refill(
+        &mut self,
+        path: &Path,
+        at: usize,
+        is_there: bool,
+        gathered: &Gathered,
+        groups: Range<usize>,
+    ) {
+        let parent = self.height - 1;
+        let mut key = gathered.key(groups.start);
+        let mut node =
+            if is_there { None } else { Some(Node::new_leaf(&self.blocks, Size::Whole)) };
+        if is_there && let Some(slot) = self.own_child(path, parent, at) {
+            node = Some(slot);
+            // What is first may be found by lower keys than it has.
+            let inner = self.own_inner(path, parent);
+            key = if groups.start == 0 {
+                inner.map_or(key, |inner| inner.key(at).min(key))
+            } else {
+                key
+            };
+        }
+        let Some(node) = node else { return };
+        // SAFETY: the leaf is the tree's own.
+        let child = unsafe {
+            let mut leaf: LeafMut<'_> = node.leaf_mut();
+            leaf.clear();
+            gathered.fill::<L>(groups, &mut leaf);
+            node.as_child(key).0
+        };
+        let inner = self.own_inner(path, parent);
+        inner.into_iter().for_each(|inner| {
+            if is_there { inner.set(at, child) } else { inner.insert(at, child) }
+        });
+    }
+
+    /// A child of an inner node, to be changed.
+    fn own_child(&mut self, path: &Path, level: usize, child: usize) -> Option<Node> {
+        let inner: *mut Inner = self.own_inner(path, level)?;
+        // SAFETY: the inner node is the tree's own, which is borrowed for changes.
+        unsafe {
+            let slot = (*inner).node_mut(child)?;
+            Node::own::<L>(slot, &self.blocks);
+            Some(*slot)
+        }
+    }
+
+    /// Halves an inner node that is full, or the lowest one above it that is not below a full one.
+    /// At a side of the tree it stays as full as it is.
+    fn split_inner(&mut self, path: &Path, level: usize, side: Option<Side>) {
+        if level == 0 {
+            return self.add_level_and_split(path, side);
+        }
+        if self.own_inner(path, level - 1).is_some_and(|inner| inner.is_full()) {
+            return self.split_inner(path, level - 1, side);
+        }
+        let right = Node::new_inner(&self.blocks);
+        let Some(left) = self.own_inner(path, level) else { return };
+        let cut = match side {
+            Some(Side::Start) => 1,
+            Some(Side::End) => left.len() - 1,
+            None => left.len() / 2,
+        };
+        // SAFETY: the new node is the tree's own; children are moved with their references.
+        let (children, bytes) = unsafe {
+            let inner: &mut Inner = right.inner_mut();
+            while let Some(child) = left.remove(cut) {
+                inner.insert(inner.len(), child);
+                inner.bytes_below += child.node.summary().bytes;
+            }
+            left.bytes_below -= inner.bytes_below;
+            right.as_child(inner.key(0))
+        };
+        let elements = i64::from(children.elements);
+        self.add_bytes(path, level - 1, Size::Quarter.bytes() as i64);
+        if let Some(above) = self.own_inner(path, level - 1) {
+            above.note(path.child(level - 1), -elements, children.earliest_s);
+            above.insert(path.child(level - 1) + 1, children);
+        }
+        debug_assert!(bytes > 0, "it counts itself");
+    }
+
+    fn add_level_and_split(&mut self, path: &Path, side: Option<Side>) {
+        self.add_level();
+        let mut below = Path::default();
+        below.push(0);
+        (0..self.height - 1).for_each(|level| below.push(path.child(level)));
+        self.split_inner(&below, 1, side);
+    }
+
+    /// Has neighbours take the elements of a leaf that has become too empty.
+    #[cold]
+    pub(super) fn fill_up(&mut self, path: &Path) {
+        if self.height == 0 {
+            return self.shrink();
+        }
+        let parent = self.height - 1;
+        let child = path.child(parent);
+        if self.leaf(path).groups() == 0 {
+            return self.remove_child(path, parent, child);
+        }
+        let Some(inner) = self.inner(path, parent) else { return };
+        let children = inner.len();
+        let lefts = [child.checked_sub(1), (child + 1 < children).then_some(child)];
+        let merged = lefts.into_iter().flatten().find(|left| {
+            let (load, room) = self.loads(inner, *left..left + 2);
+            belong_together(load, room / 2)
+        });
+        if let Some(left) = merged
+            && self.redistribute_into_one(path, left)
+        {
+            self.merge_inner(path, parent);
+        }
+    }
+
+    fn redistribute_into_one(&mut self, path: &Path, left: usize) -> bool {
+        let parent = self.height - 1;
+        let mut gathered = Gathered::default();
+        for child in [left, left + 1] {
+            let Some(node) = self.own_child(path, parent, child) else { return false };
+            // SAFETY: the leaf is the tree's own.
+            gathered.add(unsafe { node.leaf() });
+        }
+        let groups = gathered.groups.len();
+        self.refill(path, left, true, &gathered, 0..groups);
+        let removed = self.own_inner(path, parent).and_then(|inner| inner.remove(left + 1));
+        if let Some(Child { node, .. }) = removed {
+            self.add_bytes(path, parent, -(node.size().bytes() as i64));
+            // SAFETY: its elements are in the other leaf.
+            unsafe { node::free(node, &self.blocks) };
+        }
+        true
+    }
+
+    /// Removes a child without elements, and what is left empty above it.
+    pub(super) fn remove_child(&mut self, path: &Path, level: usize, child: usize) {
+        let Some(inner) = self.own_inner(path, level) else { return };
+        let Some(Child { node, .. }) = inner.remove(child) else { return };
+        let is_empty = inner.len() == 0;
+        // SAFETY: the tree has its nodes counted, and this one is no part of it any more.
+        let bytes = unsafe { node.summary() }.bytes;
+        self.add_bytes(path, level, -(bytes as i64));
+        // SAFETY: as above.
+        unsafe { node::release::<L>(node, &self.blocks) };
+        if !is_empty {
+            self.merge_inner(path, level);
+        } else if level > 0 {
+            self.remove_child(path, level - 1, path.child(level - 1));
+        } else {
+            // SAFETY: the node has no children left.
+            unsafe { node::release::<L>(self.top, &self.blocks) };
+            self.top = Node::new_leaf(&self.blocks, Size::Quarter);
+            self.height = 0;
+        }
+    }
+
+    /// Has a neighbour take the children of an inner node that has few; takes away what is above
+    /// only one.
+    pub(super) fn merge_inner(&mut self, path: &Path, level: usize) {
+        if level == 0 {
+            return self.remove_levels();
+        }
+        let Some(children) = self.own_inner(path, level).map(|inner| inner.len()) else { return };
+        if children > MOST_CHILDREN / 4 {
+            return;
+        }
+        let at = path.child(level - 1);
+        for left in [at.checked_sub(1), Some(at)].into_iter().flatten() {
+            let Some(above) = self.own_inner(path, level - 1) else { return };
+            let pair = [left, left + 1].map(|child| above.node(child));
+            let [Some(first), Some(second)] = pair else { continue };
+            // SAFETY: the tree has its nodes counted.
+            let together = unsafe { first.inner().len() + second.inner().len() };
+            if together <= MOST_CHILDREN * 3 / 4 {
+                self.join(path, level - 1, left);
+                return self.merge_inner(path, level - 1);
+            }
+        }
+    }
+
+    /// Moves all children of one inner node to the one before it.
+    fn join(&mut self, path: &Path, level: usize, left: usize) {
+        let first = self.own_child(path, level, left);
+        let second = self.own_child(path, level, left + 1);
+        let (Some(first), Some(second)) = (first, second) else { return };
+        // SAFETY: both nodes are the tree's own.
+        unsafe {
+            let (to, from): (&mut Inner, &mut Inner) = (first.inner_mut(), second.inner_mut());
+            let border = self.own_inner(path, level).map_or(0, |inner| inner.key(left + 1));
+            from.lower_key(0, border);
+            while let Some(child) = from.remove(0) {
+                to.insert(to.len(), child);
+            }
+            to.bytes_below += from.bytes_below;
+        }
+        if let Some(above) = self.own_inner(path, level) {
+            let removed = above.remove(left + 1);
+            let (elements, earliest_s) =
+                removed.map_or((0, u32::MAX), |it| (it.elements, it.earliest_s));
+            above.note(left, elements.into(), earliest_s);
+        }
+        self.add_bytes(path, level, -(Size::Quarter.bytes() as i64));
+        // SAFETY: its children are the other's.
+        unsafe { node::free(second, &self.blocks) };
+    }
+
+    /// Takes away topmost nodes that have one child.
+    fn remove_levels(&mut self) {
+        while let Some(inner) = self.top_inner()
+            && let (1, Some(child)) = (inner.len(), inner.node(0))
+        {
+            child.count().add();
+            // SAFETY: the child is counted once more, and takes the node's place.
+            unsafe { node::release::<L>(self.top, &self.blocks) };
+            self.top = child;
+            self.height -= 1;
+        }
+    }
+
+    /// Puts the only leaf into a smaller block if it has room there.
+    fn shrink(&mut self) {
+        // SAFETY: the tree has the leaf counted.
+        let load = unsafe { self.top.leaf() }.load();
+        let smaller = [Size::Quarter, Size::Half].into_iter().find(|size| load * 2 < size.bytes());
+        if let Some(size) = smaller.filter(|size| size.bytes() < self.top.size().bytes()) {
+            self.move_leaf(size);
+        }
+    }
+}

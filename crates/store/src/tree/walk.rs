@@ -1,0 +1,141 @@
+//! Walks along a tree's elements, in their order or against it.
+
+use super::inner::Inner;
+use super::layout::Layout;
+use super::leaf::Leaf;
+use super::node::Node;
+use super::root::{Found, MOST_HEIGHT, Path, Tree};
+use std::ops::ControlFlow;
+
+/// Where a walk is: the leaf, and what is above it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaves<'a> {
+    above: [Option<(&'a Inner, usize)>; MOST_HEIGHT],
+    height: usize,
+    leaf: Leaf<'a>,
+}
+
+impl<'a> Leaves<'a> {
+    /// The leaf where it is.
+    #[inline]
+    pub(crate) fn leaf(&self) -> Leaf<'a> {
+        self.leaf
+    }
+
+    /// Goes to the next leaf; `false` if there is none.
+    pub(crate) fn next(&mut self) -> bool {
+        self.go(|inner, child| (child + 1 < inner.len()).then_some(child + 1), |_| 0)
+    }
+
+    /// Goes to the leaf before; `false` if there is none.
+    pub(crate) fn previous(&mut self) -> bool {
+        self.go(|_, child| child.checked_sub(1), |inner| inner.len() - 1)
+    }
+
+    fn go(
+        &mut self,
+        beside: impl Fn(&Inner, usize) -> Option<usize>,
+        outermost: impl Fn(&Inner) -> usize,
+    ) -> bool {
+        let turn = (0..self.height).rev().find_map(|level| {
+            let (inner, child) = self.above.get(level).copied().flatten()?;
+            Some((level, inner, beside(inner, child)?))
+        });
+        let Some((level, inner, child)) = turn else { return false };
+        let mut step = Some((inner, child));
+        for at in level..self.height {
+            let Some((inner, child)) = step else { return false };
+            self.above.get_mut(at).into_iter().for_each(|above| *above = step);
+            let Some(node) = inner.node(child) else { return false };
+            // SAFETY: the walk borrows the tree, which has its nodes counted.
+            unsafe {
+                if node.is_inner() {
+                    let below: &Inner = node.inner();
+                    step = Some((below, outermost(below)));
+                } else {
+                    self.leaf = node.leaf();
+                }
+            }
+        }
+        true
+    }
+}
+
+impl<L: Layout> Tree<L> {
+    /// A walk that begins at the end of a path.
+    pub(crate) fn leaves(&self, path: &Path) -> Leaves<'_> {
+        let mut above = [None; MOST_HEIGHT];
+        let mut node: Node = self.top;
+        for (level, step) in above.iter_mut().enumerate().take(self.height) {
+            // SAFETY: the tree has its nodes counted, and nobody changes them during the borrow.
+            let inner: &Inner = unsafe { node.inner() };
+            *step = Some((inner, path.child(level)));
+            let Some(below) = inner.node(path.child(level)) else { break };
+            node = below;
+        }
+        // SAFETY: as above; below so many levels there are leaves.
+        Leaves { above, height: self.height, leaf: unsafe { node.leaf() } }
+    }
+
+    /// Shows elements from the one with so many before it on, until `visit` breaks off or none is
+    /// left.
+    pub(crate) fn walk<B>(
+        &self,
+        rank: u64,
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<B>,
+    ) -> Option<B> {
+        if rank >= self.elements {
+            return None;
+        }
+        let Found { path, leaf, before: place, .. } = self.find_rank(rank);
+        let mut spot = leaf.spot::<L>(place as usize);
+        let mut leaves = self.leaves(&path);
+        loop {
+            let leaf = leaves.leaf();
+            let mut bytes = leaf.from(spot);
+            while !bytes.is_empty() {
+                let (element, rest) = bytes.split_at_checked(L::element_bytes(bytes))?;
+                if let ControlFlow::Break(it) = visit(element) {
+                    return Some(it);
+                }
+                bytes = rest;
+            }
+            if !leaves.next() {
+                return None;
+            }
+            spot = leaves.leaf().spot::<L>(0);
+        }
+    }
+
+    /// The same against the order, from the element with so many before it on.
+    pub(crate) fn walk_back<B>(
+        &self,
+        rank: u64,
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<B>,
+    ) -> Option<B> {
+        let rank = rank.min(self.elements.checked_sub(1)?);
+        let Found { path, leaf, before: place, .. } = self.find_rank(rank);
+        let spot = leaf.spot::<L>(place as usize);
+        let (mut group, mut elements) = (spot.group, spot.index + 1);
+        let mut leaves = self.leaves(&path);
+        let mut found: Vec<&[u8]> = Vec::with_capacity(2 * L::GROUP_ELEMENTS);
+        loop {
+            let leaf = leaves.leaf();
+            found.clear();
+            found.extend(leaf.group_elements::<L>(group).take(elements));
+            for element in found.iter().rev() {
+                if let ControlFlow::Break(it) = visit(element) {
+                    return Some(it);
+                }
+            }
+            if group == 0 {
+                if !leaves.previous() {
+                    return None;
+                }
+                group = leaves.leaf().groups();
+            }
+            group = group.checked_sub(1)?;
+            elements = usize::MAX;
+        }
+    }
+}

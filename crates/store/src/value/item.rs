@@ -1,0 +1,376 @@
+//! Strings inside collections: how each is written where many lie one behind another, in a packed
+//! collection or on a page of a tree.
+//!
+//! ```text
+//!  0 to 191        a string of so many bytes, which follow
+//!  192 to 207      a string of up to 4095: the upper four bits of its length, then the lower eight
+//!  224 to 231      an integer of 1 to 8 bytes, least significant first, two's complement
+//!  240             eight bytes: the address of a string that lies elsewhere, counted
+//! ```
+//!
+//! Integers are those that [`parse_i64`] reads, so a string has one way to be written, and two are
+//! equal if what is written is. Strings over [`MOST_INLINE_BYTES`] lie elsewhere: a page holds
+//! several items, and is copied when it is changed while somebody reads it.
+
+use crate::value::number::parse_i64;
+use crate::value::rope::{CHUNK_BYTES, Rope};
+use crate::value::string::{Given, StringValue};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// The longest string that is written where it stands.
+pub(crate) const MOST_INLINE_BYTES: usize = 512;
+/// The most bytes that one item takes.
+pub(crate) const MOST_ITEM_BYTES: usize = MOST_INLINE_BYTES + 2;
+
+const MOST_SHORT: u8 = 191;
+const MEDIUM: u8 = 192;
+const INTEGER: u8 = 224;
+const ELSEWHERE: u8 = 240;
+const ADDRESS_BYTES: usize = size_of::<u64>();
+
+/// A string that lies elsewhere, shared by all copies of the collection.
+#[derive(Debug)]
+pub(crate) enum Long {
+    Bytes(Box<[u8]>),
+    Rope(Rope),
+}
+
+impl Long {
+    fn new(bytes: &[u8]) -> Arc<Self> {
+        if bytes.len() > CHUNK_BYTES {
+            return Long::from_rope(Rope::from_bytes(bytes));
+        }
+        Arc::new(Long::Bytes(bytes.into()))
+    }
+
+    fn from_rope(mut rope: Rope) -> Arc<Self> {
+        rope.keep();
+        Arc::new(Long::Rope(rope))
+    }
+
+    fn value(&self) -> StringValue<'_> {
+        match self {
+            Long::Bytes(bytes) => StringValue::Bytes(bytes),
+            Long::Rope(rope) => StringValue::Rope(rope),
+        }
+    }
+
+    /// About what it takes of memory.
+    fn memory_bytes(&self) -> usize {
+        let len = match self {
+            Long::Bytes(bytes) => bytes.len(),
+            Long::Rope(rope) => rope.len(),
+        };
+        len + size_of::<Long>() + 2 * size_of::<usize>()
+    }
+}
+
+/// A string that is to be stored or looked for, and how it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Text<'a> {
+    /// The string; empty if it was handed over as a rope.
+    source: &'a [u8],
+    head: [u8; 9],
+    head_len: u8,
+    /// What follows the head, unless the string lies elsewhere.
+    body: &'a [u8],
+    long: Option<Arc<Long>>,
+}
+
+impl<'a> Text<'a> {
+    /// A string to look for. It may be stored as well, but is copied then if it is long.
+    pub(crate) fn new(source: &'a [u8]) -> Self {
+        let mut text = Text { source, head: [0; 9], head_len: 1, body: source, long: None };
+        let len = source.len();
+        if let Some(value) = parse_i64(source) {
+            text.set_integer(value);
+        } else if len <= usize::from(MOST_SHORT) {
+            text.head[0] = len as u8;
+        } else if len <= MOST_INLINE_BYTES {
+            text.head[0] = MEDIUM | (len >> 8) as u8;
+            text.head[1] = len as u8;
+            text.head_len = 2;
+        } else {
+            text.head[0] = ELSEWHERE;
+            text.body = &[];
+        }
+        text
+    }
+
+    /// A string to store; what is long is copied here, before any latch is taken.
+    pub(crate) fn to_store(source: &'a [u8]) -> Self {
+        let mut text = Text::new(source);
+        if text.is_long() {
+            text.long = Some(Long::new(source));
+        }
+        text
+    }
+
+    /// The same for a string that a caller hands over.
+    pub(crate) fn from_given(given: Given<'a>) -> Self {
+        match given {
+            Given::Bytes(bytes) => Text::to_store(bytes),
+            Given::Rope(rope) if rope.len() > MOST_INLINE_BYTES => {
+                let long = Some(Long::from_rope(rope));
+                Text { source: &[], head: [ELSEWHERE; 9], head_len: 1, body: &[], long }
+            }
+            // Ropes are long; this is for completeness.
+            Given::Rope(rope) => {
+                let mut bytes = Vec::with_capacity(rope.len());
+                rope.copy_range(0..rope.len(), &mut bytes);
+                let mut text = Text::new(&[]);
+                text.long = Some(Arc::new(Long::Bytes(bytes.into())));
+                text.head[0] = ELSEWHERE;
+                text
+            }
+        }
+    }
+
+    fn set_integer(&mut self, value: i64) {
+        let unused_bits = if value < 0 { value.leading_ones() } else { value.leading_zeros() };
+        let bytes = ((64 - unused_bits) / 8 + 1) as usize;
+        self.head[0] = INTEGER | (bytes - 1) as u8;
+        let written = value.to_le_bytes();
+        self.head.iter_mut().skip(1).zip(written).take(bytes).for_each(|(to, byte)| *to = byte);
+        self.head_len = bytes as u8 + 1;
+        self.body = &[];
+    }
+
+    /// The string, if it was not handed over as a rope.
+    pub(crate) fn source(&self) -> &'a [u8] {
+        self.source
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.long.as_ref().map_or(self.source.len(), |long| long.value().len())
+    }
+
+    /// Whether it is written as the address of where it lies.
+    pub(crate) fn is_long(&self) -> bool {
+        self.head[0] == ELSEWHERE
+    }
+
+    /// Whether it is written as an integer.
+    pub(crate) fn integer(&self) -> Option<i64> {
+        (self.head[0] & 0xf8 == INTEGER).then(|| read_integer(&self.head))
+    }
+
+    /// How many bytes [`Text::write`] adds.
+    pub(crate) fn item_bytes(&self) -> usize {
+        if self.is_long() { 1 + ADDRESS_BYTES } else { self.head().len() + self.body.len() }
+    }
+
+    fn head(&self) -> &[u8] {
+        self.head.get(..usize::from(self.head_len)).unwrap_or(&self.head)
+    }
+
+    /// Appends the item. What lies elsewhere is counted once more, which whoever drops the item has
+    /// to undo (`release`).
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.head());
+        if self.is_long() {
+            let long = self.long.clone().unwrap_or_else(|| Long::new(self.source));
+            let address = Arc::into_raw(long).expose_provenance() as u64;
+            out.extend_from_slice(&address.to_le_bytes());
+        } else {
+            out.extend_from_slice(self.body);
+        }
+    }
+
+    /// Whether `item` is this string.
+    #[inline]
+    pub(crate) fn is(&self, item: Item<'_>) -> bool {
+        if self.is_long() {
+            return item.is_elsewhere() && self.compare(item) == Ordering::Equal;
+        }
+        item.0.strip_prefix(self.head()).is_some_and(|body| body == self.body)
+    }
+
+    /// How this string stands to `item` by the bytes of both (as `memcmp` has it).
+    pub(crate) fn compare(&self, item: Item<'_>) -> Ordering {
+        item.with_bytes(|bytes| self.source.cmp(bytes))
+    }
+}
+
+/// A string as it is written in a collection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item<'a>(&'a [u8]);
+
+impl<'a> Item<'a> {
+    /// The item at the start of `bytes`. If it says that the string lies elsewhere it is an empty
+    /// one, since nothing vouches for the address.
+    #[inline]
+    pub(crate) fn inline(bytes: &'a [u8]) -> Self {
+        match bytes.first() {
+            None | Some(&ELSEWHERE) => Item(&[0]),
+            Some(_) => Item(bytes.get(..item_bytes(bytes)).unwrap_or(&[0])),
+        }
+    }
+
+    /// The item at the start of `bytes`.
+    ///
+    /// # Safety
+    /// It was written by [`Text::write`], and what lies elsewhere lives as long as `'a`.
+    #[inline]
+    pub(crate) unsafe fn any(bytes: &'a [u8]) -> Self {
+        Item(bytes.get(..item_bytes(bytes)).unwrap_or(&[0]))
+    }
+
+    /// As it is written.
+    pub(crate) fn as_written(self) -> &'a [u8] {
+        self.0
+    }
+
+    fn is_elsewhere(self) -> bool {
+        self.0.first() == Some(&ELSEWHERE)
+    }
+
+    /// The string.
+    #[inline]
+    pub(crate) fn value(self) -> StringValue<'a> {
+        match self.0 {
+            [ELSEWHERE, ..] => {
+                // SAFETY: only `any` makes such items, whose caller vouches for it.
+                unsafe { &*address(self.0) }.value()
+            }
+            [INTEGER..ELSEWHERE, ..] => StringValue::Int(read_integer(self.0)),
+            [MEDIUM..INTEGER, _, bytes @ ..] | [_, bytes @ ..] => StringValue::Bytes(bytes),
+            [] => StringValue::Bytes(&[]),
+        }
+    }
+
+    /// Hands the string in one piece to `take`.
+    pub(crate) fn with_bytes<R>(self, take: impl FnOnce(&[u8]) -> R) -> R {
+        self.value().with_bytes(take)
+    }
+
+    /// Which of two strings comes first by their bytes.
+    pub(crate) fn compare(self, other: Item<'_>) -> Ordering {
+        self.with_bytes(|ours| other.with_bytes(|theirs| ours.cmp(theirs)))
+    }
+}
+
+/// How many bytes the item at the start of `bytes` takes.
+#[inline]
+pub(crate) fn item_bytes(bytes: &[u8]) -> usize {
+    match bytes {
+        [short @ 0..=MOST_SHORT, ..] => 1 + usize::from(*short),
+        [ELSEWHERE..=u8::MAX, ..] => 1 + ADDRESS_BYTES,
+        [integer @ INTEGER..ELSEWHERE, ..] => 2 + usize::from(*integer & 7),
+        [medium, low, ..] => 2 + (usize::from(*medium & 0xf) << 8 | usize::from(*low)),
+        [] | [_] => bytes.len(),
+    }
+}
+
+fn read_integer(item: &[u8]) -> i64 {
+    let [head, rest @ ..] = item else { return 0 };
+    let bytes = usize::from(*head & 7) + 1;
+    let value =
+        rest.iter().take(bytes).rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+    let unused_bits = 64 - 8 * bytes as u32;
+    (value << unused_bits).cast_signed() >> unused_bits
+}
+
+fn address(item: &[u8]) -> *const Long {
+    let bytes = item.get(1..).and_then(|bytes| bytes.first_chunk());
+    let address = u64::from_le_bytes(bytes.copied().unwrap_or_default());
+    std::ptr::with_exposed_provenance(address as usize)
+}
+
+/// What the item at the start of `bytes` takes elsewhere, in bytes.
+///
+/// # Safety
+/// That of [`Item::any`].
+pub(crate) unsafe fn memory_elsewhere(bytes: &[u8]) -> usize {
+    // SAFETY: the caller's promise.
+    let long = is_elsewhere(bytes).then(|| unsafe { &*address(bytes) });
+    long.map_or(0, Long::memory_bytes)
+}
+
+/// Whether the item at the start of `bytes` is the address of a string.
+#[inline]
+pub(crate) fn is_elsewhere(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&ELSEWHERE)
+}
+
+/// Counts what the item at the start of `bytes` has elsewhere once more, for a copy of the item.
+///
+/// # Safety
+/// That of [`Item::any`].
+pub(crate) unsafe fn retain(bytes: &[u8]) {
+    if is_elsewhere(bytes) {
+        // SAFETY: the address came from `Arc::into_raw` and is counted still.
+        unsafe { Arc::increment_strong_count(address(bytes)) };
+    }
+}
+
+/// Gives up what the item at the start of `bytes` has elsewhere: the item is dropped.
+///
+/// # Safety
+/// That of [`Item::any`], and nobody uses the item afterwards.
+pub(crate) unsafe fn release(bytes: &[u8]) {
+    if is_elsewhere(bytes) {
+        // SAFETY: as above; this takes over the item's count.
+        drop(unsafe { Arc::from_raw(address(bytes)) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn string() -> impl Strategy<Value = Vec<u8>> {
+        let bytes = |most| proptest::collection::vec(any::<u8>(), 0..most);
+        let number = any::<(i64, u32)>()
+            .prop_map(|(value, shift)| (value >> (shift % 64)).to_string().into_bytes());
+        prop_oneof![bytes(20), bytes(800), number]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 512 }))]
+
+        #[test]
+        fn items_are_read_as_written_and_compare_as_bytes(a in string(), b in string()) {
+            let mut out = vec![];
+            let (first, second) = (Text::new(&a), Text::to_store(&b));
+            first.write(&mut out);
+            let len = out.len();
+            prop_assert_eq!(len, first.item_bytes());
+            prop_assert_eq!(item_bytes(&out), len);
+            second.write(&mut out);
+            // SAFETY: both were just written, and are released below.
+            let items = unsafe { [Item::any(&out), Item::any(&out[len..])] };
+            items[0].with_bytes(|bytes| assert_eq!(bytes, &a));
+            items[1].with_bytes(|bytes| assert_eq!(bytes, &b));
+            prop_assert_eq!(items[0].compare(items[1]), a.cmp(&b));
+            prop_assert_eq!(first.is(items[1]), a == b);
+            prop_assert!(first.is(items[0]));
+            // SAFETY: the copy that is counted for is given up as well.
+            unsafe {
+                retain(&out);
+                release(&out);
+                release(&out);
+                release(&out[len..]);
+            }
+        }
+    }
+
+    #[test]
+    fn integers_take_as_many_bytes_as_they_need() {
+        for (text, bytes) in [("0", 2), ("127", 2), ("-128", 2), ("128", 3), ("12345", 3)] {
+            assert_eq!(Text::new(text.as_bytes()).item_bytes(), bytes, "{text}");
+        }
+        assert_eq!(Text::new(b"-9223372036854775808").item_bytes(), 9);
+        assert_eq!(Text::new(b"012").item_bytes(), 4, "no integer to parse_i64");
+    }
+
+    #[test]
+    fn an_address_that_nothing_vouches_for_is_not_followed() {
+        assert_eq!(Item::inline(&[ELSEWHERE, 1, 2, 3, 4, 5, 6, 7, 8]).value().len(), 0);
+        assert_eq!(Item::inline(&[]).value().len(), 0);
+        assert_eq!(Item::inline(&[20, 1]).value().len(), 0);
+    }
+}
