@@ -1,6 +1,8 @@
 //! The settings that say where a server listens, which are changed together.
 
-use super::{Config, Setting, Value};
+use super::current::Config;
+use super::kinds::Value;
+use super::setting::Setting;
 use std::sync::Arc;
 
 /// Where a server listens over TCP.

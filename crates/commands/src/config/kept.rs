@@ -4,12 +4,12 @@
 //! name them; the log says so once. Those whose absence would lose data or let somebody in are
 //! refused instead.
 
-use super::Kind::{
+use super::checks::{self, SCORES};
+use super::kinds::Kind::{
     self, Checked, Choice, Integer, Lines, Memory, Password, Port, Switch, Text, Words,
 };
-use super::checks::{self, SCORES};
 use super::kinds::{MASTER, SHUTDOWN_FLAGS};
-use super::{Place, Setting};
+use super::setting::{Place, Setting};
 
 /// The largest `int` of Redis.
 const INT: i64 = i32::MAX as i64;

@@ -2,7 +2,6 @@
 //!
 //! The error texts are Redis': CONFIG SET replies with them.
 
-use super::Origin;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -15,6 +14,15 @@ pub const LOG_LEVELS: [&str; 5] = ["debug", "verbose", "notice", "warning", "not
 
 /// The values of `supervised`.
 pub const SUPERVISORS: [&str; 4] = ["no", "upstart", "systemd", "auto"];
+
+/// Who sets a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The command line or a file, before the server listens.
+    Startup,
+    /// CONFIG SET.
+    Runtime,
+}
 
 /// What is wrong with a value, in the words that CONFIG SET puts behind the setting's name.
 pub(crate) type Fault = Cow<'static, str>;

@@ -1,6 +1,7 @@
 //! Settings that bound what clients may take, as those read them who enforce them.
 
-use super::{Config, Number};
+use super::current::Config;
+use super::values::Number;
 
 /// How many bytes of replies a client may leave unread; 0 stands for any number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,10 @@
 //! What a server is started with, from files and the command line, becomes its settings.
 
-use super::{Config, Directive, Origin, Place, Setting, Source, find, nearest, settings};
+use super::current::{Config, find, settings};
+use super::file::{Directive, Source};
+use super::kinds::Origin;
+use super::nearest::nearest;
+use super::setting::{Place, Setting};
 use std::fmt;
 
 /// An option that cannot be taken as it was given.

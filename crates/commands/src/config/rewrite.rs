@@ -2,9 +2,11 @@
 //! and what is not known stay; a setting has its line where it had one, and otherwise a line at
 //! the end if it is not the default.
 
+use super::current::{Config, find, settings};
 use super::file::{quoted, split};
-use super::{Config, Kind, Origin, Place, Setting, find, settings};
-use crate::Error;
+use super::kinds::{Kind, Origin};
+use super::setting::{Place, Setting};
+use crate::error::Error;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The rows of the settings that have an effect.
 
 use super::checks;
-use super::kinds::{BIND, LOG_LEVELS, OUTPUT_LIMITS, PERCENTILES, SAVE_POINTS, SUPERVISORS};
-use super::{Kind, Place, Setting};
+use super::kinds::{BIND, Kind, LOG_LEVELS, OUTPUT_LIMITS, PERCENTILES, SAVE_POINTS, SUPERVISORS};
+use super::setting::{Place, Setting};
 use nagi_store::Policy;
 
 /// The names of the policies, in the store's order.

@@ -1,6 +1,7 @@
 //! Closing connections from elsewhere, and ending what they wait for.
 
-use super::{ADMIN, list};
+use super::common::{ADMIN, unknown_use};
+use super::list;
 use crate::runtime::arguments::{Rest, integer, is};
 use crate::{Category, ClientInfo, Command, Context, Error, Group, Keys, Notes};
 use nagi_proto::Args;
@@ -102,7 +103,7 @@ pub(super) static KILL: Command = Command {
 
 fn unblock<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     match args.get(3) {
-        _ if args.len() > 4 => return Err(super::unknown_use("UNBLOCK")),
+        _ if args.len() > 4 => return Err(unknown_use("UNBLOCK")),
         Some(reason) if !is(reason, "TIMEOUT") && !is(reason, "ERROR") => {
             return Err(Error::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }

@@ -1,6 +1,6 @@
 //! What is known of connections, a line for each.
 
-use super::{ADMIN, PLAIN};
+use super::common::{ADMIN, PLAIN};
 use crate::runtime::arguments::{Rest, integer, is};
 use crate::runtime::suspension::Slice;
 use crate::{

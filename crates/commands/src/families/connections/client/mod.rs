@@ -1,9 +1,11 @@
 //! CLIENT: what is known of connections, and what can be done to them.
 
+mod common;
 mod kill;
 mod list;
 mod pause;
 
+use self::common::{ADMIN, PLAIN};
 use crate::runtime::arguments::is;
 use crate::runtime::help;
 use crate::{Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, Notes};
@@ -49,16 +51,6 @@ pub(crate) static CLIENT: Command = Command {
     subcommands: SUBCOMMANDS,
     run: client,
 };
-
-/// A subcommand with more words than it takes.
-fn unknown_use(subcommand: &str) -> Error {
-    Error::unknown_form("CLIENT", subcommand.as_bytes())
-}
-
-/// How the harmless subcommands behave.
-const PLAIN: Flags = Flags::NOSCRIPT.union(Flags::LOADING).union(Flags::STALE);
-/// How subcommands for administrators behave.
-const ADMIN: Flags = Flags::ADMIN.union(PLAIN);
 
 fn id<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.reply.integer(i64::try_from(cx.client.info.id).unwrap_or(i64::MAX));

@@ -1,6 +1,6 @@
 //! Holding commands up for a while, so that nothing changes: for a failover, or a look.
 
-use super::ADMIN;
+use super::common::{ADMIN, unknown_use};
 use crate::runtime::arguments::{integer, is};
 use crate::state::attention::Paused;
 use crate::{Category, Command, Context, Error, Group, Keys, Notes};
@@ -8,7 +8,7 @@ use nagi_proto::Args;
 
 fn pause<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let paused = match args.get(3) {
-        _ if args.len() > 4 => return Err(super::unknown_use("PAUSE")),
+        _ if args.len() > 4 => return Err(unknown_use("PAUSE")),
         Some(mode) if is(mode, "WRITE") => Paused::Writes,
         Some(mode) if !is(mode, "ALL") => {
             return Err(Error::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL"));

@@ -1,0 +1,252 @@
+//! The value of every setting now, and how it is read and set by name.
+
+use super::kinds::{ANY, ANY_PORT, Origin, Value};
+use super::setting::{Place, Setting};
+use super::values::{Number, Values};
+use super::{kept, rows};
+use crate::state::memcached_users::Users;
+use crate::state::usage;
+use nagi_store::{Policy, Store, Tuning};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+/// The value of every setting.
+#[derive(Debug)]
+pub struct Config {
+    values: Values,
+    /// Values of settings without effect, where they are not the default.
+    aside: RwLock<BTreeMap<&'static str, Arc<str>>>,
+    /// The file that they were read from, which CONFIG REWRITE writes.
+    file: OnceLock<PathBuf>,
+    /// Ports that the kernel has chosen, by the names of their settings.
+    found: RwLock<BTreeMap<&'static str, String>>,
+    /// Defaults of the server whose place this one takes, where they are not the rows'.
+    defaults: RwLock<BTreeMap<&'static str, String>>,
+    /// The users of memcached's protocols, if there is a file of them.
+    memcached_users: OnceLock<Users>,
+    /// Held by whoever changes settings that belong together.
+    changing: Mutex<()>,
+}
+
+impl Deref for Config {
+    type Target = Values;
+
+    fn deref(&self) -> &Values {
+        &self.values
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let config = Config {
+            values: Values::default(),
+            aside: RwLock::default(),
+            file: OnceLock::new(),
+            found: RwLock::default(),
+            defaults: RwLock::default(),
+            memcached_users: OnceLock::new(),
+            changing: Mutex::default(),
+        };
+        for setting in rows::ROWS {
+            if let Ok(value) = setting.kind.parse(setting.default) {
+                setting.store(&config, value);
+            }
+        }
+        if let Some(limit_bytes) = usage::container_memory_bytes() {
+            // Fails only if the row were not there.
+            let _ = config.set_default("maxmemory", &(limit_bytes / 4 * 3).to_string());
+        }
+        config
+    }
+}
+
+impl Config {
+    /// Sets a port to the one that is listened on, which the kernel may have chosen.
+    pub fn found_port(&self, name: &str, port: u16) {
+        let Some(setting) = find(name) else { return };
+        let Place::Number(number) = setting.place else { return };
+        let number = number(self);
+        if number.get() != ANY_PORT {
+            return;
+        }
+        if port != 0 {
+            let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
+            found.insert(setting.name, port.to_string());
+        }
+        number.set(port.into());
+    }
+
+    /// Has the store go by the memory limit and the policy.
+    pub fn limit_memory(&self, store: &Store) {
+        let place = self.maxmemory_policy.bytes();
+        let policy = Policy::ALL.get(place).map_or(Policy::default(), |row| row.0);
+        store.set_limit(self.maxmemory.get(), policy);
+        let number = |value: &Number| u32::try_from(value.get()).unwrap_or(u32::MAX);
+        store.set_tuning(Tuning {
+            lfu_log_factor: number(&self.lfu_log_factor),
+            lfu_decay_time: number(&self.lfu_decay_time),
+        });
+    }
+
+    /// The word of `io`.
+    #[must_use]
+    pub fn io(&self) -> &'static str {
+        rows::IO.get(self.io.bytes()).copied().unwrap_or_default()
+    }
+
+    /// The version of files that are saved, unless it is the lowest.
+    #[must_use]
+    pub fn pinned_rdb_version(&self) -> Option<u16> {
+        rows::RDB_VERSIONS.get(self.rdb_version.bytes())?.parse().ok()
+    }
+
+    /// Sets a setting by name.
+    ///
+    /// # Errors
+    /// What is wrong with it, in the words that CONFIG SET puts behind the setting's name.
+    pub fn set(&self, name: &str, value: &str, origin: Origin) -> Result<(), Cow<'static, str>> {
+        let setting = find(name).ok_or("unknown setting")?;
+        let value = setting.check(self, value, origin)?;
+        setting.store(self, value);
+        Ok(())
+    }
+
+    /// Sets a setting to what is its default for the server whose place this one takes.
+    ///
+    /// # Errors
+    /// As for [`Config::set`].
+    pub fn set_default(&self, name: &str, value: &str) -> Result<(), Cow<'static, str>> {
+        self.set(name, value, Origin::Startup)?;
+        let setting = find(name).ok_or("unknown setting")?;
+        let mut defaults = self.defaults.write().unwrap_or_else(PoisonError::into_inner);
+        defaults.insert(setting.name, setting.value(self));
+        Ok(())
+    }
+
+    /// The users of memcached's protocols, if there is a file of them.
+    #[must_use]
+    pub fn memcached_users(&self) -> Option<&Users> {
+        self.memcached_users.get()
+    }
+
+    /// Sets the users of memcached's protocols, once.
+    pub fn set_memcached_users(&self, users: Users) {
+        // A server reads one file.
+        let _ = self.memcached_users.set(users);
+    }
+
+    /// Keeps others from changing settings while those that are given together are checked and set.
+    pub(crate) fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file that the settings were read from.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.file.get().map(PathBuf::as_path)
+    }
+
+    /// Sets the file that the settings were read from, once.
+    pub fn set_file(&self, path: PathBuf) {
+        // A server reads one file.
+        let _ = self.file.set(path);
+    }
+}
+
+/// Every setting: those that have an effect first.
+pub fn settings() -> impl Iterator<Item = &'static Setting> {
+    rows::ROWS.iter().chain(kept::ROWS)
+}
+
+/// The setting called `name`, in any case.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Setting> {
+    settings().find(|setting| setting.names().any(|other| other.eq_ignore_ascii_case(name)))
+}
+
+impl Setting {
+    /// Its value, as CONFIG GET shows it.
+    #[must_use]
+    pub fn value(&self, config: &Config) -> String {
+        match self.place {
+            Place::Number(number) => self.kind.show(&Value::Number(number(config).get())),
+            Place::Text(text) => text(config).get().as_ref().to_owned(),
+            Place::Aside | Place::Refused(_) | Place::Directive => {
+                let aside = config.aside.read().unwrap_or_else(PoisonError::into_inner);
+                aside.get(self.name).map_or_else(|| self.default_value(), |it| it.as_ref().into())
+            }
+        }
+    }
+
+    /// Its value, as a file is to say it: a port that was left to the kernel is left to it again.
+    pub(crate) fn written_value(&self, config: &Config) -> String {
+        let value = self.value(config);
+        let found = config.found.read().unwrap_or_else(PoisonError::into_inner);
+        if found.get(self.name) == Some(&value) { ANY.to_owned() } else { value }
+    }
+
+    /// Whether it has its default value.
+    pub(crate) fn is_default(&self, config: &Config) -> bool {
+        let defaults = config.defaults.read().unwrap_or_else(PoisonError::into_inner);
+        let value = self.value(config);
+        defaults.get(self.name).map_or_else(|| value == self.default_value(), |it| *it == value)
+    }
+
+    /// Reads a value for it without setting it.
+    pub(crate) fn check(
+        &self,
+        config: &Config,
+        value: &str,
+        origin: Origin,
+    ) -> Result<Value, Cow<'static, str>> {
+        if origin == Origin::Runtime && !self.changeable {
+            return Err("can't set immutable config".into());
+        }
+        let present = self.value(config);
+        let value = self.kind.parse_onto(&present, value, origin)?;
+        if self.is_refused(&value) {
+            return Err(self.summary.into());
+        }
+        Ok(value)
+    }
+
+    pub(crate) fn store(&self, config: &Config, value: Value) {
+        match (&self.place, value) {
+            (Place::Number(number), Value::Number(value)) => number(config).set(value),
+            (Place::Text(text), Value::Text(value)) => text(config).set(value),
+            (Place::Aside | Place::Refused(_), value) => {
+                let value = self.kind.show(&value).into();
+                let mut aside = config.aside.write().unwrap_or_else(PoisonError::into_inner);
+                aside.insert(self.name, value);
+            }
+            _ => debug_assert!(false, "a kind stores what it has parsed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_well_formed() {
+        let config = Config::default();
+        let mut names = std::collections::BTreeSet::new();
+        for setting in settings() {
+            for name in setting.names() {
+                assert!(names.insert(name), "{name} is there twice");
+            }
+            assert!(!setting.summary.is_empty() && !setting.summary.ends_with('.'));
+            if matches!(setting.place, Place::Directive) {
+                continue;
+            }
+            let value = setting.value(&config);
+            let set = config.set(setting.name, &value, Origin::Startup);
+            assert_eq!(set, Ok(()), "{} {value}", setting.name);
+            assert_eq!(setting.value(&config), value, "{}", setting.name);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Where the values of settings are kept that the server goes by.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A setting that is a number; reading it costs a load.
+#[derive(Debug, Default)]
+pub struct Number(AtomicU64);
+
+impl Number {
+    /// Its value now.
+    #[must_use]
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Its value now, for settings that may be negative.
+    #[must_use]
+    #[inline]
+    pub fn signed(&self) -> i64 {
+        self.get().cast_signed()
+    }
+
+    /// Its value now, as a length in memory.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        usize::try_from(self.get()).unwrap_or(usize::MAX)
+    }
+
+    /// Whether it is switched on.
+    #[must_use]
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.get() != 0
+    }
+
+    /// Sets it to what is known only when the server runs, such as a port that the kernel chose.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// A setting that is a string.
+#[derive(Debug, Default)]
+pub struct Text(RwLock<Arc<str>>);
+
+impl Text {
+    /// Its value now.
+    #[must_use]
+    pub fn get(&self) -> Arc<str> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn set(&self, value: Arc<str>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = value;
+    }
+}
+
+/// The values of the settings that have an effect.
+#[derive(Debug, Default)]
+#[expect(missing_docs, reason = "each field's setting has a summary in its row")]
+pub struct Values {
+    pub acllog_max_len: Number,
+    pub bind: Text,
+    pub client_output_buffer_limit: Text,
+    pub client_query_buffer_limit: Number,
+    pub daemonize: Number,
+    pub databases: Number,
+    pub dbfilename: Text,
+    pub dir: Text,
+    pub hll_sparse_max_bytes: Number,
+    pub io: Number,
+    pub lfu_decay_time: Number,
+    pub lfu_log_factor: Number,
+    pub latency_tracking: Number,
+    pub latency_tracking_info_percentiles: Text,
+    pub enable_debug_command: Number,
+    pub enable_module_command: Number,
+    pub enable_protected_configs: Number,
+    pub latency_monitor_threshold_ms: Number,
+    pub logfile: Text,
+    pub loglevel: Number,
+    pub maxclients: Number,
+    pub maxmemory: Number,
+    pub maxmemory_clients: Number,
+    pub maxmemory_policy: Number,
+    pub memcached_auth_file: Text,
+    pub memcached_bind: Text,
+    pub memcached_item_limit: Number,
+    pub memcached_port: Number,
+    pub memcached_unixsocket: Text,
+    pub pidfile: Text,
+    pub port: Number,
+    pub protected_mode: Number,
+    pub proto_max_bulk_len: Number,
+    pub rdb_version: Number,
+    pub rdbchecksum: Number,
+    pub rdbcompression: Number,
+    pub requirepass: Text,
+    pub save: Text,
+    pub save_cpu_limit: Number,
+    pub slowlog_log_slower_than_us: Number,
+    pub slowlog_max_len: Number,
+    pub slowlog_total_slower_than_us: Number,
+    pub snapshot_preimage_limit: Number,
+    pub stop_writes_on_bgsave_error: Number,
+    pub supervised: Number,
+    pub tcp_backlog: Number,
+    pub tcp_keepalive_s: Number,
+    pub timeout_s: Number,
+    pub unixsocket: Text,
+    pub unixsocketperm: Number,
+    pub workers: Number,
+}
