@@ -8,8 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A piece of a large value.
-pub type Chunk = Arc<[u8]>;
+pub use nagi_chunk::Chunk;
 
 /// The pieces of a large value, all of one length but the last, shared between the keyspace and the
 /// replies that carry it.
@@ -183,7 +182,7 @@ mod tests {
                     out.push(bytes);
                     continue;
                 };
-                let chunks: Vec<Chunk> = bytes.chunks(*stride).map(Arc::from).collect();
+                let chunks: Vec<Chunk> = bytes.chunks(*stride).map(Chunk::from).collect();
                 let range = (*skip).min(bytes.len())..bytes.len() - bytes.len() / 8;
                 let range = range.start.min(range.end)..range.end;
                 model.extend_from_slice(&bytes[range.clone()]);

@@ -6,6 +6,7 @@
 use crate::entry::key::{Hasher, Key};
 use crate::entry::long_key::{INLINE_KEY_BYTES, LongKey, LongKeys};
 use crate::sync::shared_thread::SharedThread;
+use nagi_chunk::Chunk;
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
@@ -38,7 +39,7 @@ impl Interning {
     pub(crate) fn begin(
         keys: &Arc<LongKeys>,
         hasher: Hasher,
-        chunks: Vec<Arc<[u8]>>,
+        chunks: Vec<Chunk>,
         waker: Waker,
     ) -> Self {
         let (keys, found) = (Arc::clone(keys), Arc::new(OnceLock::new()));
@@ -75,7 +76,7 @@ pub(crate) fn end() {
 }
 
 /// All of them in one piece.
-fn joined(chunks: &[Arc<[u8]>]) -> Arc<[u8]> {
+fn joined(chunks: &[Chunk]) -> Arc<[u8]> {
     let len = chunks.iter().map(|chunk| chunk.len()).sum();
     let mut joined: Arc<[u8]> = std::iter::repeat_n(0, len).collect();
     let mut rest = Arc::get_mut(&mut joined).unwrap_or_default();
@@ -125,7 +126,7 @@ mod tests {
         let _lease = crate::sync::shared_thread::Lease::new(end);
         let keys = LongKeys::new();
         let hasher = Hasher::new(7);
-        let chunks: Vec<Arc<[u8]>> = vec![vec![b'a'; 100_000].into(), vec![b'b'; 100_000].into()];
+        let chunks: Vec<Chunk> = vec![vec![b'a'; 100_000].into(), vec![b'b'; 100_000].into()];
         let bytes = chunks.concat();
         let intern = || {
             let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

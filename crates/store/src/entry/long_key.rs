@@ -129,7 +129,7 @@ impl Drop for Kept {
         }
         self.keys.forget(self.hash);
         if len > QUICK_BYTES {
-            reclaim::free_elsewhere(vec![std::mem::take(&mut self.bytes)]);
+            reclaim::free_elsewhere(std::mem::take(&mut self.bytes));
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::value::number::parse_i64;
 use crate::value::rope::Rope;
 use crate::value::string::StringValue;
 use crate::value::typed::{Encoding, Kind, OwnedValue, Value, WrongType};
+use nagi_chunk::Chunk;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -34,8 +35,8 @@ impl<'a> EntryView<'a> {
 
     /// The key if it is longer than 2 KiB, to be kept by reference.
     #[must_use]
-    pub fn long_key(&self) -> Option<Arc<[u8]>> {
-        self.entry.long_key().map(|key| Arc::clone(key.bytes()))
+    pub fn long_key(&self) -> Option<Chunk> {
+        self.entry.long_key().map(|key| Arc::clone(key.bytes()).into())
     }
 
     /// The value, if it is a string.

@@ -13,9 +13,10 @@ use crate::snapshot::mutation_barrier::Door;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use crate::value::attributes::{Attributes, Marks};
-use crate::value::rope::{CHUNK_BYTES, Rope, StringMut, ZEROS};
+use crate::value::rope::{Rope, StringMut, ZEROS};
 use crate::value::string::StringValue;
 use crate::value::typed::{Encoding, NewValue, OwnedValue, WrongType};
+use nagi_chunk::CHUNK_BYTES;
 
 /// Most bytes of a value that are copied in no time.
 const QUICK_BYTES: usize = 1024;

@@ -25,6 +25,7 @@ use crate::sync::latch::Latch;
 use crate::sync::quiescence::{Batch, Quiescence};
 use crate::sync::shared_thread::Lease;
 use crate::sync::ticks;
+use nagi_chunk::Chunk;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -253,7 +254,7 @@ impl Store {
     /// Has a thread join, hash and look up a key that consists of these chunks, and call `waker`
     /// then. Whoever has the bytes that it finds uses them as a key in no time.
     #[must_use]
-    pub fn intern(&self, chunks: Vec<Arc<[u8]>>, waker: &Waker) -> Interning {
+    pub fn intern(&self, chunks: Vec<Chunk>, waker: &Waker) -> Interning {
         Interning::begin(&self.long_keys, self.hasher, chunks, waker.clone())
     }
 

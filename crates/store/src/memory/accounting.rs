@@ -13,9 +13,9 @@
 //! as it stands in the keyspace, and counts in full there even if it holds only zeros, which take
 //! no memory until they are written to. A long key is data for as long.
 
-use crate::memory::chunks::{self, CHUNK_BYTES};
 use crate::memory::mapped;
 use crate::sync::cache_line::Line;
+use nagi_chunk::pool;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -23,12 +23,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 /// What a thread keeps to itself.
 const STEP_BYTES: i64 = 32 * 1024;
-
-/// The memory of a full chunk with its reference counts, which nothing else allocates.
-const CHUNK: Layout = match Layout::from_size_align(CHUNK_BYTES + 16, align_of::<usize>()) {
-    Ok(layout) => layout,
-    Err(_) => unreachable!(),
-};
 
 static ALLOCATED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// What of them is the clients'.
@@ -62,7 +56,7 @@ pub(crate) fn now() -> Memory {
     }
     let charged = CHARGED_BYTES.load(Ordering::Relaxed);
     let kept = KEPT_BYTES.load(Ordering::Relaxed);
-    let others = (chunks::used_bytes() + mapped::used_bytes()) as i64 - kept;
+    let others = (pool::used_bytes() + mapped::used_bytes()) as i64 - kept;
     let statistics = STATISTICS_BYTES.load(Ordering::Relaxed);
     let data = ALLOCATED_BYTES.load(Ordering::Relaxed) - charged - statistics + kept;
     Memory {
@@ -73,19 +67,18 @@ pub(crate) fn now() -> Memory {
 }
 
 /// Bytes of memory of their own that reference-counted bytes take, so many of them: none, unless
-/// they are as long as a chunk by chance, or very long.
+/// they are very long.
 pub(crate) fn own_bytes(len: usize) -> isize {
     let align = align_of::<usize>();
     let bytes = (len + 2 * size_of::<usize>()).next_multiple_of(align);
     match Layout::from_size_align(bytes, align) {
-        Ok(CHUNK) => BLOCK_BYTES as isize,
         Ok(layout) if mapped::is_for(layout) => mapped::rounded(bytes).cast_signed(),
         _ => 0,
     }
 }
 
 /// Bytes of a full chunk of a string.
-pub(crate) const BLOCK_BYTES: usize = chunks::BLOCK_BYTES;
+pub(crate) const BLOCK_BYTES: usize = pool::BLOCK_BYTES;
 
 /// Notes that so many more bytes of chunks, or of longer pieces, stand in the keyspace.
 pub(crate) fn keep(bytes: isize) {
@@ -96,7 +89,7 @@ pub(crate) fn keep(bytes: isize) {
 
 /// Gives memory of chunks that nobody needs back to the kernel; to be called now and then.
 pub(crate) fn cool() {
-    chunks::cool();
+    pool::cool();
 }
 
 /// Bytes that are a client's, and no data: of a buffer that holds requests or replies. They are
@@ -157,80 +150,40 @@ pub(crate) fn tell() {
     }
 }
 
-/// An allocator that counts, and has memory of its own for chunks and for what is very long.
+/// An allocator that counts, and maps what is very long.
 #[derive(Debug, Default)]
 pub struct Counting<A>(pub A);
 
-/// Where an allocation lies.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    Chunks,
-    Mapped,
-    General,
-}
-
-impl Origin {
-    #[inline]
-    fn of(layout: Layout) -> Self {
-        if layout == CHUNK {
-            Origin::Chunks
-        } else if mapped::is_for(layout) {
-            Origin::Mapped
-        } else {
-            Origin::General
-        }
-    }
-}
-
-// SAFETY: a chunk's memory is a block of at least its size and alignment, and what is mapped is as
-// long as it is asked to be and aligned to a page; both are taken and given back once. Everything
-// else is handed on as it came.
+// SAFETY: what is mapped is as long as it is asked to be and aligned to a page, and is taken and
+// given back once. Everything else is handed on as it came.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let memory = match Origin::of(layout) {
-            Origin::Chunks => chunks::take(),
-            Origin::Mapped => mapped::map(layout.size()),
-            Origin::General => {
-                count(rounded(layout.size()));
-                // SAFETY: the caller's promise.
-                return unsafe { self.0.alloc(layout) };
-            }
-        };
-        memory.map_or(std::ptr::null_mut(), NonNull::as_ptr)
+        if mapped::is_for(layout) {
+            return mapped::map(layout.size()).map_or(std::ptr::null_mut(), NonNull::as_ptr);
+        }
+        count(rounded(layout.size()));
+        // SAFETY: the caller's promise.
+        unsafe { self.0.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let origin = Origin::of(layout);
-        if origin == Origin::General {
+        if !mapped::is_for(layout) {
             count(-rounded(layout.size()));
             // SAFETY: the caller's promise.
             return unsafe { self.0.dealloc(pointer, layout) };
         }
         let Some(memory) = NonNull::new(pointer) else { return };
-        // SAFETY: what has this layout came from there, and the caller promises that it is over.
-        unsafe {
-            match origin {
-                Origin::Chunks => chunks::give(memory),
-                _ => mapped::unmap(memory, layout.size()),
-            }
-        }
+        // SAFETY: what has this layout was mapped, and the caller promises that it is over.
+        unsafe { mapped::unmap(memory, layout.size()) };
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let memory = match Origin::of(layout) {
-            Origin::Chunks => {
-                // SAFETY: the block has room for the layout.
-                let zeroed = |block: &NonNull<u8>| unsafe { block.write_bytes(0, layout.size()) };
-                chunks::take().inspect(zeroed)
-            }
-            Origin::Mapped => mapped::map(layout.size()),
-            Origin::General => {
-                count(rounded(layout.size()));
-                // SAFETY: the caller's promise.
-                return unsafe { self.0.alloc_zeroed(layout) };
-            }
-        };
-        memory.map_or(std::ptr::null_mut(), NonNull::as_ptr)
+        if mapped::is_for(layout) {
+            return mapped::map(layout.size()).map_or(std::ptr::null_mut(), NonNull::as_ptr);
+        }
+        count(rounded(layout.size()));
+        // SAFETY: the caller's promise.
+        unsafe { self.0.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
@@ -238,12 +191,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         // SAFETY: the caller promises that the memory is of the old layout.
         unsafe {
-            match (Origin::of(layout), Origin::of(new_layout)) {
-                (Origin::General, Origin::General) => {
+            match (mapped::is_for(layout), mapped::is_for(new_layout)) {
+                (false, false) => {
                     count(rounded(new_size) - rounded(layout.size()));
                     self.0.realloc(pointer, layout, new_size)
                 }
-                (Origin::Mapped, Origin::Mapped) => {
+                (true, true) => {
                     let memory = NonNull::new(pointer);
                     let moved = memory.and_then(|it| mapped::remap(it, layout.size(), new_size));
                     moved.map_or(std::ptr::null_mut(), NonNull::as_ptr)
@@ -356,35 +309,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_chunk_has_a_block_and_is_the_clients_until_it_is_kept() {
-        let _alone = alone();
-        let allocator = Counting(System);
-        let clients = || now().clients as usize;
-        let before = clients();
-        let mut charge = Charge::default();
-        charge.set(1000);
-        // SAFETY: the size is not zero; the memory is freed once, with the layout that it has then.
-        unsafe {
-            let memory = allocator.alloc_zeroed(CHUNK);
-            memory.write(7);
-            assert_eq!(clients() - before, 1000 + BLOCK_BYTES);
-            keep(BLOCK_BYTES as isize);
-            assert_eq!(clients() - before, 1000);
-            keep(-(BLOCK_BYTES as isize));
-            let larger = Layout::from_size_align(CHUNK.size() + 8, 8).unwrap();
-            let memory = allocator.realloc(memory, CHUNK, larger.size());
-            assert_eq!((clients() - before, memory.read()), (1000, 7));
-            let memory = allocator.realloc(memory, larger, CHUNK.size());
-            assert_eq!((clients() - before, memory.read()), (1000 + BLOCK_BYTES, 7));
-            allocator.dealloc(memory, CHUNK);
-        }
-        drop(charge);
-        assert_eq!(clients(), before);
-        let chunk: std::sync::Arc<[u8]> = vec![0; CHUNK_BYTES].into();
-        assert_eq!(Layout::for_value(&*chunk).size() + 16, CHUNK.size());
-    }
-
-    #[test]
     fn what_is_very_long_is_mapped_and_the_clients_until_it_is_kept() {
         let _alone = alone();
         let allocator = Counting(System);
@@ -412,8 +336,7 @@ pub(crate) mod tests {
             allocator.dealloc(memory, Layout::from_size_align(len + 16, 8).unwrap());
         }
         assert_eq!(clients(), before);
-        assert_eq!(own_bytes(CHUNK_BYTES), BLOCK_BYTES as isize);
-        assert_eq!((own_bytes(100), own_bytes(CHUNK_BYTES + 100)), (0, 0));
+        assert_eq!((own_bytes(100), own_bytes(BLOCK_BYTES)), (0, 0));
     }
 
     #[test]

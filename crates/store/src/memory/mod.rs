@@ -2,7 +2,6 @@
 
 pub mod accounting;
 pub(crate) mod arenas;
-pub(crate) mod chunks;
 pub(crate) mod idle;
 pub(crate) mod mapped;
 pub(crate) mod pages;

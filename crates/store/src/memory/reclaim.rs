@@ -2,7 +2,6 @@
 
 use crate::memory::accounting;
 use crate::sync::shared_thread::SharedThread;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -33,20 +32,17 @@ pub(crate) fn reset_freed() {
     FREED_BEFORE.store(FREED.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// What a rope consists of.
-type Chunks = Vec<Arc<[u8]>>;
-
-/// Where chunks are freed.
-static FREER: SharedThread<Chunks> = SharedThread::new("reclaimer", |chunks| {
-    drop(chunks);
+/// Where what is large is freed, whichever store it was in.
+static FREER: SharedThread<Box<dyn Send>> = SharedThread::new("reclaimer", |removed| {
+    drop(removed);
     FREED.fetch_add(1, Ordering::Release);
 });
 
-/// Frees the chunks of a long rope on a thread of its own: a rope may be dropped anywhere, by a
-/// client that breaks off in the middle of one as well.
-pub(crate) fn free_elsewhere(chunks: Chunks) {
+/// Frees something large on a thread of its own: a rope may be dropped anywhere, by a client that
+/// breaks off in the middle of one as well.
+pub(crate) fn free_elsewhere(removed: impl Send + 'static) {
     HANDED.fetch_add(1, Ordering::Relaxed);
-    FREER.hand(chunks);
+    FREER.hand(Box::new(removed));
 }
 
 /// Ends the thread that does this, until the next rope.

@@ -3,7 +3,7 @@
 use crate::entry::block::Entry;
 use crate::snapshot::images::{FULL_PRE_IMAGES_BYTES, Images};
 use crate::snapshot::outbox::Outbox;
-use crate::value::rope::CHUNK_BYTES;
+use nagi_chunk::CHUNK_BYTES;
 use std::sync::Arc;
 
 /// What becomes of the value of an entry that passes the door.

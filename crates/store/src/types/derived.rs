@@ -5,9 +5,10 @@ use crate::entry::key::Key;
 use crate::keyspace::database::{Database, Slots};
 use crate::keyspace::slot::Slot;
 use crate::value::attributes::Attributes;
-use crate::value::rope::{CHUNK_BYTES, Rope};
+use crate::value::rope::Rope;
 use crate::value::string::StringValue;
 use crate::value::typed::{Encoding, NewValue, WrongType};
+use nagi_chunk::CHUNK_BYTES;
 
 /// What becomes of a key whose value was worked out.
 #[derive(Debug)]

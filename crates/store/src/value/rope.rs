@@ -4,9 +4,8 @@
 //! of the chunks those that it touches.
 
 use crate::memory::accounting;
-use crate::memory::chunks;
-pub use crate::memory::chunks::CHUNK_BYTES;
 use crate::memory::reclaim;
+use nagi_chunk::{CHUNK_BYTES, Chunk, UninitChunk};
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 const LARGE_CHUNKS: usize = 16;
 
 /// The chunk of nothing but zeros, which is there once however many zeros there are.
-pub(crate) static ZEROS: LazyLock<Arc<[u8]>> = LazyLock::new(|| vec![0; CHUNK_BYTES].into());
+pub(crate) static ZEROS: LazyLock<Chunk> = LazyLock::new(|| Chunk::zeros(CHUNK_BYTES));
 
 /// A long string.
 #[derive(Debug, Default)]
@@ -42,10 +41,10 @@ impl Drop for Rope {
 /// What a rope consists of, each of [`CHUNK_BYTES`] but the last. Whoever lets go of it last leaves
 /// it to the reclaimer if it is long.
 #[derive(Clone, Debug, Default)]
-pub struct Chunks(Vec<Arc<[u8]>>);
+pub struct Chunks(Vec<Chunk>);
 
-impl AsRef<[Arc<[u8]>]> for Chunks {
-    fn as_ref(&self) -> &[Arc<[u8]>] {
+impl AsRef<[Chunk]> for Chunks {
+    fn as_ref(&self) -> &[Chunk] {
         &self.0
     }
 }
@@ -58,44 +57,17 @@ impl Drop for Chunks {
     }
 }
 
-/// How many chunks can be had that need no memory from the kernel, as far as one can tell. Writing
-/// to others for the first time takes many times as long.
-#[must_use]
-pub fn warm_chunks() -> usize {
-    chunks::warm()
-}
-
-/// A chunk of so many bytes, at most [`CHUNK_BYTES`], to be written to before anybody reads it:
-/// they are what the memory was used for last. Zeros would be written for nothing.
-#[must_use]
-pub fn blank_chunk(len: usize) -> Arc<[u8]> {
-    if cfg!(miri) {
-        return std::iter::repeat_n(0, len).collect();
-    }
-    let mut chunk = Arc::<[u8]>::new_uninit_slice(len);
-    if let Some(bytes) = Arc::get_mut(&mut chunk) {
-        // SAFETY: nothing is done. For all that the compiler may know it writes to every byte, as
-        // the kernel has done that gave us the memory, and it gives up other ideas about them.
-        unsafe {
-            let at = bytes.as_mut_ptr();
-            std::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags));
-        }
-    }
-    // SAFETY: just written to, as far as anybody can tell.
-    unsafe { chunk.assume_init() }
-}
-
 impl Rope {
     /// Copies `bytes` into chunks.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        let chunks = bytes.chunks(CHUNK_BYTES).map(Arc::from).collect();
+        let chunks = bytes.chunks(CHUNK_BYTES).map(Chunk::from).collect();
         Rope { chunks: Arc::new(Chunks(chunks)), len: bytes.len(), kept_bytes: 0 }
     }
 
     /// The string that these chunks make, each of [`CHUNK_BYTES`] but the last.
     #[must_use]
-    pub fn from_chunks(chunks: Vec<Arc<[u8]>>) -> Self {
+    pub fn from_chunks(chunks: Vec<Chunk>) -> Self {
         let last = chunks.last().map_or(0, |last| last.len());
         let len = chunks.len().saturating_sub(1) * CHUNK_BYTES + last;
         Rope { len, chunks: Arc::new(Chunks(chunks)), kept_bytes: 0 }
@@ -115,7 +87,7 @@ impl Rope {
     }
 
     /// The chunks, to be changed.
-    fn chunks_mut(&mut self) -> &mut Vec<Arc<[u8]>> {
+    fn chunks_mut(&mut self) -> &mut Vec<Chunk> {
         &mut Arc::make_mut(&mut self.chunks).0
     }
 
@@ -139,24 +111,24 @@ impl Rope {
     }
 
     /// The chunks in order, each of which a reply may hold on to.
-    pub fn chunks(&self) -> impl ExactSizeIterator<Item = &Arc<[u8]>> {
+    pub fn chunks(&self) -> impl ExactSizeIterator<Item = &Chunk> {
         self.chunks.0.iter()
     }
 
     /// The chunk at a place in the list.
     #[must_use]
-    pub fn chunk(&self, index: usize) -> Option<&Arc<[u8]>> {
+    pub fn chunk(&self, index: usize) -> Option<&Chunk> {
         self.chunks.0.get(index)
     }
 
     /// Whether a chunk is the shared one that holds only zeros.
     #[must_use]
-    pub fn is_zeros(chunk: &Arc<[u8]>) -> bool {
-        Arc::ptr_eq(chunk, &ZEROS)
+    pub fn is_zeros(chunk: &Chunk) -> bool {
+        chunk.is_same(&ZEROS)
     }
 
     /// Appends a chunk, which must be of [`CHUNK_BYTES`] unless it is the last.
-    pub fn push(&mut self, chunk: Arc<[u8]>) {
+    pub fn push(&mut self, chunk: Chunk) {
         debug_assert!(self.len.is_multiple_of(CHUNK_BYTES), "only the last chunk may be shorter");
         self.len += chunk.len();
         self.chunks_mut().push(chunk);
@@ -165,7 +137,7 @@ impl Rope {
     /// Appends a copy of what would be a chunk; nothing but zeros are shared instead.
     pub fn push_bytes(&mut self, bytes: &[u8]) {
         let is_zeros = bytes.len() == CHUNK_BYTES && bytes.iter().fold(0, |all, it| all | it) == 0;
-        self.push(if is_zeros { Arc::clone(&ZEROS) } else { Arc::from(bytes) });
+        self.push(if is_zeros { ZEROS.clone() } else { Chunk::from(bytes) });
     }
 
     /// The byte at a place; 0 behind the end.
@@ -188,7 +160,7 @@ impl Rope {
             chunks.push(joined(&last, zeros.unwrap_or_default()));
         }
         let full = (len / CHUNK_BYTES).max(chunks.len());
-        chunks.resize(full, Arc::clone(&ZEROS));
+        chunks.resize(full, ZEROS.clone());
         if let rest @ 1.. = len % CHUNK_BYTES
             && chunks.len() * CHUNK_BYTES < len
         {
@@ -209,10 +181,10 @@ impl Rope {
             let len = bytes.len().min(chunk.len() - start);
             let (piece, rest) = bytes.split_at(len);
             if len < CHUNK_BYTES {
-                let target = Arc::make_mut(chunk).get_mut(start..start + len);
+                let target = chunk.make_mut().get_mut(start..start + len);
                 target.unwrap_or_default().copy_from_slice(piece);
             } else if let Some(prepared) = whole.next() {
-                *chunk = Arc::clone(prepared);
+                *chunk = prepared.clone();
             }
             (bytes, start) = (rest, 0);
         }
@@ -239,7 +211,7 @@ impl Rope {
             chunks.push(joined(&last, head));
             bytes = rest;
         }
-        chunks.extend(bytes.chunks(CHUNK_BYTES).map(Arc::from));
+        chunks.extend(bytes.chunks(CHUNK_BYTES).map(Chunk::from));
     }
 
     /// Appends `self[range]` to `out`; the range must lie within the rope.
@@ -259,14 +231,11 @@ impl Rope {
 }
 
 /// A chunk of two parts.
-fn joined(first: &[u8], second: &[u8]) -> Arc<[u8]> {
-    let len = first.len() + second.len();
-    let mut chunk: Arc<[u8]> = ZEROS.get(..len).unwrap_or_default().into();
-    if let Some((front, back)) = Arc::get_mut(&mut chunk).map(|it| it.split_at_mut(first.len())) {
-        front.copy_from_slice(first);
-        back.copy_from_slice(second);
-    }
-    chunk
+fn joined(first: &[u8], second: &[u8]) -> Chunk {
+    let mut chunk = UninitChunk::new(first.len() + second.len());
+    chunk.append(first);
+    chunk.append(second);
+    chunk.finish()
 }
 
 /// Bytes on their way into a string, those that fill whole chunks of a rope copied into such
@@ -275,14 +244,14 @@ fn joined(first: &[u8], second: &[u8]) -> Arc<[u8]> {
 pub(crate) struct Patch<'a> {
     offset: usize,
     bytes: &'a [u8],
-    whole: Vec<Arc<[u8]>>,
+    whole: Vec<Chunk>,
 }
 
 impl<'a> Patch<'a> {
     pub(crate) fn new(offset: usize, bytes: &'a [u8]) -> Self {
         let to_boundary = (CHUNK_BYTES - offset % CHUNK_BYTES) % CHUNK_BYTES;
         let aligned = bytes.get(to_boundary..).unwrap_or_default();
-        Patch { offset, bytes, whole: aligned.chunks_exact(CHUNK_BYTES).map(Arc::from).collect() }
+        Patch { offset, bytes, whole: aligned.chunks_exact(CHUNK_BYTES).map(Chunk::from).collect() }
     }
 
     /// How long a string must be to take it.

@@ -2,8 +2,9 @@
 
 use crate::value::hash::{HashValue, PackedHash};
 use crate::value::root::Root;
-use crate::value::rope::{CHUNK_BYTES, Rope};
+use crate::value::rope::Rope;
 use crate::value::string::{Given, StringValue};
+use nagi_chunk::CHUNK_BYTES;
 
 /// The type of a value, by the name that TYPE gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,11 +5,10 @@ use crate::families::strings::range::{resolve, resolve_loosely};
 use crate::runtime::arguments::{integer, is};
 use crate::runtime::suspension::Slice;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
-use nagi_proto::Args;
+use nagi_proto::{Args, Chunk};
 use nagi_store::{CHUNK_BYTES, EntryView, Rope, StringValue, WrongType};
 use std::convert::Infallible;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BITCOUNT, &BITPOS, &GETBIT, &SETBIT];
@@ -176,7 +175,7 @@ impl ChunkWalk {
     /// of the chunk's first bit; what it breaks off with is returned as it is.
     fn slice<B>(
         &mut self,
-        mut look: impl FnMut(&Arc<[u8]>, Range<usize>, usize) -> Result<(), B>,
+        mut look: impl FnMut(&Chunk, Range<usize>, usize) -> Result<(), B>,
     ) -> Result<JobProgress, B> {
         const CHUNK_BITS: usize = CHUNK_BYTES * 8;
         let slice = Slice::begin();
