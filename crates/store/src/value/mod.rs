@@ -1,6 +1,7 @@
 //! Values: what callers hand in and what readers see, of every type.
 
 pub(crate) mod attributes;
+pub(crate) mod encoding;
 pub(crate) mod hash;
 #[expect(dead_code, reason = "the commands of collections come next")]
 pub(crate) mod item;

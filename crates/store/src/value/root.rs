@@ -5,8 +5,8 @@
 //! adds its root here: how it is shared, counted and dropped. Dropping what takes long is left to
 //! the reclaimer by the root itself.
 
+use crate::value::encoding::Encoding;
 use crate::value::rope::Rope;
-use crate::value::typed::Encoding;
 use std::ptr::NonNull;
 
 /// A large value.
