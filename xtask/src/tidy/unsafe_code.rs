@@ -3,10 +3,9 @@
 use super::Repository;
 
 /// Where unsafe code may be, and why there.
-const MAY_BE_UNSAFE: [(&str, &str); 9] = [
+const MAY_BE_UNSAFE: [(&str, &str); 8] = [
     ("crates/chunk/src/", "memory from the kernel, and bytes that are not written yet"),
     ("crates/store/src/", "entries and segments are laid out by hand to fit the memory bars"),
-    ("crates/persist/src/checksum/folding.rs", "an instruction that not all processors have"),
     ("crates/server/src/net/reachability.rs", "the kernel is handed an address"),
     ("crates/server/src/persistence/saver_priority.rs", "the kernel is handed an address"),
     ("crates/server/src/net/uring/ring.rs", "the kernel is handed addresses"),
