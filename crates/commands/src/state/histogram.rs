@@ -3,6 +3,7 @@
 
 use nagi_store::Counter;
 use nagi_store::accounting::Overhead;
+use std::sync::OnceLock;
 
 /// Buckets of a doubling, as a power of two.
 const STEPS: u32 = 5;
@@ -26,19 +27,35 @@ fn longest_of(place: usize) -> u64 {
 }
 
 /// How often each time was seen. One thread adds, anyone may read.
+///
+/// Memory is taken for those doublings alone that a time has fallen into: there is a histogram for
+/// each kind of command on each worker, and most of them see few.
 #[derive(Debug)]
 pub struct Histogram {
-    buckets: Box<[Counter]>,
+    doublings: Box<[OnceLock<Doubling>]>,
     _overhead: Overhead,
+}
+
+/// The buckets of a doubling, or those in front of the first.
+#[derive(Debug)]
+struct Doubling {
+    buckets: Box<[Counter; 1 << STEPS]>,
+    _overhead: Overhead,
+}
+
+impl Default for Doubling {
+    fn default() -> Self {
+        let buckets = Box::<[Counter; 1 << STEPS]>::default();
+        let overhead = Overhead::new(size_of_val(&*buckets));
+        Doubling { buckets, _overhead: overhead }
+    }
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        let overhead = Overhead::new(BUCKETS * size_of::<Counter>());
-        Histogram {
-            buckets: (0..BUCKETS).map(|_| Counter::default()).collect(),
-            _overhead: overhead,
-        }
+        let doublings: Box<_> = (0..BUCKETS >> STEPS).map(|_| OnceLock::new()).collect();
+        let overhead = Overhead::new(size_of_val(&*doublings));
+        Histogram { doublings, _overhead: overhead }
     }
 }
 
@@ -46,9 +63,23 @@ impl Histogram {
     /// Counts a time, in nanoseconds, as seen `count` times.
     #[inline]
     pub fn add(&self, ns: u64, count: u64) {
-        if let Some(bucket) = self.buckets.get(place_of(ns.min(LONGEST_NS))) {
+        let place = place_of(ns.min(LONGEST_NS));
+        let Some(doubling) = self.doublings.get(place >> STEPS) else { return };
+        let buckets = &doubling.get_or_init(Doubling::default).buckets;
+        if let Some(bucket) = buckets.get(place % (1 << STEPS)) {
             bucket.add(count);
         }
+    }
+
+    /// The buckets that have memory, with their places.
+    fn buckets(&self) -> impl Iterator<Item = (usize, &Counter)> {
+        let known = self.doublings.iter().enumerate();
+        known.filter_map(|(row, doubling)| Some((row << STEPS, doubling.get()?))).flat_map(
+            |(first, doubling)| {
+                let buckets = doubling.buckets.iter().enumerate();
+                buckets.map(move |(index, bucket)| (first + index, bucket))
+            },
+        )
     }
 }
 
@@ -63,8 +94,10 @@ impl Distribution {
     /// Adds what a histogram has counted.
     pub fn add(&mut self, histogram: &Histogram) {
         self.buckets.resize(BUCKETS, 0);
-        for (sum, bucket) in self.buckets.iter_mut().zip(&histogram.buckets) {
-            *sum = sum.wrapping_add(bucket.get());
+        for (place, bucket) in histogram.buckets() {
+            if let Some(sum) = self.buckets.get_mut(place) {
+                *sum = sum.wrapping_add(bucket.get());
+            }
         }
     }
 
