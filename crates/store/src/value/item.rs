@@ -13,8 +13,10 @@
 //! several items, and is copied when it is changed while somebody reads it.
 
 use crate::value::number::parse_i64;
-use crate::value::rope::{CHUNK_BYTES, Rope};
+use crate::value::rope::Rope;
 use crate::value::string::{Given, StringValue};
+use nagi_chunk::CHUNK_BYTES;
+use nagi_chunk::CHUNK_BYTES;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
