@@ -193,6 +193,41 @@ impl Bench {
         }
     }
 
+    /// What the server replies to requests in RESP, inline ones, all of which run at one moment:
+    /// with the latches of `keys` held, which all keys of theirs must be among.
+    pub(crate) fn at_one_moment(&mut self, keys: &[&str], requests: &[&str]) -> String {
+        let db = self.store.database(0, &self.counters, self.store.now_ms());
+        let keys: Vec<_> = keys.iter().map(|key| db.key(key.as_bytes())).collect();
+        let hold = db.hold(&keys);
+        let limits = resp::Limits { bulk_bytes: 512 << 20, authenticated: true };
+        let mut out = Output::default();
+        for request in requests {
+            let (mut input, mut spans) = (format!("{request}\r\n").into_bytes(), Vec::new());
+            let parsed = resp::Parser::default().parse(&mut input, &limits, &mut spans);
+            assert!(parsed.expect("a request").is_some());
+            let args = Args::new(&input, &spans);
+            let mut cx = Context {
+                db: db.within(&hold).sibling(self.client.database),
+                reply: resp::Writer::new(&mut out, self.client.version),
+                client: &mut self.client,
+                server: &self.process,
+                attention: &self.process.attention,
+                tally: &self.tally,
+                args,
+                prefetched: None,
+                suspension: None,
+            };
+            dispatch::execute(&mut cx, args);
+            assert!(cx.suspension.is_none(), "{request} is not over");
+        }
+        drop(hold);
+        collect(&out)
+            .split(|byte| *byte == b'\r')
+            .map(|line| String::from_utf8_lossy(line.strip_prefix(b"\n").unwrap_or(line)))
+            .collect::<Vec<_>>()
+            .join("|")
+    }
+
     /// What the server replies to requests in memcached's protocol.
     pub(crate) fn memcached(&mut self, request: &[u8]) -> Vec<u8> {
         let limits = nagi_proto::memcached::Limits { item_bytes: 1 << 20 };

@@ -181,7 +181,7 @@ fn execute_row<'a>(cx: &mut Context<'a>, row: Option<&Opcode>, frame: &Frame<'a>
 /// waker is called when it is worth another try.
 #[must_use]
 pub fn meets_claim(cx: &Context<'_>, key: &[u8]) -> Option<Wait> {
-    if key.is_empty() || !cx.db.store().has_claims() {
+    if key.is_empty() || !cx.db.looks_for_claims() {
         return None;
     }
     cx.db.store().meets_claim(std::iter::once(key), Intent::Write, &cx.client.waker)

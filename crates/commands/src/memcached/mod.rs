@@ -202,7 +202,7 @@ fn unknown(name: &[u8], args: Args<'_>) -> Error {
 /// is called when it is worth another try.
 #[inline]
 fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
-    if !cx.db.store().has_claims() {
+    if !cx.db.looks_for_claims() {
         return None;
     }
     let mut room = Vec::new();

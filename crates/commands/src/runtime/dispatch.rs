@@ -91,7 +91,7 @@ fn interns(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool 
 /// The same when nobody looks.
 #[inline]
 fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
-    if cx.db.store().has_claims()
+    if cx.db.looks_for_claims()
         && let Some(wait) = meets_claim(&entry.command.keys, cx.db, cx.client, args)
     {
         cx.suspension = Some(Suspension::restart(Some(wait)));
@@ -353,6 +353,49 @@ mod tests {
             bench.expect(line, "");
             assert!(bench.client.closing, "{line}");
         }
+    }
+
+    #[test]
+    fn handlers_run_unchanged_under_a_hold() {
+        let mut bench = Bench::new();
+        let requests = [
+            "SET a 1 EX 100",
+            "INCRBY a 5",
+            "GETEX a PERSIST",
+            "APPEND b text",
+            "SETRANGE b 1 EX",
+            "SETBIT c 7 1",
+            "BITOP OR d b c",
+            "BITFIELD c SET u8 0 65",
+            "PFADD p x y z",
+            "PFCOUNT p",
+            "PFMERGE q p",
+            "INCRBYFLOAT f 0.5",
+            "MSET a 2 b 3",
+            "MSETNX a 9 new 9",
+            "MGET a b c d none",
+            "LCS a b LEN",
+            "COPY a d DB 1 REPLACE",
+            "MOVE b 1",
+            "RENAME a new",
+            "EXISTS a b c d",
+            "PEXPIREAT c 1700000100000",
+            "OBJECT ENCODING new",
+            "SELECT 1",
+            "MGET b d",
+            "DEL b d",
+            "SELECT 0",
+            "UNLINK c d",
+            "GETDEL f",
+            "TYPE none",
+        ];
+        let keys = ["a", "b", "c", "d", "f", "p", "q", "new", "none"];
+        let replies = bench.at_one_moment(&keys, &requests);
+        let mut alone = Bench::new();
+        let lines: Vec<_> = requests.iter().map(|request| format!("{request}\r\n")).collect();
+        let expected = String::from_utf8(alone.resp(lines.concat().as_bytes())).unwrap();
+        assert_eq!(replies, expected.replace("\r\n", "|"));
+        assert!(replies.ends_with(":2|$3|0.5|+none|"), "{replies}");
     }
 
     #[test]

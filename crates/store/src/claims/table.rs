@@ -109,6 +109,11 @@ impl Claims {
         self.active.load(Ordering::Acquire) != 0
     }
 
+    /// Whether `name` is claimed, by whomever.
+    pub(crate) fn holds(&self, name: u64) -> bool {
+        self.stripe(name).get(&name).is_some_and(|found| found.hold != Hold::Nobody)
+    }
+
     /// Whether a request may go ahead that does something with `name`. If not, `waker` is called
     /// once it is worth another try.
     pub(crate) fn meet(self: &Arc<Self>, name: u64, intent: Intent, waker: &Waker) -> Option<Wait> {

@@ -85,6 +85,15 @@ pub(crate) struct Table {
 // read without the latch as well, but no more of them than words, which are atomic then.
 unsafe impl Send for Table {}
 
+/// How entries go that nobody asked to remove.
+pub(crate) struct Unasked<'a> {
+    /// Tells of a key's hash whether the entry is to stay, if any is.
+    pub(crate) spares: Option<&'a dyn Fn(u64) -> bool>,
+    /// Is shown each entry before it goes.
+    pub(crate) show: &'a mut dyn FnMut(EntryView<'_>),
+    pub(crate) garbage: &'a mut Garbage,
+}
+
 /// Where an entry stands. Valid until the table is next inserted into or removed from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -386,14 +395,13 @@ impl Table {
     }
 
     /// Removes the worst of a few entries around a random place, if there are any that the policy
-    /// does not spare; `show` is shown it before.
+    /// does not spare.
     pub(crate) fn evict(
         &mut self,
         door: Door,
         judge: Judge,
         random: u64,
-        garbage: &mut Garbage,
-        show: &mut impl FnMut(EntryView<'_>),
+        unasked: &mut Unasked<'_>,
     ) -> bool {
         let only_volatile = judge.policy.only_volatile();
         if only_volatile && self.volatile == 0 {
@@ -405,6 +413,7 @@ impl Table {
             let sample = segment.sample(random as usize, only_volatile, SAMPLES);
             let entries = sample.clone().filter_map(|index| segment.word(index).entry());
             entries.clone().for_each(|entry| prefetch(entry.pointer()));
+            let entries = entries.filter(|entry| !self.is_spared(*entry, unasked));
             // What the snapshot has already frees memory at once.
             let saved = entries.clone().filter(|entry| !door.is_older(*entry));
             if let Some(entry) = judge.choose(saved).or_else(|| judge.choose(entries))
@@ -413,15 +422,20 @@ impl Table {
             {
                 let place = Place { segment, index };
                 // SAFETY: nothing changes the entry while it is shown.
-                show(unsafe { EntryView::new(entry) });
+                (unasked.show)(unsafe { EntryView::new(entry) });
                 let entry = self.mutable(door, entry, Fate::Goes);
-                garbage.add(self.remove(place, entry));
+                unasked.garbage.add(self.remove(place, entry));
                 self.slab.tell();
                 return true;
             }
             position = ((position & !(span(segment) - 1)) + span(segment)) % (1 << POSITION_BITS);
         }
         false
+    }
+
+    /// Whether an entry is to stay.
+    fn is_spared(&self, entry: Entry, unasked: &Unasked<'_>) -> bool {
+        unasked.spares.is_some_and(|spares| spares(self.hash_of(entry)))
     }
 
     /// The entry at a random place, all entries being equally likely; `None` where the place is

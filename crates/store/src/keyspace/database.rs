@@ -1,18 +1,31 @@
 //! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
 
-use crate::claims::claiming::{Claiming, Step};
+use crate::claims::claiming::{Claim, Claiming, Step};
+use crate::entry::block::Entry;
 use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
-use crate::entry::long_key::LongKey;
 use crate::entry::view::EntryView;
 use crate::eviction::access::AccessClock;
+use crate::keyspace::hold::HeldShards;
 use crate::keyspace::shard::Shard;
 use crate::keyspace::slot::{Moment, Slot};
 use crate::keyspace::store::{Scope, Store};
 use crate::snapshot::mutation_barrier::Door;
 use crate::sync::counters::Counters;
-use crate::sync::latch::{self, Held};
+use crate::sync::latch;
+use std::marker::PhantomData;
 use std::task::Waker;
+
+/// How an operation is kept apart from others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OperationScope<'a> {
+    /// It takes the latches that it needs, for as long as it lasts.
+    Alone,
+    /// Their latches are held, and all operations of this scope happen at one moment.
+    Latched(&'a (dyn HeldShards + 'a)),
+    /// The same as alone, and its keys are claimed, so that it need not wait for that claim.
+    Claimed(PhantomData<&'a Claim>),
+}
 
 /// A database, at the time of the batch that is being executed.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +35,7 @@ pub struct Database<'a> {
     pub(crate) index: usize,
     pub(crate) now_ms: u64,
     pub(crate) access: AccessClock,
+    pub(crate) scope: OperationScope<'a>,
 }
 
 impl<'a> Database<'a> {
@@ -44,11 +58,6 @@ impl<'a> Database<'a> {
         Database { access: self.access.untouching(), ..*self }
     }
 
-    /// Whether looking at keys counts as a use of them.
-    pub(crate) fn leaves_traces(&self) -> bool {
-        self.access.leaves_traces()
-    }
-
     /// Its number.
     #[must_use]
     pub fn index(&self) -> usize {
@@ -67,13 +76,34 @@ impl<'a> Database<'a> {
         self.store
     }
 
+    /// The same database for operations on keys that are claimed.
+    #[must_use]
+    pub fn claimed_by(&self, _: &'a Claim) -> Self {
+        Database { scope: OperationScope::Claimed(PhantomData), ..*self }
+    }
+
+    /// Whether operations find the latches that they need held.
+    pub(crate) fn is_latched(&self) -> bool {
+        matches!(self.scope, OperationScope::Latched(_))
+    }
+
+    /// Whether a request must look for claims before it runs: to be asked within a batch. Those
+    /// whose keys are latched have looked for all of them, and those who claim them need not.
+    #[inline]
+    #[must_use]
+    pub fn looks_for_claims(&self) -> bool {
+        self.store.has_claims() && matches!(self.scope, OperationScope::Alone)
+    }
+
     /// Empties databases as [`Store::flush`] does, and counts what was removed as changes.
     pub fn flush(&self, scope: Scope) {
+        debug_assert!(!self.is_latched(), "every latch is taken");
         self.counters.changes.add(self.store.flush(scope));
     }
 
     /// Exchanges two databases as [`Store::swap`] does, which counts as a change.
     pub fn swap(&self, first: usize, second: usize) {
+        debug_assert!(!self.is_latched(), "every latch is taken");
         self.store.swap(first, second);
         self.counters.changes.add(1);
     }
@@ -104,29 +134,91 @@ impl<'a> Database<'a> {
         key: Key<'_>,
         work: impl FnOnce(&mut Slot<'_>) -> R,
     ) -> R {
+        if let OperationScope::Latched(shards) = self.scope {
+            return self.write_latched(shards, key, work);
+        }
         let mut garbage = Garbage::default();
         let long = self.store.long_keys.made(key);
         let key = key.kept_as(long.as_ref());
         let mut held = self.store.latch_of(key).lock_untimed();
-        let door = self.store.word.read();
-        let (mut slot, expired) = Slot::open(&mut held, door, self.moment(), key, &mut garbage);
-        self.counters.expired.add(u64::from(expired));
-        let result = work(&mut slot);
-        self.counters.changes.add(slot.changes());
+        let barrier = self.store.word.read();
+        let result = self.write_in(&mut held, barrier, key, &mut garbage, work);
         drop(held);
         self.store.reclaimer.free(garbage);
         result
     }
 
+    /// The same under a hold.
+    #[inline(never)]
+    #[expect(clippy::expect_used, reason = "a hold does the work that it is given")]
+    fn write_latched<R>(
+        &self,
+        shards: &dyn HeldShards,
+        key: Key<'_>,
+        work: impl FnOnce(&mut Slot<'_>) -> R,
+    ) -> R {
+        let (mut work, mut result) = (Some(work), None);
+        shards.with_shard(key, &mut |shard, key, barrier, garbage| {
+            let work = work.take();
+            result = work.map(|work| self.write_in(shard, barrier, key, garbage, work));
+        });
+        result.expect("the work was done")
+    }
+
+    #[inline]
+    fn write_in<R>(
+        &self,
+        shard: &mut Shard,
+        barrier: Door,
+        key: Key<'_>,
+        garbage: &mut Garbage,
+        work: impl FnOnce(&mut Slot<'_>) -> R,
+    ) -> R {
+        let (mut slot, expired) = Slot::open(shard, barrier, self.moment(), key, garbage);
+        self.counters.expired.add(u64::from(expired));
+        let result = work(&mut slot);
+        self.counters.changes.add(slot.changes());
+        if slot.gained_expiry() {
+            self.store.limit.search_again();
+        }
+        result
+    }
+
     /// Shows `look` what stands under a key, its latch held; counts a hit or a miss.
     pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
+        if let OperationScope::Latched(shards) = self.scope {
+            return self.read_latched(shards, key, |shard, key| self.read_in(shard, key, look));
+        }
         let long = self.store.long_keys.found(key);
         let key = key.kept_as(long.as_ref());
         let held = self.store.latch_of(key).lock_untimed();
-        let entry = held
-            .table(self.index)
-            .and_then(|table| table.entry(table.find(key)?))
-            .filter(|entry| entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms));
+        self.read_in(&held, key, look)
+    }
+
+    /// Shows `look` the shard of a key under a hold.
+    #[inline(never)]
+    #[expect(clippy::expect_used, reason = "a hold does the work that it is given")]
+    pub(crate) fn read_latched<R>(
+        &self,
+        shards: &dyn HeldShards,
+        key: Key<'_>,
+        look: impl FnOnce(&Shard, Key<'_>) -> R,
+    ) -> R {
+        let (mut look, mut result) = (Some(look), None);
+        shards.with_shard(key, &mut |shard, key, _, _| {
+            result = look.take().map(|look| look(shard, key));
+        });
+        result.expect("the work was done")
+    }
+
+    #[inline]
+    fn read_in<R>(
+        &self,
+        shard: &Shard,
+        key: Key<'_>,
+        look: impl FnOnce(Option<EntryView<'_>>) -> R,
+    ) -> R {
+        let entry = self.live_entry(shard, key);
         self.count_lookup(entry.is_some());
         // SAFETY: the latch is held while `look` runs.
         let result = look(entry.map(|entry| unsafe { EntryView::new(entry) }));
@@ -138,31 +230,34 @@ impl<'a> Database<'a> {
         result
     }
 
-    /// Runs `work` with the latches of all `keys` held, taken in ascending order; it may open the
-    /// slot of one key at a time.
-    pub(crate) fn write_all<R>(
+    /// The entry of a key, unless it has expired.
+    #[inline]
+    fn live_entry(&self, shard: &Shard, key: Key<'_>) -> Option<Entry> {
+        shard
+            .table(self.index)
+            .and_then(|table| table.entry(table.find(key)?))
+            .filter(|entry| entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms))
+    }
+
+    /// Shows `look` the entry and how long it has not been used, in milliseconds; that counts as
+    /// no use.
+    pub fn inspect<R>(
         &self,
-        keys: &[Key<'_>],
-        work: impl FnOnce(&mut Slots<'_>) -> R,
+        key: Key<'_>,
+        look: impl FnOnce(Option<(EntryView<'_>, u64)>) -> R,
     ) -> R {
-        let long = |key: &Key<'_>| Some((&raw const *key.bytes, self.store.long_keys.made(*key)?));
-        let long = keys.iter().filter_map(long).collect();
-        let mut shards: Vec<usize> = keys.iter().map(|key| self.store.shard_of(*key)).collect();
-        shards.sort_unstable();
-        shards.dedup();
-        let held: Vec<_> = shards
-            .iter()
-            .filter_map(|shard| Some((*shard, self.store.shards.get(*shard)?.lock())))
-            .collect();
-        let door = self.store.word.read();
-        let garbage = Garbage::default();
-        let mut slots = Slots { database: *self, held, door, long, garbage };
-        let result = work(&mut slots);
-        let Slots { held, garbage, long, .. } = slots;
-        drop(held);
-        drop(long);
-        self.store.reclaimer.free(garbage);
-        result
+        let inspect = |shard: &Shard, key: Key<'_>| {
+            let entry = self.live_entry(shard, key);
+            // SAFETY: the latch is held while `look` runs.
+            let view = entry.map(|entry| unsafe { EntryView::new(entry) });
+            look(view.map(|view| (view, self.access.idle_ms(view.access()))))
+        };
+        if let OperationScope::Latched(shards) = self.scope {
+            return self.read_latched(shards, key, inspect);
+        }
+        let long = self.store.long_keys.found(key);
+        let key = key.kept_as(long.as_ref());
+        inspect(&self.store.latch_of(key).lock_untimed(), key)
     }
 
     fn moment(&self) -> Moment {
@@ -172,45 +267,6 @@ impl<'a> Database<'a> {
 
     pub(crate) fn count_lookup(&self, found: bool) {
         if found { self.counters.hits.add(1) } else { self.counters.misses.add(1) }
-    }
-}
-
-/// Several keys' places, all latches held.
-pub(crate) struct Slots<'a> {
-    database: Database<'a>,
-    held: Vec<(usize, Held<'a, Shard>)>,
-    door: Door,
-    /// Those of the keys that are long, looked up, by where their bytes are.
-    long: Vec<(*const [u8], LongKey)>,
-    garbage: Garbage,
-}
-
-impl Slots<'_> {
-    /// Runs `work` on the place of `key`, which must be among those that were asked for.
-    pub(crate) fn with<R>(&mut self, key: Key<'_>, work: impl FnOnce(&mut Slot<'_>) -> R) -> R {
-        self.with_in(self.database.index, key, work)
-    }
-
-    /// The same in another database.
-    pub(crate) fn with_in<R>(
-        &mut self,
-        index: usize,
-        key: Key<'_>,
-        work: impl FnOnce(&mut Slot<'_>) -> R,
-    ) -> R {
-        let database = self.database.sibling(index);
-        let shard = database.store.shard_of(key);
-        let place = self.held.binary_search_by_key(&shard, |(index, _)| *index);
-        #[expect(clippy::expect_used, reason = "a key that was not locked is a bug of the caller")]
-        let (_, held) = place.ok().and_then(|at| self.held.get_mut(at)).expect("a locked shard");
-        let looked_up = self.long.iter().find(|(bytes, _)| std::ptr::eq(*bytes, key.bytes));
-        let key = key.kept_as(looked_up.map(|(_, long)| long));
-        let moment = database.moment();
-        let (mut slot, expired) = Slot::open(held, self.door, moment, key, &mut self.garbage);
-        database.counters.expired.add(u64::from(expired));
-        let result = work(&mut slot);
-        database.counters.changes.add(slot.changes());
-        result
     }
 }
 
@@ -224,6 +280,7 @@ impl Store {
         now_ms: u64,
     ) -> Database<'a> {
         debug_assert!(index < self.databases(), "SELECT refuses what is not there");
-        Database { store: self, counters, index, now_ms, access: self.limit.clock(now_ms) }
+        let (access, scope) = (self.limit.clock(now_ms), OperationScope::Alone);
+        Database { store: self, counters, index, now_ms, access, scope }
     }
 }

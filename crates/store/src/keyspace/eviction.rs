@@ -5,6 +5,7 @@ use crate::entry::view::EntryView;
 use crate::eviction::access::Tuning;
 use crate::eviction::observer::{Evicted, Hearing};
 use crate::eviction::policy::{Judge, Policy};
+use crate::index::table::Unasked;
 use crate::keyspace::database::Database;
 use crate::keyspace::store::Store;
 use crate::memory::accounting;
@@ -35,6 +36,10 @@ impl Database<'_> {
     /// nothing can go: then commands that need memory are refused.
     #[must_use]
     pub fn make_room(&self) -> bool {
+        if self.is_latched() {
+            // Latches of other shards cannot be taken now. Who holds some made room before.
+            return true;
+        }
         let Some(started) = self.store.is_over_limit().then(Instant::now) else { return true };
         let done = self.evict_since(started);
         let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -63,6 +68,8 @@ impl Database<'_> {
             self.store.limit.search_again();
             return false;
         }
+        // Whoever claims keys waits for the end of this, or is seen here.
+        let _batch = self.store.batch(self.counters);
         self.make_room() && self.store.is_over_limit()
     }
 
@@ -94,7 +101,7 @@ impl Database<'_> {
         self.evict(Judge { policy: Policy::AllKeysRandom, clock })
     }
 
-    /// Removes one entry of some shard; `false` if none was found. Who finds none in any shard
+    /// Removes one entry of some shard that is not claimed; `false` if none was found. Who finds none in any shard
     /// tries few of them until there may be some again: others wait for what it does, and it is
     /// done for each command that is refused.
     fn evict(&self, judge: Judge) -> bool {
@@ -102,6 +109,8 @@ impl Database<'_> {
         let first = self.full_shard();
         let is_barren = self.store.limit.barren.load(Ordering::Relaxed);
         let tries = if is_barren { FEW_TRIES } else { TRIES.max(shards) };
+        let spared = self.store.spared();
+        let spares = spared.as_ref().map(|spared| spared as &dyn Fn(u64) -> bool);
         for attempt in 0..tries {
             let Some(latch) = self.store.shards.get((first + attempt) % shards) else { continue };
             let mut held = latch.lock();
@@ -121,8 +130,8 @@ impl Database<'_> {
                     evicted = Some(Evicted::of(&entry, judge.clock.idle_ms(entry.access())));
                 }
             };
-            let found =
-                tables.any(|table| table.evict(door, judge, random, &mut garbage, &mut show));
+            let mut unasked = Unasked { spares, show: &mut show, garbage: &mut garbage };
+            let found = tables.any(|table| table.evict(door, judge, random, &mut unasked));
             drop(held);
             self.store.reclaimer.free(garbage);
             self.store.tell_preparer();

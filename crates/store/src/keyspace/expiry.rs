@@ -6,6 +6,7 @@
 //! nothing.
 
 use crate::entry::garbage::Garbage;
+use crate::index::table::Unasked;
 use crate::keyspace::store::Store;
 use crate::sync::counters::Counters;
 use std::time::{Duration, Instant};
@@ -54,15 +55,21 @@ impl Expirer {
 }
 
 impl Store {
-    /// One step in one shard; whether it has more to look at now.
+    /// One step in one shard, whose worker is in the middle of no batch; whether it has more to
+    /// look at now. What is claimed stays.
     pub(crate) fn expire_in(&self, shard: usize, counters: &Counters, now_ms: u64) -> bool {
         let Some(latch) = self.shards.get(shard) else { return false };
+        // Whoever claims keys waits for the end of this, or is seen here.
+        let _batch = self.batch(counters);
+        let spared = self.spared();
+        let spares = spared.as_ref().map(|spared| spared as &dyn Fn(u64) -> bool);
         let mut garbage = Garbage::default();
         let mut held = latch.lock();
         let door = self.word.read();
         // One table's step at a hold.
         let more = held.tables_mut().iter_mut().any(|table| {
-            let (removed, unfinished) = table.expire(door, now_ms, &mut garbage);
+            let mut unasked = Unasked { spares, show: &mut |_| (), garbage: &mut garbage };
+            let (removed, unfinished) = table.expire(door, now_ms, &mut unasked);
             counters.expired.add(removed as u64);
             removed > 0 || unfinished
         });

@@ -28,7 +28,7 @@ pub(crate) struct Slot<'a> {
     table: &'a mut Table,
     last_cas: &'a mut u64,
     door: Door,
-    access: AccessClock,
+    moment: Moment,
     /// What the entry's access clock showed before this operation.
     last_access: u32,
     key: Key<'a>,
@@ -36,6 +36,8 @@ pub(crate) struct Slot<'a> {
     garbage: &'a mut Garbage,
     /// How often the entry was changed.
     changes: u32,
+    /// Whether the entry can expire that could not, or at another time.
+    gained_expiry: bool,
 }
 
 /// Where and when an operation opens slots.
@@ -60,10 +62,18 @@ impl<'a> Slot<'a> {
     ) -> (Self, bool) {
         let (table, last_cas) = shard.table_mut(moment.database);
         let place = table.find(key);
-        let access = moment.access;
-        let (last_access, changes) = (0, 0);
-        let mut slot =
-            Slot { table, last_cas, door, access, last_access, key, place, garbage, changes };
+        let mut slot = Slot {
+            table,
+            last_cas,
+            door,
+            moment,
+            last_access: 0,
+            key,
+            place,
+            garbage,
+            changes: 0,
+            gained_expiry: false,
+        };
         let Some((_, entry)) = slot.occupant() else { return (slot, false) };
         let expired = entry.expire_at_ms().is_some_and(|at_ms| at_ms <= moment.now_ms);
         if expired {
@@ -71,7 +81,7 @@ impl<'a> Slot<'a> {
             slot.changes = 0;
         } else {
             slot.last_access = entry.access();
-            access.note(entry, key.hash ^ moment.random);
+            moment.access.note(entry, key.hash ^ moment.random);
         }
         (slot, expired)
     }
@@ -79,6 +89,21 @@ impl<'a> Slot<'a> {
     /// How often the entry was changed by the operation.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.into()
+    }
+
+    /// Whether what stands here can go for expiring that could not.
+    pub(crate) fn gained_expiry(&self) -> bool {
+        self.gained_expiry
+    }
+
+    /// The time of the operation, in milliseconds since 1970.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.moment.now_ms
+    }
+
+    /// Whether looking at the entry counts as a use of it.
+    pub(crate) fn leaves_traces(&self) -> bool {
+        self.moment.access.leaves_traces()
     }
 
     /// What stands here.
@@ -108,7 +133,7 @@ impl<'a> Slot<'a> {
         match self.occupant() {
             None => {
                 let place = self.table.insert(self.door, self.key, value, &attributes);
-                let access = self.access.first();
+                let access = self.moment.access.first();
                 self.table.entry(place).into_iter().for_each(|entry| entry.set_access(access));
                 self.place = Some(place);
             }
@@ -135,7 +160,7 @@ impl<'a> Slot<'a> {
     /// Has the entry look as if it had been used like this.
     pub(crate) fn set_usage(&mut self, usage: Usage) {
         if let Some((_, entry)) = self.occupant()
-            && let Some(access) = usage.access(self.access)
+            && let Some(access) = usage.access(self.moment.access)
         {
             entry.set_access(access);
         }
@@ -144,6 +169,7 @@ impl<'a> Slot<'a> {
     /// Changes when the entry expires.
     pub(crate) fn set_expiry(&mut self, expire_at_ms: Option<u64>) {
         let Some((place, entry)) = self.occupant() else { return };
+        self.gained_expiry = expire_at_ms.is_some();
         let attributes = entry.attributes();
         match (attributes.expire_at_ms, expire_at_ms) {
             (None, None) => {}
@@ -281,7 +307,7 @@ impl<'a> Slot<'a> {
 
     /// How long the entry had not been used when the slot was opened, in milliseconds.
     pub(crate) fn idle_ms(&self) -> u64 {
-        self.access.idle_ms(self.last_access)
+        self.moment.access.idle_ms(self.last_access)
     }
 
     /// The number that the youngest version was given.

@@ -169,6 +169,12 @@ impl Store {
         self.claims.any()
     }
 
+    /// Tells of a key's hash whether somebody works on the key and it is to stay, if there is any
+    /// such key: to be asked within a batch.
+    pub(crate) fn spared(&self) -> Option<impl Fn(u64) -> bool + '_> {
+        self.claims.any().then_some(|hash| self.claims.holds(hash))
+    }
+
     /// Whether a request must wait before it does something with one of `keys`. If so, `waker`
     /// is called once it is worth another try, and the answer is dropped after that try.
     pub fn meets_claim<'k>(

@@ -8,6 +8,7 @@ mod model;
 mod relocation;
 mod scan;
 mod schedules;
+mod scope;
 mod shrinking;
 mod snapshot;
 mod threads;

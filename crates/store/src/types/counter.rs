@@ -5,6 +5,7 @@
 use super::Refusal;
 use crate::entry::key::Key;
 use crate::keyspace::database::Database;
+use crate::keyspace::slot::Slot;
 use crate::value::attributes::Attributes;
 use crate::value::number::parse_i64;
 use crate::value::string::StringValue;
@@ -19,25 +20,30 @@ pub enum Step {
     Down(u64),
 }
 
+impl Slot<'_> {
+    /// Adds to a signed counter, which counts from 0 if there is none; the sum.
+    pub(crate) fn increment(&mut self, amount: i64) -> Result<i64, Refusal> {
+        let old = match self.string()? {
+            None => {
+                self.put(NewValue::Int(amount), Attributes::default());
+                return Ok(amount);
+            }
+            Some(StringValue::Int(value)) => value,
+            Some(StringValue::Bytes(text)) => parse_i64(text).ok_or(Refusal::NotANumber)?,
+            Some(StringValue::Rope(_)) => return Err(Refusal::NotANumber),
+        };
+        let sum = old.checked_add(amount).ok_or(Refusal::Overflow)?;
+        self.set_value(NewValue::Int(sum));
+        Ok(sum)
+    }
+}
+
 impl Database<'_> {
     /// Adds `amount` to a signed counter and returns the sum (INCRBY). Expiry and flags stay.
     ///
     /// # Errors
     /// The value is no string, not a canonical 64-bit integer, or the sum would not be one.
     pub fn increment(&self, key: Key<'_>, amount: i64) -> Result<i64, Refusal> {
-        self.write(key, |slot| {
-            let old = match slot.string()? {
-                None => {
-                    slot.put(NewValue::Int(amount), Attributes::default());
-                    return Ok(amount);
-                }
-                Some(StringValue::Int(value)) => value,
-                Some(StringValue::Bytes(text)) => parse_i64(text).ok_or(Refusal::NotANumber)?,
-                Some(StringValue::Rope(_)) => return Err(Refusal::NotANumber),
-            };
-            let sum = old.checked_add(amount).ok_or(Refusal::Overflow)?;
-            slot.set_value(NewValue::Int(sum));
-            Ok(sum)
-        })
+        self.write(key, |slot| slot.increment(amount))
     }
 }

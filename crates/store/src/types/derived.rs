@@ -2,7 +2,7 @@
 //! who has claimed their keys, so that nobody changes them meanwhile.
 
 use crate::entry::key::Key;
-use crate::keyspace::database::{Database, Slots};
+use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
 use crate::value::attributes::Attributes;
 use crate::value::rope::Rope;
@@ -53,13 +53,28 @@ impl Database<'_> {
     ) -> Option<Result<R, E>> {
         let mut all = keys.to_vec();
         all.push(to);
-        self.write_all(&all, |slots| match quick_strings(slots, keys, most_bytes).transpose()? {
+        self.latched(&all, |db| match db.quick_strings(keys, most_bytes).transpose()? {
             Err(wrong_type) => Some(Err(wrong_type.into())),
             Ok(strings) => Some(make(strings).map(|(outcome, result)| {
-                slots.with(to, |slot| slot.settle(outcome));
+                db.write(to, |slot| slot.settle(outcome));
                 result
             })),
         })
+    }
+
+    /// The strings under keys that are latched, unless they are longer than `most_bytes` together.
+    fn quick_strings(
+        &self,
+        keys: &[Key<'_>],
+        most_bytes: usize,
+    ) -> Result<Option<Vec<Option<Rope>>>, WrongType> {
+        let len =
+            |key: &Key<'_>| self.write(*key, |slot| Ok(slot.string()?.map_or(0, |it| it.len())));
+        if keys.iter().map(len).sum::<Result<usize, WrongType>>()? > most_bytes {
+            return Ok(None);
+        }
+        let string = |key: &Key<'_>| self.write(*key, |slot| Ok(slot.string()?.map(shared)));
+        keys.iter().map(string).collect::<Result<_, _>>().map(Some)
     }
 
     /// Gives a key its outcome. Who has worked that out from the string under the key itself has
@@ -72,20 +87,6 @@ impl Database<'_> {
             }
         });
     }
-}
-
-/// The strings under `keys`, unless they are longer than `most_bytes` together.
-fn quick_strings(
-    slots: &mut Slots<'_>,
-    keys: &[Key<'_>],
-    most_bytes: usize,
-) -> Result<Option<Vec<Option<Rope>>>, WrongType> {
-    let len = |key: &Key<'_>| slots.with(*key, |slot| Ok(slot.string()?.map_or(0, |it| it.len())));
-    if keys.iter().map(len).sum::<Result<usize, WrongType>>()? > most_bytes {
-        return Ok(None);
-    }
-    let string = |key: &Key<'_>| slots.with(*key, |slot| Ok(slot.string()?.map(shared)));
-    keys.iter().map(string).collect::<Result<_, _>>().map(Some)
 }
 
 fn shared(string: StringValue<'_>) -> Rope {

@@ -8,6 +8,7 @@ use crate::index::sweep::Within;
 use crate::index::table::Table;
 use crate::keyspace::database::Database;
 use crate::keyspace::shard::Shard;
+use crate::keyspace::slot::Slot;
 use crate::sync::latch::Latch;
 use crate::value::typed::Kind;
 
@@ -56,6 +57,27 @@ impl Walk {
     }
 }
 
+impl Slot<'_> {
+    /// Makes the entry expire at a time, which removes it if that has passed; whether it was done.
+    pub(crate) fn expire(&mut self, at_ms: u64, when: ExpireWhen) -> bool {
+        let Some(old_ms) = self.entry().map(|entry| entry.expire_at_ms()) else { return false };
+        let allowed = when.allows(old_ms, at_ms);
+        if allowed {
+            self.apply_expiry(Expiry::AtMs(at_ms));
+        }
+        allowed
+    }
+
+    /// Takes the entry's expiry away; whether it had one.
+    pub(crate) fn persist(&mut self) -> bool {
+        let had = self.entry().is_some_and(|entry| entry.expire_at_ms().is_some());
+        if had {
+            self.set_expiry(None);
+        }
+        had
+    }
+}
+
 impl Database<'_> {
     /// Removes one key; whether it was there.
     pub fn delete(&self, key: Key<'_>) -> bool {
@@ -64,9 +86,12 @@ impl Database<'_> {
 
     /// Removes several keys at one moment; how many were there.
     pub fn delete_many(&self, keys: &[Key<'_>]) -> usize {
-        self.write_all(keys, |slots| {
-            keys.iter().filter(|key| slots.with(**key, |slot| slot.remove())).count()
-        })
+        self.latched(keys, |db| keys.iter().filter(|key| db.delete(**key)).count())
+    }
+
+    /// Whether there is anything under a key, which is no lookup and no use of it.
+    pub(crate) fn exists(&self, key: Key<'_>) -> bool {
+        self.inspect(key, |entry| entry.is_some())
     }
 
     /// How many of `keys` exist, at one moment; a key named twice counts twice.
@@ -81,25 +106,6 @@ impl Database<'_> {
     #[must_use]
     pub fn kind(&self, key: Key<'_>) -> Option<Kind> {
         self.read(key, |entry| entry.map(|entry| entry.kind()))
-    }
-
-    /// Shows `look` the entry and how long it has not been used, in milliseconds; that counts as
-    /// no use.
-    pub fn inspect<R>(
-        &self,
-        key: Key<'_>,
-        look: impl FnOnce(Option<(EntryView<'_>, u64)>) -> R,
-    ) -> R {
-        let long = self.store.long_keys.found(key);
-        let key = key.kept_as(long.as_ref());
-        let held = self.store.latch_of(key).lock_untimed();
-        let entry = held
-            .table(self.index)
-            .and_then(|table| table.entry(table.find(key)?))
-            .filter(|entry| entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms));
-        // SAFETY: the latch is held while `look` runs.
-        let view = entry.map(|entry| unsafe { EntryView::new(entry) });
-        look(view.map(|view| (view, self.idle_ms_of(&view))))
     }
 
     /// For how long an entry has not been used, in milliseconds.
@@ -130,25 +136,12 @@ impl Database<'_> {
 
     /// Makes a key expire at a time, which removes it if that has passed; whether it was done.
     pub fn expire(&self, key: Key<'_>, at_ms: u64, when: ExpireWhen) -> bool {
-        self.write(key, |slot| {
-            let Some(old_ms) = slot.entry().map(|entry| entry.expire_at_ms()) else { return false };
-            let allowed = when.allows(old_ms, at_ms);
-            if allowed {
-                self.apply_expiry(slot, Expiry::AtMs(at_ms));
-            }
-            allowed
-        })
+        self.write(key, |slot| slot.expire(at_ms, when))
     }
 
     /// Takes a key's expiry away; whether it had one.
     pub fn persist(&self, key: Key<'_>) -> bool {
-        self.write(key, |slot| {
-            let had = slot.entry().is_some_and(|entry| entry.expire_at_ms().is_some());
-            if had {
-                slot.set_expiry(None);
-            }
-            had
-        })
+        self.write(key, |slot| slot.persist())
     }
 
     /// How many keys the database holds, those that have expired unnoticed included.
@@ -186,6 +179,7 @@ impl Database<'_> {
 
     /// The same for a walk that may rest where no cursor can tell it.
     pub fn walk(&self, walk: &mut Walk, count: usize, mut look: impl FnMut(EntryView<'_>)) {
+        debug_assert!(!self.is_latched(), "a latch is taken");
         let mut shown = 0;
         let mut position = walk.cursor & (FIRST_OF_SHARD - 1);
         let mut shard = (walk.cursor >> POSITION_BITS) as usize;
@@ -217,6 +211,7 @@ impl Database<'_> {
     }
 
     fn sum(&self, measure: impl Fn(&Table) -> usize) -> usize {
+        debug_assert!(!self.is_latched(), "every latch is taken");
         let of_shard = |latch: &Latch<Shard>| latch.lock().table(self.index).map_or(0, &measure);
         self.store.shards.iter().map(of_shard).sum()
     }

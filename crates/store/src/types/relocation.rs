@@ -3,7 +3,7 @@
 use crate::entry::key::Key;
 use crate::entry::view::EntryView;
 use crate::index::table::Table;
-use crate::keyspace::database::{Database, Slots};
+use crate::keyspace::database::Database;
 
 /// Entries picked, all of which may turn out to have expired, before a walk takes over, which
 /// finds a key if there is one.
@@ -28,10 +28,10 @@ impl Database<'_> {
     /// moment. A key renamed to itself stays as it is, which `replace` decides whether to allow.
     pub fn rename(&self, from: Key<'_>, to: Key<'_>, replace: bool) -> Relocated {
         let same = from.bytes == to.bytes;
-        self.write_all(&[from, to], |slots| {
-            let outcome = self.check(slots, from, (self.index, to), replace);
+        self.latched(&[from, to], |db| {
+            let outcome = db.check(from, (db, to), replace);
             if outcome == Relocated::Done && !same {
-                self.transfer(slots, from, (self.index, to), true);
+                db.transfer(from, (db, to), true);
             }
             outcome
         })
@@ -39,10 +39,10 @@ impl Database<'_> {
 
     /// Copies the entry of `from`, with its expiry and flags, to `to` in database `index`.
     pub fn copy(&self, from: Key<'_>, index: usize, to: Key<'_>, replace: bool) -> Relocated {
-        self.write_all(&[from, to], |slots| {
-            let outcome = self.check(slots, from, (index, to), replace);
+        self.latched(&[from, to], |db| {
+            let outcome = db.check(from, (db.sibling(index), to), replace);
             if outcome == Relocated::Done {
-                self.transfer(slots, from, (index, to), false);
+                db.transfer(from, (db.sibling(index), to), false);
             }
             outcome
         })
@@ -50,10 +50,10 @@ impl Database<'_> {
 
     /// Moves the entry of `key` to database `index`, unless one stands there.
     pub fn move_to(&self, key: Key<'_>, index: usize) -> Relocated {
-        self.write_all(&[key], |slots| {
-            let outcome = self.check(slots, key, (index, key), false);
+        self.latched(&[key], |db| {
+            let outcome = db.check(key, (db.sibling(index), key), false);
             if outcome == Relocated::Done {
-                self.transfer(slots, key, (index, key), true);
+                db.transfer(key, (db.sibling(index), key), true);
             }
             outcome
         })
@@ -61,28 +61,21 @@ impl Database<'_> {
 
     fn check(
         &self,
-        slots: &mut Slots<'_>,
         from: Key<'_>,
-        (index, to): (usize, Key<'_>),
+        (there, to): (Database<'_>, Key<'_>),
         replace: bool,
     ) -> Relocated {
-        if !slots.with(from, |slot| slot.entry().is_some()) {
+        if !self.exists(from) {
             Relocated::Missing
-        } else if !replace && slots.with_in(index, to, |slot| slot.entry().is_some()) {
+        } else if !replace && there.exists(to) {
             Relocated::Occupied
         } else {
             Relocated::Done
         }
     }
 
-    fn transfer(
-        &self,
-        slots: &mut Slots<'_>,
-        from: Key<'_>,
-        (index, to): (usize, Key<'_>),
-        remove: bool,
-    ) {
-        let taken = slots.with(from, |slot| {
+    fn transfer(&self, from: Key<'_>, (there, to): (Database<'_>, Key<'_>), remove: bool) {
+        let taken = self.write(from, |slot| {
             let copy = slot.copy();
             if remove {
                 slot.remove();
@@ -90,12 +83,13 @@ impl Database<'_> {
             copy
         });
         if let Some((value, attributes)) = taken {
-            slots.with_in(index, to, |slot| slot.put(value.as_new(), attributes));
+            there.write(to, |slot| slot.put(value.as_new(), attributes));
         }
     }
 
     /// Shows `look` an entry picked at random, all being equally likely; `None` if there is none.
     pub fn random_entry<R>(&self, look: impl FnOnce(EntryView<'_>) -> R) -> Option<R> {
+        debug_assert!(!self.is_latched(), "every latch is taken");
         let mut look = Some(look);
         for _ in 0..PICKS {
             let pick = self.random();

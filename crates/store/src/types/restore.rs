@@ -76,7 +76,7 @@ impl Database<'_> {
         self.write(key, |slot| {
             let allowed = replace || slot.entry().is_none();
             if allowed {
-                self.put(slot, value, SetOptions { expiry, ..SetOptions::default() });
+                slot.put_until(value, SetOptions { expiry, ..SetOptions::default() });
                 usage.into_iter().for_each(|usage| slot.set_usage(usage));
             }
             allowed

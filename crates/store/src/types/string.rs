@@ -54,6 +54,86 @@ pub enum End {
     Back,
 }
 
+impl Slot<'_> {
+    /// Sets a string, whatever stood here; whether the condition allowed it.
+    pub(crate) fn set(&mut self, value: NewValue<'_>, options: SetOptions) -> bool {
+        let allowed = options.condition.allows(self);
+        if allowed {
+            self.put_until(value, options);
+        }
+        allowed
+    }
+
+    /// Puts a value here, unless its time has passed.
+    pub(super) fn put_until(&mut self, value: NewValue<'_>, options: SetOptions) {
+        let expire_at_ms = match options.expiry {
+            Expiry::Never => None,
+            Expiry::Keep => self.entry().and_then(|entry| entry.expire_at_ms()),
+            Expiry::AtMs(at_ms) => Some(at_ms),
+        };
+        if expire_at_ms.is_some_and(|at| at <= self.now_ms()) {
+            self.remove();
+        } else {
+            let flags = options.flags;
+            self.put(value, Attributes { expire_at_ms, flags, ..Attributes::default() });
+        }
+    }
+
+    /// Changes when the entry expires, which removes it if that has passed.
+    pub(crate) fn apply_expiry(&mut self, expiry: Expiry) {
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::Never => self.set_expiry(None),
+            Expiry::AtMs(at) if at <= self.now_ms() => {
+                self.remove();
+            }
+            Expiry::AtMs(at) => self.set_expiry(Some(at)),
+        }
+    }
+
+    /// Adds bytes to an end of the string, made if the condition allows; its length afterwards.
+    pub(crate) fn extend(
+        &mut self,
+        bytes: &[u8],
+        end: End,
+        condition: Condition,
+        limit_bytes: usize,
+    ) -> Result<Option<usize>, Refusal> {
+        if !condition.allows(self) {
+            return Ok(None);
+        }
+        let Some(old) = self.string()?.map(|string| string.len()) else {
+            self.put(NewValue::from_bytes(bytes), Attributes::default());
+            return Ok(Some(bytes.len()));
+        };
+        let len = old + bytes.len();
+        if len > limit_bytes {
+            return Err(Refusal::TooLong);
+        }
+        match end {
+            End::Back => self.append(bytes)?,
+            End::Front => self.prepend(bytes)?,
+        }
+        self.forget_marks();
+        Ok(Some(len))
+    }
+
+    pub(super) fn prepend(&mut self, bytes: &[u8]) -> Result<(), WrongType> {
+        let Some(string) = self.string()? else { return Ok(()) };
+        let whole = string.with_bytes(|old| [bytes, old].concat());
+        self.set_value(NewValue::changed(&whole));
+        Ok(())
+    }
+
+    /// Overwrites a part of the string, made or grown with zeros; its length afterwards.
+    pub(crate) fn set_range(&mut self, patch: &Patch<'_>) -> Result<usize, WrongType> {
+        self.change(patch.end(), |string| {
+            string.write(patch);
+            string.len()
+        })
+    }
+}
+
 impl Database<'_> {
     /// Shows `look` the entry under `key`.
     pub fn get<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
@@ -62,15 +142,7 @@ impl Database<'_> {
 
     /// Shows `look` each key's entry, in the order of `keys`, all at one moment.
     pub fn get_many(&self, keys: &[Key<'_>], mut look: impl FnMut(Option<EntryView<'_>>)) {
-        self.write_all(keys, |slots| {
-            for key in keys {
-                slots.with(*key, |slot| {
-                    let entry = slot.entry();
-                    self.count_lookup(entry.is_some());
-                    look(entry);
-                });
-            }
-        });
+        self.latched(keys, |db| keys.iter().for_each(|key| db.read(*key, &mut look)));
     }
 
     /// Shows `look` the entry with a number for its version, given to it now if it has none
@@ -100,7 +172,7 @@ impl Database<'_> {
             self.count_lookup(entry.is_some());
             let result = look(entry.map(|entry| (entry, cas)));
             slot.mark_fetched();
-            self.apply_expiry(slot, expiry);
+            slot.apply_expiry(expiry);
             result
         })
     }
@@ -122,7 +194,7 @@ impl Database<'_> {
             slot.string()?;
             let result = look(entry);
             slot.mark_fetched();
-            self.apply_expiry(slot, expiry);
+            slot.apply_expiry(expiry);
             Ok(result)
         })
     }
@@ -148,7 +220,7 @@ impl Database<'_> {
     /// Sets a string, whatever stood there before; whether the condition allowed it.
     pub fn set<'v>(&self, key: Key<'_>, value: impl Into<Given<'v>>, options: SetOptions) -> bool {
         let value = NewValue::from_given(value);
-        self.write_briefly(key, |slot| self.put_if_allowed(slot, value, options))
+        self.write_briefly(key, |slot| slot.set(value, options))
     }
 
     /// Shows `look` the string under the key, then sets it as [`Database::set`] does.
@@ -165,21 +237,8 @@ impl Database<'_> {
         let value = NewValue::from_given(value);
         self.write_briefly(key, |slot| {
             let result = look(slot.string()?);
-            Ok((self.put_if_allowed(slot, value, options), result))
+            Ok((slot.set(value, options), result))
         })
-    }
-
-    fn put_if_allowed(
-        &self,
-        slot: &mut Slot<'_>,
-        value: NewValue<'_>,
-        options: SetOptions,
-    ) -> bool {
-        let allowed = options.condition.allows(slot);
-        if allowed {
-            self.put(slot, value, options);
-        }
-        allowed
     }
 
     /// Sets several strings at one moment; where `if_all_absent`, only if none of the keys exists
@@ -187,13 +246,12 @@ impl Database<'_> {
     pub fn set_many(&self, pairs: Vec<(Key<'_>, Given<'_>)>, if_all_absent: bool) -> bool {
         let prepared = pairs.into_iter().map(|(key, value)| (key, NewValue::from_given(value)));
         let (keys, values): (Vec<_>, Vec<_>) = prepared.unzip();
-        self.write_all(&keys, |slots| {
-            let exists = |key: &Key<'_>| slots.with(*key, |slot| slot.entry().is_some());
-            if if_all_absent && keys.iter().any(exists) {
+        self.latched(&keys, |db| {
+            if if_all_absent && keys.iter().any(|key| db.exists(*key)) {
                 return false;
             }
             for (key, value) in keys.iter().zip(values) {
-                slots.with(*key, |slot| slot.put(value, Attributes::default()));
+                db.write_briefly(*key, |slot| slot.put(value, Attributes::default()));
             }
             true
         })
@@ -212,25 +270,7 @@ impl Database<'_> {
         condition: Condition,
         limit_bytes: usize,
     ) -> Result<Option<usize>, Refusal> {
-        self.write(key, |slot| {
-            if !condition.allows(slot) {
-                return Ok(None);
-            }
-            let Some(old) = slot.string()?.map(|string| string.len()) else {
-                slot.put(NewValue::from_bytes(bytes), Attributes::default());
-                return Ok(Some(bytes.len()));
-            };
-            let len = old + bytes.len();
-            if len > limit_bytes {
-                return Err(Refusal::TooLong);
-            }
-            match end {
-                End::Back => slot.append(bytes)?,
-                End::Front => prepend(slot, bytes)?,
-            }
-            slot.forget_marks();
-            Ok(Some(len))
-        })
+        self.write(key, |slot| slot.extend(bytes, end, condition, limit_bytes))
     }
 
     /// Overwrites a part of a string, which is made or grown with zeros where it is too short; its
@@ -253,13 +293,7 @@ impl Database<'_> {
             return Err(Refusal::TooLong);
         }
         let patch = Patch::new(offset, bytes);
-        let len = self.write(key, |slot| {
-            slot.change(patch.end(), |string| {
-                string.write(&patch);
-                string.len()
-            })
-        });
-        Ok(len?)
+        Ok(self.write(key, |slot| slot.set_range(&patch))?)
     }
 
     /// Length of a string in bytes; 0 where there is none.
@@ -268,36 +302,6 @@ impl Database<'_> {
     /// It is no string.
     pub fn len(&self, key: Key<'_>) -> Result<usize, WrongType> {
         self.read(key, |entry| entry.map_or(Ok(0), |entry| Ok(entry.string()?.len())))
-    }
-
-    pub(super) fn put(&self, slot: &mut Slot<'_>, value: NewValue<'_>, options: SetOptions) {
-        let expire_at_ms = match options.expiry {
-            Expiry::Never => None,
-            Expiry::Keep => slot.entry().and_then(|entry| entry.expire_at_ms()),
-            Expiry::AtMs(at) => Some(at),
-        };
-        if expire_at_ms.is_some_and(|at| at <= self.now_ms) {
-            slot.remove();
-        } else {
-            slot.put(
-                value,
-                Attributes { expire_at_ms, flags: options.flags, ..Attributes::default() },
-            );
-        }
-    }
-
-    pub(super) fn apply_expiry(&self, slot: &mut Slot<'_>, expiry: Expiry) {
-        match expiry {
-            Expiry::Keep => {}
-            Expiry::Never => slot.set_expiry(None),
-            Expiry::AtMs(at) if at <= self.now_ms => {
-                slot.remove();
-            }
-            Expiry::AtMs(at) => {
-                slot.set_expiry(Some(at));
-                self.store.limit.search_again();
-            }
-        }
     }
 }
 
@@ -320,11 +324,4 @@ impl Condition {
             Condition::IfPresent => slot.entry().is_some(),
         }
     }
-}
-
-pub(super) fn prepend(slot: &mut Slot<'_>, bytes: &[u8]) -> Result<(), WrongType> {
-    let Some(string) = slot.string()? else { return Ok(()) };
-    let whole = string.with_bytes(|old| [bytes, old].concat());
-    slot.set_value(NewValue::changed(&whole));
-    Ok(())
 }

@@ -188,6 +188,184 @@ pub struct Removal {
     pub version: Option<u64>,
 }
 
+impl Slot<'_> {
+    /// Shows `look` the string, and does what else `fetch` says.
+    fn fetch<R>(&mut self, fetch: &Fetch, look: impl FnOnce(Option<Fetched<'_>>) -> R) -> R {
+        let found = self.entry().is_some();
+        let vivified = !found && self.vivify(fetch);
+        let expired_at_ms = self.entry().and_then(|entry| entry.expire_at_ms());
+        let expiry = if vivified { Expiry::Keep } else { fetch.expiry };
+        if fetch.expiry_first {
+            self.postpone(expiry);
+        }
+        let won = vivified || self.win(fetch);
+        if fetch.versioned {
+            self.ensure_cas();
+        }
+        if !fetch.expiry_first {
+            self.postpone(expiry);
+        }
+        let idle_ms = if found { self.idle_ms() } else { 0 };
+        let entry = self.entry().and_then(|entry| Some((entry, entry.string().ok()?)));
+        let result = look(entry.map(|(entry, value)| Fetched {
+            entry,
+            value,
+            expired_at_ms,
+            idle_ms,
+            won,
+            vivified,
+        }));
+        if self.leaves_traces() {
+            self.mark_fetched();
+        }
+        // A time that has passed holds from now on: the value has still been shown.
+        self.bury();
+        result
+    }
+
+    /// Puts an empty value where nothing stands, which the caller has won.
+    fn vivify(&mut self, fetch: &Fetch) -> bool {
+        let Some(expiry) = fetch.vivify else { return false };
+        let marks = Marks { won: true, ..Marks::default() };
+        let cas = fetch.version;
+        let expire_at_ms = expiry.at_ms(None);
+        let attributes = Attributes { expire_at_ms, cas, marks, ..Attributes::default() };
+        self.put(NewValue::from_bytes(b""), attributes);
+        true
+    }
+
+    /// Gives the caller a value that is stale or expires soon, unless another has won it.
+    fn win(&mut self, fetch: &Fetch) -> bool {
+        let Some(entry) = self.entry() else { return false };
+        let marks = entry.marks();
+        let left_ms = entry.expire_at_ms().map(|at_ms| at_ms.saturating_sub(self.now_ms()));
+        let soon = match (left_ms, fetch.refresh_ms) {
+            (Some(left_ms), Some(refresh_ms)) => {
+                i64::try_from(left_ms).is_ok_and(|left_ms| left_ms < refresh_ms)
+            }
+            _ => false,
+        };
+        let won = !marks.won && (marks.stale || soon);
+        if won {
+            self.set_marks(Marks { won, ..marks });
+        }
+        won
+    }
+
+    /// Removes what has expired by now.
+    fn bury(&mut self) {
+        let expire_at_ms = self.entry().and_then(|entry| entry.expire_at_ms());
+        if expire_at_ms.is_some_and(|at_ms| at_ms <= self.now_ms()) {
+            self.remove();
+        }
+    }
+
+    /// Changes an expiry and leaves what it makes to have expired.
+    fn postpone(&mut self, expiry: Expiry) {
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::Never => self.set_expiry(None),
+            Expiry::AtMs(at_ms) => self.set_expiry(Some(at_ms)),
+        }
+    }
+
+    /// Stores a value, or adds to one where there is none but what is to be added.
+    fn store(&mut self, write: &Write<'_>, value: Result<NewValue<'_>, Given<'_>>) -> Written {
+        let (entry, mode) = (self.entry(), write.mode);
+        let marks = match (&entry, write.expected) {
+            (None, Some(_)) if matches!(mode, Mode::Set | Mode::Replace) => {
+                return Written::Missing;
+            }
+            (None, _) if mode == Mode::Replace => return Written::Refused,
+            (Some(_), _) if mode == Mode::Add => return Written::Refused,
+            (None, _) => Marks::default(),
+            (Some(entry), expected) => match marks_of_next(self, entry, write, expected) {
+                Some(marks) => marks,
+                None => return Written::Changed,
+            },
+        };
+        match value {
+            Ok(value) => {
+                let old_ms = entry.and_then(|entry| entry.expire_at_ms());
+                // What is stale from the start lives no longer than what it replaces.
+                let expiry = if marks.stale { Expiry::Keep } else { write.expiry };
+                let expire_at_ms = expiry.at_ms(old_ms);
+                let attributes = Attributes { expire_at_ms, flags: write.flags, cas: None, marks };
+                self.put(value, attributes);
+            }
+            Err(added) => {
+                if let Some(refusal) = add_to(self, write, added) {
+                    return refusal;
+                }
+            }
+        }
+        let cas = number(self, write.version, write.versioned);
+        let bytes = self.entry().map_or(0, |entry| entry.value_bytes());
+        self.bury();
+        Written::Done { cas, bytes }
+    }
+
+    /// Moves an unsigned counter.
+    fn count(&mut self, count: &Count) -> Result<Counted, Refusal> {
+        let created = self.entry().is_none();
+        let before = self.entry().and_then(|entry| entry.expire_at_ms());
+        let number_now = match (self.entry(), count.initial) {
+            (None, None) => return Ok(Counted::Missing),
+            (None, Some((initial, expiry))) => {
+                let expire_at_ms = expiry.at_ms(None);
+                let attributes = Attributes { expire_at_ms, ..Attributes::default() };
+                with_number(initial, |value| self.put(value, attributes));
+                initial
+            }
+            (Some(entry), _) => {
+                // The order in which memcached finds faults: nothing at all is no number first.
+                if entry.string().map_or(true, |string| string.is_empty()) {
+                    return Err(Refusal::NotANumber);
+                }
+                if count.expected.is_some_and(|expected| entry.cas() != Some(expected)) {
+                    return Ok(Counted::Changed);
+                }
+                let old = number_of(&entry).ok_or(Refusal::NotANumber)?;
+                let new = match count.step {
+                    Step::Up(amount) => old.wrapping_add(amount),
+                    Step::Down(amount) => old.saturating_sub(amount),
+                };
+                with_number(new, |value| self.set_value(value));
+                self.postpone(count.expiry);
+                new
+            }
+        };
+        let cas = number(self, count.version, count.versioned);
+        let after = self.entry().and_then(|entry| entry.expire_at_ms());
+        self.bury();
+        let expire_at_ms = (after, if created { after } else { before });
+        Ok(Counted::At { number: number_now, cas, expire_at_ms, created })
+    }
+
+    /// Removes the entry, or declares it out of date.
+    fn remove_versioned(&mut self, removal: &Removal) -> Written {
+        let Some(entry) = self.entry() else { return Written::Missing };
+        if removal.expected.is_some_and(|expected| entry.cas() != Some(expected)) {
+            return Written::Changed;
+        }
+        if !removal.invalidate && removal.clear.is_none() {
+            self.remove();
+            return Written::Done { cas: None, bytes: 0 };
+        }
+        if let Some(flags) = removal.clear {
+            self.put(NewValue::from_bytes(b""), Attributes { flags, ..Attributes::default() });
+        }
+        self.postpone(removal.expiry);
+        if removal.invalidate {
+            let fetched = self.entry().is_some_and(|entry| entry.marks().fetched);
+            self.set_marks(Marks { fetched, stale: true, won: false });
+        }
+        self.set_cas(removal.version);
+        self.bury();
+        Written::Done { cas: removal.version, bytes: 0 }
+    }
+}
+
 impl Database<'_> {
     /// Shows `look` the string under `key`, and does what else `fetch` says. What is of another
     /// type is not shown and stays as it is.
@@ -202,87 +380,9 @@ impl Database<'_> {
                 self.count_lookup(false);
                 return look(None);
             }
-            let found = slot.entry().is_some();
-            self.count_lookup(found);
-            let vivified = !found && self.vivify(slot, fetch);
-            let expired_at_ms = slot.entry().and_then(|entry| entry.expire_at_ms());
-            let expiry = if vivified { Expiry::Keep } else { fetch.expiry };
-            if fetch.expiry_first {
-                self.postpone(slot, expiry);
-            }
-            let won = vivified || self.win(slot, fetch);
-            if fetch.versioned {
-                slot.ensure_cas();
-            }
-            if !fetch.expiry_first {
-                self.postpone(slot, expiry);
-            }
-            let idle_ms = if found { slot.idle_ms() } else { 0 };
-            let entry = slot.entry().and_then(|entry| Some((entry, entry.string().ok()?)));
-            let result = look(entry.map(|(entry, value)| Fetched {
-                entry,
-                value,
-                expired_at_ms,
-                idle_ms,
-                won,
-                vivified,
-            }));
-            if self.leaves_traces() {
-                slot.mark_fetched();
-            }
-            // A time that has passed holds from now on: the value has still been shown.
-            self.bury(slot);
-            result
+            self.count_lookup(slot.entry().is_some());
+            slot.fetch(fetch, look)
         })
-    }
-
-    /// Puts an empty value where nothing stands, which the caller has won.
-    fn vivify(&self, slot: &mut Slot<'_>, fetch: &Fetch) -> bool {
-        let Some(expiry) = fetch.vivify else { return false };
-        let marks = Marks { won: true, ..Marks::default() };
-        let cas = fetch.version;
-        let expire_at_ms = expiry.at_ms(None);
-        let attributes = Attributes { expire_at_ms, cas, marks, ..Attributes::default() };
-        slot.put(NewValue::from_bytes(b""), attributes);
-        true
-    }
-
-    /// Gives the caller a value that is stale or expires soon, unless another has won it.
-    fn win(&self, slot: &mut Slot<'_>, fetch: &Fetch) -> bool {
-        let Some(entry) = slot.entry() else { return false };
-        let marks = entry.marks();
-        let left_ms = entry.expire_at_ms().map(|at_ms| at_ms.saturating_sub(self.now_ms));
-        let soon = match (left_ms, fetch.refresh_ms) {
-            (Some(left_ms), Some(refresh_ms)) => {
-                i64::try_from(left_ms).is_ok_and(|left_ms| left_ms < refresh_ms)
-            }
-            _ => false,
-        };
-        let won = !marks.won && (marks.stale || soon);
-        if won {
-            slot.set_marks(Marks { won, ..marks });
-        }
-        won
-    }
-
-    /// Removes what has expired by now.
-    fn bury(&self, slot: &mut Slot<'_>) {
-        let expire_at_ms = slot.entry().and_then(|entry| entry.expire_at_ms());
-        if expire_at_ms.is_some_and(|at_ms| at_ms <= self.now_ms) {
-            slot.remove();
-        }
-    }
-
-    /// Changes an expiry and leaves what it makes to have expired.
-    fn postpone(&self, slot: &mut Slot<'_>, expiry: Expiry) {
-        match expiry {
-            Expiry::Keep => {}
-            Expiry::Never => slot.set_expiry(None),
-            Expiry::AtMs(at_ms) => {
-                slot.set_expiry(Some(at_ms));
-                self.store.limit.search_again();
-            }
-        }
     }
 
     /// Stores a value, or adds to one. What is of another type is replaced, and not added to.
@@ -293,41 +393,7 @@ impl Database<'_> {
             Mode::Set | Mode::Add | Mode::Replace => Ok(NewValue::from_given(value)),
             Mode::Append | Mode::Prepend => Err(value),
         };
-        self.write(key, |slot| {
-            let (entry, mode) = (slot.entry(), write.mode);
-            let marks = match (&entry, write.expected) {
-                (None, Some(_)) if matches!(mode, Mode::Set | Mode::Replace) => {
-                    return Written::Missing;
-                }
-                (None, _) if mode == Mode::Replace => return Written::Refused,
-                (Some(_), _) if mode == Mode::Add => return Written::Refused,
-                (None, _) => Marks::default(),
-                (Some(entry), expected) => match marks_of_next(slot, entry, write, expected) {
-                    Some(marks) => marks,
-                    None => return Written::Changed,
-                },
-            };
-            match value {
-                Ok(value) => {
-                    let old_ms = entry.and_then(|entry| entry.expire_at_ms());
-                    // What is stale from the start lives no longer than what it replaces.
-                    let expiry = if marks.stale { Expiry::Keep } else { write.expiry };
-                    let expire_at_ms = expiry.at_ms(old_ms);
-                    let attributes =
-                        Attributes { expire_at_ms, flags: write.flags, cas: None, marks };
-                    slot.put(value, attributes);
-                }
-                Err(added) => {
-                    if let Some(refusal) = add_to(slot, write, added) {
-                        return refusal;
-                    }
-                }
-            }
-            let cas = number(slot, write.version, write.versioned);
-            let bytes = slot.entry().map_or(0, |entry| entry.value_bytes());
-            self.bury(slot);
-            Written::Done { cas, bytes }
-        })
+        self.write(key, |slot| slot.store(write, value))
     }
 
     /// Moves an unsigned counter (memcached's `incr` and `decr`). Flags and marks stay.
@@ -335,66 +401,12 @@ impl Database<'_> {
     /// # Errors
     /// The value is no string, or not an unsigned 64-bit number.
     pub fn count(&self, key: Key<'_>, count: &Count) -> Result<Counted, Refusal> {
-        self.write(key, |slot| {
-            let created = slot.entry().is_none();
-            let before = slot.entry().and_then(|entry| entry.expire_at_ms());
-            let number_now = match (slot.entry(), count.initial) {
-                (None, None) => return Ok(Counted::Missing),
-                (None, Some((initial, expiry))) => {
-                    let expire_at_ms = expiry.at_ms(None);
-                    let attributes = Attributes { expire_at_ms, ..Attributes::default() };
-                    with_number(initial, |value| slot.put(value, attributes));
-                    initial
-                }
-                (Some(entry), _) => {
-                    // The order in which memcached finds faults: nothing at all is no number first.
-                    if entry.string().map_or(true, |string| string.is_empty()) {
-                        return Err(Refusal::NotANumber);
-                    }
-                    if count.expected.is_some_and(|expected| entry.cas() != Some(expected)) {
-                        return Ok(Counted::Changed);
-                    }
-                    let old = number_of(&entry).ok_or(Refusal::NotANumber)?;
-                    let new = match count.step {
-                        Step::Up(amount) => old.wrapping_add(amount),
-                        Step::Down(amount) => old.saturating_sub(amount),
-                    };
-                    with_number(new, |value| slot.set_value(value));
-                    self.postpone(slot, count.expiry);
-                    new
-                }
-            };
-            let cas = number(slot, count.version, count.versioned);
-            let after = slot.entry().and_then(|entry| entry.expire_at_ms());
-            self.bury(slot);
-            let expire_at_ms = (after, if created { after } else { before });
-            Ok(Counted::At { number: number_now, cas, expire_at_ms, created })
-        })
+        self.write(key, |slot| slot.count(count))
     }
 
     /// Removes an entry, or declares it out of date.
     pub fn remove_versioned(&self, key: Key<'_>, removal: &Removal) -> Written {
-        self.write(key, |slot| {
-            let Some(entry) = slot.entry() else { return Written::Missing };
-            if removal.expected.is_some_and(|expected| entry.cas() != Some(expected)) {
-                return Written::Changed;
-            }
-            if !removal.invalidate && removal.clear.is_none() {
-                slot.remove();
-                return Written::Done { cas: None, bytes: 0 };
-            }
-            if let Some(flags) = removal.clear {
-                slot.put(NewValue::from_bytes(b""), Attributes { flags, ..Attributes::default() });
-            }
-            self.postpone(slot, removal.expiry);
-            if removal.invalidate {
-                let fetched = slot.entry().is_some_and(|entry| entry.marks().fetched);
-                slot.set_marks(Marks { fetched, stale: true, won: false });
-            }
-            slot.set_cas(removal.version);
-            self.bury(slot);
-            Written::Done { cas: removal.version, bytes: 0 }
-        })
+        self.write(key, |slot| slot.remove_versioned(removal))
     }
 }
 
@@ -432,9 +444,9 @@ fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: Given<'_>) -> Option<Wr
         return Some(Written::TooLong);
     }
     let done = match (write.mode, added) {
-        (Mode::Prepend, Given::Bytes(bytes)) => super::string::prepend(slot, bytes),
+        (Mode::Prepend, Given::Bytes(bytes)) => slot.prepend(bytes),
         (Mode::Prepend, Given::Rope(rope)) => {
-            StringValue::Rope(&rope).with_bytes(|bytes| super::string::prepend(slot, bytes))
+            StringValue::Rope(&rope).with_bytes(|bytes| slot.prepend(bytes))
         }
         (_, Given::Bytes(bytes)) => slot.append(bytes),
         (_, Given::Rope(rope)) => rope.chunks().try_for_each(|chunk| slot.append(chunk)),

@@ -1,8 +1,8 @@
 //! The sweep that removes what has expired from a table, in steps of some tens of microseconds.
 
-use super::{GLANCES, Table, span};
+use super::{GLANCES, Table, Unasked, span};
 use crate::entry::block::Entry;
-use crate::entry::garbage::Garbage;
+use crate::entry::view::EntryView;
 use crate::index::placement::{POSITION_BITS, fingerprint};
 use crate::index::segment::{Segment, prefetch};
 use crate::index::sweep::Sweep;
@@ -20,7 +20,7 @@ impl Table {
         &mut self,
         door: Door,
         now_ms: u64,
-        garbage: &mut Garbage,
+        unasked: &mut Unasked<'_>,
     ) -> (usize, bool) {
         if self.sweep.is_none() {
             if self.earliest_expiry_ms > now_ms {
@@ -40,9 +40,9 @@ impl Table {
                 continue;
             }
             let removed = if segment.overflow_len() > 0 {
-                self.expire_bucket(door, segment, sweep, now_ms, garbage)
+                self.expire_bucket(door, segment, sweep, now_ms, unasked)
             } else {
-                self.expire_segment(door, segment, sweep.position, now_ms, garbage)
+                self.expire_segment(door, segment, sweep.position, now_ms, unasked)
             };
             return (removed, self.sweep.is_some());
         }
@@ -57,7 +57,7 @@ impl Table {
         mut segment: Segment,
         position: u64,
         now_ms: u64,
-        garbage: &mut Garbage,
+        unasked: &mut Unasked<'_>,
     ) -> usize {
         let (mut removed, mut earliest_ms) = (0, u64::MAX);
         let places = segment.volatile_places();
@@ -68,7 +68,7 @@ impl Table {
             // Freeing may move other entries, so each word is read when its turn comes.
             let Some(entry) = segment.word(index).entry() else { continue };
             let at_ms = entry.expire_at_ms().unwrap_or(u64::MAX);
-            if at_ms > now_ms {
+            if at_ms > now_ms || self.is_spared(entry, unasked) {
                 earliest_ms = earliest_ms.min(at_ms);
                 continue;
             }
@@ -76,10 +76,12 @@ impl Table {
                 self.sweep = Some(Sweep::from(position));
                 return removed;
             }
+            // SAFETY: nothing changes the entry while it is shown.
+            (unasked.show)(unsafe { EntryView::new(entry) });
             let entry = self.mutable(door, entry, Fate::Goes).entry();
             segment.remove(index);
             self.volatile -= 1;
-            garbage.add(self.free(entry));
+            unasked.garbage.add(self.free(entry));
             removed += 1;
         }
         segment.set_earliest_expiry(earliest_ms);
@@ -97,18 +99,24 @@ impl Table {
         mut segment: Segment,
         mut sweep: Sweep,
         now_ms: u64,
-        garbage: &mut Garbage,
+        unasked: &mut Unasked<'_>,
     ) -> usize {
         let (mut expired, position) = (Vec::new(), sweep.position);
         let behind =
             self.visit_bucket(position, &mut sweep.within, |entry| match entry.expire_at_ms() {
-                Some(at_ms) if at_ms <= now_ms => expired.push(entry),
+                Some(at_ms) if at_ms <= now_ms && !self.is_spared(entry, unasked) => {
+                    expired.push(entry);
+                }
                 at_ms => sweep.earliest_ms = sweep.earliest_ms.min(at_ms.unwrap_or(u64::MAX)),
             });
-        expired.iter().for_each(|entry| self.unlink(door, segment, *entry));
+        for entry in &expired {
+            // SAFETY: nothing changes the entry while it is shown.
+            (unasked.show)(unsafe { EntryView::new(*entry) });
+            self.unlink(door, segment, *entry);
+        }
         let removed = expired.len();
         // Afterwards, since freeing one may move others that are still linked.
-        expired.into_iter().for_each(|entry| garbage.add(self.free(entry)));
+        expired.into_iter().for_each(|entry| unasked.garbage.add(self.free(entry)));
         let last = position | (span(segment) - 1);
         match behind.filter(|behind| *behind <= last) {
             Some(position) => self.sweep = Some(Sweep { position, ..sweep }),

@@ -1,0 +1,107 @@
+//! Holds: the latches of several keys at once, under which any operations run as one.
+//!
+//! Latches are taken in ascending order of shards, and the barrier's word is read once, after the
+//! last of them. A [`Database`] of this scope finds a key's shard here instead of locking it, so
+//! whatever works on one key works under a hold as well.
+
+use crate::entry::garbage::Garbage;
+use crate::entry::key::Key;
+use crate::entry::long_key::LongKey;
+use crate::keyspace::database::{Database, OperationScope};
+use crate::keyspace::shard::Shard;
+use crate::keyspace::store::Store;
+use crate::snapshot::mutation_barrier::Door;
+use crate::sync::latch::Held;
+use std::cell::RefCell;
+use std::fmt;
+
+/// The latches of several keys, until this is dropped.
+pub struct Hold<'a> {
+    store: &'a Store,
+    barrier: Door,
+    /// With the shards' numbers, in ascending order.
+    held: RefCell<Vec<(usize, Held<'a, Shard>)>>,
+    /// Those of the keys that are long, looked up, by where their bytes are.
+    long: Vec<(*const [u8], LongKey)>,
+    garbage: RefCell<Garbage>,
+}
+
+impl<'a> Hold<'a> {
+    /// Takes the latches of keys, of whatever databases.
+    pub(crate) fn new(store: &'a Store, keys: &[Key<'_>]) -> Self {
+        let long = |key: &Key<'_>| Some((&raw const *key.bytes, store.long_keys.made(*key)?));
+        let long = keys.iter().filter_map(long).collect();
+        let mut shards: Vec<usize> = keys.iter().map(|key| store.shard_of(*key)).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let held = shards
+            .iter()
+            .filter_map(|shard| Some((*shard, store.shards.get(*shard)?.lock())))
+            .collect();
+        let barrier = store.word.read();
+        Hold { store, barrier, held: RefCell::new(held), long, garbage: RefCell::default() }
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        // Nothing is freed, and no long key given back, while a latch is held.
+        self.held.get_mut().clear();
+        self.store.reclaimer.free(self.garbage.take());
+    }
+}
+
+/// Shards that are held, for operations that do not know for how long.
+pub(crate) trait HeldShards: fmt::Debug {
+    /// Shows `work` the shard of a key, which must be among those that are held, and the key as
+    /// it is kept there. No operation may begin within `work`.
+    fn with_shard(&self, key: Key<'_>, work: &mut ShardWork<'_>);
+}
+
+/// What is done with a shard that is held.
+pub(crate) type ShardWork<'w> = dyn FnMut(&mut Shard, Key<'_>, Door, &mut Garbage) + 'w;
+
+impl HeldShards for Hold<'_> {
+    fn with_shard(&self, key: Key<'_>, work: &mut ShardWork<'_>) {
+        let shard = self.store.shard_of(key);
+        let mut held = self.held.borrow_mut();
+        let place = held.binary_search_by_key(&shard, |(number, _)| *number);
+        #[expect(clippy::expect_used, reason = "a key that was not locked is a bug of the caller")]
+        let (_, held) = place.ok().and_then(|at| held.get_mut(at)).expect("a locked shard");
+        let looked_up = self.long.iter().find(|(bytes, _)| std::ptr::eq(*bytes, key.bytes));
+        let made = looked_up.is_none().then(|| self.store.long_keys.made(key)).flatten();
+        let long = looked_up.map(|(_, long)| long).or(made.as_ref());
+        work(held, key.kept_as(long), self.barrier, &mut self.garbage.borrow_mut());
+    }
+}
+
+impl fmt::Debug for Hold<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").field("barrier", &self.barrier).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Database<'a> {
+    /// Takes the latches of keys, of this and of any other database: what works on them within
+    /// ([`Database::within`]) happens at one moment. No operation outside may begin meanwhile.
+    #[must_use]
+    pub fn hold(&self, keys: &[Key<'_>]) -> Hold<'a> {
+        debug_assert!(!self.is_latched(), "latches are taken all at once");
+        Hold::new(self.store, keys)
+    }
+
+    /// Has `work` done with the latches of `keys` held, at one moment.
+    pub(crate) fn latched<R>(&self, keys: &[Key<'_>], work: impl FnOnce(Database<'_>) -> R) -> R {
+        if self.is_latched() {
+            return work(*self);
+        }
+        let hold = Hold::new(self.store, keys);
+        work(self.within(&hold))
+    }
+
+    /// The same database for operations on keys whose latches are held.
+    #[must_use]
+    pub fn within<'h>(&'h self, hold: &'h Hold<'_>) -> Database<'h> {
+        Database { scope: OperationScope::Latched(hold), ..*self }
+    }
+}
