@@ -29,6 +29,7 @@ mod index;
 mod keyspace;
 mod memory;
 mod packed;
+mod siphash;
 mod snapshot;
 mod sync;
 #[cfg(test)]

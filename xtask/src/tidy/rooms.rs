@@ -14,11 +14,12 @@ type Room = (&'static str, &'static [&'static str]);
 /// A crate whose imports still have circles is in [`EXEMPT`] and has no rows here. To have it
 /// checked: see what is left with `cargo xtask imports CRATE`, break the circles, take the crate
 /// out of `EXEMPT`, and write its rows here, the lowest room first.
-const ROOMS: [(&str, &[Room]); 7] = [
+const ROOMS: [(&str, &[Room]); 8] = [
     ("chunk", CHUNK),
     ("proto", PROTO),
     ("store", STORE),
     ("persist", PERSIST),
+    ("server", SERVER),
     ("client", CLIENT),
     ("load", LOAD),
     ("nagi", NAGI),
@@ -36,13 +37,14 @@ const PROTO: &[Room] = &[
 ];
 
 const STORE: &[Room] = &[
+    ("siphash", &[]),
     ("sync", &[]),
     ("memory", &["sync"]),
     ("value", &["memory"]),
-    ("entry", &["memory", "sync", "value"]),
-    ("tree", &["entry", "memory", "sync", "value"]),
+    ("tree", &["memory", "siphash", "sync", "value"]),
     ("packed", &["tree", "value"]),
     ("collections", &["packed", "tree", "value"]),
+    ("entry", &["memory", "siphash", "sync", "value"]),
     ("eviction", &["entry"]),
     ("snapshot", &["entry", "sync"]),
     ("index", &["entry", "eviction", "memory", "snapshot", "sync", "value"]),
@@ -60,6 +62,16 @@ const PERSIST: &[Room] = &[
     ("rdb", &["checksum", "length", "lzf", "payload"]),
     ("save", &["rdb"]),
     ("inspect", &["rdb"]),
+];
+
+const SERVER: &[Room] = &[
+    ("net", &[]),
+    ("state", &["net"]),
+    ("persistence", &["state"]),
+    ("protocols", &["state"]),
+    ("session", &["net", "protocols", "state"]),
+    ("worker", &["net", "persistence", "protocols", "session", "state"]),
+    ("process", &["net", "persistence", "state", "worker"]),
 ];
 
 const CLIENT: &[Room] = &[
@@ -103,7 +115,7 @@ const NAGI: &[Room] = &[
 ];
 
 /// Crates that are not checked yet.
-const EXEMPT: [&str; 2] = ["commands", "server"];
+const EXEMPT: [&str; 1] = ["commands"];
 
 pub(super) fn follow_the_design(repository: &Repository) -> Vec<String> {
     let mut found = Vec::new();

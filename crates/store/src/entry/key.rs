@@ -1,7 +1,7 @@
 //! A key together with its hash, so that it is hashed once per request.
 
 use crate::entry::long_key::{Kept, LongKey};
-use crate::entry::siphash::SipHash13;
+use crate::siphash::SipHash13;
 
 /// A key and its keyed hash.
 #[derive(Clone, Copy, Debug)]

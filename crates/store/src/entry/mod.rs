@@ -7,5 +7,4 @@ pub(crate) mod interning;
 pub(crate) mod key;
 pub(crate) mod long_key;
 pub(crate) mod mutable;
-pub(crate) mod siphash;
 pub(crate) mod view;

@@ -1,7 +1,7 @@
 //! An inner node: what it knows of each child, in an array for each kind of thing.
 
 use super::count::Count;
-use super::node::{Header, Node};
+use super::header::{Header, Node};
 
 /// Children at most.
 pub(crate) const MOST_CHILDREN: usize = 42;

@@ -1,6 +1,6 @@
 //! What a tree's elements look like, for each type of collection.
 
-use crate::entry::siphash::SipHash13;
+use crate::siphash::SipHash13;
 use crate::value::item::{self, Item, item_bytes};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;

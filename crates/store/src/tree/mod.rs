@@ -33,6 +33,7 @@ pub(crate) mod blocks;
 mod count;
 mod edit;
 mod expiry;
+mod header;
 mod inner;
 pub(crate) mod keyed;
 pub(crate) mod layout;

@@ -6,37 +6,11 @@
 
 use super::blocks::{Blocks, Size};
 use super::count::Count;
+pub(crate) use super::header::{Header, Node};
 use super::inner::{Child, Inner, seconds};
 use super::layout::{self, Layout};
 use super::leaf::{Leaf, LeafMut};
 use std::ptr::NonNull;
-
-/// What every node begins with.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Header {
-    pub(crate) count: Count,
-    size: Size,
-    is_inner: bool,
-    /// Of an inner node.
-    pub(crate) children: u16,
-}
-
-impl Header {
-    fn new(size: Size, is_inner: bool, children: usize) -> Self {
-        Header { count: Count::one(), size, is_inner, children: children as u16 }
-    }
-}
-
-/// A pointer to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Node(NonNull<Header>);
-
-// SAFETY: a node is shared as `Arc` shares: it is only read while others may have it, and counted
-// with atomics.
-unsafe impl Send for Node {}
-// SAFETY: as above.
-unsafe impl Sync for Node {}
 
 impl Node {
     /// A leaf without elements.

@@ -16,7 +16,6 @@ use crate::value::number::parse_i64;
 use crate::value::rope::Rope;
 use crate::value::string::{Given, StringValue};
 use nagi_chunk::CHUNK_BYTES;
-use nagi_chunk::CHUNK_BYTES;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
