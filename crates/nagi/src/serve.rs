@@ -125,7 +125,8 @@ fn start_as(
     nagi_server::raise_descriptor_limit();
     let pidfile = PathBuf::from(&*config.pidfile.get());
     let signals = StopSignals::catch()?;
-    let server = start(nagi_server::Options { config, ..nagi_server::Options::default() })?;
+    let server =
+        start(nagi_server::ServerOptions { config, ..nagi_server::ServerOptions::default() })?;
     signals.stop(server.stopper())?;
     write_process_number(&pidfile);
     match server.load() {

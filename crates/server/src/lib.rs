@@ -2,13 +2,25 @@
 //!
 //! A [`worker`] is a thread with an event loop that owns its connections for as long as they live;
 //! a command runs on the worker whose connection sent it. A [`session`](session::conversation) is a
-//! conversation without its socket; a [`driver`](net::driver) moves the bytes.
+//! client's conversation without its socket; a [`driver`](net::driver) moves the bytes.
+//!
+//! Modules use those below them and no others:
+//!
+//! ```text
+//! process             starting, stopping, signals, the housekeeper
+//! worker              the event loop, and the limits of its connections
+//! session             batches, slices and times of one client
+//! protocols           how requests are read and executed      persistence   saving, loading
+//! state               what all threads share, and their mail
+//! net                 sockets, listeners, drivers
+//! ```
 
 mod net;
 mod persistence;
 mod process;
 mod protocols;
 mod session;
+mod state;
 mod worker;
 
 pub use nagi_commands::config;
@@ -16,9 +28,10 @@ pub use nagi_store::Policy;
 pub use nagi_store::accounting::Counting;
 pub use net::listener::{Address, Endpoint};
 pub use net::open::OpenError;
+pub use net::protocol::Protocol;
 pub use persistence::loading::LoadError;
-pub use process::server::{Options, Running, StartError, Stopper, start};
-pub use process::setup::raise_descriptor_limit;
+pub use process::server::{Running, StartError, Stopper, start};
 pub use process::signals::{StopSignals, outlive_file_size_limits};
 pub use process::{daemon, log, supervisor};
-pub use session::conversation::Protocol;
+pub use state::descriptors::raise_descriptor_limit;
+pub use state::shared::ServerOptions;

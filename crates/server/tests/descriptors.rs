@@ -2,7 +2,7 @@
 //! all tests of a process.
 
 use nagi_server::config::Origin;
-use nagi_server::{Address, Options, start};
+use nagi_server::{Address, ServerOptions, start};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 use std::fs::File;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 #[test]
 fn accepting_goes_on_when_there_are_descriptors_again() {
-    let options = Options::default();
+    let options = ServerOptions::default();
     let settings =
         [("bind", "127.0.0.1"), ("port", "any"), ("memcached-port", "0"), ("workers", "2")];
     for (name, value) in settings {

@@ -7,7 +7,7 @@
 )]
 
 use nagi_server::config::Origin;
-use nagi_server::{Address, Options, Protocol, Running, start};
+use nagi_server::{Address, Protocol, Running, ServerOptions, start};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -28,8 +28,8 @@ impl Server {
         Self::with(&[("workers", "2")], |_| {})
     }
 
-    fn with(settings: &[(&str, &str)], change: impl FnOnce(&mut Options)) -> Self {
-        let mut options = Options::default();
+    fn with(settings: &[(&str, &str)], change: impl FnOnce(&mut ServerOptions)) -> Self {
+        let mut options = ServerOptions::default();
         let io = std::env::var("NAGI_TEST_IO").unwrap_or_else(|_| "auto".to_owned());
         let local =
             [("bind", "127.0.0.1"), ("port", "any"), ("memcached-port", "any"), ("io", &io)];
@@ -379,7 +379,7 @@ fn redis_clients_are_served_on_a_path_as_well() {
 #[test]
 fn a_port_in_use_is_an_error_that_names_it_and_the_option() {
     let server = Server::new();
-    let options = Options::default();
+    let options = ServerOptions::default();
     let port = server.resp.port().to_string();
     for (name, value) in [("bind", "127.0.0.1"), ("port", &port), ("memcached-port", "any")] {
         options.config.set(name, value, Origin::Startup).unwrap();

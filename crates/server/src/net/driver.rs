@@ -7,8 +7,8 @@
 
 use crate::net::address::Peer;
 use crate::net::listener::Listeners;
-use crate::session::conversation::Protocol;
-use crate::session::large_arguments::Room;
+use crate::net::protocol::Protocol;
+use crate::net::receive_buffer::ReceiveBuffer;
 use nagi_proto::Output;
 use rustix::io::Errno;
 use std::io;
@@ -88,8 +88,8 @@ pub(crate) enum Wanted {
     Nothing,
     /// Whatever comes, into the driver's own memory.
     Bytes,
-    /// What there is [`Sink::room`] for, and nothing behind it.
-    Landing,
+    /// What fits into the buffer of [`Sink::lend_buffer`], and nothing behind it.
+    IntoBuffer,
 }
 
 /// Hears from a [`Driver`] what has happened.
@@ -104,11 +104,11 @@ pub(crate) trait Sink<D> {
     /// and gone when it returns.
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]);
 
-    /// Lends room for what is landing, if anything is.
-    fn room(&mut self, token: Token) -> Option<Room>;
+    /// Lends a buffer for a large argument, if one is arriving.
+    fn lend_buffer(&mut self, token: Token) -> Option<ReceiveBuffer>;
 
-    /// Takes back room that was lent, now that bytes have been received into it.
-    fn landed(&mut self, driver: &mut D, token: Token, room: Room);
+    /// Takes back a buffer that was lent, now that bytes have been received into it.
+    fn received_into(&mut self, driver: &mut D, token: Token, buffer: ReceiveBuffer);
 
     /// All that was queued has been sent, after some of it had to wait.
     fn drained(&mut self, driver: &mut D, token: Token);

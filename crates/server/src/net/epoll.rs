@@ -12,9 +12,9 @@ use crate::net::driver::{Driver, Sink, Token, Wanted};
 use crate::net::listener::Listeners;
 use crate::net::outgoing::{Outgoing, Sent, discard_unread, send};
 use crate::net::reachability;
+use crate::net::receive_buffer::ReceiveBuffer;
 use crate::net::sockets::{Kernel, Sockets};
 use crate::net::waker::Waker;
-use crate::session::large_arguments::Room;
 use nagi_proto::Output;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -62,10 +62,10 @@ struct Link {
     /// Whether the end is behind the bytes that are in the kernel.
     ending: bool,
     wanted: Wanted,
-    /// Room for what is landing, lent and not used yet.
-    room: Option<Room>,
+    /// A buffer for a large argument, lent and not used yet.
+    lent: Option<ReceiveBuffer>,
     /// Whether the kernel tells when there is room to send.
-    watches_room: bool,
+    watches_writable: bool,
     /// Whether it is in `again`.
     queued: bool,
     /// Whether it is to be closed when everything has been sent.
@@ -179,7 +179,7 @@ impl<S: Sockets> Epoll<S> {
         match link.wanted {
             Wanted::Nothing => {}
             Wanted::Bytes => self.receive_bytes(token, sink),
-            Wanted::Landing => self.receive_landing(token, sink),
+            Wanted::IntoBuffer => self.receive_into_buffer(token, sink),
         }
     }
 
@@ -203,26 +203,26 @@ impl<S: Sockets> Epoll<S> {
     }
 
     /// Receives into the chunks in which it is going to be kept.
-    fn receive_landing(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+    fn receive_into_buffer(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let Some(link) = self.links.get_mut(token) else { return };
-        let Some(mut room) = link.room.take().or_else(|| sink.room(token)) else { return };
-        let asked = room.len();
+        let Some(mut buffer) = link.lent.take().or_else(|| sink.lend_buffer(token)) else { return };
+        let asked = buffer.len();
         let socket = link.socket.as_fd();
-        let received = self.sockets.receive_slices(token, socket, &mut room.slices());
+        let received = self.sockets.receive_slices(token, socket, &mut buffer.slices());
         match received {
             Ok(0) => self.ended(token, sink),
             Ok(len) => {
                 link.readable = link.ending || len == asked;
-                room.advance(len);
-                sink.landed(self, token, room);
+                buffer.advance(len);
+                sink.received_into(self, token, buffer);
                 self.come_back_to_read(token);
             }
             Err(Errno::AGAIN) => {
                 link.readable = false;
-                link.room = Some(room);
+                link.lent = Some(buffer);
             }
             Err(error) if passes(error) => {
-                link.room = Some(room);
+                link.lent = Some(buffer);
                 self.come_back_to_read(token);
             }
             Err(error) => self.lost(token, error, sink),
@@ -279,10 +279,10 @@ impl<S: Sockets> Epoll<S> {
             return self.come_back(token);
         }
         let Some(link) = self.links.get_mut(token) else { return };
-        if link.watches_room {
+        if link.watches_writable {
             return;
         }
-        link.watches_room = true;
+        link.watches_writable = true;
         let data = epoll::EventData::new_u64(token.to_u64());
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if let Err(error) = epoll::modify(&self.epoll, &link.socket, data, flags) {
@@ -352,8 +352,8 @@ impl<S: Sockets> Driver for Epoll<S> {
             readable: false,
             ending: false,
             wanted: Wanted::Bytes,
-            room: None,
-            watches_room: false,
+            lent: None,
+            watches_writable: false,
             queued: false,
             closing: false,
             awaits_peer: false,

@@ -3,7 +3,7 @@
 //! Not one per worker with SO_REUSEPORT: that lets a second server share the port without a word,
 //! and leaves the connections in a stalled worker's queue to wait for it.
 
-use crate::session::conversation::Protocol;
+use crate::net::protocol::Protocol;
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 use std::fmt;
 use std::fs::Permissions;

@@ -2,7 +2,7 @@
 
 use crate::net::listener::{Endpoint, Listener, Listeners};
 use crate::net::open::{self, OpenError};
-use crate::session::conversation::Protocol;
+use crate::net::protocol::Protocol;
 use nagi_commands::{Addresses, Config};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

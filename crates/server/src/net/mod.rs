@@ -10,7 +10,9 @@ pub(crate) mod listener;
 pub(crate) mod listening;
 pub(crate) mod open;
 pub(crate) mod outgoing;
+pub(crate) mod protocol;
 pub(crate) mod reachability;
+pub(crate) mod receive_buffer;
 pub(crate) mod refusal;
 #[cfg(test)]
 pub(crate) mod shim;

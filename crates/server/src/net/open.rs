@@ -1,7 +1,7 @@
 //! Opening every address that the settings name.
 
 use crate::net::listener::{Address, Backlog, Endpoint, Listener};
-use crate::session::conversation::Protocol;
+use crate::net::protocol::Protocol;
 use nagi_commands::{Addresses, Config};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;

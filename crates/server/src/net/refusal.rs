@@ -1,6 +1,6 @@
 //! Turning a client away before it has said anything.
 
-use crate::session::conversation::Protocol;
+use crate::net::protocol::Protocol;
 use std::os::fd::OwnedFd;
 
 /// Why a client is turned away.

@@ -5,11 +5,12 @@
 use crate::net::driver::{Driver, Token};
 use crate::net::epoll::Epoll;
 use crate::net::listener::Listeners;
+use crate::net::protocol::Protocol;
 use crate::net::sockets::{Kernel, Moved, Sockets};
 use crate::net::uring::{self, Between, Uring};
 use crate::net::waker::Waker;
-use crate::process::server::{Arrival, Mail, Options, Shared};
-use crate::session::conversation::Protocol;
+use crate::state::mailbox::{Letter, NewConnection};
+use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -211,8 +212,8 @@ impl Between for Faults {
         (piece, Ok(self.tell(piece).min(asked)))
     }
 
-    fn receive(&mut self, room: usize) -> usize {
-        self.piece(room)
+    fn receive(&mut self, len: usize) -> usize {
+        self.piece(len)
     }
 
     fn enter(&mut self) -> Result<(), Errno> {
@@ -366,7 +367,7 @@ fn connect(listener: &TcpListener, is_unix: bool) -> (Socket, Socket) {
 /// Has one worker serve a client of each protocol, over TCP and over a Unix socket, by a driver
 /// with faults.
 fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
-    let shared = Arc::new(Shared::new(Options::default(), Vec::new()).unwrap());
+    let shared = Arc::new(Shared::new(ServerOptions::default(), Vec::new()).unwrap());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     std::thread::scope(|scope| {
         let served = Arc::clone(&shared);
@@ -385,8 +386,9 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
                 rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 1).unwrap();
                 shared.registry.assign(0, 100).unwrap();
                 let protocol = speech.protocol();
-                let arrival = Arrival { socket: ours.into(), protocol, reserved: false };
-                shared.post(0, Mail::Arrival(arrival));
+                let connection =
+                    NewConnection { socket: ours.into(), protocol, is_reserved: false };
+                shared.post(0, Letter::NewConnection(connection));
                 let random = Random(random.below(usize::MAX) as u64);
                 scope.spawn(move || converse(speech, client, count, &theirs, random))
             })

@@ -3,10 +3,11 @@
 use crate::net::address::Peer;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
 use crate::net::epoll::Epoll;
+use crate::net::protocol::Protocol;
+use crate::net::receive_buffer::ReceiveBuffer;
 use crate::net::uring::{self, Uring};
 use crate::net::waker::Waker;
-use crate::session::conversation::Protocol;
-use crate::session::large_arguments::{Landing, Room};
+use crate::session::large_arguments::LargeArguments;
 use nagi_proto::{Awaited, Chunk, Output};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -29,7 +30,7 @@ struct Echo {
     woken: usize,
     /// Whether it stops wanting bytes after each receive.
     pauses: bool,
-    landing: Option<Landing>,
+    large: Option<LargeArguments>,
 }
 
 impl<D: Driver> Sink<D> for Echo {
@@ -38,8 +39,8 @@ impl<D: Driver> Sink<D> for Echo {
     fn accepted(&mut self, _: &mut D, _: Protocol, _: OwnedFd) {}
 
     fn received(&mut self, driver: &mut D, token: Token, bytes: &mut [u8]) {
-        if let Some(landing) = &mut self.landing {
-            let taken = landing.take(bytes);
+        if let Some(large) = &mut self.large {
+            let taken = large.take(bytes);
             self.received.entry(token.index).or_default().extend_from_slice(&bytes[taken..]);
             return;
         }
@@ -53,17 +54,17 @@ impl<D: Driver> Sink<D> for Echo {
         }
     }
 
-    fn room(&mut self, _: Token) -> Option<Room> {
-        self.landing.as_mut()?.lend()
+    fn lend_buffer(&mut self, _: Token) -> Option<ReceiveBuffer> {
+        self.large.as_mut()?.lend()
     }
 
-    fn landed(&mut self, driver: &mut D, token: Token, room: Room) {
-        let landing = self.landing.as_mut().unwrap();
-        landing.give_back(room);
-        if landing.has_landed() {
-            let chunks = landing.arguments()[0].take();
+    fn received_into(&mut self, driver: &mut D, token: Token, buffer: ReceiveBuffer) {
+        let large = self.large.as_mut().unwrap();
+        large.take_back(buffer);
+        if large.complete() {
+            let chunks = large.complete_parts().arguments[0].take();
             self.received.entry(token.index).or_default().extend(chunks.concat());
-            self.landing = None;
+            self.large = None;
             driver.receive(token, Wanted::Bytes);
         }
     }
@@ -234,24 +235,24 @@ fn who_is_not_wanted_is_received_from_later<D: Driver>(waker: &Waker, new: New<D
 fn what_lands_is_received_up_to_its_end_and_no_further<D: Driver>(waker: &Waker, new: New<D>) {
     for (len, most) in [(1, 9), (70_000, 1000), (1_000_000, 300_000), (65_520, 65_521)] {
         let mut driver = driver(waker, new);
-        let mut landing = Landing::default();
-        landing.begin(Awaited { at: 0, len: len as u32 });
-        let mut echo = Echo { landing: Some(landing), ..Echo::default() };
+        let mut large = LargeArguments::default();
+        large.begin(Awaited { at: 0, len: len as u32 });
+        let mut echo = Echo { large: Some(large), ..Echo::default() };
         let sent = numbered(len + 100);
         let mut unsent = &sent[..];
         let (token, mut stream) = connect(&mut driver);
-        driver.receive(token, Wanted::Landing);
+        driver.receive(token, Wanted::IntoBuffer);
         turn_until(&mut driver, &mut echo, |driver, echo| {
             let mut back = Vec::new();
             exchange(&mut stream, &mut unsent, &mut back, most);
-            if let Some(landing) = &mut echo.landing
-                && landing.has_landed()
+            if let Some(large) = &mut echo.large
+                && large.complete()
             {
                 // All of it came before the driver had room for it.
-                let chunks = landing.arguments()[0].take();
+                let chunks = large.complete_parts().arguments[0].take();
                 let behind = std::mem::take(echo.received.entry(token.index).or_default());
                 echo.received.insert(token.index, [chunks.concat(), behind].concat());
-                echo.landing = None;
+                echo.large = None;
                 driver.receive(token, Wanted::Bytes);
             }
             let received = echo.received.get(&token.index).map_or(0, Vec::len);

@@ -1,8 +1,8 @@
 //! Loading: the file that the last process left, read on all cores while clients can already ask
 //! how far it is.
 
-use crate::persistence::saver;
-use crate::process::server::Shared;
+use crate::persistence::dump_file;
+use crate::state::shared::Shared;
 use nagi_commands::loading::Loading as Show;
 use nagi_commands::{Reasons, Server as _};
 use nagi_persist::rdb::{Batch, Fault, LoadOptions, Loading, load_with_threads};
@@ -51,7 +51,7 @@ impl std::error::Error for LoadError {}
 /// # Errors
 /// What is wrong with it; then the server must stop, and must not write over it.
 pub(crate) fn load(shared: &Shared) -> Result<bool, LoadError> {
-    let Some(path) = saver::path(shared) else { return Ok(true) };
+    let Some(path) = dump_file::path(shared) else { return Ok(true) };
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
@@ -84,7 +84,7 @@ pub(crate) fn load(shared: &Shared) -> Result<bool, LoadError> {
 /// Loads the file once more while everything goes on, for DEBUG RELOAD. Its claim to the saver is
 /// over then, and so is what keeps commands from running.
 pub(crate) fn load_again(shared: &Shared, merge: bool) {
-    let path = saver::path(shared).unwrap_or_default();
+    let path = dump_file::path(shared).unwrap_or_default();
     let outcome = File::open(&path).map_err(|error| error.to_string()).and_then(|file| {
         let total = file.metadata().map_or(0, |metadata| metadata.len());
         read(shared, file, total, merge).map_err(|fault| fault.to_string())

@@ -1,9 +1,11 @@
 //! The saver: a thread that makes cuts and writes to disk what workers bring from their walks. It
 //! takes no latch, and yields to workers wherever both want a processor.
 
-use crate::persistence::loading;
 use crate::persistence::saver_priority::Urgency;
-use crate::process::server::{Mail, Shared};
+use crate::persistence::throttle::{LONGEST_WAIT, pause_after};
+use crate::persistence::{dump_file, loading};
+use crate::state::mailbox::Reminders;
+use crate::state::shared::Shared;
 use nagi_commands::gate::stop_writes_if_unsaved;
 use nagi_commands::saves::{Ending, Order};
 use nagi_commands::{REDIS_VERSION, Reasons, Server as _};
@@ -11,7 +13,6 @@ use nagi_persist::rdb::{Options, Preamble, Version};
 use nagi_persist::save::{Company, SaveError, Saved, Target, save};
 use nagi_store::{CutError, Snapshot, SnapshotError, Walker};
 use std::cell::{Cell, RefCell};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Wake, Waker};
@@ -22,11 +23,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const LEAST_SHARE_BYTES: u64 = 64 << 20;
 /// The least that they may be limited to.
 const LEAST_LIMIT_BYTES: u64 = 1 << 20;
-/// From which share of what images may take on a save is in a hurry, in thousandths.
-pub(crate) const HURRIED: usize = 500;
-/// How long a pause goes on at most before another look whether it is still asked for.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(20);
-
 /// Calls a thread that is parked.
 struct Unpark(Thread);
 
@@ -115,8 +111,7 @@ struct Workers<'a> {
 
 impl Company for Workers<'_> {
     fn resume(&self) {
-        let workers = 0..self.shared.process().workers;
-        workers.for_each(|worker| self.shared.post(worker, Mail::Walk));
+        self.shared.remind_all(Reminders::WALK);
     }
 
     fn pace(&self) {
@@ -155,37 +150,10 @@ impl Company for Alone<'_> {
     fn pace(&self) {}
 }
 
-/// How long to leave a processor to others after so much work for a save, by `save-cpu-limit`. It
-/// does not hold once writers would soon have to wait, nor while somebody waits for the save's end.
-pub(crate) fn pause_after(shared: &Shared, work: Duration) -> Duration {
-    let percent = u32::try_from(shared.config().save_cpu_limit.get()).unwrap_or(100).clamp(1, 100);
-    if percent == 100
-        || shared.store.snapshot_pressure() >= HURRIED
-        || shared.saves().is_end_awaited()
-    {
-        return Duration::ZERO;
-    }
-    work * (100 - percent) / percent
-}
-
-/// Counts a pause that begins now, if there is to be one.
-pub(crate) fn note_pause_after(shared: &Shared, work: Duration) {
-    if !pause_after(shared, work).is_zero() {
-        shared.saves().pauses.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// The processor time that this thread has had.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
-}
-
-/// The file that is written and, at the start, read; `None` if there is to be none.
-pub(crate) fn path(shared: &Shared) -> Option<PathBuf> {
-    let config = shared.config();
-    let name = config.dbfilename.get();
-    (!name.is_empty()).then(|| Path::new(&*config.dir.get()).join(&*name))
 }
 
 fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError> {
@@ -221,7 +189,7 @@ fn write(
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let pinned = config.pinned_rdb_version().and_then(Version::from_number);
     let target = Target {
-        path: &path(shared).unwrap_or_default(),
+        path: &dump_file::path(shared).unwrap_or_default(),
         options: Options {
             version: pinned.unwrap_or(Version::LOWEST),
             compress: config.rdbcompression.is_on(),

@@ -1,8 +1,8 @@
 //! The process: set-up, signals, the log, and the server as commands see it.
 
 pub mod daemon;
+pub(crate) mod housekeeper;
 pub mod log;
 pub(crate) mod server;
-pub(crate) mod setup;
 pub(crate) mod signals;
 pub mod supervisor;

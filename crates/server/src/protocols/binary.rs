@@ -1,99 +1,109 @@
-//! A batch of requests in memcached's binary protocol: parse and ask for the memory, then execute
-//! in order.
+//! memcached's binary protocol.
 
-use crate::session::conversation::{BATCH, Batch, Next, Surroundings};
-use crate::session::suspended::{Rest, Suspended};
-use arrayvec::ArrayVec;
+use crate::protocols::environment::RequestEnvironment;
+use crate::protocols::remainder::Remainder;
+use crate::protocols::session_state::SessionState;
+use crate::protocols::{BatchInput, Request, RequestKind, RequestProtocol, Requests};
 use nagi_commands::memcached::binary;
 use nagi_commands::{Client, Server as _, admission};
 use nagi_proto::memcached::binary::{Frame, Limits, Parser, Step};
 use nagi_proto::{Args, Output};
-use nagi_store::Key;
+use std::convert::Infallible;
 
 /// Longest value of a client that has not logged in: a user and a password.
 const LOGIN_BYTES: usize = 1024;
 
-/// A request on its way to its handler.
-struct Request<'a> {
-    /// The offsets of its first byte and behind its last one.
-    start: usize,
-    end: usize,
+/// memcached's binary protocol.
+#[derive(Debug, Default)]
+pub(crate) struct Binary {
+    parser: Parser,
+}
+
+/// What there is to do for a request.
+pub(crate) struct Work<'a> {
     frame: Frame<'a>,
-    key: Option<Key<'a>>,
     /// Whether its lengths cannot be, and it is for being too long.
     contradiction: Option<bool>,
 }
 
-/// Executes one batch from the start of `input` on.
-pub(crate) fn batch(
-    parser: &mut Parser,
-    input: &[u8],
-    client: &mut Client,
-    around: &Surroundings<'_>,
-    out: &mut Output,
-) -> Batch {
-    let _batch = around.shared.store.batch(around.counters);
-    let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
-    let stranger = admission::must_log_in(client, around.shared.config());
-    let (consumed, next) = parse(parser, input, stranger, around, &mut requests);
-    let count = requests.len();
-    let keys = || requests.iter().filter_map(|request| request.key).filter(|_| count > 1);
-    let ahead: ArrayVec<_, BATCH> =
-        keys().map(|key| (key, around.shared.store.prefetch(0, key))).collect();
-    for (key, ahead) in ahead {
-        if let Some(ahead) = ahead {
-            ahead.prefetch_entry(key);
+impl RequestProtocol for Binary {
+    type Work<'a> = Work<'a>;
+    type Malformed = Infallible;
+
+    fn read<'a>(
+        &mut self,
+        input: BatchInput<'a>,
+        client: &Client,
+        environment: &'a RequestEnvironment<'_>,
+        requests: &mut Requests<'a, Work<'a>>,
+    ) -> (usize, Result<Option<SessionState>, Infallible>) {
+        let (consumed, state) = parse(&mut self.parser, input.bytes, client, environment, requests);
+        if requests.len() > 1 {
+            let store = &environment.shared.store;
+            for request in requests.iter_mut() {
+                request.ahead = request.key.and_then(|key| store.prefetch(0, key));
+            }
         }
+        (consumed, Ok(state))
     }
-    let nothing = Args::new(&[], &[]);
-    for Request { start, end, frame, key, contradiction } in &requests {
-        let mut cx = around.memcached_context(client, out, nothing, false, *key);
+
+    fn execute(
+        request: &Request<'_, Work<'_>>,
+        client: &mut Client,
+        environment: &RequestEnvironment<'_>,
+        out: &mut Output,
+    ) -> Option<Remainder> {
+        let Work { frame, contradiction } = &request.work;
+        let mut cx = environment.memcached_context(client, out, request.args, false, request.key);
         let waits = binary::must_wait(&mut cx, frame);
         let claim = if waits { None } else { binary::meets_claim(&cx, frame.key) };
         if waits || claim.is_some() {
-            // What was parsed from here on is parsed again when its turn comes.
-            *parser = Parser::default();
-            let suspended = Suspended::new(Rest::Unparsed(claim), nothing, 0);
-            let next = Next::Suspended(suspended, None);
-            return Batch { consumed: *start, requests: count, next };
+            return Some(Remainder::Unread(claim));
         }
         match contradiction {
             None => binary::execute(&mut cx, frame),
             Some(too_long) => binary::refuse_contradiction(&mut cx, frame, *too_long),
         }
-        if let Some(suspension) = cx.suspension {
-            *parser = Parser::default();
-            let rest = Rest::Verb { suspension, quiet: false };
-            let next = Next::Suspended(Suspended::new(rest, nothing, 0), None);
-            return Batch { consumed: *end, requests: count, next };
-        }
-        if client.closing {
-            return Batch { consumed: input.len(), requests: count, next: Next::Closing };
-        }
+        Some(Remainder::Verb { suspension: cx.suspension?, is_quiet: false })
     }
-    Batch { consumed, requests: count, next }
+
+    /// The arguments of frames are not kept for the slow log, so that their time is not measured.
+    fn kind(_: &Work<'_>) -> Option<RequestKind> {
+        None
+    }
+
+    fn refuse(malformed: Infallible, _: &mut Client, _: &RequestEnvironment<'_>, _: &mut Output) {
+        match malformed {}
+    }
+
+    fn restart(&mut self) {
+        self.parser = Parser::default();
+    }
 }
 
-/// The first pass. Returns how many bytes the requests take, and what follows them.
+/// Reads requests. Returns how many bytes they take, and what follows them.
 fn parse<'a>(
     parser: &mut Parser,
     input: &'a [u8],
-    stranger: bool,
-    around: &'a Surroundings<'_>,
-    requests: &mut ArrayVec<Request<'a>, BATCH>,
-) -> (usize, Next) {
-    let item_bytes = around.shared.config().memcached_item_limit.bytes();
-    let limits = Limits { value_bytes: if stranger { LOGIN_BYTES } else { item_bytes } };
+    client: &Client,
+    environment: &'a RequestEnvironment<'_>,
+    requests: &mut Requests<'a, Work<'a>>,
+) -> (usize, Option<SessionState>) {
+    let config = environment.shared.config();
+    let is_authenticated = !admission::must_log_in(client, config);
+    let item_bytes = config.memcached_item_limit.bytes();
+    let limits = Limits { value_bytes: if is_authenticated { item_bytes } else { LOGIN_BYTES } };
     let mut at = 0;
     while !requests.is_full() {
-        if stranger && at > 0 {
-            return (at, Next::Batch);
+        // A request that may be a login is a batch of its own.
+        if !is_authenticated && at > 0 {
+            return (at, None);
         }
         let start = at;
         let (frame, contradiction) =
             match parser.parse(input.get(at..).unwrap_or_default(), &limits) {
-                Step::Incomplete => return (at, Next::Bytes),
-                Step::Garbage => return (input.len(), Next::Closing),
+                Step::Incomplete => return (at, Some(SessionState::Bytes)),
+                Step::Garbage => return (input.len(), Some(SessionState::Closing)),
                 Step::Dropped { consumed } => {
                     at += consumed;
                     continue;
@@ -107,11 +117,12 @@ fn parse<'a>(
                     (frame, Some(too_long))
                 }
             };
-        let key = (!frame.key.is_empty()).then(|| around.shared.store.key(frame.key));
-        requests.push(Request { start, end: at, frame, key, contradiction });
+        let key = (!frame.key.is_empty()).then(|| environment.shared.store.key(frame.key));
+        let (args, work) = (Args::new(&[], &[]), Work { frame, contradiction });
+        requests.push(Request { args, start, end: at, key, ahead: None, work });
         if contradiction.is_some() {
             break;
         }
     }
-    (at, Next::Batch)
+    (at, None)
 }

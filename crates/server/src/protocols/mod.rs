@@ -1,5 +1,118 @@
-//! Batches of requests, protocol by protocol.
+//! Protocols of requests and replies: how a batch of requests is read, and each of them executed.
+//!
+//! A session executes what it has received in batches ([`crate::session::batch`]), in passes of
+//! their own: read the requests and ask for the memory of their keys, then execute them in order.
+//! So a batch's memory is asked for before its first request waits for any. What differs between
+//! protocols is behind [`RequestProtocol`].
 
 pub(crate) mod binary;
+pub(crate) mod environment;
+pub(crate) mod remainder;
 pub(crate) mod resp;
+pub(crate) mod session_state;
 pub(crate) mod text;
+
+use crate::protocols::environment::RequestEnvironment;
+use crate::protocols::remainder::Remainder;
+use crate::protocols::session_state::SessionState;
+use arrayvec::ArrayVec;
+use nagi_commands::{Client, Entry};
+use nagi_proto::{Args, Awaited, Landed, Output, Span};
+use nagi_store::{Ahead, Key};
+
+/// Most requests of a batch.
+pub(crate) const BATCH: usize = 32;
+
+/// What a batch is read from.
+pub(crate) struct BatchInput<'a> {
+    /// What has been received, from the start of a request on.
+    pub(crate) bytes: &'a mut [u8],
+    /// The large arguments of the first request, whose bytes are not among these.
+    pub(crate) large: LargeParts<'a>,
+    /// Room for the places of arguments.
+    pub(crate) spans: &'a mut Vec<Span>,
+}
+
+/// The large arguments of a request that are complete.
+#[derive(Clone, Copy)]
+pub(crate) struct LargeParts<'a> {
+    /// Where each of them would begin in the request.
+    pub(crate) offsets: &'a [u32],
+    pub(crate) arguments: &'a [Landed],
+}
+
+/// A request on its way to its handler.
+pub(crate) struct Request<'a, W> {
+    pub(crate) args: Args<'a>,
+    /// The offsets of its first byte and behind its last one.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// Its first key, and what is known of the memory that the key will need.
+    pub(crate) key: Option<Key<'a>>,
+    pub(crate) ahead: Option<Ahead<'a>>,
+    /// What there is to do for it.
+    pub(crate) work: W,
+}
+
+/// The requests of a batch.
+pub(crate) type Requests<'a, W> = ArrayVec<Request<'a, W>, BATCH>;
+
+/// What a request is for, as far as its time is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RequestKind {
+    /// One of Redis' commands.
+    Command(&'static Entry),
+    /// One of memcached's verbs.
+    Verb,
+}
+
+/// How a protocol's requests are read and executed. It remembers what it has understood of a
+/// request that has not arrived in full.
+pub(crate) trait RequestProtocol {
+    /// What there is to do for a request: its row, or why it is refused.
+    type Work<'a>;
+    /// Why bytes are not a request. They end the connection.
+    type Malformed;
+
+    /// Reads requests from the start of the input until `requests` is full or one is incomplete,
+    /// finds their rows, hashes their keys and asks the processor for the memory of these. Returns
+    /// how many bytes they take, and what the session waits for behind them; nothing if there may
+    /// be more.
+    fn read<'a>(
+        &mut self,
+        input: BatchInput<'a>,
+        client: &Client,
+        environment: &'a RequestEnvironment<'_>,
+        requests: &mut Requests<'a, Self::Work<'a>>,
+    ) -> (usize, Result<Option<SessionState>, Self::Malformed>);
+
+    /// Executes a request and writes its reply. Returns what is left to do of it, which may be all.
+    fn execute(
+        request: &Request<'_, Self::Work<'_>>,
+        client: &mut Client,
+        environment: &RequestEnvironment<'_>,
+        out: &mut Output,
+    ) -> Option<Remainder>;
+
+    /// What the time of a request is counted for; it is not measured if that is nothing.
+    fn kind(work: &Self::Work<'_>) -> Option<RequestKind>;
+
+    /// Tells the client why its connection is closed.
+    fn refuse(
+        malformed: Self::Malformed,
+        client: &mut Client,
+        environment: &RequestEnvironment<'_>,
+        out: &mut Output,
+    );
+
+    /// Forgets what was understood: what comes next is the start of a request.
+    fn restart(&mut self);
+
+    /// The large argument that it waits for.
+    fn awaited(&self) -> Option<Awaited> {
+        None
+    }
+
+    /// Goes on behind that argument, all of which has arrived.
+    fn skip_awaited(&mut self) {}
+}

@@ -1,22 +1,29 @@
-//! A batch of requests in memcached's text protocol, in the passes of a RESP batch.
+//! memcached's text protocol, with its meta commands.
 
-use crate::session::conversation::{BATCH, Batch, Next, Surroundings};
-use crate::session::large_arguments::Landing;
-use crate::session::suspended::{Rest, Suspended};
-use crate::session::timing::{Arrivals, Ran, What};
+use crate::protocols::Requests;
+use crate::protocols::environment::RequestEnvironment;
+use crate::protocols::remainder::Remainder;
+use crate::protocols::session_state::SessionState;
+use crate::protocols::{BATCH, BatchInput, LargeParts, Request, RequestKind, RequestProtocol};
 use arrayvec::ArrayVec;
 use nagi_commands::memcached::{self, Error, Verb};
 use nagi_commands::{Client, Marks, Server as _, admission};
 use nagi_proto::memcached::{Limits, Parser, Step};
-use nagi_proto::{Args, Output};
-use nagi_store::{Ahead, Key};
+use nagi_proto::{Args, Awaited, Output, Span};
+use std::convert::Infallible;
 
 /// Longest data block of a client that has not logged in: a user and a password.
 const LOGIN_BYTES: usize = 1024;
 
-/// What the parser found, and where its arguments stop in the batch's spans.
+/// memcached's text protocol.
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    parser: Parser,
+}
+
+/// Where a request lies, where its arguments stop in the batch's spans, and what the parser says.
 #[derive(Clone, Copy)]
-struct Place {
+struct Extent {
     start: usize,
     end: usize,
     spans_end: usize,
@@ -26,7 +33,7 @@ struct Place {
 #[derive(Clone, Copy)]
 enum Found {
     Request {
-        quiet: bool,
+        is_quiet: bool,
     },
     /// Nothing to run, but a line to answer with.
     Reject {
@@ -35,179 +42,163 @@ enum Found {
     },
 }
 
-/// A request on its way to its handler.
+/// What there is to do for a request.
 #[derive(Clone, Copy)]
-struct Request<'a> {
-    start: usize,
-    args: Args<'a>,
-    end: usize,
-    key: Option<Key<'a>>,
-    ahead: Option<Ahead<'a>>,
-    work: Work,
-}
-
-/// What is to be done for a request.
-#[derive(Clone, Copy)]
-enum Work {
-    Run { verb: &'static Verb, quiet: bool },
-    Refuse { error: Error, quiet: bool },
+pub(crate) enum Work {
+    Run { verb: &'static Verb, is_quiet: bool },
+    Refuse { error: Error, is_quiet: bool },
     Reject { reply: &'static str, close: bool },
 }
 
-impl Work {
-    fn what(&self) -> Option<What> {
-        match *self {
-            Work::Run { .. } => Some(What::Verb),
+impl RequestProtocol for Text {
+    type Work<'a> = Work;
+    type Malformed = Infallible;
+
+    #[inline]
+    fn read<'a>(
+        &mut self,
+        input: BatchInput<'a>,
+        client: &Client,
+        environment: &'a RequestEnvironment<'_>,
+        requests: &mut Requests<'a, Work>,
+    ) -> (usize, Result<Option<SessionState>, Infallible>) {
+        let BatchInput { bytes, large, spans } = input;
+        if client.info.marks().contains(Marks::WATCHER) {
+            return (bytes.len(), Ok(Some(SessionState::Bytes)));
+        }
+        let mut extents = ArrayVec::new();
+        let config = environment.shared.config();
+        let is_authenticated = !admission::must_log_in(client, config);
+        let item_bytes = config.memcached_item_limit.bytes();
+        let limits = Limits { item_bytes: if is_authenticated { item_bytes } else { LOGIN_BYTES } };
+        // A request that may be a login is a batch of its own.
+        let most = if is_authenticated { BATCH } else { 1 };
+        let (consumed, state) =
+            parse(&mut self.parser, bytes, large, &limits, most, spans, &mut extents);
+        resolve(bytes, &extents, large, spans, environment, requests);
+        (consumed, Ok(state))
+    }
+
+    #[inline]
+    fn execute(
+        request: &Request<'_, Work>,
+        client: &mut Client,
+        environment: &RequestEnvironment<'_>,
+        out: &mut Output,
+    ) -> Option<Remainder> {
+        let is_quiet = match request.work {
+            Work::Run { is_quiet, .. } | Work::Refuse { is_quiet, .. } => is_quiet,
+            Work::Reject { .. } => false,
+        };
+        let args = request.args;
+        let mut cx = environment.memcached_context(client, out, args, is_quiet, request.key);
+        match request.work {
+            Work::Run { verb, .. } => memcached::run(verb, &mut cx, args),
+            Work::Refuse { error, .. } => memcached::refuse(&mut cx, error),
+            Work::Reject { reply, close } => reject(&mut cx, reply, close),
+        }
+        Some(Remainder::Verb { suspension: cx.suspension?, is_quiet })
+    }
+
+    #[inline]
+    fn kind(work: &Work) -> Option<RequestKind> {
+        match *work {
+            Work::Run { .. } => Some(RequestKind::Verb),
             Work::Refuse { .. } | Work::Reject { .. } => None,
         }
     }
+
+    fn refuse(malformed: Infallible, _: &mut Client, _: &RequestEnvironment<'_>, _: &mut Output) {
+        match malformed {}
+    }
+
+    fn restart(&mut self) {
+        self.parser = Parser::default();
+    }
+
+    #[inline]
+    fn awaited(&self) -> Option<Awaited> {
+        self.parser.awaited()
+    }
+
+    fn skip_awaited(&mut self) {
+        self.parser.land();
+    }
 }
 
-/// Executes one batch from the start of `input` on.
-pub(crate) fn batch(
-    parser: &mut Parser,
-    input: &mut [u8],
-    landing: &Landing,
-    client: &mut Client,
-    arrivals: &mut Arrivals,
-    around: &mut Surroundings<'_>,
-    out: &mut Output,
-) -> Batch {
-    if client.info.marks().contains(Marks::WATCHER) {
-        return Batch { consumed: input.len(), requests: 0, next: Next::Bytes };
-    }
-    let mut places = ArrayVec::new();
-    let stranger = admission::must_log_in(client, around.shared.config());
-    let (consumed, next) = parse(parser, input, landing, stranger, around, &mut places);
-    let around = &*around;
-    let _batch = around.shared.store.batch(around.counters);
-    let mut requests: ArrayVec<Request<'_>, BATCH> = ArrayVec::new();
-    resolve(input, &places, landing, around, &mut requests);
-    let count = requests.len();
-    let look_ahead = |place: usize| {
-        let ahead = requests.get(place).and_then(|request| request.key.zip(request.ahead));
-        ahead.into_iter().for_each(|(key, ahead)| ahead.prefetch_entry(key));
-    };
-    (0..Ahead::REQUESTS).for_each(look_ahead);
-    let mut stopwatch = around.timing.begin_batch(arrivals, count);
-    for (place, request) in requests.iter().enumerate() {
-        look_ahead(place + Ahead::REQUESTS);
-        let replied = out.len();
-        let unfinished = run(request, client, around, out);
-        let ran = request.work.what().map(|what| Ran {
-            what,
-            args: request.args,
-            replies: (replied, out.len()),
-        });
-        if let Some(suspended) = unfinished.filter(|_| !client.closing) {
-            // What was parsed behind this request is parsed again when its turn comes.
-            *parser = Parser::default();
-            let underway = ran.and_then(|ran| stopwatch.suspend(place, ran, client, around));
-            let next = Next::Suspended(suspended, underway);
-            return Batch { consumed: request.start, requests: count, next };
-        }
-        if let Some(ran) = ran {
-            let next = requests.get(place + 1).and_then(|next| next.work.what());
-            stopwatch.ran(place, ran, next, client, around);
-        }
-        if client.closing {
-            return Batch { consumed: input.len(), requests: count, next: Next::Closing };
-        }
-    }
-    Batch { consumed, requests: count, next }
-}
-
-/// The first pass. Returns how many bytes the requests take, and what follows them.
+/// Finds where at most `most` requests lie. Returns how many bytes they take, and what follows
+/// them.
 fn parse(
     parser: &mut Parser,
     input: &[u8],
-    landing: &Landing,
-    stranger: bool,
-    around: &mut Surroundings<'_>,
-    places: &mut ArrayVec<Place, BATCH>,
-) -> (usize, Next) {
-    let item_bytes = around.shared.config().memcached_item_limit.bytes();
-    let limits = Limits { item_bytes: if stranger { LOGIN_BYTES } else { item_bytes } };
+    large: LargeParts<'_>,
+    limits: &Limits,
+    most: usize,
+    spans: &mut Vec<Span>,
+    extents: &mut ArrayVec<Extent, BATCH>,
+) -> (usize, Option<SessionState>) {
     let mut at = 0;
-    while !places.is_full() {
-        if stranger && at > 0 {
-            return (at, Next::Batch);
-        }
+    while extents.len() < most {
         let rest = input.get(at..).unwrap_or_default();
-        let landed = if at == 0 { landing.offsets() } else { &[] };
-        let (taken, found) = match parser.parse_landed(rest, &limits, landed, around.spans) {
-            Step::Incomplete => return (at, Next::Bytes),
-            Step::Request { consumed, quiet } => (consumed, Found::Request { quiet }),
+        let offsets = if at == 0 { large.offsets } else { &[] };
+        let (taken, found) = match parser.parse_landed(rest, limits, offsets, spans) {
+            Step::Incomplete => return (at, Some(SessionState::Bytes)),
+            Step::Request { consumed, quiet } => (consumed, Found::Request { is_quiet: quiet }),
             Step::Reject { consumed, reply, close } => (consumed, Found::Reject { reply, close }),
         };
         let start = at;
         at += taken;
-        places.push(Place { start, end: at, spans_end: around.spans.len(), found });
+        extents.push(Extent { start, end: at, spans_end: spans.len(), found });
     }
-    (at, Next::Batch)
+    (at, None)
 }
 
-/// The second pass.
+/// Finds the rows of requests, and asks for the memory of their keys.
 fn resolve<'a>(
     input: &'a [u8],
-    places: &[Place],
-    landing: &'a Landing,
-    around: &'a Surroundings<'_>,
-    requests: &mut ArrayVec<Request<'a>, BATCH>,
+    extents: &[Extent],
+    large: LargeParts<'a>,
+    spans: &'a [Span],
+    environment: &'a RequestEnvironment<'_>,
+    requests: &mut Requests<'a, Work>,
 ) {
+    let store = &environment.shared.store;
     let mut spans_start = 0;
-    for &Place { start, end, spans_end, found } in places {
-        let spans = around.spans.get(spans_start..spans_end).unwrap_or_default();
+    for &Extent { start, end, spans_end, found } in extents {
+        let own = spans.get(spans_start..spans_end).unwrap_or_default();
         spans_start = spans_end;
-        let landed = if start == 0 { landing.arguments() } else { &[] };
-        let args = Args::new(input.get(start..end).unwrap_or_default(), spans).with_landed(landed);
+        let arguments = if start == 0 { large.arguments } else { &[] };
+        let bytes = input.get(start..end).unwrap_or_default();
+        let args = Args::new(bytes, own).with_landed(arguments);
         let work = match found {
             Found::Reject { reply, close } => Work::Reject { reply, close },
-            Found::Request { quiet } => match memcached::resolve(args) {
-                Ok(verb) => Work::Run { verb, quiet },
-                Err(error) => Work::Refuse { error, quiet },
+            Found::Request { is_quiet } => match memcached::resolve(args) {
+                Ok(verb) => Work::Run { verb, is_quiet },
+                Err(error) => Work::Refuse { error, is_quiet },
             },
         };
         let first = match &work {
             Work::Run { verb, .. } => verb.keys.first_of(args),
             Work::Reject { .. } | Work::Refuse { .. } => None,
         };
-        let key = first.map(|bytes| around.shared.store.key(bytes));
+        let key = first.map(|bytes| store.key(bytes));
         let ahead = match key {
-            Some(key) if places.len() > 1 => around.shared.store.prefetch(0, key),
+            Some(key) if extents.len() > 1 => store.prefetch(0, key),
             _ => None,
         };
-        requests.push(Request { start, args, end, key, ahead, work });
+        requests.push(Request { args, start, end, key, ahead, work });
     }
 }
 
-/// The third pass, for one request. Returns what it leaves to do, which may be all of it.
-fn run(
-    request: &Request<'_>,
-    client: &mut Client,
-    around: &Surroundings<'_>,
-    out: &mut Output,
-) -> Option<Suspended> {
-    let quiet = match request.work {
-        Work::Run { quiet, .. } | Work::Refuse { quiet, .. } => quiet,
-        Work::Reject { .. } => false,
-    };
-    let mut cx = around.memcached_context(client, out, request.args, quiet, request.key);
-    let stranger = admission::must_log_in(cx.client, cx.server.config());
-    match request.work {
-        Work::Run { verb, .. } => memcached::run(verb, &mut cx, request.args),
-        Work::Refuse { error, .. } => memcached::refuse(&mut cx, error),
-        Work::Reject { reply, close } => {
-            // The parser leaves the line of a value that is too long, and nothing else.
-            if !request.args.is_empty() && !stranger {
-                memcached::forget_refused(&mut cx, request.args);
-            }
-            if !reply.is_empty() {
-                cx.reply.line(reply);
-            }
-            cx.client.closing |= close;
-        }
+/// Answers a request that the parser refuses.
+#[cold]
+fn reject(cx: &mut memcached::Context<'_>, reply: &str, close: bool) {
+    // The parser leaves the line of a value that is too long, and nothing else.
+    if !cx.args.is_empty() && !admission::must_log_in(cx.client, cx.server.config()) {
+        memcached::forget_refused(cx, cx.args);
     }
-    let rest = Rest::Verb { suspension: cx.suspension?, quiet };
-    Some(Suspended::new(rest, request.args, request.end - request.start))
+    if !reply.is_empty() {
+        cx.reply.line(reply);
+    }
+    cx.client.closing |= close;
 }

@@ -1,207 +1,29 @@
 //! One client's conversation, without the socket: bytes in, replies out.
 
-use crate::process::server::Shared;
-use crate::protocols::binary;
-use crate::protocols::resp;
-use crate::protocols::text;
+use crate::net::protocol::Protocol;
+use crate::net::receive_buffer::ReceiveBuffer;
+use crate::protocols::environment::RequestEnvironment;
+use crate::protocols::session_state::SessionState;
+use crate::session::batch::{BatchSession, SliceContext};
+use crate::session::dialect::Dialect;
 use crate::session::input::Input;
-use crate::session::large_arguments::{FIRST_BYTES, Landing, Room};
-use crate::session::suspended::{Outcome, Suspended};
-use crate::session::timing::{Arrivals, Audience, Timing, Underway};
+use crate::session::large_arguments::{FIRST_BYTES, LargeArguments};
+use crate::session::suspended::Suspended;
+use crate::session::timing::{Arrivals, Metrics, Timing};
 use nagi_commands::admission::Restrictions;
-use nagi_commands::{
-    Client, ClientInfo, Config, Context, Hears, Marks, Server as _, Tally, When, admission,
-    memcached,
-};
-use nagi_proto::{Args, Awaited, Output, Span};
-use nagi_store::{Counters, Database, Key, Wait};
+use nagi_commands::{Client, ClientInfo, Config, Hears, Marks, Server as _, admission};
+use nagi_proto::Output;
+use nagi_store::Wait;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-/// Most requests of a batch.
-pub(crate) const BATCH: usize = 32;
 /// What one connection gets of one tick: it stops behind the batch that passes one of these.
 const SLICE_REQUESTS: usize = 1024;
 pub(crate) const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_REPLY_BYTES: usize = 256 * 1024;
 /// Most arguments for which room is kept between batches.
 const KEPT_SPANS: usize = 4096;
-
-/// What a session finds around it, for the length of one call.
-pub(crate) struct Surroundings<'w> {
-    pub(crate) shared: &'w Shared,
-    /// What this worker counts of keys.
-    pub(crate) counters: &'w Counters,
-    /// What this worker counts of requests.
-    pub(crate) tally: &'w Tally,
-    /// The time of the batch, in milliseconds since 1970.
-    pub(crate) now_ms: u64,
-    /// Where the time of requests goes.
-    pub(crate) timing: &'w Timing,
-    /// Room for the arguments of a batch; what is in it does not matter.
-    pub(crate) spans: &'w mut Vec<Span>,
-}
-
-impl Surroundings<'_> {
-    /// Where the time of requests is told.
-    #[inline]
-    pub(crate) fn audience(&self) -> Audience<'_> {
-        Audience {
-            tally: self.tally,
-            statistics: self.shared.statistics(),
-            config: self.shared.config(),
-        }
-    }
-
-    /// What a command's handler is given.
-    pub(crate) fn context<'a>(
-        &'a self,
-        client: &'a mut Client,
-        out: &'a mut Output,
-        args: Args<'a>,
-        prefetched: Option<Key<'a>>,
-    ) -> Context<'a> {
-        Context {
-            db: self.database(client),
-            reply: nagi_proto::resp::Writer::new(out, client.version),
-            client,
-            server: self.shared,
-            attention: &self.shared.attention,
-            tally: self.tally,
-            args,
-            prefetched,
-            suspension: None,
-        }
-    }
-
-    /// A client's database.
-    #[inline]
-    fn database(&self, client: &Client) -> Database<'_> {
-        let db = self.shared.store.database(client.database, self.counters, self.now_ms);
-        if client.info.marks().contains(Marks::NO_TOUCH) { db.untouched() } else { db }
-    }
-
-    /// What a handler of memcached's verbs is given.
-    pub(crate) fn memcached_context<'a>(
-        &'a self,
-        client: &'a mut Client,
-        out: &'a mut Output,
-        args: Args<'a>,
-        quiet: bool,
-        prefetched: Option<Key<'a>>,
-    ) -> memcached::Context<'a> {
-        memcached::Context {
-            db: self.shared.store.database(0, self.counters, self.now_ms),
-            client,
-            server: self.shared,
-            attention: &self.shared.attention,
-            tally: self.tally,
-            reply: nagi_proto::memcached::Writer::new(out, quiet),
-            args,
-            prefetched,
-            suspension: None,
-        }
-    }
-}
-
-/// What a session waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// For bytes: everything that has arrived in full has been executed.
-    Bytes,
-    /// For its next slice: it has work left and is to be fed again, with nothing if need be.
-    Turn,
-    /// The same in the middle of a request, which others may be waiting for.
-    Midway,
-    /// For its waker to be called.
-    Called,
-    /// For nothing: the connection is to be closed once the replies have been sent.
-    Closing,
-}
-
-/// What became of a batch.
-pub(crate) struct Batch {
-    /// Bytes that it took from the start of the input.
-    pub(crate) consumed: usize,
-    /// How many requests it held.
-    pub(crate) requests: usize,
-    pub(crate) next: Next,
-}
-
-/// What follows a batch.
-pub(crate) enum Next {
-    /// Perhaps another batch.
-    Batch,
-    /// Nothing until more bytes arrive.
-    Bytes,
-    /// The rest of the next request, before anything else, and what is known of its time.
-    Suspended(Suspended, Option<Box<Underway>>),
-    /// The end.
-    Closing,
-}
-
-/// The protocol that a client speaks, with what is understood of a request that has not arrived
-/// in full.
-#[derive(Debug)]
-enum Dialect {
-    Resp(nagi_proto::resp::Parser),
-    /// One of memcached's: the first byte tells which.
-    Memcached,
-    Text(nagi_proto::memcached::Parser),
-    Binary(nagi_proto::memcached::binary::Parser),
-}
-
-impl Dialect {
-    /// Finds out which of memcached's protocols begins with `first`, unless it is known.
-    #[inline]
-    fn negotiate(&mut self, first: u8) {
-        if matches!(self, Dialect::Memcached) {
-            *self = match first {
-                nagi_proto::memcached::binary::REQUEST => Dialect::Binary(Default::default()),
-                _ => Dialect::Text(Default::default()),
-            };
-        }
-    }
-
-    /// The long argument that it waits for.
-    fn awaited(&self) -> Option<Awaited> {
-        match self {
-            Dialect::Resp(parser) => parser.awaited(),
-            Dialect::Text(parser) => parser.awaited(),
-            Dialect::Memcached | Dialect::Binary(_) => None,
-        }
-    }
-
-    /// Goes on behind that argument.
-    fn land(&mut self) {
-        match self {
-            Dialect::Resp(parser) => parser.land(),
-            Dialect::Text(parser) => parser.land(),
-            Dialect::Memcached | Dialect::Binary(_) => {}
-        }
-    }
-}
-
-/// Which protocol a listener's clients speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// Redis'.
-    Resp,
-    /// memcached's.
-    Memcached,
-}
-
-impl Protocol {
-    /// Its name, as in the ports file.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Protocol::Resp => "resp",
-            Protocol::Memcached => "memcached",
-        }
-    }
-}
 
 /// One client's conversation.
 pub(crate) struct Session {
@@ -210,13 +32,11 @@ pub(crate) struct Session {
     /// What has arrived and was not executed.
     input: Input,
     /// The long arguments of the request with which `input` begins, whose bytes are not in it.
-    landing: Landing,
+    large: LargeArguments,
     /// When it arrived.
     arrivals: Arrivals,
     /// The request at the start of the input, if it has begun and is not over.
     suspended: Option<Suspended>,
-    /// What is known of its time.
-    underway: Option<Box<Underway>>,
 }
 
 impl Session {
@@ -226,10 +46,6 @@ impl Session {
         config: &Config,
         waker: Waker,
     ) -> Self {
-        let dialect = match protocol {
-            Protocol::Resp => Dialect::Resp(nagi_proto::resp::Parser::default()),
-            Protocol::Memcached => Dialect::Memcached,
-        };
         let mut client = Client::new(info);
         client.restrictions = match protocol {
             Protocol::Resp => admission::restrictions(config, Restrictions::empty()),
@@ -238,12 +54,11 @@ impl Session {
         client.waker = waker;
         Session {
             client,
-            dialect,
+            dialect: Dialect::of(protocol),
             input: Input::default(),
-            landing: Landing::default(),
+            large: LargeArguments::default(),
             arrivals: Arrivals::default(),
             suspended: None,
-            underway: None,
         }
     }
 
@@ -264,101 +79,102 @@ impl Session {
     /// Takes what has arrived, to be executed later.
     pub(crate) fn keep(&mut self, received: &[u8], timing: &Timing) {
         timing.arrive(&mut self.arrivals, !self.input.is_empty());
-        let landed = self.land(received);
-        self.input.push(received.get(landed..).unwrap_or_default());
+        let taken = self.take_large(received);
+        self.input.push(received.get(taken..).unwrap_or_default());
     }
 
-    /// Whether what comes next belongs to a long argument, for which [`Session::room`] has room.
-    pub(crate) fn is_landing(&self) -> bool {
-        self.landing.is_coming()
+    /// Lends a buffer for what comes next of a large argument, and for nothing behind it.
+    pub(crate) fn lend_buffer(&mut self) -> Option<ReceiveBuffer> {
+        self.large.lend()
     }
 
-    /// Lends room for what comes next of a long argument, and for nothing behind it.
-    pub(crate) fn room(&mut self) -> Option<Room> {
-        self.landing.lend()
-    }
-
-    /// Takes back room that was lent, with what was received into it. Returns how much that was.
-    pub(crate) fn landed(&mut self, room: Room, timing: &Timing) -> usize {
+    /// Takes back a buffer that was lent. Returns how many bytes were received into it.
+    pub(crate) fn take_back(&mut self, buffer: ReceiveBuffer, timing: &Timing) -> usize {
         timing.arrive(&mut self.arrivals, true);
-        let before = self.landing.bytes();
-        self.landing.give_back(room);
-        let bytes = self.landing.bytes() - before;
-        self.land(&[]);
+        let before = self.large.bytes();
+        self.large.take_back(buffer);
+        let bytes = self.large.bytes() - before;
+        self.take_large(&[]);
         bytes
     }
 
     /// Takes what belongs to a long argument. Returns how many bytes that is.
     #[inline]
-    fn land(&mut self, received: &[u8]) -> usize {
-        if !self.landing.is_coming() {
+    fn take_large(&mut self, received: &[u8]) -> usize {
+        if !self.large.is_arriving() {
             return 0;
         }
-        let taken = self.landing.take(received);
-        if self.landing.has_landed() {
-            self.dialect.land();
+        let taken = self.large.take(received);
+        if self.large.complete() {
+            self.dialect.skip_awaited();
         }
         taken
     }
 
-    /// Has the rest of a long argument received into chunks of its own, if one is awaited and
-    /// enough of it has arrived.
-    fn begin_landing(&mut self) {
-        let Some(awaited) = self.dialect.awaited() else { return };
+    /// Has the rest of a large argument received into chunks of its own, if one is awaited and
+    /// enough of it has arrived. Returns what the session waits for.
+    fn begin_large_argument(&mut self) -> SessionState {
+        let Some(awaited) = self.dialect.awaited() else { return SessionState::Bytes };
         let at = awaited.at as usize;
         if self.input.len() < at + FIRST_BYTES {
-            return;
+            return SessionState::Bytes;
         }
-        self.landing.begin(awaited);
+        self.large.begin(awaited);
         let mut input = std::mem::take(&mut self.input);
-        let landed = self.land(input.as_mut_slice().get(at..).unwrap_or_default());
-        input.cut(at, landed);
+        let taken = self.take_large(input.as_mut_slice().get(at..).unwrap_or_default());
+        input.cut(at, taken);
         self.input = input;
+        if self.large.is_arriving() { SessionState::LargeArgument } else { SessionState::Bytes }
     }
 
     /// Takes what has arrived, executes a slice of it and appends the replies to `out`.
     pub(crate) fn feed(
         &mut self,
         received: &mut [u8],
-        around: &mut Surroundings<'_>,
+        slice: &mut SliceContext<'_>,
         out: &mut Output,
-    ) -> Standing {
+    ) -> SessionState {
         if self.info().marks().contains(Marks::KILLED) {
-            return Standing::Closing;
+            return SessionState::Closing;
         }
-        self.client.info.active_at_ms.store(around.now_ms, Ordering::Relaxed);
+        self.client.info.active_at_ms.store(slice.environment.now_ms, Ordering::Relaxed);
         if !received.is_empty() {
-            around.timing.arrive(&mut self.arrivals, !self.input.is_empty());
+            slice.timing.arrive(&mut self.arrivals, !self.input.is_empty());
         }
-        let place = if self.suspended.is_some() { self.resume(around, out) } else { None };
-        let landed = self.land(received);
-        let received = received.get_mut(landed..).unwrap_or_default();
-        let standing = if self.client.closing {
-            Standing::Closing
-        } else if self.landing.is_coming() {
-            Standing::Bytes
+        let place = if self.suspended.is_some() {
+            self.resume(&slice.environment, slice.timing, out)
+        } else {
+            None
+        };
+        let taken = self.take_large(received);
+        let received = received.get_mut(taken..).unwrap_or_default();
+        let state = if self.client.closing {
+            SessionState::Closing
+        } else if self.large.is_arriving() {
+            SessionState::LargeArgument
         } else if let Some(suspended) = &self.suspended {
             self.input.push(received);
-            standing_of(suspended)
+            suspended.state()
         } else if self.input.is_empty() {
-            let (consumed, standing) = self.advance(received, around, out);
+            let (consumed, state) = self.advance(received, slice, out);
             if let Some(rest) = received.get(consumed..).filter(|rest| !rest.is_empty()) {
                 self.input.push(rest);
             }
-            standing
+            state
         } else {
             let mut input = std::mem::take(&mut self.input);
             input.push(received);
-            let (consumed, standing) = self.advance(input.as_mut_slice(), around, out);
+            let (consumed, state) = self.advance(input.as_mut_slice(), slice, out);
             input.consume(consumed);
             self.input = input;
-            standing
+            state
         };
         drop(place);
-        if standing == Standing::Bytes && !self.landing.is_coming() {
-            self.begin_landing();
-        }
-        self.note_input(standing, around)
+        let state = match state {
+            SessionState::Bytes => self.begin_large_argument(),
+            state => state,
+        };
+        self.note_input(state, &slice.environment)
     }
 
     /// Executes batches from the start of `input` on, up to the length of a slice. Returns how
@@ -366,52 +182,37 @@ impl Session {
     fn advance(
         &mut self,
         input: &mut [u8],
-        around: &mut Surroundings<'_>,
+        slice: &mut SliceContext<'_>,
         out: &mut Output,
-    ) -> (usize, Standing) {
+    ) -> (usize, SessionState) {
         let (mut at, mut requests, replies_before) = (0, 0, out.len());
         loop {
             let rest = input.get_mut(at..).unwrap_or_default();
-            let Some(&first) = rest.first() else { return (at, Standing::Bytes) };
-            self.dialect.negotiate(first);
-            around.spans.clear();
-            let batch = match &mut self.dialect {
-                Dialect::Resp(parser) => {
-                    let (landing, client) = (&self.landing, &mut self.client);
-                    resp::batch(parser, rest, landing, client, &mut self.arrivals, around, out)
-                }
-                Dialect::Text(parser) => {
-                    let (landing, client) = (&self.landing, &mut self.client);
-                    text::batch(parser, rest, landing, client, &mut self.arrivals, around, out)
-                }
-                Dialect::Binary(parser) => {
-                    binary::batch(parser, rest, &mut self.client, around, out)
-                }
-                // Negotiated above.
-                Dialect::Memcached => return (at, Standing::Closing),
-            };
-            if batch.consumed > 0 && !self.landing.is_empty() {
-                self.landing = Landing::default();
+            if rest.is_empty() {
+                return (at, SessionState::Bytes);
             }
-            if around.spans.capacity() > KEPT_SPANS {
-                around.spans.shrink_to(KEPT_SPANS);
+            slice.spans.clear();
+            let session = BatchSession {
+                client: &mut self.client,
+                arrivals: &mut self.arrivals,
+                large: self.large.complete_parts(),
+                suspended: &mut self.suspended,
+            };
+            let batch = self.dialect.execute(rest, session, slice, out);
+            if batch.consumed > 0 && !self.large.is_empty() {
+                self.large = LargeArguments::default();
+            }
+            if slice.spans.capacity() > KEPT_SPANS {
+                slice.spans.shrink_to(KEPT_SPANS);
             }
             at += batch.consumed;
             requests += batch.requests;
-            match batch.next {
-                Next::Bytes => return (at, Standing::Bytes),
-                Next::Closing => return (at, Standing::Closing),
-                Next::Suspended(suspended, underway) => {
-                    let standing = standing_of(&suspended);
-                    self.suspended = Some(suspended);
-                    self.underway = underway;
-                    return (at, standing);
-                }
-                Next::Batch => {}
+            if let Some(state) = batch.state {
+                return (at, state);
             }
             let replies = out.len() - replies_before;
             if requests >= SLICE_REQUESTS || at >= SLICE_BYTES || replies >= SLICE_REPLY_BYTES {
-                return (at, Standing::Turn);
+                return (at, SessionState::NEXT_SLICE);
             }
         }
     }
@@ -422,82 +223,84 @@ impl Session {
     }
 
     /// Goes on with the request that is suspended, if one is, for a slice. Returns a place in a
-    /// queue that is to be kept until the request has been parsed again and run.
-    pub(crate) fn resume(&mut self, around: &Surroundings<'_>, out: &mut Output) -> Option<Wait> {
-        let suspended = self.suspended.take()?;
-        let (replies, began) = (out.len(), around.timing.now());
-        let place = self.go_on(suspended, around, out);
-        if let Some(mut underway) = self.underway.take() {
-            underway.went_on(began, out.len() - replies, around.timing);
-            if self.suspended.is_some() {
-                self.underway = Some(underway);
-            } else {
-                around.timing.end(*underway, out.len(), &around.audience());
-            }
-        }
-        place
-    }
-
-    fn go_on(
+    /// queue that is to be kept until the request has been read again and run.
+    pub(crate) fn resume(
         &mut self,
-        suspended: Suspended,
-        around: &Surroundings<'_>,
+        environment: &RequestEnvironment<'_>,
+        timing: &Timing,
         out: &mut Output,
     ) -> Option<Wait> {
-        let _batch = around.shared.store.batch(around.counters);
-        let mut unheard = Output::default();
-        let hears = self.client.hears == Hears::All;
-        let replies = if hears { &mut *out } else { &mut unheard };
-        let landed = self.landing.arguments();
-        let input = self.input.as_mut_slice();
-        match suspended.go_on(input, landed, &mut self.client, around, replies) {
-            Outcome::More(suspended) => self.suspended = Some(suspended),
-            Outcome::Parse(wait) => return wait,
-            Outcome::Over(len) => {
-                self.input.consume(len);
-                self.landing = Landing::default();
-                if !hears && self.client.hears.end() {
-                    out.push(unheard.as_contiguous().unwrap_or_default());
-                }
+        let mut suspended = match self.suspended.take()?.into_unread() {
+            Ok(wait) => return wait,
+            Err(suspended) => suspended,
+        };
+        let (replies, began) = (out.len(), timing.now());
+        let underway = suspended.take_underway();
+        self.go_on(suspended, environment, out);
+        if let Some(mut underway) = underway {
+            underway.went_on(began, out.len() - replies, timing);
+            match &mut self.suspended {
+                Some(suspended) => suspended.keep_underway(underway),
+                None => timing.end(*underway, out.len(), &Metrics::of(environment)),
             }
         }
         None
     }
 
-    /// Shows others how much is waiting, and refuses to let it grow without bound.
-    fn note_input(&self, standing: Standing, around: &Surroundings<'_>) -> Standing {
+    fn go_on(
+        &mut self,
+        suspended: Suspended,
+        environment: &RequestEnvironment<'_>,
+        out: &mut Output,
+    ) {
+        let _batch = environment.shared.store.batch(environment.counters);
+        let mut unsent = Output::default();
+        let is_answered = self.client.hears == Hears::All;
+        let replies = if is_answered { &mut *out } else { &mut unsent };
+        let (len, large) = (suspended.len(), self.large.complete_parts());
+        let input = self.input.as_mut_slice();
+        let client = &mut self.client;
+        self.suspended = suspended.go_on(input, large.arguments, client, environment, replies);
+        if self.suspended.is_none() {
+            self.input.consume(len);
+            self.large = LargeArguments::default();
+            if !is_answered && self.client.hears.end() {
+                out.push(unsent.as_contiguous().unwrap_or_default());
+            }
+        }
+    }
+
+    /// Notes how much input is waiting, and refuses to let it grow without bound.
+    fn note_input(
+        &self,
+        state: SessionState,
+        environment: &RequestEnvironment<'_>,
+    ) -> SessionState {
         let info = self.info();
-        let waiting = self.input.len() + self.landing.bytes();
+        let waiting = self.input.len() + self.large.bytes();
         if info.query_bytes.load(Ordering::Relaxed) != waiting {
             info.query_bytes.store(waiting, Ordering::Relaxed);
-            if waiting > around.shared.config().client_query_buffer_limit.bytes() {
+            if waiting > environment.shared.config().client_query_buffer_limit.bytes() {
                 tracing::warn!(
                     client = info.id,
                     address = %info.address,
                     bytes = waiting,
                     "closed: a request passes client-query-buffer-limit"
                 );
-                around.tally.query_limit_disconnections.add(1);
-                return Standing::Closing;
+                environment.tally.query_limit_disconnections.add(1);
+                return SessionState::Closing;
             }
         }
-        standing
-    }
-}
-
-/// What a session waits for whose request is suspended.
-fn standing_of(suspended: &Suspended) -> Standing {
-    match suspended.when() {
-        When::NextTick => Standing::Midway,
-        When::RoomForReplies => Standing::Turn,
-        When::Woken => Standing::Called,
+        state
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::server::Options;
+    use crate::state::shared::{ServerOptions, Shared};
+    use nagi_commands::When;
+    use nagi_proto::Span;
     use proptest::prelude::*;
 
     /// A session with a store to itself.
@@ -510,7 +313,7 @@ mod tests {
 
     impl Talk {
         fn new(protocol: Protocol) -> Self {
-            let shared = Shared::new(Options::default(), Vec::new()).unwrap();
+            let shared = Shared::new(ServerOptions::default(), Vec::new()).unwrap();
             Talk {
                 session: Session::new(
                     Arc::default(),
@@ -525,23 +328,26 @@ mod tests {
         }
 
         /// Hands over some bytes, and goes on until more are needed. Returns the replies.
-        fn say(&mut self, bytes: &[u8]) -> (Vec<u8>, Standing) {
+        fn say(&mut self, bytes: &[u8]) -> (Vec<u8>, SessionState) {
             let mut received = bytes.to_vec();
             let mut replies = Vec::new();
             loop {
                 let mut out = Output::default();
-                let mut around = Surroundings {
+                let environment = RequestEnvironment {
                     shared: &self.shared,
                     counters: &self.shared.store.counters(0),
                     tally: &self.shared.statistics().worker(0),
                     now_ms: self.shared.store.now_ms(),
+                };
+                let mut slice = SliceContext {
+                    environment,
                     timing: &Timing::default(),
                     spans: &mut self.spans,
                 };
-                let standing = self.session.feed(&mut received, &mut around, &mut out);
+                let state = self.session.feed(&mut received, &mut slice, &mut out);
                 replies.extend(out.slices().flatten());
-                if !matches!(standing, Standing::Turn | Standing::Midway) {
-                    return (replies, standing);
+                if !matches!(state, SessionState::Pending(When::NextTick | When::RoomForReplies)) {
+                    return (replies, state);
                 }
                 self.slices += 1;
                 received.clear();
@@ -554,9 +360,9 @@ mod tests {
         let mut talk = Talk::new(protocol);
         let mut replies = Vec::new();
         for piece in pieces {
-            let (more, standing) = talk.say(piece);
+            let (more, state) = talk.say(piece);
             replies.extend(more);
-            if standing == Standing::Closing {
+            if state == SessionState::Closing {
                 replies.extend(b"(closed)");
                 break;
             }
@@ -680,9 +486,9 @@ mod tests {
     fn a_long_pipeline_is_served_in_slices() {
         let mut talk = Talk::new(Protocol::Resp);
         let requests = 10 * SLICE_REQUESTS;
-        let (replies, standing) = talk.say(multibulk(&["PING"]).repeat(requests).as_bytes());
+        let (replies, state) = talk.say(multibulk(&["PING"]).repeat(requests).as_bytes());
         assert_eq!(replies, b"+PONG\r\n".repeat(requests));
-        assert_eq!(standing, Standing::Bytes);
+        assert_eq!(state, SessionState::Bytes);
         assert!(talk.slices >= 9, "a slice has a bounded number of requests");
 
         let mut talk = Talk::new(Protocol::Resp);
@@ -704,10 +510,10 @@ mod tests {
         let set = multibulk(&["SET", "key", &"v".repeat(1000)]);
         let (begin, end) = set.split_at(500);
         let input = multibulk(&["KEYS", "key:1?"]) + &multibulk(&["PING"]) + begin;
-        let (replies, standing) = talk.say(input.as_bytes());
+        let (replies, state) = talk.say(input.as_bytes());
         assert!(talk.slices > 0, "a walk over all keys takes more than one slice");
         assert!(replies.starts_with(b"*10\r\n") && replies.ends_with(b"\r\n+PONG\r\n"));
-        assert_eq!(standing, Standing::Bytes);
+        assert_eq!(state, SessionState::Bytes);
         assert_eq!(talk.say(end.as_bytes()).0, b"+OK\r\n");
     }
 
@@ -716,9 +522,9 @@ mod tests {
         let mut talk = Talk::new(Protocol::Resp);
         let limit = "1mb";
         talk.say(multibulk(&["CONFIG", "SET", "client-query-buffer-limit", limit]).as_bytes());
-        assert_eq!(talk.say(b"*2\r\n$3\r\nGET\r\n$9000000\r\n").1, Standing::Bytes);
+        assert_eq!(talk.say(b"*2\r\n$3\r\nGET\r\n$9000000\r\n").1, SessionState::Bytes);
         let mut said = 0;
-        while talk.say(&[b'x'; 10_000]).1 == Standing::Bytes {
+        while talk.say(&[b'x'; 10_000]).1.is_for_bytes() {
             said += 10_000;
         }
         assert!((1_000_000..1 << 20).contains(&said), "given up after {said} bytes");
@@ -731,25 +537,25 @@ mod tests {
         let set = multibulk(&["SET", "key", &value]);
         let (begin, end) = set.as_bytes().split_at(20_000);
         talk.say(begin);
-        assert!(talk.session.is_landing());
+        assert!(talk.session.large.is_arriving());
         let header = set.find(&value).unwrap();
         assert_eq!(talk.session.input.len(), header, "the value is not in the buffer");
         let mut at = 20_000;
-        while let Some(mut room) = talk.session.room() {
+        while let Some(mut buffer) = talk.session.lend_buffer() {
             let mut received = 0;
-            for part in &mut room.slices() {
+            for part in &mut buffer.slices() {
                 let len = part.len();
                 part.copy_from_slice(&set.as_bytes()[at + received..][..len]);
                 received += len;
             }
             at += received;
-            room.advance(received);
-            assert_eq!(talk.session.landed(room, &Timing::default()), received);
+            buffer.advance(received);
+            assert_eq!(talk.session.take_back(buffer, &Timing::default()), received);
         }
         assert_eq!(at, set.len() - 2, "there is room for the value, and for nothing behind it");
         assert_eq!(talk.say(&end[end.len() - 2..]).0, b"+OK\r\n");
         assert_eq!(talk.session.input.capacity(), 0);
-        assert!(talk.session.landing.is_empty());
+        assert!(talk.session.large.is_empty());
         let got = talk.say(multibulk(&["GET", "key"]).as_bytes()).0;
         assert!(got == format!("$1000000\r\n{value}\r\n").as_bytes());
     }

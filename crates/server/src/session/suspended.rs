@@ -1,95 +1,86 @@
 //! A request that is not over: what its session keeps of it until it is.
 
-use crate::session::conversation::Surroundings;
-use nagi_commands::memcached::Memcached;
-use nagi_commands::{Client, Suspension, When, go_on};
+use crate::protocols::environment::RequestEnvironment;
+use crate::protocols::remainder::Remainder;
+use crate::protocols::session_state::SessionState;
+use crate::session::timing::Underway;
+use nagi_commands::Client;
 use nagi_proto::{Args, Landed, Output, Span};
 use nagi_store::Wait;
 use nagi_store::accounting::Charge;
 
 /// A request that goes on later.
 pub(crate) struct Suspended {
-    rest: Rest,
+    remainder: Remainder,
     /// Where its arguments lie, which the session's input begins with.
     spans: Vec<Span>,
-    charge: Charge,
+    /// For the memory of these.
+    _charge: Charge,
     /// Its bytes there.
     len: usize,
-}
-
-/// What is left to do.
-pub(crate) enum Rest {
-    /// Of a command of Redis'.
-    Command(Suspension),
-    /// Of a verb of memcached's, whose client wants to hear nothing if `quiet`.
-    Verb { suspension: Suspension<Memcached>, quiet: bool },
-    /// All of it, parsing included, once its client's waker has been called; with its place in a
-    /// queue, if it waits in one.
-    Unparsed(Option<Wait>),
-}
-
-/// What became of a request that went on.
-pub(crate) enum Outcome {
-    /// It has been answered, and takes so many bytes of the input.
-    Over(usize),
-    /// There is more to do.
-    More(Suspended),
-    /// It is to be parsed, and has this place in a queue, if any, until it has run.
-    Parse(Option<Wait>),
+    /// What is known of its time.
+    underway: Option<Box<Underway>>,
 }
 
 impl Suspended {
     /// A request of `len` bytes with these arguments at the start of the session's input.
-    pub(crate) fn new(rest: Rest, args: Args<'_>, len: usize) -> Self {
+    pub(crate) fn new(
+        remainder: Remainder,
+        args: Args<'_>,
+        len: usize,
+        underway: Option<Box<Underway>>,
+    ) -> Self {
         let (spans, mut charge) = (args.spans().to_vec(), Charge::default());
         charge.set(size_of_val(&spans[..]));
-        Suspended { rest, spans, charge, len }
+        Suspended { remainder, spans, _charge: charge, len, underway }
     }
 
-    pub(crate) fn when(&self) -> When {
-        match &self.rest {
-            Rest::Command(suspension) => suspension.when,
-            Rest::Verb { suspension, .. } => suspension.when,
-            Rest::Unparsed(_) => When::Woken,
-        }
+    /// What its session waits for.
+    pub(crate) fn state(&self) -> SessionState {
+        SessionState::Pending(self.remainder.when())
     }
 
     /// Whether it has changed something, and must come to its end even without its client.
     pub(crate) fn is_committed(&self) -> bool {
-        match &self.rest {
-            Rest::Command(suspension) => suspension.is_committed,
-            Rest::Verb { suspension, .. } => suspension.is_committed,
-            Rest::Unparsed(_) => false,
+        self.remainder.is_committed()
+    }
+
+    /// How many bytes of the input it takes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Takes what is known of its time.
+    pub(crate) fn take_underway(&mut self) -> Option<Box<Underway>> {
+        self.underway.take()
+    }
+
+    /// Keeps what is known of its time.
+    pub(crate) fn keep_underway(&mut self, underway: Box<Underway>) {
+        self.underway = Some(underway);
+    }
+
+    /// If it is to be read anew, its place in a queue, if it has one; otherwise itself.
+    pub(crate) fn into_unread(self) -> Result<Option<Wait>, Self> {
+        match self.remainder {
+            Remainder::Unread(wait) => Ok(wait),
+            remainder => Err(Suspended { remainder, ..self }),
         }
     }
 
-    /// Goes on for a slice; `input` begins with it, without its long arguments.
+    /// Goes on for a slice; `input` begins with it, without its large arguments. Returns itself if
+    /// it is not over.
     pub(crate) fn go_on(
         self,
         input: &[u8],
-        landed: &[Landed],
+        large: &[Landed],
         client: &mut Client,
-        around: &Surroundings<'_>,
+        environment: &RequestEnvironment<'_>,
         out: &mut Output,
-    ) -> Outcome {
-        let Suspended { rest, spans, charge, len } = self;
-        let args = Args::new(input.get(..len).unwrap_or_default(), &spans).with_landed(landed);
-        let rest = match rest {
-            Rest::Command(suspension) => {
-                let mut cx = around.context(client, out, args, None);
-                go_on(&mut cx, suspension);
-                cx.suspension.map(Rest::Command)
-            }
-            Rest::Verb { suspension, quiet } => {
-                let mut cx = around.memcached_context(client, out, args, quiet, None);
-                go_on(&mut cx, suspension);
-                cx.suspension.map(|suspension| Rest::Verb { suspension, quiet })
-            }
-            Rest::Unparsed(wait) => return Outcome::Parse(wait),
-        };
-        match rest {
-            Some(rest) => Outcome::More(Suspended { rest, spans, charge, len }),
-            None => Outcome::Over(len),
-        }
+    ) -> Option<Self> {
+        let bytes = input.get(..self.len).unwrap_or_default();
+        let args = Args::new(bytes, &self.spans).with_landed(large);
+        let remainder = self.remainder.go_on(args, client, environment, out)?;
+        Some(Suspended { remainder, ..self })
     }
 }

@@ -8,13 +8,16 @@
 //! queue.
 //!
 //! How long commands run is counted for each call of those that may take long, and of brief ones
-//! for a sample, which is all while they are few ([`crate::worker::sampling`]). All four phases are
-//! kept of a sample, and of each request that takes longer than the slow log's thresholds.
+//! for a sample, which is all while they are few ([`crate::session::sampling`]). All four phases
+//! are kept of a sample, and of each request that takes longer than the slow log's thresholds.
 
-use crate::session::conversation::Surroundings;
-use crate::worker::sampling::Paces;
+use crate::protocols::RequestKind;
+use crate::protocols::environment::RequestEnvironment;
+use crate::session::sampling::Paces;
 use nagi_commands::phases::Phases;
-use nagi_commands::{Client, Config, Entry, SlowRequest, Statistics, Tally, kept_arguments};
+use nagi_commands::{
+    Client, Config, Entry, Server as _, SlowRequest, Statistics, Tally, kept_arguments,
+};
 use nagi_proto::Args;
 use nagi_store::ticks;
 use std::cell::{Cell, RefCell};
@@ -54,9 +57,9 @@ pub(crate) struct Timing {
     settings: Cell<Settings>,
     bounds: Bounds,
     paces: Paces,
-    /// Executed, and their replies not handed to the driver yet.
-    executed: RefCell<Vec<Executed>>,
-    has_executed: Cell<bool>,
+    /// Unsent, and their replies not handed to the driver yet.
+    unsent: RefCell<Vec<Unsent>>,
+    has_unsent: Cell<bool>,
 }
 
 /// The time of day, which is not read for every request.
@@ -105,7 +108,7 @@ struct Bounds {
 
 /// A request that has been executed, and whose reply is to be sent.
 #[derive(Debug)]
-pub(crate) struct Executed {
+pub(crate) struct Unsent {
     family: &'static str,
     phases: Phases,
     /// When its execution ended, in ticks.
@@ -120,68 +123,57 @@ pub(crate) struct Executed {
     logged: bool,
 }
 
-impl Executed {
+impl Unsent {
     /// Its memory, in bytes.
     pub(crate) fn own_bytes(&self) -> usize {
         size_of::<Self>() + self.request.as_ref().map_or(0, |request| request.own_bytes())
     }
 }
 
-/// What a request was for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum What {
-    /// One of Redis' commands.
-    Command(&'static Entry),
-    /// One of memcached's verbs.
-    Verb,
+/// Under what name the phases of requests are counted.
+fn family(kind: RequestKind) -> &'static str {
+    match kind {
+        RequestKind::Command(entry) => entry.command.group.name(),
+        RequestKind::Verb => "memcached",
+    }
 }
 
-impl What {
-    /// Under what name its phases are counted.
-    fn family(self) -> &'static str {
-        match self {
-            What::Command(entry) => entry.command.group.name(),
-            What::Verb => "memcached",
-        }
+/// The row of a request, if it is for one of Redis' commands.
+fn entry(kind: RequestKind) -> Option<&'static Entry> {
+    match kind {
+        RequestKind::Command(entry) => Some(entry),
+        RequestKind::Verb => None,
     }
+}
 
-    /// Its row, if it is one of Redis' commands.
-    fn entry(self) -> Option<&'static Entry> {
-        match self {
-            What::Command(entry) => Some(entry),
-            What::Verb => None,
-        }
+/// Whether no single request of this kind takes long.
+#[inline]
+fn is_brief(kind: RequestKind) -> bool {
+    match kind {
+        RequestKind::Command(entry) => entry.is_brief,
+        RequestKind::Verb => true,
     }
+}
 
-    /// Whether no single request of this kind takes long.
-    #[inline]
-    fn is_brief(self) -> bool {
-        match self {
-            What::Command(entry) => entry.is_brief,
-            What::Verb => true,
-        }
-    }
-
-    #[inline]
-    fn is_like(self, other: What) -> bool {
-        match (self, other) {
-            (What::Command(one), What::Command(other)) => std::ptr::eq(one, other),
-            (What::Verb, What::Verb) => true,
-            _ => false,
-        }
+#[inline]
+fn are_alike(one: RequestKind, other: RequestKind) -> bool {
+    match (one, other) {
+        (RequestKind::Command(one), RequestKind::Command(other)) => std::ptr::eq(one, other),
+        (RequestKind::Verb, RequestKind::Verb) => true,
+        _ => false,
     }
 }
 
 /// A request that has been executed, as far as it matters here.
 #[derive(Clone, Copy)]
-pub(crate) struct Ran<'a> {
-    pub(crate) what: What,
+pub(crate) struct Executed<'a> {
+    pub(crate) kind: RequestKind,
     pub(crate) args: Args<'a>,
     /// Where its reply is in the session's output: from one length of that to another.
     pub(crate) replies: (usize, usize),
 }
 
-impl Ran<'_> {
+impl Executed<'_> {
     #[inline]
     fn reply_bytes(&self) -> usize {
         self.replies.1.saturating_sub(self.replies.0)
@@ -211,8 +203,8 @@ impl Default for Timing {
             settings: Cell::default(),
             bounds: Bounds::default(),
             paces: Paces::default(),
-            executed: RefCell::default(),
-            has_executed: Cell::new(false),
+            unsent: RefCell::default(),
+            has_unsent: Cell::new(false),
         }
     }
 }
@@ -319,38 +311,48 @@ impl Timing {
             tally.longest_slice.note(slice);
             tally.longest_send.note(now.saturating_sub(self.since.get()));
         }
-        self.has_executed.get()
+        self.has_unsent.get()
     }
 
     /// Takes those whose replies have just been handed to the driver.
-    pub(crate) fn take_executed(&self) -> Vec<Executed> {
-        self.has_executed.set(false);
-        std::mem::take(&mut self.executed.borrow_mut())
+    pub(crate) fn take_unsent(&self) -> Vec<Unsent> {
+        self.has_unsent.set(false);
+        std::mem::take(&mut self.unsent.borrow_mut())
     }
 
     /// Tells of a request whose reply the kernel has taken as a whole.
-    pub(crate) fn finish(&self, executed: Executed, audience: &Audience<'_>) {
-        let Executed { family, mut phases, at, weight, request, logged, .. } = executed;
+    pub(crate) fn finish(&self, unsent: Unsent, metrics: &Metrics<'_>) {
+        let Unsent { family, mut phases, at, weight, request, logged, .. } = unsent;
         phases.send_ns = self.ns(ticks::now().saturating_sub(at));
         if let Some(request) = request {
             request.send_ns.store(phases.send_ns, Ordering::Relaxed);
             if !logged && self.settings.get().are_passed_by(phases) {
-                audience.log(request);
+                metrics.log(request);
             }
         }
-        audience.tally.phases.add(family, phases, weight);
+        metrics.tally.phases.add(family, phases, weight);
     }
 }
 
-/// Where what is noticed is told.
+/// Where the time of requests is reported.
 #[derive(Clone, Copy)]
-pub(crate) struct Audience<'a> {
+pub(crate) struct Metrics<'a> {
     pub(crate) tally: &'a Tally,
     pub(crate) statistics: &'a Statistics,
     pub(crate) config: &'a Config,
 }
 
-impl Audience<'_> {
+impl<'a> Metrics<'a> {
+    /// Those of a worker.
+    pub(crate) fn of(environment: &RequestEnvironment<'a>) -> Self {
+        let shared = environment.shared;
+        Metrics {
+            tally: environment.tally,
+            statistics: shared.statistics(),
+            config: shared.config(),
+        }
+    }
+
     fn log(&self, request: Arc<SlowRequest>) {
         self.statistics.slow_log.add(request, self.config.slowlog_max_len.bytes());
     }
@@ -373,19 +375,19 @@ impl Stopwatch<'_> {
     pub(crate) fn ran(
         &mut self,
         place: usize,
-        ran: Ran<'_>,
-        next: Option<What>,
+        executed: Executed<'_>,
+        next: Option<RequestKind>,
         client: &Client,
-        around: &Surroundings<'_>,
+        environment: &RequestEnvironment<'_>,
     ) {
         let goes_on = self.joins
-            && next.is_some_and(|next| next.is_like(ran.what))
-            && ran.what.is_brief()
-            && !ran.is_large();
+            && next.is_some_and(|next| are_alike(next, executed.kind))
+            && is_brief(executed.kind)
+            && !executed.is_large();
         if goes_on || self.timing.since.get() == 0 {
             return;
         }
-        self.read(place + 1, ran, client, around);
+        self.read(place + 1, executed, client, environment);
         if next.is_some() {
             self.counted = place + 1;
             self.arrivals.first = self.arrivals.last;
@@ -396,21 +398,26 @@ impl Stopwatch<'_> {
     pub(crate) fn suspend(
         &mut self,
         place: usize,
-        ran: Ran<'_>,
+        executed: Executed<'_>,
         client: &Client,
-        around: &Surroundings<'_>,
+        environment: &RequestEnvironment<'_>,
     ) -> Option<Box<Underway>> {
         if self.timing.since.get() == 0 {
             return None;
         }
         if place > self.counted {
             // Those like it before it, behind which nobody has looked.
-            self.read(place, ran, client, around);
+            self.read(place, executed, client, environment);
             self.arrivals.first = self.arrivals.last;
         }
         let phases = Phases { queue_ns: 0, ..self.phases(ticks::now(), 1) };
-        let request = describe(ran, phases, client);
-        Some(Box::new(Underway { what: ran.what, arrived: self.arrivals.last, phases, request }))
+        let request = describe(executed, phases, client);
+        Some(Box::new(Underway {
+            kind: executed.kind,
+            arrived: self.arrivals.last,
+            phases,
+            request,
+        }))
     }
 
     /// The phases of a request that has just been executed, one of `count` since the last reading.
@@ -427,15 +434,21 @@ impl Stopwatch<'_> {
 
     /// Counts the requests since the last reading, up to the one in front of `place`.
     #[inline]
-    fn read(&self, place: usize, ran: Ran<'_>, client: &Client, around: &Surroundings<'_>) {
+    fn read(
+        &self,
+        place: usize,
+        executed: Executed<'_>,
+        client: &Client,
+        environment: &RequestEnvironment<'_>,
+    ) {
         let timing = self.timing;
         let now = ticks::now();
         let count = (place - self.counted) as u64;
-        if timing.paces.count(ran.what.entry(), count)
+        if timing.paces.count(entry(executed.kind), count)
             || now.wrapping_sub(self.arrivals.first) >= timing.bounds.least.get()
-            || ran.may_be_large()
+            || executed.may_be_large()
         {
-            self.tell(now, count, ran, client, &around.audience());
+            self.tell(now, count, executed, client, &Metrics::of(environment));
         }
         timing.since.set(now);
     }
@@ -443,13 +456,20 @@ impl Stopwatch<'_> {
     /// Tells of the last of `count` requests: of itself if it is slow or takes long to send, or
     /// else, if a sample is due, of all that it stands for.
     #[cold]
-    fn tell(&self, now: u64, count: u64, ran: Ran<'_>, client: &Client, audience: &Audience<'_>) {
+    fn tell(
+        &self,
+        now: u64,
+        count: u64,
+        executed: Executed<'_>,
+        client: &Client,
+        metrics: &Metrics<'_>,
+    ) {
         let (timing, settings) = (self.timing, self.timing.settings.get());
-        let pace = timing.paces.of(ran.what.entry(), count);
+        let pace = timing.paces.of(entry(executed.kind), count);
         let phases = self.phases(now, count);
         let is_slow =
             settings.are_passed_by(Phases { execute_ns: phases.execute_ns * count, ..phases });
-        let weight = if is_slow || ran.is_large() {
+        let weight = if is_slow || executed.is_large() {
             pace.leave_out(count);
             count
         } else if pace.is_due() {
@@ -458,13 +478,12 @@ impl Stopwatch<'_> {
             0
         };
         // All are counted for themselves that may take long.
-        let calls = if ran.what.is_brief() { weight } else { count };
-        if let Some(entry) = ran.what.entry().filter(|_| settings.tracks && calls > 0) {
-            audience.tally.time_calls(entry.index, calls, phases.execute_ns);
+        let calls = if is_brief(executed.kind) { weight } else { count };
+        if let Some(entry) = entry(executed.kind).filter(|_| settings.tracks && calls > 0) {
+            metrics.tally.time_calls(entry.index, calls, phases.execute_ns);
         }
-        if weight > 0 && (settings.tracks || is_slow || ran.is_large()) {
-            let executed = (phases, now);
-            timing.keep(ran, executed, weight, client, audience);
+        if weight > 0 && (settings.tracks || is_slow || executed.is_large()) {
+            timing.keep(executed, (phases, now), weight, client, metrics);
         }
     }
 }
@@ -472,7 +491,7 @@ impl Stopwatch<'_> {
 /// A request that works over several ticks.
 #[derive(Debug)]
 pub(crate) struct Underway {
-    what: What,
+    kind: RequestKind,
     /// When its last byte had arrived, in ticks.
     arrived: u64,
     phases: Phases,
@@ -494,24 +513,25 @@ impl Timing {
     /// executed, in ticks.
     fn keep(
         &self,
-        ran: Ran<'_>,
+        executed: Executed<'_>,
         (phases, at): (Phases, u64),
         weight: u64,
         client: &Client,
-        audience: &Audience<'_>,
+        metrics: &Metrics<'_>,
     ) {
         // The request itself may have changed them, which Redis heeds as well.
-        let slow = Settings::of(audience.config).are_passed_by(phases);
-        let request = (slow || ran.is_large()).then(|| Arc::new(describe(ran, phases, client)));
+        let slow = Settings::of(metrics.config).are_passed_by(phases);
+        let request =
+            (slow || executed.is_large()).then(|| Arc::new(describe(executed, phases, client)));
         if let Some(request) = request.as_ref().filter(|_| slow) {
-            audience.log(Arc::clone(request));
+            metrics.log(Arc::clone(request));
         }
-        self.has_executed.set(true);
-        self.executed.borrow_mut().push(Executed {
-            family: ran.what.family(),
+        self.has_unsent.set(true);
+        self.unsent.borrow_mut().push(Unsent {
+            family: family(executed.kind),
             phases,
             at,
-            reply_end: ran.replies.1 as u64,
+            reply_end: executed.replies.1 as u64,
             weight,
             request,
             logged: slow,
@@ -520,24 +540,24 @@ impl Timing {
 
     /// A request that worked over several ticks is over; its reply ends there in the session's
     /// output.
-    pub(crate) fn end(&self, underway: Underway, reply_end: usize, audience: &Audience<'_>) {
-        let Underway { what, arrived, mut phases, mut request } = underway;
+    pub(crate) fn end(&self, underway: Underway, reply_end: usize, metrics: &Metrics<'_>) {
+        let Underway { kind, arrived, mut phases, mut request } = underway;
         let (now, settings) = (ticks::now(), self.settings.get());
         let since_ns = self.ns(now.saturating_sub(arrived));
         phases.queue_ns = since_ns.saturating_sub(phases.execute_ns);
         request.phases = phases;
-        if let Some(entry) = what.entry().filter(|_| settings.tracks) {
-            audience.tally.time_calls(entry.index, 1, phases.execute_ns);
+        if let Some(entry) = entry(kind).filter(|_| settings.tracks) {
+            metrics.tally.time_calls(entry.index, 1, phases.execute_ns);
         }
         let slow = settings.are_passed_by(phases);
         let request = Arc::new(request);
         if slow {
-            audience.log(Arc::clone(&request));
+            metrics.log(Arc::clone(&request));
         }
         self.since.set(now);
-        self.has_executed.set(true);
-        self.executed.borrow_mut().push(Executed {
-            family: what.family(),
+        self.has_unsent.set(true);
+        self.unsent.borrow_mut().push(Unsent {
+            family: family(kind),
             phases,
             at: now,
             reply_end: reply_end as u64,
@@ -549,16 +569,16 @@ impl Timing {
 }
 
 /// What the slow log tells of a request.
-fn describe(ran: Ran<'_>, phases: Phases, client: &Client) -> SlowRequest {
+fn describe(executed: Executed<'_>, phases: Phases, client: &Client) -> SlowRequest {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since_ns = phases.execute_ns;
     SlowRequest {
         at_s: now.saturating_sub(Duration::from_nanos(since_ns)).as_secs(),
         phases,
         send_ns: AtomicU64::new(0),
-        request_bytes: (0..ran.args.len()).map(|index| ran.args.len_of(index)).sum(),
-        reply_bytes: ran.reply_bytes(),
-        arguments: kept_arguments(ran.what.entry(), ran.args),
+        request_bytes: (0..executed.args.len()).map(|index| executed.args.len_of(index)).sum(),
+        reply_bytes: executed.reply_bytes(),
+        arguments: kept_arguments(entry(executed.kind), executed.args),
         address: client.info.address.clone(),
         name: client.info.name(),
     }

@@ -1,7 +1,7 @@
 //! Who is let go: who is silent for too long, leaves too much unread, takes too much memory, has
 //! vanished, or was killed. Each is told of in the log.
 
-use super::{Seat, Sessions};
+use super::{Behind, Seat, Sessions};
 use crate::net::driver::{Driver, Token};
 use crate::net::listener;
 use nagi_commands::memcached::Parting;
@@ -13,13 +13,6 @@ use std::time::Duration;
 
 /// How many seats are looked at, ten times a second, for peers that have vanished.
 const LOOKS: usize = 100;
-
-/// A connection whose client has left replies unread.
-pub(super) struct Behind {
-    token: Token,
-    /// Since when these have been more than the soft limit, in milliseconds since 1970.
-    neared_at_ms: Option<u64>,
-}
 
 impl Sessions {
     /// Lets go of a connection, with what it has left unread.
@@ -197,7 +190,7 @@ impl Sessions {
             let active_at_ms = seat.session.info().active_at_ms.load(Ordering::Relaxed);
             let is_shown = seat.session.info().marks().intersects(Marks::MONITOR | Marks::WATCHER);
             !is_shown
-                && seat.waits.is_for_bytes()
+                && seat.state.is_for_bytes()
                 && now_ms.saturating_sub(active_at_ms) > timeout_ms
         };
         let seats = self.seats.iter().flatten();

@@ -1,22 +1,24 @@
 //! A worker: one thread, an event loop, and the sessions that it owns for as long as they live.
 
-pub(crate) mod client_memory;
 mod limits;
-pub(crate) mod registry;
-pub(crate) mod sampling;
 
 use crate::net::address::{self, Peer};
 use crate::net::driver::{Driver, Sink, Token, Wanted};
 use crate::net::outgoing::OUTPUT_ROOM_BYTES;
+use crate::net::protocol::Protocol;
+use crate::net::receive_buffer::ReceiveBuffer;
 use crate::net::refusal::{Refusal, refuse};
-use crate::persistence::saver;
-use crate::process::server::{Arrival, Mail, RESERVE, Shared};
-use crate::session::conversation::{Protocol, SLICE_BYTES, Session, Standing, Surroundings};
-use crate::session::large_arguments::Room;
-use crate::session::timing::{Audience, Executed, Timing};
-use limits::Behind;
+use crate::persistence::throttle;
+use crate::protocols::environment::RequestEnvironment;
+use crate::protocols::session_state::SessionState;
+use crate::session::batch::SliceContext;
+use crate::session::conversation::{SLICE_BYTES, Session};
+use crate::session::timing::{Metrics, Timing, Unsent};
+use crate::state::descriptors::RESERVED_CONNECTIONS;
+use crate::state::mailbox::{Letter, NewConnection, Reminders};
+use crate::state::shared::Shared;
 use nagi_commands::memcached::{Parting, tell_of_arrival, tell_of_parting};
-use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, Tally, stop_monitoring};
+use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, Tally, When, stop_monitoring};
 use nagi_proto::{Output, Span};
 use nagi_store::accounting::Charge;
 use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker};
@@ -110,7 +112,8 @@ struct Sessions {
 struct Seat {
     token: Token,
     session: Session,
-    waits: Waits,
+    /// What it waits for. If that is room for replies there is none.
+    state: SessionState,
     /// The tick in which it was fed last, and how many bytes.
     fed_at: u64,
     fed_bytes: usize,
@@ -121,39 +124,25 @@ struct Seat {
     /// Bytes of replies that the driver has been given.
     replied_bytes: u64,
     /// Requests whose replies have not been taken in full, the oldest first.
-    unsent: Vec<Executed>,
+    unsent: Vec<Unsent>,
     /// Their memory, which is no data.
     unsent_charge: Charge,
 }
 
-/// What must happen before a session is fed again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Waits {
-    /// For bytes to arrive.
-    Bytes,
-    /// For bytes of a long argument.
-    Landing,
-    /// For the next tick.
-    Turn,
-    /// For the client to take the replies that it has been given.
-    Room,
-    /// For its waker to be called.
-    Call,
+/// A connection whose client has left replies unread.
+struct Behind {
+    token: Token,
+    /// Since when these have been more than the soft limit, in milliseconds since 1970.
+    neared_at_ms: Option<u64>,
 }
 
-impl Waits {
-    /// Whether it goes on when bytes arrive.
-    fn is_for_bytes(self) -> bool {
-        matches!(self, Waits::Bytes | Waits::Landing)
-    }
-
-    /// What is to be received meanwhile.
-    fn wanted(self) -> Wanted {
-        match self {
-            Waits::Bytes => Wanted::Bytes,
-            Waits::Landing => Wanted::Landing,
-            Waits::Turn | Waits::Call | Waits::Room => Wanted::Nothing,
-        }
+/// What is to be received while a session waits. A driver does not tell of a connection's end
+/// while nothing is wanted from it.
+fn wanted(state: SessionState) -> Wanted {
+    match state {
+        SessionState::Bytes => Wanted::Bytes,
+        SessionState::LargeArgument => Wanted::IntoBuffer,
+        SessionState::Pending(_) | SessionState::Closing => Wanted::Nothing,
     }
 }
 
@@ -208,7 +197,7 @@ impl Sessions {
         if !left.is_zero() {
             return Some(left);
         }
-        let is_hurried = self.shared.store.snapshot_pressure() >= saver::HURRIED;
+        let is_hurried = self.shared.store.snapshot_pressure() >= throttle::HURRIED;
         let slice = if is_hurried { HURRIED_WALK_SLICE } else { WALK_SLICE };
         let pace = self.shared.store.walk(&mut self.walker, || started.elapsed() >= slice);
         self.walks = pace == WalkProgress::More;
@@ -216,7 +205,7 @@ impl Sessions {
         let ended = Instant::now();
         self.walked = Some((ended, ended - started));
         if self.walks {
-            saver::note_pause_after(&self.shared, ended - started);
+            throttle::note_pause_after(&self.shared, ended - started);
         }
         self.walks.then(|| self.left_of_pause(ended))
     }
@@ -225,10 +214,10 @@ impl Sessions {
     /// for a pause may change while it lasts.
     fn left_of_pause(&self, now: Instant) -> Duration {
         let Some((ended, took)) = self.walked else { return Duration::ZERO };
-        let is_hurried = self.shared.store.snapshot_pressure() >= saver::HURRIED;
+        let is_hurried = self.shared.store.snapshot_pressure() >= throttle::HURRIED;
         let courtesy = if is_hurried { Duration::ZERO } else { took * WALK_PAUSES };
-        let pause = saver::pause_after(&self.shared, took).max(courtesy);
-        (ended + pause).saturating_duration_since(now).min(saver::LONGEST_WAIT)
+        let pause = throttle::pause_after(&self.shared, took).max(courtesy);
+        (ended + pause).saturating_duration_since(now).min(throttle::LONGEST_WAIT)
     }
 
     /// Comes to the end of a walk that nobody needs any more.
@@ -311,8 +300,8 @@ impl Sessions {
     }
 
     /// Takes a connection that this worker has been assigned.
-    fn seat(&mut self, driver: &mut impl Driver, arrival: Arrival) {
-        let Arrival { socket, protocol, reserved } = arrival;
+    fn seat(&mut self, driver: &mut impl Driver, connection: NewConnection) {
+        let NewConnection { socket, protocol, is_reserved } = connection;
         if !self.taking {
             return self.shared.registry.release(self.worker);
         }
@@ -350,13 +339,13 @@ impl Sessions {
         let caller = Caller { shared: Arc::clone(&self.shared), worker: self.worker, token };
         let waker = Waker::from(Arc::new(caller));
         let mut session = Session::new(info, protocol, self.shared.config(), waker);
-        if reserved {
+        if is_reserved {
             session.administrate();
         }
         let seat = Some(Seat {
             token,
             session,
-            waits: Waits::Bytes,
+            state: SessionState::Bytes,
             fed_at: 0,
             fed_bytes: 0,
             ended: false,
@@ -399,20 +388,18 @@ impl Sessions {
     fn see_to_orphans(&mut self) {
         let mut orphans = std::mem::take(&mut self.orphans);
         orphans.retain_mut(|session| {
-            let around = Surroundings {
+            let environment = RequestEnvironment {
                 shared: &self.shared,
                 counters: &self.counters,
                 tally: &self.tally,
                 now_ms: self.shared.store.now_ms(),
-                timing: &self.timing,
-                spans: &mut self.spans,
             };
-            session.resume(&around, &mut Output::default());
+            session.resume(&environment, &self.timing, &mut Output::default());
             session.is_committed()
         });
         self.orphans = orphans;
         // Nobody is sent their replies.
-        self.timing.take_executed();
+        self.timing.take_unsent();
     }
 
     /// Has a session execute a slice of what it has been sent, and sends its replies.
@@ -421,15 +408,14 @@ impl Sessions {
         if seat.token != token {
             return;
         }
-        let mut around = Surroundings {
+        let environment = RequestEnvironment {
             shared: &self.shared,
             counters: &self.counters,
             tally: &self.tally,
             now_ms: self.timing.begin(|| self.shared.store.now_ms()),
-            timing: &self.timing,
-            spans: &mut self.spans,
         };
-        let standing = seat.session.feed(received, &mut around, &mut self.output);
+        let mut slice = SliceContext { environment, timing: &self.timing, spans: &mut self.spans };
+        let state = seat.session.feed(received, &mut slice, &mut self.output);
         if !self.output.is_empty() {
             let bytes = self.output.len() as u64;
             self.tally.output_bytes.add(bytes);
@@ -442,7 +428,7 @@ impl Sessions {
         } else {
             self.timing.lap(&self.tally);
         }
-        self.settle(driver, token, standing);
+        self.settle(driver, token, state);
     }
 
     /// Keeps requests until the last of so many bytes of replies has been taken, which were handed
@@ -452,7 +438,7 @@ impl Sessions {
         let Some(seat) = self.seats.get_mut(token.index as usize).and_then(Option::as_mut) else {
             return;
         };
-        for mut executed in self.timing.take_executed() {
+        for mut executed in self.timing.take_unsent() {
             executed.reply_end += seat.replied_bytes - bytes;
             seat.unsent_charge.set(seat.unsent_charge.bytes() + executed.own_bytes());
             seat.unsent.push(executed);
@@ -464,7 +450,7 @@ impl Sessions {
     /// Tells of requests whose replies have been taken in full. Whether there are others.
     #[cold]
     fn see_what_was_sent(&mut self, driver: &impl Driver, token: Token) -> bool {
-        let audience = Audience {
+        let metrics = Metrics {
             tally: &self.tally,
             statistics: self.shared.statistics(),
             config: self.shared.config(),
@@ -475,7 +461,7 @@ impl Sessions {
         let taken = seat.unsent.partition_point(|executed| executed.reply_end <= sent);
         for executed in seat.unsent.drain(..taken) {
             seat.unsent_charge.set(seat.unsent_charge.bytes() - executed.own_bytes());
-            self.timing.finish(executed, &audience);
+            self.timing.finish(executed, &metrics);
         }
         !seat.unsent.is_empty()
     }
@@ -490,7 +476,7 @@ impl Sessions {
     }
 
     /// Sees to what a session needs next.
-    fn settle(&mut self, driver: &mut impl Driver, token: Token, standing: Standing) {
+    fn settle(&mut self, driver: &mut impl Driver, token: Token, state: SessionState) {
         let unsent = driver.unsent_bytes(token);
         if unsent > 0 && self.falls_behind(driver, token, unsent) {
             return;
@@ -503,30 +489,68 @@ impl Sessions {
         if shown.load(Ordering::Relaxed) != unsent {
             shown.store(unsent, Ordering::Relaxed);
         }
-        let waits = match standing {
-            Standing::Closing => None,
-            Standing::Midway => Some(Waits::Turn),
-            Standing::Called => Some(Waits::Call),
-            _ if unsent > most => Some(Waits::Room),
-            Standing::Turn => Some(Waits::Turn),
-            Standing::Bytes if seat.ended => None,
-            Standing::Bytes if seat.session.is_landing() => Some(Waits::Landing),
-            Standing::Bytes => Some(Waits::Bytes),
+        let state = match state {
+            SessionState::Pending(When::NextTick | When::Woken) | SessionState::Closing => state,
+            _ if unsent > most => SessionState::Pending(When::RoomForReplies),
+            // There is room.
+            SessionState::Pending(When::RoomForReplies) => SessionState::Pending(When::NextTick),
+            SessionState::Bytes | SessionState::LargeArgument if seat.ended => {
+                SessionState::Closing
+            }
+            SessionState::Bytes | SessionState::LargeArgument => state,
         };
-        let Some(waits) = waits else {
+        if state == SessionState::Closing {
             self.leave(token, Parting::Normal);
             return driver.close(token);
-        };
-        if waits != seat.waits {
-            seat.waits = waits;
-            driver.receive(token, waits.wanted());
         }
-        if waits == Waits::Turn {
+        let before = std::mem::replace(&mut seat.state, state);
+        if wanted(state) != wanted(before) {
+            driver.receive(token, wanted(state));
+        }
+        if state == SessionState::Pending(When::NextTick) {
             self.turns.push(token);
         }
     }
 
-    /// Empties database 0, or leaves it for later if somebody is at work on it.
+    /// Does what other threads have left reminders of.
+    fn follow(&mut self, reminders: Reminders, driver: &mut impl Driver) {
+        if reminders.contains(Reminders::LISTENERS)
+            && let Err(error) = driver.listen_to(&self.shared.listeners.get())
+        {
+            tracing::error!(%error, "a worker cannot accept from new listeners");
+        }
+        if reminders.contains(Reminders::KILL) {
+            self.close_killed(driver);
+        }
+        if reminders.contains(Reminders::MONITORS) {
+            self.show(driver);
+        }
+        if reminders.contains(Reminders::WATCHERS) {
+            self.show_watchers(driver);
+        }
+        if reminders.contains(Reminders::FLUSH) {
+            self.flush();
+        }
+        self.walks |= reminders.contains(Reminders::WALK);
+        if reminders.contains(Reminders::HOUSEKEEPING) {
+            self.keep_house(driver);
+        }
+    }
+
+    /// Does what is due ten times a second.
+    fn keep_house(&mut self, driver: &mut impl Driver) {
+        self.timing.set_pace();
+        self.see_what_all_sent(driver);
+        self.close_idle(driver);
+        self.see_to_those_behind(driver);
+        self.let_go_of_vanished(driver);
+        self.look_for_expired();
+        self.shared.store.rest();
+        self.ageing.run(&self.shared.store, self.shared.store.now_ms());
+        self.compactor.run(&self.shared.store);
+    }
+
+    /// Empties database 0, or leaves it for later if a job has claimed some of its keys.
     fn flush(&mut self) {
         let store = &self.shared.store;
         let _batch = store.batch(&self.counters);
@@ -547,7 +571,7 @@ struct Caller {
 
 impl Wake for Caller {
     fn wake(self: Arc<Self>) {
-        self.shared.post(self.worker, Mail::Call(self.token));
+        self.shared.post(self.worker, Letter::Wake(self.token));
     }
 }
 
@@ -559,18 +583,18 @@ impl<D: Driver> Sink<D> for Sessions {
     fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd) {
         let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
         let mut assigned = self.shared.registry.assign(self.worker, most);
-        let reserved =
+        let is_reserved =
             assigned.is_none() && protocol == Protocol::Resp && Peer::of(&socket).is_local();
-        if reserved {
-            assigned = self.shared.registry.assign(self.worker, most + RESERVE);
+        if is_reserved {
+            assigned = self.shared.registry.assign(self.worker, most + RESERVED_CONNECTIONS);
         }
-        let arrival = Arrival { socket, protocol, reserved };
+        let connection = NewConnection { socket, protocol, is_reserved };
         match assigned {
-            Some(worker) if worker == self.worker => self.seat(driver, arrival),
-            Some(worker) => self.shared.post(worker, Mail::Arrival(arrival)),
+            Some(worker) if worker == self.worker => self.seat(driver, connection),
+            Some(worker) => self.shared.post(worker, Letter::NewConnection(connection)),
             None => {
                 self.tally.refused_connections.add(1);
-                refuse(&arrival.socket, protocol, Refusal::TooMany);
+                refuse(&connection.socket, protocol, Refusal::TooMany);
             }
         }
     }
@@ -586,24 +610,24 @@ impl<D: Driver> Sink<D> for Sessions {
             (seat.fed_at, seat.fed_bytes) = (ticks, 0);
         }
         seat.fed_bytes += bytes.len();
-        if seat.waits.is_for_bytes() && seat.fed_bytes <= SLICE_BYTES {
+        if seat.state.is_for_bytes() && seat.fed_bytes <= SLICE_BYTES {
             self.feed(driver, token, bytes);
         } else {
             seat.session.keep(bytes, &self.timing);
-            if seat.waits.is_for_bytes() {
-                self.settle(driver, token, Standing::Turn);
+            if seat.state.is_for_bytes() {
+                self.settle(driver, token, SessionState::NEXT_SLICE);
             }
         }
     }
 
-    fn room(&mut self, token: Token) -> Option<Room> {
-        self.seat_of(token)?.session.room()
+    fn lend_buffer(&mut self, token: Token) -> Option<ReceiveBuffer> {
+        self.seat_of(token)?.session.lend_buffer()
     }
 
-    fn landed(&mut self, driver: &mut D, token: Token, room: Room) {
+    fn received_into(&mut self, driver: &mut D, token: Token, buffer: ReceiveBuffer) {
         let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
         let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
-        let bytes = seat.session.landed(room, &self.timing);
+        let bytes = seat.session.take_back(buffer, &self.timing);
         self.tally.input_bytes.add(bytes as u64);
         self.tally.reads.add(1);
         self.feed(driver, token, &mut []);
@@ -612,7 +636,7 @@ impl<D: Driver> Sink<D> for Sessions {
     fn drained(&mut self, driver: &mut D, token: Token) {
         self.see_what_was_sent(driver, token);
         let Some(seat) = self.seat_of(token) else { return };
-        if seat.waits == Waits::Room {
+        if seat.state == SessionState::Pending(When::RoomForReplies) {
             self.feed(driver, token, &mut []);
         } else {
             let info = seat.session.info();
@@ -627,7 +651,7 @@ impl<D: Driver> Sink<D> for Sessions {
     fn ended(&mut self, driver: &mut D, token: Token) {
         let Some(seat) = self.seat_of(token) else { return };
         seat.ended = true;
-        if seat.waits.is_for_bytes() {
+        if seat.state.is_for_bytes() {
             self.leave(token, Parting::Normal);
             driver.close(token);
         }
@@ -643,38 +667,22 @@ impl<D: Driver> Sink<D> for Sessions {
     }
 
     fn woken(&mut self, driver: &mut D) {
-        for mail in self.shared.collect(self.worker) {
-            match mail {
-                Mail::Arrival(arrival) => self.seat(driver, arrival),
-                Mail::Evict(token) => self.evict(driver, token),
-                Mail::Housekeeping => {
-                    self.timing.set_pace();
-                    self.see_what_all_sent(driver);
-                    self.close_idle(driver);
-                    self.see_to_those_behind(driver);
-                    self.let_go_of_vanished(driver);
-                    self.look_for_expired();
-                    self.shared.store.rest();
-                    self.ageing.run(&self.shared.store, self.shared.store.now_ms());
-                    self.compactor.run(&self.shared.store);
-                }
-                Mail::Flush => self.flush(),
-                Mail::Kill => self.close_killed(driver),
-                Mail::Show => self.show(driver),
-                Mail::ShowWatchers => self.show_watchers(driver),
-                Mail::Walk => self.walks = true,
-                Mail::Listen => {
-                    if let Err(error) = driver.listen_to(&self.shared.listeners.get()) {
-                        tracing::error!(%error, "a worker cannot accept from new listeners");
-                    }
-                }
-                Mail::Call(token) => {
-                    if self.seat_of(token).is_some_and(|seat| seat.waits == Waits::Call) {
+        let (reminders, letters) = self.shared.collect(self.worker);
+        for letter in letters {
+            match letter {
+                Letter::NewConnection(connection) => self.seat(driver, connection),
+                Letter::Evict(token) => self.evict(driver, token),
+                Letter::Wake(token) => {
+                    if self
+                        .seat_of(token)
+                        .is_some_and(|seat| seat.state == SessionState::Pending(When::Woken))
+                    {
                         self.feed(driver, token, &mut []);
                     }
                 }
             }
         }
+        self.follow(reminders, driver);
         self.timing.lap(&self.tally);
     }
 }

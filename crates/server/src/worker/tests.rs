@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::net::listener::Listeners;
-use crate::process::server::Options;
+use crate::state::shared::ServerOptions;
 use nagi_store::types::string::SetOptions;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -71,12 +71,13 @@ const TOKEN: Token = Token { index: 0, generation: 1 };
 
 /// A worker with one connection.
 fn connected() -> (Sessions, Script) {
-    let shared = Shared::new(Options::default(), Vec::new()).unwrap();
+    let shared = Shared::new(ServerOptions::default(), Vec::new()).unwrap();
     let mut sessions = Sessions::new(0, Arc::new(shared));
     let mut driver = Script { sent: Vec::new(), unsent: 0, wanted: true, closed: false };
     let (socket, _) = UnixStream::pair().unwrap();
     sessions.shared.registry.assign(0, 10).unwrap();
-    let arrival = Arrival { socket: socket.into(), protocol: Protocol::Resp, reserved: false };
+    let arrival =
+        NewConnection { socket: socket.into(), protocol: Protocol::Resp, is_reserved: false };
     sessions.seat(&mut driver, arrival);
     (sessions, driver)
 }
@@ -169,7 +170,7 @@ fn a_walk_leaves_the_processor_to_others_for_most_of_the_time() {
     }
     let (now, second) = (Instant::now(), Duration::from_secs(1));
     sessions.walked = Some((now, second));
-    assert_eq!(sessions.left_of_pause(now), saver::LONGEST_WAIT, "then it looks again");
+    assert_eq!(sessions.left_of_pause(now), throttle::LONGEST_WAIT, "then it looks again");
     let later = now + second * WALK_PAUSES;
     assert!(!sessions.left_of_pause(later).is_zero());
     shared.config().save_cpu_limit.set(100);

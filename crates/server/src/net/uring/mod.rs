@@ -16,10 +16,10 @@ use crate::net::connection_table::Links;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
 use crate::net::listener::{Listener, Listeners};
 use crate::net::outgoing::{OUTPUT_ROOM_BYTES, Outgoing, discard_unread};
+use crate::net::protocol::Protocol;
 use crate::net::reachability;
+use crate::net::receive_buffer::ReceiveBuffer;
 use crate::net::waker::Waker;
-use crate::session::conversation::Protocol;
-use crate::session::large_arguments::Room;
 use courtesy::Courtesy;
 use nagi_proto::Output;
 use nagi_store::accounting::Charge;
@@ -86,8 +86,8 @@ struct Link {
     goes_on: bool,
     /// Whether the kernel has been told to stop to receive.
     cancelled: bool,
-    /// Room for what is landing, lent and not used yet.
-    room: Option<Room>,
+    /// A buffer for a large argument, lent and not used yet.
+    lent: Option<ReceiveBuffer>,
     /// Whether the peer will send nothing more.
     ended: bool,
     /// Whether the sink has been told of bytes that are unsent.
@@ -107,7 +107,7 @@ enum Sending {
     /// It is queued, `first` being lent to the ring with so many bytes.
     Queued(usize),
     /// The socket is full; the kernel tells when it has room.
-    Room,
+    Blocked,
     /// It goes on in the next turn.
     Later,
 }
@@ -118,8 +118,8 @@ enum Receiving {
     Nothing,
     /// Whatever comes, into provided buffers.
     Bytes,
-    /// Once, into room that was lent.
-    Landing,
+    /// Once, into a buffer that was lent.
+    IntoBuffer,
 }
 
 /// How far a link is from its end.
@@ -262,8 +262,8 @@ impl<B: Between> Uring<B> {
         } else if taken < asked {
             link.charge.set(output.own_bytes());
             link.first = output;
-            link.sending = Sending::Room;
-            if self.ring.await_room(token, link.socket.as_fd()).is_err() {
+            link.sending = Sending::Blocked;
+            if self.ring.await_writable(token, link.socket.as_fd()).is_err() {
                 link.sending = Sending::Later;
                 self.come_back(token);
             }
@@ -364,10 +364,12 @@ impl<B: Between> Uring<B> {
                 link.receiving = Receiving::Bytes;
                 self.ring.receive(token, link.socket.as_fd(), link.goes_on)
             }
-            (Wanted::Landing, Receiving::Nothing) => {
-                let Some(room) = link.room.take().or_else(|| sink.room(token)) else { return };
-                link.receiving = Receiving::Landing;
-                self.ring.land(token, link.socket.as_fd(), room)
+            (Wanted::IntoBuffer, Receiving::Nothing) => {
+                let Some(buffer) = link.lent.take().or_else(|| sink.lend_buffer(token)) else {
+                    return;
+                };
+                link.receiving = Receiving::IntoBuffer;
+                self.ring.receive_into(token, link.socket.as_fd(), buffer)
             }
             _ => return,
         };
@@ -385,7 +387,7 @@ impl<B: Between> Uring<B> {
         link.cancelled = match link.receiving {
             Receiving::Nothing => false,
             Receiving::Bytes => self.ring.cancel_receive(token).is_ok(),
-            Receiving::Landing => self.ring.cancel_land(token).is_ok(),
+            Receiving::IntoBuffer => self.ring.cancel_receive_into(token).is_ok(),
         };
     }
 
@@ -395,7 +397,7 @@ impl<B: Between> Uring<B> {
         link.cancelled = false;
         if link.end == End::Gone {
             self.let_go(token);
-        } else if link.wanted == Wanted::Landing && link.receiving == Receiving::Bytes {
+        } else if link.wanted == Wanted::IntoBuffer && link.receiving == Receiving::Bytes {
             self.stop_receiving(token);
         }
     }
@@ -423,9 +425,9 @@ impl<B: Between> Uring<B> {
     fn let_go(&mut self, token: Token) {
         let Some(link) = self.links.get_mut(token) else { return };
         link.end = End::Gone;
-        if link.sending == Sending::Room {
+        if link.sending == Sending::Blocked {
             // It ends with what is next to arrive in any case, and says so.
-            let _ = self.ring.cancel_room(token);
+            let _ = self.ring.cancel_writable(token);
         } else if link.receiving == Receiving::Nothing
             && !matches!(link.sending, Sending::Queued(_))
         {
@@ -483,10 +485,10 @@ impl<B: Between> Uring<B> {
         }
     }
 
-    fn landed(
+    fn received_into(
         &mut self,
         token: Token,
-        mut room: Room,
+        mut buffer: ReceiveBuffer,
         bytes: Result<usize, Errno>,
         sink: &mut impl Sink<Self>,
     ) {
@@ -495,13 +497,13 @@ impl<B: Between> Uring<B> {
         match bytes {
             Ok(0) => self.ended(token, sink),
             Ok(len) => {
-                room.advance(len);
+                buffer.advance(len);
                 if link.end == End::Open {
-                    sink.landed(self, token, room);
+                    sink.received_into(self, token, buffer);
                 }
             }
             Err(error) => {
-                link.room = Some(room);
+                link.lent = Some(buffer);
                 self.receive_failed(token, error, sink);
             }
         }
@@ -543,8 +545,10 @@ impl<B: Between> Uring<B> {
                     None => self.received(token, bytes, more, None, sink),
                 }
             }
-            Event::Landed { token, room, bytes } => self.landed(token, room, bytes, sink),
-            Event::Room { token } => {
+            Event::ReceivedInto { token, buffer, bytes } => {
+                self.received_into(token, buffer, bytes, sink)
+            }
+            Event::Writable { token } => {
                 let Some(link) = self.links.get_mut(token) else { return };
                 link.sending = Sending::Nothing;
                 if link.end == End::Gone {
@@ -631,7 +635,7 @@ impl<B: Between> Driver for Uring<B> {
             receiving: Receiving::Bytes,
             goes_on,
             cancelled: false,
-            room: None,
+            lent: None,
             ended: false,
             counted: Cell::new(false),
             awaits_peer: false,
@@ -684,7 +688,7 @@ impl<B: Between> Driver for Uring<B> {
         match (wanted, link.receiving) {
             // What is not wanted is cancelled when it comes: most often nothing does.
             (Wanted::Nothing, _) => {}
-            (Wanted::Landing, Receiving::Bytes) => self.stop_receiving(token),
+            (Wanted::IntoBuffer, Receiving::Bytes) => self.stop_receiving(token),
             (_, Receiving::Nothing) => self.come_back(token),
             _ => {}
         }

@@ -8,8 +8,8 @@
 //! promise.
 
 use crate::net::driver::Token;
+use crate::net::receive_buffer::{BUFFER_CHUNKS, ReceiveBuffer};
 use crate::net::sockets::Moved;
-use crate::session::large_arguments::{ROOM_CHUNKS, Room};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use nagi_proto::Output;
 use rustix::io::Errno;
@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// Operations that may be queued before they are submitted.
 const SUBMISSIONS: u32 = 512;
+/// Most sends in several slices that are queued.
+const MESSAGES: usize = SUBMISSIONS as usize;
 /// Completions that have room; the kernel keeps more of them itself, at some cost.
 const COMPLETIONS: u32 = 4096;
 /// Buffers that receives choose from, and bytes of each. Only pages that have been written to take
@@ -32,7 +34,7 @@ const BUFFER_BYTES: usize = 16 * 1024;
 const GROUP: u16 = 0;
 /// Most slices of one send: some 100 microseconds' worth of a large value.
 const SLICES: usize = 8;
-const _: () = assert!(SLICES >= ROOM_CHUNKS, "a message has place for a room's chunks");
+const _: () = assert!(SLICES >= BUFFER_CHUNKS, "a message has place for a buffer's chunks");
 /// More than a socket has room for, to try out what becomes of it.
 const PROBE_BYTES: usize = 1 << 20;
 /// How long a submission waits that the kernel has no memory for.
@@ -50,11 +52,11 @@ const NO_IOWAIT: u32 = 1 << 7;
 #[repr(u64)]
 enum Kind {
     Receive = 0,
-    Room = 1,
+    Writable = 1,
     Accept = 2,
     Wake = 3,
     Send = 4,
-    Land = 5,
+    ReceiveInto = 5,
     /// The cancelling of one of the others; it is heard of only if that was not found.
     Cancel = 6,
     /// What nobody waits for.
@@ -66,11 +68,11 @@ const KIND_SHIFT: u32 = 60;
 impl Kind {
     const ALL: [Kind; 8] = [
         Kind::Receive,
-        Kind::Room,
+        Kind::Writable,
         Kind::Accept,
         Kind::Wake,
         Kind::Send,
-        Kind::Land,
+        Kind::ReceiveInto,
         Kind::Cancel,
         Kind::Other,
     ];
@@ -103,10 +105,10 @@ pub(super) enum Event {
         buffer: Option<u16>,
         more: bool,
     },
-    /// Room that was lent comes back.
-    Landed { token: Token, room: Room, bytes: Result<usize, Errno> },
+    /// A buffer that was lent comes back.
+    ReceivedInto { token: Token, buffer: ReceiveBuffer, bytes: Result<usize, Errno> },
     /// A socket that was full has room.
-    Room { token: Token },
+    Writable { token: Token },
     /// What was to be cancelled for a connection was not found: it was over, or just about to go
     /// on, and then does.
     NotFound { token: Token },
@@ -147,8 +149,8 @@ pub(crate) trait Between {
     /// all. It is asked for nothing where that is an error.
     fn send(&mut self, asked: usize) -> (usize, Moved);
 
-    /// How much of the room for a receive the kernel is told of.
-    fn receive(&mut self, room: usize) -> usize;
+    /// How many bytes of a buffer of `len` bytes the kernel is told of.
+    fn receive(&mut self, len: usize) -> usize;
 
     /// Whether the kernel is entered, or what it is said to have answered.
     fn enter(&mut self) -> Result<(), Errno>;
@@ -164,8 +166,8 @@ impl Between for Nothing {
     }
 
     #[inline]
-    fn receive(&mut self, room: usize) -> usize {
-        room
+    fn receive(&mut self, len: usize) -> usize {
+        len
     }
 
     #[inline]
@@ -183,11 +185,12 @@ pub(super) struct Ring<B> {
     /// The flags with which it waits, as far as the kernel knows them.
     waiting: u32,
     sending: Vec<Sent>,
-    /// Never more than its capacity, so that none moves while the queue refers to it.
+    /// At most [`MESSAGES`], for which there is memory from the start, so that none moves while the
+    /// queue refers to it.
     messages: Vec<Message>,
     messages_used: usize,
     #[expect(clippy::vec_box, reason = "the kernel knows where each of them is")]
-    landing: Vec<Box<Landing>>,
+    lent: Vec<(Token, Box<LentReceive>)>,
     pub(super) sent: Vec<Sent>,
     pub(super) events: VecDeque<Event>,
 }
@@ -205,10 +208,9 @@ impl Message {
     }
 }
 
-/// A receive into room that was lent. Boxed, since the kernel knows where it is.
-struct Landing {
-    token: Token,
-    room: Room,
+/// A receive into a buffer that was lent. Boxed, since the kernel knows where it is.
+struct LentReceive {
+    buffer: ReceiveBuffer,
     message: Message,
 }
 
@@ -265,9 +267,9 @@ impl<B: Between> Ring<B> {
             buffers,
             waiting,
             sending: Vec::new(),
-            messages: Vec::with_capacity(SUBMISSIONS as usize),
+            messages: Vec::with_capacity(MESSAGES),
             messages_used: 0,
-            landing: Vec::new(),
+            lent: Vec::new(),
             sent: Vec::new(),
             events: VecDeque::new(),
         })
@@ -333,7 +335,7 @@ impl<B: Between> Ring<B> {
                     let buffer = cqueue::buffer_select(flags);
                     Event::Received { token, bytes: result_of(result), buffer, more }
                 }
-                Kind::Room => Event::Room { token },
+                Kind::Writable => Event::Writable { token },
                 Kind::Accept => {
                     // SAFETY: the kernel has just made the descriptor for whoever takes this
                     // completion, which happens once.
@@ -341,11 +343,12 @@ impl<B: Between> Ring<B> {
                     Event::Accepted { listener: data as usize, socket, more }
                 }
                 Kind::Wake => Event::Woken { more },
-                Kind::Land => {
-                    let place = self.landing.iter().position(|landing| landing.token == token);
+                Kind::ReceiveInto => {
+                    let place = self.lent.iter().position(|(other, _)| *other == token);
                     let Some(place) = place else { continue };
-                    let room = self.landing.swap_remove(place).room;
-                    Event::Landed { token, room, bytes: result_of(result) }
+                    let (_, lent) = self.lent.swap_remove(place);
+                    let buffer = lent.buffer;
+                    Event::ReceivedInto { token, buffer, bytes: result_of(result) }
                 }
                 Kind::Cancel => Event::NotFound { token },
                 Kind::Other => continue,
@@ -426,19 +429,22 @@ impl<B: Between> Ring<B> {
         self.cancel(Kind::Receive, token.to_u64(), Kind::Cancel)
     }
 
-    /// Receives once, into room that comes back with the completion.
-    pub(super) fn land(
+    /// Receives once, into a buffer that comes back with the completion.
+    pub(super) fn receive_into(
         &mut self,
         token: Token,
         socket: BorrowedFd<'_>,
-        room: Room,
+        buffer: ReceiveBuffer,
     ) -> io::Result<()> {
-        let mut landing = Box::new(Landing { token, room, message: Message::new() });
-        let Landing { room, message, .. } = &mut *landing;
-        let (mut count, mut left) = (0, self.between.receive(room.len()));
-        for (place, part) in message.slices.iter_mut().zip(&mut room.slices()) {
+        let most = self.between.receive(buffer.len());
+        let lent = Box::new(LentReceive { buffer, message: Message::new() });
+        self.lent.push((token, lent));
+        let Some((_, lent)) = self.lent.last_mut() else { return Ok(()) };
+        let LentReceive { buffer, message } = &mut **lent;
+        let (mut count, mut left) = (0, most);
+        for (slice, part) in message.slices.iter_mut().zip(&mut buffer.slices()) {
             let len = part.len().min(left);
-            *place = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: len };
+            *slice = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: len };
             left -= len;
             count += 1;
         }
@@ -446,30 +452,33 @@ impl<B: Between> Ring<B> {
         message.header.msg_iovlen = count;
         let entry = opcode::RecvMsg::new(types::Fd(socket.as_raw_fd()), &raw mut message.header)
             .build()
-            .user_data(Kind::Land.with(token.to_u64()));
-        self.landing.push(landing);
-        // SAFETY: the box is in `landing` until the completion arrives, and nothing else touches
-        // it or the chunks of the room.
+            .user_data(Kind::ReceiveInto.with(token.to_u64()));
+        // SAFETY: the box stays in `lent` until the completion arrives. Until then nothing reaches
+        // into it, and only the buffer in it refers to the chunks.
         unsafe { self.push(&entry) }
     }
 
     /// Ends such a receive, which says so.
-    pub(super) fn cancel_land(&mut self, token: Token) -> io::Result<()> {
-        self.cancel(Kind::Land, token.to_u64(), Kind::Cancel)
+    pub(super) fn cancel_receive_into(&mut self, token: Token) -> io::Result<()> {
+        self.cancel(Kind::ReceiveInto, token.to_u64(), Kind::Cancel)
     }
 
     /// Tells once when a socket has room.
-    pub(super) fn await_room(&mut self, token: Token, socket: BorrowedFd<'_>) -> io::Result<()> {
+    pub(super) fn await_writable(
+        &mut self,
+        token: Token,
+        socket: BorrowedFd<'_>,
+    ) -> io::Result<()> {
         let entry = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), libc::POLLOUT as u32)
             .build()
-            .user_data(Kind::Room.with(token.to_u64()));
+            .user_data(Kind::Writable.with(token.to_u64()));
         // SAFETY: it refers to nothing.
         unsafe { self.push(&entry) }
     }
 
     /// Ends the wait for room, which says so.
-    pub(super) fn cancel_room(&mut self, token: Token) -> io::Result<()> {
-        self.cancel(Kind::Room, token.to_u64(), Kind::Cancel)
+    pub(super) fn cancel_writable(&mut self, token: Token) -> io::Result<()> {
+        self.cancel(Kind::Writable, token.to_u64(), Kind::Cancel)
     }
 
     fn cancel(&mut self, kind: Kind, data: u64, reported_as: Kind) -> io::Result<()> {
@@ -488,8 +497,9 @@ impl<B: Between> Ring<B> {
         socket: BorrowedFd<'_>,
         output: Output,
     ) -> io::Result<()> {
-        // Nothing may be submitted between here and the end: what is over then is settled.
-        while self.ring.submission().is_full() {
+        // Nothing may be submitted between here and the end: what is over then is settled. A
+        // submission may take only a part of the queue, which goes on to refer to its messages.
+        while self.ring.submission().is_full() || self.messages_used == MESSAGES {
             self.enter(Wait::Submit)?;
         }
         let socket = types::Fd(socket.as_raw_fd());
@@ -601,9 +611,13 @@ impl Buffers {
     }
 
     /// Lets the kernel have the first `len` bytes of a block.
-    fn provide(&mut self, buffer: u16, mut block: Box<[u8]>, len: usize) {
-        let place = usize::from(self.tail % BUFFERS);
+    fn provide(&mut self, buffer: u16, block: Box<[u8]>, len: usize) {
+        let Some(owner) = self.blocks.get_mut(usize::from(buffer)) else { return };
+        // The address is that of the block in its place, from which it is not moved while the
+        // kernel has it.
+        let block = owner.insert(block);
         let (address, len) = (block.as_mut_ptr() as u64, block.len().min(len) as u32);
+        let place = usize::from(self.tail % BUFFERS);
         // SAFETY: there are `BUFFERS` entries, which only this thread writes to; the kernel reads
         // those in front of the tail, and this one is behind it.
         unsafe {
@@ -619,9 +633,6 @@ impl Buffers {
             AtomicU16::from_ptr(tail.cast_mut())
         };
         tail.store(self.tail, Ordering::Release);
-        if let Some(place) = self.blocks.get_mut(usize::from(buffer)) {
-            *place = Some(block);
-        }
     }
 }
 

@@ -1,6 +1,5 @@
-//! What a process that serves asks of the system before it starts.
+//! Descriptors: how many the process may have, and how many clients that is.
 
-use crate::process::server::RESERVE;
 use nagi_commands::Config;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -17,14 +16,16 @@ pub fn raise_descriptor_limit() {
     }
 }
 
+/// Connections beyond `maxclients` for clients of this machine that administrate the server.
+pub(crate) const RESERVED_CONNECTIONS: usize = 8;
 /// Descriptors of the process itself: streams, the log, listeners, a file that is read.
 const OWN_DESCRIPTORS: u64 = 32;
 /// Those of each worker: what it waits with, and what wakes it.
 const WORKER_DESCRIPTORS: u64 = 4;
 
-/// Those that are not for clients: who saves or accepts is not to lack one for a crowd.
+/// Those that are not for clients: however many there are, saving and accepting need some.
 fn kept_descriptors(workers: usize) -> u64 {
-    OWN_DESCRIPTORS + RESERVE as u64 + workers as u64 * WORKER_DESCRIPTORS
+    OWN_DESCRIPTORS + RESERVED_CONNECTIONS as u64 + workers as u64 * WORKER_DESCRIPTORS
 }
 
 /// The most clients that the process may have descriptors for.
@@ -34,7 +35,7 @@ pub(crate) fn most_clients(workers: usize) -> u64 {
 }
 
 /// Lowers `maxclients` to those that there are descriptors for, and makes room for them.
-pub(crate) fn prepare_descriptors(config: &Config, workers: usize) {
+pub(crate) fn prepare(config: &Config, workers: usize) {
     let (wanted, most) = (config.maxclients.get(), most_clients(workers));
     if wanted > most {
         tracing::warn!(

@@ -1,0 +1,128 @@
+//! The housekeeper: a thread that reminds workers of what is due. It touches no keys: workers do.
+
+use crate::process::log;
+use crate::state::mailbox::Reminders;
+use crate::state::shared::{NEVER, Shared};
+use nagi_commands::saves::Order;
+use nagi_commands::{ClientInfo, Marks, Reasons, Server as _};
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the housekeeper looks for what is due.
+const ROUND: Duration = Duration::from_millis(100);
+/// How long to wait after a save that failed.
+const SAVE_RETRY: Duration = Duration::from_secs(5);
+
+/// Goes its rounds until the server stops.
+pub(crate) fn run(shared: &Shared) {
+    let mut settings = Settings::of(shared);
+    let mut round_at = Instant::now();
+    while !shared.is_stopping() {
+        let now_ms = shared.store.now_ms();
+        let until_call_ms = shared.attention.call_due(now_ms).saturating_sub(now_ms).max(1);
+        let until_round = round_at.saturating_duration_since(Instant::now());
+        if shared.client_memory.take_due() {
+            limit_client_memory(shared);
+        }
+        let flush_at_ms = shared.flush_at_ms.load(Ordering::Relaxed);
+        let until_flush = Duration::from_millis(flush_at_ms.saturating_sub(now_ms));
+        if !until_round.is_zero() && !until_flush.is_zero() {
+            // A waker that is called every few milliseconds costs no more than that.
+            let until_call = Duration::from_millis(until_call_ms);
+            thread::park_timeout(until_flush.min(until_call).min(until_round));
+            continue;
+        }
+        round_at = Instant::now() + ROUND;
+        settings.follow(shared);
+        let is_flush_due = flush_at_ms <= now_ms
+            && shared
+                .flush_at_ms
+                .compare_exchange(flush_at_ms, NEVER, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_flush_due {
+            shared.remind(0, Reminders::FLUSH);
+        }
+        shared.statistics().sample(Instant::now(), shared.store.totals().expired);
+        shared.statistics().peak_bytes(shared.store.used_bytes());
+        limit_client_memory(shared);
+        save_if_due(shared, now_ms);
+        shared.remind_all(Reminders::HOUSEKEEPING);
+    }
+}
+
+/// Settings that take effect outside the commands.
+struct Settings {
+    keepalive_s: u64,
+    log_level: u64,
+}
+
+impl Settings {
+    fn of(shared: &Shared) -> Self {
+        let config = shared.config();
+        Settings { keepalive_s: config.tcp_keepalive_s.get(), log_level: config.loglevel.get() }
+    }
+
+    /// Puts into effect what has changed.
+    fn follow(&mut self, shared: &Shared) {
+        let now = Settings::of(shared);
+        if now.keepalive_s != self.keepalive_s {
+            shared.listeners.set_keepalive(Duration::from_secs(now.keepalive_s));
+        }
+        if now.log_level != self.log_level {
+            log::set_level(now.log_level);
+        }
+        *self = now;
+    }
+}
+
+/// Asks for a save if one of the points of `save` is reached.
+fn save_if_due(shared: &Shared, now_ms: u64) {
+    let points = shared.config().save.get();
+    if points.is_empty() || shared.attention.reasons().contains(Reasons::LOADING) {
+        return;
+    }
+    let status = shared.saves().status();
+    let changes = shared.unsaved_changes();
+    let silent_s = (now_ms / 1000).saturating_sub(status.last_success_s);
+    let may_retry = status.last_error.is_none()
+        || status.last_end.is_none_or(|ended| ended.elapsed() > SAVE_RETRY);
+    let words: Vec<u64> = points.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+    let is_due = |[seconds, least]: &[u64; 2]| silent_s > *seconds && changes >= *least;
+    if may_retry
+        && words.as_chunks().0.iter().any(is_due)
+        && shared.saves().order(Order::BackgroundSave).is_some()
+    {
+        tracing::info!(changes, seconds = silent_s, "it is time to save");
+    }
+}
+
+/// Closes the clients that take the most memory, until all of them together take no more than
+/// `maxmemory-clients`.
+fn limit_client_memory(shared: &Shared) {
+    let limit = shared.config().client_memory_limit();
+    if limit > 0 {
+        evict_clients(shared, limit);
+    }
+    shared.client_memory.looked(limit, shared.store.client_bytes());
+}
+
+fn evict_clients(shared: &Shared, limit: u64) {
+    let with_bytes = |client: Arc<ClientInfo>| (client.memory_bytes() as u64, client);
+    let mut clients: Vec<_> = shared.registry.clients().into_iter().map(with_bytes).collect();
+    let mut used: u64 = clients.iter().map(|(bytes, _)| bytes).sum();
+    if used < limit {
+        return;
+    }
+    clients.retain(|(_, client)| !client.marks().contains(Marks::NO_EVICT));
+    clients.sort_unstable_by_key(|(bytes, _)| Reverse(*bytes));
+    for (bytes, client) in clients {
+        if used < limit {
+            return;
+        }
+        used = used.saturating_sub(bytes);
+        shared.evict(&client);
+    }
+}

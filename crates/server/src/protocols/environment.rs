@@ -1,0 +1,72 @@
+//! What the requests of a slice are executed with.
+
+use crate::state::shared::Shared;
+use nagi_commands::memcached;
+use nagi_commands::{Client, Context, Marks, Tally};
+use nagi_proto::{Args, Output};
+use nagi_store::{Counters, Database, Key};
+
+/// What the requests of a slice are executed with.
+pub(crate) struct RequestEnvironment<'w> {
+    pub(crate) shared: &'w Shared,
+    /// What this worker counts of keys.
+    pub(crate) counters: &'w Counters,
+    /// What this worker counts of requests.
+    pub(crate) tally: &'w Tally,
+    /// The time of the slice, in milliseconds since 1970.
+    pub(crate) now_ms: u64,
+}
+
+impl RequestEnvironment<'_> {
+    /// What a command's handler is given.
+    #[inline]
+    pub(crate) fn context<'a>(
+        &'a self,
+        client: &'a mut Client,
+        out: &'a mut Output,
+        args: Args<'a>,
+        prefetched: Option<Key<'a>>,
+    ) -> Context<'a> {
+        Context {
+            db: self.database(client),
+            reply: nagi_proto::resp::Writer::new(out, client.version),
+            client,
+            server: self.shared,
+            attention: &self.shared.attention,
+            tally: self.tally,
+            args,
+            prefetched,
+            suspension: None,
+        }
+    }
+
+    /// A client's database.
+    #[inline]
+    fn database(&self, client: &Client) -> Database<'_> {
+        let db = self.shared.store.database(client.database, self.counters, self.now_ms);
+        if client.info.marks().contains(Marks::NO_TOUCH) { db.untouched() } else { db }
+    }
+
+    /// What a handler of memcached's verbs is given.
+    #[inline]
+    pub(crate) fn memcached_context<'a>(
+        &'a self,
+        client: &'a mut Client,
+        out: &'a mut Output,
+        args: Args<'a>,
+        quiet: bool,
+        prefetched: Option<Key<'a>>,
+    ) -> memcached::Context<'a> {
+        memcached::Context {
+            db: self.shared.store.database(0, self.counters, self.now_ms),
+            client,
+            server: self.shared,
+            attention: &self.shared.attention,
+            tally: self.tally,
+            reply: nagi_proto::memcached::Writer::new(out, quiet),
+            args,
+            prefetched,
+            suspension: None,
+        }
+    }
+}

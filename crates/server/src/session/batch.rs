@@ -1,0 +1,99 @@
+//! A batch of requests of whichever protocol: read, then executed in order.
+
+use crate::protocols::environment::RequestEnvironment;
+use crate::protocols::session_state::SessionState;
+use crate::protocols::{BatchInput, LargeParts, Request, RequestProtocol, Requests};
+use crate::session::suspended::Suspended;
+use crate::session::timing::{Arrivals, Executed, Timing};
+use nagi_commands::Client;
+use nagi_proto::{Output, Span};
+use nagi_store::Ahead;
+
+/// What a session is given for the length of a slice.
+pub(crate) struct SliceContext<'w> {
+    pub(crate) environment: RequestEnvironment<'w>,
+    /// Where the time of requests goes.
+    pub(crate) timing: &'w Timing,
+    /// Room for the arguments of a batch; what is in it does not matter.
+    pub(crate) spans: &'w mut Vec<Span>,
+}
+
+/// What a batch needs of its session.
+pub(super) struct BatchSession<'s> {
+    pub(super) client: &'s mut Client,
+    pub(super) arrivals: &'s mut Arrivals,
+    /// The large arguments of the first request.
+    pub(super) large: LargeParts<'s>,
+    /// Takes a request that is not over.
+    pub(super) suspended: &'s mut Option<Suspended>,
+}
+
+/// What became of a batch.
+pub(super) struct Batch {
+    /// Bytes that it took from the start of the input.
+    pub(super) consumed: usize,
+    /// How many requests it held.
+    pub(super) requests: usize,
+    /// What the session waits for; nothing if there may be another batch.
+    pub(super) state: Option<SessionState>,
+}
+
+/// Executes one batch from the start of `input` on.
+#[inline]
+pub(super) fn execute<P: RequestProtocol>(
+    protocol: &mut P,
+    input: &mut [u8],
+    session: BatchSession<'_>,
+    slice: &mut SliceContext<'_>,
+    out: &mut Output,
+) -> Batch {
+    let BatchSession { client, arrivals, large, suspended } = session;
+    let SliceContext { environment, timing, spans } = slice;
+    let environment = &*environment;
+    let input_len = input.len();
+    let _batch = environment.shared.store.batch(environment.counters);
+    let mut requests: Requests<'_, P::Work<'_>> = Requests::new();
+    let input = BatchInput { bytes: input, large, spans };
+    let (consumed, state) = protocol.read(input, client, environment, &mut requests);
+    let count = requests.len();
+    let prefetch_entry = |place: usize| {
+        let ahead = requests.get(place).and_then(|request| request.key.zip(request.ahead));
+        ahead.into_iter().for_each(|(key, ahead)| ahead.prefetch_entry(key));
+    };
+    (0..Ahead::REQUESTS).for_each(prefetch_entry);
+    let mut stopwatch = timing.begin_batch(arrivals, count);
+    for (place, request) in requests.iter().enumerate() {
+        prefetch_entry(place + Ahead::REQUESTS);
+        let replied = out.len();
+        let remainder = P::execute(request, client, environment, out);
+        let &Request { args, start, end, .. } = request;
+        let executed = P::kind(&request.work).map(|kind| Executed {
+            kind,
+            args,
+            replies: (replied, out.len()),
+        });
+        if let Some(remainder) = remainder.filter(|_| !client.closing) {
+            // What was read behind this request is read again when its turn comes.
+            protocol.restart();
+            let underway =
+                executed.and_then(|it| stopwatch.suspend(place, it, client, environment));
+            let request = Suspended::new(remainder, args, end - start, underway);
+            let state = Some(request.state());
+            *suspended = Some(request);
+            return Batch { consumed: start, requests: count, state };
+        }
+        if let Some(executed) = executed {
+            let next = requests.get(place + 1).and_then(|next| P::kind(&next.work));
+            stopwatch.ran(place, executed, next, client, environment);
+        }
+        if client.closing {
+            let state = Some(SessionState::Closing);
+            return Batch { consumed: input_len, requests: count, state };
+        }
+    }
+    let state = state.unwrap_or_else(|malformed| {
+        P::refuse(malformed, client, environment, out);
+        Some(SessionState::Closing)
+    });
+    Batch { consumed, requests: count, state }
+}

@@ -1,0 +1,77 @@
+//! Which protocol a session speaks. This is the one place that knows all of them.
+
+use crate::net::protocol::Protocol;
+use crate::protocols::RequestProtocol as _;
+use crate::protocols::binary::Binary;
+use crate::protocols::resp::Resp;
+use crate::protocols::session_state::SessionState;
+use crate::protocols::text::Text;
+use crate::session::batch::{self, Batch, BatchSession, SliceContext};
+use nagi_proto::memcached::binary::REQUEST;
+use nagi_proto::{Awaited, Output};
+
+/// The protocol that a client speaks.
+#[derive(Debug)]
+pub(super) enum Dialect {
+    Resp(Resp),
+    /// One of memcached's: the first byte tells which.
+    Memcached,
+    Text(Text),
+    Binary(Binary),
+}
+
+impl Dialect {
+    /// That of a client of a listener.
+    pub(super) fn of(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Resp => Dialect::Resp(Resp::default()),
+            Protocol::Memcached => Dialect::Memcached,
+        }
+    }
+
+    /// Executes one batch from the start of `input` on, which is not empty.
+    #[inline]
+    pub(super) fn execute(
+        &mut self,
+        input: &mut [u8],
+        session: BatchSession<'_>,
+        slice: &mut SliceContext<'_>,
+        out: &mut Output,
+    ) -> Batch {
+        if matches!(self, Dialect::Memcached) {
+            *self = match input.first() {
+                Some(&REQUEST) => Dialect::Binary(Binary::default()),
+                _ => Dialect::Text(Text::default()),
+            };
+        }
+        match self {
+            Dialect::Resp(resp) => batch::execute(resp, input, session, slice, out),
+            Dialect::Text(text) => batch::execute(text, input, session, slice, out),
+            Dialect::Binary(binary) => batch::execute(binary, input, session, slice, out),
+            // Replaced above.
+            Dialect::Memcached => {
+                Batch { consumed: 0, requests: 0, state: Some(SessionState::Closing) }
+            }
+        }
+    }
+
+    /// The large argument that it waits for.
+    pub(super) fn awaited(&self) -> Option<Awaited> {
+        match self {
+            Dialect::Resp(resp) => resp.awaited(),
+            Dialect::Text(text) => text.awaited(),
+            Dialect::Binary(binary) => binary.awaited(),
+            Dialect::Memcached => None,
+        }
+    }
+
+    /// Goes on behind that argument, all of which has arrived.
+    pub(super) fn skip_awaited(&mut self) {
+        match self {
+            Dialect::Resp(resp) => resp.skip_awaited(),
+            Dialect::Text(text) => text.skip_awaited(),
+            Dialect::Binary(binary) => binary.skip_awaited(),
+            Dialect::Memcached => {}
+        }
+    }
+}

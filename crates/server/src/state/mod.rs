@@ -1,0 +1,7 @@
+//! What the threads of a server share.
+
+pub(crate) mod client_memory;
+pub(crate) mod descriptors;
+pub(crate) mod mailbox;
+pub(crate) mod registry;
+pub(crate) mod shared;

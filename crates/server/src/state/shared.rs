@@ -1,0 +1,322 @@
+//! What all threads of a server share, and what commands ask of the process.
+
+use crate::net::driver::Token;
+use crate::net::io::Io;
+use crate::net::listener::Listener;
+use crate::net::listening::Listening;
+use crate::net::protocol::Protocol;
+use crate::net::waker::Waker;
+use crate::state::client_memory::ClientMemory;
+use crate::state::descriptors;
+use crate::state::mailbox::{Letter, Mailbox, Reminders};
+use crate::state::registry::Registry;
+use nagi_commands::saves::Saves;
+use nagi_commands::{
+    Addresses, Attention, ClientInfo, CommandTable, Config, Marks, Process, Reasons, Server,
+    Statistics, admission, command_table,
+};
+use nagi_store::{Clock, Store};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::{fmt, io};
+
+/// Replies that a client leaves unread before it is read from no more, in bytes. Clients that send
+/// a whole pipeline before they read the first reply are the reason for so much: with Redis, which
+/// knows no bound, they work.
+const UNSENT_LIMIT_BYTES: usize = 64 << 20;
+/// `flush_at_ms` when nothing is to be flushed.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// How a server is to be started.
+#[derive(Debug)]
+pub struct ServerOptions {
+    /// The settings.
+    pub config: Config,
+    /// Replies that a client may leave unread before it is read from no more, in bytes.
+    pub unsent_limit: usize,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        ServerOptions { config: Config::default(), unsent_limit: UNSENT_LIMIT_BYTES }
+    }
+}
+
+/// What all threads of a server share.
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) commands: &'static CommandTable,
+    pub(crate) registry: Registry,
+    pub(crate) listeners: Listening,
+    pub(crate) unsent_limit: usize,
+    pub(crate) attention: Attention,
+    pub(crate) client_memory: ClientMemory,
+    /// When database 0 is to be emptied, in milliseconds since 1970.
+    pub(crate) flush_at_ms: AtomicU64,
+    /// Whether the data is saved at the end, if a command has said so.
+    pub(crate) saves_at_end: OnceLock<bool>,
+    pub(crate) housekeeper: OnceLock<Thread>,
+    pub(crate) saver: OnceLock<Thread>,
+    pub(crate) io: Io,
+    config: Config,
+    statistics: Statistics,
+    process: Process,
+    saves: Saves,
+    mailboxes: Box<[Mailbox]>,
+    is_stopping: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(options: ServerOptions, listeners: Vec<Arc<Listener>>) -> io::Result<Self> {
+        let config = options.config;
+        let workers = match usize::try_from(config.workers.get()) {
+            Ok(0) | Err(_) => thread::available_parallelism().map_or(1, usize::from),
+            Ok(workers) => workers,
+        };
+        let (seed, run_id) = (random()?, random::<20>()?);
+        let store = Store::new(&nagi_store::Options {
+            databases: usize::try_from(config.databases.get()).unwrap_or(1),
+            seed: u128::from_ne_bytes(seed),
+            clock: Clock::System,
+            workers,
+            ..nagi_store::Options::default()
+        });
+        config.limit_memory(&store);
+        let attention = Attention::default();
+        attention.set_latency_threshold_ms(config.latency_monitor_threshold_ms.get());
+        let io = Io::choose(&config)?;
+        let listeners = Listening::new(listeners);
+        listeners.note_ports(&config);
+        let process = Process {
+            run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            started_at_ms: store.now_ms(),
+            startup_bytes: store.used_bytes(),
+            workers,
+            io: io.name(),
+        };
+        Ok(Shared {
+            store,
+            commands: command_table(),
+            registry: Registry::new(workers),
+            listeners,
+            unsent_limit: options.unsent_limit,
+            attention,
+            client_memory: ClientMemory::default(),
+            flush_at_ms: AtomicU64::new(NEVER),
+            saves_at_end: OnceLock::new(),
+            housekeeper: OnceLock::new(),
+            saver: OnceLock::new(),
+            io,
+            config,
+            statistics: Statistics::new(workers, command_table().entries().len()),
+            process,
+            saves: Saves::default(),
+            mailboxes: (0..workers).map(|_| Mailbox::new()).collect::<io::Result<_>>()?,
+            is_stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// Says in the log which clients are refused although they can connect, or are not although
+    /// they perhaps should be.
+    pub(crate) fn log_protection(&self) {
+        let mut endpoints = self.listeners.endpoints();
+        if self.config.memcached_users().is_some() {
+            tracing::info!("memcached clients must log in as users of memcached-auth-file");
+            endpoints.retain(|endpoint| endpoint.protocol != Protocol::Memcached);
+        }
+        let mut endpoints = endpoints.iter();
+        if admission::is_password_required(&self.config) {
+            if endpoints.any(|endpoint| endpoint.protocol == Protocol::Memcached) {
+                tracing::info!(
+                    "memcached clients must log in as well: by a set of any key with the value \
+                     \"default PASSWORD\""
+                );
+            }
+        } else if endpoints.any(|endpoint| !endpoint.is_local()) {
+            match self.config.protected_mode.is_on() {
+                true => tracing::info!(
+                    "clients that do not connect through loopback are refused, since there is no \
+                     password (--requirepass PASSWORD, or --protected-mode no)"
+                ),
+                false => tracing::warn!(
+                    "there is no password and protected-mode is off: every client that can \
+                     connect can read and change everything"
+                ),
+            }
+        }
+    }
+
+    /// Whether nothing but its address would keep a client from the data.
+    pub(crate) fn is_unprotected(&self, protocol: Protocol) -> bool {
+        let config = &self.config;
+        config.protected_mode.is_on()
+            && !match protocol {
+                Protocol::Resp => admission::is_password_required(config),
+                Protocol::Memcached => admission::is_memcached_login_required(config),
+            }
+    }
+
+    /// Leaves something to do for a connection of a worker.
+    pub(crate) fn post(&self, worker: usize, letter: Letter) {
+        if let Some(mailbox) = self.mailboxes.get(worker) {
+            mailbox.post(letter);
+        }
+    }
+
+    /// Reminds a worker of what there is to do.
+    pub(crate) fn remind(&self, worker: usize, reminders: Reminders) {
+        if let Some(mailbox) = self.mailboxes.get(worker) {
+            mailbox.remind(reminders);
+        }
+    }
+
+    /// Reminds all workers.
+    pub(crate) fn remind_all(&self, reminders: Reminders) {
+        self.mailboxes.iter().for_each(|mailbox| mailbox.remind(reminders));
+    }
+
+    /// Wakes a worker for its mail.
+    pub(crate) fn waker(&self, worker: usize) -> Option<&Waker> {
+        self.mailboxes.get(worker).map(Mailbox::waker)
+    }
+
+    /// What was left for a worker to do.
+    pub(crate) fn collect(&self, worker: usize) -> (Reminders, Vec<Letter>) {
+        self.mailboxes.get(worker).map_or((Reminders::empty(), Vec::new()), Mailbox::collect)
+    }
+
+    /// How many changes are in no file.
+    pub(crate) fn unsaved_changes(&self) -> u64 {
+        self.store.totals().changes.saturating_sub(self.saves.status().changes_saved)
+    }
+
+    /// Says in the log how many changes are lost with the process, if any are.
+    pub(crate) fn report_unsaved_changes(&self) {
+        let changes = self.unsaved_changes();
+        if changes > 0 && !self.attention.reasons().contains(Reasons::LOADING) {
+            tracing::warn!(changes, "the changes since the last save are lost");
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        self.listeners.stop();
+        self.mailboxes.iter().for_each(Mailbox::wake);
+        self.saves.cancel();
+        for thread in [&self.housekeeper, &self.saver].into_iter().filter_map(OnceLock::get) {
+            thread.unpark();
+        }
+    }
+
+    /// Asks a client's worker to close it, so that clients take less memory.
+    pub(crate) fn evict(&self, client: &ClientInfo) {
+        self.registry.remove(client.id);
+        self.post(client.worker, Letter::Evict(Token::from_u64(client.seat)));
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+impl Server for Shared {
+    fn commands(&self) -> &'static CommandTable {
+        self.commands
+    }
+
+    fn clients(&self) -> Vec<Arc<ClientInfo>> {
+        self.registry.clients()
+    }
+
+    fn kill(&self, clients: &[Arc<ClientInfo>]) {
+        for client in clients {
+            client.mark(Marks::KILLED, true);
+            self.registry.remove(client.id);
+            self.remind(client.worker, Reminders::KILL);
+        }
+    }
+
+    fn hurry(&self) {
+        if let Some(housekeeper) = self.housekeeper.get() {
+            housekeeper.unpark();
+        }
+    }
+
+    fn show_monitors(&self, worker: usize) {
+        self.remind(worker, Reminders::MONITORS);
+    }
+
+    fn show_watchers(&self, worker: usize) {
+        self.remind(worker, Reminders::WATCHERS);
+    }
+
+    fn attention(&self) -> &Attention {
+        &self.attention
+    }
+
+    fn saves(&self) -> &Saves {
+        &self.saves
+    }
+
+    fn shut_down(&self, saves: Option<bool>) {
+        if let Some(saves) = saves {
+            // The first command decides.
+            let _ = self.saves_at_end.set(saves);
+        }
+        self.stop();
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    fn process(&self) -> &Process {
+        &self.process
+    }
+
+    fn most_clients(&self) -> u64 {
+        descriptors::most_clients(self.process.workers)
+    }
+
+    fn listen(&self, wanted: &Addresses) -> Result<(), &'static str> {
+        let changed = self.listeners.change(wanted, &self.config);
+        // Where that failed, some may have been opened anew.
+        self.remind_all(Reminders::LISTENERS);
+        match changed {
+            Ok(()) => {
+                self.log_protection();
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!("{error}");
+                Err(error.setting)
+            }
+        }
+    }
+
+    fn flush_at(&self, at_ms: u64) {
+        self.flush_at_ms.store(at_ms, Ordering::Relaxed);
+        self.hurry();
+    }
+}
+
+/// Random bytes from the kernel.
+fn random<const LEN: usize>() -> io::Result<[u8; LEN]> {
+    let mut bytes = [0; LEN];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bytes)
+}
