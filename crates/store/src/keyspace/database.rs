@@ -6,7 +6,7 @@ use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
 use crate::entry::view::EntryView;
 use crate::eviction::access::AccessClock;
-use crate::keyspace::hold::HeldShards;
+use crate::keyspace::held_shards::HeldShards;
 use crate::keyspace::shard::Shard;
 use crate::keyspace::slot::{Moment, Slot};
 use crate::keyspace::store::{Scope, Store};

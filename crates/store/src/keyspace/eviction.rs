@@ -101,9 +101,9 @@ impl Database<'_> {
         self.evict(Judge { policy: Policy::AllKeysRandom, clock })
     }
 
-    /// Removes one entry of some shard that is not claimed; `false` if none was found. Who finds none in any shard
-    /// tries few of them until there may be some again: others wait for what it does, and it is
-    /// done for each command that is refused.
+    /// Removes one entry of some shard that is not claimed; `false` if none was found. After a
+    /// search of all shards that found none, only a few are searched until there may be some again:
+    /// other requests wait meanwhile, and it is done for each command that is refused.
     fn evict(&self, judge: Judge) -> bool {
         let shards = self.store.shards.len();
         let first = self.full_shard();

@@ -8,6 +8,7 @@ use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
 use crate::entry::long_key::LongKey;
 use crate::keyspace::database::{Database, OperationScope};
+use crate::keyspace::held_shards::{HeldShards, ShardWork};
 use crate::keyspace::shard::Shard;
 use crate::keyspace::store::Store;
 use crate::snapshot::mutation_barrier::Door;
@@ -50,16 +51,6 @@ impl Drop for Hold<'_> {
         self.store.reclaimer.free(self.garbage.take());
     }
 }
-
-/// Shards that are held, for operations that do not know for how long.
-pub(crate) trait HeldShards: fmt::Debug {
-    /// Shows `work` the shard of a key, which must be among those that are held, and the key as
-    /// it is kept there. No operation may begin within `work`.
-    fn with_shard(&self, key: Key<'_>, work: &mut ShardWork<'_>);
-}
-
-/// What is done with a shard that is held.
-pub(crate) type ShardWork<'w> = dyn FnMut(&mut Shard, Key<'_>, Door, &mut Garbage) + 'w;
 
 impl HeldShards for Hold<'_> {
     fn with_shard(&self, key: Key<'_>, work: &mut ShardWork<'_>) {

@@ -6,6 +6,7 @@ pub(crate) mod database;
 pub(crate) mod detached_tables;
 pub(crate) mod eviction;
 pub(crate) mod expiry;
+pub(crate) mod held_shards;
 pub(crate) mod hold;
 pub(crate) mod prefetch;
 pub(crate) mod shard;
