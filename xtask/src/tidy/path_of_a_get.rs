@@ -195,7 +195,7 @@ fn send() {}
         let item = "1. `crates/server/src/worker.rs`, `other`, called as `send(`\n";
         assert_eq!(faults(&item.repeat(8)).len(), 0);
         assert_eq!(faults(&item.repeat(9)).len(), 1);
-        let item = format!("1. `{WORKER}` {}", "`other`, called as `send(`".repeat(25));
+        let item = format!("1. `{WORKER}` {}", "`other`, called as `send(`".repeat(27));
         assert_eq!(faults(&item).len(), 1);
     }
 }
