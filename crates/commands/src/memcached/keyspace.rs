@@ -1,6 +1,6 @@
 //! The cases of `docs/keyspace.md`, a test each.
 
-use super::KEY_BYTES;
+use super::verb::KEY_BYTES;
 use crate::testing::{Bench, converse};
 use nagi_store::PackedHash;
 use nagi_store::types::restore::Known;

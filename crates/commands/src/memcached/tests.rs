@@ -1,6 +1,7 @@
 //! Conversations as memcached 1.6.45 has them.
 
-use super::{KEY_BYTES, VERBS};
+use super::VERBS;
+use super::verb::KEY_BYTES;
 use crate::testing::{Bench, START_MS, converse};
 use std::collections::BTreeSet;
 

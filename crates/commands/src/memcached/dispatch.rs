@@ -1,0 +1,195 @@
+//! From a request's words to its verb and back.
+
+use super::verb::{Context, Error, KEY_BYTES, Memcached, Verb, must_log_in};
+use super::{binary, control, dump, meta, operator, retrieval, storage, watch};
+use crate::registry::keys::KeyGroup;
+use crate::registry::table::FIRST_VERB;
+use crate::runtime::admission;
+use crate::runtime::arguments::is;
+use crate::runtime::context::{CommandSet, Suspension};
+use crate::runtime::dispatch;
+use crate::runtime::gate::{self, Verdict};
+use crate::runtime::shown;
+use crate::state::attention::Reasons;
+use nagi_proto::Args;
+use nagi_proto::memcached::Writer;
+use nagi_store::Wait;
+use std::sync::atomic::Ordering;
+
+/// Every verb, those that are asked for most at the front.
+pub static VERBS: &[&Verb] = &[
+    &retrieval::GET,
+    &storage::SET,
+    &retrieval::GETS,
+    &storage::DELETE,
+    &storage::INCR,
+    &storage::DECR,
+    &storage::ADD,
+    &storage::CAS,
+    &retrieval::TOUCH,
+    &storage::REPLACE,
+    &storage::APPEND,
+    &storage::PREPEND,
+    &retrieval::GAT,
+    &retrieval::GATS,
+    &meta::MG,
+    &meta::MS,
+    &meta::MD,
+    &meta::MA,
+    &meta::MN,
+    &meta::ME,
+    &control::FLUSH_ALL,
+    &control::QUIT,
+    &control::STATS,
+    &control::VERBOSITY,
+    &control::VERSION_ROW,
+    &dump::LRU_CRAWLER,
+    &operator::CACHE_MEMLIMIT,
+    &operator::LRU,
+    &operator::SHUTDOWN,
+    &operator::SLABS,
+    &watch::WATCH,
+];
+
+impl CommandSet for Memcached {
+    type Writer<'a> = Writer<'a>;
+    type Error = Error;
+
+    fn execute(cx: &mut Context<'_>) {
+        execute(cx, cx.args);
+    }
+
+    fn refuse(cx: &mut Context<'_>, error: &Error) {
+        refuse(cx, *error);
+    }
+}
+
+/// Finds the row that a request is for, and checks its words and keys.
+///
+/// # Errors
+/// The reply to a request that that names no verb, has too few words or too long a key.
+#[inline]
+pub fn resolve(args: Args<'_>) -> Result<&'static Verb, Error> {
+    let name = args.get(0).ok_or(Error::UNKNOWN)?;
+    let verb = VERBS.iter().find(|verb| verb.name.as_bytes() == name);
+    let verb = verb.ok_or_else(|| unknown(name, args))?;
+    if args.len() < verb.words {
+        return Err(Error::BAD_LINE);
+    }
+    let is_too_long = |group: &KeyGroup| group.of(args).any(|key| key.len() > KEY_BYTES);
+    if verb.keys.all_groups().iter().any(is_too_long) {
+        return Err(Error::BAD_LINE);
+    }
+    Ok(verb)
+}
+
+#[cold]
+fn unknown(name: &[u8], args: Args<'_>) -> Error {
+    let last = args.get(args.len().saturating_sub(1)).unwrap_or_default();
+    let from_a_browser = is(name, "POST") || is(name, "Host:") || last.starts_with(b"HTTP/");
+    if from_a_browser { Error::FROM_A_BROWSER } else { Error::UNKNOWN }
+}
+
+/// Whether a verb must wait before it runs, since one of its keys is claimed; the client's waker
+/// is called when it is worth another try.
+#[inline]
+fn meets_claim(verb: &Verb, cx: &Context<'_>, args: Args<'_>) -> Option<Wait> {
+    if !cx.db.looks_for_claims() {
+        return None;
+    }
+    let mut room = Vec::new();
+    if let Some(key) = meta::spelled_key(args, &mut room) {
+        return binary::meets_claim(cx, key);
+    }
+    dispatch::meets_claim(&verb.keys, cx.db, cx.client, args)
+}
+
+/// Runs what [`resolve`] found and writes the reply. If `cx.suspension` is set afterwards, the
+/// request is not over: the caller goes on with it, by [`go_on`](crate::go_on), before the client's
+/// next request.
+#[inline]
+pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
+    if must_log_in(cx) {
+        return log_in(verb, cx, args);
+    }
+    let reasons = cx.attention.reasons();
+    if !reasons.is_empty() {
+        match gate::verdict(reasons, &verb.keys, cx) {
+            Verdict::Pass => {}
+            Verdict::Refuse(line) => return cx.reply.line(line),
+            Verdict::Wait => {
+                cx.suspension = Some(Suspension::restart(None));
+                return;
+            }
+        }
+    }
+    if let Some(wait) = meets_claim(verb, cx, args) {
+        cx.suspension = Some(Suspension::restart(Some(wait)));
+        return;
+    }
+    if reasons.contains(Reasons::MONITORED) {
+        return run_shown(verb, cx, args);
+    }
+    run_now(verb, cx, args);
+}
+
+/// Runs what nothing keeps from running, and shows it to monitors.
+#[cold]
+fn run_shown<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
+    let attention = cx.attention;
+    let _order = attention.monitors.order();
+    let words = shown::plain_words(args);
+    run_now(verb, cx, args);
+    shown::show(cx.server, cx.client, &words);
+}
+
+#[inline]
+fn run_now<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
+    cx.tally.verbs.calls.add(1);
+    let place = VERBS.iter().position(|row| std::ptr::eq(*row, verb)).unwrap_or(0);
+    let number = u32::try_from(place).map_or(0, |place| FIRST_VERB + place);
+    cx.client.info.last_command.store(number, Ordering::Relaxed);
+    if let Err(error) = (verb.run)(cx, args) {
+        refuse(cx, error);
+    }
+}
+
+/// Takes what a client says that has not logged in: a `set` of any key, whose data block is a
+/// user and a password (memcached's doc/protocol.txt, "Authentication").
+#[cold]
+fn log_in<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
+    if !std::ptr::eq(verb, &raw const storage::SET) {
+        return refuse(cx, Error::NOT_LOGGED_IN);
+    }
+    cx.tally.verbs.logins.add(1);
+    let mut words = args.at(5).splitn(2, |byte| *byte == b' ');
+    let (user, password) = (words.next().unwrap_or_default(), words.next());
+    let config = cx.server.config();
+    let logs_in = |password| admission::log_in_to_memcached(cx.client, config, user, password);
+    if !password.is_some_and(logs_in) {
+        cx.tally.verbs.failed_logins.add(1);
+        cx.reply.line(Error::WRONG_LOGIN.0);
+        return;
+    }
+    cx.reply.line("STORED");
+}
+
+/// Runs a request from lookup to reply.
+#[inline]
+pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
+    match resolve(args) {
+        Ok(verb) => run(verb, cx, args),
+        Err(error) => refuse(cx, error),
+    }
+}
+
+/// Answers with an error.
+#[cold]
+pub fn refuse(cx: &mut Context<'_>, error: Error) {
+    if error == Error::FROM_A_BROWSER {
+        cx.client.closing = true;
+        return;
+    }
+    let error = if must_log_in(cx) { Error::NOT_LOGGED_IN } else { error };
+    cx.reply.line(error.0);
+}

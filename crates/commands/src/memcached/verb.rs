@@ -1,0 +1,105 @@
+//! What every verb is made of: its row, its context and its errors.
+
+use crate::registry::keys::Keys;
+use crate::runtime::admission;
+use crate::runtime::context::Suspension;
+use crate::runtime::multi_key::Walk;
+use crate::runtime::suspension::{JobProgress, Slice};
+use nagi_proto::Args;
+use nagi_store::Key;
+
+/// memcached's verbs, answered in the text protocol; the binary protocol's writer is below it.
+#[derive(Debug)]
+pub enum Memcached {}
+
+/// Everything that a verb's handler may use, for the length of one request.
+pub type Context<'a> = crate::Context<'a, Memcached>;
+
+/// Work of a verb that goes on over many ticks.
+pub type Job = crate::Job<Memcached>;
+
+impl Context<'_> {
+    /// Runs `each` for every key and then `last`, in slices if they are many: a client is promised
+    /// nothing about several keys at one moment.
+    pub(super) fn each_key(
+        &mut self,
+        keys: &'static Keys,
+        mut each: impl FnMut(&mut Context<'_>, Key<'_>) + Send + 'static,
+        last: fn(&mut Context<'_>),
+    ) {
+        let mut walk = Walk::new(keys);
+        let mut go_on = move |cx: &mut Context<'_>| {
+            let (before, mut slice) = (cx.reply.waiting(), None);
+            let is_over = |cx: &Context<'_>| {
+                // Few keys cost no look at the clock.
+                let slice = slice.get_or_insert_with(Slice::begin);
+                cx.reply.waiting() - before > SLICE_REPLY_BYTES || slice.is_over()
+            };
+            let done = walk.go_on(cx, is_over, |cx, position, _| {
+                let key = cx.key(cx.args.at(position));
+                each(cx, key);
+            });
+            if !done {
+                return JobProgress::ROOM_FOR_REPLIES;
+            }
+            last(cx);
+            JobProgress::Done
+        };
+        let progress = go_on(self);
+        if progress != JobProgress::Done {
+            self.suspension = Suspension::after(progress, Box::new(move |cx| Ok(go_on(cx))));
+        }
+    }
+}
+
+/// What one slice of a request for many keys may reply before others have their turn.
+pub(super) const SLICE_REPLY_BYTES: usize = 256 << 10;
+
+/// A verb's row.
+#[derive(Debug)]
+pub struct Verb {
+    /// Its name, in the only case that memcached knows.
+    pub name: &'static str,
+    /// Its arguments as memcached's documentation shows them.
+    pub syntax: &'static str,
+    /// Fewest words of a request, the verb and a data block included.
+    pub words: usize,
+    /// Which of them are keys.
+    pub keys: Keys,
+    /// What it does, in one sentence without a full stop.
+    pub summary: &'static str,
+    /// Its handler.
+    pub run: Handler,
+}
+
+/// Runs a verb. The number of words and the length of the keys have been checked.
+pub type Handler = for<'a> fn(&mut Context<'a>, Args<'a>) -> Result<(), Error>;
+
+/// The line that answers a request which cannot be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Error(pub &'static str);
+
+impl Error {
+    pub(super) const UNKNOWN: Error = Error("ERROR");
+    pub(super) const BAD_LINE: Error = Error("CLIENT_ERROR bad command line format");
+    pub(super) const NOT_LOGGED_IN: Error = Error("CLIENT_ERROR unauthenticated");
+    pub(super) const WRONG_LOGIN: Error = Error("CLIENT_ERROR authentication failure");
+    /// What a browser sends whose page talks to a local port behind its user's back: no reply
+    /// is worth giving.
+    pub(super) const FROM_A_BROWSER: Error = Error("");
+    pub(super) const OUT_OF_MEMORY: Error = Error("SERVER_ERROR out of memory storing object");
+    pub(super) const EXPTIME: Error = Error("CLIENT_ERROR invalid exptime argument");
+}
+
+/// Longest key in bytes.
+pub(super) const KEY_BYTES: usize = 250;
+
+/// What `version` answers: the memcached that verbs behave like, which is what clients read off
+/// it, and nagi's own version behind it.
+pub(super) const VERSION: &str = concat!("1.6.45-nagi/", env!("CARGO_PKG_VERSION"));
+
+/// Whether the client has to give a password before anything else.
+#[inline]
+pub(super) fn must_log_in(cx: &Context<'_>) -> bool {
+    !cx.client.restrictions.is_empty() && admission::must_log_in(cx.client, cx.server.config())
+}
