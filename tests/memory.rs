@@ -1,6 +1,7 @@
 //! The memory limit, and keys and times at the edges of what they may be.
 
-use harness::{Connection, Server, as_redis, encode_command, until};
+use harness::{Connection, Reply, Server, as_redis, encode_command, nagi_binary, until};
+use std::process::Command;
 
 /// A number of INFO.
 fn info(client: &mut Connection, name: &str) -> u64 {
@@ -414,4 +415,110 @@ fn requests_whose_replies_are_not_read_are_no_data() {
     let clients = number("mem_clients_normal").saturating_sub(clients);
     assert!(data < clients / 2, "{data} bytes of data, {clients} of clients");
     drop(behind);
+}
+
+/// A nagi that takes memcached's place, with such flags.
+fn in_place_of_memcached(flags: &[&str]) -> Server {
+    let mut command = Command::new(nagi_binary());
+    command.arg("memcached").args(flags);
+    Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+/// A number of memcached's `stats`.
+fn stat(client: &mut Connection, name: &str) -> u64 {
+    client.send("stats\r\n");
+    let mut found = None;
+    loop {
+        let line = client.line();
+        if line == "END" {
+            return found.unwrap_or_else(|| panic!("stats has no {name}"));
+        }
+        let value = line.strip_prefix("STAT ").and_then(|line| line.strip_prefix(name));
+        found = value.and_then(|value| value.trim().parse().ok()).or(found);
+    }
+}
+
+#[test]
+fn any_limit_from_a_megabyte_on_holds_data_and_evicts_whatever_the_number_of_workers() {
+    for (megabytes, threads, len) in [
+        (1_u64, "4", 1000_u64),
+        (2, "16", 1000),
+        (2, "1", 30_000),
+        (4, "64", 1000),
+        (64, "32", 100_000),
+    ] {
+        let server = in_place_of_memcached(&["-m", &megabytes.to_string(), "-t", threads]);
+        let mut client = server.connect_memcached();
+        assert_eq!(stat(&mut client, "bytes"), 0, "nothing is stored");
+        let limit = megabytes << 20;
+        let count = 2 * limit / len;
+        let value = "v".repeat(len as usize);
+        for key in 0..count {
+            client.check_raw(format!("set key:{key} 0 0 {len}\r\n{value}\r\n"), "STORED\r\n");
+        }
+        let (used, held) = (stat(&mut client, "bytes"), stat(&mut client, "curr_items"));
+        let what = format!("-m {megabytes} -t {threads}: {held} of {count} in {used} bytes");
+        assert!(held * len > limit / 2 && used < limit + limit / 16, "{what}");
+        assert_eq!(stat(&mut client, "evictions"), count - held, "{what}");
+        client.check_raw(
+            format!("get key:{}\r\n", count - 1),
+            format!("VALUE key:{} 0 {len}\r\n{value}\r\nEND\r\n", count - 1),
+        );
+    }
+}
+
+#[test]
+fn what_workers_and_connections_take_is_overhead_and_not_limited() {
+    let server = Server::nagi_with(&[
+        "--workers",
+        "16",
+        "--maxmemory",
+        "32mb",
+        "--maxmemory-policy",
+        "allkeys-lru",
+    ]);
+    let mut client = server.connect_resp();
+    let idle: Vec<Connection> = (0..500).map(|_| server.connect_resp()).collect();
+    let mut of = |name: &str| info_of(&mut client, "memory", name);
+    let startup = of("used_memory_startup");
+    assert!((500_000..16 << 20).contains(&startup), "{startup}");
+    assert!(of("used_memory_dataset") < 100_000, "{}", of("used_memory_dataset"));
+    assert!(of("used_memory") < 100_000, "{}", of("used_memory"));
+    assert!(of("used_memory_overhead") > startup + 500 * 1000, "connections take some");
+    assert!(of("allocator_allocated") >= startup + of("used_memory"));
+    drop(idle);
+    for round in 0..50 {
+        client.send(mset(round * 4_000, 4_000));
+        client.expect("+OK\r\n");
+    }
+    let keys = client.run("DBSIZE").integer();
+    assert!(keys > 150_000, "{keys} of 200,000 keys of 150 bytes and a little");
+}
+
+#[test]
+fn the_report_of_memory_adds_up_for_little_data() {
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let mut client = server.connect_resp();
+    client.send(mset(0, 100));
+    client.expect("+OK\r\n");
+    let report = client.run("MEMORY STATS");
+    let report = report.list();
+    let of = |name: &str| -> f64 {
+        let at =
+            report.iter().position(|it| matches!(it, Reply::Bulk(it) if it == name.as_bytes()));
+        match &report[at.unwrap_or_else(|| panic!("{name}")) + 1] {
+            Reply::Integer(number) => *number as f64,
+            ratio => ratio.text().parse().expect("a ratio"),
+        }
+    };
+    let (total, overhead) = (of("total.allocated"), of("overhead.total"));
+    let (dataset, startup) = (of("dataset.bytes"), of("startup.allocated"));
+    assert!((total - overhead - dataset).abs() < 1.0);
+    assert!(startup + of("clients.normal") <= overhead);
+    assert!((10_000.0..60_000.0).contains(&dataset), "100 keys of 150 bytes take {dataset}");
+    let percentage = dataset / (total - startup) * 100.0;
+    assert!((of("dataset.percentage") - percentage).abs() < 0.01);
+    assert!((of("keys.bytes-per-key") - (dataset / 100.0).floor()).abs() < 1.0);
+    let peak = of("peak.allocated");
+    assert!(peak >= total && (of("peak.percentage") - total / peak * 100.0).abs() < 0.01);
 }

@@ -124,7 +124,6 @@ impl Bench {
             process: Process {
                 run_id: "0".repeat(40),
                 started_at_ms: START_MS,
-                startup_bytes: 0,
                 workers: 1,
                 io: "epoll",
             },

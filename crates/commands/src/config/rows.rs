@@ -225,9 +225,10 @@ pub(super) static ROWS: &[Setting] = &[
         default: "0",
         changeable: true,
         place: Place::Number(|values| &values.maxmemory),
-        summary: "Most memory for data, 0 for no limit; unless it is given, three quarters of the \
-                  container's limit where there is one. Clients' buffers come on top, which \
-                  maxmemory-clients limits",
+        summary: "Most memory for data (used_memory_dataset of INFO), 0 for no limit; unless it is \
+                  given, three quarters of the container's limit where there is one. What the \
+                  server takes without data and clients' buffers, which maxmemory-clients limits, \
+                  come on top",
     },
     Setting {
         name: "maxmemory-clients",

@@ -78,6 +78,11 @@ const STILL: &[(&str, &str)] = &[
     ("lru_bumps_dropped", "0"),
 ];
 
+/// Bytes that items take, of which there may be none.
+fn item_bytes(cx: &Context<'_>) -> u64 {
+    if cx.db.size() == 0 { 0 } else { cx.db.store().data_bytes() }
+}
+
 /// Connections and bytes are those of all protocols, items those of database 0.
 fn general(cx: &Context<'_>) -> Vec<Field> {
     let totals = cx.server.statistics().totals();
@@ -110,7 +115,7 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
         field("bytes_written", totals.output_bytes),
         field("limit_maxbytes", cx.db.store().limit().0),
         field("threads", process.workers),
-        field("bytes", cx.db.store().used_bytes()),
+        field("bytes", item_bytes(cx)),
         field("curr_items", cx.db.size()),
         field("total_items", totals.verbs.sets()),
         field("evictions", store.evicted),
@@ -199,7 +204,7 @@ fn items(cx: &Context<'_>) -> Vec<Field> {
         ("age_hot", 0),
         ("age_warm", 0),
         ("age", 0),
-        ("mem_requested", cx.db.store().used_bytes()),
+        ("mem_requested", item_bytes(cx)),
         ("evicted", store.evicted),
         ("evicted_nonzero", 0),
         ("evicted_time", 0),

@@ -7,8 +7,6 @@ pub struct Process {
     pub run_id: String,
     /// When it started, in milliseconds since 1970.
     pub started_at_ms: u64,
-    /// Memory in use when the server began to listen, in bytes.
-    pub startup_bytes: u64,
     /// How many workers it has.
     pub workers: usize,
     /// What its workers wait with: `epoll` or `io_uring`.

@@ -1,6 +1,7 @@
 //! A driver's connections by their tokens.
 
 use crate::net::driver::Token;
+use nagi_store::accounting::Overhead;
 
 /// Generations are below this, so that a driver can mark what it asks of the kernel with the bits
 /// above.
@@ -12,11 +13,14 @@ pub(crate) struct Links<L> {
     places: Vec<Option<(Token, L)>>,
     vacant: Vec<u32>,
     generation: u32,
+    /// The memory of both.
+    overhead: Overhead,
 }
 
 impl<L> Default for Links<L> {
     fn default() -> Self {
-        Links { places: Vec::new(), vacant: Vec::new(), generation: 0 }
+        let overhead = Overhead::default();
+        Links { places: Vec::new(), vacant: Vec::new(), generation: 0, overhead }
     }
 }
 
@@ -39,7 +43,14 @@ impl<L> Links<L> {
             Some(place) => *place = Some((token, link)),
             None => self.places.push(Some((token, link))),
         }
+        self.note_bytes();
         token
+    }
+
+    fn note_bytes(&mut self) {
+        let place_bytes = size_of::<Option<(Token, L)>>();
+        let vacant_bytes = self.vacant.capacity() * size_of::<u32>();
+        self.overhead.set(self.places.capacity() * place_bytes + vacant_bytes);
     }
 
     /// The link that a token names, if it is still there.
@@ -61,6 +72,7 @@ impl<L> Links<L> {
         let place = self.places.get_mut(token.index as usize)?;
         let (_, link) = place.take_if(|(named, _)| *named == token)?;
         self.vacant.push(token.index);
+        self.note_bytes();
         Some(link)
     }
 

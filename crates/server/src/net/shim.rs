@@ -373,7 +373,7 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
         let served = Arc::clone(&shared);
         let worker = scope.spawn(move || {
             let mut driver = new(faults, Vec::new().into(), served.waker(0).unwrap()).unwrap();
-            worker::run(0, &served, &mut driver);
+            worker::run(0, &served, &mut driver, || ());
         });
         let clients: Vec<_> = SPEECHES.into_iter().chain(SPEECHES).enumerate().collect();
         let mut random = faults.random;

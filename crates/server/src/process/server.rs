@@ -15,7 +15,7 @@ use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
 use nagi_commands::memcached::{Users, UsersError, tell_of_eviction};
 use nagi_commands::{Process, Reasons, Server as _};
-use nagi_store::{Policy, Walker};
+use nagi_store::{Policy, Walker, accounting};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
@@ -141,6 +141,8 @@ impl Running {
         }
         drop(report);
         reports.iter().collect::<io::Result<()>>()?;
+        // Before anybody looks at what is in use.
+        accounting::note_startup();
         let shared = Arc::clone(&self.shared);
         let housekeeper =
             self.spawn("housekeeper".to_owned(), move || housekeeper::run(&shared))?;
@@ -280,12 +282,10 @@ fn serve<D: Driver>(
 ) {
     let waker = shared.waker(worker).ok_or(io::ErrorKind::NotFound.into());
     match waker.and_then(|waker| new(shared.listeners.get(), waker)) {
-        Ok(mut driver) => {
+        Ok(mut driver) => worker::run(worker, shared, &mut driver, move || {
             // Whoever waits for it waits for all of them.
             let _ = report.send(Ok(()));
-            drop(report);
-            worker::run(worker, shared, &mut driver);
-        }
+        }),
         Err(error) => {
             let _ = report.send(Err(error));
         }

@@ -91,7 +91,6 @@ impl Shared {
         let process = Process {
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
             started_at_ms: store.now_ms(),
-            startup_bytes: store.used_bytes(),
             workers,
             io: io.name(),
         };

@@ -20,7 +20,7 @@ use crate::state::shared::Shared;
 use nagi_commands::memcached::{Parting, tell_of_arrival, tell_of_parting};
 use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, Tally, When, stop_monitoring};
 use nagi_proto::{Output, Span};
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{self, Charge, Overhead};
 use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -36,9 +36,16 @@ const LAST_SENDS: Duration = Duration::from_secs(1);
 /// How often in a row nothing may happen meanwhile: a driver may need two turns to close.
 const LAST_LOOKS: usize = 3;
 
-/// Runs worker `index` until the server stops.
-pub(crate) fn run(index: usize, shared: &Arc<Shared>, driver: &mut impl Driver) {
+/// Runs worker `index` until the server stops, and calls `report` once it is ready.
+pub(crate) fn run(
+    index: usize,
+    shared: &Arc<Shared>,
+    driver: &mut impl Driver,
+    report: impl FnOnce(),
+) {
     let mut sessions = Sessions::new(index, Arc::clone(shared));
+    accounting::note_startup();
+    report();
     while !shared.is_stopping() {
         let pause = least(sessions.expire(), sessions.walk());
         if let Err(error) = sessions.tick(driver, pause) {
@@ -89,6 +96,8 @@ struct Sessions {
     /// When the last slice of it ended, and how long that took.
     walked: Option<(Instant, Duration)>,
     seats: Vec<Option<Seat>>,
+    /// Their memory.
+    seats_overhead: Overhead,
     /// Sessions that have work left from the last tick.
     turns: Vec<Token>,
     /// How many ticks there have been.
@@ -127,6 +136,8 @@ struct Seat {
     unsent: Vec<Unsent>,
     /// Their memory, which is no data.
     unsent_charge: Charge,
+    /// For what the session takes while the client asks for nothing.
+    _overhead: Overhead,
 }
 
 /// A connection whose client has left replies unread.
@@ -161,6 +172,7 @@ impl Sessions {
             walked: None,
             shared,
             seats: Vec::new(),
+            seats_overhead: Overhead::default(),
             turns: Vec::new(),
             ticks: 0,
             orphans: Vec::new(),
@@ -321,6 +333,7 @@ impl Sessions {
                 return self.shared.registry.release(self.worker);
             }
         };
+        let before = accounting::allocated_by_thread();
         let info = Arc::new(ClientInfo {
             id: self.shared.registry.next_id(),
             address: peer.shown(&local_address),
@@ -335,10 +348,12 @@ impl Sessions {
         });
         self.tally.connections.add(1);
         self.shared.registry.add(&info);
-        tell_of_arrival(&*self.shared, &info);
         let caller = Caller { shared: Arc::clone(&self.shared), worker: self.worker, token };
         let waker = Waker::from(Arc::new(caller));
-        let mut session = Session::new(info, protocol, self.shared.config(), waker);
+        let mut session = Session::new(Arc::clone(&info), protocol, self.shared.config(), waker);
+        let idle_bytes = accounting::allocated_by_thread() - before;
+        let overhead = Overhead::new(usize::try_from(idle_bytes).unwrap_or(0));
+        tell_of_arrival(&*self.shared, &info);
         if is_reserved {
             session.administrate();
         }
@@ -353,10 +368,12 @@ impl Sessions {
             replied_bytes: 0,
             unsent: Vec::new(),
             unsent_charge: Charge::default(),
+            _overhead: overhead,
         });
         let index = token.index as usize;
         if self.seats.len() <= index {
             self.seats.resize_with(index + 1, || None);
+            self.seats_overhead.set(self.seats.capacity() * size_of::<Option<Seat>>());
         }
         if let Some(place) = self.seats.get_mut(index) {
             *place = seat;
@@ -462,6 +479,9 @@ impl Sessions {
         for executed in seat.unsent.drain(..taken) {
             seat.unsent_charge.set(seat.unsent_charge.bytes() - executed.own_bytes());
             self.timing.finish(executed, &metrics);
+        }
+        if seat.unsent.is_empty() {
+            seat.unsent = Vec::new();
         }
         !seat.unsent.is_empty()
     }

@@ -27,8 +27,6 @@ const BUDGET: Duration = Duration::from_micros(500);
 
 /// What is free on pages or taken by empty tables and not counted, beside a share of all pages.
 const UNCOUNTED_BYTES: usize = 4 << 20;
-/// What statistics of commands may take beside the limit: a few hundred kinds, on all workers.
-const STATISTICS_BYTES: u64 = 16 << 20;
 
 impl Database<'_> {
     /// Removes entries, of any database, until memory is below the limit, or half a millisecond
@@ -206,32 +204,45 @@ impl Store {
         self.limit.lfu_decay_time.store(tuning.lfu_decay_time, Ordering::Relaxed);
     }
 
-    /// Bytes in use: those of the data, and those of the clients.
+    /// Bytes in use: those of the data, and those of the clients. What is there without either is
+    /// not among them ([`Store::startup_bytes`], [`Store::added_overhead_bytes`]).
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         accounting::tell();
         self.data_bytes() + self.client_bytes()
     }
 
-    /// The same, and all statistics and all free room on pages that are in use.
+    /// All bytes in use, with all free room on pages that are.
     #[must_use]
     pub fn active_bytes(&self) -> u64 {
         let memory = accounting::now();
-        memory.data + memory.statistics + memory.clients + self.page_bytes() as u64
+        let beside_pages = memory.data + memory.startup + memory.added + memory.clients;
+        beside_pages + self.page_bytes() as u64
     }
 
-    /// Bytes that the limit is about: what the process has allocated but for the clients' buffers
-    /// and up to 16 MiB of statistics, and the store's pages. Free room on these is left out up to
-    /// a sixteenth of them and 4 MiB, and so is what empty tables take: the next entries go there,
-    /// and to count it would be to evict until pages are empty, which in a small store drives out
-    /// a third, or to look in vain for entries that would make room.
+    /// Bytes that the limit is about: what has been allocated for the data, and the store's pages.
+    /// Free room on these is left out up to a sixteenth of them and 4 MiB, and so is what empty
+    /// tables take: the next entries go there, and to count it would be to evict until pages are
+    /// empty, which in a small store drives out a third, or to look in vain for entries that would
+    /// make room.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
         let pages = self.page_bytes();
         let idle = self.idle_bytes().min(pages / 16 + UNCOUNTED_BYTES);
-        let memory = accounting::now();
-        let statistics = memory.statistics.saturating_sub(STATISTICS_BYTES);
-        (memory.data + statistics + pages as u64).saturating_sub(idle as u64)
+        (accounting::now().data + pages as u64).saturating_sub(idle as u64)
+    }
+
+    /// Bytes that the process and its workers took when they started.
+    #[must_use]
+    pub fn startup_bytes(&self) -> u64 {
+        accounting::now().startup
+    }
+
+    /// Bytes of overhead that came later: of connections without their buffers, and of statistics,
+    /// which come with the first command of each kind.
+    #[must_use]
+    pub fn added_overhead_bytes(&self) -> u64 {
+        accounting::now().added
     }
 
     /// Bytes of requests and replies: buffers, and chunks that do not stand in the keyspace.

@@ -7,11 +7,14 @@
 //! since each tells the rest now and then. Pages of the store come straight from the kernel and
 //! are counted by their pool, and so are chunks of long strings, and what is longer.
 //!
-//! Data is what is left when a [`Charge`] has been subtracted for each buffer of requests and
-//! replies, and the [`Overhead`] of commands, which comes with the first of each kind: if that
-//! were data, a first command would drive out thousands of small entries. A chunk is data as long
-//! as it stands in the keyspace, and counts in full there even if it holds only zeros, which take
-//! no memory until they are written to. A long key is data for as long.
+//! Data is what is left when three things have been subtracted: a [`Charge`] for each buffer of
+//! requests and replies; what the process and its workers take whether there is data or not, which
+//! is measured when it has been made ([`note_startup`]); and the [`Overhead`] of what is added to
+//! that when it is first needed, above all statistics of each kind of command. Were the latter two
+//! data, a limit would have to grow with the workers, and a first command would drive out thousands
+//! of small entries. A chunk is data as long as it stands in the keyspace, and counts in full there
+//! even if it holds only zeros, which take no memory until they are written to. A long key is data
+//! for as long.
 
 use crate::memory::mapped;
 use crate::sync::cache_line::Line;
@@ -27,13 +30,19 @@ const STEP_BYTES: i64 = 32 * 1024;
 static ALLOCATED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// What of them is the clients'.
 static CHARGED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
-/// What of them are statistics.
-static STATISTICS_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
+/// What of them the process and its workers have taken when they started.
+static STARTUP_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
+/// What of them is overhead that came later.
+static ADDED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 /// Of chunks and longer pieces that stand in the keyspace.
 static KEPT_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 
 thread_local! {
     static UNTOLD_BYTES: Cell<i64> = const { Cell::new(0) };
+    /// The sum of what this thread has told.
+    static TOLD_BYTES: Cell<i64> = const { Cell::new(0) };
+    /// What of it is in [`STARTUP_BYTES`], or in [`ADDED_BYTES`].
+    static OVERHEAD_BY_THREAD: Cell<i64> = const { Cell::new(0) };
 }
 
 /// Memory beside the store's pages, in bytes; 0 where no allocator is wrapped by [`Counting`].
@@ -41,8 +50,10 @@ thread_local! {
 pub(crate) struct Memory {
     /// What is neither of the others.
     pub(crate) data: u64,
-    /// Statistics of commands.
-    pub(crate) statistics: u64,
+    /// What the process and its workers took when they started.
+    pub(crate) startup: u64,
+    /// Overhead that came later: statistics, above all.
+    pub(crate) added: u64,
     /// What holds requests and replies, and nothing that stands in the keyspace.
     pub(crate) clients: u64,
 }
@@ -52,16 +63,18 @@ pub(crate) struct Memory {
 pub(crate) fn now() -> Memory {
     #[cfg(test)]
     if tests::sees_pages_alone() {
-        return Memory { data: 0, statistics: 0, clients: 0 };
+        return Memory { data: 0, startup: 0, added: 0, clients: 0 };
     }
     let charged = CHARGED_BYTES.load(Ordering::Relaxed);
     let kept = KEPT_BYTES.load(Ordering::Relaxed);
     let others = (pool::used_bytes() + mapped::used_bytes()) as i64 - kept;
-    let statistics = STATISTICS_BYTES.load(Ordering::Relaxed);
-    let data = ALLOCATED_BYTES.load(Ordering::Relaxed) - charged - statistics + kept;
+    let startup = STARTUP_BYTES.load(Ordering::Relaxed);
+    let added = ADDED_BYTES.load(Ordering::Relaxed);
+    let data = ALLOCATED_BYTES.load(Ordering::Relaxed) - charged - startup - added + kept;
     Memory {
         data: data.max(0) as u64,
-        statistics: statistics as u64,
+        startup: startup.max(0) as u64,
+        added: added.max(0) as u64,
         clients: (charged + others.max(0)) as u64,
     }
 }
@@ -121,24 +134,52 @@ impl Drop for Charge {
     }
 }
 
-/// Memory of statistics, which is no data and stays when entries go. It is given back with this.
-#[derive(Debug)]
+/// Memory that is neither data nor holds requests or replies, and came after the start. It is
+/// given back with this.
+#[derive(Debug, Default)]
 pub struct Overhead(i64);
 
 impl Overhead {
-    /// Notes an allocation of so many bytes.
+    /// Notes an allocation of so many bytes, by this thread.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        let bytes = rounded(bytes);
-        STATISTICS_BYTES.fetch_add(bytes, Ordering::Relaxed);
-        Overhead(bytes)
+        let mut overhead = Overhead::default();
+        overhead.set(bytes);
+        overhead
+    }
+
+    /// Notes that they are so many now.
+    pub fn set(&mut self, bytes: usize) {
+        let more = rounded(bytes) - self.0;
+        if more != 0 {
+            ADDED_BYTES.fetch_add(more, Ordering::Relaxed);
+            let _ = OVERHEAD_BY_THREAD.try_with(|known| known.set(known.get() + more));
+            self.0 += more;
+        }
     }
 }
 
 impl Drop for Overhead {
     fn drop(&mut self) {
-        STATISTICS_BYTES.fetch_sub(self.0, Ordering::Relaxed);
+        self.set(0);
     }
+}
+
+/// Counts what this thread has allocated so far, and not freed again, as memory that is there
+/// whether there is data or not: to be called when it has made what the process, or a worker, has
+/// once, and before it makes data or a [`Charge`].
+pub fn note_startup() {
+    let made = allocated_by_thread();
+    let known = OVERHEAD_BY_THREAD.try_with(|known| known.replace(made)).unwrap_or(made);
+    STARTUP_BYTES.fetch_add(made - known, Ordering::Relaxed);
+    tell();
+}
+
+/// Bytes that this thread has allocated beyond those that it has freed.
+#[must_use]
+pub fn allocated_by_thread() -> i64 {
+    let of = |bytes: &Cell<i64>| bytes.get();
+    UNTOLD_BYTES.try_with(of).unwrap_or(0) + TOLD_BYTES.try_with(of).unwrap_or(0)
 }
 
 /// Tells what this thread has kept to itself. Who is about to evict must know: a count that stands
@@ -146,8 +187,14 @@ impl Drop for Overhead {
 pub(crate) fn tell() {
     let untold = UNTOLD_BYTES.try_with(Cell::take).unwrap_or(0);
     if untold != 0 {
-        ALLOCATED_BYTES.fetch_add(untold, Ordering::Relaxed);
+        add_told(untold);
     }
+}
+
+fn add_told(bytes: i64) {
+    // A thread that is ending has no sum any more, and measures nothing.
+    let _ = TOLD_BYTES.try_with(|told| told.set(told.get() + bytes));
+    ALLOCATED_BYTES.fetch_add(bytes, Ordering::Relaxed);
 }
 
 /// An allocator that counts, and maps what is very long.
@@ -249,7 +296,7 @@ fn count(bytes: i64) {
     });
     let told = told.unwrap_or(bytes);
     if told != 0 {
-        ALLOCATED_BYTES.fetch_add(told, Ordering::Relaxed);
+        add_told(told);
     }
 }
 

@@ -29,15 +29,18 @@ pub(crate) static MEMORY: Command = Command {
 
 /// Where the memory is, in bytes.
 pub(crate) struct Figures {
-    /// What counts for `maxmemory`.
-    pub(crate) used: u64,
-    /// The most that it has been, as far as it was looked at: ten times a second.
-    pub(crate) peak: u64,
-    /// What it was when the server began to listen.
-    pub(crate) startup: u64,
+    /// What `maxmemory` limits.
+    pub(crate) dataset: u64,
     /// What clients' requests and replies take.
     pub(crate) clients: u64,
-    /// Allocated memory and pages in use, places within them that are free included.
+    /// What the process and its workers took when they started.
+    pub(crate) startup: u64,
+    /// Overhead that came later: statistics of commands, above all.
+    pub(crate) added: u64,
+    /// The most that data and clients have taken together, as far as it was looked at: ten times a
+    /// second.
+    pub(crate) peak_used: u64,
+    /// Everything, places that are free within pages in use included.
     pub(crate) active: u64,
     /// The same with pages that are in no use and were not given back to the kernel.
     pub(crate) resident: u64,
@@ -49,37 +52,44 @@ impl Figures {
     pub(crate) fn read(cx: &Context<'_>) -> Figures {
         let store = cx.db.store();
         let used = store.used_bytes();
-        let active = store.active_bytes().max(used);
+        let clients = store.client_bytes().min(used);
+        let (startup, added) = (store.startup_bytes(), store.added_overhead_bytes());
+        let active = store.active_bytes().max(used + startup + added);
         Figures {
-            used,
-            peak: cx.server.statistics().peak_bytes(used),
-            startup: cx.server.process().startup_bytes.min(used),
-            clients: store.client_bytes(),
+            dataset: used - clients,
+            clients,
+            startup,
+            added,
+            peak_used: cx.server.statistics().peak_bytes(used),
             active,
             resident: active + store.warm_bytes() as u64,
             rss: Usage::read().map_or(0, |usage| usage.resident_bytes),
         }
     }
 
-    /// What is no data.
-    pub(crate) fn overhead(&self) -> u64 {
-        (self.startup + self.clients).min(self.used)
+    /// Data and clients: what comes and goes.
+    pub(crate) fn used(&self) -> u64 {
+        self.dataset + self.clients
     }
 
-    /// What is data, tables included.
-    pub(crate) fn dataset(&self) -> u64 {
-        self.used - self.overhead()
+    /// What is no data.
+    pub(crate) fn overhead(&self) -> u64 {
+        self.startup + self.added + self.clients
+    }
+
+    /// Everything that is in use.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.dataset + self.overhead()
+    }
+
+    /// The most that has been in use.
+    pub(crate) fn peak_allocated(&self) -> u64 {
+        self.peak_used + self.startup + self.added
     }
 
     /// The share of the data in what came after the start, in percent.
     pub(crate) fn dataset_percent(&self) -> f64 {
-        let grown = self.used - self.startup;
-        if grown == 0 { 0.0 } else { self.dataset() as f64 * 100.0 / grown as f64 }
-    }
-
-    /// How much of the peak is in use, in percent.
-    pub(crate) fn peak_percent(&self) -> f64 {
-        ratio(self.used, self.peak) * 100.0
+        ratio(self.dataset, self.allocated() - self.startup) * 100.0
     }
 }
 
@@ -151,11 +161,12 @@ fn stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let keys: usize = (0..cx.db.store().databases())
         .map(|index| cx.db.store().database(index, &unused, cx.db.now_ms()).size())
         .sum();
-    let per_key = (figures.used - figures.startup) / (keys as u64).max(1);
+    let per_key = figures.dataset / (keys as u64).max(1);
+    let allocated = figures.allocated();
     let number = |bytes: u64| Figure::Number(bytes.cast_signed());
     let fields = [
-        ("peak.allocated", number(figures.peak)),
-        ("total.allocated", number(figures.used)),
+        ("peak.allocated", number(figures.peak_allocated())),
+        ("total.allocated", number(allocated)),
         ("startup.allocated", number(figures.startup)),
         ("replication.backlog", number(0)),
         ("clients.slaves", number(0)),
@@ -167,20 +178,20 @@ fn stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         ("overhead.total", number(figures.overhead())),
         ("keys.count", number(keys as u64)),
         ("keys.bytes-per-key", number(if keys == 0 { 0 } else { per_key })),
-        ("dataset.bytes", number(figures.dataset())),
+        ("dataset.bytes", number(figures.dataset)),
         ("dataset.percentage", Figure::Ratio(figures.dataset_percent())),
-        ("peak.percentage", Figure::Ratio(figures.peak_percent())),
-        ("allocator.allocated", number(figures.used)),
+        ("peak.percentage", Figure::Ratio(ratio(allocated, figures.peak_allocated()) * 100.0)),
+        ("allocator.allocated", number(allocated)),
         ("allocator.active", number(figures.active)),
         ("allocator.resident", number(figures.resident)),
-        ("allocator-fragmentation.ratio", Figure::Ratio(ratio(figures.active, figures.used))),
-        ("allocator-fragmentation.bytes", number(figures.active - figures.used)),
+        ("allocator-fragmentation.ratio", Figure::Ratio(ratio(figures.active, allocated))),
+        ("allocator-fragmentation.bytes", number(figures.active - allocated)),
         ("allocator-rss.ratio", Figure::Ratio(ratio(figures.resident, figures.active))),
         ("allocator-rss.bytes", number(figures.resident - figures.active)),
         ("rss-overhead.ratio", Figure::Ratio(ratio(figures.rss, figures.resident))),
         ("rss-overhead.bytes", Figure::Number(difference(figures.rss, figures.resident))),
-        ("fragmentation", Figure::Ratio(ratio(figures.rss, figures.used))),
-        ("fragmentation.bytes", Figure::Number(difference(figures.rss, figures.used))),
+        ("fragmentation", Figure::Ratio(ratio(figures.rss, allocated))),
+        ("fragmentation.bytes", Figure::Number(difference(figures.rss, allocated))),
     ];
     cx.reply.map(fields.len());
     for (name, value) in fields {
@@ -223,24 +234,25 @@ fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
 fn diagnosis(figures: &Figures, clients: u64) -> String {
     const LITTLE_BYTES: u64 = 5 << 20;
     const MUCH_PER_CLIENT_BYTES: u64 = 200 << 10;
-    if figures.used < LITTLE_BYTES {
+    if figures.used() < LITTLE_BYTES {
         return "There is too little data yet to say anything about its memory.\n".to_owned();
     }
     let mut findings = Vec::new();
-    if figures.peak > figures.used / 2 * 3 {
+    if figures.peak_used > figures.used() / 2 * 3 {
         findings.push(format!(
             "Peak: {} bytes have been in use, of which {:.0} % are now. What the kernel counts may \
              stay above what is needed until it is given back.",
-            figures.peak,
-            figures.peak_percent()
+            figures.peak_used,
+            ratio(figures.used(), figures.peak_used) * 100.0
         ));
     }
-    if ratio(figures.rss, figures.used) > 1.4 && figures.rss - figures.used > 10 << 20 {
+    let allocated = figures.allocated();
+    if ratio(figures.rss, allocated) > 1.4 && figures.rss - allocated > 10 << 20 {
         findings.push(format!(
             "Fragmentation: the kernel counts {} bytes, {:.2} times what is in use. MEMORY PURGE \
              gives back what can be given back.",
             figures.rss,
-            ratio(figures.rss, figures.used)
+            ratio(figures.rss, allocated)
         ));
     }
     if figures.clients / clients.max(1) > MUCH_PER_CLIENT_BYTES {
@@ -277,7 +289,7 @@ fn malloc_stats<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let fields = [
         ("beside the store's pages", figures.active.saturating_sub(pages)),
         ("pages of the store", pages),
-        ("free places in both", figures.active - figures.used),
+        ("free places in both", figures.active - figures.allocated()),
         ("pages kept for the next who ask", figures.resident - figures.active),
         ("counted by the kernel", figures.rss),
     ];
@@ -394,12 +406,13 @@ mod tests {
     #[test]
     fn what_is_worth_looking_at_is_told() {
         let figures = |used_mb: u64, peak_mb: u64, rss_mb: u64, clients_mb: u64| Figures {
-            used: used_mb << 20,
-            peak: peak_mb << 20,
-            startup: 1 << 20,
+            dataset: (used_mb - clients_mb) << 20,
             clients: clients_mb << 20,
-            active: used_mb << 20,
-            resident: used_mb << 20,
+            startup: 1 << 20,
+            added: 0,
+            peak_used: peak_mb << 20,
+            active: (used_mb + 1) << 20,
+            resident: (used_mb + 1) << 20,
             rss: rss_mb << 20,
         };
         for (figures, word) in [

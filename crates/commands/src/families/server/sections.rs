@@ -150,16 +150,20 @@ fn clients(cx: &Context<'_>, fields: &mut Fields<'_>) {
 fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let (limit_bytes, policy) = cx.db.store().limit();
     let figures = Figures::read(cx);
-    fields.add_bytes("used_memory", figures.used);
+    let (used, allocated) = (figures.used(), figures.allocated());
+    // What comes and goes. What is there whatever comes is overhead and not in it, so that it can
+    // be compared with `maxmemory`.
+    fields.add_bytes("used_memory", used);
     fields.add_bytes("used_memory_rss", figures.rss);
-    fields.add_bytes("used_memory_peak", figures.peak);
-    fields.add("used_memory_peak_perc", format_args!("{:.2}%", figures.peak_percent()));
+    fields.add_bytes("used_memory_peak", figures.peak_used);
+    let peak_percent = ratio(used, figures.peak_used) * 100.0;
+    fields.add("used_memory_peak_perc", format_args!("{peak_percent:.2}%"));
     // What `maxmemory` is compared with, and what it is not.
-    fields.add("used_memory_dataset", cx.db.store().data_bytes());
-    fields.add("used_memory_overhead", figures.clients);
+    fields.add("used_memory_dataset", figures.dataset);
+    fields.add("used_memory_overhead", figures.overhead());
     fields.add("used_memory_startup", figures.startup);
     fields.add("used_memory_dataset_perc", format_args!("{:.2}%", figures.dataset_percent()));
-    fields.add("allocator_allocated", figures.used);
+    fields.add("allocator_allocated", allocated);
     fields.add("allocator_active", figures.active);
     fields.add("allocator_resident", figures.resident);
     fields.add_bytes("total_system_memory", usage::system_memory_bytes());
@@ -171,10 +175,10 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add_bytes("maxmemory", limit_bytes);
     fields.add("maxmemory_policy", policy.name());
     for (name, bytes, of) in [
-        ("allocator_frag", figures.active, figures.used),
+        ("allocator_frag", figures.active, allocated),
         ("allocator_rss", figures.resident, figures.active),
         ("rss_overhead", figures.rss, figures.resident),
-        ("mem_fragmentation", figures.rss, figures.used),
+        ("mem_fragmentation", figures.rss, allocated),
     ] {
         fields.add(&format!("{name}_ratio"), format_args!("{:.2}", ratio(bytes, of)));
         fields.add(&format!("{name}_bytes"), difference(bytes, of));

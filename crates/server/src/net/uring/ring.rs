@@ -12,6 +12,7 @@ use crate::net::receive_buffer::{BUFFER_CHUNKS, ReceiveBuffer};
 use crate::net::sockets::Moved;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use nagi_proto::Output;
+use nagi_store::accounting::Overhead;
 use rustix::io::Errno;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
@@ -26,8 +27,9 @@ const SUBMISSIONS: u32 = 512;
 const MESSAGES: usize = SUBMISSIONS as usize;
 /// Completions that have room; the kernel keeps more of them itself, at some cost.
 const COMPLETIONS: u32 = 4096;
-/// Buffers that receives choose from, and bytes of each. Only pages that have been written to take
-/// memory.
+/// Buffers that receives choose from at first, and at most, and bytes of each. The kernel goes
+/// through all that it has, so that all of them would take memory, of a worker with one client too.
+const FIRST_BUFFERS: u16 = 8;
 const BUFFERS: u16 = 128;
 const BUFFER_BYTES: usize = 16 * 1024;
 /// The name of the group of those buffers.
@@ -332,8 +334,11 @@ impl<B: Between> Ring<B> {
                     continue;
                 }
                 Kind::Receive => {
-                    let buffer = cqueue::buffer_select(flags);
-                    Event::Received { token, bytes: result_of(result), buffer, more }
+                    let (bytes, buffer) = (result_of(result), cqueue::buffer_select(flags));
+                    if bytes == Err(Errno::NOBUFS) {
+                        self.buffers.grow(&mut self.between);
+                    }
+                    Event::Received { token, bytes, buffer, more }
                 }
                 Kind::Writable => Event::Writable { token },
                 Kind::Accept => {
@@ -580,6 +585,8 @@ struct Buffers {
     tail: u16,
     /// Those that the kernel has.
     blocks: Vec<Option<Box<[u8]>>>,
+    /// The memory of those that came after the start.
+    grown: Vec<Overhead>,
 }
 
 /// Of the ring of buffers, aligned as the kernel wants it.
@@ -598,16 +605,30 @@ impl Buffers {
         if entries.is_null() {
             handle_alloc_error(ENTRIES_LAYOUT);
         }
-        let mut buffers = Buffers { entries: entries.cast(), tail: 0, blocks: Vec::new() };
+        let (blocks, grown) = (Vec::with_capacity(BUFFERS.into()), Vec::new());
+        let mut buffers = Buffers { entries: entries.cast(), tail: 0, blocks, grown };
         let address = entries as u64;
         // SAFETY: the entries live as long as `Buffers`, which `Ring` drops after the ring.
         unsafe { ring.submitter().register_buf_ring_with_flags(address, BUFFERS, GROUP, 0)? };
-        for buffer in 0..BUFFERS {
-            buffers.blocks.push(None);
-            let len = between.receive(BUFFER_BYTES);
-            buffers.provide(buffer, vec![0; BUFFER_BYTES].into(), len);
-        }
+        (0..FIRST_BUFFERS).for_each(|_| buffers.add(between));
         Ok(buffers)
+    }
+
+    /// Lets the kernel have one more buffer.
+    fn add(&mut self, between: &mut impl Between) {
+        let len = between.receive(BUFFER_BYTES);
+        let buffer = self.blocks.len() as u16;
+        self.blocks.push(None);
+        self.provide(buffer, vec![0; BUFFER_BYTES].into(), len);
+    }
+
+    /// The same if there are not as many as there may be: a receive has found none.
+    #[cold]
+    fn grow(&mut self, between: &mut impl Between) {
+        if self.blocks.len() < usize::from(BUFFERS) {
+            self.grown.push(Overhead::new(BUFFER_BYTES));
+            self.add(between);
+        }
     }
 
     /// Lets the kernel have the first `len` bytes of a block.
