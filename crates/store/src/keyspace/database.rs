@@ -174,8 +174,8 @@ impl<'a> Database<'a> {
         garbage: &mut Garbage,
         work: impl FnOnce(&mut Slot<'_>) -> R,
     ) -> R {
-        let (mut slot, expired) = Slot::open(shard, barrier, self.moment(), key, garbage);
-        self.counters.expired.add(u64::from(expired));
+        let mut slot = Slot::open(shard, barrier, self.moment(), key, garbage);
+        self.counters.expired.add(u64::from(slot.was_expired()));
         let result = work(&mut slot);
         self.counters.changes.add(slot.changes());
         if slot.gained_expiry() {
@@ -218,7 +218,13 @@ impl<'a> Database<'a> {
         key: Key<'_>,
         look: impl FnOnce(Option<EntryView<'_>>) -> R,
     ) -> R {
-        let entry = self.live_entry(shard, key);
+        let entry = self.entry(shard, key).filter(|entry| {
+            let is_live = self.is_live(entry);
+            if !is_live {
+                self.counters.expired_misses.add(1);
+            }
+            is_live
+        });
         self.count_lookup(entry.is_some());
         // SAFETY: the latch is held while `look` runs.
         let result = look(entry.map(|entry| unsafe { EntryView::new(entry) }));
@@ -233,10 +239,17 @@ impl<'a> Database<'a> {
     /// The entry of a key, unless it has expired.
     #[inline]
     fn live_entry(&self, shard: &Shard, key: Key<'_>) -> Option<Entry> {
-        shard
-            .table(self.index)
-            .and_then(|table| table.entry(table.find(key)?))
-            .filter(|entry| entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms))
+        self.entry(shard, key).filter(|entry| self.is_live(entry))
+    }
+
+    #[inline]
+    fn entry(&self, shard: &Shard, key: Key<'_>) -> Option<Entry> {
+        shard.table(self.index).and_then(|table| table.entry(table.find(key)?))
+    }
+
+    #[inline]
+    fn is_live(&self, entry: &Entry) -> bool {
+        entry.expire_at_ms().is_none_or(|at_ms| at_ms > self.now_ms)
     }
 
     /// Shows `look` the entry and how long it has not been used, in milliseconds; that counts as
@@ -267,6 +280,12 @@ impl<'a> Database<'a> {
 
     pub(crate) fn count_lookup(&self, found: bool) {
         if found { self.counters.hits.add(1) } else { self.counters.misses.add(1) }
+    }
+
+    /// The same of what stands in a slot.
+    pub(crate) fn count_lookup_in(&self, slot: &Slot<'_>) {
+        self.count_lookup(slot.entry().is_some());
+        self.counters.expired_misses.add(u64::from(slot.was_expired()));
     }
 }
 

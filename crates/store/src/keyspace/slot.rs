@@ -38,6 +38,8 @@ pub(crate) struct Slot<'a> {
     changes: u32,
     /// Whether the entry can expire that could not, or at another time.
     gained_expiry: bool,
+    /// Whether an expired entry had to go before the slot was handed out.
+    was_expired: bool,
 }
 
 /// Where and when an operation opens slots.
@@ -52,14 +54,14 @@ pub(crate) struct Moment {
 }
 
 impl<'a> Slot<'a> {
-    /// The place of `key`; the second value tells whether an expired entry had to go first.
+    /// The place of `key`.
     pub(crate) fn open(
         shard: &'a mut Shard,
         door: Door,
         moment: Moment,
         key: Key<'a>,
         garbage: &'a mut Garbage,
-    ) -> (Self, bool) {
+    ) -> Self {
         let (table, last_cas) = shard.table_mut(moment.database);
         let place = table.find(key);
         let mut slot = Slot {
@@ -73,17 +75,23 @@ impl<'a> Slot<'a> {
             garbage,
             changes: 0,
             gained_expiry: false,
+            was_expired: false,
         };
-        let Some((_, entry)) = slot.occupant() else { return (slot, false) };
-        let expired = entry.expire_at_ms().is_some_and(|at_ms| at_ms <= moment.now_ms);
-        if expired {
+        let Some((_, entry)) = slot.occupant() else { return slot };
+        if entry.expire_at_ms().is_some_and(|at_ms| at_ms <= moment.now_ms) {
             slot.remove();
             slot.changes = 0;
+            slot.was_expired = true;
         } else {
             slot.last_access = entry.access();
             moment.access.note(entry, key.hash ^ moment.random);
         }
-        (slot, expired)
+        slot
+    }
+
+    /// Whether something stood here that had expired.
+    pub(crate) fn was_expired(&self) -> bool {
+        self.was_expired
     }
 
     /// How often the entry was changed by the operation.

@@ -43,6 +43,8 @@ counters! {
     hits,
     /// Lookups by a reading command that did not.
     misses,
+    /// Those of them that found what had expired.
+    expired_misses,
     /// Keys removed because their time had come.
     expired,
     /// Keys removed to make room.

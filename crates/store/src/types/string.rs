@@ -168,9 +168,8 @@ impl Database<'_> {
                 return look(None);
             }
             let cas = slot.ensure_cas();
-            let entry = slot.entry();
-            self.count_lookup(entry.is_some());
-            let result = look(entry.map(|entry| (entry, cas)));
+            self.count_lookup_in(slot);
+            let result = look(slot.entry().map(|entry| (entry, cas)));
             slot.mark_fetched();
             slot.apply_expiry(expiry);
             result
@@ -189,10 +188,9 @@ impl Database<'_> {
         look: impl FnOnce(Option<EntryView<'_>>) -> R,
     ) -> Result<R, WrongType> {
         self.write(key, |slot| {
-            let entry = slot.entry();
-            self.count_lookup(entry.is_some());
+            self.count_lookup_in(slot);
             slot.string()?;
-            let result = look(entry);
+            let result = look(slot.entry());
             slot.mark_fetched();
             slot.apply_expiry(expiry);
             Ok(result)

@@ -380,7 +380,7 @@ impl Database<'_> {
                 self.count_lookup(false);
                 return look(None);
             }
-            self.count_lookup(slot.entry().is_some());
+            self.count_lookup_in(slot);
             slot.fetch(fetch, look)
         })
     }
