@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first asks the server to save, if it is to, and to stop; a second one
+//! SIGTERM, SIGINT, and memcached's SIGUSR1: the first asks the server to save, if it is to, and to stop; a second one
 //! while it saves ends the process at once. After a save that failed another one tries again: what
 //! was in the way may be gone by then. They are caught before the server listens: a process that
 //! is ended by a signal leaves its sockets to the kernel, which with io_uring accepts clients for
@@ -6,7 +6,7 @@
 //! the thread that writes it, and nothing more.
 
 use crate::process::server::Stopper;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl StopSignals {
     /// # Errors
     /// The kernel refuses a handler.
     pub fn catch() -> io::Result<Self> {
-        Signals::new([SIGTERM, SIGINT]).map(StopSignals)
+        Signals::new([SIGTERM, SIGINT, SIGUSR1]).map(StopSignals)
     }
 
     /// Lets them stop a server, those included that have been caught already.
