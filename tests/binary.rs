@@ -297,3 +297,28 @@ fn a_password_is_given_by_sasl() {
     assert_eq!(ask(client, 0x20, b"", "", ""), unknown);
     assert_eq!(ask(client, 0x21, b"", "PLAIN", "\0default\0secret"), unknown);
 }
+
+#[test]
+fn a_login_by_sasl_ends_the_one_before() {
+    let server = Server::nagi_with(&["--requirepass", "secret"]);
+    let client = &mut server.connect_memcached();
+    let refused = reply(0x20, b"", "", "Auth failure.");
+    let accepted = reply(0, b"", "", "Authenticated");
+    let missing = reply(1, b"", "", "Not found");
+    let (right, wrong) = ("\0default\0secret", "\0default\0wrong");
+    assert_eq!(ask(client, 0x22, b"", "PLAIN", right), refused, "a step without a beginning");
+    assert_eq!(ask(client, 0x00, b"", "a", ""), refused);
+    for (opcode, mechanism, login) in
+        [(0x21, "PLAIN", wrong), (0x21, "CRAM-MD5", right), (0x22, "PLAIN", right)]
+    {
+        assert_eq!(ask(client, 0x21, b"", "PLAIN", right), accepted);
+        assert_eq!(ask(client, 0x00, b"", "a", ""), missing);
+        assert_eq!(ask(client, opcode, b"", mechanism, login), refused);
+        assert_eq!(ask(client, 0x00, b"", "a", ""), refused, "{opcode:#x} {mechanism} {login:?}");
+    }
+    let invalid = reply(0x04, b"", "", "Invalid arguments");
+    for opcode in [0x21, 0x22] {
+        assert_eq!(ask(client, opcode, b"", &"P".repeat(33), right), invalid);
+        assert_eq!(ask(client, opcode, b"", &"P".repeat(32), right), refused);
+    }
+}

@@ -18,6 +18,7 @@ mod differential;
 mod disks;
 mod exporter;
 mod fairness;
+mod flags;
 mod hyperloglog;
 mod info;
 mod key;

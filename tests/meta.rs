@@ -183,3 +183,29 @@ fn an_entry_is_described() {
         assert!(client.line().contains(" fetch=yes "));
     }
 }
+
+#[test]
+fn a_version_that_is_known_is_answered_without_its_value() {
+    for server in [Some(Server::nagi()), crate::differential::newest_memcached()] {
+        let Some(server) = server else {
+            eprintln!("asked nagi only: there is no memcached 1.6.45 here");
+            continue;
+        };
+        let mut client = server.connect_memcached();
+        client.check_raw("ms a 3 F5\r\nabc\r\n", "HD\r\n");
+        client.send("mg a c\r\n");
+        let cas = version_in_line(&mut client);
+        let other = cas + 1;
+        client.check_raw(format!("mg a C{cas} v\r\n"), "HD\r\n");
+        client.check_raw(format!("mg a C{cas} v q\r\n"), "HD\r\n");
+        client.check_raw(
+            format!("mg a C{cas} v c f t s k O12\r\n"),
+            format!("HD c{cas} f5 t-1 s3 ka O12\r\n"),
+        );
+        client.check_raw(format!("mg a C{cas} v T100 t\r\n"), "HD t100\r\n");
+        client.check_raw(format!("mg a C{other} v\r\n"), "VA 3\r\nabc\r\n");
+        client.check_raw(format!("mg a C{other}\r\n"), "HD\r\n");
+        client.check_raw("mg b C0 v N30\r\n", "VA 0 W\r\n\r\n");
+        client.check_raw("mg a Cx v\r\n", "CLIENT_ERROR bad token in command line format\r\n");
+    }
+}

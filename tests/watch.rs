@@ -308,3 +308,26 @@ fn a_watcher_that_leaves_is_forgotten_by_the_store() {
     };
     until("its end", is_gone).expect("it is gone");
 }
+
+#[test]
+fn a_connection_that_is_closed_for_a_fault_is_told_of_as_an_error() {
+    for (name, server) in servers() {
+        let mut watcher = watch(&server, " connevents");
+        for (request, reason) in [
+            (b"quit\r\n".to_vec(), "normal"),
+            (encode(0x07, 0, 0, b"", "", ""), "normal"),
+            ("x".repeat(9000).into_bytes(), "error"),
+            (b"POST / HTTP/1.1\r\n\r\n".to_vec(), "error"),
+            (encode(0x00, 0, 0, b"", "key", "value"), "error"),
+            ([encode(0x0a, 0, 0, b"", "", ""), vec![b'x'; 24]].concat(), "error"),
+        ] {
+            let mut client = server.connect_memcached();
+            client.send(&request);
+            client.rest();
+            shown(&mut watcher);
+            let closed = shown(&mut watcher);
+            let what = request[..request.len().min(20)].escape_ascii();
+            assert!(closed.contains(&format!("reason={reason}")), "{name}: {closed} for {what}");
+        }
+    }
+}

@@ -19,7 +19,7 @@ pub(crate) fn newest_memcached() -> Option<harness::Server> {
 }
 
 /// The same, with further arguments.
-fn newest_memcached_with(arguments: &[&str]) -> Option<harness::Server> {
+pub(crate) fn newest_memcached_with(arguments: &[&str]) -> Option<harness::Server> {
     let tree = harness::root().join(".peers/sid");
     if !tree.join("usr/bin/memcached").is_file() {
         return None;

@@ -20,7 +20,7 @@ mod state;
 mod testing;
 
 pub use catalogue::command_table;
-pub use config::{Addresses, Config};
+pub use config::{Addresses, Config, MemcachedProtocol};
 pub use error::Error;
 pub use registry::command::{Category, Flags, Group};
 pub use registry::keys::{Access, KeyGroup, Keys};

@@ -60,14 +60,15 @@ static FLAGS: &[Flag] = &[
         "path of a socket to listen on instead of ports"),
     flag('a', "unix-mask", Some("mask"), Setting("unixsocketperm", same),
         "permissions of that socket, in octal"),
-    flag('A', "enable-shutdown", None, Nothing, "no effect: there is no shutdown command"),
+    flag('A', "enable-shutdown", None, Settings(&[("memcached-shutdown", "yes")]),
+        "let clients stop the server by shutdown"),
     flag('l', "listen", Some("addr"), Special(listen),
         "addresses to listen on, for clients of any machine; without it, all of them, for \
          clients of this machine"),
     flag('d', "daemon", None, Settings(&[("daemonize", "yes")]), "serve in the background"),
     flag('r', "enable-coredumps", None, Nothing, "no effect: see ulimit -c"),
     flag('u', "user", Some("user"), Special(user), "whom to serve as, if it is started by root"),
-    flag('m', "memory-limit", Some("num"), Setting("maxmemory", megabytes), "memory in megabytes"),
+    flag('m', "memory-limit", Some("num"), Special(memory), "memory for data, in megabytes"),
     flag('M', "disable-evictions", None, Settings(&[("maxmemory-policy", "noeviction")]),
         "an error when memory is full, instead of eviction"),
     flag('c', "conn-limit", Some("num"), Setting("maxclients", same), "most connections"),
@@ -81,22 +82,25 @@ static FLAGS: &[Flag] = &[
     flag('n', "slab-min-size", Some("bytes"), Nothing, "no effect: sizes are as they are"),
     flag('L', "enable-largepages", None, Nothing, "no effect"),
     flag('D', "prefix-delimiter", Some("char"), Nothing, "no effect: nothing is counted by prefix"),
-    flag('t', "threads", Some("num"), Setting("workers", same), "threads (default: one per core)"),
+    flag('t', "threads", Some("num"), Special(threads), "threads (default: one per core)"),
     flag('R', "max-reqs-per-event", Some("num"), Nothing, "no effect: turns have their own bounds"),
-    flag('C', "disable-cas", None, Nothing, "no effect: CAS costs nothing until it is asked for"),
+    flag('C', "disable-cas", None, Settings(&[("memcached-cas", "no")]),
+        "give no version numbers, which cas could ask for"),
     flag('b', "listen-backlog", Some("num"), Setting("tcp-backlog", same),
         "connections that may wait to be accepted"),
-    flag('B', "protocol", Some("name"), Special(protocol), "only auto is there"),
-    flag('I', "max-item-size", Some("num"), Setting("memcached-item-limit", kilobytes),
-        "longest value, such as 512k or 2m"),
+    flag('B', "protocol", Some("name"), Special(protocol), "ascii, binary or auto, the default"),
+    flag('I', "max-item-size", Some("num"), Special(item_size),
+        "longest value, such as 512k or 2m; at most half of -m"),
     flag('S', "enable-sasl", None, Special(sasl),
         "have clients log in as users of the file that MEMCACHED_SASL_PWDB or -Y names"),
-    flag('F', "disable-flush-all", None, Refused("flush_all is there for everybody"), "not there"),
+    flag('F', "disable-flush-all", None, Settings(&[("memcached-flush-all", "no")]),
+        "refuse flush_all"),
     flag('X', "disable-dumping", None, Refused("dumping is there for everybody"), "not there"),
     flag('W', "disable-watch", None, Refused("watch cannot be disabled"), "not there"),
     flag('Y', "auth-file", Some("file"), Setting("memcached-auth-file", same),
         "have clients log in as users of this file, a line name:password for each"),
-    flag('e', "memory-file", Some("file"), Refused("memory is kept in no file"), "not there"),
+    flag('e', "memory-file", Some("file"), Special(memory_file),
+        "save what is there to this file at the end, and begin with it"),
     flag('Z', "enable-ssl", None, Refused("there is no TLS: connections are not encrypted"),
         "not there"),
     flag('o', "extended", Some("list"), Special(extended),
@@ -105,31 +109,45 @@ static FLAGS: &[Flag] = &[
 ];
 
 /// Extended options that tune what works otherwise here.
-const TUNING: [&str; 24] = [
+const TUNING: [&str; 38] = [
+    "drop_privileges",
     "hash_algorithm",
     "hashpower",
     "hot_lru_pct",
     "hot_max_factor",
+    "inline_ascii_resp",
     "lru_crawler",
     "lru_crawler_sleep",
     "lru_crawler_tocrawl",
     "lru_maintainer",
     "maxconns_fast",
     "modern",
+    "no_drop_privileges",
     "no_hashexpand",
+    "no_inline_ascii_resp",
     "no_lru_crawler",
     "no_lru_maintainer",
+    "no_maxconns_fast",
     "no_modern",
+    "no_slab_automove",
+    "no_slab_reassign",
     "read_buf_mem_limit",
+    "resp_obj_mem_limit",
     "slab_automove",
     "slab_automove_freeratio",
+    "slab_automove_ratio",
+    "slab_automove_window",
     "slab_chunk_max",
     "slab_reassign",
+    "slab_sizes",
+    "sock_cookie_id",
     "tail_repair_time",
     "temporary_ttl",
     "track_sizes",
     "warm_lru_pct",
     "warm_max_factor",
+    "watcher_logbuf_size",
+    "worker_logbuf_size",
 ];
 
 /// What a command line of memcached comes to.
@@ -146,6 +164,10 @@ pub(crate) struct Flags {
     verbosity: usize,
     /// Whether clients have to log in.
     sasl: bool,
+    /// The longest value that `-I` allows, in bytes.
+    item_bytes: Option<u64>,
+    /// What `-m` says, in megabytes.
+    megabytes: Option<u64>,
 }
 
 /// Reads the words behind the program's name.
@@ -186,6 +208,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Flags, String> {
                     MEMCACHED_SASL_PWDB"
             .to_owned());
     }
+    flags.check_item_bytes()?;
     Ok(flags)
 }
 
@@ -220,6 +243,20 @@ impl Flags {
         Ok(())
     }
 
+    /// Refuses items of which memory would have room for one.
+    fn check_item_bytes(&self) -> Result<(), String> {
+        /// What memory is without `-m`.
+        const MEGABYTES: u64 = 64;
+        let bytes = self.megabytes.unwrap_or(MEGABYTES).saturating_mul(1 << 20);
+        // No memory is no limit.
+        match self.item_bytes {
+            Some(item) if bytes > 0 && item > bytes / 2 => {
+                Err("-I: an item may take half of the memory (-m) at most".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn set(&mut self, spelled: &str, name: &str, value: &str) {
         let source = Source::CommandLine(spelled.to_owned());
         let words = vec![value.to_owned()];
@@ -231,14 +268,53 @@ fn same(value: &str) -> String {
     value.to_owned()
 }
 
-fn megabytes(value: &str) -> String {
-    format!("{value}mb")
+fn memory(flags: &mut Flags, megabytes: &str) -> Result<(), String> {
+    flags.megabytes = Some(megabytes.parse().map_err(|_| "it is no number of megabytes")?);
+    flags.set(&format!("-m {megabytes}"), "maxmemory", &format!("{megabytes}mb"));
+    Ok(())
 }
 
 /// Units are powers of 2 in memcached, without a `b`.
-fn kilobytes(value: &str) -> String {
-    let unit = value.chars().last().filter(char::is_ascii_alphabetic);
-    unit.map_or_else(|| value.to_owned(), |_| format!("{value}b"))
+fn item_size(flags: &mut Flags, value: &str) -> Result<(), String> {
+    let digits = value.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+    let unit_bytes = match value.get(digits.len()..).unwrap_or_default() {
+        "" => 1,
+        "k" | "K" => 1 << 10,
+        "m" | "M" => 1 << 20,
+        "g" | "G" => 1 << 30,
+        _ => return Err("the units are k, m and g".to_owned()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "it is no number of bytes")?;
+    let bytes = number.saturating_mul(unit_bytes);
+    if !(1024..=1 << 30).contains(&bytes) {
+        return Err("an item may have between 1k and 1g".to_owned());
+    }
+    flags.item_bytes = Some(bytes);
+    flags.set(&format!("-I {value}"), "memcached-item-limit", &bytes.to_string());
+    Ok(())
+}
+
+fn threads(flags: &mut Flags, count: &str) -> Result<(), String> {
+    if count == "0" {
+        return Err("there must be one at least".to_owned());
+    }
+    flags.set(&format!("-t {count}"), "workers", count);
+    Ok(())
+}
+
+/// Saves to the file at the end, where a memcached that is started with it again finds its memory.
+fn memory_file(flags: &mut Flags, path: &str) -> Result<(), String> {
+    /// In a year without an end it is saved as well.
+    const POINTS: &str = "31536000 1";
+    let path = std::path::absolute(path).map_err(|error| error.to_string())?;
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err("it is no file".to_owned());
+    };
+    let spelled = format!("-e {}", path.display());
+    flags.set(&spelled, "dir", &folder.to_string_lossy());
+    flags.set(&spelled, "dbfilename", &name.to_string_lossy());
+    flags.set(&spelled, "save", POINTS);
+    Ok(())
 }
 
 fn udp(_: &mut Flags, port: &str) -> Result<(), String> {
@@ -317,11 +393,12 @@ fn version(flags: &mut Flags, _: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn protocol(_: &mut Flags, name: &str) -> Result<(), String> {
-    match name {
-        "auto" | "auto-negotiate" => Ok(()),
-        _ => Err("a client chooses its protocol".to_owned()),
+fn protocol(flags: &mut Flags, name: &str) -> Result<(), String> {
+    if !["ascii", "binary", "auto"].contains(&name) {
+        return Err("it is none of ascii, binary and auto".to_owned());
     }
+    flags.set(&format!("-B {name}"), "memcached-protocol", name);
+    Ok(())
 }
 
 fn extended(flags: &mut Flags, list: &str) -> Result<(), String> {
@@ -375,8 +452,8 @@ mod tests {
             (
                 "-I 2m -I 512k -I 4096",
                 vec![
-                    "memcached-item-limit 2mb",
-                    "memcached-item-limit 512kb",
+                    "memcached-item-limit 2097152",
+                    "memcached-item-limit 524288",
                     "memcached-item-limit 4096",
                 ],
             ),
@@ -403,6 +480,18 @@ mod tests {
             ("-Y /etc/users", vec!["memcached-auth-file /etc/users"]),
             ("-S -Y /etc/users", vec!["memcached-auth-file /etc/users"]),
             ("-o modern,idle_timeout=7 -f 1.2", vec!["timeout 7"]),
+            (
+                "-A -C -F -B ascii",
+                vec![
+                    "memcached-shutdown yes",
+                    "memcached-cas no",
+                    "memcached-flush-all no",
+                    "memcached-protocol ascii",
+                ],
+            ),
+            ("-m 1", vec!["maxmemory 1mb"]),
+            ("-m 2 -I 1m", vec!["maxmemory 2mb", "memcached-item-limit 1048576"]),
+            ("-e /var/x/y", vec!["dir /var/x", "dbfilename y", "save 31536000 1"]),
             ("-t 3 -b 9 -P /tmp/pid", vec!["workers 3", "tcp-backlog 9", "pidfile /tmp/pid"]),
         ] {
             assert_eq!(
@@ -419,7 +508,14 @@ mod tests {
             ("-U 11211", "-U 11211: there is no UDP"),
             ("-S", "-S: it would let everybody in: name a file of users"),
             ("-Z", "-Z (--enable-ssl): there is no TLS: connections are not encrypted"),
-            ("-B binary", "-B binary: a client chooses its protocol"),
+            ("-B none", "-B none: it is none of ascii, binary and auto"),
+            ("-t 0", "-t 0: there must be one at least"),
+            ("-I 33m", "-I: an item may take half of the memory (-m) at most"),
+            ("-I 2m -m 3", "-I: an item may take half of the memory (-m) at most"),
+            ("-I 1023", "-I 1023: an item may have between 1k and 1g"),
+            ("-I 2g -m 9999", "-I 2g: an item may have between 1k and 1g"),
+            ("-I 2x", "-I 2x: the units are k, m and g"),
+            ("-m x", "-m x: it is no number of megabytes"),
             ("-o ext_path=/x", "-o ext_path=/x: ext_path: there is no external storage"),
             ("-o idle_timeut=1", "-o idle_timeut=1: there is no option idle_timeut; did you mean"),
             ("-p", "-p (--port) needs a value"),
@@ -429,6 +525,13 @@ mod tests {
         ] {
             let error = settings(line).unwrap_err();
             assert!(error.starts_with(reason), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn options_without_an_effect_do_not_stop_the_start() {
+        for option in TUNING {
+            assert_eq!(settings(&format!("-o {option}=1,{option}")), Ok(Vec::new()), "{option}");
         }
     }
 

@@ -13,14 +13,15 @@ use anyhow::{Context, Result, bail};
 use crate::{process, workspace};
 
 /// Raised when what setup does changes, so that it runs again where it has run before.
-const SETUP_VERSION: u32 = 5;
+const SETUP_VERSION: u32 = 6;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
     ("memcached", "memcached"),
     ("memccat", "libmemcached-tools"),
+    ("memcdump", "libmemcached-tools"),
     ("memccp", "libmemcached-tools"),
     ("memcslap", "libmemcached-tools"),
     ("memccapable", "libmemcached-tools"),

@@ -1,6 +1,6 @@
 //! The value of every setting now, and how it is read and set by name.
 
-use super::kinds::{ANY, ANY_PORT, Origin, Value};
+use super::kinds::{ANY, ANY_PORT, MemcachedProtocol, Origin, Value};
 use super::setting::{Place, Setting};
 use super::values::{Number, Values};
 use super::{kept, rows};
@@ -124,6 +124,16 @@ impl Config {
         let mut defaults = self.defaults.write().unwrap_or_else(PoisonError::into_inner);
         defaults.insert(setting.name, setting.value(self));
         Ok(())
+    }
+
+    /// Which of memcached's protocols is spoken.
+    #[must_use]
+    pub fn memcached_protocol(&self) -> MemcachedProtocol {
+        match self.memcached_protocol.get() {
+            1 => MemcachedProtocol::Ascii,
+            2 => MemcachedProtocol::Binary,
+            _ => MemcachedProtocol::Auto,
+        }
     }
 
     /// The users of memcached's protocols, if there is a file of them.

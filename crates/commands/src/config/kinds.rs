@@ -12,6 +12,20 @@ pub(crate) const ANY: &str = "any";
 /// The values of `loglevel`, from the most to the least.
 pub const LOG_LEVELS: [&str; 5] = ["debug", "verbose", "notice", "warning", "nothing"];
 
+/// Which of memcached's protocols is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemcachedProtocol {
+    /// A client's first byte tells.
+    Auto,
+    /// The text protocol.
+    Ascii,
+    /// The binary protocol.
+    Binary,
+}
+
+/// The values of `memcached-protocol`, in the order of [`MemcachedProtocol`].
+pub(super) static MEMCACHED_PROTOCOLS: [&str; 3] = ["auto", "ascii", "binary"];
+
 /// The values of `supervised`.
 pub const SUPERVISORS: [&str; 4] = ["no", "upstart", "systemd", "auto"];
 

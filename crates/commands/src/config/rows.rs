@@ -1,7 +1,10 @@
 //! The rows of the settings that have an effect.
 
 use super::checks;
-use super::kinds::{BIND, Kind, LOG_LEVELS, OUTPUT_LIMITS, PERCENTILES, SAVE_POINTS, SUPERVISORS};
+use super::kinds::{
+    BIND, Kind, LOG_LEVELS, MEMCACHED_PROTOCOLS, OUTPUT_LIMITS, PERCENTILES, SAVE_POINTS,
+    SUPERVISORS,
+};
 use super::setting::{Place, Setting};
 use nagi_store::Policy;
 
@@ -270,6 +273,24 @@ pub(super) static ROWS: &[Setting] = &[
                   colon; those of bind if there are none",
     },
     Setting {
+        name: "memcached-cas",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "yes",
+        changeable: false,
+        place: Place::Number(|values| &values.memcached_cas),
+        summary: "Whether memcached's values have version numbers, for cas",
+    },
+    Setting {
+        name: "memcached-flush-all",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "yes",
+        changeable: false,
+        place: Place::Number(|values| &values.memcached_flush_all),
+        summary: "Whether memcached clients may use flush_all",
+    },
+    Setting {
         name: "memcached-item-limit",
         aliases: &[],
         kind: Kind::Memory(1024..=1 << 30),
@@ -286,6 +307,24 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: true,
         place: Place::Number(|values| &values.memcached_port),
         summary: "Port for memcached clients; 0 for none, any for one that the kernel chooses",
+    },
+    Setting {
+        name: "memcached-protocol",
+        aliases: &[],
+        kind: Kind::Choice(&MEMCACHED_PROTOCOLS),
+        default: "auto",
+        changeable: false,
+        place: Place::Number(|values| &values.memcached_protocol),
+        summary: "Which of memcached's protocols is spoken; with auto a client's first byte tells",
+    },
+    Setting {
+        name: "memcached-shutdown",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "no",
+        changeable: false,
+        place: Place::Number(|values| &values.memcached_shutdown),
+        summary: "Whether memcached clients may use shutdown",
     },
     Setting {
         name: "memcached-unixsocket",

@@ -1,5 +1,6 @@
 //! Numbers and times as memcached reads them: in C's spelling, which allows a sign in front.
 
+use super::Context;
 use nagi_store::types::string::Expiry;
 
 /// When something is to happen.
@@ -9,6 +10,11 @@ pub(super) enum When {
     Never,
     /// At this time, in milliseconds since 1970.
     At(u64),
+}
+
+/// Whether versions have numbers that clients are told.
+pub(super) fn gives_versions(cx: &Context<'_>) -> bool {
+    cx.server.config().memcached_cas.is_on()
 }
 
 /// Reads an unsigned number.

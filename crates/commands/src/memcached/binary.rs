@@ -1,6 +1,6 @@
 //! The binary protocol's opcodes: a literal row each, and what they share under them.
 
-use super::arguments::{When, timestamp};
+use super::arguments::{When, gives_versions, timestamp};
 use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats, watch};
 use crate::runtime::admission;
 use crate::runtime::gate::{self, Verdict};
@@ -128,7 +128,7 @@ opcodes! {
     0x1e "gatq" EXPIRY_EXTRAS Some None Miss |cx, call| get(cx, call, WITHOUT_KEY),
     0x20 "sasl_list_mechs" NO_EXTRAS None None Never mechanisms,
     0x21 "sasl_auth" NO_EXTRAS Some Any Never log_in,
-    0x22 "sasl_step" NO_EXTRAS Some Any Never log_in,
+    0x22 "sasl_step" NO_EXTRAS Some Any Never continue_login,
     0x23 "gatk" EXPIRY_EXTRAS Some None Never |cx, call| get(cx, call, WITH_KEY),
     0x24 "gatkq" EXPIRY_EXTRAS Some None Miss |cx, call| get(cx, call, WITH_KEY),
 }
@@ -294,7 +294,7 @@ impl Call<'_, '_> {
 fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), Failure> {
     let touched = !call.frame.extras.is_empty();
     let expiry = if touched { call.expiry(cx, 0) } else { Expiry::Keep };
-    let fetch = Fetch { expiry, versioned: true, ..Fetch::default() };
+    let fetch = Fetch { expiry, versioned: gives_versions(cx), ..Fetch::default() };
     let key = if with_key { call.frame.key } else { b"" };
     let Context { db, reply, tally, attention, .. } = cx;
     let (found, seen) = db.fetch(call.key, &fetch, |found| {
@@ -303,7 +303,7 @@ fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), 
         let Some(found) = found else { return (false, seen) };
         let (entry, out) = (found.entry, reply.output());
         let (value, flags) = (found.value, entry.flags().to_be_bytes());
-        let head = call.head(entry.cas().unwrap_or(0));
+        let head = call.head(entry.cas().filter(|_| fetch.versioned).unwrap_or(0));
         binary::begin(out, head, &flags, key, value.len());
         match value {
             StringValue::Rope(rope) => out.splice(rope.share(), 0..rope.len()),
@@ -316,13 +316,14 @@ fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), 
 }
 
 fn touch(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
-    let fetch = Fetch { expiry: call.expiry(cx, 0), versioned: true, ..Fetch::default() };
+    let versioned = gives_versions(cx);
+    let fetch = Fetch { expiry: call.expiry(cx, 0), versioned, ..Fetch::default() };
     watch::looks_up(cx, call.key);
     let Context { db, reply, tally, .. } = cx;
     db.fetch(call.key, &fetch, |found| {
         statistics::count_touch(tally, found.is_some());
         let found = found.ok_or(NOT_FOUND)?;
-        let head = call.head(found.entry.cas().unwrap_or(0));
+        let head = call.head(found.entry.cas().filter(|_| versioned).unwrap_or(0));
         binary::write(reply.output(), head, &found.entry.flags().to_be_bytes(), b"", b"");
         Ok(())
     })
@@ -342,7 +343,7 @@ fn store(cx: &mut Context<'_>, call: &Call<'_, '_>, mode: Mode) -> Result<(), Fa
         allow_older: false,
         vivify: None,
         version: None,
-        versioned: call.quiet != Quiet::Success,
+        versioned: call.quiet != Quiet::Success && gives_versions(cx),
         limit_bytes: cx.server.config().memcached_item_limit.bytes(),
     };
     let written = operation::store(cx, call.key, write).map_err(|_: Error| OUT_OF_MEMORY)?;
@@ -395,7 +396,7 @@ fn count(
         expiry: Expiry::Keep,
         initial: wanted.then(|| (initial, call.expiry(cx, 16))),
         version: None,
-        versioned: call.quiet != Quiet::Success,
+        versioned: call.quiet != Quiet::Success && gives_versions(cx),
     };
     let counted = operation::count(cx, call.key, &count).map_err(|error| match error {
         Error::OUT_OF_MEMORY => OUT_OF_MEMORY,
@@ -423,11 +424,14 @@ fn version(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
 
 fn quit(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     call.done(cx, None, b"");
-    cx.client.closing = true;
+    cx.client.quit();
     Ok(())
 }
 
 fn flush(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    if !cx.server.config().memcached_flush_all.is_on() {
+        return Err(AUTH_FAILED);
+    }
     let seconds = i32::from_be_bytes(call.number(0));
     control::flush(cx, timestamp(seconds.into(), cx.db.now_ms()));
     call.done(cx, None, b"");
@@ -461,14 +465,27 @@ fn mechanisms(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// SASL PLAIN (RFC 4616): an identity, which is ignored, a user and a password, with a zero
-/// before each of these two.
-fn log_in(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+/// Begins a login anew, whatever became of one before; where nobody has to log in it is refused.
+fn begin_login(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    /// Longest name of a mechanism that memcached reads.
+    const MECHANISM_BYTES: usize = 32;
     let config = cx.server.config();
     if !admission::is_memcached_login_required(config) {
         return Err(UNKNOWN);
     }
+    if call.frame.key.len() > MECHANISM_BYTES {
+        return Err(INVALID);
+    }
     cx.tally.verbs.logins.add(1);
+    admission::log_out_of_memcached(cx.client, config);
+    Ok(())
+}
+
+/// SASL PLAIN (RFC 4616): an identity, which is ignored, a user and a password, with a zero
+/// before each of these two.
+fn log_in(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    begin_login(cx, call)?;
+    let config = cx.server.config();
     let mut parts = call.frame.value.splitn(3, |byte| *byte == 0);
     let (_, user, password) = (parts.next(), parts.next(), parts.next());
     let (user, password) = (user.unwrap_or_default(), password.unwrap_or_default());
@@ -480,4 +497,11 @@ fn log_in(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
     }
     call.done(cx, None, b"Authenticated");
     Ok(())
+}
+
+/// Refuses what would continue a login: PLAIN is over with its first message.
+fn continue_login(cx: &mut Context<'_>, call: &Call<'_, '_>) -> Result<(), Failure> {
+    begin_login(cx, call)?;
+    cx.tally.verbs.failed_logins.add(1);
+    Err(AUTH_FAILED)
 }

@@ -1,12 +1,15 @@
 //! The cache as a whole, and what is known of it.
 
 use super::arguments::{When, number, when};
-use super::{Context, Error, VERSION, Verb, stats};
+use super::{Context, Error, VERSION, Verb, dump, stats};
 use crate::Keys;
 use nagi_proto::Args;
 use nagi_store::Scope;
 
 fn flush_all<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if !cx.server.config().memcached_flush_all.is_on() {
+        return Err(Error("CLIENT_ERROR flush_all not allowed"));
+    }
     let delay = args.get(1).map_or(Some(When::Never), |delay| when(delay, cx.db.now_ms()));
     flush(cx, delay.ok_or(Error::EXPTIME)?);
     cx.reply.line("OK");
@@ -65,7 +68,7 @@ pub(super) static VERBOSITY: Verb = Verb {
 };
 
 fn quit<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    cx.client.closing = true;
+    cx.client.quit();
     Ok(())
 }
 
@@ -81,6 +84,7 @@ pub(super) static QUIT: Verb = Verb {
 fn stats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     match (args.get(1), args.get(2)) {
         (Some(b"detail"), sub) => return detail(cx, sub),
+        (Some(b"cachedump"), _) => return dump::cachedump(cx, args),
         (Some(b"reset"), _) => {
             reset(cx);
             cx.reply.line("RESET");
@@ -115,7 +119,8 @@ fn detail(cx: &mut Context<'_>, sub: Option<&[u8]>) -> Result<(), Error> {
 
 pub(super) static STATS: Verb = Verb {
     name: "stats",
-    syntax: "[settings | items | slabs | sizes | conns | detail (on | off | dump) | reset]",
+    syntax: "[settings | items | slabs | sizes | conns | cachedump <class> <limit> | detail (on | \
+             off | dump) | reset]",
     words: 1,
     keys: Keys::NONE,
     summary: "Returns what has been counted, or starts it again from zero",

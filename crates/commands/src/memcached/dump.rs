@@ -1,9 +1,9 @@
-//! `lru_crawler`: every key of database 0 with what is known of it, and the switches of a thread
-//! that there is not here.
+//! `lru_crawler` and `stats cachedump`: every key of database 0 with what is known of it, and the
+//! switches of a thread that there is not here.
 
 use super::arguments::number;
 use super::watch::Escaped;
-use super::{Context, Error, Verb};
+use super::{Context, Error, KEY_BYTES, Verb};
 use crate::runtime::suspension::Slice;
 use crate::{JobProgress, Keys};
 use nagi_proto::Args;
@@ -65,24 +65,85 @@ fn check_classes(classes: &[u8]) -> Result<(), Error> {
     Err(Error("BADCLASS invalid class id"))
 }
 
-/// Answers with a line for every entry whose key is no long one of a Redis client's: of more than
-/// 2 KiB, where memcached's own have 250 bytes at most.
+/// `stats cachedump`: a line for each entry, or for as many as are asked for. All are of class 1.
+pub(super) fn cachedump<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    /// Classes that there can be.
+    const CLASSES: u64 = 64;
+    let (Some(class), Some(limit)) = (args.get(2), args.get(3)) else {
+        return Err(Error("CLIENT_ERROR bad command line"));
+    };
+    let class = number(class).ok_or(Error::BAD_LINE)?;
+    let mut left = match number(limit).ok_or(Error::BAD_LINE)? {
+        0 => u64::MAX,
+        limit => limit,
+    };
+    match class {
+        1 => {}
+        CLASSES.. => return Err(Error("CLIENT_ERROR Illegal slab id")),
+        _ => {
+            cx.reply.line("END");
+            return Ok(());
+        }
+    }
+    let each = move |out: &mut Vec<u8>, entry: &EntryView<'_>, _, _| {
+        if left > 0 && item(out, entry) {
+            left -= 1;
+        }
+        left > 0
+    };
+    show_entries(cx, each, "END")
+}
+
+/// Writes an entry if its key is one of the text protocol, since nothing spells the others here;
+/// whether it is.
+fn item(out: &mut Vec<u8>, entry: &EntryView<'_>) -> bool {
+    let key = entry.key();
+    let is_plain = |byte: &u8| *byte > b' ' && *byte != 0x7f;
+    let Ok(value) = entry.string() else { return false };
+    if key.is_empty() || key.len() > KEY_BYTES || !key.iter().all(is_plain) {
+        return false;
+    }
+    out.extend_from_slice(b"ITEM ");
+    out.extend_from_slice(key);
+    let expiry_s = entry.expire_at_ms().map_or(0, |at_ms| at_ms / 1000);
+    // Writing to memory cannot fail.
+    let _ = write!(out, " [{} b; {expiry_s} s]\r\n", value.len());
+    true
+}
+
+/// Answers with a line for every entry of some classes.
 fn dump(cx: &mut Context<'_>, classes: &[u8], line: Line, end: &'static str) -> Result<(), Error> {
     check_classes(classes)?;
     cx.reply.line("OK");
+    let each = move |out: &mut Vec<u8>, entry: &EntryView<'_>, now_ms, idle_ms| {
+        line(out, entry, now_ms, idle_ms);
+        true
+    };
+    show_entries(cx, each, end)
+}
+
+/// Shows every entry to `each`, which writes what it likes and says whether it wants more, with the
+/// time and the milliseconds for which the entry was not used; but none whose key is a long one of
+/// a Redis client's: of more than 2 KiB, where memcached's own have 250 bytes at most. Then comes
+/// the line `end`.
+fn show_entries(
+    cx: &mut Context<'_>,
+    mut each: impl FnMut(&mut Vec<u8>, &EntryView<'_>, u64, u64) -> bool + Send + 'static,
+    end: &'static str,
+) -> Result<(), Error> {
     let mut cursor = 0;
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
         let before = cx.reply.waiting();
         loop {
             let Context { db, reply, .. } = cx;
-            let now_ms = db.now_ms();
+            let (now_ms, mut wants_more) = (db.now_ms(), true);
             cursor = db.scan(cursor, STRIDE, |entry| {
                 if entry.long_key().is_none() {
-                    line(reply.buffer(), &entry, now_ms, db.idle_ms_of(&entry));
+                    wants_more = each(reply.buffer(), &entry, now_ms, db.idle_ms_of(&entry));
                 }
             });
-            if cursor == 0 {
+            if cursor == 0 || !wants_more {
                 reply.line(end);
                 return Ok(JobProgress::Done);
             }

@@ -15,6 +15,7 @@ pub(super) fn make_room(cx: &Context<'_>) -> Result<(), Error> {
     let store = cx.db.store();
     let lacks_room = cx.args.has_landed() && !store.has_room_for(cx.args.landed_bytes());
     if lacks_room || store.is_over_limit() && !evict() {
+        cx.tally.verbs.no_memory.add(1);
         return Err(Error::OUT_OF_MEMORY);
     }
     Ok(())

@@ -31,8 +31,16 @@ pub(super) static CACHE_MEMLIMIT: Verb = Verb {
     run: cache_memlimit,
 };
 
-fn shutdown<'a>(_: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    Err(Error("SERVER_ERROR: shutdown not enabled"))
+fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if !cx.server.config().memcached_shutdown.is_on() {
+        return Err(Error("SERVER_ERROR: shutdown not enabled"));
+    }
+    if !matches!(args.get(1), None | Some(b"graceful")) {
+        return Err(Error("CLIENT_ERROR invalid shutdown mode"));
+    }
+    cx.client.quit();
+    cx.server.shut_down(None);
+    Ok(())
 }
 
 pub(super) static SHUTDOWN: Verb = Verb {
@@ -40,7 +48,7 @@ pub(super) static SHUTDOWN: Verb = Verb {
     syntax: "[graceful]",
     words: 1,
     keys: Keys::NONE,
-    summary: "Answers that it is not enabled, as memcached does unless it was started with -A",
+    summary: "Stops the server, as SIGTERM does, if memcached-shutdown allows it",
     run: shutdown,
 };
 

@@ -1,6 +1,6 @@
 //! Values out of the store, and when they expire.
 
-use super::arguments::expiry;
+use super::arguments::{expiry, gives_versions};
 use super::{Context, Error, Verb, statistics, watch};
 use crate::{Access, KeyGroup, Keys};
 use nagi_proto::Args;
@@ -40,11 +40,12 @@ pub(super) static GET: Verb = Verb {
 
 fn gets<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let show = |cx: &mut Context<'_>, key: Key<'_>| {
+        let versioned = gives_versions(cx);
         let Context { db, reply, tally, attention, .. } = cx;
         let seen = db.get_versioned(key, |entry| {
             statistics::count_get(tally, entry.is_some(), false);
             if let Some((entry, cas)) = entry {
-                value(reply, entry, Some(cas));
+                value(reply, entry, Some(if versioned { cas } else { 0 }));
             }
             watch::seen(attention, entry.as_ref().map(|(entry, _)| entry))
         });
@@ -100,11 +101,12 @@ pub(super) static GAT: Verb = Verb {
 fn gats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
     let show = move |cx: &mut Context<'_>, key: Key<'_>| {
+        let versioned = gives_versions(cx);
         let Context { db, reply, tally, attention, .. } = cx;
         let seen = db.get_versioned_and_touch(key, expiry, |entry| {
             statistics::count_get(tally, entry.is_some(), true);
             if let Some((entry, cas)) = entry {
-                value(reply, entry, Some(cas));
+                value(reply, entry, Some(if versioned { cas } else { 0 }));
             }
             watch::seen(attention, entry.as_ref().map(|(entry, _)| entry))
         });

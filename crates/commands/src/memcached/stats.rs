@@ -3,8 +3,11 @@
 //! never used it.
 
 use super::{Context, VERSION};
-use crate::Marks;
+use crate::config::MemcachedProtocol;
 use crate::state::usage::Usage;
+use crate::{ClientInfo, Marks};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 
 /// A name and its value.
 pub(super) type Field = (String, String);
@@ -37,10 +40,7 @@ const STILL: &[(&str, &str)] = &[
     ("read_buf_bytes_free", "0"),
     ("read_buf_oom", "0"),
     ("reserved_fds", "0"),
-    ("get_expired", "0"),
     ("get_flushed", "0"),
-    ("store_too_large", "0"),
-    ("store_no_memory", "0"),
     ("accepting_conns", "1"),
     ("listen_disabled_num", "0"),
     ("time_in_listen_disabled_us", "0"),
@@ -83,7 +83,7 @@ fn item_bytes(cx: &Context<'_>) -> u64 {
     if cx.db.size() == 0 { 0 } else { cx.db.store().data_bytes() }
 }
 
-/// Connections and bytes are those of all protocols, items those of database 0.
+/// Connections, bytes and what had expired are those of all protocols, items those of database 0.
 fn general(cx: &Context<'_>) -> Vec<Field> {
     let totals = cx.server.statistics().totals();
     let store = cx.db.store().totals();
@@ -111,6 +111,7 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
     ]);
     fields.extend(totals.verbs.fields().map(|(name, value)| field(name, value)));
     fields.extend([
+        field("get_expired", store.expired_misses),
         field("bytes_read", totals.input_bytes),
         field("bytes_written", totals.output_bytes),
         field("limit_maxbytes", cx.db.store().limit().0),
@@ -125,6 +126,9 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
         field("log_watcher_sent", watched.sent),
         field("log_watchers", watched.watchers),
     ]);
+    if cx.server.config().timeout_s.get() > 0 {
+        fields.push(field("idle_kicks", totals.idle_disconnections));
+    }
     fields.extend(STILL.iter().map(|(name, value)| field(name, value)));
     fields
 }
@@ -134,21 +138,16 @@ const FIXED: &[(&str, &str)] = &[
     ("udpport", "0"),
     ("verbosity", "0"),
     ("oldest", "0"),
-    ("domain_socket", "NULL"),
-    ("shutdown_command", "no"),
     ("growth_factor", "1.25"),
     ("chunk_size", "8"),
     ("stat_key_prefix", ":"),
     ("detail_enabled", "no"),
-    ("cas_enabled", "yes"),
-    ("binding_protocol", "auto-negotiate"),
     ("maxconns_fast", "yes"),
     ("slab_reassign", "yes"),
     ("slab_automove", "1"),
     ("lru_crawler", "yes"),
     ("lru_crawler_sleep", "0"),
     ("lru_crawler_tocrawl", "0"),
-    ("flush_enabled", "yes"),
     ("dump_enabled", "yes"),
     ("hash_algorithm", "siphash"),
     ("lru_maintainer_thread", "no"),
@@ -172,11 +171,23 @@ fn settings(cx: &Context<'_>) -> Vec<Field> {
     let login =
         if crate::runtime::admission::is_memcached_login_required(config) { "yes" } else { "no" };
     let evicts = config.maxmemory_policy.get() != 0;
+    let or_null = |text: &str| if text.is_empty() { "NULL".to_owned() } else { text.to_owned() };
+    let yes_or_no = |is_on: bool| if is_on { "yes" } else { "no" };
+    let protocol = match config.memcached_protocol() {
+        MemcachedProtocol::Auto => "auto-negotiate",
+        MemcachedProtocol::Ascii => "ascii",
+        MemcachedProtocol::Binary => "binary",
+    };
     let mut fields = vec![
         field("maxbytes", cx.db.store().limit().0),
         field("maxconns", config.maxclients.get()),
         field("tcpport", config.memcached_port.get()),
         field("inter", config.bind.get().replace(' ', ",")),
+        field("domain_socket", or_null(&config.memcached_unixsocket.get())),
+        field("shutdown_command", yes_or_no(config.memcached_shutdown.is_on())),
+        field("cas_enabled", yes_or_no(config.memcached_cas.is_on())),
+        field("binding_protocol", protocol),
+        field("flush_enabled", yes_or_no(config.memcached_flush_all.is_on())),
         field("evictions", if evicts { "on" } else { "off" }),
         field("num_threads", process.workers),
         field("tcp_backlog", config.tcp_backlog.get()),
@@ -266,21 +277,16 @@ fn slabs(cx: &Context<'_>) -> Vec<Field> {
 
 /// Clients of every protocol, by the number of their descriptor.
 fn connections(cx: &Context<'_>) -> Vec<Field> {
-    use std::sync::atomic::Ordering;
     let now_ms = cx.db.now_ms();
     let clients = cx.server.clients();
     let each = clients.iter().flat_map(|client| {
         let number = client.descriptor;
         let active_at_ms = client.active_at_ms.load(Ordering::Relaxed);
-        let is_watcher = client.marks().contains(Marks::WATCHER);
-        let state = if is_watcher { "conn_watch" } else { "conn_parse_cmd" };
+        let is_asking = client.id == cx.client.info.id;
         [
-            field(format_args!("{number}:addr"), format_args!("tcp:{}", client.address)),
-            field(
-                format_args!("{number}:listen_addr"),
-                format_args!("tcp:{}", client.local_address),
-            ),
-            field(format_args!("{number}:state"), state),
+            field(format_args!("{number}:addr"), endpoint(&client.address)),
+            field(format_args!("{number}:listen_addr"), endpoint(&client.local_address)),
+            field(format_args!("{number}:state"), state(client, is_asking)),
             field(
                 format_args!("{number}:secs_since_last_cmd"),
                 now_ms.saturating_sub(active_at_ms) / 1000,
@@ -288,4 +294,26 @@ fn connections(cx: &Context<'_>) -> Vec<Field> {
         ]
     });
     each.collect()
+}
+
+/// An end of a connection as memcached spells it, given as Redis does: a path has port 0 there.
+fn endpoint(address: &str) -> String {
+    match address.parse::<SocketAddr>() {
+        Ok(SocketAddr::V4(_)) => format!("tcp:{address}"),
+        Ok(SocketAddr::V6(_)) => format!("tcp6:{address}"),
+        Err(_) => format!("unix:{}", address.strip_suffix(":0").unwrap_or(address)),
+    }
+}
+
+/// What a connection is at, by memcached's names.
+fn state(client: &ClientInfo, is_asking: bool) -> &'static str {
+    if client.marks().contains(Marks::WATCHER) {
+        "conn_watch"
+    } else if is_asking {
+        "conn_parse_cmd"
+    } else if client.query_bytes.load(Ordering::Relaxed) > 0 {
+        "conn_nread"
+    } else {
+        "conn_read"
+    }
 }

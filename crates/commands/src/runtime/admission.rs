@@ -69,6 +69,11 @@ pub(crate) fn log_in_to_memcached(
     is_known
 }
 
+/// Has a client of memcached's protocols log in again, where that is required.
+pub(crate) fn log_out_of_memcached(client: &mut Client, config: &Config) {
+    client.restrictions |= memcached_restrictions(config);
+}
+
 /// Whether `password` is the one that clients have to give; any is, where none is required. How
 /// long it takes depends on `password` alone.
 #[must_use]

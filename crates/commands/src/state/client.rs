@@ -29,6 +29,8 @@ pub struct Client {
     pub version: Version,
     /// Whether the connection is to be closed once its replies are sent.
     pub closing: bool,
+    /// Whether that is what the client has asked for.
+    pub has_quit: bool,
     /// Why it may not run any command that it likes.
     pub restrictions: Restrictions,
     /// Which replies it wants to hear (CLIENT REPLY).
@@ -49,12 +51,19 @@ impl Client {
             database: 0,
             version: Version::Two,
             closing: false,
+            has_quit: false,
             restrictions: Restrictions::empty(),
             hears: Hears::default(),
             info,
             waker: Waker::noop().clone(),
             delayed_since: None,
         }
+    }
+
+    /// Has the connection closed, which the client has asked for.
+    pub(crate) fn quit(&mut self) {
+        self.closing = true;
+        self.has_quit = true;
     }
 
     /// Chooses the database of further requests, which must exist.

@@ -77,6 +77,8 @@ tallies! {
     refused_connections,
     /// Connections closed for `client-output-buffer-limit`.
     output_limit_disconnections,
+    /// Connections closed for `timeout`.
+    idle_disconnections,
     /// Connections closed for `client-query-buffer-limit`.
     query_limit_disconnections,
     /// Connections closed for `maxmemory-clients`.

@@ -61,6 +61,8 @@ tallies! {
     cas_changed: "cas_badval",
     touch_hits: "touch_hits",
     touch_misses: "touch_misses",
+    too_large: "store_too_large",
+    no_memory: "store_no_memory",
     logins: "auth_cmds",
     failed_logins: "auth_errors",
 }

@@ -72,6 +72,11 @@ impl Session {
         admission::must_log_in(&self.client, config)
     }
 
+    /// Whether the client has asked for the connection to be closed.
+    pub(crate) fn has_quit(&self) -> bool {
+        self.client.has_quit
+    }
+
     pub(crate) fn info(&self) -> &ClientInfo {
         &self.client.info
     }

@@ -7,6 +7,7 @@ use crate::protocols::resp::Resp;
 use crate::protocols::session_state::SessionState;
 use crate::protocols::text::Text;
 use crate::session::batch::{self, Batch, BatchSession, SliceContext};
+use nagi_commands::{MemcachedProtocol, Server as _};
 use nagi_proto::memcached::binary::REQUEST;
 use nagi_proto::{Awaited, Output};
 
@@ -39,19 +40,32 @@ impl Dialect {
         out: &mut Output,
     ) -> Batch {
         if matches!(self, Dialect::Memcached) {
-            *self = match input.first() {
-                Some(&REQUEST) => Dialect::Binary(Binary::default()),
-                _ => Dialect::Text(Text::default()),
-            };
+            let spoken = slice.environment.shared.config().memcached_protocol();
+            self.choose(input.first() == Some(&REQUEST), spoken);
         }
         match self {
             Dialect::Resp(resp) => batch::execute(resp, input, session, slice, out),
             Dialect::Text(text) => batch::execute(text, input, session, slice, out),
             Dialect::Binary(binary) => batch::execute(binary, input, session, slice, out),
-            // Replaced above.
+            // None that is spoken.
             Dialect::Memcached => {
                 Batch { consumed: 0, requests: 0, state: Some(SessionState::Closing) }
             }
+        }
+    }
+
+    /// Goes by a client's first byte, which is that of a binary request or not, and by what is
+    /// spoken at all.
+    #[cold]
+    fn choose(&mut self, is_binary: bool, spoken: MemcachedProtocol) {
+        match spoken {
+            MemcachedProtocol::Auto | MemcachedProtocol::Binary if is_binary => {
+                *self = Dialect::Binary(Binary::default());
+            }
+            MemcachedProtocol::Auto | MemcachedProtocol::Ascii => {
+                *self = Dialect::Text(Text::default());
+            }
+            MemcachedProtocol::Binary => {}
         }
     }
 

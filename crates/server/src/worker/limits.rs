@@ -204,6 +204,7 @@ impl Sessions {
                     "closed: silent for longer than timeout"
                 );
             }
+            self.tally.idle_disconnections.add(1);
             self.leave(token, Parting::Idle);
             driver.close(token);
         }

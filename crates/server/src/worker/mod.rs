@@ -509,6 +509,8 @@ impl Sessions {
         if shown.load(Ordering::Relaxed) != unsent {
             shown.store(unsent, Ordering::Relaxed);
         }
+        let is_refused = state == SessionState::Closing && !seat.session.has_quit();
+        let why = if is_refused { Parting::Error } else { Parting::Normal };
         let state = match state {
             SessionState::Pending(When::NextTick | When::Woken) | SessionState::Closing => state,
             _ if unsent > most => SessionState::Pending(When::RoomForReplies),
@@ -520,7 +522,7 @@ impl Sessions {
             SessionState::Bytes | SessionState::LargeArgument => state,
         };
         if state == SessionState::Closing {
-            self.leave(token, Parting::Normal);
+            self.leave(token, why);
             return driver.close(token);
         }
         let before = std::mem::replace(&mut seat.state, state);

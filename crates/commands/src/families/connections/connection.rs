@@ -91,7 +91,7 @@ pub(crate) static SELECT: Command = Command {
 };
 
 fn quit<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    cx.client.closing = true;
+    cx.client.quit();
     cx.reply.ok();
     Ok(())
 }

@@ -62,7 +62,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let has_points = !cx.server.config().save.get().is_empty();
     if !save.unwrap_or(has_points) {
-        cx.client.closing = true;
+        cx.client.quit();
         cx.server.shut_down(Some(false));
         return Ok(());
     }
@@ -81,7 +81,7 @@ fn shut_down_saved(cx: &mut Context<'_>, force: bool) -> Result<(), Error> {
         if outcome.is_err() && (!force || saves.is_end_aborted(ticket)) {
             return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
         }
-        cx.client.closing = true;
+        cx.client.quit();
         cx.server.shut_down(Some(outcome.is_ok()));
         Ok(JobProgress::Done)
     }))

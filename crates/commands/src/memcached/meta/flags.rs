@@ -1,7 +1,7 @@
 //! The flags behind a meta command's key: letters, some with a token directly behind them. Which
 //! are read, and in which order their faults are found, is as in memcached 1.6.45.
 
-use crate::memcached::arguments::{When, expiry, when};
+use crate::memcached::arguments::{When, expiry, gives_versions, when};
 use crate::memcached::{Context, Error};
 use nagi_proto::Args;
 use nagi_proto::memcached::base64;
@@ -118,7 +118,7 @@ impl<'a> Flags<'a> {
             b'q' => self.quiet = true,
             b'u' => self.untouched = true,
             b'v' => self.value = true,
-            b'c' => self.versioned = true,
+            b'c' => self.versioned = gives_versions(cx),
             b'I' => self.invalidate = true,
             b'x' => self.clear = true,
             b'M' => self.mode = Some(token),

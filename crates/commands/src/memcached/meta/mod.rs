@@ -144,6 +144,7 @@ pub(super) fn spelled_key<'r>(args: Args<'_>, room: &'r mut Vec<u8>) -> Option<&
 /// What a `ms` or `set` that was refused for the length of its value was about, given its line:
 /// memcached removes the key, since what the client wanted to replace is not wanted any more.
 pub fn forget_refused<'a>(cx: &mut Context<'a>, args: Args<'a>) {
+    cx.tally.verbs.too_large.add(1);
     let mut room = Vec::new();
     let key = cx.db.key(spelled_key(args, &mut room).unwrap_or(args.at(1)));
     let options = SetOptions::default();

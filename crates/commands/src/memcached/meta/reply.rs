@@ -32,7 +32,10 @@ impl<'r> Reply<'r> {
         now_ms: u64,
     ) {
         let (entry, value) = (&found.entry, found.value);
-        let mut reply = match flags.value {
+        // Who has this version already is not sent its value again.
+        let is_known = flags.expected.is_some() && flags.expected == entry.cas();
+        let is_sent = flags.value && !is_known;
+        let mut reply = match is_sent {
             true => Reply::value(writer, value.len()),
             false => Reply::begin(writer, "HD"),
         };
@@ -45,7 +48,10 @@ impl<'r> Reply<'r> {
         let marks = entry.marks();
         for (letter, token) in flags.each() {
             match letter {
-                b'c' => reply.number(b'c', entry.cas().unwrap_or(0)),
+                b'c' => {
+                    let cas = entry.cas().filter(|_| flags.versioned);
+                    reply.number(b'c', cas.unwrap_or(0));
+                }
                 b'f' => reply.number(b'f', entry.flags().into()),
                 b'h' => reply.number(b'h', marks.fetched.into()),
                 b'l' => reply.number(b'l', found.idle_ms / 1000),
@@ -59,7 +65,7 @@ impl<'r> Reply<'r> {
             (false, won) => reply.standing(&[(won, b"Z"), (marks.stale, b"X")]),
         }
         reply.end();
-        if flags.value {
+        if is_sent {
             match value {
                 StringValue::Rope(rope) => writer.data_chunks(rope.share(), rope.len()),
                 value => value.with_bytes(|bytes| writer.data(bytes)),

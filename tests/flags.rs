@@ -1,0 +1,308 @@
+//! What memcached's command line turns on and off, asked of nagi in its place and of memcached
+//! itself where it is there; and what tools list of it.
+
+use crate::binary::{encode, receive};
+use crate::differential::newest_memcached_with;
+use harness::{Connection, Server, nagi_binary, run_tool, until};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+/// nagi in memcached's place.
+fn nagi(flags: &[&str]) -> Server {
+    let mut command = Command::new(nagi_binary());
+    command.arg("memcached").args(flags);
+    Server::start_memcached(command).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+/// That, and the newest memcached that is here.
+fn servers(flags: &[&str]) -> impl Iterator<Item = Server> {
+    let newest = newest_memcached_with(flags);
+    if newest.is_none() {
+        eprintln!("asked nagi only: there is no memcached 1.6.45 here");
+    }
+    [Some(nagi(flags)), newest].into_iter().flatten()
+}
+
+/// The lines of an answer that ends with END, without this last one.
+fn listed(client: &mut Connection, request: &str) -> Vec<String> {
+    client.send(format!("{request}\r\n"));
+    let mut lines = Vec::new();
+    loop {
+        match client.line() {
+            line if line == "END" => return lines,
+            line => lines.push(line),
+        }
+    }
+}
+
+/// A value of `stats`.
+fn stat(client: &mut Connection, group: &str, name: &str) -> String {
+    let lines = listed(client, &format!("stats{group}"));
+    let prefix = format!("STAT {name} ");
+    let value = lines.iter().find_map(|line| line.strip_prefix(&prefix));
+    value.unwrap_or_else(|| panic!("stats{group} has no {name}")).to_owned()
+}
+
+#[test]
+fn flush_all_can_be_refused() {
+    for server in servers(&["-F"]) {
+        let client = &mut server.connect_memcached();
+        client.check_raw("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+        let refused = "CLIENT_ERROR flush_all not allowed\r\n";
+        for request in ["flush_all\r\n", "flush_all 10\r\n", "flush_all x\r\n"] {
+            client.check_raw(request, refused);
+        }
+        client.check_raw("flush_all noreply\r\nget a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
+        assert_eq!(stat(client, " settings", "flush_enabled"), "no");
+        let binary = &mut server.connect_memcached();
+        binary.send(encode(0x08, 0, 0, b"", "", ""));
+        assert_eq!(receive(binary).status, 0x20);
+        client.check_raw("get a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
+    }
+}
+
+#[test]
+fn versions_can_be_left_out() {
+    for server in servers(&["-C"]) {
+        let client = &mut server.connect_memcached();
+        for (request, reply) in [
+            ("set a 0 0 1\r\nx\r\n", "STORED\r\n"),
+            ("gets a\r\n", "VALUE a 0 1 0\r\nx\r\nEND\r\n"),
+            ("gats 100 a\r\n", "VALUE a 0 1 0\r\nx\r\nEND\r\n"),
+            ("cas a 0 0 1 0\r\ny\r\n", "EXISTS\r\n"),
+            ("cas a 0 0 1 1\r\ny\r\n", "EXISTS\r\n"),
+            ("mg a c v\r\n", "VA 1 c0\r\nx\r\n"),
+            ("ms a 1 c\r\nz\r\n", "HD c0\r\n"),
+            ("ms a 1 C7\r\ny\r\n", "EX\r\n"),
+            ("get a\r\n", "VALUE a 0 1\r\nz\r\nEND\r\n"),
+        ] {
+            client.check_raw(request, reply);
+        }
+        assert_eq!(stat(client, " settings", "cas_enabled"), "no");
+        let binary = &mut server.connect_memcached();
+        for request in [encode(0x01, 0, 0, &[0; 8], "b", "x"), encode(0x00, 0, 0, b"", "b", "")] {
+            binary.send(request);
+            let reply = receive(binary);
+            assert_eq!((reply.status, reply.cas), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn one_protocol_can_be_chosen() {
+    let noop = encode(0x0a, 0, 0, b"", "", "");
+    for server in servers(&["-B", "ascii"]) {
+        let client = &mut server.connect_memcached();
+        client.check_raw("get a\r\n", "END\r\n");
+        assert_eq!(stat(client, " settings", "binding_protocol"), "ascii");
+        let other = &mut server.connect_memcached();
+        other.send(&noop);
+        other.send("\r\n");
+        let line = other.line();
+        assert!(line.starts_with("CLIENT_ERROR") || line == "ERROR", "{line}");
+    }
+    for server in servers(&["-B", "binary"]) {
+        let client = &mut server.connect_memcached();
+        client.send(&noop);
+        assert_eq!(receive(client).status, 0);
+        let other = &mut server.connect_memcached();
+        other.send("get a\r\nget a\r\nget a\r\nget a\r\n");
+        assert_eq!(other.rest(), b"");
+    }
+}
+
+#[test]
+fn clients_stop_the_server_where_they_may() {
+    for mut server in servers(&["-A"]) {
+        let client = &mut server.connect_memcached();
+        assert_eq!(stat(client, " settings", "shutdown_command"), "yes");
+        client.check_raw("shutdown now\r\n", "CLIENT_ERROR invalid shutdown mode\r\n");
+        client.send("shutdown\r\n");
+        assert_eq!(client.rest(), b"");
+        assert!(server.wait_for_exit().success());
+    }
+    let server = nagi(&[]);
+    let refused = "SERVER_ERROR: shutdown not enabled\r\n";
+    server.connect_memcached().check_raw("shutdown\r\n", refused);
+}
+
+#[test]
+fn what_a_memory_file_has_is_there_again() {
+    let folder = std::env::temp_dir().join(format!("nagi-memory-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("file").display().to_string();
+    let mut server = nagi(&["-e", &path, "-A"]);
+    let client = &mut server.connect_memcached();
+    client.check_raw("set a 7 0 1\r\nx\r\n", "STORED\r\n");
+    client.send("shutdown graceful\r\n");
+    assert_eq!(client.rest(), b"");
+    assert!(server.wait_for_exit().success());
+    let server = nagi(&["-e", &path]);
+    let is_there = || {
+        // While it loads, a line says so.
+        let mut client = server.connect_memcached();
+        client.send("get a\r\n");
+        (client.line() == "VALUE a 7 1").then_some(())
+    };
+    until("what was saved", is_there).expect("it is there");
+    drop(server);
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
+fn what_cannot_be_stored_and_what_has_expired_is_counted() {
+    for server in servers(&["-m", "64"]) {
+        let client = &mut server.connect_memcached();
+        let too_large = "SERVER_ERROR object too large for cache\r\n";
+        let value = "x".repeat(2_000_000);
+        client.check_raw(format!("set big 0 0 2000000\r\n{value}\r\n"), too_large);
+        client.check_raw(format!("ms big 2000000\r\n{value}\r\n"), too_large);
+        assert_eq!(stat(client, "", "store_too_large"), "2");
+        let binary = &mut server.connect_memcached();
+        binary.send(encode(0x01, 0, 0, &[0; 8], "big", &value));
+        assert_eq!(receive(binary).status, 3);
+        assert_eq!(stat(client, "", "store_too_large"), "2", "not of the binary protocol");
+        assert_eq!(stat(client, "", "store_no_memory"), "0");
+    }
+    let server = nagi(&["-m", "1", "-M"]);
+    let client = &mut server.connect_memcached();
+    let value = "x".repeat(500_000);
+    let mut refused = 0;
+    for key in 0..5 {
+        client.send(format!("set {key} 0 0 500000\r\n{value}\r\n"));
+        refused += usize::from(client.line() == "SERVER_ERROR out of memory storing object");
+    }
+    assert!(refused > 0);
+    assert_eq!(stat(client, "", "store_no_memory"), refused.to_string());
+}
+
+#[test]
+fn lookups_of_what_has_expired_are_counted() {
+    // Nothing is removed before it is asked for, so that all of it is found expired.
+    let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
+    let mut redis = server.connect_resp();
+    redis.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+    for key in ["get", "gets", "gat", "mg"] {
+        redis.check(&format!("SET {key} value PX 1"), "+OK\r\n");
+    }
+    let expired = || (redis.run("EXPIRETIME mg").integer() == -2).then_some(());
+    until("the keys to expire", expired).expect("they do");
+    let client = &mut server.connect_memcached();
+    client.check_raw("get none\r\n", "END\r\n");
+    let mut count = || stat(client, "", "get_expired").parse::<u64>().expect("a number");
+    // Redis' clients have looked one up as well.
+    let before = count();
+    let requests =
+        [("get get", "END"), ("gets gets", "END"), ("gat 10 gat", "END"), ("mg mg v", "EN")];
+    for (number, (request, reply)) in (1..).zip(requests) {
+        server.connect_memcached().check_raw(format!("{request}\r\n"), format!("{reply}\r\n"));
+        assert_eq!(count() - before, number, "{request}");
+    }
+}
+
+#[test]
+fn connections_that_were_silent_for_too_long_are_counted() {
+    let server = nagi(&["-o", "idle_timeout=1"]);
+    let mut idle = server.connect_memcached();
+    assert_eq!(idle.rest(), b"");
+    let kicks = || stat(&mut server.connect_memcached(), "", "idle_kicks").parse().ok();
+    let kicks = until("the count", || kicks().filter(|kicks: &u64| *kicks > 0));
+    assert!(kicks.expect("it is counted") >= 1);
+}
+
+#[test]
+fn clients_of_a_unix_socket_are_listed_as_such() {
+    let folder = std::env::temp_dir().join(format!("nagi-conns-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("socket");
+    let shown = path.display().to_string();
+    let server = Server::nagi_with(&["--memcached-unixsocket", &shown]);
+    let client = &mut server.connect_memcached();
+    assert_eq!(stat(client, " settings", "domain_socket"), shown);
+    let connect = || BufReader::new(UnixStream::connect(&path).expect("connects"));
+    let (mut waiting, mut amid, idle) = (connect(), connect(), connect());
+    waiting.get_mut().write_all(b"get a\r\n").expect("sends");
+    let mut line = String::new();
+    waiting.read_line(&mut line).expect("receives");
+    amid.get_mut().write_all(b"set a 0 0 5\r\nab").expect("sends");
+    let states = || {
+        let mut lines = listed(client, "stats conns");
+        lines.retain(|line| line.contains(":state "));
+        let mut states: Vec<_> =
+            lines.iter().filter_map(|line| line.rsplit(' ').next()).map(str::to_owned).collect();
+        states.sort();
+        (states == ["conn_nread", "conn_parse_cmd", "conn_read", "conn_read"]).then_some(())
+    };
+    until("the part of a set", states).expect("it is listed");
+    let lines = listed(&mut server.connect_memcached(), "stats conns");
+    let unix = lines.iter().filter(|line| line.contains(&format!(" unix:{shown}"))).count();
+    assert_eq!(unix, 6, "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains(&format!("tcp:{shown}"))), "{lines:?}");
+    drop((idle, server));
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
+fn keys_are_dumped_as_by_memcached() {
+    for (server, is_complete) in servers(&[]).zip([true, false]) {
+        let client = &mut server.connect_memcached();
+        for key in 0..500 {
+            client.check_raw(format!("set key:{key} 0 0 3\r\nabc\r\n"), "STORED\r\n");
+        }
+        let lines = listed(client, "stats items");
+        let class = lines.iter().find_map(|line| line.strip_prefix("STAT items:")?.split_once(':'));
+        let class = class.expect("a class").0.to_owned();
+        let mut items = listed(client, &format!("stats cachedump {class} 0"));
+        items.sort();
+        items.dedup();
+        // memcached leaves out what was stored or used of late.
+        assert!(items.len() == 500 || !is_complete, "{}", items.len());
+        let is_whole = |line: &String| {
+            line.starts_with("ITEM key:") && line.contains(" [3 b; ") && line.ends_with(" s]")
+        };
+        assert!(items.iter().all(is_whole), "{items:?}");
+        let some = listed(client, &format!("stats cachedump {class} 7"));
+        assert_eq!(some.len(), items.len().min(7));
+        assert_eq!(listed(client, "stats cachedump 9 0").len(), 0);
+        for (request, reply) in [
+            ("stats cachedump", "CLIENT_ERROR bad command line"),
+            ("stats cachedump 1", "CLIENT_ERROR bad command line"),
+            ("stats cachedump x 1", "CLIENT_ERROR bad command line format"),
+            ("stats cachedump 1 x", "CLIENT_ERROR bad command line format"),
+            ("stats cachedump 64 0", "CLIENT_ERROR Illegal slab id"),
+        ] {
+            client.check_raw(format!("{request}\r\n"), format!("{reply}\r\n"));
+        }
+    }
+}
+
+#[test]
+fn keys_that_are_no_words_are_not_dumped_as_words() {
+    let server = Server::nagi();
+    let mut redis = server.connect_resp();
+    let long = vec![b'k'; 251];
+    for key in [&b"two words"[..], b"line\r\nEND", b"", &long, b"plain"] {
+        redis.send(harness::encode_command(&[b"SET", key, b"value"]));
+        redis.expect("+OK\r\n");
+    }
+    let client = &mut server.connect_memcached();
+    assert_eq!(listed(client, "stats cachedump 1 0"), ["ITEM plain [5 b; 0 s]"]);
+}
+
+#[test]
+fn tools_of_libmemcached_list_and_show_every_key() {
+    let server = nagi(&["-m", "64"]);
+    let client = &mut server.connect_memcached();
+    let mut expected: Vec<String> = (0..2000).map(|key| format!("key:{key}")).collect();
+    for key in &expected {
+        client.check_raw(format!("set {key} 0 0 5\r\nvalue\r\n"), "STORED\r\n");
+    }
+    let servers = format!("--servers={}", server.memcached_address());
+    let printed = run_tool("memcdump", &[&servers]);
+    let mut dumped: Vec<&str> = printed.lines().collect();
+    dumped.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(dumped, expected);
+    assert_eq!(run_tool("memccat", &[&servers, dumped[0], dumped[1]]).trim(), "value\nvalue");
+}
