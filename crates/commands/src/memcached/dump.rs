@@ -2,8 +2,9 @@
 //! switches of a thread that there is not here.
 
 use super::arguments::number;
+use super::verb::{KEY_BYTES, Verb};
 use super::watch::Escaped;
-use super::{Context, Error, KEY_BYTES, Verb};
+use super::{Context, Error};
 use crate::runtime::suspension::Slice;
 use crate::{JobProgress, Keys};
 use nagi_proto::Args;

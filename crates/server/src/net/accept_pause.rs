@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long nobody is accepted.
+/// How long no client is accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A worker's pause.

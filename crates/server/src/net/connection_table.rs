@@ -9,7 +9,7 @@ const GENERATIONS: u32 = 1 << 28;
 
 /// A table whose indices are used again, and whose tokens are not.
 #[derive(Debug)]
-pub(crate) struct Links<L> {
+pub(crate) struct ConnectionTable<L> {
     places: Vec<Option<(Token, L)>>,
     vacant: Vec<u32>,
     generation: u32,
@@ -17,15 +17,15 @@ pub(crate) struct Links<L> {
     overhead: Overhead,
 }
 
-impl<L> Default for Links<L> {
+impl<L> Default for ConnectionTable<L> {
     fn default() -> Self {
         let overhead = Overhead::default();
-        Links { places: Vec::new(), vacant: Vec::new(), generation: 0, overhead }
+        ConnectionTable { places: Vec::new(), vacant: Vec::new(), generation: 0, overhead }
     }
 }
 
-impl<L> Links<L> {
-    /// The token that the next link gets.
+impl<L> ConnectionTable<L> {
+    /// The token that the next connection gets.
     pub(crate) fn next(&self) -> Token {
         let index = match self.vacant.last() {
             Some(index) => *index,
@@ -34,14 +34,14 @@ impl<L> Links<L> {
         Token { index, generation: (self.generation + 1) % GENERATIONS }
     }
 
-    /// Adds a link under the token that was next.
-    pub(crate) fn add(&mut self, link: L) -> Token {
+    /// Adds a connection under the token that was next.
+    pub(crate) fn add(&mut self, connection: L) -> Token {
         let token = self.next();
         self.generation = token.generation;
         self.vacant.pop();
         match self.places.get_mut(token.index as usize) {
-            Some(place) => *place = Some((token, link)),
-            None => self.places.push(Some((token, link))),
+            Some(place) => *place = Some((token, connection)),
+            None => self.places.push(Some((token, connection))),
         }
         self.note_bytes();
         token
@@ -53,30 +53,30 @@ impl<L> Links<L> {
         self.overhead.set(self.places.capacity() * place_bytes + vacant_bytes);
     }
 
-    /// The link that a token names, if it is still there.
+    /// The connection that a token names, if it is still there.
     #[inline]
     pub(crate) fn get(&self, token: Token) -> Option<&L> {
-        let (named, link) = self.places.get(token.index as usize)?.as_ref()?;
-        (*named == token).then_some(link)
+        let (named, connection) = self.places.get(token.index as usize)?.as_ref()?;
+        (*named == token).then_some(connection)
     }
 
     /// The same, to be changed.
     #[inline]
     pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut L> {
-        let (named, link) = self.places.get_mut(token.index as usize)?.as_mut()?;
-        (*named == token).then_some(link)
+        let (named, connection) = self.places.get_mut(token.index as usize)?.as_mut()?;
+        (*named == token).then_some(connection)
     }
 
-    /// Takes a link out.
+    /// Takes a connection out.
     pub(crate) fn remove(&mut self, token: Token) -> Option<L> {
         let place = self.places.get_mut(token.index as usize)?;
-        let (_, link) = place.take_if(|(named, _)| *named == token)?;
+        let (_, connection) = place.take_if(|(named, _)| *named == token)?;
         self.vacant.push(token.index);
         self.note_bytes();
-        Some(link)
+        Some(connection)
     }
 
-    /// How many links there are.
+    /// How many connections there are.
     pub(crate) fn len(&self) -> usize {
         self.places.len() - self.vacant.len()
     }
@@ -87,16 +87,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_outlives_its_link_and_names_no_other() {
-        let mut links = Links::default();
-        let (first, second) = (links.add("first"), links.add("second"));
-        assert_eq!((links.get(first), links.get(second)), (Some(&"first"), Some(&"second")));
-        assert_eq!(links.remove(first), Some("first"));
-        let third = links.add("third");
+    fn a_token_of_a_removed_connection_names_no_other() {
+        let mut connections = ConnectionTable::default();
+        let (first, second) = (connections.add("first"), connections.add("second"));
+        assert_eq!(
+            (connections.get(first), connections.get(second)),
+            (Some(&"first"), Some(&"second"))
+        );
+        assert_eq!(connections.remove(first), Some("first"));
+        let third = connections.add("third");
         assert_eq!(third.index, first.index, "places are used again");
-        assert_eq!(links.get(first), None);
-        assert_eq!(links.remove(first), None);
-        assert_eq!(links.get_mut(third), Some(&mut "third"));
-        assert_eq!(links.len(), 2);
+        assert_eq!(connections.get(first), None);
+        assert_eq!(connections.remove(first), None);
+        assert_eq!(connections.get_mut(third), Some(&mut "third"));
+        assert_eq!(connections.len(), 2);
     }
 }

@@ -55,23 +55,23 @@ pub(crate) trait Driver: Sized {
     /// Bytes that were handed to [`Driver::send`] and that the kernel has not taken yet.
     fn unsent_bytes(&self, token: Token) -> usize;
 
-    /// Memory that these take; of what others hold as well, a share.
+    /// Memory that these take; of what is held elsewhere as well, a share.
     fn kept_bytes(&self, token: Token) -> usize;
 
-    /// Whether nothing has been heard of a peer for so long, though it was to answer.
-    fn has_vanished(&mut self, token: Token, patience: Duration) -> bool;
+    /// Whether nothing has come from a peer for so long, though it was to answer.
+    fn is_unreachable(&mut self, token: Token, patience: Duration) -> bool;
 
     /// What is to be received from now on. What is on its way already is delivered all
     /// the same, and has to be kept.
     fn receive(&mut self, token: Token, wanted: Wanted);
 
-    /// Receives nothing more, sends what is left and closes. The sink hears no more of it.
+    /// Receives nothing more, sends what is left and closes. The sink is called for it no more.
     fn close(&mut self, token: Token);
 
-    /// Drops what is left to be sent, and closes at once. The sink hears no more of it.
-    fn cut(&mut self, token: Token);
+    /// Drops what is left to be sent, and closes at once. The sink is called for it no more.
+    fn abort(&mut self, token: Token);
 
-    /// Accepts from these listeners, and from no others any more.
+    /// Accepts from these listeners only.
     fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()>;
 
     /// Gives up the listening sockets.
@@ -92,12 +92,12 @@ pub(crate) enum Wanted {
     IntoBuffer,
 }
 
-/// Hears from a [`Driver`] what has happened.
+/// To which a [`Driver`] reports what has happened.
 pub(crate) trait Sink<D> {
-    /// A wait is over: what the sink is told until the next one has been there since.
+    /// A wait is over: what is reported until the next one has been there since.
     fn awoke(&mut self);
 
-    /// A client has connected who speaks `protocol`.
+    /// A client has connected that speaks `protocol`.
     fn accepted(&mut self, driver: &mut D, protocol: Protocol, socket: OwnedFd);
 
     /// Bytes have arrived, perhaps more than once in a turn. They are the sink's to change,
@@ -116,15 +116,15 @@ pub(crate) trait Sink<D> {
     /// The peer will send nothing more; it may still read.
     fn ended(&mut self, driver: &mut D, token: Token);
 
-    /// The connection broke, as `error` says; the driver has let go of it.
+    /// The connection broke, as `error` says; the driver has removed it.
     fn lost(&mut self, driver: &mut D, token: Token, error: Errno);
 
-    /// Whether others may have the processor that are not known to give it back soon. The saver
-    /// would keep it for as long as the kernel lets it, while clients wait.
-    fn gives_way(&self) -> bool {
+    /// Whether to yield the processor to threads that may keep it for long. The saver would keep it
+    /// for as long as the kernel lets it, while clients wait.
+    fn may_yield(&self) -> bool {
         true
     }
 
-    /// Somebody has called [`crate::net::waker::Waker::wake`].
+    /// [`crate::net::waker::Waker::wake`] was called.
     fn woken(&mut self, driver: &mut D);
 }

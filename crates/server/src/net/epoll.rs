@@ -1,13 +1,13 @@
 //! Waits with epoll.
 //!
-//! Sockets are watched edge-triggered: what is ready is told once, so that the kernel does not look
-//! at every socket again when the worker comes back, nothing has to be read until it fails, and a
-//! connection that is not wanted at the moment costs nothing. In exchange a [`Link`] remembers
-//! that there may be more in the kernel, and `again` which links to come back to.
+//! Sockets are watched edge-triggered: what is ready is reported once, so that the kernel does not
+//! look at every socket again when the worker comes back, nothing has to be read until it fails,
+//! and a connection that is not wanted at the moment costs nothing. In exchange a [`Connection`]
+//! remembers that there may be more in the kernel, and `again` which connections to come back to.
 
 use crate::net::accept_pause::Pause;
 use crate::net::address::Peer;
-use crate::net::connection_table::Links;
+use crate::net::connection_table::ConnectionTable;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
 use crate::net::listener::Listeners;
 use crate::net::outgoing::{Outgoing, Sent, discard_unread, send};
@@ -46,15 +46,15 @@ pub(crate) struct Epoll<S = Kernel> {
     /// Whether connections are accepted at all.
     listening: bool,
     pause: Pause,
-    links: Links<Link>,
+    connections: ConnectionTable<Connection>,
     events: Vec<epoll::Event>,
     buffer: Box<[u8]>,
-    /// Links to come back to in the next turn.
+    /// ConnectionTable to come back to in the next turn.
     again: Vec<Token>,
 }
 
 /// A connection's socket.
-struct Link {
+struct Connection {
     socket: OwnedFd,
     unsent: Outgoing,
     /// Whether there may be bytes, or their end, in the kernel.
@@ -95,7 +95,7 @@ impl<S: Sockets> Epoll<S> {
             listeners,
             listening: true,
             pause: Pause::default(),
-            links: Links::default(),
+            connections: ConnectionTable::default(),
             events: Vec::with_capacity(EVENTS),
             buffer: vec![0; RECEIVE_BYTES].into(),
             again: Vec::new(),
@@ -158,13 +158,14 @@ impl<S: Sockets> Epoll<S> {
         }
     }
 
-    /// Goes on with a link that the kernel has something to say about.
+    /// Goes on with a connection that the kernel has something to say about.
     fn ready(&mut self, token: Token, flags: epoll::EventFlags, sink: &mut impl Sink<Self>) {
         use epoll::EventFlags;
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.ending |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        link.readable |= link.ending || flags.contains(EventFlags::IN);
-        if flags.contains(EventFlags::OUT) && !link.unsent.is_empty() {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.ending |=
+            flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        connection.readable |= connection.ending || flags.contains(EventFlags::IN);
+        if flags.contains(EventFlags::OUT) && !connection.unsent.is_empty() {
             self.send_on(token, sink);
         }
         self.receive_on(token, sink);
@@ -173,10 +174,11 @@ impl<S: Sockets> Epoll<S> {
     /// Receives once, if bytes are wanted and there may be any.
     #[inline]
     fn receive_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        // Of one that is broken, the sink hears why, which the kernel has told the sender alone.
-        let is_due = |link: &&mut Link| link.readable && link.broken.is_none();
-        let Some(link) = self.links.get_mut(token).filter(is_due) else { return };
-        match link.wanted {
+        // Of one that is broken, the sink learns why, which the kernel has told the sender alone.
+        let is_due =
+            |connection: &&mut Connection| connection.readable && connection.broken.is_none();
+        let Some(connection) = self.connections.get_mut(token).filter(is_due) else { return };
+        match connection.wanted {
             Wanted::Nothing => {}
             Wanted::Bytes => self.receive_bytes(token, sink),
             Wanted::IntoBuffer => self.receive_into_buffer(token, sink),
@@ -186,16 +188,16 @@ impl<S: Sockets> Epoll<S> {
     #[inline]
     fn receive_bytes(&mut self, token: Token, sink: &mut impl Sink<Self>) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        if let Some(link) = self.links.get_mut(token) {
-            match self.sockets.receive(token, link.socket.as_fd(), &mut buffer) {
+        if let Some(connection) = self.connections.get_mut(token) {
+            match self.sockets.receive(token, connection.socket.as_fd(), &mut buffer) {
                 Ok(0) => self.ended(token, sink),
                 Ok(len) => {
-                    link.readable = link.ending || len == buffer.len();
+                    connection.readable = connection.ending || len == buffer.len();
                     sink.received(self, token, buffer.get_mut(..len).unwrap_or_default());
-                    self.come_back_to_read(token);
+                    self.queue_read(token);
                 }
-                Err(Errno::AGAIN) => link.readable = false,
-                Err(error) if passes(error) => self.come_back_to_read(token),
+                Err(Errno::AGAIN) => connection.readable = false,
+                Err(error) if passes(error) => self.queue_read(token),
                 Err(error) => self.lost(token, error, sink),
             }
         }
@@ -204,71 +206,75 @@ impl<S: Sockets> Epoll<S> {
 
     /// Receives into the chunks in which it is going to be kept.
     fn receive_into_buffer(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        let Some(mut buffer) = link.lent.take().or_else(|| sink.lend_buffer(token)) else { return };
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        let Some(mut buffer) = connection.lent.take().or_else(|| sink.lend_buffer(token)) else {
+            return;
+        };
         let asked = buffer.len();
-        let socket = link.socket.as_fd();
+        let socket = connection.socket.as_fd();
         let received = self.sockets.receive_slices(token, socket, &mut buffer.slices());
         match received {
             Ok(0) => self.ended(token, sink),
             Ok(len) => {
-                link.readable = link.ending || len == asked;
+                connection.readable = connection.ending || len == asked;
                 buffer.advance(len);
                 sink.received_into(self, token, buffer);
-                self.come_back_to_read(token);
+                self.queue_read(token);
             }
             Err(Errno::AGAIN) => {
-                link.readable = false;
-                link.lent = Some(buffer);
+                connection.readable = false;
+                connection.lent = Some(buffer);
             }
             Err(error) if passes(error) => {
-                link.lent = Some(buffer);
-                self.come_back_to_read(token);
+                connection.lent = Some(buffer);
+                self.queue_read(token);
             }
             Err(error) => self.lost(token, error, sink),
         }
     }
 
     fn ended(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        if let Some(link) = self.links.get_mut(token) {
-            link.wanted = Wanted::Nothing;
-            link.readable = false;
+        if let Some(connection) = self.connections.get_mut(token) {
+            connection.wanted = Wanted::Nothing;
+            connection.readable = false;
             sink.ended(self, token);
         }
     }
 
     fn lost(&mut self, token: Token, error: Errno, sink: &mut impl Sink<Self>) {
-        drop(self.links.remove(token));
+        drop(self.connections.remove(token));
         sink.lost(self, token, error);
     }
 
     #[inline]
-    fn come_back_to_read(&mut self, token: Token) {
+    fn queue_read(&mut self, token: Token) {
         if self
-            .links
+            .connections
             .get_mut(token)
-            .is_some_and(|link| link.readable && link.wanted != Wanted::Nothing)
+            .is_some_and(|connection| connection.readable && connection.wanted != Wanted::Nothing)
         {
-            self.come_back(token);
+            self.queue_turn(token);
         }
     }
 
-    /// Sees to it that a link has its turn next time, without a word from the kernel.
-    fn come_back(&mut self, token: Token) {
-        if let Some(link) = self.links.get_mut(token).filter(|link| !link.queued) {
-            link.queued = true;
+    /// Sees to it that a connection has its turn next time, without a word from the kernel.
+    fn queue_turn(&mut self, token: Token) {
+        if let Some(connection) =
+            self.connections.get_mut(token).filter(|connection| !connection.queued)
+        {
+            connection.queued = true;
             self.again.push(token);
         }
     }
 
     /// Sends what has been waiting.
     fn send_on(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        match link.unsent.send(&mut self.sockets, token, link.socket.as_fd()) {
-            Ok(Sent::All) if link.closing => self.hang_up(token),
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        match connection.unsent.send(&mut self.sockets, token, connection.socket.as_fd()) {
+            Ok(Sent::All) if connection.closing => self.close_connection(token),
             Ok(Sent::All) => sink.drained(self, token),
             Ok(sent) => self.send_later(token, sent),
-            Err(error) => self.broke(token, error),
+            Err(error) => self.send_failed(token, error),
         }
     }
 
@@ -276,33 +282,37 @@ impl<S: Sockets> Epoll<S> {
     fn send_later(&mut self, token: Token, sent: Sent) {
         use epoll::EventFlags;
         if sent == Sent::Part {
-            return self.come_back(token);
+            return self.queue_turn(token);
         }
-        let Some(link) = self.links.get_mut(token) else { return };
-        if link.watches_writable {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if connection.watches_writable {
             return;
         }
-        link.watches_writable = true;
+        connection.watches_writable = true;
         let data = epoll::EventData::new_u64(token.to_u64());
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        if let Err(error) = epoll::modify(&self.epoll, &link.socket, data, flags) {
-            self.broke(token, error);
+        if let Err(error) = epoll::modify(&self.epoll, &connection.socket, data, flags) {
+            self.send_failed(token, error);
         }
     }
 
-    /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
-    fn broke(&mut self, token: Token, error: Errno) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.unsent.clear();
-        link.broken = Some(error);
-        if link.closing { drop(self.links.remove(token)) } else { self.come_back(token) }
+    /// The peer takes nothing more: drops what is unsent; it is reported in the next turn.
+    fn send_failed(&mut self, token: Token, error: Errno) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.unsent.clear();
+        connection.broken = Some(error);
+        if connection.closing {
+            drop(self.connections.remove(token))
+        } else {
+            self.queue_turn(token)
+        }
     }
 
-    /// Closes a link that has nothing left to send.
-    fn hang_up(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        discard_unread(link.socket.as_fd());
-        self.links.remove(token);
+    /// Closes a connection that has nothing left to send.
+    fn close_connection(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        discard_unread(connection.socket.as_fd());
+        self.connections.remove(token);
     }
 }
 
@@ -327,13 +337,13 @@ impl<S: Sockets> Driver for Epoll<S> {
         }
         self.events = events;
         for token in again {
-            let Some(link) = self.links.get_mut(token) else { continue };
-            link.queued = false;
-            if let Some(error) = link.broken {
+            let Some(connection) = self.connections.get_mut(token) else { continue };
+            connection.queued = false;
+            if let Some(error) = connection.broken {
                 self.lost(token, error, sink);
                 continue;
             }
-            if !link.unsent.is_empty() {
+            if !connection.unsent.is_empty() {
                 self.send_on(token, sink);
             }
             self.receive_on(token, sink);
@@ -343,10 +353,10 @@ impl<S: Sockets> Driver for Epoll<S> {
 
     fn adopt(&mut self, socket: OwnedFd, _: Peer) -> io::Result<Token> {
         use epoll::EventFlags;
-        let token = self.links.next();
+        let token = self.connections.next();
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token.to_u64()), flags)?;
-        Ok(self.links.add(Link {
+        Ok(self.connections.add(Connection {
             socket,
             unsent: Outgoing::default(),
             readable: false,
@@ -362,22 +372,24 @@ impl<S: Sockets> Driver for Epoll<S> {
     }
 
     fn send(&mut self, token: Token, output: &mut Output) {
-        let Some(link) = self.links.get_mut(token).filter(|link| link.broken.is_none()) else {
+        let Some(connection) =
+            self.connections.get_mut(token).filter(|connection| connection.broken.is_none())
+        else {
             return output.clear(KEPT_OUTPUT_BYTES);
         };
-        link.awaits_peer = true;
-        if !link.unsent.is_empty() {
-            return link.unsent.push(output);
+        connection.awaits_peer = true;
+        if !connection.unsent.is_empty() {
+            return connection.unsent.push(output);
         }
-        match send(&mut self.sockets, token, link.socket.as_fd(), output) {
+        match send(&mut self.sockets, token, connection.socket.as_fd(), output) {
             Ok(Sent::All) => output.clear(KEPT_OUTPUT_BYTES),
             Ok(sent) => {
-                link.unsent.push(output);
+                connection.unsent.push(output);
                 self.send_later(token, sent);
             }
             Err(error) => {
                 output.clear(KEPT_OUTPUT_BYTES);
-                self.broke(token, error);
+                self.send_failed(token, error);
             }
         }
     }
@@ -387,41 +399,44 @@ impl<S: Sockets> Driver for Epoll<S> {
     }
 
     fn unsent_bytes(&self, token: Token) -> usize {
-        self.links.get(token).map_or(0, |link| link.unsent.bytes())
+        self.connections.get(token).map_or(0, |connection| connection.unsent.bytes())
     }
 
     fn kept_bytes(&self, token: Token) -> usize {
         let nothing = Output::default();
-        self.links.get(token).map_or(0, |link| link.unsent.kept_bytes(&nothing))
+        self.connections.get(token).map_or(0, |connection| connection.unsent.kept_bytes(&nothing))
     }
 
-    fn has_vanished(&mut self, token: Token, patience: Duration) -> bool {
-        let Some(link) = self.links.get_mut(token).filter(|link| link.awaits_peer) else {
+    fn is_unreachable(&mut self, token: Token, patience: Duration) -> bool {
+        let Some(connection) =
+            self.connections.get_mut(token).filter(|connection| connection.awaits_peer)
+        else {
             return false;
         };
-        let socket = link.socket.as_fd();
-        link.awaits_peer = !link.unsent.is_empty() || !reachability::has_all(socket);
-        link.awaits_peer && reachability::has_vanished(socket, patience)
+        let socket = connection.socket.as_fd();
+        connection.awaits_peer =
+            !connection.unsent.is_empty() || !reachability::has_acknowledged_all(socket);
+        connection.awaits_peer && reachability::is_unreachable(socket, patience)
     }
 
     fn receive(&mut self, token: Token, wanted: Wanted) {
-        if let Some(link) = self.links.get_mut(token) {
-            link.wanted = wanted;
-            self.come_back_to_read(token);
+        if let Some(connection) = self.connections.get_mut(token) {
+            connection.wanted = wanted;
+            self.queue_read(token);
         }
     }
 
     fn close(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.wanted = Wanted::Nothing;
-        link.closing = true;
-        if link.unsent.is_empty() {
-            self.hang_up(token);
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.wanted = Wanted::Nothing;
+        connection.closing = true;
+        if connection.unsent.is_empty() {
+            self.close_connection(token);
         }
     }
 
-    fn cut(&mut self, token: Token) {
-        drop(self.links.remove(token));
+    fn abort(&mut self, token: Token) {
+        drop(self.connections.remove(token));
     }
 
     fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()> {
@@ -436,6 +451,6 @@ impl<S: Sockets> Driver for Epoll<S> {
     }
 
     fn connections(&self) -> usize {
-        self.links.len()
+        self.connections.len()
     }
 }

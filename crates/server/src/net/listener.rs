@@ -202,7 +202,7 @@ fn probe_interval(silence: Duration) -> Duration {
     (silence / PROBES).max(Duration::from_secs(1))
 }
 
-/// How long a peer is not heard of before it is lost, if silence of so long makes the kernel
+/// How long nothing comes from a peer before it is lost, if silence of so long makes the kernel
 /// probe it.
 pub(crate) fn patience(silence: Duration) -> Duration {
     silence.saturating_add(PROBES * probe_interval(silence))

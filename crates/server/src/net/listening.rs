@@ -65,7 +65,7 @@ impl Listening {
         self.get().iter().for_each(|listener| listener.set_keepalive(silence));
     }
 
-    /// Refuses whoever connects from now on.
+    /// Refuses clients that connect from now on.
     pub(crate) fn stop(&self) {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.stopped = true;

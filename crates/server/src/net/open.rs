@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
 /// How long a port that is taken is tried for again when the server starts. With io_uring the
-/// kernel closes the sockets of a process that was killed some 10 ms after its end: whoever starts
-/// it anew at once, as supervisors do, would find its port taken.
+/// kernel closes the sockets of a process that was killed some 10 ms after its end: a supervisor
+/// that starts it anew at once would find its port taken.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -101,7 +101,7 @@ pub(crate) fn change(
                 match listener.reopened(backlog) {
                     Ok(listener) => restored.push(Arc::new(listener)),
                     Err(error) => tracing::error!(
-                        %error, "nobody listens on {} any more", listener.endpoint().address
+                        %error, "no longer listening on {}", listener.endpoint().address
                     ),
                 }
             }

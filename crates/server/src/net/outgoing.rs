@@ -105,9 +105,9 @@ impl Outgoing {
         self.bytes
     }
 
-    /// Memory of the queue, and of `first` before it, in bytes. Of a value that others hold as
-    /// well, the keyspace or other replies, it is the share that falls to the replies here that
-    /// follow one another: so all holders together count it once.
+    /// Memory of the queue, and of `first` before it, in bytes. Of a value that is held elsewhere
+    /// as well, by the keyspace or other replies, it is the share that falls to the replies here
+    /// that follow one another: so all holders together count it once.
     pub(crate) fn kept_bytes(&self, first: &Output) -> usize {
         let (mut bytes, mut run) = (0, None::<(&Chunks, usize, usize)>);
         let outputs = || std::iter::once(first).chain(&self.queue);
@@ -192,7 +192,7 @@ mod tests {
     const TOKEN: Token = Token { index: 0, generation: 0 };
 
     #[test]
-    fn what_waits_is_sent_in_order() {
+    fn unsent_outputs_are_sent_in_order() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let mut outgoing = Outgoing::default();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_hold_as_well_is_kept_in_part() {
+    fn a_shared_value_counts_in_part() {
         let value = |byte: u8| -> Chunks { Arc::new([Chunk::from(vec![byte; 60_000])]) };
         let reply = |value: &Chunks, len| {
             let mut output = Output::default();

@@ -3,7 +3,7 @@
 //! Keepalive probes peers that nothing waits to be sent to. As soon as something does, the kernel
 //! tries for a quarter of an hour; TCP_USER_TIMEOUT would tell it for how long, but has it give up
 //! living peers as well that answer every try and have no room (tcp(7), `tcp_probe_timer` in
-//! Linux). So it is asked instead how often it has tried in vain, and what it has heard since.
+//! Linux). So it is asked instead how often it has tried in vain, and what has come since.
 
 use rustix::fd::{AsRawFd as _, BorrowedFd};
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const TRIES: u8 = 3;
 
 /// Whether a peer's side has taken all that was sent to it, so that nothing is awaited from there.
-pub(crate) fn has_all(socket: BorrowedFd<'_>) -> bool {
+pub(crate) fn has_acknowledged_all(socket: BorrowedFd<'_>) -> bool {
     let mut waiting: libc::c_int = 0;
     // SAFETY: the kernel writes one number, which is there.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) };
@@ -22,7 +22,7 @@ pub(crate) fn has_all(socket: BorrowedFd<'_>) -> bool {
 
 /// Whether nothing has come from a TCP peer for so long, in spite of several tries to send it
 /// something.
-pub(crate) fn has_vanished(socket: BorrowedFd<'_>, patience: Duration) -> bool {
+pub(crate) fn is_unreachable(socket: BorrowedFd<'_>, patience: Duration) -> bool {
     tcp_info(socket).is_some_and(|info| {
         let silent_ms = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv);
         let tries = info.tcpi_retransmits.max(info.tcpi_probes);
@@ -30,7 +30,7 @@ pub(crate) fn has_vanished(socket: BorrowedFd<'_>, patience: Duration) -> bool {
     })
 }
 
-/// What the kernel knows of a TCP connection; nothing of others.
+/// What the kernel knows of a TCP connection; nothing of other sockets.
 fn tcp_info(socket: BorrowedFd<'_>) -> Option<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -52,11 +52,11 @@ mod tests {
     use std::os::fd::AsFd as _;
 
     #[test]
-    fn a_peer_has_all_when_its_side_has_room_for_it() {
+    fn a_peer_has_acknowledged_all_when_its_buffer_has_room() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let mut ours = listener.accept().unwrap().0;
-        assert!(has_all(ours.as_fd()), "nothing was sent");
+        assert!(has_acknowledged_all(ours.as_fd()), "nothing was sent");
         ours.set_nonblocking(true).unwrap();
         let mut sent = 0;
         loop {
@@ -66,9 +66,9 @@ mod tests {
                 Err(error) => panic!("{error}"),
             }
         }
-        assert!(!has_all(ours.as_fd()), "nobody has read yet");
+        assert!(!has_acknowledged_all(ours.as_fd()), "the peer has read nothing yet");
         theirs.read_exact(&mut vec![0; sent]).unwrap();
-        while !has_all(ours.as_fd()) {
+        while !has_acknowledged_all(ours.as_fd()) {
             std::thread::yield_now();
         }
     }

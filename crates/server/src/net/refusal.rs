@@ -13,7 +13,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// What the client is told: Redis' words or code, memcached's words or kind of error.
+    /// The reply: Redis' words or code, memcached's words or kind of error.
     fn words(self, protocol: Protocol) -> String {
         match (self, protocol) {
             (Refusal::TooMany, Protocol::Resp) => "-ERR max number of clients reached".to_owned(),
@@ -26,9 +26,10 @@ impl Refusal {
 
 const PROTECTED: &str = "nagi is in protected mode: it has no password, so it answers \
      only clients that connect through the loopback interface (127.0.0.1 or ::1) or a Unix socket. \
-     To let others in, either set a password (--requirepass PASSWORD, or CONFIG SET requirepass \
-     PASSWORD through the loopback interface), or, in a network in which every client may read and \
-     change the data, switch the mode off (--protected-mode no, or CONFIG SET protected-mode no).";
+     To let other clients in, either set a password (--requirepass PASSWORD, or CONFIG SET \
+     requirepass PASSWORD through the loopback interface), or, in a network in which every client \
+     may read and change the data, switch the mode off (--protected-mode no, or CONFIG SET \
+     protected-mode no).";
 
 /// Tells a client why it is turned away, once, and without waiting for room.
 pub(crate) fn refuse(socket: &OwnedFd, protocol: Protocol, refusal: Refusal) {

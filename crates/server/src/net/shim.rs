@@ -7,7 +7,7 @@ use crate::net::epoll::Epoll;
 use crate::net::listener::Listeners;
 use crate::net::protocol::Protocol;
 use crate::net::sockets::{Kernel, Moved, Sockets};
-use crate::net::uring::{self, Between, Uring};
+use crate::net::uring::{self, KernelShim, Uring};
 use crate::net::waker::Waker;
 use crate::state::mailbox::{Letter, NewConnection};
 use crate::state::shared::{ServerOptions, Shared};
@@ -203,7 +203,7 @@ impl Sockets for Shim {
 
 /// What the io_uring driver finds between itself and the kernel. A receive cannot be made to fail
 /// there, but its buffers are small, so that they run out.
-impl Between for Faults {
+impl KernelShim for Faults {
     fn send(&mut self, asked: usize) -> (usize, Moved) {
         if let Err(error) = self.fail() {
             return (0, Err(error));

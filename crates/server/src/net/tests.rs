@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Sends back whatever it receives, and hears of everything.
+/// Sends back whatever it receives, and notes every event.
 #[derive(Default)]
 struct Echo {
     received: HashMap<u32, Vec<u8>>,
@@ -115,7 +115,7 @@ with_both!(
     who_breaks_off_is_lost_once,
     a_close_sends_what_is_left_first,
     a_waker_wakes_once_for_each_time,
-    an_end_right_behind_bytes_is_heard,
+    an_end_right_behind_bytes_is_reported,
 );
 
 type New<D> = fn(crate::net::listener::Listeners, &Waker) -> std::io::Result<D>;
@@ -272,7 +272,7 @@ fn who_breaks_off_is_lost_once<D: Driver>(waker: &Waker, new: New<D>) {
     turn_until(&mut driver, &mut echo, |driver, _| driver.unsent_bytes(token) > 0);
     drop(stream);
     turn_until(&mut driver, &mut echo, |driver, _| driver.connections() == 0);
-    assert!(echo.lost.len() + echo.ended.len() <= 2, "each is told once");
+    assert!(echo.lost.len() + echo.ended.len() <= 2, "each is reported once");
     assert!(echo.lost.iter().chain(&echo.ended).all(|it| *it == token));
 }
 
@@ -306,10 +306,10 @@ fn a_waker_wakes_once_for_each_time<D: Driver>(waker: &Waker, new: New<D>) {
         assert_eq!(echo.woken, times);
     }
     driver.turn(Some(Duration::from_millis(1)), &mut echo).unwrap();
-    assert_eq!(echo.woken, 100, "nobody has woken it since");
+    assert_eq!(echo.woken, 100, "it has not been woken since");
 }
 
-fn an_end_right_behind_bytes_is_heard<D: Driver>(waker: &Waker, new: New<D>) {
+fn an_end_right_behind_bytes_is_reported<D: Driver>(waker: &Waker, new: New<D>) {
     let mut driver = driver(waker, new);
     let mut echo = Echo::default();
     for len in [1, 100, 16 * 1024, 100_000] {

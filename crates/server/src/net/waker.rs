@@ -4,7 +4,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// An eventfd. It is watched edge-triggered, so that nobody ever has to read it.
+/// An eventfd. It is watched edge-triggered, so that it never has to be read.
 #[derive(Debug)]
 pub(crate) struct Waker {
     descriptor: OwnedFd,

@@ -1,7 +1,7 @@
 //! The saver: a thread that makes cuts and writes to disk what workers bring from their walks. It
 //! takes no latch, and yields to workers wherever both want a processor.
 
-use crate::persistence::saver_priority::Urgency;
+use crate::persistence::saver_priority::SaverPriority;
 use crate::persistence::throttle::{LONGEST_WAIT, pause_after};
 use crate::persistence::{dump_file, loading};
 use crate::state::mailbox::Reminders;
@@ -34,23 +34,23 @@ impl Wake for Unpark {
 
 /// Does what is asked for until the server stops.
 pub(crate) fn run(shared: &Shared) {
-    let urgency = Urgency::new();
+    let priority = SaverPriority::new();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     while !shared.is_stopping() {
         match shared.saves().next_order(&waker) {
             None => thread::park(),
             Some(Order::Load { merge }) => loading::load_again(shared, merge),
             Some(Order::Save | Order::BackgroundSave) => {
-                urgency.calm_down();
+                priority.lower();
                 let paused = Cell::new((cpu_time(), Instant::now()));
-                let company = Workers { shared, paused, urgency: &urgency };
+                let company = Workers { shared, paused, priority: &priority };
                 tell(shared, save_now(shared, &waker, &company));
             }
         }
     }
 }
 
-/// Saves once more when no worker is left. Whoever calls walks as well.
+/// Saves once more when no worker is left. The calling thread walks as well.
 ///
 /// # Errors
 /// Why it came to nothing.
@@ -63,11 +63,11 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Saves while everybody is still served but those who write, if the data is to be saved at the end
-/// and has changed.
+/// Saves while all requests but writes are still served, if the data is to be saved at the end and
+/// has changed.
 ///
 /// # Errors
-/// Why it could not be saved; then those who write are served again.
+/// Why it could not be saved; then writes are served again.
 pub(crate) fn save_before_the_end(shared: &Shared) -> Result<(), String> {
     let has_points = !shared.config().save.get().is_empty();
     let is_loading = shared.attention().reasons().contains(Reasons::LOADING);
@@ -82,7 +82,7 @@ pub(crate) fn save_before_the_end(shared: &Shared) -> Result<(), String> {
         let outcome = ordered.and_then(|ticket| saves.outcome(ticket, &waker));
         match outcome {
             Some(outcome) => break outcome,
-            // Somebody else has stopped it, and what is left to do is done behind the last worker.
+            // It was stopped in another way, and what is left is done after the last worker's end.
             None if shared.is_stopping() => break Ok(()),
             None => thread::park_timeout(Duration::from_millis(100)),
         }
@@ -106,7 +106,7 @@ struct Workers<'a> {
     shared: &'a Shared,
     /// The thread's processor time at the end of its last pause, and when that was.
     paused: Cell<(Duration, Instant)>,
-    urgency: &'a Urgency,
+    priority: &'a SaverPriority,
 }
 
 impl Company for Workers<'_> {
@@ -117,12 +117,13 @@ impl Company for Workers<'_> {
     fn pace(&self) {
         /// How much is worked at least before a pause.
         const WORK: Duration = Duration::from_millis(2);
-        self.urgency.look();
+        self.priority.look();
         let (busy_before, ended) = self.paused.get();
         let Some(busy) = cpu_time().checked_sub(busy_before).filter(|busy| *busy >= WORK) else {
             return;
         };
-        // Who waits for the disk, or for a processor, leaves it to others as well.
+        // Time spent waiting for the disk, or for a processor, leaves that to other threads as
+        // well.
         let left = || (busy + pause_after(self.shared, busy)).saturating_sub(ended.elapsed());
         if !left().is_zero() {
             self.shared.saves().pauses.fetch_add(1, Ordering::Relaxed);

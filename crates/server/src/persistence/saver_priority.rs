@@ -2,8 +2,8 @@
 //! rest; nearly as much, where they never do. A save would take several times as long there.
 //!
 //! Not at all is a policy of its own (SCHED_IDLE). A thread of the usual one keeps a processor for
-//! a millisecond or more once it has it, however little it weighs, and whoever wakes up meanwhile
-//! waits.
+//! a millisecond or more once it has it, however little it weighs, and threads that wake up
+//! meanwhile wait.
 
 use std::cell::Cell;
 use std::fs;
@@ -19,11 +19,11 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// It gets too little if it waits for a processor for so many times as long as it has one.
 const PATIENCE: u32 = 8;
 
-/// The urgency of the thread that made it.
-pub(crate) struct Urgency {
+/// The priority of the thread that made it.
+pub(crate) struct SaverPriority {
     /// Whether a thread that is not urgent may become so again.
-    may_rise: bool,
-    is_hurried: Cell<bool>,
+    may_raise: bool,
+    is_raised: Cell<bool>,
     looked: Cell<Instant>,
     /// What the kernel said then.
     times: Cell<Times>,
@@ -36,7 +36,7 @@ struct Times {
     waited: Duration,
 }
 
-impl Urgency {
+impl SaverPriority {
     /// Finds out what this process may do. Where it may not make a thread more urgent again than it
     /// was, the saver stays in a hurry.
     pub(crate) fn new() -> Self {
@@ -45,16 +45,16 @@ impl Urgency {
         if let Err(error) = rustix::process::setpriority_process(None, niceness + HURRIED) {
             tracing::debug!(%error, "the saver stays as urgent as workers are");
         }
-        Urgency {
-            may_rise: matches!(tried.join(), Ok(Ok(()))),
-            is_hurried: Cell::new(true),
+        SaverPriority {
+            may_raise: matches!(tried.join(), Ok(Ok(()))),
+            is_raised: Cell::new(true),
             looked: Cell::new(Instant::now()),
             times: Cell::default(),
         }
     }
 
     /// A save begins.
-    pub(crate) fn calm_down(&self) {
+    pub(crate) fn lower(&self) {
         self.change(false);
         self.looked.set(Instant::now());
         self.times.set(times().unwrap_or_default());
@@ -62,7 +62,7 @@ impl Urgency {
 
     /// To be called now and then while a save is under way: looks whether the thread gets enough.
     pub(crate) fn look(&self) {
-        if self.is_hurried.get() || self.looked.get().elapsed() < INTERVAL {
+        if self.is_raised.get() || self.looked.get().elapsed() < INTERVAL {
             return;
         }
         let Some(now) = times() else { return };
@@ -76,7 +76,7 @@ impl Urgency {
     }
 
     fn change(&self, to_hurried: bool) {
-        if self.may_rise && self.is_hurried.replace(to_hurried) != to_hurried {
+        if self.may_raise && self.is_raised.replace(to_hurried) != to_hurried {
             // It was possible when it was tried.
             let _ = schedule(if to_hurried { Policy::Usual } else { Policy::Idle });
         }
@@ -89,7 +89,7 @@ impl Urgency {
 enum Policy {
     /// By niceness.
     Usual = libc::SCHED_OTHER,
-    /// To those that nobody else wants, and that are taken away as soon as somebody does.
+    /// Only those that no other thread wants, until one does.
     Idle = libc::SCHED_IDLE,
 }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_is_read() {
+    fn schedstat_is_parsed() {
         let read = parse("1500000000 20000 17\n").unwrap();
         assert_eq!(
             (read.ran, read.waited),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_waits_for_processors_is_in_a_hurry() {
+    fn only_a_saver_that_waits_for_processors_is_raised() {
         let ms = Duration::from_millis;
         assert!(is_too_little(ms(10), ms(90)));
         assert!(!is_too_little(ms(40), ms(60)), "it gets its share");
@@ -148,18 +148,18 @@ mod tests {
     }
 
     #[test]
-    fn a_save_begins_calm_where_it_may_rise() {
+    fn a_save_begins_at_the_lowest_priority_where_it_may_rise() {
         thread::spawn(|| {
             let before = rustix::process::getpriority_process(None).unwrap();
-            let urgency = Urgency::new();
-            // The tests themselves may run with little urgency; 19 is the least there is.
+            let priority = SaverPriority::new();
+            // The tests themselves may run with little priority; 19 is the least there is.
             let now = rustix::process::getpriority_process(None).unwrap();
             assert_eq!(now, (before + HURRIED).min(19));
             assert_eq!(policy(), libc::SCHED_OTHER);
-            urgency.calm_down();
-            let calm = if urgency.may_rise { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
+            priority.lower();
+            let calm = if priority.may_raise { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
             assert_eq!(policy(), calm);
-            urgency.change(true);
+            priority.change(true);
             assert_eq!(policy(), libc::SCHED_OTHER);
         })
         .join()

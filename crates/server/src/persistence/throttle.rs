@@ -11,8 +11,9 @@ pub(crate) const HURRIED: usize = 500;
 /// How long a pause goes on at most before another look whether it is still asked for.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
-/// How long to leave a processor to others after so much work for a save, by `save-cpu-limit`. It
-/// does not hold once writers would soon have to wait, nor while somebody waits for the save's end.
+/// How long to leave a processor to other threads after so much work for a save, by
+/// `save-cpu-limit`. It does not hold once writers would soon have to wait, nor while the save's
+/// end is waited for.
 pub(crate) fn pause_after(shared: &Shared, work: Duration) -> Duration {
     let percent = u32::try_from(shared.config().save_cpu_limit.get()).unwrap_or(100).clamp(1, 100);
     if percent == 100

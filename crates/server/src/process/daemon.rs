@@ -1,5 +1,5 @@
 //! Serving in the background: the process starts itself again, away from the terminal, and ends
-//! when that one listens. So whoever has started it knows whether it could start.
+//! when that one listens. So a failed start has an exit status.
 //!
 //! fork(2) would do the same with less text, but leaves a child in which little may be called.
 
@@ -86,10 +86,10 @@ pub fn leave_terminal() -> io::Result<()> {
     Ok(())
 }
 
-/// Tells whoever waits that the server listens, and lets go of the standard streams.
+/// Tells the waiting process that the server listens, and closes the standard streams.
 ///
 /// # Errors
-/// Nobody waits any more, or `/dev/null` cannot be opened.
+/// The waiting process is gone, or `/dev/null` cannot be opened.
 pub fn report_ready() -> io::Result<()> {
     let mut stdout = io::stdout();
     writeln!(stdout, "{READY}")?;

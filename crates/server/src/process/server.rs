@@ -146,7 +146,7 @@ impl Running {
         let shared = Arc::clone(&self.shared);
         let housekeeper =
             self.spawn("housekeeper".to_owned(), move || housekeeper::run(&shared))?;
-        // Nobody else sets it.
+        // It is set here only.
         let _ = self.shared.housekeeper.set(housekeeper);
         let shared = Arc::clone(&self.shared);
         let saver = self.spawn("saver".to_owned(), move || saver::run(&shared))?;
@@ -189,7 +189,7 @@ impl Running {
         let is_loaded = loading::load(&self.shared)?;
         if is_loaded {
             self.shared.attention.set(Reasons::LOADING, false);
-            // Whoever waits for this finds that all commands run.
+            // A thread that waits for this finds that all commands run.
             self.shared.saves().loading.end();
         }
         Ok(is_loaded)
@@ -283,7 +283,7 @@ fn serve<D: Driver>(
     let waker = shared.waker(worker).ok_or(io::ErrorKind::NotFound.into());
     match waker.and_then(|waker| new(shared.listeners.get(), waker)) {
         Ok(mut driver) => worker::run(worker, shared, &mut driver, move || {
-            // Whoever waits for it waits for all of them.
+            // The receiver waits for the reports of all workers.
             let _ = report.send(Ok(()));
         }),
         Err(error) => {

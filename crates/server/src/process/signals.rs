@@ -1,9 +1,9 @@
-//! SIGTERM, SIGINT, and memcached's SIGUSR1: the first asks the server to save, if it is to, and to stop; a second one
-//! while it saves ends the process at once. After a save that failed another one tries again: what
-//! was in the way may be gone by then. They are caught before the server listens: a process that
-//! is ended by a signal leaves its sockets to the kernel, which with io_uring accepts clients for
-//! a while longer. SIGXFSZ: a file that is too large for a limit of the process is an error for
-//! the thread that writes it, and nothing more.
+//! SIGTERM, SIGINT, and memcached's SIGUSR1: the first asks the server to save, if it is to, and to
+//! stop; a second one while it saves ends the process at once. After a save that failed another one
+//! tries again: what was in the way may be gone by then. They are caught before the server listens:
+//! a process that is ended by a signal leaves its sockets to the kernel, which with io_uring
+//! accepts clients for a while longer. SIGXFSZ: a file that is too large for a limit of the process
+//! is an error for the thread that writes it, and nothing more.
 
 use crate::process::server::Stopper;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, thread};
 
-/// Has a file that grows beyond RLIMIT_FSIZE be an error for whoever writes it, where otherwise it
-/// would be the end of the process.
+/// Has a file that grows beyond RLIMIT_FSIZE be an error of the write, where otherwise it would be
+/// the end of the process.
 ///
 /// # Errors
 /// The kernel refuses a handler.
 pub fn outlive_file_size_limits() -> io::Result<()> {
-    // Nobody asks whether it came: to have it handled is all that this is for.
+    // To have it handled is all that this is for: whether it came is not asked.
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 

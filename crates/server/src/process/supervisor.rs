@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Who started the process and waits to hear that it is ready.
+/// What has started the process and waits for it to be ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supervisor {
     /// systemd, for a unit of `Type=notify`.

@@ -440,7 +440,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
         #[test]
-        fn however_a_pipeline_arrives_the_replies_are_the_same(
+        fn replies_do_not_depend_on_how_a_pipeline_arrives(
             requests in prop::collection::vec(request(), 1..80),
             places in prop::collection::vec(0_usize..100, 0..8),
         ) {
@@ -452,7 +452,7 @@ mod tests {
         }
 
         #[test]
-        fn however_lines_arrive_the_replies_are_the_same(
+        fn replies_do_not_depend_on_how_lines_arrive(
             lines in prop::collection::vec(line(), 1..50),
             places in prop::collection::vec(0_usize..100, 0..8),
         ) {

@@ -29,7 +29,7 @@ impl Input {
         }
         let (len, capacity) = (self.bytes.len(), self.bytes.capacity());
         if capacity - len < received.len() {
-            // Charged first: others may look at what is data while this is moved.
+            // Charged first: other threads may look at what is data while this is moved.
             let room = (len + received.len()).max(2 * capacity);
             self.charge.set(room);
             self.bytes.reserve_exact(room - len);

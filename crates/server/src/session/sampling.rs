@@ -5,30 +5,30 @@ use nagi_commands::{Entry, command_table};
 use nagi_store::ticks;
 use std::cell::Cell;
 
-/// Samples of a command that a worker takes between two settings of the pace.
+/// Samples of a command that a worker takes between two adjustments of its rate.
 const SAMPLES: i64 = 100;
 
 /// When the next sample of a command is due.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Sampler {
     /// How many calls there are to be before it; none or less if it is due.
     left: Cell<i64>,
     /// What that was behind the last one.
     interval: Cell<i64>,
     /// What that is on average.
     average: Cell<i64>,
-    /// Calls that samples stand for since the pace was set.
+    /// Calls that samples stand for since the rate was adjusted.
     seen: Cell<i64>,
 }
 
-impl Default for Pace {
+impl Default for Sampler {
     fn default() -> Self {
         let one = || Cell::new(1);
-        Pace { left: one(), interval: one(), average: one(), seen: Cell::new(0) }
+        Sampler { left: one(), interval: one(), average: one(), seen: Cell::new(0) }
     }
 }
 
-impl Pace {
+impl Sampler {
     /// Counts calls. Whether a sample is due.
     #[inline]
     pub(crate) fn count(&self, calls: u64) -> bool {
@@ -42,7 +42,7 @@ impl Pace {
         self.left.get() <= 0
     }
 
-    /// Calls that nobody has looked at.
+    /// Calls that were not measured.
     fn unseen(&self) -> i64 {
         self.interval.get() - self.left.get()
     }
@@ -64,7 +64,7 @@ impl Pace {
         calls.unsigned_abs()
     }
 
-    /// Sets the pace by how many calls there have been since the last time.
+    /// Adjusts the rate by how many calls there have been since the last time.
     fn set(&self) {
         let unseen = self.unseen();
         let average = ((self.seen.get() + unseen) / SAMPLES).max(1);
@@ -77,39 +77,39 @@ impl Pace {
     }
 }
 
-/// The paces of all commands that are brief, of the others together, and of memcached's verbs.
+/// The samplers of all commands that are brief, of the others together, and of memcached's verbs.
 #[derive(Debug)]
-pub(crate) struct Paces {
-    commands: Box<[Option<Pace>]>,
-    others: Pace,
-    verbs: Pace,
+pub(crate) struct Samplers {
+    commands: Box<[Option<Sampler>]>,
+    others: Sampler,
+    verbs: Sampler,
 }
 
-impl Default for Paces {
+impl Default for Samplers {
     fn default() -> Self {
-        let pace = |entry: &Entry| entry.is_brief.then(Pace::default);
-        let commands = command_table().entries().iter().map(pace).collect();
-        Paces { commands, others: Pace::default(), verbs: Pace::default() }
+        let sampler = |entry: &Entry| entry.is_brief.then(Sampler::default);
+        let commands = command_table().entries().iter().map(sampler).collect();
+        Samplers { commands, others: Sampler::default(), verbs: Sampler::default() }
     }
 }
 
-impl Paces {
+impl Samplers {
     /// Counts calls of a command, of a verb if it is none. Whether they are to be looked at:
     /// always, unless they are brief.
     #[inline]
     pub(crate) fn count(&self, entry: Option<&Entry>, calls: u64) -> bool {
         let Some(entry) = entry else { return self.verbs.count(calls) };
         match self.commands.get(entry.index) {
-            Some(Some(pace)) => pace.count(calls),
+            Some(Some(sampler)) => sampler.count(calls),
             _ => true,
         }
     }
 
-    /// The pace of these calls, which have been counted and are looked at.
-    pub(crate) fn of(&self, entry: Option<&Entry>, calls: u64) -> &Pace {
+    /// The sampler of these calls, which have been counted and are looked at.
+    pub(crate) fn of(&self, entry: Option<&Entry>, calls: u64) -> &Sampler {
         let Some(entry) = entry else { return &self.verbs };
         match self.commands.get(entry.index) {
-            Some(Some(pace)) => pace,
+            Some(Some(sampler)) => sampler,
             _ => {
                 self.others.count(calls);
                 &self.others
@@ -120,7 +120,7 @@ impl Paces {
     /// Sets all of them; to be called ten times a second.
     pub(crate) fn set(&self) {
         let commands = self.commands.iter().flatten();
-        commands.chain([&self.others, &self.verbs]).for_each(Pace::set);
+        commands.chain([&self.others, &self.verbs]).for_each(Sampler::set);
     }
 }
 
@@ -129,69 +129,69 @@ mod tests {
     use super::*;
 
     /// Counts calls, and returns how many samples they made and how many calls those stand for.
-    fn call(pace: &Pace, calls: u64) -> (u64, u64) {
+    fn call(sampler: &Sampler, calls: u64) -> (u64, u64) {
         let (mut samples, mut sum) = (0, 0);
         for _ in 0..calls {
-            if pace.count(1) {
+            if sampler.count(1) {
                 samples += 1;
-                sum += pace.take();
+                sum += sampler.take();
             }
         }
         (samples, sum)
     }
 
     #[test]
-    fn all_of_few_calls_are_looked_at() {
-        let pace = Pace::default();
+    fn all_of_few_calls_are_sampled() {
+        let sampler = Sampler::default();
         for _ in 0..10 {
-            assert_eq!(call(&pace, 80), (80, 80));
-            pace.set();
+            assert_eq!(call(&sampler, 80), (80, 80));
+            sampler.set();
         }
     }
 
     #[test]
     fn a_sample_stands_for_those_before_it() {
-        let pace = Pace::default();
-        call(&pace, 100_000);
-        pace.set();
+        let sampler = Sampler::default();
+        call(&sampler, 100_000);
+        sampler.set();
         let mut stood_for = 0;
         for _ in 0..10 {
-            let (samples, sum) = call(&pace, 100_000);
+            let (samples, sum) = call(&sampler, 100_000);
             assert!((60..180).contains(&samples), "{samples}");
             stood_for += sum;
-            pace.set();
+            sampler.set();
         }
         assert!((997_000..=1_000_000).contains(&stood_for), "{stood_for}");
     }
 
     #[test]
-    fn who_becomes_rare_is_looked_at_soon() {
-        let pace = Pace::default();
-        call(&pace, 1_000_000);
-        pace.set();
-        let (_, before) = call(&pace, 80);
-        pace.set();
-        let (_, first) = call(&pace, 3);
+    fn a_command_that_becomes_rare_is_sampled_soon() {
+        let sampler = Sampler::default();
+        call(&sampler, 1_000_000);
+        sampler.set();
+        let (_, before) = call(&sampler, 80);
+        sampler.set();
+        let (_, first) = call(&sampler, 3);
         assert!(first > 0, "one of three calls, though every 10,000th was enough just now");
-        let (samples, _) = call(&pace, 100);
+        let (samples, _) = call(&sampler, 100);
         assert_eq!(samples, 100);
         assert!(before + first <= 83);
     }
 
     #[test]
-    fn who_counts_for_itself_is_in_no_sample() {
-        let pace = Pace::default();
-        call(&pace, 100_000);
-        pace.set();
+    fn calls_that_count_for_themselves_are_in_no_sample() {
+        let sampler = Sampler::default();
+        call(&sampler, 100_000);
+        sampler.set();
         let mut alone = 0;
         let mut stood_for = 0;
         for call in 0..100_000 {
-            let is_due = pace.count(1);
+            let is_due = sampler.count(1);
             if call % 10 == 0 {
-                pace.leave_out(1);
+                sampler.leave_out(1);
                 alone += 1;
             } else if is_due {
-                stood_for += pace.take();
+                stood_for += sampler.take();
             }
         }
         assert_eq!(alone, 10_000);

@@ -4,8 +4,8 @@
 //! and behind each send; within a batch also where one command follows another, and behind those
 //! that are not known to be fast. What it reads behind one batch is in front of the next, so that
 //! parsing is a part of *execute*. All that a wait has announced was there when it ended, so that
-//! its end is the time at which bytes count as arrived: what a connection then waits for others is
-//! queue.
+//! its end is the time at which bytes count as arrived: what a connection then waits for other
+//! connections is queue.
 //!
 //! How long commands run is counted for each call of those that may take long, and of brief ones
 //! for a sample, which is all while they are few ([`crate::session::sampling`]). All four phases
@@ -13,7 +13,7 @@
 
 use crate::protocols::RequestKind;
 use crate::protocols::environment::RequestEnvironment;
-use crate::session::sampling::Paces;
+use crate::session::sampling::Samplers;
 use nagi_commands::phases::Phases;
 use nagi_commands::{
     Client, Config, Entry, Server as _, SlowRequest, Statistics, Tally, kept_arguments,
@@ -56,7 +56,7 @@ pub(crate) struct Timing {
     day: Day,
     settings: Cell<Settings>,
     bounds: Bounds,
-    paces: Paces,
+    samplers: Samplers,
     /// Unsent, and their replies not handed to the driver yet.
     unsent: RefCell<Vec<Unsent>>,
     has_unsent: Cell<bool>,
@@ -118,7 +118,7 @@ pub(crate) struct Unsent {
     pub(crate) reply_end: u64,
     /// How many requests it stands for.
     weight: u64,
-    /// What the slow log would tell of it.
+    /// Its entry in the slow log, if it gets one.
     request: Option<Arc<SlowRequest>>,
     logged: bool,
 }
@@ -202,7 +202,7 @@ impl Default for Timing {
             day: Day::default(),
             settings: Cell::default(),
             bounds: Bounds::default(),
-            paces: Paces::default(),
+            samplers: Samplers::default(),
             unsent: RefCell::default(),
             has_unsent: Cell::new(false),
         }
@@ -214,7 +214,7 @@ impl Timing {
     pub(crate) fn begin_turn(&self, config: &Config) {
         let settings = Settings::of(config);
         if settings != self.settings.get() {
-            self.heed(settings);
+            self.apply_settings(settings);
         }
         let now = ticks::now();
         self.turn.set(now);
@@ -222,7 +222,7 @@ impl Timing {
     }
 
     #[cold]
-    fn heed(&self, settings: Settings) {
+    fn apply_settings(&self, settings: Settings) {
         let Settings { tracks, execute_us, total_us } = settings;
         let ticks = |us: i64| {
             let bound = u64::try_from(us).ok().map(|us| (u128::from(us) * 1000) << 32);
@@ -236,12 +236,12 @@ impl Timing {
         self.bounds.least.set(ticks(execute_us).min(ticks(total_us)));
     }
 
-    /// Sets the pace of samples and the length of a tick; to be called ten times a second.
-    pub(crate) fn set_pace(&self) {
-        self.paces.set();
+    /// Adjusts the rates of samples and the length of a tick; to be called ten times a second.
+    pub(crate) fn adjust_sampling(&self) {
+        self.samplers.set();
         let length = ticks::duration(1 << 32).as_nanos();
         self.tick.set(u64::try_from(length).unwrap_or(u64::MAX));
-        self.heed(self.settings.get());
+        self.apply_settings(self.settings.get());
     }
 
     /// The worker turns to a connection. Returns the time in milliseconds since 1970, a little late
@@ -262,7 +262,7 @@ impl Timing {
         ((u128::from(ticks) * u128::from(self.tick.get())) >> 32) as u64
     }
 
-    /// Notes that bytes have arrived, behind others or not.
+    /// Notes that bytes have arrived, behind other ones or not.
     #[inline]
     pub(crate) fn arrive(&self, arrivals: &mut Arrivals, behind_others: bool) {
         arrivals.last = self.turn.get();
@@ -297,8 +297,8 @@ impl Timing {
         }
     }
 
-    /// The same where replies have been handed to the driver. Whether there are requests to be told
-    /// of.
+    /// The same where replies have been handed to the driver. Whether there are requests to be
+    /// reported.
     #[inline]
     pub(crate) fn sent(&self, tally: &Tally) -> bool {
         if !self.bounds.on.get() {
@@ -320,7 +320,7 @@ impl Timing {
         std::mem::take(&mut self.unsent.borrow_mut())
     }
 
-    /// Tells of a request whose reply the kernel has taken as a whole.
+    /// Reports a request whose reply the kernel has taken as a whole.
     pub(crate) fn finish(&self, unsent: Unsent, metrics: &Metrics<'_>) {
         let Unsent { family, mut phases, at, weight, request, logged, .. } = unsent;
         phases.send_ns = self.ns(ticks::now().saturating_sub(at));
@@ -406,7 +406,7 @@ impl Stopwatch<'_> {
             return None;
         }
         if place > self.counted {
-            // Those like it before it, behind which nobody has looked.
+            // Those like it before it, behind which the clock was not read.
             self.read(place, executed, client, environment);
             self.arrivals.first = self.arrivals.last;
         }
@@ -444,7 +444,7 @@ impl Stopwatch<'_> {
         let timing = self.timing;
         let now = ticks::now();
         let count = (place - self.counted) as u64;
-        if timing.paces.count(entry(executed.kind), count)
+        if timing.samplers.count(entry(executed.kind), count)
             || now.wrapping_sub(self.arrivals.first) >= timing.bounds.least.get()
             || executed.may_be_large()
         {
@@ -453,8 +453,8 @@ impl Stopwatch<'_> {
         timing.since.set(now);
     }
 
-    /// Tells of the last of `count` requests: of itself if it is slow or takes long to send, or
-    /// else, if a sample is due, of all that it stands for.
+    /// Reports the last of `count` requests: itself if it is slow or takes long to send, or else,
+    /// if a sample is due, of all that it stands for.
     #[cold]
     fn tell(
         &self,
@@ -465,15 +465,15 @@ impl Stopwatch<'_> {
         metrics: &Metrics<'_>,
     ) {
         let (timing, settings) = (self.timing, self.timing.settings.get());
-        let pace = timing.paces.of(entry(executed.kind), count);
+        let sampler = timing.samplers.of(entry(executed.kind), count);
         let phases = self.phases(now, count);
         let is_slow =
             settings.are_passed_by(Phases { execute_ns: phases.execute_ns * count, ..phases });
         let weight = if is_slow || executed.is_large() {
-            pace.leave_out(count);
+            sampler.leave_out(count);
             count
-        } else if pace.is_due() {
-            pace.take()
+        } else if sampler.is_due() {
+            sampler.take()
         } else {
             0
         };
@@ -568,7 +568,7 @@ impl Timing {
     }
 }
 
-/// What the slow log tells of a request.
+/// The entry of a request in the slow log.
 fn describe(executed: Executed<'_>, phases: Phases, client: &Client) -> SlowRequest {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since_ns = phases.execute_ns;

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Without a limit nobody looks.
+/// Without a limit it is never time to look.
 const NEVER: u64 = u64::MAX;
 
 /// What the workers and the housekeeper tell each other.
@@ -21,8 +21,8 @@ impl Default for ClientMemory {
 }
 
 impl ClientMemory {
-    /// Called by workers at each tick with what clients take. Whether it is time, and nobody has
-    /// been told.
+    /// Called by workers at each tick with what clients take. Whether it is time, and no worker has
+    /// said so yet.
     #[inline]
     pub(crate) fn comes_due(&self, used_bytes: impl FnOnce() -> u64) -> bool {
         let due_bytes = self.due_bytes.load(Ordering::Relaxed);
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_time_once_for_each_part_of_the_limit() {
+    fn a_look_is_due_once_for_each_part_of_the_limit() {
         let memory = ClientMemory::default();
         assert!(!memory.comes_due(|| u64::MAX - 1), "there is no limit");
         memory.looked(3200, 10);

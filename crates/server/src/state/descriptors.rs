@@ -51,9 +51,9 @@ pub(crate) fn prepare(config: &Config, workers: usize) {
 
 /// Has the kernel make its table of descriptors that large at once, which it keeps.
 ///
-/// When it grows it, by doubling, in a process of several threads, whoever accepts a client waits
-/// for a grace period of RCU: long enough here for more than 511 others to connect, which overflows
-/// a `tcp-backlog` of so many, and who comes then tries again after a second.
+/// When it grows it, by doubling, in a process of several threads, accepting a client waits
+/// for a grace period of RCU: long enough for more than 511 clients to connect, which overflows a
+/// `tcp-backlog` of so many, and a client that comes then tries again after a second.
 fn make_room(descriptors: u64) -> io::Result<()> {
     let last = RawFd::try_from(descriptors.saturating_sub(1)).unwrap_or(RawFd::MAX);
     let null = File::open("/dev/null")?;

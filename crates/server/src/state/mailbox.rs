@@ -1,7 +1,7 @@
 //! What other threads leave for a worker to do.
 //!
-//! A worker is woken once for all that is left between two of its looks: who finds something there
-//! already knows that the wake-up is on its way.
+//! A worker is woken once for all that is left between two of its looks: a thread that finds
+//! something there already knows that the wake-up is on its way.
 
 use crate::net::driver::Token;
 use crate::net::protocol::Protocol;

@@ -1,4 +1,4 @@
-//! Who is connected, across workers.
+//! All connections, across workers.
 
 use nagi_commands::ClientInfo;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Registry {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Promises a connection to the worker with the fewest: to `own`, who asks, if it is one of
+    /// Promises a connection to the worker with the fewest: to `own`, which asks, if it is one of
     /// them. `None` if there are `most` already.
     pub(crate) fn assign(&self, own: usize, most: usize) -> Option<usize> {
         let mut loads = lock(&self.loads);
@@ -90,7 +90,7 @@ mod tests {
             loads[registry.assign(1, 31).unwrap()] += 1;
         }
         assert_eq!(loads, [10, 10, 10]);
-        assert_eq!(registry.assign(2, 31), Some(2), "the one who asks is preferred");
+        assert_eq!(registry.assign(2, 31), Some(2), "the one that asks is preferred");
         assert_eq!(registry.assign(2, 31), None, "there is a bound");
         registry.release(0);
         assert_eq!(registry.assign(2, 31), Some(0));

@@ -1,7 +1,7 @@
-//! Who is let go: who is silent for too long, leaves too much unread, takes too much memory, has
-//! vanished, or was killed. Each is told of in the log.
+//! Which connections are closed: those that are idle for too long, leave too much unread, take too
+//! much memory, are unreachable, or were killed. Each is a line of the log.
 
-use super::{Behind, Seat, Sessions};
+use super::{ConnectionSlot, Sessions, SlowReader};
 use crate::net::driver::{Driver, Token};
 use crate::net::listener;
 use nagi_commands::memcached::Parting;
@@ -11,31 +11,32 @@ use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How many seats are looked at, ten times a second, for peers that have vanished.
+/// How many slots are looked at, ten times a second, for unreachable peers.
 const LOOKS: usize = 100;
 
 impl Sessions {
-    /// Lets go of a connection, with what it has left unread.
-    fn cut(&mut self, driver: &mut impl Driver, token: Token) {
-        self.leave(token, Parting::Error);
-        driver.cut(token);
+    /// Closes a connection at once, with what its client has left unread.
+    fn abort(&mut self, driver: &mut impl Driver, token: Token) {
+        self.remove(token, Parting::Error);
+        driver.abort(token);
     }
 
     /// Closes the connections that have been marked as killed.
     pub(super) fn close_killed(&mut self, driver: &mut impl Driver) {
-        let is_killed = |seat: &&Seat| seat.session.info().marks().contains(Marks::KILLED);
-        let seats = self.seats.iter().flatten();
-        let killed: Vec<Token> = seats.filter(is_killed).map(|seat| seat.token).collect();
+        let is_killed =
+            |slot: &&ConnectionSlot| slot.session.info().marks().contains(Marks::KILLED);
+        let slots = self.slots.iter().flatten();
+        let killed: Vec<Token> = slots.filter(is_killed).map(|slot| slot.token).collect();
         for token in killed {
-            self.cut(driver, token);
+            self.abort(driver, token);
         }
     }
 
     /// Says why a connection is lost, unless its peer has closed it.
-    pub(super) fn say_lost(&mut self, token: Token, error: Errno) {
-        let Some(seat) = self.seat_of(token) else { return };
+    pub(super) fn log_lost(&mut self, token: Token, error: Errno) {
+        let Some(slot) = self.slot_of(token) else { return };
         if !matches!(error, Errno::CONNRESET | Errno::PIPE) {
-            let info = seat.session.info();
+            let info = slot.session.info();
             tracing::info!(
                 client = info.id,
                 address = %info.address,
@@ -45,31 +46,31 @@ impl Sessions {
         }
     }
 
-    /// Lets go of peers that have vanished while replies wait for them. Only some connections have
+    /// Closes peers that cannot be reached while replies wait for them. Only some connections have
     /// their turn at a time, since each that has been sent something is a call of the kernel.
-    pub(super) fn let_go_of_vanished(&mut self, driver: &mut impl Driver) {
+    pub(super) fn close_unreachable(&mut self, driver: &mut impl Driver) {
         let silence = Duration::from_secs(self.shared.config().tcp_keepalive_s.get());
         if silence.is_zero() {
             return;
         }
         let patience = listener::patience(silence);
-        let seats = self.seats.iter().skip(self.next_look).take(LOOKS).flatten();
-        let mut is_gone = |seat: &&Seat| driver.has_vanished(seat.token, patience);
-        let gone: Vec<Token> = seats.filter(|seat| is_gone(seat)).map(|seat| seat.token).collect();
+        let slots = self.slots.iter().skip(self.next_look).take(LOOKS).flatten();
+        let mut is_gone = |slot: &&ConnectionSlot| driver.is_unreachable(slot.token, patience);
+        let gone: Vec<Token> = slots.filter(|slot| is_gone(slot)).map(|slot| slot.token).collect();
         self.next_look += LOOKS;
-        if self.next_look >= self.seats.len() {
+        if self.next_look >= self.slots.len() {
             self.next_look = 0;
         }
         for token in gone {
-            self.say_lost(token, Errno::TIMEDOUT);
-            self.cut(driver, token);
+            self.log_lost(token, Errno::TIMEDOUT);
+            self.abort(driver, token);
         }
     }
 
     /// Closes a connection to save memory.
     pub(super) fn evict(&mut self, driver: &mut impl Driver, token: Token) {
-        let Some(seat) = self.seat_of(token) else { return };
-        let info = seat.session.info();
+        let Some(slot) = self.slot_of(token) else { return };
+        let info = slot.session.info();
         tracing::warn!(
             client = info.id,
             address = %info.address,
@@ -77,14 +78,14 @@ impl Sessions {
             "closed: clients take more than maxmemory-clients"
         );
         self.tally.evicted_clients.add(1);
-        self.cut(driver, token);
+        self.abort(driver, token);
     }
 
-    /// Sends monitors what they see; one that does not read is let go.
-    pub(super) fn show(&mut self, driver: &mut impl Driver) {
-        for (seat, lines) in self.shared.attention.monitors.take(self.worker) {
-            let token = Token::from_u64(seat);
-            if self.seat_of(token).is_none() {
+    /// Sends monitors their lines; one that does not read is closed.
+    pub(super) fn send_to_monitors(&mut self, driver: &mut impl Driver) {
+        for (slot, lines) in self.shared.attention.monitors.take(self.worker) {
+            let token = Token::from_u64(slot);
+            if self.slot_of(token).is_none() {
                 continue;
             }
             let mut output = Output::default();
@@ -93,54 +94,54 @@ impl Sessions {
             driver.send(token, &mut output);
             let unsent = driver.unsent_bytes(token);
             if unsent > 0
-                && !self.falls_behind(driver, token, unsent)
+                && !self.note_unread(driver, token, unsent)
                 && unsent > self.shared.unsent_limit
             {
                 tracing::warn!(token.index, "closed: a monitor that does not read");
-                self.cut(driver, token);
+                self.abort(driver, token);
             }
         }
     }
 
-    /// Sends those who watch what they are shown, once they have taken what they were sent before:
-    /// what does not fit in their room meanwhile is left out.
-    pub(super) fn show_watchers(&mut self, driver: &mut impl Driver) {
-        let has_taken = |seat| driver.unsent_bytes(Token::from_u64(seat)) == 0;
-        for (seat, lines) in self.shared.attention.watchers.take(self.worker, has_taken) {
-            let token = Token::from_u64(seat);
+    /// Sends memcached's watchers their lines, once they have taken those that were sent before:
+    /// what does not fit into their buffer meanwhile is left out.
+    pub(super) fn send_to_watchers(&mut self, driver: &mut impl Driver) {
+        let has_taken = |slot| driver.unsent_bytes(Token::from_u64(slot)) == 0;
+        for (slot, lines) in self.shared.attention.watchers.take(self.worker, has_taken) {
+            let token = Token::from_u64(slot);
             let mut output = Output::default();
             output.push(lines.as_bytes());
             self.tally.output_bytes.add(lines.len() as u64);
             driver.send(token, &mut output);
             let unsent = driver.unsent_bytes(token);
             if unsent > 0 {
-                self.falls_behind(driver, token, unsent);
+                self.note_unread(driver, token, unsent);
             }
         }
     }
 
-    /// Notes that replies wait for a client. Whether it has been let go, since they are too many.
+    /// Notes that replies wait for a client. Whether it has been closed, since they are too many.
     #[cold]
-    pub(super) fn falls_behind(
+    pub(super) fn note_unread(
         &mut self,
         driver: &mut impl Driver,
         token: Token,
         unsent: usize,
     ) -> bool {
-        let Some(seat) = self.seat_of(token) else { return false };
-        if !std::mem::replace(&mut seat.is_behind, true) {
-            self.behind.push(Behind { token, neared_at_ms: None });
+        let Some(slot) = self.slot_of(token) else { return false };
+        if !std::mem::replace(&mut slot.is_slow_reader, true) {
+            self.slow_readers.push(SlowReader { token, over_soft_limit_since_ms: None });
         }
         let passed = self.shared.config().output_limit().is_passed(unsent as u64);
         if passed {
-            self.cut_behind(driver, token, unsent);
+            self.close_slow_reader(driver, token, unsent);
         }
         passed
     }
 
-    fn cut_behind(&mut self, driver: &mut impl Driver, token: Token, unsent: usize) {
-        let Some(seat) = self.seat_of(token) else { return };
-        let info = seat.session.info();
+    fn close_slow_reader(&mut self, driver: &mut impl Driver, token: Token, unsent: usize) {
+        let Some(slot) = self.slot_of(token) else { return };
+        let info = slot.session.info();
         tracing::warn!(
             client = info.id,
             address = %info.address,
@@ -148,35 +149,36 @@ impl Sessions {
             "closed: unread replies pass client-output-buffer-limit"
         );
         self.tally.output_limit_disconnections.add(1);
-        self.cut(driver, token);
+        self.abort(driver, token);
     }
 
-    /// Shows others how much is left unread, and lets go of those who leave too much for too long.
-    pub(super) fn see_to_those_behind(&mut self, driver: &mut impl Driver) {
+    /// Notes how much is left unread, and closes clients that leave too much for too long.
+    pub(super) fn check_unread(&mut self, driver: &mut impl Driver) {
         let limit = self.shared.config().output_limit();
         let now_ms = self.shared.store.now_ms();
-        let mut behind = std::mem::take(&mut self.behind);
+        let mut behind = std::mem::take(&mut self.slow_readers);
         behind.retain_mut(|client| {
             let unsent = driver.unsent_bytes(client.token);
-            let Some(seat) = self.seat_of(client.token) else { return false };
-            let (info, kept) = (seat.session.info(), driver.kept_bytes(client.token));
+            let Some(slot) = self.slot_of(client.token) else { return false };
+            let (info, kept) = (slot.session.info(), driver.kept_bytes(client.token));
             info.output_bytes.store(unsent, Ordering::Relaxed);
             info.kept_output_bytes.store(kept, Ordering::Relaxed);
-            seat.is_behind = unsent > 0;
+            slot.is_slow_reader = unsent > 0;
             if limit.is_neared(unsent as u64) {
-                client.neared_at_ms.get_or_insert(now_ms);
+                client.over_soft_limit_since_ms.get_or_insert(now_ms);
             } else {
-                client.neared_at_ms = None;
+                client.over_soft_limit_since_ms = None;
             }
-            let neared_ms = client.neared_at_ms.map_or(0, |at_ms| now_ms.saturating_sub(at_ms));
+            let neared_ms =
+                client.over_soft_limit_since_ms.map_or(0, |at_ms| now_ms.saturating_sub(at_ms));
             let has_passed = limit.is_passed(unsent as u64)
-                || client.neared_at_ms.is_some() && neared_ms > limit.soft_ms;
+                || client.over_soft_limit_since_ms.is_some() && neared_ms > limit.soft_ms;
             if has_passed {
-                self.cut_behind(driver, client.token, unsent);
+                self.close_slow_reader(driver, client.token, unsent);
             }
             unsent > 0 && !has_passed
         });
-        self.behind = behind;
+        self.slow_readers = behind;
     }
 
     /// Closes the connections that have been silent for too long.
@@ -186,18 +188,18 @@ impl Sessions {
             seconds => seconds.saturating_mul(1000),
         };
         let now_ms = self.shared.store.now_ms();
-        let is_idle = |seat: &&Seat| {
-            let active_at_ms = seat.session.info().active_at_ms.load(Ordering::Relaxed);
-            let is_shown = seat.session.info().marks().intersects(Marks::MONITOR | Marks::WATCHER);
+        let is_idle = |slot: &&ConnectionSlot| {
+            let active_at_ms = slot.session.info().active_at_ms.load(Ordering::Relaxed);
+            let is_shown = slot.session.info().marks().intersects(Marks::MONITOR | Marks::WATCHER);
             !is_shown
-                && seat.state.is_for_bytes()
+                && slot.state.is_for_bytes()
                 && now_ms.saturating_sub(active_at_ms) > timeout_ms
         };
-        let seats = self.seats.iter().flatten();
-        let idle: Vec<Token> = seats.filter(is_idle).map(|seat| seat.token).collect();
+        let slots = self.slots.iter().flatten();
+        let idle: Vec<Token> = slots.filter(is_idle).map(|slot| slot.token).collect();
         for token in idle {
-            if let Some(seat) = self.seat_of(token) {
-                let info = seat.session.info();
+            if let Some(slot) = self.slot_of(token) {
+                let info = slot.session.info();
                 tracing::info!(
                     client = info.id,
                     address = %info.address,
@@ -205,7 +207,7 @@ impl Sessions {
                 );
             }
             self.tally.idle_disconnections.add(1);
-            self.leave(token, Parting::Idle);
+            self.remove(token, Parting::Idle);
             driver.close(token);
         }
     }

@@ -30,11 +30,11 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// How long a stopping worker goes on with what clients have sent, and then with replies as long as
-/// their sockets have room. Like Redis it waits for nobody who does not read.
-const LAST_TURNS: Duration = Duration::from_secs(1);
-const LAST_SENDS: Duration = Duration::from_secs(1);
+/// their sockets have room. Like Redis it does not wait for clients that do not read.
+const STOP_EXECUTING: Duration = Duration::from_secs(1);
+const STOP_SENDING: Duration = Duration::from_secs(1);
 /// How often in a row nothing may happen meanwhile: a driver may need two turns to close.
-const LAST_LOOKS: usize = 3;
+const STOP_IDLE_TICKS: usize = 3;
 
 /// Runs worker `index` until the server stops, and calls `report` once it is ready.
 pub(crate) fn run(
@@ -53,7 +53,7 @@ pub(crate) fn run(
             shared.stop();
         }
     }
-    sessions.wind_down(driver);
+    sessions.stop_serving(driver);
 }
 
 /// How long a worker looks for keys that have expired, and how soon it goes on when there are
@@ -62,8 +62,8 @@ const EXPIRY_SLICE: Duration = Duration::from_micros(500);
 const EXPIRY_PAUSE: Duration = Duration::from_micros(1500);
 
 /// How long a worker walks for a snapshot before it looks for clients again, and how many times as
-/// long it leaves its processor to clients and whoever else wants it. A worker that went on and on
-/// would be one more that they have to wait for, though the saver takes less than two can walk.
+/// long it leaves its processor to clients and other threads. A worker that went on and on would be
+/// one more that they have to wait for, though the saver takes less than two can walk.
 const WALK_SLICE: Duration = Duration::from_micros(60);
 const WALK_PAUSES: u32 = 2;
 /// The same while images are near their limit, so that writers need not wait.
@@ -71,8 +71,8 @@ const HURRIED_WALK_SLICE: Duration = Duration::from_millis(1);
 /// How long a worker that has stopped serving waits for the disk to take more of a snapshot.
 const DISK_PAUSE: Duration = Duration::from_millis(1);
 
-/// Replies that a client leaves unread which has not logged in, before it is read from no more.
-const STRANGERS_UNSENT_BYTES: usize = 1024;
+/// Unread replies of a client that has not logged in, from which on it is not read from.
+const UNAUTHENTICATED_UNSENT_BYTES: usize = 1024;
 
 /// The shorter of two times to wait; none is for ever.
 fn least(first: Option<Duration>, second: Option<Duration>) -> Option<Duration> {
@@ -95,9 +95,9 @@ struct Sessions {
     walks: bool,
     /// When the last slice of it ended, and how long that took.
     walked: Option<(Instant, Duration)>,
-    seats: Vec<Option<Seat>>,
+    slots: Vec<Option<ConnectionSlot>>,
     /// Their memory.
-    seats_overhead: Overhead,
+    slots_overhead: Overhead,
     /// Sessions that have work left from the last tick.
     turns: Vec<Token>,
     /// How many ticks there have been.
@@ -105,7 +105,7 @@ struct Sessions {
     /// Sessions whose clients have left in the middle of a request that must come to its end.
     orphans: Vec<Session>,
     /// Whether connections are taken; not any more at the end.
-    taking: bool,
+    takes_connections: bool,
     /// What a session replies, until it is handed to the driver.
     output: Output,
     spans: Vec<Span>,
@@ -113,12 +113,12 @@ struct Sessions {
     /// Connections whose clients have yet to take replies that are timed.
     unsent: Vec<Token>,
     /// Connections whose clients have left replies unread.
-    behind: Vec<Behind>,
-    /// The seat with which to go on looking for peers that have vanished.
+    slow_readers: Vec<SlowReader>,
+    /// The slot with which to go on looking for unreachable peers.
     next_look: usize,
 }
 
-struct Seat {
+struct ConnectionSlot {
     token: Token,
     session: Session,
     /// What it waits for. If that is room for replies there is none.
@@ -129,7 +129,7 @@ struct Seat {
     /// Whether the client will send nothing more.
     ended: bool,
     /// Whether it is among those in [`Sessions::behind`].
-    is_behind: bool,
+    is_slow_reader: bool,
     /// Bytes of replies that the driver has been given.
     replied_bytes: u64,
     /// Requests whose replies have not been taken in full, the oldest first.
@@ -141,10 +141,10 @@ struct Seat {
 }
 
 /// A connection whose client has left replies unread.
-struct Behind {
+struct SlowReader {
     token: Token,
     /// Since when these have been more than the soft limit, in milliseconds since 1970.
-    neared_at_ms: Option<u64>,
+    over_soft_limit_since_ms: Option<u64>,
 }
 
 /// What is to be received while a session waits. A driver does not tell of a connection's end
@@ -171,17 +171,17 @@ impl Sessions {
             walks: false,
             walked: None,
             shared,
-            seats: Vec::new(),
-            seats_overhead: Overhead::default(),
+            slots: Vec::new(),
+            slots_overhead: Overhead::default(),
             turns: Vec::new(),
             ticks: 0,
             orphans: Vec::new(),
-            taking: true,
+            takes_connections: true,
             output: Output::with_room(OUTPUT_ROOM_BYTES),
             spans: Vec::new(),
             timing: Timing::default(),
             unsent: Vec::new(),
-            behind: Vec::new(),
+            slow_readers: Vec::new(),
             next_look: 0,
         }
     }
@@ -227,12 +227,12 @@ impl Sessions {
     fn left_of_pause(&self, now: Instant) -> Duration {
         let Some((ended, took)) = self.walked else { return Duration::ZERO };
         let is_hurried = self.shared.store.snapshot_pressure() >= throttle::HURRIED;
-        let courtesy = if is_hurried { Duration::ZERO } else { took * WALK_PAUSES };
-        let pause = throttle::pause_after(&self.shared, took).max(courtesy);
+        let yielding = if is_hurried { Duration::ZERO } else { took * WALK_PAUSES };
+        let pause = throttle::pause_after(&self.shared, took).max(yielding);
         (ended + pause).saturating_duration_since(now).min(throttle::LONGEST_WAIT)
     }
 
-    /// Comes to the end of a walk that nobody needs any more.
+    /// Comes to the end of a walk that is no longer needed.
     fn end_walk(&mut self) {
         while self.shared.store.is_saving()
             && self.shared.store.walk(&mut self.walker, || false) != WalkProgress::Done
@@ -257,7 +257,7 @@ impl Sessions {
         more.then_some(EXPIRY_PAUSE)
     }
 
-    /// Hears what has happened, and gives those their turn that were not done the last time.
+    /// Handles what has happened, and goes on with sessions that have work left.
     fn tick<D: Driver>(
         &mut self,
         driver: &mut D,
@@ -275,7 +275,7 @@ impl Sessions {
         if self.turns.is_empty() {
             self.turns = turns;
         }
-        self.see_to_orphans();
+        self.run_orphans();
         if self.shared.client_memory.comes_due(|| self.shared.store.client_bytes()) {
             self.shared.hurry();
         }
@@ -283,22 +283,23 @@ impl Sessions {
     }
 
     /// Executes what has been received, sends the replies and closes everything.
-    fn wind_down(&mut self, driver: &mut impl Driver) {
+    fn stop_serving(&mut self, driver: &mut impl Driver) {
         driver.stop_listening();
         let started = Instant::now();
-        while started.elapsed() < LAST_TURNS
+        while started.elapsed() < STOP_EXECUTING
             && self.tick(driver, Some(Duration::ZERO)).is_ok_and(|happened| happened > 0)
         {}
-        self.taking = false;
-        for index in 0..self.seats.len() {
-            if let Some(Some(seat)) = self.seats.get(index) {
-                let token = seat.token;
-                self.leave(token, Parting::Shutdown);
+        self.takes_connections = false;
+        for index in 0..self.slots.len() {
+            if let Some(Some(slot)) = self.slots.get(index) {
+                let token = slot.token;
+                self.remove(token, Parting::Shutdown);
                 driver.close(token);
             }
         }
         let (started, mut idle) = (Instant::now(), 0);
-        while driver.connections() > 0 && started.elapsed() < LAST_SENDS && idle < LAST_LOOKS {
+        while driver.connections() > 0 && started.elapsed() < STOP_SENDING && idle < STOP_IDLE_TICKS
+        {
             match self.tick(driver, Some(Duration::ZERO)) {
                 Ok(0) => idle += 1,
                 Ok(_) => idle = 0,
@@ -306,15 +307,15 @@ impl Sessions {
             }
         }
         while !self.orphans.is_empty() {
-            self.see_to_orphans();
+            self.run_orphans();
         }
         self.end_walk();
     }
 
     /// Takes a connection that this worker has been assigned.
-    fn seat(&mut self, driver: &mut impl Driver, connection: NewConnection) {
+    fn take_connection(&mut self, driver: &mut impl Driver, connection: NewConnection) {
         let NewConnection { socket, protocol, is_reserved } = connection;
-        if !self.taking {
+        if !self.takes_connections {
             return self.shared.registry.release(self.worker);
         }
         let peer = Peer::of(&socket);
@@ -348,7 +349,7 @@ impl Sessions {
         });
         self.tally.connections.add(1);
         self.shared.registry.add(&info);
-        let caller = Caller { shared: Arc::clone(&self.shared), worker: self.worker, token };
+        let caller = SessionWaker { shared: Arc::clone(&self.shared), worker: self.worker, token };
         let waker = Waker::from(Arc::new(caller));
         let mut session = Session::new(Arc::clone(&info), protocol, self.shared.config(), waker);
         let idle_bytes = accounting::allocated_by_thread() - before;
@@ -357,52 +358,52 @@ impl Sessions {
         if is_reserved {
             session.administrate();
         }
-        let seat = Some(Seat {
+        let slot = Some(ConnectionSlot {
             token,
             session,
             state: SessionState::Bytes,
             fed_at: 0,
             fed_bytes: 0,
             ended: false,
-            is_behind: false,
+            is_slow_reader: false,
             replied_bytes: 0,
             unsent: Vec::new(),
             unsent_charge: Charge::default(),
             _overhead: overhead,
         });
         let index = token.index as usize;
-        if self.seats.len() <= index {
-            self.seats.resize_with(index + 1, || None);
-            self.seats_overhead.set(self.seats.capacity() * size_of::<Option<Seat>>());
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, || None);
+            self.slots_overhead.set(self.slots.capacity() * size_of::<Option<ConnectionSlot>>());
         }
-        if let Some(place) = self.seats.get_mut(index) {
-            *place = seat;
+        if let Some(place) = self.slots.get_mut(index) {
+            *place = slot;
         }
     }
 
     #[inline]
-    fn seat_of(&mut self, token: Token) -> Option<&mut Seat> {
-        self.seats.get_mut(token.index as usize)?.as_mut().filter(|seat| seat.token == token)
+    fn slot_of(&mut self, token: Token) -> Option<&mut ConnectionSlot> {
+        self.slots.get_mut(token.index as usize)?.as_mut().filter(|slot| slot.token == token)
     }
 
     /// Forgets a session.
-    fn leave(&mut self, token: Token, why: Parting) {
-        if let Some(place) = self.seats.get_mut(token.index as usize)
-            && let Some(seat) = place.take_if(|seat| seat.token == token)
+    fn remove(&mut self, token: Token, why: Parting) {
+        if let Some(place) = self.slots.get_mut(token.index as usize)
+            && let Some(slot) = place.take_if(|slot| slot.token == token)
         {
-            let info = seat.session.info();
+            let info = slot.session.info();
             self.shared.registry.remove(info.id);
             self.shared.registry.release(self.worker);
             stop_monitoring(&*self.shared, info);
             tell_of_parting(&*self.shared, &self.shared.store, info, why);
-            if seat.session.is_committed() {
-                self.orphans.push(seat.session);
+            if slot.session.is_committed() {
+                self.orphans.push(slot.session);
             }
         }
     }
 
     /// Goes on with requests whose clients have left, each for a slice.
-    fn see_to_orphans(&mut self) {
+    fn run_orphans(&mut self) {
         let mut orphans = std::mem::take(&mut self.orphans);
         orphans.retain_mut(|session| {
             let environment = RequestEnvironment {
@@ -415,14 +416,14 @@ impl Sessions {
             session.is_committed()
         });
         self.orphans = orphans;
-        // Nobody is sent their replies.
+        // Their replies are not sent.
         self.timing.take_unsent();
     }
 
     /// Has a session execute a slice of what it has been sent, and sends its replies.
     fn feed<D: Driver>(&mut self, driver: &mut D, token: Token, received: &mut [u8]) {
-        let Some(Some(seat)) = self.seats.get_mut(token.index as usize) else { return };
-        if seat.token != token {
+        let Some(Some(slot)) = self.slots.get_mut(token.index as usize) else { return };
+        if slot.token != token {
             return;
         }
         let environment = RequestEnvironment {
@@ -432,100 +433,104 @@ impl Sessions {
             now_ms: self.timing.begin(|| self.shared.store.now_ms()),
         };
         let mut slice = SliceContext { environment, timing: &self.timing, spans: &mut self.spans };
-        let state = seat.session.feed(received, &mut slice, &mut self.output);
+        let state = slot.session.feed(received, &mut slice, &mut self.output);
         if !self.output.is_empty() {
             let bytes = self.output.len() as u64;
             self.tally.output_bytes.add(bytes);
             self.tally.writes.add(1);
             driver.send(token, &mut self.output);
-            seat.replied_bytes += bytes;
+            slot.replied_bytes += bytes;
             if self.timing.sent(&self.tally) {
-                self.await_sent(driver, token, bytes);
+                self.keep_until_sent(driver, token, bytes);
             }
         } else {
             self.timing.lap(&self.tally);
         }
-        self.settle(driver, token, state);
+        self.apply_state(driver, token, state);
     }
 
     /// Keeps requests until the last of so many bytes of replies has been taken, which were handed
     /// to the driver just now.
     #[cold]
-    fn await_sent(&mut self, driver: &impl Driver, token: Token, bytes: u64) {
-        let Some(seat) = self.seats.get_mut(token.index as usize).and_then(Option::as_mut) else {
+    fn keep_until_sent(&mut self, driver: &impl Driver, token: Token, bytes: u64) {
+        let Some(slot) = self.slots.get_mut(token.index as usize).and_then(Option::as_mut) else {
             return;
         };
         for mut executed in self.timing.take_unsent() {
-            executed.reply_end += seat.replied_bytes - bytes;
-            seat.unsent_charge.set(seat.unsent_charge.bytes() + executed.own_bytes());
-            seat.unsent.push(executed);
+            executed.reply_end += slot.replied_bytes - bytes;
+            slot.unsent_charge.set(slot.unsent_charge.bytes() + executed.own_bytes());
+            slot.unsent.push(executed);
         }
         self.unsent.push(token);
-        self.see_what_was_sent(driver, token);
+        self.report_sent(driver, token);
     }
 
-    /// Tells of requests whose replies have been taken in full. Whether there are others.
+    /// Reports requests whose replies have been taken in full. Whether others are left.
     #[cold]
-    fn see_what_was_sent(&mut self, driver: &impl Driver, token: Token) -> bool {
+    fn report_sent(&mut self, driver: &impl Driver, token: Token) -> bool {
         let metrics = Metrics {
             tally: &self.tally,
             statistics: self.shared.statistics(),
             config: self.shared.config(),
         };
-        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
-        let Some(seat) = seat.filter(|seat| seat.token == token) else { return false };
-        let sent = seat.replied_bytes - driver.unsent_bytes(token) as u64;
-        let taken = seat.unsent.partition_point(|executed| executed.reply_end <= sent);
-        for executed in seat.unsent.drain(..taken) {
-            seat.unsent_charge.set(seat.unsent_charge.bytes() - executed.own_bytes());
+        let slot = self.slots.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(slot) = slot.filter(|slot| slot.token == token) else { return false };
+        let sent = slot.replied_bytes - driver.unsent_bytes(token) as u64;
+        let taken = slot.unsent.partition_point(|executed| executed.reply_end <= sent);
+        for executed in slot.unsent.drain(..taken) {
+            slot.unsent_charge.set(slot.unsent_charge.bytes() - executed.own_bytes());
             self.timing.finish(executed, &metrics);
         }
-        if seat.unsent.is_empty() {
-            seat.unsent = Vec::new();
+        if slot.unsent.is_empty() {
+            slot.unsent = Vec::new();
         }
-        !seat.unsent.is_empty()
+        !slot.unsent.is_empty()
     }
 
     /// Does so for all connections that have some.
-    fn see_what_all_sent(&mut self, driver: &impl Driver) {
+    fn report_all_sent(&mut self, driver: &impl Driver) {
         let mut tokens = std::mem::take(&mut self.unsent);
         tokens.sort_unstable_by_key(|token| token.to_u64());
         tokens.dedup();
-        tokens.retain(|token| self.see_what_was_sent(driver, *token));
+        tokens.retain(|token| self.report_sent(driver, *token));
         self.unsent = tokens;
     }
 
-    /// Sees to what a session needs next.
-    fn settle(&mut self, driver: &mut impl Driver, token: Token, state: SessionState) {
+    /// Acts on what a session waits for now.
+    fn apply_state(&mut self, driver: &mut impl Driver, token: Token, state: SessionState) {
         let unsent = driver.unsent_bytes(token);
-        if unsent > 0 && self.falls_behind(driver, token, unsent) {
+        if unsent > 0 && self.note_unread(driver, token, unsent) {
             return;
         }
-        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
-        let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
-        let stranger = seat.session.must_log_in(self.shared.config());
-        let most = if stranger { STRANGERS_UNSENT_BYTES } else { self.shared.unsent_limit };
-        let shown = &seat.session.info().output_bytes;
+        let slot = self.slots.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(slot) = slot.filter(|slot| slot.token == token) else { return };
+        let is_unauthenticated = slot.session.must_log_in(self.shared.config());
+        let most = if is_unauthenticated {
+            UNAUTHENTICATED_UNSENT_BYTES
+        } else {
+            self.shared.unsent_limit
+        };
+        let shown = &slot.session.info().output_bytes;
         if shown.load(Ordering::Relaxed) != unsent {
             shown.store(unsent, Ordering::Relaxed);
         }
-        let is_refused = state == SessionState::Closing && !seat.session.has_quit();
+        let is_refused = state == SessionState::Closing && !slot.session.has_quit();
         let why = if is_refused { Parting::Error } else { Parting::Normal };
         let state = match state {
             SessionState::Pending(When::NextTick | When::Woken) | SessionState::Closing => state,
             _ if unsent > most => SessionState::Pending(When::RoomForReplies),
             // There is room.
             SessionState::Pending(When::RoomForReplies) => SessionState::Pending(When::NextTick),
-            SessionState::Bytes | SessionState::LargeArgument if seat.ended => {
+            SessionState::Bytes | SessionState::LargeArgument if slot.ended => {
                 SessionState::Closing
             }
             SessionState::Bytes | SessionState::LargeArgument => state,
         };
         if state == SessionState::Closing {
-            self.leave(token, why);
+            self.remove(token, why);
             return driver.close(token);
         }
-        let before = std::mem::replace(&mut seat.state, state);
+        let before = std::mem::replace(&mut slot.state, state);
         if wanted(state) != wanted(before) {
             driver.receive(token, wanted(state));
         }
@@ -545,10 +550,10 @@ impl Sessions {
             self.close_killed(driver);
         }
         if reminders.contains(Reminders::MONITORS) {
-            self.show(driver);
+            self.send_to_monitors(driver);
         }
         if reminders.contains(Reminders::WATCHERS) {
-            self.show_watchers(driver);
+            self.send_to_watchers(driver);
         }
         if reminders.contains(Reminders::FLUSH) {
             self.flush();
@@ -561,11 +566,11 @@ impl Sessions {
 
     /// Does what is due ten times a second.
     fn keep_house(&mut self, driver: &mut impl Driver) {
-        self.timing.set_pace();
-        self.see_what_all_sent(driver);
+        self.timing.adjust_sampling();
+        self.report_all_sent(driver);
         self.close_idle(driver);
-        self.see_to_those_behind(driver);
-        self.let_go_of_vanished(driver);
+        self.check_unread(driver);
+        self.close_unreachable(driver);
         self.look_for_expired();
         self.shared.store.rest();
         self.ageing.run(&self.shared.store, self.shared.store.now_ms());
@@ -584,14 +589,14 @@ impl Sessions {
     }
 }
 
-/// Calls a session from whatever thread it is that has what the session waits for.
-struct Caller {
+/// Wakes a session, from whatever thread has what the session waits for.
+struct SessionWaker {
     shared: Arc<Shared>,
     worker: usize,
     token: Token,
 }
 
-impl Wake for Caller {
+impl Wake for SessionWaker {
     fn wake(self: Arc<Self>) {
         self.shared.post(self.worker, Letter::Wake(self.token));
     }
@@ -612,7 +617,7 @@ impl<D: Driver> Sink<D> for Sessions {
         }
         let connection = NewConnection { socket, protocol, is_reserved };
         match assigned {
-            Some(worker) if worker == self.worker => self.seat(driver, connection),
+            Some(worker) if worker == self.worker => self.take_connection(driver, connection),
             Some(worker) => self.shared.post(worker, Letter::NewConnection(connection)),
             None => {
                 self.tally.refused_connections.add(1);
@@ -626,65 +631,65 @@ impl<D: Driver> Sink<D> for Sessions {
         self.tally.input_bytes.add(bytes.len() as u64);
         self.tally.reads.add(1);
         let ticks = self.ticks;
-        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
-        let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
-        if seat.fed_at != ticks {
-            (seat.fed_at, seat.fed_bytes) = (ticks, 0);
+        let slot = self.slots.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(slot) = slot.filter(|slot| slot.token == token) else { return };
+        if slot.fed_at != ticks {
+            (slot.fed_at, slot.fed_bytes) = (ticks, 0);
         }
-        seat.fed_bytes += bytes.len();
-        if seat.state.is_for_bytes() && seat.fed_bytes <= SLICE_BYTES {
+        slot.fed_bytes += bytes.len();
+        if slot.state.is_for_bytes() && slot.fed_bytes <= SLICE_BYTES {
             self.feed(driver, token, bytes);
         } else {
-            seat.session.keep(bytes, &self.timing);
-            if seat.state.is_for_bytes() {
-                self.settle(driver, token, SessionState::NEXT_SLICE);
+            slot.session.keep(bytes, &self.timing);
+            if slot.state.is_for_bytes() {
+                self.apply_state(driver, token, SessionState::NEXT_SLICE);
             }
         }
     }
 
     fn lend_buffer(&mut self, token: Token) -> Option<ReceiveBuffer> {
-        self.seat_of(token)?.session.lend_buffer()
+        self.slot_of(token)?.session.lend_buffer()
     }
 
     fn received_into(&mut self, driver: &mut D, token: Token, buffer: ReceiveBuffer) {
-        let seat = self.seats.get_mut(token.index as usize).and_then(Option::as_mut);
-        let Some(seat) = seat.filter(|seat| seat.token == token) else { return };
-        let bytes = seat.session.take_back(buffer, &self.timing);
+        let slot = self.slots.get_mut(token.index as usize).and_then(Option::as_mut);
+        let Some(slot) = slot.filter(|slot| slot.token == token) else { return };
+        let bytes = slot.session.take_back(buffer, &self.timing);
         self.tally.input_bytes.add(bytes as u64);
         self.tally.reads.add(1);
         self.feed(driver, token, &mut []);
     }
 
     fn drained(&mut self, driver: &mut D, token: Token) {
-        self.see_what_was_sent(driver, token);
-        let Some(seat) = self.seat_of(token) else { return };
-        if seat.state == SessionState::Pending(When::RoomForReplies) {
+        self.report_sent(driver, token);
+        let Some(slot) = self.slot_of(token) else { return };
+        if slot.state == SessionState::Pending(When::RoomForReplies) {
             self.feed(driver, token, &mut []);
         } else {
-            let info = seat.session.info();
+            let info = slot.session.info();
             info.output_bytes.store(0, Ordering::Relaxed);
             info.kept_output_bytes.store(0, Ordering::Relaxed);
             if info.marks().contains(Marks::WATCHER) {
-                self.show_watchers(driver);
+                self.send_to_watchers(driver);
             }
         }
     }
 
     fn ended(&mut self, driver: &mut D, token: Token) {
-        let Some(seat) = self.seat_of(token) else { return };
-        seat.ended = true;
-        if seat.state.is_for_bytes() {
-            self.leave(token, Parting::Normal);
+        let Some(slot) = self.slot_of(token) else { return };
+        slot.ended = true;
+        if slot.state.is_for_bytes() {
+            self.remove(token, Parting::Normal);
             driver.close(token);
         }
     }
 
     fn lost(&mut self, _: &mut D, token: Token, error: Errno) {
-        self.say_lost(token, error);
-        self.leave(token, Parting::Error);
+        self.log_lost(token, error);
+        self.remove(token, Parting::Error);
     }
 
-    fn gives_way(&self) -> bool {
+    fn may_yield(&self) -> bool {
         !self.shared.attention.reasons().contains(Reasons::SAVING)
     }
 
@@ -692,12 +697,12 @@ impl<D: Driver> Sink<D> for Sessions {
         let (reminders, letters) = self.shared.collect(self.worker);
         for letter in letters {
             match letter {
-                Letter::NewConnection(connection) => self.seat(driver, connection),
+                Letter::NewConnection(connection) => self.take_connection(driver, connection),
                 Letter::Evict(token) => self.evict(driver, token),
                 Letter::Wake(token) => {
                     if self
-                        .seat_of(token)
-                        .is_some_and(|seat| seat.state == SessionState::Pending(When::Woken))
+                        .slot_of(token)
+                        .is_some_and(|slot| slot.state == SessionState::Pending(When::Woken))
                     {
                         self.feed(driver, token, &mut []);
                     }

@@ -40,7 +40,7 @@ impl Driver for Script {
         self.unsent
     }
 
-    fn has_vanished(&mut self, _: Token, _: Duration) -> bool {
+    fn is_unreachable(&mut self, _: Token, _: Duration) -> bool {
         false
     }
 
@@ -52,7 +52,7 @@ impl Driver for Script {
         self.closed = true;
     }
 
-    fn cut(&mut self, _: Token) {
+    fn abort(&mut self, _: Token) {
         self.closed = true;
     }
 
@@ -78,7 +78,7 @@ fn connected() -> (Sessions, Script) {
     sessions.shared.registry.assign(0, 10).unwrap();
     let arrival =
         NewConnection { socket: socket.into(), protocol: Protocol::Resp, is_reserved: false };
-    sessions.seat(&mut driver, arrival);
+    sessions.take_connection(&mut driver, arrival);
     (sessions, driver)
 }
 
@@ -88,7 +88,7 @@ fn pings(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn who_ends_with_work_left_gets_its_replies_first() {
+fn a_client_that_ends_with_work_left_gets_its_replies_first() {
     let (mut sessions, mut driver) = connected();
     sessions.received(&mut driver, TOKEN, &mut pings(3000));
     assert!(!driver.wanted, "nothing is received while there is work left");
@@ -102,7 +102,7 @@ fn who_ends_with_work_left_gets_its_replies_first() {
 }
 
 #[test]
-fn who_does_not_read_waits_until_it_has() {
+fn a_client_that_does_not_read_is_not_served_until_it_has() {
     let (mut sessions, mut driver) = connected();
     driver.unsent = sessions.shared.unsent_limit + 1;
     sessions.received(&mut driver, TOKEN, &mut pings(3000));
@@ -118,7 +118,7 @@ fn who_does_not_read_waits_until_it_has() {
 }
 
 #[test]
-fn keys_do_not_expire_in_a_pause() {
+fn keys_are_not_removed_by_expiry_in_a_pause() {
     let (mut sessions, mut driver) = connected();
     let mut ask = |sessions: &mut Sessions, request: &str| {
         driver.sent.clear();
@@ -141,7 +141,7 @@ fn keys_do_not_expire_in_a_pause() {
 }
 
 #[test]
-fn who_is_lost_leaves_nothing_behind() {
+fn a_lost_connection_leaves_nothing_behind() {
     let (mut sessions, mut driver) = connected();
     sessions.received(&mut driver, TOKEN, &mut pings(3000));
     sessions.lost(&mut driver, TOKEN, Errno::CONNRESET);
@@ -152,7 +152,7 @@ fn who_is_lost_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_walk_leaves_the_processor_to_others_for_most_of_the_time() {
+fn a_walk_pauses_for_most_of_the_time() {
     let (mut sessions, _) = connected();
     let shared = Arc::clone(&sessions.shared);
     let db = shared.store.database(0, &sessions.counters, 1);
@@ -177,7 +177,7 @@ fn a_walk_leaves_the_processor_to_others_for_most_of_the_time() {
     assert!(sessions.left_of_pause(later).is_zero(), "it may take more now");
     shared.config().save_cpu_limit.set(10);
     shared.saves().cancel();
-    assert!(sessions.left_of_pause(later).is_zero(), "who gave it up waits for its end");
+    assert!(sessions.left_of_pause(later).is_zero(), "a save that is given up ends at once");
     sessions.end_walk();
     drop(snapshot);
 }

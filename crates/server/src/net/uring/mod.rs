@@ -7,12 +7,12 @@
 //! No buffer outlives the turn in which it was filled. From Unix sockets it is received once at a
 //! time.
 
-mod courtesy;
 mod ring;
+mod yielding;
 
 use crate::net::accept_pause::Pause;
 use crate::net::address::Peer;
-use crate::net::connection_table::Links;
+use crate::net::connection_table::ConnectionTable;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
 use crate::net::listener::{Listener, Listeners};
 use crate::net::outgoing::{OUTPUT_ROOM_BYTES, Outgoing, discard_unread};
@@ -20,17 +20,17 @@ use crate::net::protocol::Protocol;
 use crate::net::reachability;
 use crate::net::receive_buffer::ReceiveBuffer;
 use crate::net::waker::Waker;
-use courtesy::Courtesy;
 use nagi_proto::Output;
 use nagi_store::accounting::Charge;
-pub(crate) use ring::Between;
-use ring::{Event, Nothing, Ring, Sent, Wait};
+pub(crate) use ring::KernelShim;
+use ring::{Event, NoShim, Ring, Sent, Wait};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
+use yielding::Yielding;
 
 /// Memory that an output keeps which is used again, and how many of them are kept.
 const KEPT_OUTPUT_BYTES: usize = OUTPUT_ROOM_BYTES;
@@ -40,8 +40,8 @@ const KEPT_OUTPUTS: usize = 64;
 const COUNTED_BYTES: usize = 64 * 1024;
 
 /// The driver that waits with io_uring.
-pub(crate) struct Uring<B = Nothing> {
-    ring: Ring<B>,
+pub(crate) struct Uring<K = NoShim> {
+    ring: Ring<K>,
     waker: OwnedFd,
     accepting: Vec<Accepting>,
     /// The number of the next listener.
@@ -49,9 +49,9 @@ pub(crate) struct Uring<B = Nothing> {
     /// Whether connections are accepted at all.
     listening: bool,
     pause: Pause,
-    courtesy: Courtesy,
-    links: Links<Link>,
-    /// Links to come back to in the next turn.
+    yielding: Yielding,
+    connections: ConnectionTable<Connection>,
+    /// ConnectionTable to come back to in the next turn.
     again: Vec<Token>,
     /// Whether something follows one of the sends that are queued. They end without a word, so
     /// that a wait would not.
@@ -67,12 +67,12 @@ struct Accepting {
     listener: Arc<Listener>,
     /// Whether the kernel has been asked, and has not said that it stops.
     asked: bool,
-    /// Whether connections are wanted from it. It stays until the kernel has let go of it.
+    /// Whether connections are wanted from it. It stays until the kernel has released it.
     wanted: bool,
 }
 
 /// A connection's socket.
-struct Link {
+struct Connection {
     socket: OwnedFd,
     /// What is on its way to the kernel, or has to wait for room; it comes before `unsent`.
     first: Output,
@@ -83,14 +83,14 @@ struct Link {
     wanted: Wanted,
     receiving: Receiving,
     /// Whether a receive goes on behind the first bytes.
-    goes_on: bool,
+    is_multishot: bool,
     /// Whether the kernel has been told to stop to receive.
     cancelled: bool,
     /// A buffer for a large argument, lent and not used yet.
     lent: Option<ReceiveBuffer>,
     /// Whether the peer will send nothing more.
     ended: bool,
-    /// Whether the sink has been told of bytes that are unsent.
+    /// Whether the worker knows of bytes that are unsent.
     counted: Cell<bool>,
     /// Whether something was sent of which it is not known that the peer has it.
     awaits_peer: bool,
@@ -122,19 +122,19 @@ enum Receiving {
     IntoBuffer,
 }
 
-/// How far a link is from its end.
+/// How far a connection is from its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Open,
     /// To be closed when everything has been sent.
     Closing,
-    /// Sending has failed, as this says; the sink hears of it in the next turn.
+    /// Sending has failed, as this says; it is reported in the next turn.
     Broken(Errno),
-    /// Nobody cares for it any more. It stays until the kernel has let go of it.
+    /// To be removed. It stays until the kernel has released it.
     Gone,
 }
 
-impl Link {
+impl Connection {
     fn unsent_bytes(&self) -> usize {
         let first = match self.sending {
             Sending::Queued(bytes) if bytes >= COUNTED_BYTES || self.counted.get() => bytes,
@@ -167,22 +167,22 @@ pub(crate) fn try_out() -> io::Result<()> {
 impl Uring {
     /// A driver of the calling thread, which accepts from `listeners` and can be woken by `waker`.
     pub(crate) fn new(listeners: Listeners, waker: &Waker) -> io::Result<Self> {
-        Uring::over(Nothing, listeners, waker)
+        Uring::over(NoShim, listeners, waker)
     }
 }
 
-impl<B: Between> Uring<B> {
-    /// The same with something between the ring and the kernel.
-    pub(crate) fn over(between: B, listeners: Listeners, waker: &Waker) -> io::Result<Self> {
+impl<K: KernelShim> Uring<K> {
+    /// The same with a shim between the ring and the kernel.
+    pub(crate) fn over(shim: K, listeners: Listeners, waker: &Waker) -> io::Result<Self> {
         let mut driver = Uring {
-            ring: Ring::new(between)?,
+            ring: Ring::new(shim)?,
             waker: waker.as_fd().try_clone_to_owned()?,
             accepting: Vec::new(),
             next_listener: 0,
             listening: true,
             pause: Pause::default(),
-            courtesy: Courtesy::default(),
-            links: Links::default(),
+            yielding: Yielding::default(),
+            connections: ConnectionTable::default(),
             again: Vec::new(),
             attentive: false,
             // For the one that is written to while the first is on its way.
@@ -202,18 +202,18 @@ impl<B: Between> Uring<B> {
         Ok(())
     }
 
-    /// Waits, and sees to the sends that are over. Others may run meanwhile if `gives_way` says so.
-    fn wait(&mut self, timeout: Option<Duration>, gives_way: bool) -> io::Result<()> {
+    /// Waits, and handles the sends that are over. Other threads may run meanwhile if `may_yield`.
+    fn wait(&mut self, timeout: Option<Duration>, may_yield: bool) -> io::Result<()> {
         self.settle_all();
         let busy = !self.has_nothing_to_do() || self.attentive;
         let timeout = if busy { Some(Duration::ZERO) } else { self.pause.shorten(timeout) };
-        let gives_way = gives_way && timeout != Some(Duration::ZERO) && self.courtesy.is_due();
-        if gives_way {
+        let may_yield = may_yield && timeout != Some(Duration::ZERO) && self.yielding.is_due();
+        if may_yield {
             self.enter(Wait::Look)?;
         }
-        if !gives_way || self.has_nothing_to_do() {
-            if gives_way {
-                self.courtesy.give_way();
+        if !may_yield || self.has_nothing_to_do() {
+            if may_yield {
+                self.yielding.yield_now();
             }
             self.enter(match timeout {
                 None => Wait::Forever,
@@ -246,35 +246,35 @@ impl<B: Between> Uring<B> {
     /// Sees to what a send has left.
     fn settle(&mut self, sent: Sent) {
         let Sent { token, mut output, asked, taken, .. } = sent;
-        let Some(link) = self.links.get_mut(token) else { return };
+        let Some(connection) = self.connections.get_mut(token) else { return };
         let taken = match taken {
             Ok(taken) => taken,
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => 0,
             Err(error) => {
-                link.sending = Sending::Nothing;
-                return self.broke(token, error);
+                connection.sending = Sending::Nothing;
+                return self.send_failed(token, error);
             }
         };
         output.advance(taken);
-        if link.end == End::Gone {
-            link.sending = Sending::Nothing;
-            self.let_go(token);
+        if connection.end == End::Gone {
+            connection.sending = Sending::Nothing;
+            self.free_connection(token);
         } else if taken < asked {
-            link.charge.set(output.own_bytes());
-            link.first = output;
-            link.sending = Sending::Blocked;
-            if self.ring.await_writable(token, link.socket.as_fd()).is_err() {
-                link.sending = Sending::Later;
-                self.come_back(token);
+            connection.charge.set(output.own_bytes());
+            connection.first = output;
+            connection.sending = Sending::Blocked;
+            if self.ring.await_writable(token, connection.socket.as_fd()).is_err() {
+                connection.sending = Sending::Later;
+                self.queue_turn(token);
             }
         } else if output.is_empty() {
-            link.charge.set(0);
+            connection.charge.set(0);
             self.recycle(output);
             self.sent_all(token);
         } else {
-            link.first = output;
-            link.sending = Sending::Later;
-            self.come_back(token);
+            connection.first = output;
+            connection.sending = Sending::Later;
+            self.queue_turn(token);
         }
     }
 
@@ -287,61 +287,63 @@ impl<B: Between> Uring<B> {
 
     /// Goes on behind an output that has been sent.
     fn sent_all(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        match link.unsent.pop() {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        match connection.unsent.pop() {
             Some(next) => {
-                link.charge.set(next.own_bytes());
-                link.first = next;
-                link.sending = Sending::Later;
-                self.come_back(token);
+                connection.charge.set(next.own_bytes());
+                connection.first = next;
+                connection.sending = Sending::Later;
+                self.queue_turn(token);
             }
             None => {
-                link.sending = Sending::Nothing;
-                if link.end == End::Closing {
-                    self.hang_up(token);
-                } else if link.counted.get() {
-                    self.come_back(token);
+                connection.sending = Sending::Nothing;
+                if connection.end == End::Closing {
+                    self.close_connection(token);
+                } else if connection.counted.get() {
+                    self.queue_turn(token);
                 }
             }
         }
     }
 
-    /// Queues the send of what a link has first.
+    /// Queues the send of what a connection has first.
     fn send_first(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        let output = std::mem::take(&mut link.first);
-        link.sending = Sending::Queued(output.len());
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        let output = std::mem::take(&mut connection.first);
+        connection.sending = Sending::Queued(output.len());
         self.attentive |= output.as_contiguous().is_none()
             || output.len() >= COUNTED_BYTES
-            || link.end == End::Closing
-            || link.counted.get()
-            || !link.unsent.is_empty();
-        if let Err(error) = self.ring.send(token, link.socket.as_fd(), output) {
-            link.sending = Sending::Nothing;
-            self.broke(token, Errno::from_io_error(&error).unwrap_or(Errno::IO));
+            || connection.end == End::Closing
+            || connection.counted.get()
+            || !connection.unsent.is_empty();
+        if let Err(error) = self.ring.send(token, connection.socket.as_fd(), output) {
+            connection.sending = Sending::Nothing;
+            self.send_failed(token, Errno::from_io_error(&error).unwrap_or(Errno::IO));
         }
     }
 
-    /// Sees to it that a link has its turn next time, without a word from the kernel.
-    fn come_back(&mut self, token: Token) {
-        if let Some(link) = self.links.get_mut(token).filter(|link| !link.queued) {
-            link.queued = true;
+    /// Sees to it that a connection has its turn next time, without a word from the kernel.
+    fn queue_turn(&mut self, token: Token) {
+        if let Some(connection) =
+            self.connections.get_mut(token).filter(|connection| !connection.queued)
+        {
+            connection.queued = true;
             self.again.push(token);
         }
     }
 
-    /// Gives a link the turn that it has asked for.
-    fn turn_of(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.queued = false;
-        if let End::Broken(error) = link.end {
-            self.let_go(token);
+    /// Gives a connection the turn that it has asked for.
+    fn run_turn(&mut self, token: Token, sink: &mut impl Sink<Self>) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.queued = false;
+        if let End::Broken(error) = connection.end {
+            self.free_connection(token);
             return sink.lost(self, token, error);
         }
-        match link.sending {
+        match connection.sending {
             Sending::Later => self.send_first(token),
-            Sending::Nothing if link.counted.get() && link.end == End::Open => {
-                link.counted.set(false);
+            Sending::Nothing if connection.counted.get() && connection.end == End::Open => {
+                connection.counted.set(false);
                 sink.drained(self, token);
             }
             _ => {}
@@ -349,42 +351,47 @@ impl<B: Between> Uring<B> {
         self.see_to_receiving(token, sink);
     }
 
-    /// Receives what is wanted, and lets go of what has to be let go of. A long argument is
-    /// received once nothing else can be on its way.
+    /// Receives what is wanted, and removes what is to be removed. A large argument is received
+    /// once nothing else can be on its way.
     fn see_to_receiving(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        if link.end == End::Gone {
-            return self.let_go(token);
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        if connection.end == End::Gone {
+            return self.free_connection(token);
         }
-        if link.ended || matches!(link.end, End::Broken(_)) {
+        if connection.ended || matches!(connection.end, End::Broken(_)) {
             return;
         }
-        let begun = match (link.wanted, link.receiving) {
+        let begun = match (connection.wanted, connection.receiving) {
             (Wanted::Bytes, Receiving::Nothing) => {
-                link.receiving = Receiving::Bytes;
-                self.ring.receive(token, link.socket.as_fd(), link.goes_on)
+                connection.receiving = Receiving::Bytes;
+                self.ring.receive(token, connection.socket.as_fd(), connection.is_multishot)
             }
             (Wanted::IntoBuffer, Receiving::Nothing) => {
-                let Some(buffer) = link.lent.take().or_else(|| sink.lend_buffer(token)) else {
+                let Some(buffer) = connection.lent.take().or_else(|| sink.lend_buffer(token))
+                else {
                     return;
                 };
-                link.receiving = Receiving::IntoBuffer;
-                self.ring.receive_into(token, link.socket.as_fd(), buffer)
+                connection.receiving = Receiving::IntoBuffer;
+                self.ring.receive_into(token, connection.socket.as_fd(), buffer)
             }
             _ => return,
         };
-        link.cancelled = false;
+        connection.cancelled = false;
         if let Err(error) = begun {
-            link.receiving = Receiving::Nothing;
-            self.broke(token, Errno::from_io_error(&error).unwrap_or(Errno::IO));
+            connection.receiving = Receiving::Nothing;
+            self.send_failed(token, Errno::from_io_error(&error).unwrap_or(Errno::IO));
         }
     }
 
     /// Has the kernel stop to receive.
     fn stop_receiving(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token).filter(|link| !link.cancelled) else { return };
+        let Some(connection) =
+            self.connections.get_mut(token).filter(|connection| !connection.cancelled)
+        else {
+            return;
+        };
         // A receive that could not be cancelled ends with its connection.
-        link.cancelled = match link.receiving {
+        connection.cancelled = match connection.receiving {
             Receiving::Nothing => false,
             Receiving::Bytes => self.ring.cancel_receive(token).is_ok(),
             Receiving::IntoBuffer => self.ring.cancel_receive_into(token).is_ok(),
@@ -393,46 +400,48 @@ impl<B: Between> Uring<B> {
 
     /// Has the kernel stop what it went on with, if that still matters.
     fn cancel_again(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.cancelled = false;
-        if link.end == End::Gone {
-            self.let_go(token);
-        } else if link.wanted == Wanted::IntoBuffer && link.receiving == Receiving::Bytes {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.cancelled = false;
+        if connection.end == End::Gone {
+            self.free_connection(token);
+        } else if connection.wanted == Wanted::IntoBuffer
+            && connection.receiving == Receiving::Bytes
+        {
             self.stop_receiving(token);
         }
     }
 
-    /// The peer takes nothing more: drops what is unsent; the sink hears of it in the next turn.
-    fn broke(&mut self, token: Token, error: Errno) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.drop_unsent();
-        if link.end == End::Open {
-            link.end = End::Broken(error);
-            self.come_back(token);
+    /// The peer takes nothing more: drops what is unsent; it is reported in the next turn.
+    fn send_failed(&mut self, token: Token, error: Errno) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.drop_unsent();
+        if connection.end == End::Open {
+            connection.end = End::Broken(error);
+            self.queue_turn(token);
         } else {
-            self.let_go(token);
+            self.free_connection(token);
         }
     }
 
-    /// Closes a link that has nothing left to send, once the kernel no longer works for it.
-    fn hang_up(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.end = End::Gone;
-        self.let_go(token);
+    /// Closes a connection that has nothing left to send, once the kernel no longer works for it.
+    fn close_connection(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.end = End::Gone;
+        self.free_connection(token);
     }
 
-    /// Frees a link as soon as the kernel no longer works for it.
-    fn let_go(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.end = End::Gone;
-        if link.sending == Sending::Blocked {
+    /// Frees a connection as soon as the kernel no longer works for it.
+    fn free_connection(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.end = End::Gone;
+        if connection.sending == Sending::Blocked {
             // It ends with what is next to arrive in any case, and says so.
             let _ = self.ring.cancel_writable(token);
-        } else if link.receiving == Receiving::Nothing
-            && !matches!(link.sending, Sending::Queued(_))
+        } else if connection.receiving == Receiving::Nothing
+            && !matches!(connection.sending, Sending::Queued(_))
         {
-            discard_unread(link.socket.as_fd());
-            drop(self.links.remove(token));
+            discard_unread(connection.socket.as_fd());
+            drop(self.connections.remove(token));
             return;
         }
         self.stop_receiving(token);
@@ -450,7 +459,7 @@ impl<B: Between> Uring<B> {
             Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => {
                 self.pause.begin(error);
             }
-            // That client has gone before it was accepted, or nobody listens any more.
+            // That client has gone before it was accepted, or the listener is closed.
             Err(_) => {}
         }
     }
@@ -463,18 +472,22 @@ impl<B: Between> Uring<B> {
         block: Option<&mut [u8]>,
         sink: &mut impl Sink<Self>,
     ) {
-        let Some(link) = self.links.get_mut(token) else { return };
+        let Some(connection) = self.connections.get_mut(token) else { return };
         if !more {
-            link.receiving = Receiving::Nothing;
+            connection.receiving = Receiving::Nothing;
         }
         match bytes {
             Ok(0) => self.ended(token, sink),
             Ok(len) => {
-                if link.end == End::Open {
+                if connection.end == End::Open {
                     let bytes = block.and_then(|block| block.get_mut(..len)).unwrap_or_default();
                     sink.received(self, token, bytes);
                 }
-                if self.links.get(token).is_some_and(|link| link.wanted != Wanted::Bytes) {
+                if self
+                    .connections
+                    .get(token)
+                    .is_some_and(|connection| connection.wanted != Wanted::Bytes)
+                {
                     self.stop_receiving(token);
                 }
             }
@@ -492,18 +505,18 @@ impl<B: Between> Uring<B> {
         bytes: Result<usize, Errno>,
         sink: &mut impl Sink<Self>,
     ) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.receiving = Receiving::Nothing;
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.receiving = Receiving::Nothing;
         match bytes {
             Ok(0) => self.ended(token, sink),
             Ok(len) => {
                 buffer.advance(len);
-                if link.end == End::Open {
+                if connection.end == End::Open {
                     sink.received_into(self, token, buffer);
                 }
             }
             Err(error) => {
-                link.lent = Some(buffer);
+                connection.lent = Some(buffer);
                 self.receive_failed(token, error, sink);
             }
         }
@@ -511,21 +524,21 @@ impl<B: Between> Uring<B> {
     }
 
     fn ended(&mut self, token: Token, sink: &mut impl Sink<Self>) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        let heard = std::mem::replace(&mut link.ended, true);
-        link.wanted = Wanted::Nothing;
-        if link.end == End::Open && !heard {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        let was_ended = std::mem::replace(&mut connection.ended, true);
+        connection.wanted = Wanted::Nothing;
+        if connection.end == End::Open && !was_ended {
             sink.ended(self, token);
         }
     }
 
     fn receive_failed(&mut self, token: Token, error: Errno, sink: &mut impl Sink<Self>) {
-        let Some(link) = self.links.get_mut(token) else { return };
+        let Some(connection) = self.connections.get_mut(token) else { return };
         let passing = [Errno::NOBUFS, Errno::CANCELED, Errno::AGAIN, Errno::INTR, Errno::NOMEM];
         // What passes is tried again if bytes are wanted: buffers are there again.
-        if link.end == End::Open && !passing.contains(&error) {
-            link.drop_unsent();
-            self.let_go(token);
+        if connection.end == End::Open && !passing.contains(&error) {
+            connection.drop_unsent();
+            self.free_connection(token);
             sink.lost(self, token, error);
         }
     }
@@ -549,11 +562,11 @@ impl<B: Between> Uring<B> {
                 self.received_into(token, buffer, bytes, sink)
             }
             Event::Writable { token } => {
-                let Some(link) = self.links.get_mut(token) else { return };
-                link.sending = Sending::Nothing;
-                if link.end == End::Gone {
-                    self.let_go(token);
-                } else if !link.first.is_empty() {
+                let Some(connection) = self.connections.get_mut(token) else { return };
+                connection.sending = Sending::Nothing;
+                if connection.end == End::Gone {
+                    self.free_connection(token);
+                } else if !connection.first.is_empty() {
                     self.send_first(token);
                 }
             }
@@ -601,9 +614,9 @@ fn may_accept_again(socket: &Result<OwnedFd, Errno>) -> bool {
     )
 }
 
-impl<B: Between> Driver for Uring<B> {
+impl<K: KernelShim> Driver for Uring<K> {
     fn turn(&mut self, timeout: Option<Duration>, sink: &mut impl Sink<Self>) -> io::Result<usize> {
-        self.wait(timeout, sink.gives_way())?;
+        self.wait(timeout, sink.may_yield())?;
         sink.awoke();
         let mut happened = 0;
         while let Some(event) = self.ring.events.pop_front() {
@@ -612,20 +625,20 @@ impl<B: Between> Driver for Uring<B> {
         }
         for token in std::mem::take(&mut self.again) {
             happened += 1;
-            self.turn_of(token, sink);
+            self.run_turn(token, sink);
         }
-        self.courtesy.note(happened);
+        self.yielding.note(happened);
         Ok(happened)
     }
 
     fn adopt(&mut self, socket: OwnedFd, peer: Peer) -> io::Result<Token> {
-        let token = self.links.next();
+        let token = self.connections.next();
         // A receive that goes on does not tell of a Unix socket's end that was there before its
         // last bytes were read: Linux from 6.17 on waits for more then, which never comes
         // (<https://github.com/axboe/liburing/issues/1549>).
-        let goes_on = matches!(peer, Peer::Network(_));
-        self.ring.receive(token, socket.as_fd(), goes_on)?;
-        Ok(self.links.add(Link {
+        let is_multishot = matches!(peer, Peer::Network(_));
+        self.ring.receive(token, socket.as_fd(), is_multishot)?;
+        Ok(self.connections.add(Connection {
             socket,
             first: Output::default(),
             charge: Charge::default(),
@@ -633,7 +646,7 @@ impl<B: Between> Driver for Uring<B> {
             sending: Sending::Nothing,
             wanted: Wanted::Bytes,
             receiving: Receiving::Bytes,
-            goes_on,
+            is_multishot,
             cancelled: false,
             lent: None,
             ended: false,
@@ -645,75 +658,82 @@ impl<B: Between> Driver for Uring<B> {
     }
 
     fn send(&mut self, token: Token, output: &mut Output) {
-        let Some(link) = self.links.get_mut(token).filter(|link| link.end == End::Open) else {
+        let Some(connection) =
+            self.connections.get_mut(token).filter(|connection| connection.end == End::Open)
+        else {
             return output.clear(KEPT_OUTPUT_BYTES);
         };
-        link.awaits_peer = true;
-        if link.sending != Sending::Nothing {
+        connection.awaits_peer = true;
+        if connection.sending != Sending::Nothing {
             self.attentive = true;
-            return link.unsent.push(output);
+            return connection.unsent.push(output);
         }
-        link.first = std::mem::replace(output, self.spare.pop().unwrap_or_default());
+        connection.first = std::mem::replace(output, self.spare.pop().unwrap_or_default());
         self.send_first(token);
     }
 
     fn flush(&mut self) {
-        // What goes wrong goes wrong again when the worker waits, and is told there.
+        // What fails here fails again when the worker waits, and is reported there.
         let _ = self.enter(Wait::Submit);
     }
 
     fn unsent_bytes(&self, token: Token) -> usize {
-        let Some(link) = self.links.get(token) else { return 0 };
-        let bytes = link.unsent_bytes();
-        link.counted.set(link.counted.get() | (bytes > 0));
+        let Some(connection) = self.connections.get(token) else { return 0 };
+        let bytes = connection.unsent_bytes();
+        connection.counted.set(connection.counted.get() | (bytes > 0));
         bytes
     }
 
     fn kept_bytes(&self, token: Token) -> usize {
-        self.links.get(token).map_or(0, |link| link.unsent.kept_bytes(&link.first))
+        self.connections
+            .get(token)
+            .map_or(0, |connection| connection.unsent.kept_bytes(&connection.first))
     }
 
-    fn has_vanished(&mut self, token: Token, patience: Duration) -> bool {
-        let Some(link) = self.links.get_mut(token).filter(|link| link.awaits_peer) else {
+    fn is_unreachable(&mut self, token: Token, patience: Duration) -> bool {
+        let Some(connection) =
+            self.connections.get_mut(token).filter(|connection| connection.awaits_peer)
+        else {
             return false;
         };
-        let socket = link.socket.as_fd();
-        link.awaits_peer = link.sending != Sending::Nothing || !reachability::has_all(socket);
-        link.awaits_peer && reachability::has_vanished(socket, patience)
+        let socket = connection.socket.as_fd();
+        connection.awaits_peer =
+            connection.sending != Sending::Nothing || !reachability::has_acknowledged_all(socket);
+        connection.awaits_peer && reachability::is_unreachable(socket, patience)
     }
 
     fn receive(&mut self, token: Token, wanted: Wanted) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.wanted = wanted;
-        match (wanted, link.receiving) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.wanted = wanted;
+        match (wanted, connection.receiving) {
             // What is not wanted is cancelled when it comes: most often nothing does.
             (Wanted::Nothing, _) => {}
             (Wanted::IntoBuffer, Receiving::Bytes) => self.stop_receiving(token),
-            (_, Receiving::Nothing) => self.come_back(token),
+            (_, Receiving::Nothing) => self.queue_turn(token),
             _ => {}
         }
     }
 
     fn close(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.wanted = Wanted::Nothing;
-        match (link.end, link.sending) {
-            (End::Open, Sending::Nothing) => self.hang_up(token),
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.wanted = Wanted::Nothing;
+        match (connection.end, connection.sending) {
+            (End::Open, Sending::Nothing) => self.close_connection(token),
             (End::Open, _) => {
-                link.end = End::Closing;
+                connection.end = End::Closing;
                 self.attentive = true;
             }
-            (End::Broken(_), _) => self.let_go(token),
+            (End::Broken(_), _) => self.free_connection(token),
             (End::Closing | End::Gone, _) => {}
         }
     }
 
-    fn cut(&mut self, token: Token) {
-        let Some(link) = self.links.get_mut(token) else { return };
-        link.wanted = Wanted::Nothing;
-        link.drop_unsent();
+    fn abort(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        connection.wanted = Wanted::Nothing;
+        connection.drop_unsent();
         self.attentive = true;
-        self.let_go(token);
+        self.free_connection(token);
     }
 
     fn listen_to(&mut self, listeners: &Listeners) -> io::Result<()> {
@@ -744,6 +764,6 @@ impl<B: Between> Driver for Uring<B> {
     }
 
     fn connections(&self) -> usize {
-        self.links.len()
+        self.connections.len()
     }
 }

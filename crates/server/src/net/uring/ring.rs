@@ -3,7 +3,7 @@
 //! file has to be careful with addresses.
 //!
 //! Sends ask for `MSG_DONTWAIT | MSG_WAITALL` and for no completion if all goes well: each of them
-//! is over when the submission returns, and is heard of only if it did not send everything.
+//! is over when the submission returns, and has a completion only if it did not send everything.
 //! [`try_out`] tries that out, since it rests on what kernels do and not on what they
 //! promise.
 
@@ -59,9 +59,9 @@ enum Kind {
     Wake = 3,
     Send = 4,
     ReceiveInto = 5,
-    /// The cancelling of one of the others; it is heard of only if that was not found.
+    /// The cancelling of another operation; it has a completion only if that was not found.
     Cancel = 6,
-    /// What nobody waits for.
+    /// What is not waited for.
     Other = 7,
 }
 
@@ -92,7 +92,7 @@ impl Kind {
 /// What the kernel has to say.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// Somebody has connected to a listener, or cannot be accepted.
+    /// A client has connected to a listener, or cannot be accepted.
     Accepted {
         listener: usize,
         socket: Result<OwnedFd, Errno>,
@@ -146,22 +146,22 @@ pub(super) enum Wait {
 
 /// What comes between a ring and the kernel: nothing, but in tests, which put something there that
 /// fails as kernels may (`shim.rs`).
-pub(crate) trait Between {
+pub(crate) trait KernelShim {
     /// How many bytes of a send the kernel is asked for, and what is said of it if it takes them
     /// all. It is asked for nothing where that is an error.
     fn send(&mut self, asked: usize) -> (usize, Moved);
 
-    /// How many bytes of a buffer of `len` bytes the kernel is told of.
+    /// How many bytes of a buffer of `len` bytes the kernel is offered.
     fn receive(&mut self, len: usize) -> usize;
 
     /// Whether the kernel is entered, or what it is said to have answered.
     fn enter(&mut self) -> Result<(), Errno>;
 }
 
-/// See [`Between`].
-pub(crate) struct Nothing;
+/// See [`KernelShim`].
+pub(crate) struct NoShim;
 
-impl Between for Nothing {
+impl KernelShim for NoShim {
     #[inline]
     fn send(&mut self, asked: usize) -> (usize, Moved) {
         (asked, Ok(asked))
@@ -179,10 +179,10 @@ impl Between for Nothing {
 }
 
 /// A ring, which belongs to the thread that has made it.
-pub(super) struct Ring<B> {
+pub(super) struct Ring<K> {
     /// Before what it refers to: it is dropped first.
     ring: IoUring,
-    between: B,
+    shim: K,
     buffers: Buffers,
     /// The flags with which it waits, as far as the kernel knows them.
     waiting: u32,
@@ -191,7 +191,6 @@ pub(super) struct Ring<B> {
     /// queue refers to it.
     messages: Vec<Message>,
     messages_used: usize,
-    #[expect(clippy::vec_box, reason = "the kernel knows where each of them is")]
     lent: Vec<(Token, Box<LentReceive>)>,
     pub(super) sent: Vec<Sent>,
     pub(super) events: VecDeque<Event>,
@@ -222,7 +221,7 @@ pub(super) fn try_out() -> io::Result<()> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let token = Token { index: 0, generation: 0 };
-    let mut ring = Ring::new(Nothing)?;
+    let mut ring = Ring::new(NoShim)?;
     rustix::net::sockopt::set_socket_send_buffer_size(&ours, PROBE_BYTES / 8)?;
     let mut send = |len: usize| -> io::Result<Moved> {
         let mut output = Output::default();
@@ -242,9 +241,9 @@ pub(super) fn try_out() -> io::Result<()> {
     }
 }
 
-impl<B: Between> Ring<B> {
+impl<K: KernelShim> Ring<K> {
     /// A ring of the calling thread.
-    pub(super) fn new(mut between: B) -> io::Result<Self> {
+    pub(super) fn new(mut shim: K) -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -262,10 +261,10 @@ impl<B: Between> Ring<B> {
         // SAFETY: nothing is submitted, no pointer is handed over.
         let knows = unsafe { ring.submitter().enter::<libc::sigset_t>(0, 0, NO_IOWAIT, None) };
         let waiting = GET_EVENTS | if knows.is_ok() { NO_IOWAIT } else { 0 };
-        let buffers = Buffers::new(&ring, &mut between)?;
+        let buffers = Buffers::new(&ring, &mut shim)?;
         Ok(Ring {
             ring,
-            between,
+            shim,
             buffers,
             waiting,
             sending: Vec::new(),
@@ -284,7 +283,7 @@ impl<B: Between> Ring<B> {
         if wait == Wait::Submit && queued == 0 {
             return Ok(());
         }
-        let entered = match self.between.enter() {
+        let entered = match self.shim.enter() {
             Ok(()) => self.ask_kernel(wait, queued),
             Err(error) => Err(error.into()),
         };
@@ -336,14 +335,14 @@ impl<B: Between> Ring<B> {
                 Kind::Receive => {
                     let (bytes, buffer) = (result_of(result), cqueue::buffer_select(flags));
                     if bytes == Err(Errno::NOBUFS) {
-                        self.buffers.grow(&mut self.between);
+                        self.buffers.grow(&mut self.shim);
                     }
                     Event::Received { token, bytes, buffer, more }
                 }
                 Kind::Writable => Event::Writable { token },
                 Kind::Accept => {
-                    // SAFETY: the kernel has just made the descriptor for whoever takes this
-                    // completion, which happens once.
+                    // SAFETY: the kernel has just made the descriptor for the reader of this
+                    // completion, which is read once.
                     let socket = result_of(result).map(|_| unsafe { OwnedFd::from_raw_fd(result) });
                     Event::Accepted { listener: data as usize, socket, more }
                 }
@@ -415,10 +414,10 @@ impl<B: Between> Ring<B> {
         &mut self,
         token: Token,
         socket: BorrowedFd<'_>,
-        goes_on: bool,
+        is_multishot: bool,
     ) -> io::Result<()> {
         let socket = types::Fd(socket.as_raw_fd());
-        let entry = if goes_on {
+        let entry = if is_multishot {
             opcode::RecvMulti::new(socket, GROUP).build()
         } else {
             let once = opcode::Recv::new(socket, std::ptr::null_mut(), 0).buf_group(GROUP);
@@ -441,7 +440,7 @@ impl<B: Between> Ring<B> {
         socket: BorrowedFd<'_>,
         buffer: ReceiveBuffer,
     ) -> io::Result<()> {
-        let most = self.between.receive(buffer.len());
+        let most = self.shim.receive(buffer.len());
         let lent = Box::new(LentReceive { buffer, message: Message::new() });
         self.lent.push((token, lent));
         let Some((_, lent)) = self.lent.last_mut() else { return Ok(()) };
@@ -512,13 +511,13 @@ impl<B: Between> Ring<B> {
         let (entry, asked, (tried, taken)) = match output.as_contiguous() {
             Some(bytes) => {
                 let asked = bytes.len().min(i32::MAX as usize);
-                let sent = self.between.send(asked);
+                let sent = self.shim.send(asked);
                 let send = opcode::Send::new(socket, bytes.as_ptr(), sent.0 as u32);
                 (send.flags(flags).build(), asked, sent)
             }
             None => {
                 let asked = first_slices(&output).map(<[u8]>::len).sum();
-                let sent = self.between.send(asked);
+                let sent = self.shim.send(asked);
                 let header = self.message(&output, sent.0);
                 (opcode::SendMsg::new(socket, header).flags(flags as u32).build(), asked, sent)
             }
@@ -564,7 +563,7 @@ impl<B: Between> Ring<B> {
 
     /// Lets the kernel have a buffer again.
     pub(super) fn give_buffer(&mut self, buffer: u16, block: Box<[u8]>) {
-        let len = self.between.receive(block.len());
+        let len = self.shim.receive(block.len());
         self.buffers.provide(buffer, block, len);
     }
 }
@@ -599,7 +598,7 @@ const ENTRIES_LAYOUT: Layout = {
 };
 
 impl Buffers {
-    fn new(ring: &IoUring, between: &mut impl Between) -> io::Result<Self> {
+    fn new(ring: &IoUring, shim: &mut impl KernelShim) -> io::Result<Self> {
         // SAFETY: the layout is not empty.
         let entries = unsafe { alloc_zeroed(ENTRIES_LAYOUT) };
         if entries.is_null() {
@@ -610,13 +609,13 @@ impl Buffers {
         let address = entries as u64;
         // SAFETY: the entries live as long as `Buffers`, which `Ring` drops after the ring.
         unsafe { ring.submitter().register_buf_ring_with_flags(address, BUFFERS, GROUP, 0)? };
-        (0..FIRST_BUFFERS).for_each(|_| buffers.add(between));
+        (0..FIRST_BUFFERS).for_each(|_| buffers.add(shim));
         Ok(buffers)
     }
 
     /// Lets the kernel have one more buffer.
-    fn add(&mut self, between: &mut impl Between) {
-        let len = between.receive(BUFFER_BYTES);
+    fn add(&mut self, shim: &mut impl KernelShim) {
+        let len = shim.receive(BUFFER_BYTES);
         let buffer = self.blocks.len() as u16;
         self.blocks.push(None);
         self.provide(buffer, vec![0; BUFFER_BYTES].into(), len);
@@ -624,10 +623,10 @@ impl Buffers {
 
     /// The same if there are not as many as there may be: a receive has found none.
     #[cold]
-    fn grow(&mut self, between: &mut impl Between) {
+    fn grow(&mut self, shim: &mut impl KernelShim) {
         if self.blocks.len() < usize::from(BUFFERS) {
             self.grown.push(Overhead::new(BUFFER_BYTES));
-            self.add(between);
+            self.add(shim);
         }
     }
 
