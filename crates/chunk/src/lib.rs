@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Bytes of every chunk of a value but the last.
 pub const CHUNK_BYTES: usize = pool::BLOCK_BYTES;
 
-/// Bytes that nobody changes while they are shared.
+/// Bytes that do not change while they are shared.
 #[derive(Clone)]
 pub struct Chunk(Memory);
 
@@ -46,7 +46,7 @@ impl Chunk {
         std::ptr::eq::<[u8]>(&**self, &**other)
     }
 
-    /// The bytes, to be changed, if nobody else has the chunk.
+    /// The bytes, to be changed, if the chunk is not shared.
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
             Memory::Block(block) => Arc::get_mut(block).map(|block| {
@@ -57,7 +57,7 @@ impl Chunk {
         }
     }
 
-    /// The bytes, to be changed; they are copied first if somebody else has the chunk.
+    /// The bytes, to be changed; they are copied first if the chunk is shared.
     pub fn make_mut(&mut self) -> &mut [u8] {
         if self.get_mut().is_none() {
             *self = Chunk::from(&**self);
@@ -140,7 +140,7 @@ impl From<Arc<[u8]>> for Chunk {
     }
 }
 
-/// A chunk on its way: bytes that have been written, and room for the others.
+/// A chunk on its way: bytes that have been written, and room for the rest.
 pub struct UninitChunk {
     memory: UninitMemory,
     /// Bytes from the start on that have been written.
@@ -149,7 +149,7 @@ pub struct UninitChunk {
 
 enum UninitMemory {
     Block(Block),
-    /// Which nobody else has.
+    /// Which is not shared.
     General(Arc<[MaybeUninit<u8>]>),
 }
 
@@ -241,7 +241,7 @@ impl fmt::Debug for UninitChunk {
 fn freeze(bytes: &mut [MaybeUninit<u8>]) -> &mut [u8] {
     #[cfg(not(miri))]
     // SAFETY: no instruction is there. For all that the compiler may know it writes to every byte,
-    // as whoever had the memory before has done, or the kernel.
+    // as the last user of the memory has done, or the kernel.
     unsafe {
         let at = bytes.as_mut_ptr();
         std::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags));

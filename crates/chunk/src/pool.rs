@@ -1,8 +1,8 @@
 //! Memory for full chunks, straight from the kernel: a general allocator keeps what
 //! one thread frees for another, and a large value is freed by the reclaimer.
 //!
-//! What was freed of late is kept for those who ask next, and given back to the kernel if nobody
-//! has asked for it in a while.
+//! What was freed of late is kept for the next requests, and returned to the kernel if there
+//! was none in a while.
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub const BLOCK_BYTES: usize = 64 * 1024;
 /// Blocks that are asked of the kernel at a time.
 const REGION_BLOCKS: usize = 64;
-/// Blocks given back between two looks at what others need.
+/// Blocks returned between two looks at the pool.
 const STRIDE: usize = 16;
 
 static POOL: Mutex<Pool> = Mutex::new(Pool { warm: Vec::new(), cold: Vec::new(), spared: 0 });
@@ -23,7 +23,7 @@ static USED_BLOCKS: Count = Count(AtomicUsize::new(0));
 #[repr(align(128))]
 struct Count(AtomicUsize);
 
-/// Blocks that nobody uses.
+/// Unused blocks.
 struct Pool {
     /// Those that have memory, the last to be freed at the end.
     warm: Vec<Address>,
@@ -44,7 +44,7 @@ impl Address {
     }
 }
 
-// SAFETY: a block in the pool is nobody's, whichever thread takes it.
+// SAFETY: a block in the pool is unused, whichever thread takes it.
 unsafe impl Send for Address {}
 
 /// A block that is in use, and goes back to the pool when this is dropped.
@@ -98,13 +98,13 @@ pub fn used_bytes() -> usize {
 }
 
 /// How many full chunks can be had that need no memory from the kernel, as far as one can tell.
-/// Writing to others for the first time takes many times as long.
+/// The first write to any other takes many times as long.
 #[must_use]
 pub fn warm() -> usize {
     pool().warm.len()
 }
 
-/// Gives back to the kernel what nobody has needed since the last time. To be called now and then
+/// Returns to the kernel what was not needed since the last time. To be called now and then
 /// by a thread that has the time.
 pub fn cool() {
     let mut left = {
@@ -126,7 +126,7 @@ pub fn cool() {
         // Each call interrupts all threads of the process.
         idle.sort_unstable();
         for run in idle.chunk_by(Address::is_before) {
-            // SAFETY: they were taken out of the pool's list of those that nobody uses.
+            // SAFETY: they were taken out of the pool's list of unused ones.
             let release = |first: &Address| unsafe { kernel::release(first.0, run.len()) };
             run.first().into_iter().for_each(release);
         }
@@ -162,7 +162,7 @@ mod kernel {
     /// Gives the memory of blocks in a row back to the kernel; reading it afterwards shows zeros.
     ///
     /// # Safety
-    /// The blocks belong to the pool, and nobody needs what is in them.
+    /// The blocks belong to the pool, and their contents are not needed.
     pub(super) unsafe fn release(first: NonNull<[MaybeUninit<u8>; BLOCK_BYTES]>, blocks: usize) {
         let bytes = blocks * BLOCK_BYTES;
         // SAFETY: the caller's promise.

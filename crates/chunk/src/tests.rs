@@ -39,7 +39,7 @@ fn only_full_chunks_have_a_block() {
     let shared = full.clone();
     assert_eq!(pool::used_bytes(), before + BLOCK_BYTES);
     drop((full, shorter));
-    assert_eq!(pool::used_bytes(), before + BLOCK_BYTES, "somebody has it still");
+    assert_eq!(pool::used_bytes(), before + BLOCK_BYTES, "it is shared still");
     drop(shared);
     assert_eq!(pool::used_bytes(), before);
 }
@@ -51,7 +51,7 @@ fn a_chunk_that_is_shared_is_copied_before_it_changes() {
         let mut chunk = Chunk::zeros(len);
         let start = chunk.as_ptr();
         chunk.make_mut()[1] = 1;
-        assert_eq!(chunk.as_ptr(), start, "nobody else has it");
+        assert_eq!(chunk.as_ptr(), start, "it is not shared");
         let shared = chunk.clone();
         assert!(chunk.is_same(&shared) && chunk.get_mut().is_none());
         chunk.make_mut()[2] = 2;

@@ -78,7 +78,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equals_another_implementation(
+        fn siphash_equals_another_implementation(
             first: u64,
             second: u64,
             bytes in proptest::collection::vec(any::<u8>(), 0..80),

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::task::Waker;
 
 /// Failed tries after which a claimer holds newcomers back.
-const PATIENCE: u32 = 3;
+const MOST_FAILED_TRIES: u32 = 3;
 /// Names between two looks at the clock.
 const STRIDE: usize = 32;
 /// What a name takes here and in the table, in bytes.
 const NAME_BYTES: usize = 128;
-/// How often the end of others' batches is looked for before the worker does something else.
-const GLANCES: usize = if cfg!(loom) { 1 } else { 200 };
+/// How often the end of other batches is looked for before the worker does something else.
+const GRACE_CHECKS: usize = if cfg!(loom) { 1 } else { 200 };
 
-/// Somebody on the way to a claim.
+/// A claim that is being taken.
 #[derive(Debug)]
 pub struct Claiming {
     /// What to claim, in the order of the request; names may stand there twice.
@@ -34,9 +34,9 @@ pub struct Claiming {
 pub enum Step {
     /// The slice is over; there is more to do in the next.
     More,
-    /// Somebody else comes first; the waker will be called.
+    /// Another command comes first; the waker will be called.
     Wait,
-    /// Everything is claimed, and nobody is in the middle of a batch that does not know.
+    /// Everything is claimed, and no batch is under way that does not know.
     Held(Claim),
 }
 
@@ -82,7 +82,7 @@ impl Claiming {
     ) -> Step {
         if !self.claim.active {
             self.claim.charge.set(self.names.len() * NAME_BYTES);
-            // Whoever writes a name may read it too, but a reader would stand in its own way.
+            // A claim to write includes one to read; taken later, it would wait for itself.
             self.names.sort_by_key(|(_, intent)| *intent == Intent::Read);
             match self.claim.claims.begin(self.claim.owner, waker) {
                 Ok(()) => self.claim.active = true,
@@ -104,7 +104,7 @@ impl Claiming {
         self.wait = None;
         self.claim.claims.give_ticket(self.claim.owner);
         let grace = self.grace.get_or_insert_with(|| quiescence.grace(Some(worker)));
-        for _ in 0..GLANCES {
+        for _ in 0..GRACE_CHECKS {
             if quiescence.is_over(grace) {
                 return Step::Held(self.claim.hand_over());
             }
@@ -117,7 +117,7 @@ impl Claiming {
     fn fail(&mut self, wait: Wait) -> Step {
         self.next = 0;
         self.tries += 1;
-        if self.tries >= PATIENCE {
+        if self.tries >= MOST_FAILED_TRIES {
             self.claim.claims.take_ticket(self.claim.owner);
         }
         self.claim.give_back();

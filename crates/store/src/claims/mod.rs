@@ -1,12 +1,12 @@
 //! Claims: what a command holds that works on its keys for longer than one slice, and the queues
-//! of those who need the same keys meanwhile.
+//! of requests that need the same keys meanwhile.
 //!
 //! A claim holds no latch. It stands in a table that a request looks at before it runs, and only
 //! if anything is claimed at all; a request that meets a claim waits in the queue of the key, and
 //! its session is woken when its turn has come.
 //!
 //! ```text
-//!  a long command                         everyone else, at the start of a batch
+//!  a long command                         all other requests, at the start of a batch
 //!  active + 1                             enters the batch (`quiescence`)
 //!  takes its names, all or none           active = 0: nothing to look for
 //!  waits out the batches under way        otherwise: meets a name? waits, and is woken
@@ -14,8 +14,8 @@
 //!  gives its names back, active - 1
 //! ```
 //!
-//! Who takes claims holds none while it waits, so nobody waits in a circle. A queue is served in
-//! order: whoever wants to claim a name lets those go first who came before. A claimer that has
+//! A claimer holds no claim while it waits, so no two wait for each other. A queue is served in
+//! order: a claimer waits for those that came before it. A claimer that has
 //! failed several times takes the ticket, which holds new claimers back until it has what it
 //! needs. A command on the whole keyspace waits until nothing is claimed, and holds new claimers
 //! back as well.

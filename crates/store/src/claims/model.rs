@@ -56,7 +56,7 @@ impl World {
     }
 
     fn add_one(&self, name: u64) {
-        // SAFETY: loom fails the model if anyone else is there.
+        // SAFETY: loom fails the model if another thread is there.
         self.values[name as usize - 1].with_mut(|value| unsafe { *value += 1 });
     }
 

@@ -1,9 +1,9 @@
-//! Who waits for a name, in the order of arrival.
+//! What waits for a name, in the order of arrival.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// A queue; a name that nobody waits for has no memory for one.
+/// A queue; a name without waiters has no memory for one.
 #[derive(Debug, Default)]
 pub(super) struct Queue(Option<Box<Waiters>>);
 
@@ -26,7 +26,7 @@ struct Waiter {
 pub(super) enum Kind {
     /// A request that needs the name for a moment; any number of them may go at once.
     Request,
-    /// Somebody who wants to claim it.
+    /// A command that is going to claim it.
     Claimer,
 }
 
@@ -35,7 +35,7 @@ impl Queue {
         self.0.is_none()
     }
 
-    /// Appends somebody and returns the number of the place.
+    /// Appends a waiter and returns the number of the place.
     pub(super) fn push(&mut self, kind: Kind, waker: &Waker) -> u64 {
         let waiters = self.0.get_or_insert_default();
         waiters.last_number += 1;
@@ -44,7 +44,7 @@ impl Queue {
         number
     }
 
-    /// Whether nobody is ahead of place `own`; of a newcomer, whether nobody is there at all.
+    /// Whether no waiter is ahead of place `own`; of a newcomer, whether there is no waiter at all.
     pub(super) fn is_first(&self, own: Option<u64>) -> bool {
         let first = self.0.as_ref().and_then(|waiters| waiters.line.front());
         first.is_none_or(|waiter| Some(waiter.number) == own)

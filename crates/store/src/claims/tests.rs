@@ -1,4 +1,4 @@
-//! What claimers and those who meet them are told, step by step.
+//! What claimers and requests that meet claims are answered, step by step.
 
 use super::claiming::*;
 use super::table::*;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
-/// Counts how often somebody was called.
+/// Counts how often it was woken.
 #[derive(Default)]
 struct Bell(AtomicUsize);
 
@@ -76,7 +76,7 @@ impl World {
 }
 
 #[test]
-fn who_meets_a_claim_waits_and_is_called() {
+fn request_that_meets_a_claim_waits_and_is_woken() {
     let world = World::new();
     let (reader, writer) = (Person::new(), Person::new());
     assert!(world.claims.meet(1, Intent::Write, &writer.waker).is_none());
@@ -110,7 +110,7 @@ fn a_claim_waits_for_the_batches_that_do_not_know_of_it() {
 }
 
 #[test]
-fn whoever_came_first_goes_first() {
+fn claimers_are_served_in_order_of_arrival() {
     let world = World::new();
     let [first, second, third] = [(); 3].map(|()| Person::new());
     let claim = world.held(&[1], Intent::Write);
@@ -132,7 +132,7 @@ fn whoever_came_first_goes_first() {
 }
 
 #[test]
-fn who_waits_holds_nothing() {
+fn waiting_claimer_holds_no_claim() {
     let world = World::new();
     let person = Person::new();
     let claim = world.held(&[5], Intent::Write);
@@ -146,7 +146,7 @@ fn who_waits_holds_nothing() {
 }
 
 #[test]
-fn who_has_failed_often_holds_newcomers_back() {
+fn claimer_that_failed_often_holds_newcomers_back() {
     let world = World::new();
     let (patient, newcomer) = (Person::new(), Person::new());
     let mut patient_one = world.claiming(&[1, 2], Intent::Write);
@@ -165,7 +165,7 @@ fn who_has_failed_often_holds_newcomers_back() {
 }
 
 #[test]
-fn the_whole_keyspace_is_had_when_nothing_is_claimed() {
+fn whole_keyspace_is_available_only_without_claims() {
     let world = World::new();
     let (flusher, newcomer) = (Person::new(), Person::new());
     assert!(world.claims.meet_any(&flusher.waker).is_none());
@@ -185,7 +185,7 @@ fn the_whole_keyspace_is_had_when_nothing_is_claimed() {
 }
 
 #[test]
-fn slices_end_when_they_are_told_to() {
+fn claiming_stops_at_the_end_of_a_slice() {
     let world = World::new();
     let person = Person::new();
     let names: Vec<u64> = (0..200).collect();
@@ -195,7 +195,7 @@ fn slices_end_when_they_are_told_to() {
         match claiming.step(&world.quiescence, 0, &person.waker, || true) {
             Step::More => slices += 1,
             Step::Held(claim) => break claim,
-            Step::Wait => unreachable!("nobody else is there"),
+            Step::Wait => unreachable!("there is no other claimer"),
         }
     };
     assert_eq!(slices, 7);
@@ -209,7 +209,7 @@ fn slices_end_when_they_are_told_to() {
 }
 
 #[test]
-fn one_may_read_what_one_writes() {
+fn write_claim_includes_read_claim() {
     let world = World::new();
     let mut claiming = world.claiming(&[1, 2], Intent::Read);
     claiming.add(key(1), Intent::Write);
@@ -220,7 +220,7 @@ fn one_may_read_what_one_writes() {
 }
 
 #[test]
-fn whoever_goes_away_lets_the_next_go() {
+fn dropped_claim_wakes_the_next_waiter() {
     let world = World::new();
     let [first, second] = [(); 2].map(|()| Person::new());
     let claim = world.held(&[1], Intent::Write);

@@ -550,7 +550,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn written_entry_is_read_back(
             key in prop_oneof![
                 9 => proptest::collection::vec(any::<u8>(), 0..300),
                 1 => proptest::collection::vec(any::<u8>(), 2000..2100),

@@ -116,7 +116,7 @@ mod tests {
 
     /// What a thread has found is a key by where its bytes lie, and nothing looks at them again.
     #[test]
-    fn what_was_interned_is_known_by_its_address() {
+    fn interned_key_is_found_by_its_address() {
         struct Unpark(std::thread::Thread);
         impl std::task::Wake for Unpark {
             fn wake(self: Arc<Self>) {
@@ -153,7 +153,7 @@ mod tests {
 
     /// Whoever holds a key at the same time as others has the same one.
     #[test]
-    fn threads_that_make_and_drop_agree() {
+    fn threads_that_make_and_drop_a_long_key_share_one() {
         let keys = LongKeys::new();
         let rounds = if cfg!(miri) { 20 } else { 20_000 };
         let names = [vec![b'x'; 2500], vec![b'y'; 2500]];

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_kind_has_noted_the_other_reads_as_it_was_meant() {
+    fn access_bits_by_time_and_by_count_are_read_under_either_policy() {
         let hour_ms = 3_600_000;
         for now_ms in [hour_ms, 40 * 24 * hour_ms, 1_795_000_000_000] {
             let (time, count) = (clock(now_ms, false), clock(now_ms, true));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_times_of_use_is_read_again() {
+    fn idle_time_that_is_set_is_read_back() {
         let clock = clock(1_795_329_000_000, false);
         let read_s = |idle_s: u64| clock.idle_ms(clock.idle_for(idle_s * 1000).unwrap()) / 1000;
         for idle_s in [0, 1, 1000, 100_000, 1_000_000, 16_000_000] {

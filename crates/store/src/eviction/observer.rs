@@ -38,12 +38,12 @@ pub type Hearing = Box<dyn Fn(&Evicted) + Send + Sync>;
 
 /// Who is told, and whether it listens.
 #[derive(Default)]
-pub(crate) struct Audience {
+pub(crate) struct EvictionNotifier {
     listens: AtomicBool,
     hearing: OnceLock<Hearing>,
 }
 
-impl Audience {
+impl EvictionNotifier {
     #[inline]
     pub(crate) fn listens(&self) -> bool {
         self.listens.load(Ordering::Relaxed)
@@ -65,8 +65,8 @@ impl Audience {
     }
 }
 
-impl fmt::Debug for Audience {
+impl fmt::Debug for EvictionNotifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Audience").field("listens", &self.listens).finish_non_exhaustive()
+        f.debug_struct("EvictionNotifier").field("listens", &self.listens).finish_non_exhaustive()
     }
 }

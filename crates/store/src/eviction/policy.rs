@@ -103,7 +103,7 @@ pub(crate) struct Limit {
     pub(crate) lfu_log_factor: AtomicU32,
     pub(crate) lfu_decay_time: AtomicU32,
     /// Whether the last search found nothing that can go, and nothing has come since that may.
-    pub(crate) barren: AtomicBool,
+    pub(crate) found_nothing: AtomicBool,
     pub(crate) longest_eviction_us: AtomicU64,
 }
 
@@ -115,7 +115,7 @@ impl Default for Limit {
             policy: AtomicU8::default(),
             lfu_log_factor: lfu_log_factor.into(),
             lfu_decay_time: lfu_decay_time.into(),
-            barren: AtomicBool::default(),
+            found_nothing: AtomicBool::default(),
             longest_eviction_us: AtomicU64::default(),
         }
     }
@@ -125,8 +125,8 @@ impl Limit {
     /// Something may be able to go that was not there, or could not, when it was searched for last.
     pub(crate) fn search_again(&self) {
         // Nearly always it is false, and then its line stays with everybody who reads it.
-        if self.barren.load(Ordering::Relaxed) {
-            self.barren.store(false, Ordering::Relaxed);
+        if self.found_nothing.load(Ordering::Relaxed) {
+            self.found_nothing.store(false, Ordering::Relaxed);
         }
     }
 
@@ -151,12 +151,12 @@ impl Limit {
 
 /// Chooses the worst of a sample.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Judge {
+pub(crate) struct VictimSelection {
     pub(crate) policy: Policy,
     pub(crate) clock: AccessClock,
 }
 
-impl Judge {
+impl VictimSelection {
     /// The one that goes, of entries in no particular order.
     pub(crate) fn choose(self, sample: impl Iterator<Item = Entry> + Clone) -> Option<Entry> {
         match self.policy {

@@ -205,7 +205,7 @@ mod tests {
                 }
             }
             let start = NonNull::from(&bucket.0).cast::<Word>();
-            // SAFETY: these are eight words, aligned as in a segment, which nobody else has.
+            // SAFETY: these are eight words, aligned as in a segment, which only this test has.
             unsafe {
                 let picked = UnlatchedWord::load(start.add(pick)).fingerprint();
                 for fingerprint in [wanted, picked, 0] {

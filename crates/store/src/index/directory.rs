@@ -9,7 +9,7 @@
 //! what it finds there is only a hint. What makes that sound is that memory never changes its
 //! nature while the store lives: the memory of a directory becomes only another directory of the
 //! same depth, that of a full segment only another full segment, and both are written by atomic
-//! stores alone. So nobody has to announce a look-ahead, and nothing waits for one to end. All
+//! stores alone. So no worker has to announce a look-ahead, and nothing waits for one to end. All
 //! depths that a table once had take less together than the deepest.
 
 use crate::index::placement::POSITION_BITS;
@@ -48,7 +48,7 @@ pub(crate) struct Directories {
     idle: Latch<Vec<Vec<Elements>>>,
 }
 
-// SAFETY: elements are atomic, and nobody frees them while anyone can reach them.
+// SAFETY: elements are atomic, and are freed only when no thread can reach them.
 unsafe impl Send for Directories {}
 // SAFETY: as above.
 unsafe impl Sync for Directories {}
@@ -90,7 +90,7 @@ impl Directories {
         // SAFETY: what was published is the start of 2^depth elements, which live as long as
         // `self`, and a position has no more than POSITION_BITS.
         let element = unsafe { start.add(index(position, depth)).as_ref() };
-        // SAFETY: the pool lives as long as the store, which is borrowed by whoever looks ahead.
+        // SAFETY: the pool lives as long as the store, which a look-ahead borrows.
         unsafe { UnlatchedSegment::from_raw(element.load(Ordering::Acquire)) }
     }
 
@@ -123,7 +123,7 @@ impl Directories {
 impl Drop for Directories {
     fn drop(&mut self) {
         for Elements(elements) in self.idle.lock_nested().drain(..).flatten() {
-            // SAFETY: it was leaked by `take`, and whoever looks ahead borrows the store, which
+            // SAFETY: it was leaked by `take`, and a look-ahead borrows the store, which
             // has `self`.
             drop(unsafe { Box::from_raw(elements.as_ptr()) });
         }

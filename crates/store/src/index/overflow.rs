@@ -1,7 +1,7 @@
-//! What neither splitting nor the stash of a segment can place: keys of equal hash, which only who
-//! knows the seed can make many of. They are kept in the order of their keys, in runs, so that one
-//! of a hundred thousand is found by comparing seventeen of them, and to add or remove one moves
-//! no more than a run's words.
+//! What neither splitting nor the stash of a segment can place: keys of equal hash, many of which
+//! can only be made by a client that knows the seed. They are kept in the order of their keys, in
+//! runs, so that one of a hundred thousand is found by comparing seventeen of them, and to add or
+//! remove one moves no more than a run's words.
 
 use crate::entry::key::Name;
 use crate::index::word::Word;

@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn order_is_kept(a: u64, b: u64) {
+        fn positions_keep_the_order_of_hashes(a: u64, b: u64) {
             let placement = Placement::new(256);
             let at = |hash| {
                 let shard = placement.shard(hash);

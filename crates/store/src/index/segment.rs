@@ -55,8 +55,8 @@ const FULL_HOMES: usize = 60;
 const HOMES: u64 = (1 << FULL_HOMES) - 1;
 
 /// A segment: its address, aligned to a line, tagged with its depth or small geometry, so that a
-/// lookup need not read the header. Whoever has one holds the latch of its table, and it has not
-/// been freed; what is found without the latch is an [`UnlatchedSegment`].
+/// lookup need not read the header. It is valid under the latch of its table, until it is freed;
+/// what is found without the latch is an [`UnlatchedSegment`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment(NonNull<u8>);
 
@@ -132,7 +132,7 @@ impl Segment {
     /// Frees the segment, not the entries that it points to.
     ///
     /// # Safety
-    /// Nobody refers to it any more.
+    /// Nothing refers to it any more.
     pub(crate) unsafe fn free(self, pool: &PagePool) {
         let bytes = self.geometry().lines * LINE_BYTES;
         // SAFETY: the segment was allocated just so, and the caller gives it up.
@@ -225,7 +225,7 @@ impl Segment {
     /// From what [`Segment::raw`] gave; null is no segment.
     ///
     /// # Safety
-    /// The segment has not been freed, and whoever uses this holds the latch of its table.
+    /// The segment has not been freed, and this is used under the latch of its table alone.
     #[inline]
     pub(crate) unsafe fn from_raw(raw: *mut u8) -> Option<Self> {
         NonNull::new(raw).map(Segment)
@@ -253,7 +253,7 @@ impl Segment {
     ) -> Option<Index> {
         let home = self.home(position);
         for bucket in [home, self.neighbour(home)] {
-            // SAFETY: every position falls in a bucket that is somebody's home.
+            // SAFETY: every position falls in a bucket of the segment.
             if let Some(index) = unsafe { self.find_in(bucket, fingerprint, &mut is_it) } {
                 return Some(index);
             }

@@ -21,7 +21,7 @@ use crate::entry::garbage::Garbage;
 use crate::entry::key::{Hasher, Key};
 use crate::entry::mutable::Mutable;
 use crate::entry::view::EntryView;
-use crate::eviction::policy::{Judge, SAMPLES};
+use crate::eviction::policy::{SAMPLES, VictimSelection};
 use crate::index::directory::{self, Directory};
 use crate::index::placement::{POSITION_BITS, Range, fingerprint};
 use crate::index::segment::{Index, Segment, prefetch};
@@ -399,11 +399,11 @@ impl Table {
     pub(crate) fn evict(
         &mut self,
         door: Door,
-        judge: Judge,
+        selection: VictimSelection,
         random: u64,
         unasked: &mut Unasked<'_>,
     ) -> bool {
-        let only_volatile = judge.policy.only_volatile();
+        let only_volatile = selection.policy.only_volatile();
         if only_volatile && self.volatile == 0 {
             return false;
         }
@@ -416,7 +416,7 @@ impl Table {
             let entries = entries.filter(|entry| !self.is_spared(*entry, unasked));
             // What the snapshot has already frees memory at once.
             let saved = entries.clone().filter(|entry| !door.is_older(*entry));
-            if let Some(entry) = judge.choose(saved).or_else(|| judge.choose(entries))
+            if let Some(entry) = selection.choose(saved).or_else(|| selection.choose(entries))
                 && let Some(index) =
                     { sample }.find(|index| segment.word(*index).entry() == Some(entry))
             {

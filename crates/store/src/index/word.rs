@@ -16,7 +16,7 @@ const FINGERPRINT_SHIFT: u32 = 48;
 /// The lower (0) or the upper (1) half of a home's positions.
 pub(crate) type Half = usize;
 
-/// A pointer to an entry, with bits of its hash. Null is an empty place. Whoever has one holds the
+/// A pointer to an entry, with bits of its hash. Null is an empty place. It is valid under the
 /// latch of the entry's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
@@ -59,8 +59,8 @@ impl Word {
     /// The place lies in the buckets of a segment whose latch is held.
     #[inline]
     pub(crate) unsafe fn store(self, place: NonNull<Word>) {
-        // SAFETY: a word is a pointer. Buckets are written here alone, while anyone may read them
-        // without the latch.
+        // SAFETY: a word is a pointer. Buckets are written here alone, while any thread may read
+        // them without the latch.
         let place = unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) };
         place.store(self.0, Ordering::Relaxed);
     }
@@ -95,8 +95,8 @@ impl UnlatchedWord {
     /// The place lies in the buckets of a segment that is there, or was once.
     #[inline]
     pub(crate) unsafe fn load(place: NonNull<Word>) -> Self {
-        // SAFETY: a word is a pointer, and buckets are written by `Word::store` alone while anyone
-        // may read them without the latch. The memory of a segment is never anything else.
+        // SAFETY: a word is a pointer, and buckets are written by `Word::store` alone while any
+        // thread may read them without the latch. The memory of a segment is never anything else.
         let place = unsafe { AtomicPtr::from_ptr(place.as_ptr().cast::<*mut u8>()) };
         UnlatchedWord(place.load(Ordering::Relaxed))
     }

@@ -1,7 +1,7 @@
 //! Compaction: entries leave arenas that are mostly empty even where nothing is freed any more.
 //!
-//! A table moves a few entries whenever one of its blocks is freed. When the last value of a
-//! store has become short that may not have been enough, and nobody else would come by. A large
+//! A table moves a few entries whenever one of its blocks is freed. When the last value of a store
+//! has become short that may not have been enough, and no other work reaches the table. A large
 //! store has no need of this: what is idle in its arenas is a small part of it.
 
 use crate::keyspace::store::Store;
@@ -44,6 +44,6 @@ impl Compactor {
                 None => (self.shard, self.database) = (self.shard + self.stride, 0),
             }
         }
-        store.tell_preparer();
+        store.notify_preparer();
     }
 }

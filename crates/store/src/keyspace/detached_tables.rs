@@ -1,5 +1,5 @@
 //! Tables that were taken out of the store with entries of a snapshot in them, on their way to
-//! whoever writes that down.
+//! the saver.
 
 use crate::index::table::Table;
 use crate::sync::steps::{self, Step};

@@ -4,7 +4,7 @@ use crate::entry::garbage::Garbage;
 use crate::entry::view::EntryView;
 use crate::eviction::access::Tuning;
 use crate::eviction::observer::{Evicted, Hearing};
-use crate::eviction::policy::{Judge, Policy};
+use crate::eviction::policy::{Policy, VictimSelection};
 use crate::index::table::Unasked;
 use crate::keyspace::database::Database;
 use crate::keyspace::store::Store;
@@ -74,9 +74,9 @@ impl Database<'_> {
     fn evict_since(&self, started: Instant) -> bool {
         let policy = self.store.limit.policy();
         let clock = self.store.limit.clock(self.now_ms);
-        let judge = Judge { policy, clock };
+        let selection = VictimSelection { policy, clock };
         while self.store.is_over_limit() {
-            if policy == Policy::NoEviction || !self.evict(judge) {
+            if policy == Policy::NoEviction || !self.evict(selection) {
                 return false;
             }
             if started.elapsed() >= BUDGET {
@@ -96,23 +96,23 @@ impl Database<'_> {
     #[cfg(test)]
     pub(crate) fn evict_one(&self) -> bool {
         let clock = self.store.limit.clock(self.now_ms);
-        self.evict(Judge { policy: Policy::AllKeysRandom, clock })
+        self.evict(VictimSelection { policy: Policy::AllKeysRandom, clock })
     }
 
     /// Removes one entry of some shard that is not claimed; `false` if none was found. After a
     /// search of all shards that found none, only a few are searched until there may be some again:
     /// other requests wait meanwhile, and it is done for each command that is refused.
-    fn evict(&self, judge: Judge) -> bool {
+    fn evict(&self, selection: VictimSelection) -> bool {
         let shards = self.store.shards.len();
         let first = self.full_shard();
-        let is_barren = self.store.limit.barren.load(Ordering::Relaxed);
-        let tries = if is_barren { FEW_TRIES } else { TRIES.max(shards) };
+        let found_nothing = self.store.limit.found_nothing.load(Ordering::Relaxed);
+        let tries = if found_nothing { FEW_TRIES } else { TRIES.max(shards) };
         let spared = self.store.spared();
         let spares = spared.as_ref().map(|spared| spared as &dyn Fn(u64) -> bool);
         for attempt in 0..tries {
             let Some(latch) = self.store.shards.get((first + attempt) % shards) else { continue };
             let mut held = latch.lock();
-            if !held.has_any(judge.policy.only_volatile()) {
+            if !held.has_any(selection.policy.only_volatile()) {
                 continue;
             }
             let mut garbage = Garbage::default();
@@ -122,19 +122,19 @@ impl Database<'_> {
             let offset = random as usize % tables.len().max(1);
             let (before, from) = tables.split_at_mut(offset);
             let mut tables = from.iter_mut().chain(before);
-            let (audience, mut evicted) = (&self.store.audience, None);
+            let (notifier, mut evicted) = (&self.store.notifier, None);
             let mut show = |entry: EntryView<'_>| {
-                if audience.listens() {
-                    evicted = Some(Evicted::of(&entry, judge.clock.idle_ms(entry.access())));
+                if notifier.listens() {
+                    evicted = Some(Evicted::of(&entry, selection.clock.idle_ms(entry.access())));
                 }
             };
             let mut unasked = Unasked { spares, show: &mut show, garbage: &mut garbage };
-            let found = tables.any(|table| table.evict(door, judge, random, &mut unasked));
+            let found = tables.any(|table| table.evict(door, selection, random, &mut unasked));
             drop(held);
             self.store.reclaimer.free(garbage);
-            self.store.tell_preparer();
+            self.store.notify_preparer();
             if let Some(evicted) = evicted {
-                audience.tell(&evicted);
+                notifier.tell(&evicted);
             }
             if found {
                 self.counters.evicted.add(1);
@@ -142,7 +142,7 @@ impl Database<'_> {
                 return true;
             }
         }
-        self.store.limit.barren.store(true, Ordering::Relaxed);
+        self.store.limit.found_nothing.store(true, Ordering::Relaxed);
         false
     }
 
@@ -190,12 +190,12 @@ impl Store {
     /// Has `hearing` be told of entries that are evicted, while [`Store::tell_of_evictions`] says
     /// so. Whoever comes first stays.
     pub fn hear_of_evictions(&self, hearing: Hearing) {
-        self.audience.hear(hearing);
+        self.notifier.hear(hearing);
     }
 
     /// Whether somebody wants to be told.
     pub fn tell_of_evictions(&self, tells: bool) {
-        self.audience.listen(tells);
+        self.notifier.listen(tells);
     }
 
     /// Sets how the policies that count uses do it.

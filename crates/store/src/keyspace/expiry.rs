@@ -75,7 +75,7 @@ impl Store {
         });
         drop(held);
         self.reclaimer.free(garbage);
-        self.tell_preparer();
+        self.notify_preparer();
         more
     }
 }

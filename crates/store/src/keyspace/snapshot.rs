@@ -21,7 +21,7 @@ pub enum CutError {
 /// Why a snapshot is worthless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotError {
-    /// It was given up by whoever took it.
+    /// The saver has given it up.
     Cancelled,
     /// Writers would have filled the memory with images of what they changed.
     PreImageLimit,
@@ -63,7 +63,7 @@ impl Store {
             return Err(CutError::Claimed(wait));
         }
         let cut_took = started.elapsed();
-        // Walkers begin only now that whatever door they read belongs to the new epoch.
+        // Walkers begin only now that whatever epoch they read is the new one.
         self.walk.counting.begin(self.shards.len());
         self.walk.walking.begin(self.shards.len());
         let receivers = Some(receivers);
@@ -72,7 +72,7 @@ impl Store {
 
     fn close(&self, receivers: Receivers, detached_tables: Option<Receiver<Table>>) {
         detached_tables.into_iter().for_each(|tables| self.detached_tables.close(tables));
-        // The last, since whoever has these takes the others as well.
+        // The last: having these means having the tables as well.
         self.outbox.close(receivers);
     }
 
@@ -108,16 +108,16 @@ impl Snapshot<'_> {
         self.cut_took
     }
 
-    /// The next images, those before others that writers had to leave. Waits for `patience` at
+    /// The next images; those that writers had to leave come first. Waits for `timeout` at
     /// most; `None` if nothing has come, which means nothing more will come if [`Self::is_walked`].
-    pub fn take(&mut self, patience: Duration) -> Option<Images> {
+    pub fn take(&mut self, timeout: Duration) -> Option<Images> {
         if self.is_counted()
             && let Some(images) = self.take_urgent()
         {
             return Some(images);
         }
         let receivers = self.receivers.as_ref()?;
-        match receivers.walked.recv_timeout(patience) {
+        match receivers.walked.recv_timeout(timeout) {
             Ok(images) => {
                 self.store.outbox.forget_walked(&images);
                 Some(images)
@@ -126,7 +126,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Images that hold memory which somebody else would like to have.
+    /// Images whose memory is needed elsewhere.
     fn take_urgent(&mut self) -> Option<Images> {
         loop {
             let receivers = self.receivers.as_ref()?;
@@ -201,10 +201,10 @@ impl Snapshot<'_> {
 
     /// Takes what is left, to no use, until every entry is stamped.
     fn settle(&mut self) {
-        const GLANCE: Duration = Duration::from_millis(5);
+        const POLL_INTERVAL: Duration = Duration::from_millis(5);
         loop {
             let is_walked = self.is_walked();
-            if self.take(if is_walked { Duration::ZERO } else { GLANCE }).is_some() {
+            if self.take(if is_walked { Duration::ZERO } else { POLL_INTERVAL }).is_some() {
                 // One that was given up already keeps its own reason.
                 if !self.is_aborted() {
                     self.cancel();
@@ -220,7 +220,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Goes on with a table that nobody else can reach; `None` if there was nothing in it.
+    /// Goes on with a detached table; `None` if there was nothing in it.
     fn walk_detached(&mut self) -> Option<Images> {
         let table = self.detached.as_mut()?;
         let mut images = Images::new(table.ledger().database(), FULL_BYTES);
@@ -234,7 +234,7 @@ impl Snapshot<'_> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        // Who panics may be the one who was to walk.
+        // A thread that panics may be the one that was to walk.
         if self.receivers.is_some() && !std::thread::panicking() {
             self.cancel();
             self.settle();

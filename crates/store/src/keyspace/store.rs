@@ -5,7 +5,7 @@ use crate::claims::table::{Claims, Intent, Wait};
 use crate::entry::interning::{self, Interning};
 use crate::entry::key::{Hasher, Key};
 use crate::entry::long_key::{INTERNED_BYTES, LongKeys};
-use crate::eviction::observer::Audience;
+use crate::eviction::observer::EvictionNotifier;
 use crate::eviction::policy::Limit;
 use crate::index::directory::Directories;
 use crate::index::placement::Placement;
@@ -69,7 +69,7 @@ pub struct Store {
     pub(crate) detached_tables: DetachedTables,
     pub(crate) walk: Walk,
     pub(crate) limit: Limit,
-    pub(crate) audience: Audience,
+    pub(crate) notifier: EvictionNotifier,
     pub(crate) reclaimer: Reclaimer,
     _preparer: Preparer,
     pub(crate) quiescence: Quiescence,
@@ -112,7 +112,7 @@ impl Store {
             detached_tables: DetachedTables::default(),
             walk: Walk::default(),
             limit: Limit::default(),
-            audience: Audience::default(),
+            notifier: EvictionNotifier::default(),
             _preparer: Preparer::start(&pool),
             reclaimer: Reclaimer::start(),
             quiescence: Quiescence::new(options.workers),
@@ -334,8 +334,8 @@ impl Store {
 
     /// Has what was freed of late given back, if it is much, and what comes next provided; no
     /// latch may be held.
-    pub(crate) fn tell_preparer(&self) {
-        self.pool.tell_preparer();
+    pub(crate) fn notify_preparer(&self) {
+        self.pool.notify_preparer();
     }
 
     /// Whether there is so little data that memory must not lie idle in tables' arenas.

@@ -37,7 +37,7 @@ impl Store {
             }
         }
         if !self.walk.counting.is_over() {
-            // Somebody is in the middle of the last shard.
+            // Another worker is in the middle of the last shard.
             return WalkProgress::More;
         }
         loop {
@@ -60,12 +60,12 @@ impl Store {
         }
     }
 
-    /// Has every table of a shard begin its account, unless somebody has changed it since the cut.
+    /// Has every table of a shard begin its account, unless it was changed since the cut.
     fn count_shard(&self, number: usize) {
         if let Some(latch) = self.shards.get(number) {
             let mut held = latch.lock();
-            let door = self.word.read();
-            held.tables_mut().iter_mut().for_each(|table| table.begin(door));
+            let barrier = self.word.read();
+            held.tables_mut().iter_mut().for_each(|table| table.begin(barrier));
         }
         self.walk.counting.note_done();
     }
@@ -75,14 +75,14 @@ impl Store {
         let Some(latch) = self.shards.get(number) else { return false };
         let images = walker.images.get_or_insert_with(|| Images::new(0, FULL_BYTES));
         let mut held = latch.lock();
-        let door = self.word.read();
-        let Some(table) = held.unwalked_table(door) else { return false };
+        let barrier = self.word.read();
+        let Some(table) = held.unwalked_table(barrier) else { return false };
         if images.is_empty() {
             images.set_database(table.ledger().database());
         }
         let fits = images.database() == table.ledger().database();
         if fits {
-            table.walk(door, images);
+            table.walk(barrier, images);
         }
         drop(held);
         if !fits || images.copied_bytes() + HOLD_BYTES > FULL_BYTES {

@@ -32,7 +32,7 @@ const SMALLEST_REST: usize = 64;
 const SMALLEST_LISTED: usize = 1 << SMALLEST_LOG;
 const SMALLEST_LOG: u32 = 9;
 /// Holes looked at in the bin of just this length, before one of the next serves.
-const GLANCES: usize = 8;
+const HOLES_EXAMINED: usize = 8;
 /// Arenas among which the emptiest is chosen to be closed.
 const CANDIDATES: usize = 16;
 /// Holes that a table may have beside an eighth of what its entries are spread over.
@@ -82,8 +82,8 @@ struct Header {
     padding: u32,
 }
 
-/// A piece, by the address of its head. Whoever has one holds the latch of its table, and has not
-/// united it with another, or given its arena back, since.
+/// A piece, by the address of its head. It is valid under the latch of its table, until it is
+/// united with another or its arena is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece(NonNull<u8>);
 
@@ -147,7 +147,7 @@ impl Arenas {
     /// Takes back what [`Arenas::take`] gave.
     ///
     /// # Safety
-    /// It came from these arenas, and nobody refers to it any more.
+    /// It came from these arenas, and nothing refers to it any more.
     pub(crate) unsafe fn give(&mut self, memory: NonNull<u8>) {
         // SAFETY: a block lies behind its piece's head.
         let piece = Piece(unsafe { memory.sub(HEAD_BYTES) });
@@ -178,7 +178,7 @@ impl Arenas {
         unsafe { pieces(arena) }.find(|piece| !piece.is_hole()).map(Piece::memory)
     }
 
-    /// Chooses an arena to be emptied, if there are holes enough, or memory that nobody has
+    /// Chooses an arena to be emptied, if there are holes enough, or memory that has not been
     /// written to since the arena was opened.
     fn close(&mut self) -> Option<Arena> {
         let is_sparse = |bytes: usize| bytes - self.live_bytes > bytes / 8 + TOLERATED_BYTES;
@@ -211,7 +211,7 @@ impl Arenas {
         let first = self.bins.get(bin).copied().flatten();
         // SAFETY: what is in a bin is listed.
         let alike = std::iter::successors(first, |hole| unsafe { hole.links() }.next);
-        let fitting = { alike }.take(GLANCES).find(|hole| hole.len() >= len);
+        let fitting = { alike }.take(HOLES_EXAMINED).find(|hole| hole.len() >= len);
         fitting.or_else(|| {
             let longer = self.filled & u64::MAX.checked_shl(bin as u32 + 1).unwrap_or(0);
             self.bins.get(longer.trailing_zeros() as usize).copied().flatten()
@@ -233,7 +233,7 @@ impl Arenas {
         self.list(rest);
     }
 
-    /// A piece behind all others of an arena.
+    /// A new piece at the end of an arena.
     fn append(&mut self, len: usize) -> Piece {
         // SAFETY: it is an arena of this table.
         let end = |arena: &Arena| unsafe { header_of(*arena) }.end as usize;

@@ -1,4 +1,4 @@
-//! Pages or arenas that nobody uses, in the order in which they were given back. What links them
+//! Unused pages or arenas, in the order in which they were returned. What links them
 //! stands in their regions' notes, so that a list of any length costs no allocation, under a latch
 //! or elsewhere.
 
@@ -34,20 +34,20 @@ pub(crate) struct List {
     unit_bytes: usize,
 }
 
-/// Units that nobody uses now.
+/// Unused units.
 #[derive(Debug)]
 pub(crate) struct Idle {
     /// Those that have memory.
     warm: List,
     /// Those whose memory went back to the kernel.
     cold: List,
-    /// Whether anyone has asked for a unit since the last look.
+    /// Whether a unit was requested since the last look.
     asked: bool,
-    /// Looks since anyone has.
+    /// Looks since the last request.
     quiet_looks: u8,
 }
 
-/// Who has not asked for so many looks is not going to.
+/// After so many looks without a request, no more are expected.
 const MANY_LOOKS: u8 = 10;
 
 /// The note about the unit of `unit_bytes` that `address` lies in.
@@ -155,7 +155,7 @@ impl List {
     /// # Safety
     /// The unit is in this list, or about to be.
     unsafe fn write(&self, unit: Unit, links: Links) {
-        // SAFETY: as above; nobody else uses the note of a unit that is in no use.
+        // SAFETY: as above; the note of an unused unit is used here alone.
         unsafe { note(unit, self.unit_bytes).cast().write(links) };
     }
 }
@@ -182,14 +182,14 @@ impl Idle {
     ///
     /// # Safety
     /// The unit is of the size that was given to [`Idle::new`], lies in a region that has its notes
-    /// at its start, and nobody refers to it any more.
+    /// at its start, and nothing refers to it any more.
     pub(crate) unsafe fn give(&mut self, unit: Unit, bytes: usize) {
         let list = if bytes == 0 { &mut self.cold } else { &mut self.warm };
         // SAFETY: the caller's promise.
         unsafe { list.push(unit, bytes) };
     }
 
-    /// The same so that others are taken before it.
+    /// The same, but other units are taken before it.
     ///
     /// # Safety
     /// As for [`Idle::give`].
@@ -204,13 +204,13 @@ impl Idle {
         self.asked = true;
     }
 
-    /// Looks whether anyone has asked since the last time.
+    /// Notes whether a unit was requested since the last look.
     pub(crate) fn look(&mut self) {
         let asked = std::mem::take(&mut self.asked);
         self.quiet_looks = if asked { 0 } else { self.quiet_looks.saturating_add(1) };
     }
 
-    /// Whether anyone is going to ask, as far as the last looks tell.
+    /// Whether requests are expected, judging by the last looks.
     pub(crate) fn is_wanted(&self) -> bool {
         self.asked || self.quiet_looks < MANY_LOOKS
     }
@@ -258,7 +258,7 @@ mod tests {
     use crate::memory::region::PAGE_BYTES;
 
     #[test]
-    fn what_has_a_part_of_its_memory_is_taken_last_and_completed_first() {
+    fn unit_with_partial_memory_is_taken_last_and_completed_first() {
         let pool = PagePool::default();
         let units: Vec<Unit> = (0..5).map(|_| pool.take_arena().0).collect();
         let mut idle = Idle::new(ARENA_BYTES);

@@ -47,7 +47,7 @@ pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
 /// kernel has no more.
 ///
 /// # Safety
-/// It was mapped with `old` bytes, and nobody refers to it but the caller.
+/// It was mapped with `old` bytes, and only the caller refers to it.
 pub(crate) unsafe fn remap(start: NonNull<u8>, old: usize, new: usize) -> Option<NonNull<u8>> {
     let (old, new) = (rounded(old), rounded(new));
     // SAFETY: the caller's promise.
@@ -61,7 +61,7 @@ pub(crate) unsafe fn remap(start: NonNull<u8>, old: usize, new: usize) -> Option
 /// Gives the memory back.
 ///
 /// # Safety
-/// It was mapped with so many bytes, and nobody refers to it any more.
+/// It was mapped with so many bytes, and nothing refers to it any more.
 pub(crate) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
     let bytes = rounded(bytes);
     // SAFETY: the caller's promise.
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_keeps_what_is_in_it_when_it_grows_and_goes_back_at_once() {
+    fn mapped_memory_keeps_its_contents_when_it_grows() {
         let _alone = crate::memory::accounting::tests::alone();
         let (small, large) = (LEAST_BYTES + 1, 40 * LEAST_BYTES);
         // SAFETY: each is given up as it was had, and written within its length.

@@ -11,11 +11,11 @@
 //!
 //! What the owner of a page must remember of it stands in the region's notes and not on the page,
 //! so that blocks of 128 bytes fill a page to the last byte. A freed page is kept warm for the
-//! next one who asks; when many are idle, their memory goes back to the kernel while their
+//! next request; when many are idle, their memory goes back to the kernel while their
 //! addresses stay ours. A page that was a segment's becomes only another segment's: it may still
 //! be read without a latch (`directory.rs`).
 //!
-//! Pages are taken and given back under the latches of shards, where nobody should wait for the
+//! Pages are taken and given back under the latches of shards, where no thread should wait for the
 //! kernel. So the preparer asks it beforehand (`provide`), without a latch: for the pages that come
 //! next, for the memory of some of those that were given back to it, and, in a large store, for
 //! that of whole arenas. The preparer also gives back what is idle, a slice at a time. Only where
@@ -38,7 +38,7 @@ const REGION_PAGES: usize = REGION_BYTES / PAGE_BYTES;
 const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
 
 /// Pages that the kernel is asked to provide at once; where it has large pages, it provides one of
-/// those with the first of them and has nothing left to do for the others.
+/// those with the first of them and has nothing left to do for the rest.
 const STEP_PAGES: usize = if cfg!(miri) { 8 } else { 64 };
 /// With so many provided pages left the preparer is told to see to the next: what workers fill in
 /// a millisecond. More would be memory for nothing, of which a large page may bring enough.
@@ -73,7 +73,7 @@ const WARM_BYTES: usize = 4 * READY_BYTES;
 const MOST_WARM_BYTES: usize = 3 * WARM_BYTES;
 /// More than this, and workers help it between batches.
 const TOO_WARM_BYTES: usize = 2 * MOST_WARM_BYTES;
-/// So often it is looked whether anyone has asked for idle memory, whoever rests meanwhile.
+/// Time between two looks whether idle memory is requested.
 const LOOK_EVERY: Duration = Duration::from_millis(80);
 /// What is given back to the kernel at a time: about 20 microseconds' worth.
 const SLICE_BYTES: usize = 64 * PAGE_BYTES;
@@ -107,9 +107,9 @@ pub(crate) struct PagePool {
     stock: AtomicU8,
     /// Whether so much is going to be stored that arenas are provided before they are used.
     expects_much: AtomicBool,
-    /// When it was last looked whether anyone asks for idle memory, in ticks.
+    /// When requests for idle memory were last looked at, in ticks.
     looked_at: AtomicU64,
-    /// Held by whoever sees to what comes next.
+    /// Held by the thread that prepares what comes next.
     preparing: Mutex<()>,
     preparer: OnceLock<Thread>,
 }
@@ -126,11 +126,11 @@ struct Arenas {
     regions: Regions,
     idle: Idle,
     /// Arenas that count as whole although the kernel has not provided all of their memory yet:
-    /// the preparer has it do so, whoever has them then.
+    /// the preparer has it do so while they are in use.
     late: VecDeque<Arena>,
 }
 
-/// Where units come from that nobody has had yet.
+/// Where new units come from.
 #[derive(Debug)]
 struct Regions {
     all: Vec<NonNull<u8>>,
@@ -152,7 +152,7 @@ struct Frontier {
     provided: usize,
 }
 
-/// What is to be done next so that nobody has to wait for the kernel.
+/// What is to be done next so that no thread has to wait for the kernel.
 enum Want {
     /// Another region; whether it will be the first.
     Region(bool),
@@ -197,7 +197,7 @@ impl PagePool {
     /// Takes a page back.
     ///
     /// # Safety
-    /// It came from [`PagePool::take`] of this pool, and nobody refers to it any more.
+    /// It came from [`PagePool::take`] of this pool, and nothing refers to it any more.
     pub(crate) unsafe fn give(&self, page: Page) {
         // SAFETY: the caller's promise.
         unsafe { self.give_to(page, |pages| &mut pages.blocks) };
@@ -211,8 +211,8 @@ impl PagePool {
     /// Takes a segment's page back.
     ///
     /// # Safety
-    /// It came from [`PagePool::take_segment`] of this pool, and nobody refers to it any more but
-    /// look-aheads, which read it as a segment.
+    /// It came from [`PagePool::take_segment`] of this pool, and nothing refers to it any more but
+    /// prefetching, which reads it as a segment.
     pub(crate) unsafe fn give_segment(&self, page: Page) {
         // SAFETY: the caller's promise.
         unsafe { self.give_to(page, |pages| &mut pages.segments) };
@@ -247,7 +247,7 @@ impl PagePool {
     }
 
     /// # Safety
-    /// It is a page of that kind of this pool, and nobody refers to it any more.
+    /// It is a page of that kind of this pool, and nothing refers to it any more.
     unsafe fn give_to(&self, page: Page, kind: Kind) {
         note_unit();
         self.used_bytes.fetch_sub(PAGE_BYTES, Ordering::Relaxed);
@@ -281,7 +281,7 @@ impl PagePool {
     /// Takes back an arena of which so many bytes have memory.
     ///
     /// # Safety
-    /// It came from this pool, and nobody refers to it any more.
+    /// It came from this pool, and nothing refers to it any more.
     pub(crate) unsafe fn give_arena(&self, arena: Arena, touched: usize) {
         note_unit();
         self.used_bytes.fetch_sub(touched, Ordering::Relaxed);
@@ -345,7 +345,7 @@ impl PagePool {
         (self.used_bytes() / READY_PART).clamp(SLICE_BYTES, READY_BYTES)
     }
 
-    /// Says who calls [`PagePool::provide`] whenever it is unparked.
+    /// Sets the thread that calls [`PagePool::provide`] whenever it is unparked.
     pub(crate) fn set_preparer(&self, preparer: Thread) {
         let _ = self.preparer.set(preparer);
     }
@@ -359,14 +359,14 @@ impl PagePool {
         }
     }
 
-    /// Sees to it that nobody has to wait for the kernel under a latch, and that idle memory goes
-    /// back to it. Nearly always there is nothing to do. No latch may be held.
+    /// Prepares memory so that no thread waits for the kernel under a latch, and returns idle
+    /// memory to it. Nearly always there is nothing to do. No latch may be held.
     #[inline]
     pub(crate) fn tend(&self) {
         if self.stock.load(Ordering::Relaxed) == CRITICAL {
             self.prepare();
         }
-        self.tell_preparer();
+        self.notify_preparer();
         if self.warm_bytes() > TOO_WARM_BYTES {
             self.cool();
         }
@@ -374,7 +374,7 @@ impl PagePool {
 
     /// Has the preparer do what there is to be done. No latch may be held.
     #[inline]
-    pub(crate) fn tell_preparer(&self) {
+    pub(crate) fn notify_preparer(&self) {
         if self.stock.load(Ordering::Relaxed) != FINE || self.warm_bytes() > MOST_WARM_BYTES {
             self.wake_preparer();
         }
@@ -389,7 +389,7 @@ impl PagePool {
         }
     }
 
-    /// Does what there is to be done so that nobody waits for the kernel, step by step.
+    /// Does all outstanding preparation, step by step.
     pub(crate) fn provide(&self) {
         loop {
             self.prepare();
@@ -452,8 +452,8 @@ impl PagePool {
         !taken.is_empty()
     }
 
-    /// Has the kernel provide what comes next of pages that nobody has had yet, and addresses of
-    /// arenas. It fills memory with zeros first, for which nobody should have to hold a latch.
+    /// Has the kernel provide the next new pages, and addresses of arenas. It fills memory
+    /// with zeros first, which must not happen under a latch.
     pub(crate) fn prepare(&self) {
         // Two would ask for the same.
         let _turn = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -498,14 +498,14 @@ impl PagePool {
         self.warm_bytes.load(Ordering::Relaxed)
     }
 
-    /// Gives memory back to the kernel if more of it is idle than serves those who will ask next;
+    /// Gives memory back to the kernel if more of it is idle than the next requests need;
     /// a slice of it, with no latch held meanwhile. Whether it did.
     pub(crate) fn cool(&self) -> bool {
         self.warm_bytes() > MOST_WARM_BYTES && self.release_warm(|_| WARM_BYTES) > 0
     }
 
-    /// The same, and of what nobody has asked for during the last second, a slice of all that is
-    /// idle.
+    /// The same; of a kind that was not requested during the last second, all idle memory counts,
+    /// a slice at a time.
     pub(crate) fn rest(&self) {
         let (now, before) = (ticks::now(), self.looked_at.load(Ordering::Relaxed));
         let is_due = ticks::duration(now.wrapping_sub(before)) >= LOOK_EVERY;
@@ -603,7 +603,7 @@ type Kind = fn(&mut Pages) -> &mut Idle;
 
 const KINDS: [Kind; 2] = [|pages| &mut pages.blocks, |pages| &mut pages.segments];
 
-/// Whoever touches what is taken first waits for the kernel.
+/// The first access to what is taken waits for the kernel.
 fn note_wait() {
     holds::note(Work { requests: 1, ..Work::default() });
 }
@@ -627,7 +627,7 @@ fn note_unit() {
 }
 
 impl Arenas {
-    /// An arena without memory, so that nobody has more than is written to; where there is none,
+    /// An arena without memory, so that no table has more than it writes to; where there is none,
     /// and none can be carved without the kernel, one that has it.
     fn take_untouched(&mut self) -> Option<(Arena, usize)> {
         let has_fresh = self.regions.left() > 0;
@@ -640,7 +640,7 @@ impl Regions {
         Regions { all: Vec::new(), unit_pages, note_pages, current: None, next: None }
     }
 
-    /// A unit that nobody has had yet.
+    /// A new unit.
     fn carve(&mut self) -> Unit {
         let current = self.current.filter(|it| it.carved < REGION_PAGES);
         let current = current.or_else(|| self.next.take());
@@ -672,7 +672,7 @@ impl Regions {
         [self.current, self.next].into_iter().flatten().map(left).sum()
     }
 
-    /// Pages that the kernel has provided and nobody has had.
+    /// New pages that the kernel has provided.
     fn provided_pages(&self) -> usize {
         let left = |it: Frontier| it.provided.saturating_sub(it.carved);
         [self.current, self.next].into_iter().flatten().map(left).sum()
@@ -705,7 +705,7 @@ impl Regions {
 /// The unit lies in a region of the pool.
 unsafe fn break_up(unit: Unit) {
     // SAFETY: the region begins so much before the unit, with a note on the notes themselves that
-    // nobody else needs; its memory is zero until something is noted.
+    // no other code needs; its memory is zero until something is noted.
     let (region, done) = unsafe {
         let region = unit.sub(unit.addr().get() % REGION_BYTES);
         (region, AtomicBool::from_ptr(region.cast().as_ptr()))
@@ -719,7 +719,7 @@ unsafe fn break_up(unit: Unit) {
 impl Drop for Regions {
     fn drop(&mut self) {
         for region in &self.all {
-            // SAFETY: the shards that had its units hold the pool alive, so nobody has any now.
+            // SAFETY: the shards that had its units hold the pool alive, so none is in use now.
             unsafe { region::unmap(*region) };
         }
     }

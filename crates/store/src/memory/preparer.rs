@@ -1,5 +1,5 @@
 //! The preparer: a thread that has the kernel provide memory before a worker needs it, and gives it
-//! back when nobody does.
+//! back when none is needed.
 
 use crate::memory::pages::PagePool;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// After so long without anything to free, memory that nobody has needed meanwhile goes back.
+/// After so long without anything to free, memory that was not needed meanwhile goes back.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How many objects have been handed to the threads, and how many these have freed.

@@ -1,6 +1,6 @@
 //! Regions: aligned stretches of addresses, straight from the kernel, since a general allocator
 //! would add to their size; and what the kernel is asked about the memory behind them. Every
-//! request may take the kernel long, so none is made where a latch is held that others wait for.
+//! request may take the kernel long, so none is made while a shard's latch is held.
 
 /// Size and alignment of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -75,7 +75,7 @@ mod real {
     }
 
     /// # Safety
-    /// Nobody refers to the region.
+    /// Nothing refers to the region.
     pub(crate) unsafe fn unmap(region: NonNull<u8>) {
         // SAFETY: the caller's promise.
         let unmapped = unsafe { munmap(region.as_ptr().cast(), REGION_BYTES) };
@@ -85,7 +85,7 @@ mod real {
     /// Gives memory back to the kernel; reading it afterwards shows zeros.
     ///
     /// # Safety
-    /// The memory is part of a region, and nobody needs what is in it.
+    /// The memory is part of a region, and its contents are not needed.
     pub(crate) unsafe fn release(start: NonNull<u8>, bytes: usize) {
         holds::note(Work { requests: 1, ..Work::default() });
         #[cfg(test)]

@@ -28,10 +28,10 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Blocks of more bytes share no page with others of their size.
+/// Blocks of more bytes have no pages by size.
 pub(crate) const LARGEST_BLOCK: usize = 512;
 /// Free bytes that are not told to the pool at once, so that workers do not fight over its count.
-const UNTOLD_BYTES: usize = 1024;
+const UNREPORTED_BYTES: usize = 1024;
 /// What larger blocks may take from the general allocator before there is an arena for them.
 const FEW_BYTES: usize = 4096;
 /// The first byte of a block that is free; what lies in one that is not begins with another.
@@ -54,7 +54,7 @@ pub(crate) struct Slab {
     /// By class, as far as the largest that was ever asked for.
     classes: Vec<Class>,
     /// By how much the free bytes on pages have grown since the pool was last told.
-    untold_idle_bytes: isize,
+    unreported_idle_bytes: isize,
     larger: Option<Box<Larger>>,
 }
 
@@ -92,7 +92,7 @@ struct Note {
 
 const _: () = assert!(size_of::<Note>() == NOTE_BYTES);
 
-// SAFETY: a slab's pages are reached only by whoever holds the shard's latch.
+// SAFETY: a slab's pages are reached only under the shard's latch.
 unsafe impl Send for Slab {}
 
 /// The class of a size, if it has one.
@@ -129,7 +129,7 @@ pub(crate) fn rounded_bytes(bytes: usize) -> usize {
 
 impl Slab {
     pub(crate) fn new(pool: Arc<PagePool>) -> Self {
-        Slab { pool, classes: Vec::new(), untold_idle_bytes: 0, larger: None }
+        Slab { pool, classes: Vec::new(), unreported_idle_bytes: 0, larger: None }
     }
 
     /// Memory for an entry of `bytes`, aligned to 8, its contents undefined.
@@ -153,12 +153,12 @@ impl Slab {
                 class.list_first(page);
             }
             class.pages += 1;
-            self.untold_idle_bytes += page_bytes(index);
+            self.unreported_idle_bytes += page_bytes(index);
         }
         // SAFETY: there is a page with a free block now, and its blocks are of this class.
         let block = unsafe { class.take(index) };
-        self.untold_idle_bytes -= block_bytes(index).cast_signed();
-        self.tell_idle_bytes(UNTOLD_BYTES);
+        self.unreported_idle_bytes -= block_bytes(index).cast_signed();
+        self.report_idle_bytes(UNREPORTED_BYTES);
         block
     }
 
@@ -192,39 +192,39 @@ impl Slab {
         unsafe { dealloc(block.memory.as_ptr(), heap_layout(bytes)) };
     }
 
-    /// Tells the pool how much free memory lies on this slab's pages: whoever evicts looks at
-    /// that after every entry, and would take hundreds too many if a part were kept back in each
+    /// Tells the pool how much free memory lies on this slab's pages. Eviction looks at
+    /// that after every entry, and would take hundreds too many if a part were unreported in each
     /// of as many shards.
     pub(crate) fn tell(&mut self) {
-        self.tell_idle_bytes(0);
+        self.report_idle_bytes(0);
     }
 
     /// Tells the pool how much free memory lies on this slab's pages, if that has changed by more
     /// than `tolerance`.
-    fn tell_idle_bytes(&mut self, tolerance: usize) {
-        if self.untold_idle_bytes.unsigned_abs() > tolerance {
-            self.pool.add_idle_bytes(std::mem::take(&mut self.untold_idle_bytes));
+    fn report_idle_bytes(&mut self, tolerance: usize) {
+        if self.unreported_idle_bytes.unsigned_abs() > tolerance {
+            self.pool.add_idle_bytes(std::mem::take(&mut self.unreported_idle_bytes));
         }
     }
 
     /// Takes back a block of `bytes`.
     ///
     /// # Safety
-    /// It came from this slab for the same `bytes`, and nobody refers to it any more.
+    /// It came from this slab for the same `bytes`, and nothing refers to it any more.
     pub(crate) unsafe fn give(&mut self, block: Block, bytes: usize) {
         let class = class_of(bytes).and_then(|index| Some((index, self.classes.get_mut(index)?)));
         match class {
             // SAFETY: the caller's promise.
             None => unsafe { self.give_larger(block, bytes) },
             Some((index, class)) if !block.on_heap => {
-                self.untold_idle_bytes += block_bytes(index).cast_signed();
+                self.unreported_idle_bytes += block_bytes(index).cast_signed();
                 // SAFETY: the block lies on a page of this class.
                 if let Some(page) = unsafe { class.give(index, block.memory) } {
-                    self.untold_idle_bytes -= page_bytes(index);
+                    self.unreported_idle_bytes -= page_bytes(index);
                     // SAFETY: it came from this pool, and no block of it is in use.
                     unsafe { self.pool.give(page) };
                 }
-                self.tell_idle_bytes(UNTOLD_BYTES);
+                self.report_idle_bytes(UNREPORTED_BYTES);
             }
             Some((_, class)) => {
                 class.live_on_heap -= 1;
@@ -263,8 +263,8 @@ impl Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        self.untold_idle_bytes -= vector_bytes(&self.classes);
-        self.tell_idle_bytes(0);
+        self.unreported_idle_bytes -= vector_bytes(&self.classes);
+        self.report_idle_bytes(0);
     }
 }
 
@@ -451,7 +451,7 @@ mod tests {
         let mut slab = Slab::new(Arc::clone(&pool));
         let blocks: Vec<Block> = (0..10_000).map(|_| slab.take(56)).collect();
         let full = pool.used_bytes();
-        assert!(pool.idle_bytes() <= PAGE_BYTES + UNTOLD_BYTES, "{}", pool.idle_bytes());
+        assert!(pool.idle_bytes() <= PAGE_BYTES + UNREPORTED_BYTES, "{}", pool.idle_bytes());
         for (_, block) in blocks.iter().enumerate().filter(|(index, _)| index % 4 != 0) {
             // SAFETY: taken above, given once.
             unsafe { slab.give(*block, 56) };

@@ -1,4 +1,4 @@
-//! A snapshot of the whole keyspace as of one moment, taken while everyone goes on.
+//! A snapshot of the whole keyspace as of one moment, taken while all workers go on.
 //!
 //! ```text
 //!  the cut      one atomic addition to the store's word: epoch + 1, a save is active

@@ -1,4 +1,4 @@
-//! What is on its way from the store to whoever writes the snapshot down.
+//! What is on its way from the store to the saver, which writes the snapshot.
 
 use crate::snapshot::images::Images;
 use crate::sync::steps::{self, Step};
@@ -65,15 +65,15 @@ pub struct SnapshotMemory {
     pub pre_image_peak_bytes: usize,
     /// How many entries that was during it.
     pub pre_images: u64,
-    /// Images that the walk made and nobody has written down yet.
+    /// Images that the walk made and the saver has not written yet.
     pub walked_bytes: usize,
 }
 
 impl Outbox {
     pub(crate) fn new(databases: usize) -> Self {
-        let (pre_images, from_doors) = channel();
+        let (pre_images, from_writers) = channel();
         let (walked, from_walk) = channel();
-        let receivers = Receivers { pre_images: from_doors, walked: from_walk };
+        let receivers = Receivers { pre_images: from_writers, walked: from_walk };
         Outbox {
             pre_images,
             walked,
@@ -113,7 +113,7 @@ impl Outbox {
     /// Gives the snapshot up; the first cause counts.
     pub(crate) fn abort(&self, cause: Cause) {
         let (none, cause) = (0, cause as u8);
-        // Whoever comes later has nothing to add.
+        // A later cause adds nothing.
         let _ = self.cause.compare_exchange(none, cause, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -160,7 +160,7 @@ impl Outbox {
         self.miscounts.load(Ordering::Relaxed)
     }
 
-    /// Counts an image that the door has made. Beyond the limit the save is given up.
+    /// Counts an image that the mutation barrier has made. Beyond the limit the save is given up.
     pub(crate) fn add_pre_image(&self, bytes: usize) {
         let now = self.pre_image_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.pre_image_peak_bytes.fetch_max(now, Ordering::Relaxed);

@@ -40,7 +40,7 @@ impl Pass {
         self.left.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether every shard is done; what was done with them is seen by whoever asks.
+    /// Whether every shard is done; the caller sees what was done with them.
     pub(crate) fn is_over(&self) -> bool {
         self.left.load(Ordering::Acquire) == 0
     }

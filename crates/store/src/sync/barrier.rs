@@ -2,9 +2,9 @@
 //! interest to another only now and then.
 //!
 //! Two threads that each write one word and then read the other's need a full fence between, or
-//! both may read what was there before. With membarrier(2) the rare side interrupts the others and
-//! so pays for both: the frequent side only keeps the compiler from reordering. Where the kernel
-//! has no such call (before 4.14, or forbidden by a container's filter) both sides pay.
+//! both may read what was there before. With membarrier(2) the rare side interrupts the other
+//! threads and so pays for both: the frequent side only keeps the compiler from reordering. Where
+//! the kernel has no such call (before 4.14, or forbidden by a container's filter) both sides pay.
 
 #[cfg(not(loom))]
 use crate::sync::cache_line::Line;
@@ -27,8 +27,8 @@ pub(crate) fn prepare() {
     }
 }
 
-/// The frequent side: what was written before is seen by whoever passes [`heavy`] afterwards, or
-/// what that thread wrote before is seen by what is read from here on.
+/// The frequent side: what was written before is seen by a thread that passes [`heavy`] afterwards,
+/// or what that thread wrote before is seen by what is read from here on.
 #[inline]
 pub(crate) fn light() {
     #[cfg(not(loom))]

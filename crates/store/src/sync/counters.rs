@@ -1,10 +1,10 @@
-//! What each worker counts, on cache lines of its own, summed up when somebody asks.
+//! What each worker counts, on cache lines of its own, summed up on request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// One worker's counters. Only that worker adds; anyone may read.
+        /// One worker's counters. Only that worker adds; any thread may read.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub struct Counters {
@@ -69,7 +69,7 @@ impl Counters {
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `amount`; without an atomic read-modify-write, since nobody else adds.
+    /// Adds `amount`; without an atomic read-modify-write, since only one thread adds.
     #[inline]
     pub fn add(&self, amount: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! What is done while a latch is held, for benches and tests that want to know why a hold was long:
 //! because it had much to do, or because the machine did something else meanwhile.
 //!
-//! Nothing is noted before somebody has called [`watch`], and only holds are noted that are timed.
+//! Nothing is noted before [`watch`] was called, and only holds are noted that are timed.
 //! Each thread has its own notes.
 
 use crate::sync::ticks;
@@ -185,7 +185,7 @@ pub fn take() -> Holds {
     HOLDS.take()
 }
 
-/// What the kernel has done for this thread, as whoever watches finds out.
+/// What the kernel has done for this thread, as the watcher measures it.
 #[must_use]
 pub fn probe() -> Probe {
     PROBE.get().map_or_else(Probe::default, |probe| probe())

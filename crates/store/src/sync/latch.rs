@@ -1,10 +1,11 @@
 //! The lock of one shard: a word that is taken by compare-and-swap, with a futex for the rare
 //! time that its holder has been put to sleep by the kernel.
 //!
-//! Holders keep it for microseconds and do no I/O, so a short spin nearly always suffices, and
-//! whoever has to sleep can afford more than others. So letting go is a plain store and a plain
-//! load: the sleeper announces itself and passes the heavy side of a barrier before it looks at
-//! the word for the last time. Either it sees the latch free, or the holder sees it waiting.
+//! Holders keep it for microseconds and do no I/O, so a short spin nearly always suffices, and a
+//! thread that has to sleep can afford more than one that does not. So releasing is a plain store
+//! and a plain load: the sleeper announces itself and passes the heavy side of a barrier before it
+//! looks at the word for the last time. Either it sees the latch free, or the holder sees it
+//! waiting.
 
 use crate::sync::barrier;
 use crate::sync::futex::Word;
@@ -52,7 +53,7 @@ pub(crate) fn reset_longest_hold() {
     LONGEST_HOLD.store(0, Ordering::Relaxed);
 }
 
-/// Whoever holds an untimed latch is about to do what may take longer than looking a key up: the
+/// The holder of an untimed latch is about to do what may take longer than looking a key up: the
 /// time from here on counts.
 #[inline]
 pub(crate) fn slow() {
@@ -76,8 +77,8 @@ fn note_hold(since: u64) {
     holds::end(held);
 }
 
-/// Guards `T`. On cache lines of its own, in the pairs in which processors fetch them, so that who
-/// takes one does not slow down who holds its neighbour. The first of them, which
+/// Guards `T`. On cache lines of its own, in the pairs in which processors fetch them, so that
+/// taking one does not slow down the holder of its neighbour. The first of them, which
 /// [`Latch::prefetch`] asks for, has the word and the beginning of the value.
 #[derive(Debug)]
 #[repr(C, align(128))]
@@ -163,10 +164,10 @@ impl<T> Latch<T> {
 #[derive(Debug)]
 pub(crate) struct Held<'a, T> {
     latch: &'a Latch<T>,
-    /// When it was taken, in ticks; 0 if nobody wants to know.
+    /// When it was taken, in ticks; 0 if it is untimed.
     since: u64,
-    /// It stays with the thread that took it, whose holds are timed there, and others have no
-    /// reference to a value that may not be shared.
+    /// It stays with the thread that took it, whose holds are timed there; no other
+    /// thread gets a reference to a value that may not be shared.
     not_send: PhantomData<*const ()>,
 }
 
@@ -175,7 +176,7 @@ impl<T> Deref for Held<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: whoever has a `Held` holds the latch.
+        // SAFETY: the latch is held as long as this guard lives.
         unsafe { &*self.latch.value.get() }
     }
 }
@@ -183,7 +184,7 @@ impl<T> Deref for Held<'_, T> {
 impl<T> DerefMut for Held<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: whoever has a `Held` holds the latch, and `self` is borrowed exclusively.
+        // SAFETY: the latch is held as long as this guard lives, and it is borrowed exclusively.
         unsafe { &mut *self.latch.value.get() }
     }
 }
@@ -217,7 +218,7 @@ mod model {
     use loom::thread;
 
     #[test]
-    fn nobody_holds_it_together_and_nobody_sleeps_forever() {
+    fn latch_is_exclusive_and_every_sleeper_is_woken() {
         let mut model = loom::model::Builder::new();
         // Enough for any two of the three to meet a third between any two of its steps.
         model.preemption_bound = Some(3);
@@ -240,7 +241,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_is_slow_is_timed_however_the_latch_was_taken() {
+    fn slow_work_under_an_untimed_latch_is_timed() {
         ticks::start();
         let (outer, inner) = (Latch::new(0), Latch::new(0));
         let wait = Duration::from_millis(30);
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn two_threads_never_hold_it_together() {
+    fn latch_is_exclusive_between_threads() {
         barrier::prepare();
         let latch = Arc::new(Latch::new(0_u64));
         let threads: Vec<_> = (0..4)

@@ -1,8 +1,8 @@
-//! Who is in the middle of a batch: what lets a rare event wait until every worker has passed a
-//! moment at which it held and remembered nothing.
+//! Which workers are in the middle of a batch: what lets a rare event wait until every worker has
+//! passed a moment at which it held and remembered nothing.
 //!
 //! ```text
-//! a worker                          whoever waits
+//! a worker                          a waiting thread
 //! slot <- odd                       publishes what batches must respect
 //! light barrier                     heavy barrier
 //! reads what was published          notes the slots that are odd
@@ -10,10 +10,10 @@
 //! slot <- even
 //! ```
 //!
-//! Either the worker's batch sees what was published, or the other sees that batch and waits for
-//! its end. This is quiescent-state-based reclamation (McKenney and Slingwine, "Read-Copy Update",
-//! 1998) with batches as the critical sections; a worker that waits for its sockets is between
-//! two of them, and holds up nobody.
+//! Either the worker's batch sees what was published, or the other thread sees that batch and waits
+//! for its end. This is quiescent-state-based reclamation (McKenney and Slingwine, "Read-Copy
+//! Update", 1998) with batches as the critical sections; a worker that waits for its sockets is
+//! between two of them, and delays no waiting thread.
 
 use crate::sync::barrier;
 #[cfg(loom)]
@@ -38,7 +38,7 @@ pub struct Batch<'a> {
     slot: Option<&'a Slot>,
 }
 
-/// The batches that somebody waits for.
+/// The batches to wait for.
 #[derive(Debug)]
 pub(crate) struct Grace {
     /// Workers and what their slots were.
@@ -61,7 +61,8 @@ impl Quiescence {
         if let Some(Slot(count)) = slot {
             let before = count.load(Ordering::Relaxed);
             debug_assert!(before % 2 == 0, "a worker is in one batch at a time");
-            // Released, since whoever waits for the batch before may see only this one's beginning.
+            // Released, since a thread that waits for the batch before may see only this one's
+            // beginning.
             count.store(before + 1, Ordering::Release);
             barrier::light();
         }
@@ -69,7 +70,7 @@ impl Quiescence {
     }
 
     /// The batches under way that may not have seen what the caller has published before; not
-    /// that of worker `own`, who asks.
+    /// that of worker `own`, which asks.
     pub(crate) fn grace(&self, own: Option<usize>) -> Grace {
         barrier::heavy();
         let counts = self.slots.iter().enumerate();
@@ -108,9 +109,9 @@ mod model {
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
 
-    /// A batch that has not seen the flag is over before the one who raised it goes on.
+    /// A batch that has not seen the flag is over before the thread that raised it goes on.
     #[test]
-    fn who_waits_is_alone_with_those_who_know() {
+    fn grace_period_ends_after_every_batch_that_missed_the_flag() {
         loom::model(|| {
             let shared = Arc::new((Quiescence::new(2), AtomicBool::new(false)));
             let inside = Arc::new(loom::cell::UnsafeCell::new(0));

@@ -34,7 +34,7 @@ impl<T: Send + 'static> SharedThread<T> {
     /// Has the thread do a task.
     pub(crate) fn hand(&self, task: T) {
         let mut running = self.running();
-        // Seen under the lock, so that whoever ends the thread with the last store finds it.
+        // Seen under the lock, so that ending the thread with the last store finds it.
         if running.is_none() && STORES.load(Ordering::Relaxed) > 0 {
             *running = self.start();
         }

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tick_has_a_length() {
+    fn tick_has_a_length() {
         start();
         let (began, instant) = (now(), Instant::now());
         while instant.elapsed() < Duration::from_millis(20) {

@@ -121,7 +121,7 @@ fn passages(value: &[u8], path: Path) {
 }
 
 #[test]
-fn every_mutator_shows_the_door_what_it_changes() {
+fn every_mutator_passes_the_mutation_barrier() {
     for path in PATHS {
         for value in [b"10".to_vec(), vec![b'7'; LONG]] {
             passages(&value, *path);
@@ -149,7 +149,7 @@ fn every_mutator_shows_the_door_what_it_changes() {
 }
 
 #[test]
-fn persisting_and_expiring_pass_too() {
+fn persist_and_expiry_pass_the_mutation_barrier() {
     let fixture = Fixture::new(1);
     let key = fixture.db(0).key(b"key");
     let volatile = SetOptions { expiry: Expiry::AtMs(1_000_500), ..Default::default() };
@@ -170,7 +170,7 @@ fn persisting_and_expiring_pass_too() {
 }
 
 #[test]
-fn what_is_changed_carries_the_epoch_of_the_change() {
+fn changed_entry_carries_the_epoch_of_the_change() {
     let fixture = Fixture::new(1);
     let db = fixture.db(0);
     let key = db.key(b"key");

@@ -69,7 +69,7 @@ fn lfu_keeps_what_was_used_often() {
 }
 
 #[test]
-fn random_spares_nobody_in_particular() {
+fn random_policy_evicts_new_and_old_keys_alike() {
     let left = survivors(Policy::AllKeysRandom, |_| (), |_| None);
     let share = share(&left, |key| key % 4 == 0);
     assert!((0.35..0.65).contains(&share), "{share}");
@@ -104,7 +104,7 @@ fn a_few_volatile_keys_among_many_are_found() {
 }
 
 #[test]
-fn no_more_goes_than_makes_the_room_that_is_missing() {
+fn eviction_stops_once_below_the_limit() {
     const ROUNDS: u64 = 100;
     let fixture = Fixture::new(16);
     (0..KEYS).for_each(|key| set(&fixture, &format!("key:{key}"), None));
@@ -121,7 +121,7 @@ fn no_more_goes_than_makes_the_room_that_is_missing() {
 
 /// Or chance would decide how many keys are left in the tests here.
 #[test]
-fn what_other_tests_take_drives_nothing_out() {
+fn memory_of_other_tests_evicts_nothing() {
     const MORE: isize = 100 << 20;
     let _alone = accounting::tests::alone();
     let fixture = Fixture::new(1);
@@ -133,7 +133,7 @@ fn what_other_tests_take_drives_nothing_out() {
 }
 
 #[test]
-fn without_a_policy_nothing_goes() {
+fn noeviction_evicts_nothing() {
     let fixture = Fixture::new(1);
     for key in 0..1000 {
         set(&fixture, &format!("key:{key}"), Some(1000));
@@ -218,7 +218,7 @@ fn a_hot_set_that_moves_is_followed() {
 }
 
 #[test]
-fn a_worker_whose_clock_is_behind_does_not_take_the_latest_for_the_oldest() {
+fn key_used_after_this_workers_clock_is_not_the_oldest() {
     for policy in [Policy::AllKeysLru, Policy::AllKeysLfu] {
         let fixture = Fixture::new(1);
         fixture.store.set_limit(0, policy);
@@ -259,7 +259,7 @@ fn an_empty_database_keeps_no_pages() {
 }
 
 #[test]
-fn what_is_not_used_grows_older_for_half_a_year() {
+fn idle_time_grows_for_half_a_year() {
     const DAY_MS: u64 = 24 * 3_600_000;
     for (keys, mask) in [(3000, u64::MAX), (300, 0)] {
         let fixture = Fixture::masked(4, mask);

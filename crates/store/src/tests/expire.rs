@@ -46,7 +46,7 @@ fn a_few_volatile_keys_among_many_are_found_in_time() {
 }
 
 #[test]
-fn all_at_once_and_a_clock_that_jumps() {
+fn keys_that_expire_at_once_after_a_clock_jump_are_removed() {
     let fixture = Fixture::new(4);
     for index in 0..5_000 {
         set(&fixture, 0, &format!("key:{index}"), Some(1000));
@@ -61,7 +61,7 @@ fn all_at_once_and_a_clock_that_jumps() {
 }
 
 #[test]
-fn an_expiry_moved_or_taken_away_is_noticed() {
+fn moved_or_removed_expiry_is_respected() {
     let fixture = Fixture::new(1);
     let db = fixture.db(0);
     for (key, ttl_ms) in
@@ -112,7 +112,7 @@ fn expire(fixture: &Fixture, key: &str, ttl_ms: u64) {
 }
 
 #[test]
-fn a_merge_in_the_middle_of_a_sweep_hides_nothing() {
+fn merge_during_a_sweep_hides_no_expired_key() {
     let fixture = Fixture::masked(1, 1 << 63);
     let [_, second] = swept_in_part(&fixture, [3, 174]);
     // When a few are gone, what the sweep has left behind already stands in the same segment.
@@ -126,7 +126,7 @@ fn a_merge_in_the_middle_of_a_sweep_hides_nothing() {
 }
 
 #[test]
-fn what_is_written_behind_a_sweep_expires() {
+fn key_written_behind_a_sweep_expires() {
     let fixture = Fixture::masked(1, 1 << 63);
     let [_, second] = swept_in_part(&fixture, [0, 174]);
     // Keys of equal hash are gone through in their order.
@@ -152,7 +152,7 @@ proptest! {
     /// Whatever is written between the steps of a sweep: what is due goes, with this or the next
     /// one, and nothing else.
     #[test]
-    fn nothing_that_is_due_stays(
+    fn no_expired_key_stays(
         keys in 1..4000_usize,
         peak in 1..4000_usize,
         per_step in 0..300_usize,

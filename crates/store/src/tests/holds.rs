@@ -50,7 +50,7 @@ pub(super) fn most_of(work: impl FnOnce()) -> Holds {
 }
 
 #[test]
-fn what_was_searched_in_vain_is_searched_again_only_once_something_may_go() {
+fn failed_victim_search_is_repeated_only_after_a_change() {
     let fixture = Fixture::new(4);
     (0..1000).for_each(|number| set(&fixture, number, b"value", SetOptions::default()));
     fixture.store.set_limit(1, Policy::VolatileLru);

@@ -48,9 +48,9 @@ impl Fixture {
     }
 
     /// Whether every word of every table that tells where its entry belongs tells what is true.
-    pub(crate) fn tells_true(&self) -> bool {
+    pub(crate) fn has_right_halves(&self) -> bool {
         let tell_true = |shard: &crate::sync::latch::Latch<crate::keyspace::shard::Shard>| {
-            shard.lock().tables_mut().iter().all(|table| table.tells_true())
+            shard.lock().tables_mut().iter().all(|table| table.has_right_halves())
         };
         self.store.shards.iter().all(tell_true)
     }

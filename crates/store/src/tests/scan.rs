@@ -21,7 +21,7 @@ proptest! {
 
     /// The table grows to `peak` others and shrinks again, several times, while one walk goes on.
     #[test]
-    fn what_stays_is_shown(
+    fn scan_shows_every_key_that_stays(
         stays in 1..400_usize,
         peak in 1..6_000_usize,
         count in 1..40_usize,
@@ -56,7 +56,7 @@ proptest! {
                 }
                 step += 1;
             }
-            prop_assert!(fixture.tells_true());
+            prop_assert!(fixture.has_right_halves());
         }
         for index in 0..stays {
             let key = format!("stays:{index}");

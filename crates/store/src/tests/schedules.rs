@@ -444,7 +444,7 @@ fn changes_of_keys_are_stopped_at_every_step() {
 }
 
 #[test]
-fn changes_of_what_has_versions_are_stopped_at_every_step() {
+fn changes_of_versions_are_stopped_at_every_step() {
     enumerate(VERSIONED);
 }
 

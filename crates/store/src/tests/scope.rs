@@ -46,7 +46,7 @@ fn operations_on_several_keys_and_databases_run_under_one_hold() {
     assert_eq!(text(outside, b"b"), Some(b"5".to_vec()));
     assert_eq!(text(outside.sibling(3), b"b"), Some(b"6".to_vec()));
     assert_eq!((outside.size(), outside.volatile_size()), (1, 1));
-    assert!(fixture.tells_true());
+    assert!(fixture.has_right_halves());
     fixture.pass_ms(500);
     assert_eq!(text(fixture.db(0), b"b"), None);
     assert_eq!(text(fixture.db(3), b"b"), Some(b"6".to_vec()));

@@ -352,12 +352,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 32 }))]
 
     #[test]
-    fn it_is_what_there_was_at_the_cut(script in proptest::collection::vec(round(), 1..6)) {
+    fn snapshot_holds_what_there_was_at_the_cut(
+        script in proptest::collection::vec(round(), 1..6),
+    ) {
         rounds(u64::MAX, &script);
     }
 
     #[test]
-    fn it_is_so_with_hashes_that_differ_in_few_bits(
+    fn snapshot_is_right_with_hashes_that_differ_in_few_bits(
         script in proptest::collection::vec(round(), 1..4),
     ) {
         rounds(0xc000_0000_0000_0007, &script);
@@ -365,7 +367,7 @@ proptest! {
 }
 
 #[test]
-fn beyond_the_limit_of_pre_images_it_is_given_up() {
+fn snapshot_is_given_up_beyond_the_limit_of_pre_images() {
     let fixture = Fixture::new(2);
     let write = |byte: u8| {
         for key in 0..200_u32 {
@@ -386,7 +388,7 @@ fn beyond_the_limit_of_pre_images_it_is_given_up() {
 }
 
 #[test]
-fn the_cut_waits_for_claims() {
+fn cut_waits_for_claims() {
     let fixture = Fixture::new(2);
     let db = fixture.db(0);
     let mut claiming = fixture.store.claiming();

@@ -81,7 +81,7 @@ fn no_increment_is_lost_while_the_table_grows_and_keys_expire() {
 }
 
 #[test]
-fn what_is_set_together_is_seen_together() {
+fn keys_set_together_are_seen_together() {
     let keys = ["a", "b", "c", "d", "e"];
     run(
         |store, thread| {
@@ -113,7 +113,7 @@ fn what_is_set_together_is_seen_together() {
 }
 
 #[test]
-fn a_token_that_is_renamed_around_is_never_doubled() {
+fn renamed_token_exists_exactly_once() {
     let keys: Vec<String> = (0..8).map(|index| format!("place:{index}")).collect();
     let places = &keys;
     let store = run(

@@ -25,7 +25,7 @@ fn buckets_divide_positions_in_order() {
 proptest! {
     /// However words are moved to make room: what a bucket tells of its words is true.
     #[test]
-    fn what_words_tell_is_true(
+    fn words_of_known_buckets_have_the_right_home_and_half(
         words in proptest::collection::vec((0..12_usize, 0..2_usize, weighted(0.95)), 1..120),
     ) {
         let pool = PagePool::default();

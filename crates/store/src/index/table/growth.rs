@@ -215,7 +215,7 @@ impl Table {
 #[cfg(test)]
 impl Table {
     /// Whether every word that tells where its entry belongs tells what is true.
-    pub(crate) fn tells_true(&self) -> bool {
+    pub(crate) fn has_right_halves(&self) -> bool {
         self.directory.segments().filter(|segment| segment.is_full_size()).all(|segment| {
             let told = segment.known_buckets().flat_map(|it| segment.homes_and_halves(it));
             { told }.all(|(home, half, word)| {

@@ -8,7 +8,7 @@ fn provided(pool: &PagePool) -> usize {
 }
 
 #[test]
-fn what_comes_next_is_provided_before_it_is_needed_and_no_more() {
+fn next_pages_are_provided_before_they_are_needed() {
     let pool = PagePool::default();
     pool.prepare();
     for _ in 0..3 * REGION_PAGES {
@@ -62,7 +62,7 @@ fn faults_of_filling(pool: &PagePool, arena: Arena, mut touched: usize) -> u64 {
         // SAFETY: the arena is ours.
         unsafe { arena.add(end - PAGE_BYTES).write_bytes(1, PAGE_BYTES) };
         met += faults() - before;
-        // Whoever fills a page does other things as well.
+        // A worker that fills a page does other things as well.
         pool.provide();
     }
     assert_eq!(touched, ARENA_BYTES);
@@ -150,12 +150,12 @@ fn nothing_is_given_back_that_was_just_provided_or_the_reverse() {
         assert!(at_work.0 + at_work.1 <= WARM_BYTES, "{at_work:?}");
     }
     (0..u8::MAX).for_each(|_| settle());
-    assert_eq!(pool.warm_bytes(), 0, "nobody asks any more");
+    assert_eq!(pool.warm_bytes(), 0, "no more requests");
     assert_eq!(asked(&mut || (0..u8::MAX).for_each(|_| settle())), (0, 0));
 }
 
 #[test]
-fn the_preparer_is_told_before_a_worker_has_to_see_to_it() {
+fn preparer_is_notified_before_a_worker_has_to_prepare() {
     let pool = PagePool::default();
     pool.set_preparer(std::thread::current());
     pool.prepare();
@@ -163,7 +163,7 @@ fn the_preparer_is_told_before_a_worker_has_to_see_to_it() {
         pool.take();
         pool.tend();
     }
-    // Returns at once, since it was told; and forever waits for who was not.
+    // Returns at once if it was notified, and waits forever otherwise.
     std::thread::park();
     pool.prepare();
     assert!(provided(&pool) > LOW_PAGES);
@@ -183,10 +183,10 @@ fn idle_memory_goes_back_a_slice_at_a_time() {
     assert_eq!(pool.warm_bytes(), MOST_WARM_BYTES);
     pool.take();
     (0..given / SLICE_BYTES).for_each(|_| pool.rest());
-    assert_eq!(pool.warm_bytes(), WARM_BYTES, "somebody has asked a moment ago");
+    assert_eq!(pool.warm_bytes(), WARM_BYTES, "requested a moment ago");
     (0..u8::MAX).for_each(|_| pool.look());
     (0..given / SLICE_BYTES).for_each(|_| pool.rest());
-    assert_eq!(pool.warm_bytes(), 0, "nobody has asked for long");
+    assert_eq!(pool.warm_bytes(), 0, "not requested for long");
 }
 
 #[test]
