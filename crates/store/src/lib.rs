@@ -2,7 +2,7 @@
 //!
 //! The store knows no wire format and no socket. Callers are the workers, each with its own
 //! [`Counters`], working through a [`Database`] handle; `types/` holds one file of operations per
-//! type of value, each of which takes the latches that it needs, passes the door (`Slot`) for
+//! type of value, each of which takes the latches that it needs, passes the barrier (`Slot`) for
 //! every change, and lets go before it returns.
 //!
 //! A module uses only those below it, and so does each file within one:

@@ -30,8 +30,8 @@ use crate::index::word::{LANES, Word};
 use crate::memory::pages::PagePool;
 use crate::memory::reclaim::Removed;
 use crate::memory::slab::{Block, LARGEST_BLOCK, Slab, rounded_bytes};
-use crate::snapshot::mutation_barrier::Door;
-use crate::snapshot::{Fate, HOLD_BYTES, Images, Ledger};
+use crate::snapshot::mutation_barrier::MutationBarrier;
+use crate::snapshot::{HOLD_BYTES, Images, SnapshotProgress, ValueOutcome};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use crate::sync::steps::{self, Step};
@@ -76,7 +76,7 @@ pub(crate) struct Table {
     locator: Locator,
     pool: Arc<PagePool>,
     slab: Slab,
-    ledger: Ledger,
+    progress: SnapshotProgress,
     /// Where the walk for a snapshot goes on within a bucket.
     walk_within: Option<Box<Within>>,
 }
@@ -106,7 +106,7 @@ impl Table {
         locator: Locator,
         pool: Arc<PagePool>,
         place: directory::Place,
-        ledger: Ledger,
+        progress: SnapshotProgress,
     ) -> Self {
         let slab = Slab::new(Arc::clone(&pool));
         Table {
@@ -119,17 +119,17 @@ impl Table {
             locator,
             pool,
             slab,
-            ledger,
+            progress,
             walk_within: None,
         }
     }
 
     /// Puts an empty table in place of this one, which is returned.
-    pub(crate) fn take(&mut self, door: Door) -> Self {
-        self.begin(door);
-        self.ledger.send_pre_images();
+    pub(crate) fn take(&mut self, barrier: MutationBarrier) -> Self {
+        self.begin(barrier);
+        self.progress.send_pre_images();
         let place = self.directory.place().clone();
-        let empty = Table::new(self.locator, Arc::clone(&self.pool), place, self.ledger.anew());
+        let empty = Table::new(self.locator, Arc::clone(&self.pool), place, self.progress.anew());
         empty.directory.publish();
         std::mem::replace(self, empty)
     }
@@ -139,27 +139,32 @@ impl Table {
         self.directory.move_to(database);
     }
 
-    /// Must be called before anything of the table changes by an operation that read `door`.
+    /// Must be called before anything of the table changes by an operation that read `barrier`.
     #[inline]
-    pub(crate) fn begin(&mut self, door: Door) {
+    pub(crate) fn begin(&mut self, barrier: MutationBarrier) {
         debug_assert!(
-            door.is_saving() || self.len == 0 || self.ledger.epoch() == door.epoch(),
+            barrier.is_saving() || self.len == 0 || self.progress.epoch() == barrier.epoch(),
             "a save ends with every table walked"
         );
         let size = (self.len, self.volatile);
-        self.ledger.begin(door.epoch(), size, self.directory.place().database);
+        self.progress.begin(barrier.epoch(), size, self.directory.place().database);
     }
 
     /// What the table knows of a snapshot.
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.ledger
+    pub(crate) fn progress(&self) -> &SnapshotProgress {
+        &self.progress
     }
 
-    /// Lets an entry through the door, to be changed.
+    /// Lets an entry through the barrier, to be changed.
     #[inline]
-    pub(crate) fn mutable(&mut self, door: Door, entry: Entry, fate: Fate) -> Mutable {
-        self.begin(door);
-        door.before_mutate(&mut self.ledger, entry, fate)
+    pub(crate) fn mutable(
+        &mut self,
+        barrier: MutationBarrier,
+        entry: Entry,
+        outcome: ValueOutcome,
+    ) -> Mutable {
+        self.begin(barrier);
+        barrier.before_mutate(&mut self.progress, entry, outcome)
     }
 
     /// Entries in all.
@@ -192,18 +197,18 @@ impl Table {
     /// Adds an entry for a key that has none.
     pub(crate) fn insert(
         &mut self,
-        door: Door,
+        barrier: MutationBarrier,
         key: Key<'_>,
         value: NewValue<'_>,
         attributes: &Attributes,
     ) -> Place {
-        self.begin(door);
+        self.begin(barrier);
         let shape = Shape::new(key, &value, attributes);
         let block = self.slab.take(shape.bytes());
         // SAFETY: the block is ours, aligned and as large as the shape.
         let entry =
             unsafe { Entry::write(block.memory, block.on_heap, &shape, key, value, attributes) };
-        door.admit(entry);
+        barrier.admit(entry);
         let word = Word::new(entry, fingerprint(key.hash), attributes.expire_at_ms.is_some());
         let mut place = self.link(self.locator.range.position(key.hash), word);
         place.segment.note_expiry(attributes.expire_at_ms);
@@ -216,7 +221,7 @@ impl Table {
     /// Puts another value and attributes in place of an entry's; what that owned and has no more.
     pub(crate) fn replace(
         &mut self,
-        door: Door,
+        barrier: MutationBarrier,
         place: &mut Place,
         mut old: Mutable,
         key: Key<'_>,
@@ -246,7 +251,7 @@ impl Table {
             let new = Entry::write(memory, block.on_heap, &shape, key, value, attributes);
             (owned, new)
         };
-        door.admit(entry);
+        barrier.admit(entry);
         entry.set_access(access);
         let word = Word::new(entry, fingerprint(key.hash), attributes.expire_at_ms.is_some());
         self.volatile += usize::from(word.is_volatile());
@@ -340,18 +345,18 @@ impl Table {
 
     /// Goes on leaving images of what belongs to the snapshot, and stamps it, for as many bytes as
     /// one hold allows; whether the walk has come through.
-    pub(crate) fn walk(&mut self, door: Door, images: &mut Images) -> bool {
-        self.begin(door);
+    pub(crate) fn walk(&mut self, barrier: MutationBarrier, images: &mut Images) -> bool {
+        self.begin(barrier);
         let enough = images.copied_bytes() + HOLD_BYTES;
-        let is_aborted = self.ledger.is_aborted();
+        let is_aborted = self.progress.is_aborted();
         for _ in 0..BUCKETS_PER_HOLD {
-            let Some(position) = self.ledger.walked_to() else { break };
+            let Some(position) = self.progress.walked_to() else { break };
             let mut within = self.walk_within.take().map(|within| *within);
             let before = within.clone();
             self.visit_bucket(position, &mut within.clone(), |entry| prefetch(entry.pointer()));
             let (mut saved, mut is_left) = (0, false);
             let behind = self.visit_bucket(position, &mut within, |entry| {
-                if !door.is_older(entry) {
+                if !barrier.is_older(entry) {
                     return;
                 }
                 is_left |= images.copied_bytes() >= enough;
@@ -359,19 +364,19 @@ impl Table {
                     if !is_aborted {
                         images.push(entry);
                     }
-                    door.admit(entry);
+                    barrier.admit(entry);
                     saved += 1;
                     steps::reach(Step::Walked);
                 }
             });
-            self.ledger.walk_on(saved, if is_left { Some(position) } else { behind });
+            self.progress.walk_on(saved, if is_left { Some(position) } else { behind });
             let within = if is_left { before } else { within };
             self.walk_within = within.map(Box::new);
             if self.walk_within.is_some() || images.copied_bytes() >= enough {
                 break;
             }
         }
-        self.ledger.walked_to().is_none()
+        self.progress.walked_to().is_none()
     }
 
     /// Entries that can expire, counted one by one.
@@ -383,13 +388,13 @@ impl Table {
         self.directory.segments().map(words).sum()
     }
 
-    /// Whether anything is older than the epoch of `door`.
+    /// Whether anything is older than the epoch of `barrier`.
     #[cfg(test)]
-    pub(crate) fn has_older(&self, door: Door) -> bool {
+    pub(crate) fn has_older(&self, barrier: MutationBarrier) -> bool {
         let words = self.directory.segments();
         let any = |segment: Segment| {
             let mut words = segment.occupied_places().map(|(_, word)| word);
-            words.any(|word| word.entry().is_some_and(|entry| door.is_older(entry)))
+            words.any(|word| word.entry().is_some_and(|entry| barrier.is_older(entry)))
         };
         { words }.any(any)
     }
@@ -398,7 +403,7 @@ impl Table {
     /// does not spare.
     pub(crate) fn evict(
         &mut self,
-        door: Door,
+        barrier: MutationBarrier,
         selection: VictimSelection,
         random: u64,
         unasked: &mut Unasked<'_>,
@@ -415,7 +420,7 @@ impl Table {
             entries.clone().for_each(|entry| prefetch(entry.pointer()));
             let entries = entries.filter(|entry| !self.is_spared(*entry, unasked));
             // What the snapshot has already frees memory at once.
-            let saved = entries.clone().filter(|entry| !door.is_older(*entry));
+            let saved = entries.clone().filter(|entry| !barrier.is_older(*entry));
             if let Some(entry) = selection.choose(saved).or_else(|| selection.choose(entries))
                 && let Some(index) =
                     { sample }.find(|index| segment.word(*index).entry() == Some(entry))
@@ -423,7 +428,7 @@ impl Table {
                 let place = Place { segment, index };
                 // SAFETY: nothing changes the entry while it is shown.
                 (unasked.show)(unsafe { EntryView::new(entry) });
-                let entry = self.mutable(door, entry, Fate::Goes);
+                let entry = self.mutable(barrier, entry, ValueOutcome::Goes);
                 unasked.garbage.add(self.remove(place, entry));
                 self.slab.tell();
                 return true;
@@ -485,7 +490,7 @@ impl Table {
         self.relocate(LARGEST_BLOCK + 1, COMPACTIONS);
     }
 
-    /// Moves a few entries off a sparse page. What moves is not changed, so no door is passed.
+    /// Moves a few entries off a sparse page. What moves is not changed, so no barrier is passed.
     fn relocate(&mut self, bytes: usize, most_entries: usize) {
         let mut moved_bytes = 0;
         for _ in 0..most_entries {

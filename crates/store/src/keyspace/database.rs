@@ -10,7 +10,7 @@ use crate::keyspace::held_shards::HeldShards;
 use crate::keyspace::shard::Shard;
 use crate::keyspace::slot::{Moment, Slot};
 use crate::keyspace::store::{Scope, Store};
-use crate::snapshot::mutation_barrier::Door;
+use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::sync::counters::Counters;
 use crate::sync::latch;
 use std::marker::PhantomData;
@@ -169,7 +169,7 @@ impl<'a> Database<'a> {
     fn write_in<R>(
         &self,
         shard: &mut Shard,
-        barrier: Door,
+        barrier: MutationBarrier,
         key: Key<'_>,
         garbage: &mut Garbage,
         work: impl FnOnce(&mut Slot<'_>) -> R,

@@ -116,7 +116,7 @@ impl Database<'_> {
                 continue;
             }
             let mut garbage = Garbage::default();
-            let door = self.store.word.read();
+            let barrier = self.store.word.read();
             let random = self.random();
             let tables = held.tables_mut();
             let offset = random as usize % tables.len().max(1);
@@ -129,7 +129,7 @@ impl Database<'_> {
                 }
             };
             let mut unasked = Unasked { spares, show: &mut show, garbage: &mut garbage };
-            let found = tables.any(|table| table.evict(door, selection, random, &mut unasked));
+            let found = tables.any(|table| table.evict(barrier, selection, random, &mut unasked));
             drop(held);
             self.store.reclaimer.free(garbage);
             self.store.notify_preparer();

@@ -65,11 +65,11 @@ impl Store {
         let spares = spared.as_ref().map(|spared| spared as &dyn Fn(u64) -> bool);
         let mut garbage = Garbage::default();
         let mut held = latch.lock();
-        let door = self.word.read();
+        let barrier = self.word.read();
         // One table's step at a hold.
         let more = held.tables_mut().iter_mut().any(|table| {
             let mut unasked = Unasked { spares, show: &mut |_| (), garbage: &mut garbage };
-            let (removed, unfinished) = table.expire(door, now_ms, &mut unasked);
+            let (removed, unfinished) = table.expire(barrier, now_ms, &mut unasked);
             counters.expired.add(removed as u64);
             removed > 0 || unfinished
         });

@@ -4,7 +4,7 @@
 use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
 use crate::keyspace::shard::Shard;
-use crate::snapshot::mutation_barrier::Door;
+use crate::snapshot::mutation_barrier::MutationBarrier;
 use std::fmt;
 
 /// Shards that are held, for operations that do not know for how long.
@@ -15,4 +15,4 @@ pub(crate) trait HeldShards: fmt::Debug {
 }
 
 /// What is done with a shard that is held.
-pub(crate) type ShardWork<'w> = dyn FnMut(&mut Shard, Key<'_>, Door, &mut Garbage) + 'w;
+pub(crate) type ShardWork<'w> = dyn FnMut(&mut Shard, Key<'_>, MutationBarrier, &mut Garbage) + 'w;

@@ -11,7 +11,7 @@ use crate::keyspace::database::{Database, OperationScope};
 use crate::keyspace::held_shards::{HeldShards, ShardWork};
 use crate::keyspace::shard::Shard;
 use crate::keyspace::store::Store;
-use crate::snapshot::mutation_barrier::Door;
+use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::sync::latch::Held;
 use std::cell::RefCell;
 use std::fmt;
@@ -19,7 +19,7 @@ use std::fmt;
 /// The latches of several keys, until this is dropped.
 pub struct Hold<'a> {
     store: &'a Store,
-    barrier: Door,
+    barrier: MutationBarrier,
     /// With the shards' numbers, in ascending order.
     held: RefCell<Vec<(usize, Held<'a, Shard>)>>,
     /// Those of the keys that are long, looked up, by where their bytes are.

@@ -4,8 +4,8 @@ use crate::index::directory::{self, Directories};
 use crate::index::table::{Locator, Table};
 use crate::memory::accounting::vector_bytes;
 use crate::memory::pages::PagePool;
-use crate::snapshot::mutation_barrier::Door;
-use crate::snapshot::{Ledger, Outbox};
+use crate::snapshot::mutation_barrier::MutationBarrier;
+use crate::snapshot::{Outbox, SnapshotProgress};
 use std::sync::Arc;
 
 /// The first CAS number is 2: tests of clients take one less than what they were given for the
@@ -55,8 +55,8 @@ impl Shard {
             let (database, shard) = (self.tables.len(), self.number);
             let place = directory::Place { directories, database, shard };
             let before = vector_bytes(&self.tables);
-            let ledger = Ledger::new(Arc::clone(&self.outbox));
-            self.tables.push(Table::new(self.locator, Arc::clone(&self.pool), place, ledger));
+            let progress = SnapshotProgress::new(Arc::clone(&self.outbox));
+            self.tables.push(Table::new(self.locator, Arc::clone(&self.pool), place, progress));
             self.pool.add_idle_bytes(vector_bytes(&self.tables) - before);
         }
         #[expect(clippy::indexing_slicing, reason = "the table was made just above")]
@@ -65,10 +65,10 @@ impl Shard {
     }
 
     /// Exchanges the tables of two databases.
-    pub(crate) fn swap(&mut self, door: Door, first: usize, second: usize) {
+    pub(crate) fn swap(&mut self, barrier: MutationBarrier, first: usize, second: usize) {
         self.table_mut(first.max(second));
         // A snapshot knows them by the numbers that they had at the cut.
-        self.tables.iter_mut().for_each(|table| table.begin(door));
+        self.tables.iter_mut().for_each(|table| table.begin(barrier));
         self.tables.swap(first, second);
         for database in [first, second] {
             self.tables.get_mut(database).into_iter().for_each(|table| table.move_to(database));
@@ -88,10 +88,10 @@ impl Shard {
     }
 
     /// A table of which a snapshot has not seen everything yet.
-    pub(crate) fn unwalked_table(&mut self, door: Door) -> Option<&mut Table> {
+    pub(crate) fn unwalked_table(&mut self, barrier: MutationBarrier) -> Option<&mut Table> {
         self.tables.iter_mut().find_map(|table| {
-            table.begin(door);
-            table.ledger().walked_to().is_some().then_some(table)
+            table.begin(barrier);
+            table.progress().walked_to().is_some().then_some(table)
         })
     }
 

@@ -1,5 +1,5 @@
 //! A key's place in its shard while the latch is held: what stands there, and the changes that
-//! types are made of. Every one of them passes the door.
+//! types are made of. Every one of them passes the barrier.
 
 use crate::entry::block::Entry;
 use crate::entry::garbage::Garbage;
@@ -8,8 +8,8 @@ use crate::entry::view::EntryView;
 use crate::eviction::access::{AccessClock, Usage};
 use crate::index::table::{Place, Table};
 use crate::keyspace::shard::Shard;
-use crate::snapshot::Fate;
-use crate::snapshot::mutation_barrier::Door;
+use crate::snapshot::ValueOutcome;
+use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use crate::value::attributes::{Attributes, Marks};
@@ -27,7 +27,7 @@ const QUICK_BYTES: usize = 1024;
 pub(crate) struct Slot<'a> {
     table: &'a mut Table,
     last_cas: &'a mut u64,
-    door: Door,
+    barrier: MutationBarrier,
     moment: Moment,
     /// What the entry's access clock showed before this operation.
     last_access: u32,
@@ -57,7 +57,7 @@ impl<'a> Slot<'a> {
     /// The place of `key`.
     pub(crate) fn open(
         shard: &'a mut Shard,
-        door: Door,
+        barrier: MutationBarrier,
         moment: Moment,
         key: Key<'a>,
         garbage: &'a mut Garbage,
@@ -67,7 +67,7 @@ impl<'a> Slot<'a> {
         let mut slot = Slot {
             table,
             last_cas,
-            door,
+            barrier,
             moment,
             last_access: 0,
             key,
@@ -128,11 +128,11 @@ impl<'a> Slot<'a> {
 
     /// Puts an entry here, in place of whatever stood here.
     pub(crate) fn put(&mut self, value: NewValue<'_>, attributes: Attributes) {
-        self.put_as(value, attributes, Fate::Goes);
+        self.put_as(value, attributes, ValueOutcome::Goes);
     }
 
     /// The same, told what becomes of the value that stood here.
-    fn put_as(&mut self, value: NewValue<'_>, attributes: Attributes, fate: Fate) {
+    fn put_as(&mut self, value: NewValue<'_>, attributes: Attributes, outcome: ValueOutcome) {
         self.changes += 1;
         if let Some(bytes) = value.piece().filter(|bytes| bytes.len() > QUICK_BYTES) {
             latch::slow();
@@ -140,15 +140,15 @@ impl<'a> Slot<'a> {
         }
         match self.occupant() {
             None => {
-                let place = self.table.insert(self.door, self.key, value, &attributes);
+                let place = self.table.insert(self.barrier, self.key, value, &attributes);
                 let access = self.moment.access.first();
                 self.table.entry(place).into_iter().for_each(|entry| entry.set_access(access));
                 self.place = Some(place);
             }
             Some((mut place, entry)) => {
-                let old = self.table.mutable(self.door, entry, fate);
-                let (door, key) = (self.door, self.key);
-                let owned = self.table.replace(door, &mut place, old, key, value, &attributes);
+                let old = self.table.mutable(self.barrier, entry, outcome);
+                let (barrier, key) = (self.barrier, self.key);
+                let owned = self.table.replace(barrier, &mut place, old, key, value, &attributes);
                 self.place = Some(place);
                 self.garbage.add(owned);
             }
@@ -158,7 +158,7 @@ impl<'a> Slot<'a> {
     /// Empties the place; whether there was anything.
     pub(crate) fn remove(&mut self) -> bool {
         let Some((place, entry)) = self.occupant() else { return false };
-        let entry = self.table.mutable(self.door, entry, Fate::Goes);
+        let entry = self.table.mutable(self.barrier, entry, ValueOutcome::Goes);
         self.changes += 1;
         self.garbage.add(self.table.remove(place, entry));
         self.place = None;
@@ -182,7 +182,7 @@ impl<'a> Slot<'a> {
         match (attributes.expire_at_ms, expire_at_ms) {
             (None, None) => {}
             (Some(_), Some(at_ms)) => {
-                let entry = self.table.mutable(self.door, entry, Fate::Stays);
+                let entry = self.table.mutable(self.barrier, entry, ValueOutcome::Stays);
                 self.changes += 1;
                 // SAFETY: it has an expiry, which this is to replace.
                 unsafe { self.table.move_expiry(place, entry, at_ms) };
@@ -200,7 +200,7 @@ impl<'a> Slot<'a> {
                 if entry.encoding() == Encoding::Int && attributes.cas.is_none() =>
             {
                 self.changes += 1;
-                let mut entry = self.table.mutable(self.door, entry, Fate::Stays);
+                let mut entry = self.table.mutable(self.barrier, entry, ValueOutcome::Stays);
                 // SAFETY: its encoding says that it is an integer.
                 unsafe { entry.replace_int(value) };
             }
@@ -225,7 +225,7 @@ impl<'a> Slot<'a> {
             }
             let Some((_, entry)) = self.occupant() else { return Ok(()) };
             self.changes += 1;
-            let mut entry = self.table.mutable(self.door, entry, Fate::Stays);
+            let mut entry = self.table.mutable(self.barrier, entry, ValueOutcome::Stays);
             // SAFETY: the slot is borrowed exclusively and nothing else refers to the rope.
             if let Some(rope) = unsafe { entry.rope_mut() } {
                 rope.append(bytes);
@@ -262,7 +262,7 @@ impl<'a> Slot<'a> {
         let Some((_, entry)) = self.occupant() else {
             return Ok(change(&mut StringMut::Bytes(&mut []), is_longer).0);
         };
-        let mut entry = self.table.mutable(self.door, entry, Fate::Stays);
+        let mut entry = self.table.mutable(self.barrier, entry, ValueOutcome::Stays);
         // SAFETY: the slot is borrowed exclusively and nothing else refers to the value.
         let (result, count) = match unsafe { (entry.bytes_mut(), entry.rope_mut()) } {
             (_, Some(rope)) => {
@@ -342,7 +342,7 @@ impl<'a> Slot<'a> {
     /// Changes what clients have been told of the entry; value and version stay.
     pub(crate) fn set_marks(&mut self, marks: Marks) {
         let Some((_, entry)) = self.occupant() else { return };
-        self.table.mutable(self.door, entry, Fate::Stays).replace_marks(marks);
+        self.table.mutable(self.barrier, entry, ValueOutcome::Stays).replace_marks(marks);
     }
 
     /// Makes the entry one of which clients have been told nothing.
@@ -384,7 +384,7 @@ impl<'a> Slot<'a> {
     fn reshape(&mut self, attributes: Attributes) {
         // A copy, since the entry may be written anew where it lies.
         let Some((value, _)) = self.copy() else { return };
-        self.put_as(value.as_new(), attributes, Fate::Stays);
+        self.put_as(value.as_new(), attributes, ValueOutcome::Stays);
     }
 
     fn occupant(&self) -> Option<(Place, Entry)> {

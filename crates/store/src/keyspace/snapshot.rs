@@ -223,7 +223,7 @@ impl Snapshot<'_> {
     /// Goes on with a detached table; `None` if there was nothing in it.
     fn walk_detached(&mut self) -> Option<Images> {
         let table = self.detached.as_mut()?;
-        let mut images = Images::new(table.ledger().database(), FULL_BYTES);
+        let mut images = Images::new(table.progress().database(), FULL_BYTES);
         if table.walk(self.store.word.read(), &mut images) {
             let tables: Vec<Table> = self.detached.take().into_iter().collect();
             self.store.reclaimer.free(tables);

@@ -270,14 +270,14 @@ impl Store {
     pub fn flush(&self, scope: Scope) -> u64 {
         let (mut tables, mut removed) = (Vec::new(), 0);
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
-        let door = self.word.read();
+        let barrier = self.word.read();
         for shard in &mut held {
             for (index, table) in shard.tables_mut().iter_mut().enumerate() {
                 let meant = scope == Scope::All || scope == Scope::Database(index);
                 if meant && table.len() > 0 {
                     removed += table.len() as u64;
-                    let old = table.take(door);
-                    if old.ledger().is_wanted() {
+                    let old = table.take(barrier);
+                    if old.progress().is_wanted() {
                         self.detached_tables.send(old);
                     } else {
                         tables.push(old);
@@ -294,9 +294,9 @@ impl Store {
     /// are exchanged with all latches held.
     pub fn swap(&self, first: usize, second: usize) {
         let mut held: Vec<_> = self.shards.iter().map(Latch::lock).collect();
-        let door = self.word.read();
+        let barrier = self.word.read();
         for shard in &mut held {
-            shard.swap(door, first, second);
+            shard.swap(barrier, first, second);
         }
     }
 

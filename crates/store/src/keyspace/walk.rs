@@ -78,9 +78,9 @@ impl Store {
         let barrier = self.word.read();
         let Some(table) = held.unwalked_table(barrier) else { return false };
         if images.is_empty() {
-            images.set_database(table.ledger().database());
+            images.set_database(table.progress().database());
         }
-        let fits = images.database() == table.ledger().database();
+        let fits = images.database() == table.progress().database();
         if fits {
             table.walk(barrier, images);
         }

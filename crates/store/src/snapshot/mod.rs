@@ -4,7 +4,7 @@
 //!  the cut      one atomic addition to the store's word: epoch + 1, a save is active
 //!
 //!  writers      ..old epoch..|..new epoch: what is about to change an older entry leaves an image
-//!                            |  of it first (`Ledger::hand_over`), and stamps it..
+//!                            |  of it first (`SnapshotProgress::hand_over`), and stamps it..
 //!  walkers                   |..table by table: an image of every older entry, and a stamp..
 //!                            |
 //!  saver                     |..takes images, writes them down..| every entry is stamped:
@@ -21,14 +21,14 @@
 //! Only workers walk. The saver takes no latch, so that it may be preempted at any time.
 
 mod images;
-mod ledger;
 pub(crate) mod mutation_barrier;
 mod outbox;
 mod passes;
+mod progress;
 
 pub use images::Images;
 pub(crate) use images::{FULL_BYTES, HOLD_BYTES};
-pub(crate) use ledger::{Fate, Ledger};
 pub(crate) use outbox::{Cause, Outbox, Receivers};
 pub use outbox::{DatabaseSize, SnapshotMemory};
 pub(crate) use passes::Walk;
+pub(crate) use progress::{SnapshotProgress, ValueOutcome};

@@ -1,5 +1,5 @@
-//! The door: every change of an entry goes through [`Door::before_mutate`], which alone makes the
-//! guard that changing functions ask for.
+//! The barrier: every change of an entry goes through [`MutationBarrier::before_mutate`], which
+//! alone makes the guard that changing functions ask for.
 //!
 //! A snapshot is cut by one atomic change of the store's word. Whatever is about to change an
 //! entry compares the entry's epoch with its own: an older entry belongs to the snapshot that is
@@ -7,7 +7,7 @@
 
 use crate::entry::block::Entry;
 use crate::entry::mutable::Mutable;
-use crate::snapshot::ledger::{Fate, Ledger};
+use crate::snapshot::progress::{SnapshotProgress, ValueOutcome};
 use crate::sync::steps::{self, Step};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,10 +22,10 @@ pub(crate) struct Word(AtomicU64);
 impl Word {
     /// Reads the word for one operation: after its last latch was taken, before its first change.
     #[inline]
-    pub(crate) fn read(&self) -> Door {
-        let door = Door { word: self.0.load(Ordering::Acquire) };
+    pub(crate) fn read(&self) -> MutationBarrier {
+        let barrier = MutationBarrier { word: self.0.load(Ordering::Acquire) };
         steps::reach(Step::WordRead);
-        door
+        barrier
     }
 
     /// Begins the next epoch and a save of what belongs to the last one: the cut. No save may be
@@ -45,25 +45,30 @@ impl Word {
 
 /// What one operation read from the word.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Door {
+pub(crate) struct MutationBarrier {
     word: u64,
 }
 
-impl Door {
-    /// Must be passed, with the latch held, before anything about an entry of `ledger`'s table
-    /// changes. `fate` says whether the value stays in the store.
+impl MutationBarrier {
+    /// Must be passed, with the latch held, before anything about an entry of `progress`'s table
+    /// changes. `outcome` says whether the value stays in the store.
     #[inline]
-    pub(crate) fn before_mutate(self, ledger: &mut Ledger, entry: Entry, fate: Fate) -> Mutable {
+    pub(crate) fn before_mutate(
+        self,
+        progress: &mut SnapshotProgress,
+        entry: Entry,
+        outcome: ValueOutcome,
+    ) -> Mutable {
         #[cfg(test)]
         observer::saw(entry, self.epoch());
-        steps::reach(Step::AtDoor);
+        steps::reach(Step::AtBarrier);
         if self.is_older(entry) {
-            ledger.hand_over(entry, fate);
+            progress.hand_over(entry, outcome);
             steps::reach(Step::HandedOver);
             entry.set_epoch(self.epoch());
         }
         steps::reach(Step::Passed);
-        // SAFETY: whoever has the table's ledger holds the latch, and the ledger has just been
+        // SAFETY: whoever has the table's progress holds the latch, and the progress has just been
         // given the image if there is to be one.
         unsafe { Mutable::new(entry) }
     }
@@ -90,14 +95,14 @@ impl Door {
     }
 }
 
-/// What passed the door in this thread, for tests.
+/// What passed the barrier in this thread, for tests.
 #[cfg(test)]
 pub(crate) mod observer {
     use super::Entry;
     use crate::entry::view::EntryView;
     use std::cell::RefCell;
 
-    /// An entry as it was when it passed the door.
+    /// An entry as it was when it passed the barrier.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(crate) struct Passage {
         pub(crate) key: Vec<u8>,
@@ -114,7 +119,7 @@ pub(crate) mod observer {
         if PASSAGES.with_borrow(Option::is_none) {
             return;
         }
-        // SAFETY: the door is passed with the latch held; the view ends here.
+        // SAFETY: the barrier is passed with the latch held; the view ends here.
         let view = unsafe { EntryView::new(entry) };
         let key = view.long_key().map_or_else(|| view.key().to_vec(), |key| key.to_vec());
         let passage = Passage {

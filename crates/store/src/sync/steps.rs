@@ -23,8 +23,8 @@ pub(crate) enum Step {
     Cut,
     /// It is about to end the save.
     Ending,
-    /// It has come to the door with an entry.
-    AtDoor,
+    /// It has come to the barrier with an entry.
+    AtBarrier,
     /// An image of the entry waits for the saver.
     HandedOver,
     /// The entry is stamped, and may be changed.

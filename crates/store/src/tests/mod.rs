@@ -1,10 +1,10 @@
 //! The store as a whole, against a model and against its promises.
 
-mod door;
 mod evict;
 mod expire;
 pub(crate) mod holds;
 mod model;
+mod mutation_barrier;
 mod relocation;
 mod scan;
 mod schedules;

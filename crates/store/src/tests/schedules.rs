@@ -121,11 +121,11 @@ impl Stage {
     }
 
     /// Whether what the writer did is before the cut: what it read from the word before it came to
-    /// the door says so, or what it read last if it changed nothing that was there.
+    /// the barrier says so, or what it read last if it changed nothing that was there.
     fn is_in_snapshot(&self) -> bool {
         let log = &self.lock().log;
         let at = |wanted| log.iter().position(|taken| *taken == wanted);
-        let end = at((Role::Writer, Step::AtDoor)).unwrap_or(log.len());
+        let end = at((Role::Writer, Step::AtBarrier)).unwrap_or(log.len());
         let read = log[..end].iter().rposition(|taken| *taken == (Role::Writer, Step::WordRead));
         read.is_some_and(|read| read < at((Role::Saver, Step::Cut)).expect("a cut"))
     }
@@ -387,11 +387,11 @@ fn follow(fixture: &Fixture, operation: Operation, schedule: Schedule) -> [usize
     let log = || stage.lock().log.clone();
     let (operation, lacks) = (operation.0, differences(&expected, &seen));
     assert!(lacks.is_empty(), "{operation}, {schedule:?}: {lacks:?}\n{:?}", log());
-    let door = fixture.store.word.read();
+    let barrier = fixture.store.word.read();
     for shard in &fixture.store.shards {
         for table in shard.lock().tables_mut() {
-            assert_eq!(table.ledger().unsaved(), 0, "{operation}, {schedule:?}");
-            assert!(!table.has_older(door), "{operation}, {schedule:?}: all are stamped");
+            assert_eq!(table.progress().unsaved(), 0, "{operation}, {schedule:?}");
+            assert!(!table.has_older(barrier), "{operation}, {schedule:?}: all are stamped");
         }
     }
     let held = fixture.store.snapshot_memory();

@@ -336,8 +336,9 @@ fn rounds(mask: u64, rounds: &[Round]) {
         }
         let mut stale = 0;
         for shard in &fixture.store.shards {
-            let door = fixture.store.word.read();
-            stale += shard.lock().tables_mut().iter_mut().filter(|it| it.has_older(door)).count();
+            let barrier = fixture.store.word.read();
+            stale +=
+                shard.lock().tables_mut().iter_mut().filter(|it| it.has_older(barrier)).count();
         }
         assert_eq!(stale, 0, "every entry is stamped when a save ends");
     }

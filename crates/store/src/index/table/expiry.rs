@@ -6,8 +6,8 @@ use crate::entry::view::EntryView;
 use crate::index::placement::{POSITION_BITS, fingerprint};
 use crate::index::segment::{Segment, prefetch};
 use crate::index::sweep::Sweep;
-use crate::snapshot::Fate;
-use crate::snapshot::mutation_barrier::Door;
+use crate::snapshot::ValueOutcome;
+use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::sync::holds::{self, Work};
 
 /// Entries that one step removes from a segment; with each of them a few may move.
@@ -18,7 +18,7 @@ impl Table {
     /// Returns how many entries it removed, and whether there is more to look at now.
     pub(crate) fn expire(
         &mut self,
-        door: Door,
+        barrier: MutationBarrier,
         now_ms: u64,
         unasked: &mut Unasked<'_>,
     ) -> (usize, bool) {
@@ -40,9 +40,9 @@ impl Table {
                 continue;
             }
             let removed = if segment.overflow_len() > 0 {
-                self.expire_bucket(door, segment, sweep, now_ms, unasked)
+                self.expire_bucket(barrier, segment, sweep, now_ms, unasked)
             } else {
-                self.expire_segment(door, segment, sweep.position, now_ms, unasked)
+                self.expire_segment(barrier, segment, sweep.position, now_ms, unasked)
             };
             return (removed, self.sweep.is_some());
         }
@@ -53,7 +53,7 @@ impl Table {
     /// expired than one step removes.
     fn expire_segment(
         &mut self,
-        door: Door,
+        barrier: MutationBarrier,
         mut segment: Segment,
         position: u64,
         now_ms: u64,
@@ -78,7 +78,7 @@ impl Table {
             }
             // SAFETY: nothing changes the entry while it is shown.
             (unasked.show)(unsafe { EntryView::new(entry) });
-            let entry = self.mutable(door, entry, Fate::Goes).entry();
+            let entry = self.mutable(barrier, entry, ValueOutcome::Goes).entry();
             segment.remove(index);
             self.volatile -= 1;
             unasked.garbage.add(self.free(entry));
@@ -95,7 +95,7 @@ impl Table {
     /// Removes what has expired from a bucket, or from as much of it as one step takes.
     fn expire_bucket(
         &mut self,
-        door: Door,
+        barrier: MutationBarrier,
         mut segment: Segment,
         mut sweep: Sweep,
         now_ms: u64,
@@ -112,7 +112,7 @@ impl Table {
         for entry in &expired {
             // SAFETY: nothing changes the entry while it is shown.
             (unasked.show)(unsafe { EntryView::new(*entry) });
-            self.unlink(door, segment, *entry);
+            self.unlink(barrier, segment, *entry);
         }
         let removed = expired.len();
         // Afterwards, since freeing one may move others that are still linked.
@@ -132,8 +132,8 @@ impl Table {
     }
 
     /// Takes an entry that goes out of its segment.
-    fn unlink(&mut self, door: Door, mut segment: Segment, entry: Entry) {
-        let entry = self.mutable(door, entry, Fate::Goes).entry();
+    fn unlink(&mut self, barrier: MutationBarrier, mut segment: Segment, entry: Entry) {
+        let entry = self.mutable(barrier, entry, ValueOutcome::Goes).entry();
         let hash = self.hash_of(entry);
         let position = self.locator.range.position(hash);
         // SAFETY: the name is used here alone, while the entry stands.

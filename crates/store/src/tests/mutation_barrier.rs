@@ -1,4 +1,4 @@
-//! Every path that changes an entry passes the door, with the entry as it was and the epoch of
+//! Every path that changes an entry passes the barrier, with the entry as it was and the epoch of
 //! the operation.
 
 use super::Fixture;

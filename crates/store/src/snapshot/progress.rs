@@ -6,9 +6,9 @@ use crate::snapshot::outbox::Outbox;
 use nagi_chunk::CHUNK_BYTES;
 use std::sync::Arc;
 
-/// What becomes of the value of an entry that passes the door.
+/// What becomes of the value of an entry that passes the barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum ValueOutcome {
     /// It stays in the store, perhaps changed in part.
     Stays,
     /// It goes: to be freed, but for a snapshot.
@@ -17,7 +17,7 @@ pub(crate) enum Fate {
 
 /// One table's account of the snapshot. It moves with the table when databases are exchanged.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct SnapshotProgress {
     /// The epoch since whose beginning the rest counts.
     epoch: u8,
     /// The number that the table's database had then.
@@ -31,15 +31,15 @@ pub(crate) struct Ledger {
     outbox: Arc<Outbox>,
 }
 
-impl Ledger {
+impl SnapshotProgress {
     pub(crate) fn new(outbox: Arc<Outbox>) -> Self {
         let (epoch, database) = (0, 0);
-        Ledger { epoch, database, unsaved: 0, walked_to: None, pre_images: None, outbox }
+        SnapshotProgress { epoch, database, unsaved: 0, walked_to: None, pre_images: None, outbox }
     }
 
     /// That of an empty table for the same store.
     pub(crate) fn anew(&self) -> Self {
-        Ledger::new(Arc::clone(&self.outbox))
+        SnapshotProgress::new(Arc::clone(&self.outbox))
     }
 
     /// Must be called with the operation's epoch before anything happens to a table of so many
@@ -83,7 +83,7 @@ impl Ledger {
     /// Keeps the image of an entry that belongs to the snapshot and is about to change. It is
     /// stamped by the caller.
     #[cold]
-    pub(crate) fn hand_over(&mut self, entry: Entry, fate: Fate) {
+    pub(crate) fn hand_over(&mut self, entry: Entry, outcome: ValueOutcome) {
         self.note_saved(1);
         if self.outbox.is_aborted() {
             return;
@@ -95,9 +95,9 @@ impl Ledger {
         let images = self.pre_images.get_or_insert_with(begin);
         let before = images.bytes();
         images.push(entry);
-        // SAFETY: the door is passed with the latch held.
+        // SAFETY: the barrier is passed with the latch held.
         let bytes = unsafe { entry.bytes_elsewhere() };
-        images.keep(if fate == Fate::Goes { bytes } else { bytes.min(CHUNK_BYTES) });
+        images.keep(if outcome == ValueOutcome::Goes { bytes } else { bytes.min(CHUNK_BYTES) });
         self.outbox.add_pre_image(images.bytes() - before);
         if images.copied_bytes() >= FULL_PRE_IMAGES_BYTES {
             self.send_pre_images();
