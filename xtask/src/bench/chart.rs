@@ -1,19 +1,28 @@
-//! Line charts as SVG: a title, panels side by side, a legend.
+//! Line charts as SVG, drawn by plotters: a title, panels side by side, a legend.
 //!
 //! Colours are three of Okabe and Ito's, which people tell apart however they see colours; each
 //! line has its own mark as well, and dashes say something apart from the colour.
 
-use std::fmt::Write as _;
+use std::ops::Range;
 
-const WIDTH: f64 = 860.0;
-const HEIGHT: f64 = 400.0;
-/// Room for title, subtitle and legend; below for the axis; left of each panel for its numbers.
-const TOP: f64 = 122.0;
-const BOTTOM: f64 = 56.0;
-const LEFT: f64 = 66.0;
-const RIGHT: f64 = 20.0;
-const COLOURS: [&str; 3] = ["#0072b2", "#d55e00", "#009e73"];
-const FONT: &str = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif";
+use anyhow::Result;
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::coord::{CoordTranslate, Shift};
+use plotters::element::DashedPathElement;
+use plotters::prelude::{
+    BLACK, ChartBuilder, Circle, DashedLineSeries, DrawingArea, EmptyElement, FontStyle,
+    IntoDrawingArea, LineSeries, PathElement, RGBColor, Rectangle, SVGBackend, TRANSPARENT, Text,
+    TriangleMarker, WHITE,
+};
+use plotters::style::{Color, TextStyle};
+
+const WIDTH: u32 = 860;
+const HEIGHT: u32 = 420;
+/// The height of title, subtitle and legend.
+const HEAD: u32 = 100;
+const COLOURS: [RGBColor; 3] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115)];
+const GREY: RGBColor = RGBColor(68, 68, 68);
+const FONT: &str = "sans-serif";
 
 /// A whole picture.
 pub(super) struct Figure {
@@ -45,6 +54,7 @@ pub(super) struct Line {
 }
 
 /// What lies along one side.
+#[derive(Clone)]
 pub(super) struct Axis {
     label: String,
     is_log: bool,
@@ -113,161 +123,145 @@ fn time(us: f64) -> String {
     }
 }
 
-/// Where a panel is drawn.
-#[derive(Clone, Copy)]
-struct Area {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
-}
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
 
-impl Area {
-    fn at(self, panel: &Panel, (x, y): (f64, f64)) -> (f64, f64) {
-        let left = self.left + panel.x.place(x) * self.width;
-        (left, self.top + (1.0 - panel.y.place(y)) * self.height)
+    fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
+        first + (self.place(*value) * f64::from(last - first)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
+        self.ticks.iter().map(|(at, _)| *at).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.from..self.to
     }
 }
 
-/// SVG that is being written.
-struct Canvas(String);
-
-impl Canvas {
-    /// Appends an element; writing to a string does not fail.
-    fn add(&mut self, element: std::fmt::Arguments<'_>) {
-        let _ = writeln!(self.0, "{element}");
-    }
-
-    fn text(&mut self, (x, y): (f64, f64), class: &str, text: &str) {
-        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        self.add(format_args!(r#"<text x="{x:.1}" y="{y:.1}" class="{class}">{text}</text>"#));
-    }
-
-    fn line(&mut self, (x, y): (f64, f64), (to_x, to_y): (f64, f64), class: &str) {
-        self.add(format_args!(
-            r#"<line x1="{x:.1}" y1="{y:.1}" x2="{to_x:.1}" y2="{to_y:.1}" class="{class}"/>"#
-        ));
-    }
-
-    /// A circle, a square or a triangle.
-    fn mark(&mut self, (x, y): (f64, f64), style: usize, is_hollow: bool) {
-        let colour = colour(style);
-        let fill = if is_hollow { "#ffffff" } else { colour };
-        let paint = format!(r#"fill="{fill}" stroke="{colour}" stroke-width="1.6""#);
-        match style % COLOURS.len() {
-            0 => self.add(format_args!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" {paint}/>"#)),
-            1 => {
-                let (x, y) = (x - 3.7, y - 3.7);
-                self.add(format_args!(
-                    r#"<rect x="{x:.1}" y="{y:.1}" width="7.4" height="7.4" {paint}/>"#
-                ));
-            }
-            _ => self.add(format_args!(r#"<path d="M{x:.1} {:.1}l5 8.6h-10z" {paint}/>"#, y - 5.2)),
-        }
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, value: &f64) -> String {
+        let tick = self.ticks.iter().find(|(at, _)| at == value);
+        tick.map_or(String::new(), |(_, label)| label.clone())
     }
 }
 
-fn colour(style: usize) -> &'static str {
-    COLOURS.get(style % COLOURS.len()).copied().unwrap_or("#000000")
-}
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Figure {
     /// The picture as a file of its own.
-    pub(super) fn render(&self) -> String {
-        let mut canvas = Canvas(String::new());
-        canvas.add(format_args!(
-            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">
-<style>
-text {{ font: 12px {FONT}; fill: #444444 }}
-.title {{ font-size: 18px; font-weight: 600; fill: #111111 }}
-.subtitle {{ font-size: 13px }}
-.panel {{ font-size: 13px; font-weight: 600; fill: #111111 }}
-.right {{ text-anchor: end }}
-.middle {{ text-anchor: middle }}
-.grid {{ stroke: #e3e3e3; stroke-width: 1 }}
-.axis {{ stroke: #777777; stroke-width: 1 }}
-</style>
-<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#ffffff"/>"##
-        ));
-        canvas.text((24.0, 34.0), "title", &self.title);
-        canvas.text((24.0, 54.0), "subtitle", &self.subtitle);
-        self.draw_legend(&mut canvas);
-        let count = self.panels.len().max(1) as f64;
-        let width = WIDTH / count;
-        for (index, panel) in self.panels.iter().enumerate() {
-            let area = Area {
-                left: width * index as f64 + LEFT,
-                top: TOP,
-                width: width - LEFT - RIGHT,
-                height: HEIGHT - TOP - BOTTOM,
-            };
-            panel.draw(&mut canvas, area);
+    pub(super) fn render(&self) -> Result<String> {
+        let mut svg = String::new();
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        root.fill(&WHITE)?;
+        let (head, body) = root.split_vertically(HEAD);
+        head.draw(&Text::new(
+            self.title.as_str(),
+            (24, 20),
+            TextStyle::from((FONT, 22, FontStyle::Bold)),
+        ))?;
+        head.draw(&Text::new(
+            self.subtitle.as_str(),
+            (24, 44),
+            TextStyle::from((FONT, 15)).color(&GREY),
+        ))?;
+        self.draw_legend(&head)?;
+        for (area, panel) in
+            body.split_evenly((1, self.panels.len().max(1))).iter().zip(&self.panels)
+        {
+            panel.draw(area)?;
         }
-        canvas.0.push_str("</svg>\n");
-        canvas.0
+        root.present()?;
+        drop((head, body, root));
+        Ok(svg)
     }
 
-    fn draw_legend(&self, canvas: &mut Canvas) {
-        let (mut x, y) = (24.0, 78.0);
-        for (style, name) in self.names.iter().enumerate() {
-            stroke(canvas, &[(x, y), (x + 26.0, y)], style, false);
-            canvas.mark((x + 13.0, y), style, false);
-            canvas.text((x + 33.0, y + 4.0), "key", name);
-            x += 33.0 + 7.0 * name.chars().count() as f64 + 24.0;
-        }
+    fn draw_legend(&self, head: &Area<'_>) -> Result<()> {
+        let names = self.names.iter().map(String::as_str).enumerate();
+        let names = names.map(|(style, name)| (name, Some(style), false));
         let dashes = self.dashes.iter().flatten().zip([false, true]);
-        for (name, is_dashed) in dashes {
-            let dash = if is_dashed { r#" stroke-dasharray="5 4""# } else { "" };
-            let to = x + 26.0;
-            canvas.add(format_args!(
-                r##"<path d="M{x:.1} {y:.1}H{to:.1}" stroke="#444444" stroke-width="2"{dash}/>"##
-            ));
-            canvas.text((x + 33.0, y + 4.0), "key", name);
-            x += 33.0 + 7.0 * name.chars().count() as f64 + 18.0;
+        let dashes = dashes.map(|(name, is_dashed)| (*name, None, is_dashed));
+        let (mut x, y) = (24, 76);
+        for (name, style, is_dashed) in names.chain(dashes) {
+            let colour = style.map_or(GREY, colour);
+            let ends = [(x, y), (x + 26, y)];
+            if is_dashed {
+                head.draw(&DashedPathElement::new(ends, 5, 4, colour.stroke_width(2)))?;
+            } else {
+                head.draw(&PathElement::new(ends, colour.stroke_width(2)))?;
+            }
+            if let Some(style) = style {
+                mark(head, (x + 13, y), style, false)?;
+            }
+            head.draw(&Text::new(name, (x + 33, y - 8), TextStyle::from((FONT, 15)).color(&GREY)))?;
+            x += 64 + 7 * name.chars().count() as i32;
         }
+        Ok(())
     }
 }
 
 impl Panel {
-    fn draw(&self, canvas: &mut Canvas, area: Area) {
-        let (bottom, right) = (area.top + area.height, area.left + area.width);
-        canvas.text((area.left, area.top - 12.0), "panel", &self.title);
-        for (at, label) in &self.y.ticks {
-            let y = bottom - self.y.place(*at) * area.height;
-            canvas.line((area.left, y), (right, y), "grid");
-            canvas.text((area.left - 8.0, y + 4.0), "right", label);
-        }
-        for (at, label) in &self.x.ticks {
-            let x = area.left + self.x.place(*at) * area.width;
-            canvas.line((x, bottom), (x, bottom + 5.0), "axis");
-            canvas.text((x, bottom + 20.0), "middle", label);
-        }
-        canvas.line((area.left, bottom), (right, bottom), "axis");
-        canvas.text((area.left + area.width / 2.0, bottom + 42.0), "middle", &self.x.label);
-        let label = (area.left + area.width, area.top - 12.0);
-        canvas.text(label, "right", &self.y.label);
+    fn draw(&self, area: &Area<'_>) -> Result<()> {
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, (FONT, 16))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(58)
+            .build_cartesian_2d(self.x.clone(), self.y.clone())?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .light_line_style(TRANSPARENT)
+            .x_desc(&self.x.label)
+            .y_desc(&self.y.label)
+            .label_style(TextStyle::from((FONT, 14)).color(&GREY))
+            .draw()?;
         for line in &self.lines {
-            let seen = line.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
-            let places: Vec<_> = seen.map(|&point| area.at(self, point)).collect();
-            stroke(canvas, &places, line.style, line.is_dashed);
+            let is_known = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
+            let points = line.points.iter().filter(is_known).copied();
+            let colour = colour(line.style);
+            if line.is_dashed {
+                let stroke = colour.stroke_width(1);
+                chart.draw_series(DashedLineSeries::new(points.clone(), 5, 4, stroke))?;
+            } else {
+                chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
+            }
             if line.has_marks {
-                places.iter().for_each(|&at| canvas.mark(at, line.style, line.is_dashed));
+                let area = chart.plotting_area();
+                points.clone().try_for_each(|at| mark(area, at, line.style, line.is_dashed))?;
             }
         }
+        Ok(())
     }
 }
 
-fn stroke(canvas: &mut Canvas, places: &[(f64, f64)], style: usize, is_dashed: bool) {
-    let mut path = String::new();
-    for (index, (x, y)) in places.iter().enumerate() {
-        let command = if index == 0 { 'M' } else { 'L' };
-        let _ = write!(path, "{command}{x:.1} {y:.1}");
+/// Draws a circle, a square or a triangle, filled or as an outline.
+fn mark<Coordinates: CoordTranslate>(
+    area: &DrawingArea<SVGBackend<'_>, Coordinates>,
+    at: Coordinates::From,
+    style: usize,
+    is_hollow: bool,
+) -> Result<()>
+where
+    Coordinates::From: Clone + 'static,
+{
+    let colour = colour(style);
+    let paint = if is_hollow { colour.stroke_width(1) } else { colour.filled() };
+    match style % COLOURS.len() {
+        0 => area.draw(&Circle::new(at, 4, paint))?,
+        1 => area.draw(&(EmptyElement::at(at) + Rectangle::new([(-4, -4), (4, 4)], paint)))?,
+        _ if is_hollow => {
+            let outline = PathElement::new([(0, -5), (5, 4), (-5, 4), (0, -5)], paint);
+            area.draw(&(EmptyElement::at(at) + outline))?;
+        }
+        _ => area.draw(&TriangleMarker::new(at, 5, paint))?,
     }
-    let dash = if is_dashed { r#" stroke-dasharray="5 4""# } else { "" };
-    let (colour, width) = (colour(style), if is_dashed { 1.6 } else { 2.2 });
-    canvas.add(format_args!(
-        r#"<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width}"{dash}/>"#
-    ));
+    Ok(())
+}
+
+fn colour(style: usize) -> RGBColor {
+    COLOURS.get(style % COLOURS.len()).copied().unwrap_or(BLACK)
 }
 
 #[cfg(test)]
@@ -309,10 +303,17 @@ mod tests {
             names: vec!["nagi".to_owned()],
             dashes: Some(["saving", "without"]),
         };
-        let svg = figure.render();
+        let svg = figure.render().unwrap();
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
         assert!(svg.contains("a &lt; b &amp; c") && !svg.contains("NaN"), "{svg}");
-        assert_eq!(svg.matches("stroke-dasharray").count(), 2, "the legend and the line");
-        assert_eq!(svg.matches("<path d=\"M").count(), 7, "{svg}");
+        for text in ["p99", "nagi", "saving", "without", "GB", "10 µs", "1 ms", "\n4\n"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+        let lines_of = |colour: &str| {
+            let is_line = |tag: &&str| tag.starts_with("polyline") && tag.contains(colour);
+            svg.split('<').filter(is_line).count()
+        };
+        assert_eq!(lines_of("#0072B2"), 2, "the line and its key: {svg}");
+        assert!(lines_of("#009E73") > 2, "dashes: {svg}");
     }
 }

@@ -117,7 +117,7 @@ pub(super) fn measure(
         return Ok(());
     }
     println!("\nbench: not a whole run, so nothing is written down");
-    report(unkept).0.keep_apart(machine, contestants)
+    report(unkept)?.0.keep_apart(machine, contestants)
 }
 
 /// What is worth measuring with so much data. The limit for processor time is tried once, with the
@@ -146,12 +146,12 @@ fn plan<'a>(nagi: &'a Contestant, gb: f64, sizes: &[f64], arguments: &Arguments)
 
 /// Writes tables and plots of the last run with each size.
 pub(super) fn redraw() -> Result<()> {
-    let (report, about) = report(runs::last()?);
+    let (report, about) = report(runs::last()?)?;
     report.rewrite(&about)
 }
 
 /// What these runs say together, and where each was measured.
-fn report(runs: Vec<Run>) -> (Report, String) {
+fn report(runs: Vec<Run>) -> Result<(Report, String)> {
     let about = runs.chunk_by(|a, b| a.about == b.about).filter_map(|same| {
         let sizes: Vec<String> = same.iter().map(|run| run.gigabytes.to_string()).collect();
         Some(format!("- **{} GB**: {}", sizes.join(", "), same.first()?.about))
@@ -170,9 +170,9 @@ fn report(runs: Vec<Run>) -> (Report, String) {
             None => tables::summary(&rows),
         },
         results: rows.iter().map(Row::as_json).collect(),
-        pictures: plots::all(&rows),
+        pictures: plots::all(&rows)?,
     };
-    (report, about)
+    Ok((report, about))
 }
 
 /// Nothing is worth filling the machine for.

@@ -1,6 +1,8 @@
 //! The pictures: the cut or fork against the size of the data, latencies while saving, memory
 //! while saving, and what a limit for processor time costs.
 
+use anyhow::Result;
+
 use super::super::chart::{Axis, Figure, Line, Panel};
 use super::row::{Latency, Pair, Row};
 
@@ -8,17 +10,17 @@ use super::row::{Latency, Pair, Row};
 type Pick = fn(&Latency) -> f64;
 
 /// All of them, by their file names.
-pub(super) fn all(rows: &[Row]) -> Vec<(&'static str, String)> {
+pub(super) fn all(rows: &[Row]) -> Result<Vec<(&'static str, String)>> {
     let servers = servers(rows);
     let mut all = vec![
-        ("snapshot-fork.svg", fork(rows, &servers).render()),
-        ("snapshot-latency.svg", latency(rows, &servers).render()),
-        ("snapshot-memory.svg", memory(rows, &servers).render()),
+        ("snapshot-fork.svg", fork(rows, &servers).render()?),
+        ("snapshot-latency.svg", latency(rows, &servers).render()?),
+        ("snapshot-memory.svg", memory(rows, &servers).render()?),
     ];
     if let Some(limits) = limits(rows) {
-        all.push(("snapshot-cpu-limit.svg", limits.render()));
+        all.push(("snapshot-cpu-limit.svg", limits.render()?));
     }
-    all
+    Ok(all)
 }
 
 /// Names of the servers, as they came.
