@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::thread;
 
+use fastrand::Rng;
 use nagi_client::Address;
 
 pub use crate::keys::Distribution;
@@ -16,7 +17,6 @@ pub use crate::options::{Options, Protocol, Ratio};
 use crate::clock::{SECOND, now_ns};
 use crate::keys::Keys;
 use crate::pace::{Share, Timetable};
-use crate::random::Random;
 pub use crate::report::{Latency, Report, Window};
 use crate::requests::{Requests, Shape};
 use crate::run::{Plan, Run, Work};
@@ -151,7 +151,7 @@ fn carry_out_beside_save(
 /// Puts what the options leave open.
 pub(crate) fn resolve(mut options: Options) -> Result<Options, Error> {
     options.threads = options.threads.min(options.connections);
-    options.seed.get_or_insert_with(|| Random::new(now_ns()).next() >> 32);
+    options.seed.get_or_insert_with(|| Rng::with_seed(now_ns()).u64(..1 << 32));
     if options.unix.is_none() {
         options.port.get_or_insert(options.protocol.default_port());
     }
@@ -183,7 +183,7 @@ fn connect(
     seed: u64,
 ) -> Result<(Vec<Worker>, Errors), Error> {
     let (connections, threads) = (u64::from(options.connections), u64::from(options.threads));
-    let mut seeds = Random::new(seed);
+    let mut seeds = Rng::with_seed(seed);
     let mut workers = Vec::new();
     for first in 0..threads {
         let share = Share { first, stride: threads, len: (connections - first).div_ceil(threads) };
@@ -192,7 +192,7 @@ fn connect(
             options.keys,
             (u128::from(options.keys) * u128::from(first) / u128::from(threads)) as u64,
         );
-        let random = Random::new(seeds.next());
+        let random = seeds.fork();
         workers.push(Worker::new(share, Arc::clone(requests), keys, random)?);
     }
     on_each(&mut workers, |worker| worker.connect(address, options.protocol.into()))?;

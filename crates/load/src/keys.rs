@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::random::Random;
+use fastrand::Rng;
 
 /// How requests spread over the keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,9 +70,9 @@ impl Keys {
         Keys { count, draw }
     }
 
-    pub(crate) fn next(&mut self, random: &mut Random) -> u64 {
+    pub(crate) fn next(&mut self, random: &mut Rng) -> u64 {
         match &mut self.draw {
-            Draw::Uniform => random.below(self.count),
+            Draw::Uniform => random.u64(..self.count),
             Draw::Zipf(zipf) => zipf.rank(random) - 1,
             Draw::Sequential { next } => {
                 let key = *next;
@@ -107,9 +107,9 @@ impl Zipf {
     }
 
     /// A rank in 1 to `count`.
-    fn rank(&self, random: &mut Random) -> u64 {
+    fn rank(&self, random: &mut Rng) -> u64 {
         loop {
-            let area = self.high + random.unit() * (self.low - self.high);
+            let area = self.high + random.f64() * (self.low - self.high);
             let point = self.inverse_integral(area);
             let rank = ((point + 0.5) as u64).clamp(1, self.count);
             let nearest = rank as f64;
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn draw(distribution: Distribution, keys: u64, draws: u64) -> Vec<u64> {
-        let mut random = Random::new(99);
+        let mut random = Rng::with_seed(99);
         let mut source = Keys::new(distribution, keys, 0);
         let mut seen = vec![0; keys as usize];
         for _ in 0..draws {

@@ -8,7 +8,6 @@ mod clock;
 mod keys;
 mod options;
 mod pace;
-mod random;
 mod report;
 mod requests;
 pub mod responder;

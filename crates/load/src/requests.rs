@@ -3,7 +3,7 @@
 
 use nagi_client::Protocol;
 
-use crate::random::Random;
+use fastrand::Rng;
 
 /// memcached's longest key, in bytes.
 const MEMCACHED_KEY_BYTES: usize = 250;
@@ -109,8 +109,8 @@ impl Template {
 /// Letters that do not compress to nothing.
 fn value(len: usize, seed: u64) -> Vec<u8> {
     const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
-    let mut random = Random::new(seed ^ 0x7661_6c75_6500);
-    (0..len).map(|_| LETTERS.get(random.next() as usize % 64).copied().unwrap_or(b'x')).collect()
+    let mut random = Rng::with_seed(seed ^ 0x7661_6c75_6500);
+    (0..len).map(|_| LETTERS.get(random.usize(..64)).copied().unwrap_or(b'x')).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use fastrand::Rng;
 use nagi_client::{Address, Connection, Error, Protocol};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -10,7 +11,6 @@ use rustix::fd::OwnedFd;
 use crate::clock::Timer;
 use crate::keys::Keys;
 use crate::pace::Share;
-use crate::random::Random;
 use crate::requests::Requests;
 use crate::tally::Errors;
 
@@ -32,7 +32,7 @@ pub(crate) struct Worker {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) requests: Arc<Requests>,
     pub(crate) keys: Keys,
-    pub(crate) random: Random,
+    pub(crate) random: Rng,
     pub(crate) scratch: Vec<u8>,
     pub(crate) batch: Vec<u8>,
     /// Connections that could not be made.
@@ -61,7 +61,7 @@ impl Worker {
         share: Share,
         requests: Arc<Requests>,
         keys: Keys,
-        random: Random,
+        random: Rng,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let timer = Timer::new()?;
@@ -111,7 +111,7 @@ impl Worker {
         for _ in 0..count {
             let key = self.keys.next(&mut self.random);
             let read =
-                sets == 0 || self.random.below(u64::from(gets) + u64::from(sets)) < gets.into();
+                sets == 0 || self.random.u64(..u64::from(gets) + u64::from(sets)) < gets.into();
             if read {
                 self.requests.get(key, &mut self.batch);
             } else {

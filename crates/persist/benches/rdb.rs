@@ -59,15 +59,11 @@ fn rows() -> Vec<Row> {
 
 /// Values half of which are words and half of which are noise.
 fn values(len: usize) -> Vec<Vec<u8>> {
-    let mut state = 1_u64;
-    let mut noise = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 56) as u8
-    };
+    let mut random = fastrand::Rng::with_seed(1);
     let words = b"the calm of the sea when the wind drops ".iter().copied().cycle();
     let value = |at: usize| {
         let mut value: Vec<u8> = words.clone().skip(at % 40).take(len / 2).collect();
-        value.resize_with(len, &mut noise);
+        value.resize_with(len, || random.u8(..));
         value
     };
     (0..KEYS).map(value).collect()

@@ -96,24 +96,23 @@ const CLIENT: &[Room] = &[
 
 const LOAD: &[Room] = &[
     ("clock", &[]),
-    ("random", &[]),
     ("text", &[]),
     ("pace", &[]),
     ("responder", &[]),
-    ("keys", &["random"]),
-    ("requests", &["random"]),
+    ("keys", &[]),
+    ("requests", &[]),
     ("options", &["keys"]),
     ("tally", &["clock"]),
     ("save", &["clock", "tally"]),
-    ("worker", &["clock", "keys", "pace", "random", "requests", "tally"]),
+    ("worker", &["clock", "keys", "pace", "requests", "tally"]),
     ("run", &["clock", "pace", "save", "tally", "worker"]),
     ("timeline", &["clock", "run", "save", "tally", "text"]),
     ("report", &["clock", "options", "run", "save", "tally", "text", "timeline"]),
     (
         "bench",
         &[
-            "clock", "keys", "options", "pace", "random", "report", "requests", "run", "save",
-            "tally", "timeline", "worker",
+            "clock", "keys", "options", "pace", "report", "requests", "run", "save", "tally",
+            "timeline", "worker",
         ],
     ),
 ];

@@ -83,11 +83,8 @@ proptest! {
 fn long_strings_come_back() {
     // Compressed and kept, compressed twice, and given up.
     let words: Vec<u8> = (0..1_500_000_u64).flat_map(u64::to_be_bytes).collect();
-    let mut state = 1_u64;
-    let noise = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 56) as u8
-    });
+    let mut random = fastrand::Rng::with_seed(1);
+    let noise = std::iter::repeat_with(|| random.u8(..));
     for (value, packs) in [
         (b"abcdefgh".repeat(500_000), true),
         (words, true),

@@ -4,6 +4,7 @@
 //!
 //! `NAGI_CUTS` says how many saves there are; the tests of every change make few.
 
+use fastrand::Rng;
 use nagi_persist::rdb::{Batch, Fault, LoadOptions, Options, Preamble, Progress, Version, load};
 use nagi_persist::save::{Company, SaveProgress, Target, save};
 use nagi_store::types::string::SetOptions;
@@ -33,15 +34,6 @@ impl Company for Walking {
     fn pace(&self) {}
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) as u32 % limit
-    }
-}
-
 fn number(db: Database<'_>, name: &[u8]) -> i64 {
     let text = db.get(db.key(name), |entry| {
         entry
@@ -67,13 +59,13 @@ fn shared(pick: u32) -> Vec<u8> {
 }
 
 /// A transfer that is whole at every moment.
-fn at_once(db: Database<'_>, worker: usize, random: &mut Random) {
-    let (from, to) = (own(worker, random.below(ACCOUNTS)), own(worker, random.below(ACCOUNTS)));
+fn at_once(db: Database<'_>, worker: usize, random: &mut Rng) {
+    let (from, to) = (own(worker, random.u32(..ACCOUNTS)), own(worker, random.u32(..ACCOUNTS)));
     if from == to {
         return;
     }
     let elsewhere = format!("elsewhere:{worker}").into_bytes();
-    match random.below(6) {
+    match random.u32(..6) {
         0 => {
             db.rename(db.key(&from), db.key(&elsewhere), true);
             db.rename(db.key(&elsewhere), db.key(&from), true);
@@ -85,7 +77,7 @@ fn at_once(db: Database<'_>, worker: usize, random: &mut Random) {
             let _ = db.copy(db.key(&nothing), 1, db.key(&from), true);
         }
         _ => {
-            let amount = i64::from(random.below(50));
+            let amount = i64::from(random.u32(..50));
             let less = (number(db, &from) - amount).to_string();
             let more = (number(db, &to) + amount).to_string();
             let pair = vec![
@@ -104,9 +96,9 @@ struct InSlices {
     claim: Claim,
 }
 
-fn begin(store: &Store, counters: &Counters, random: &mut Random) -> Option<InSlices> {
-    let (from, to) = (shared(random.below(ACCOUNTS)), shared(random.below(ACCOUNTS)));
-    let amount = i64::from(random.below(50));
+fn begin(store: &Store, counters: &Counters, random: &mut Rng) -> Option<InSlices> {
+    let (from, to) = (shared(random.u32(..ACCOUNTS)), shared(random.u32(..ACCOUNTS)));
+    let amount = i64::from(random.u32(..50));
     let mut claiming = store.claiming();
     [&from, &to].iter().for_each(|name| claiming.add(store.key(name), Intent::Write));
     loop {
@@ -125,7 +117,7 @@ fn begin(store: &Store, counters: &Counters, random: &mut Random) -> Option<InSl
 
 fn work(store: &Store, worker: usize, is_done: &AtomicBool, held_over: &AtomicU64) {
     let counters = store.counters(worker);
-    let (mut walker, mut random) = (Walker::default(), Random(worker as u64));
+    let (mut walker, mut random) = (Walker::default(), Rng::with_seed(worker as u64));
     while !is_done.load(Ordering::Relaxed) {
         if CLAIMING.contains(&worker) {
             if let Some(InSlices { to, amount, claim }) = begin(store, &counters, &mut random) {

@@ -23,9 +23,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-#[derive(Clone, Copy, Debug)]
-struct Random(u64);
+#[derive(Clone, Debug)]
+struct Random(fastrand::Rng);
 
 impl Random {
     /// From a seed that tests which fail show with the rest of the faults; `NAGI_TEST_SEED` gives
@@ -33,14 +32,11 @@ impl Random {
     fn seeded() -> Self {
         let given = std::env::var("NAGI_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Random(given.unwrap_or(now.as_nanos() as u64))
+        Random(fastrand::Rng::with_seed(given.unwrap_or(now.as_nanos() as u64)))
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+        self.0.usize(..bound)
     }
 
     fn one_in(&mut self, count: usize) -> bool {
@@ -70,7 +66,7 @@ enum Planted {
 }
 
 /// What goes wrong.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Faults {
     random: Random,
     pieces: Pieces,
@@ -371,8 +367,9 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     std::thread::scope(|scope| {
         let served = Arc::clone(&shared);
+        let shim = faults.clone();
         let worker = scope.spawn(move || {
-            let mut driver = new(faults, Vec::new().into(), served.waker(0).unwrap()).unwrap();
+            let mut driver = new(shim, Vec::new().into(), served.waker(0).unwrap()).unwrap();
             worker::run(0, &served, &mut driver, || ());
         });
         let clients: Vec<_> = SPEECHES.into_iter().chain(SPEECHES).enumerate().collect();
@@ -389,7 +386,7 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
                 let connection =
                     NewConnection { socket: ours.into(), protocol, is_reserved: false };
                 shared.post(0, Letter::NewConnection(connection));
-                let random = Random(random.below(usize::MAX) as u64);
+                let random = Random(random.0.fork());
                 scope.spawn(move || converse(speech, client, count, &theirs, random))
             })
             .collect();
@@ -420,7 +417,7 @@ fn short_receives_and_sends_of_every_length_change_no_reply() {
             // Few requests at a time, since a large value in single bytes takes its time.
             let count = if len < 40 { 30 } else { 200 };
             let faults = faults(Pieces::Of(len));
-            assert_eq!(serve(faults, count), [Verdict::Right; 8], "{faults:?}");
+            assert_eq!(serve(faults.clone(), count), [Verdict::Right; 8], "{faults:?}");
         }
     });
 }
@@ -436,7 +433,7 @@ fn calls_that_fail_for_the_moment_change_no_reply() {
             (Pieces::UpTo(100), 10),
         ] {
             let faults = Faults { failing, ..faults(pieces) };
-            assert_eq!(serve(faults, 300), [Verdict::Right; 8], "{faults:?}");
+            assert_eq!(serve(faults.clone(), 300), [Verdict::Right; 8], "{faults:?}");
         }
     });
 }
@@ -447,7 +444,7 @@ fn who_is_reset_has_been_answered_in_order_until_then() {
         let mut broken_off = 0;
         for _ in 0..10 {
             let faults = Faults { failing: 10, resetting: 60, ..faults(Pieces::UpTo(2000)) };
-            let verdicts = serve(faults, 300);
+            let verdicts = serve(faults.clone(), 300);
             let in_order = |it: &&Verdict| matches!(it, Verdict::Right | Verdict::BrokenOff);
             assert_eq!(verdicts.iter().filter(in_order).count(), 8, "{faults:?}: {verdicts:?}");
             broken_off += verdicts.iter().filter(|it| **it == Verdict::BrokenOff).count();
@@ -461,7 +458,7 @@ fn the_checker_finds_bytes_that_are_lost_or_sent_twice() {
     over_both(|serve| {
         for planted in [Planted::Loses, Planted::Repeats] {
             let faults = Faults { planted, ..faults(Pieces::UpTo(500)) };
-            let verdicts = serve(faults, 300);
+            let verdicts = serve(faults.clone(), 300);
             assert!(verdicts.contains(&Verdict::Wrong), "{faults:?}: {verdicts:?}");
         }
     });

@@ -1,6 +1,7 @@
 //! What the machine itself does to a measurement: gaps in the running of a thread that holds
 //! nothing, and what a second thread adds where nothing is shared.
 
+use fastrand::Rng;
 use nagi_store::holds::{self, Hold, Holds, Probe, Work};
 use rustix::mm::{Advice, madvise};
 use std::cell::OnceCell;
@@ -87,11 +88,10 @@ pub(crate) fn speedup(work: impl Fn(u64) + Sync) -> f64 {
 
 /// A thread's share of the machine where it only computes.
 pub(crate) fn compute(thread: u64) {
-    let mut state = thread;
+    let mut random = Rng::with_seed(thread);
     for _ in 0..100_000_000 {
-        super::random(&mut state);
+        black_box(random.u64(..));
     }
-    black_box(state);
 }
 
 /// So much memory, in large pages where the kernel has some, as the store's is.
@@ -113,10 +113,10 @@ pub(crate) fn memory(bytes: usize) -> Vec<u64> {
 /// Reads as many random places of a memory as `reads`, with as many in flight as the processor
 /// likes.
 pub(crate) fn read_at_random(memory: &[u64], reads: u64, thread: u64) {
-    let mut state = thread;
+    let mut random = Rng::with_seed(thread);
     let mut sum = 0_u64;
     for _ in 0..reads {
-        let place = super::random(&mut state) as usize % memory.len().max(1);
+        let place = random.usize(..memory.len().max(1));
         sum = sum.wrapping_add(memory.get(place).copied().unwrap_or_default());
     }
     black_box(sum);

@@ -9,6 +9,7 @@
 
 mod machine;
 
+use fastrand::Rng;
 use nagi_store::accounting::Counting;
 use nagi_store::holds::{self, Holds};
 use nagi_store::types::string::SetOptions;
@@ -157,10 +158,10 @@ fn median(mut rounds: [f64; 5]) -> f64 {
 
 /// Looks up random keys; CPU nanoseconds for each.
 fn look_up(store: &Store, counters: &Counters, keys: u64, seed: u64) -> f64 {
-    let mut state = seed;
+    let mut random = Rng::with_seed(seed);
     let started = cpu_ns();
     for _ in 0..LOOKUPS / BATCH as u64 {
-        let batch: Vec<_> = (0..BATCH).map(|_| key(random(&mut state) % keys)).collect();
+        let batch: Vec<_> = (0..BATCH).map(|_| key(random.u64(..keys))).collect();
         in_batch(store, counters, &batch, |db, key| {
             let len = db.get(db.key(key), |entry| {
                 entry.map(|entry| match entry.string().unwrap_or(StringValue::Int(0)) {
@@ -206,11 +207,6 @@ fn key(number: u64) -> [u8; 16] {
         rest /= 10;
     }
     key
-}
-
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 24
 }
 
 fn cpu_ns() -> u64 {

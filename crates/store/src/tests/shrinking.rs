@@ -4,17 +4,17 @@ use super::Fixture;
 use super::holds::most_of;
 use crate::Compactor;
 use crate::types::string::SetOptions;
+use fastrand::Rng;
 
 const SHARDS: usize = 64;
 /// As many a shard as 20,000 in 256.
 const KEYS: usize = SHARDS * 78;
 
 /// Gives every key a value of a random length up to `most_bytes`, and the store its rest.
-fn overwrite(fixture: &Fixture, most_bytes: usize, random: &mut u64) {
+fn overwrite(fixture: &Fixture, most_bytes: usize, random: &mut Rng) {
     for number in 0..KEYS {
         let _batch = fixture.store.batch(&fixture.counters);
-        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let value = vec![b'v'; (*random >> 33) as usize % most_bytes + 1];
+        let value = vec![b'v'; random.usize(1..=most_bytes)];
         let db = fixture.db(0);
         db.set(db.key(format!("key:{number}").as_bytes()), &value, SetOptions::default());
         if number % 64 == 0 {
@@ -30,7 +30,7 @@ fn a_small_store_whose_long_values_become_short_gives_back_what_they_took() {
     let data_bytes = (KEYS * 300) as f64;
     for most_bytes in [40_000, 4000] {
         let fixture = Fixture::new(SHARDS);
-        let mut random = 1;
+        let mut random = Rng::with_seed(1);
         overwrite(&fixture, most_bytes, &mut random);
         let rounds = [(); 4].map(|()| {
             overwrite(&fixture, 600, &mut random);
@@ -44,7 +44,7 @@ fn a_small_store_whose_long_values_become_short_gives_back_what_they_took() {
 #[cfg(not(miri))]
 fn what_long_values_took_is_given_back_while_nothing_is_freed() {
     let fixture = Fixture::new(SHARDS);
-    let mut random = 1;
+    let mut random = Rng::with_seed(1);
     overwrite(&fixture, 40_000, &mut random);
     overwrite(&fixture, 600, &mut random);
     let mut compactors = [Compactor::new(0, 2), Compactor::new(1, 2)];

@@ -1,5 +1,7 @@
 //! What is asked for: sequences of keys that are the same for every server and at every run.
 
+use fastrand::Rng;
+
 /// The shape of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
@@ -26,7 +28,7 @@ impl Shape {
 
     /// The first `requests` keys of it, below `keys`, for a cache that holds `capacity` of them.
     pub(super) fn trace(self, keys: u64, capacity: u64, requests: usize) -> Vec<u64> {
-        let mut random = Random(0x6e61_6769);
+        let mut random = Rng::with_seed(0x6e61_6769);
         match self {
             Self::Zipf { exponent } => {
                 let zipf = Zipf::new(keys, exponent);
@@ -40,8 +42,8 @@ impl Shape {
                 let hot = (capacity / 2).max(1);
                 let shifting = |request: u64| {
                     let begin = request / (hot * 20) * hot;
-                    let anywhere = random.below(10) == 0;
-                    let key = if anywhere { random.below(keys) } else { begin + random.below(hot) };
+                    let anywhere = random.u64(..10) == 0;
+                    let key = if anywhere { random.u64(..keys) } else { begin + random.u64(..hot) };
                     key % keys
                 };
                 (0..requests as u64).map(shifting).collect()
@@ -65,30 +67,10 @@ impl Zipf {
         Self { cumulated: weights.collect() }
     }
 
-    fn draw(&self, random: &mut Random) -> u64 {
+    fn draw(&self, random: &mut Rng) -> u64 {
         let sum = self.cumulated.last().copied().unwrap_or(0.0);
-        let at = random.fraction() * sum;
+        let at = random.f64() * sum;
         self.cumulated.partition_point(|&weight| weight < at) as u64
-    }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.bits() % bound
-    }
-
-    fn fraction(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -29,7 +29,7 @@ fn lolwut<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let rows = number(1, 16).clamp(6, MOST_ROWS);
     let seed = number(2, i64::try_from(cx.db.now_ms()).unwrap_or(0) % 1_000_000);
     let mut picture = Picture::new(columns, rows);
-    picture.draw(&mut Random(seed.cast_unsigned()));
+    picture.draw(&mut Random(fastrand::Rng::with_seed(seed.cast_unsigned())));
     let text = format!(
         "{}\nThe sea when the wind drops: nagi. Sea number {seed}. Redis ver. {REDIS_VERSION}, \
          nagi ver. {VERSION}\n",
@@ -140,21 +140,13 @@ impl Picture {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood: "Fast splittable pseudorandom number generators", 2014).
-struct Random(u64);
+/// Numbers that a seed draws a picture with.
+struct Random(fastrand::Rng);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
     /// A number from 0 to `end`, `end` not included; 0 if there is none.
     fn below(&mut self, end: i64) -> i64 {
-        let end = u64::try_from(end).unwrap_or(0).max(1);
-        i64::try_from(self.next() % end).unwrap_or(0)
+        self.0.i64(0..end.max(1))
     }
 
     /// A number from `-most` to `most`.
