@@ -6,10 +6,10 @@ mod rdb;
 mod screen;
 mod serve;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use mimalloc::MiMalloc;
 use nagi_load::{bench, responder};
 use nagi_server::Counting;
@@ -27,6 +27,7 @@ static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 /// that program's arguments.
 #[derive(Debug, Parser)]
 #[command(name = "nagi", version, arg_required_else_help = true)]
+#[command(override_usage = "nagi [COMMAND]\n       nagi [FILE] [OPTIONS OF serve]")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -45,19 +46,14 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Prints a manual page in troff
+    /// Prints a manual page in troff, or writes all of them
     Man {
-        /// Of which command
-        #[arg(default_value = "nagi")]
-        page: Page,
+        /// Of which command; of nagi itself where none is named
+        page: Option<String>,
+        /// Write all pages to files in this folder, such as nagi-serve.1
+        #[arg(long, value_name = "FOLDER", conflicts_with = "page")]
+        directory: Option<PathBuf>,
     },
-}
-
-/// What there is a manual page of.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Page {
-    Nagi,
-    Serve,
 }
 
 /// Every command with its options.
@@ -66,9 +62,7 @@ fn commands() -> clap::Command {
     // Its flags are read elsewhere; here it is named for the help.
     let memcached = clap::Command::new("memcached")
         .about("Serves memcached's clients, with that server's flags: nagi memcached -h");
-    let mut all = Arguments::command().subcommand(serve.display_order(0)).subcommand(memcached);
-    all.build();
-    all
+    Arguments::command().subcommand(serve.display_order(0)).subcommand(memcached)
 }
 
 fn main() -> ExitCode {
@@ -114,7 +108,10 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut commands(), "nagi", &mut std::io::stdout());
         }
-        Command::Man { page } => manual(page)?,
+        Command::Man { directory: Some(folder), .. } => {
+            clap_mangen::generate_to(documented(), folder)?
+        }
+        Command::Man { page, .. } => print!("{}", manual(page.as_deref())?),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -125,11 +122,57 @@ fn starts_server(word: &str) -> bool {
     is_option || word == "-" || word.contains(['/', '.'])
 }
 
-fn manual(page: Page) -> std::io::Result<()> {
-    let commands = commands();
+/// The commands that have a manual page: `help` has none.
+fn documented() -> clap::Command {
+    let mut all = commands().disable_help_subcommand(true);
+    all.build();
+    all
+}
+
+/// The manual page of a command, or of nagi where none is named.
+fn manual(page: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
+    let all = documented();
     let command = match page {
-        Page::Nagi => commands,
-        Page::Serve => serve::command().name("nagi-serve").version(env!("CARGO_PKG_VERSION")),
+        None => all,
+        Some(name) => {
+            let found = all.get_subcommands().find(|command| command.get_name() == name);
+            let command = found.ok_or_else(|| format!("there is no command called {name}"))?;
+            command.clone().version(env!("CARGO_PKG_VERSION"))
+        }
     };
-    clap_mangen::Man::new(command).render(&mut std::io::stdout())
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command).render(&mut text)?;
+    Ok(String::from_utf8(text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manual_pages_that_others_refer_to_exist() {
+        let pages: Vec<String> = documented()
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+            .map(|command| manual(Some(command.get_name())).unwrap())
+            .chain([manual(None).unwrap()])
+            .collect();
+        let mut referred = 0;
+        for page in &pages {
+            for (before, _) in page.match_indices("(1)") {
+                let text = page[..before].replace('\\', "");
+                let name = text.rsplit(|c: char| !c.is_alphanumeric() && c != '-').next().unwrap();
+                referred += 1;
+                let command = name.strip_prefix("nagi-");
+                assert!(manual(command).is_ok() && name.starts_with("nagi"), "{name}");
+            }
+        }
+        assert!(referred >= 5, "{referred} references");
+        assert!(manual(Some("nothing")).is_err());
+    }
+
+    #[test]
+    fn the_usage_line_asks_for_no_command() {
+        assert!(commands().render_usage().to_string().contains("nagi [COMMAND]"));
+    }
 }
