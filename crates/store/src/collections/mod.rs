@@ -1,4 +1,5 @@
-//! Hashes and sets as values: what their commands do to one, in whichever of the two forms it is.
+//! Hashes, lists, sets and sorted sets as values: what their commands do to one, in whichever of
+//! the two forms it is.
 //!
 //! A collection is *packed* while it is small: bytes that its entry holds (`packed/`). Beyond
 //! [`MOST_PACKED_BYTES`](crate::packed::MOST_PACKED_BYTES), or with a long string in it, it is a
@@ -12,7 +13,9 @@
 
 pub(crate) mod form;
 pub(crate) mod hash;
+pub(crate) mod list;
 pub(crate) mod set;
+pub(crate) mod sorted_set;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +28,8 @@ pub(crate) enum Name {
     ListpackEx = 2,
     Intset = 3,
     Hashtable = 4,
+    Skiplist = 5,
+    Quicklist = 6,
 }
 
 impl Name {
@@ -34,6 +39,8 @@ impl Name {
             2 => Name::ListpackEx,
             3 => Name::Intset,
             4 => Name::Hashtable,
+            5 => Name::Skiplist,
+            6 => Name::Quicklist,
             _ => Name::Listpack,
         }
     }
@@ -45,6 +52,8 @@ impl Name {
             Name::ListpackEx => "listpackex",
             Name::Intset => "intset",
             Name::Hashtable => "hashtable",
+            Name::Skiplist => "skiplist",
+            Name::Quicklist => "quicklist",
         }
     }
 }

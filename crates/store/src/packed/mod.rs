@@ -23,7 +23,7 @@ const NAME: usize = 0;
 const ELEMENTS: usize = 1;
 const EXPIRING: usize = 3;
 /// Where elements begin.
-const START: usize = 5;
+pub(crate) const START: usize = 5;
 
 /// A packed collection to be read.
 #[derive(Debug)]

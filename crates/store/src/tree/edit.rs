@@ -57,6 +57,13 @@ impl<L: Layout> Tree<L> {
         }
     }
 
+    /// Removes the element with so many before it, which there must be.
+    pub(crate) fn remove_at(&mut self, rank: u64) {
+        let Found { path, leaf, before: place, .. } = self.find_rank(rank);
+        let spot = leaf.spot::<L>(place as usize);
+        self.remove(&path, spot);
+    }
+
     /// Puts an element in the place of one that is ordered by the same; `false` if there was no
     /// room. Then room was made, and the place is to be looked for again.
     pub(crate) fn replace(&mut self, path: &Path, spot: Spot, element: &[u8]) -> bool {

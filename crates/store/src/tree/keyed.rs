@@ -78,39 +78,12 @@ impl<L: Keyed> Tree<L> {
         is_there
     }
 
-    /// Removes the element with so many before it, which there must be.
-    pub(crate) fn remove_at(&mut self, rank: u64) {
-        let Found { path, leaf, before: place, .. } = self.find_rank(rank);
-        let spot = leaf.spot::<L>(place as usize);
-        self.remove(&path, spot);
-    }
-
-    /// Shows some elements, at least `count` if there are as many, from a cursor on; the cursor
-    /// from which to go on, or 0 if there are no more. Elements that stay in the tree while
-    /// somebody goes through it like this are shown, whatever else becomes of it: a cursor is a
-    /// hash, and those who come before it have been shown.
-    pub(crate) fn scan(&self, cursor: u64, count: usize, mut show: impl FnMut(&[u8])) -> u64 {
-        let key = cursor << UNORDERED_BITS;
-        let found = self.descend_uncounted(|inner| inner.child_of(key));
-        let mut leaves = self.leaves(&found.path);
-        let mut group = found.leaf.group_of(key);
-        let mut shown = 0;
-        loop {
-            let leaf = leaves.leaf();
-            if group < leaf.groups() {
-                let next = leaf.group(group).key;
-                if shown >= count && next > key {
-                    return next >> UNORDERED_BITS;
-                }
-                leaf.group_elements::<L>(group).for_each(&mut show);
-                shown += leaf.group(group).elements;
-                group += 1;
-            } else if leaves.next() {
-                group = 0;
-            } else {
-                return 0;
-            }
-        }
+    /// Shows some elements from a cursor on; the cursor from which to go on, or 0 if there are no
+    /// more. Elements that stay in the tree while somebody goes through it like this are shown,
+    /// whatever else becomes of it: a cursor is a hash, and what comes before it has been shown.
+    pub(crate) fn scan(&self, cursor: u64, count: usize, show: impl FnMut(&[u8])) -> u64 {
+        let next = self.scan_keys(cursor << UNORDERED_BITS, count, show);
+        next.map_or(0, |key| key >> UNORDERED_BITS)
     }
 }
 

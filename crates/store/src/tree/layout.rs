@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 pub(crate) trait Layout: 'static {
     /// Elements in a group at most, as long as one can be split.
     const GROUP_ELEMENTS: usize;
+    /// The most bytes of a group that is not split, unless it has one element.
+    const GROUP_BYTES: usize;
     /// Whether elements have an order of their own, so that one behind all others may begin a
     /// group.
     const IS_ORDERED: bool;
@@ -28,9 +30,6 @@ pub(crate) trait Layout: 'static {
     }
 }
 
-/// The most bytes of a group that is not split, unless it has one element.
-pub(crate) const MOST_GROUP_BYTES: usize = 512;
-
 /// What comes before an item that expires: this, and six bytes of milliseconds since 1970.
 const EXPIRES: u8 = 248;
 pub(crate) const EXPIRY_BYTES: usize = 7;
@@ -49,6 +48,7 @@ pub(crate) struct Elements;
 
 impl Layout for Members {
     const GROUP_ELEMENTS: usize = 16;
+    const GROUP_BYTES: usize = 512;
     const IS_ORDERED: bool = false;
 
     #[inline]
@@ -68,6 +68,7 @@ impl Layout for Members {
 
 impl Layout for Fields {
     const GROUP_ELEMENTS: usize = 16;
+    const GROUP_BYTES: usize = 512;
     const IS_ORDERED: bool = false;
 
     #[inline]
@@ -95,6 +96,7 @@ impl Layout for Fields {
 
 impl Layout for Elements {
     const GROUP_ELEMENTS: usize = 64;
+    const GROUP_BYTES: usize = 1024;
     const IS_ORDERED: bool = true;
 
     #[inline]

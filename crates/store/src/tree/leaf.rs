@@ -7,8 +7,9 @@
 //!  20  elements ->       ...       <- groups: key, start, elements (8, 2 and 2 bytes each)
 //! ```
 
-use super::layout::{EXPIRY_BYTES, Layout, MOST_GROUP_BYTES, bytes_elsewhere, release, rest};
+use super::layout::{EXPIRY_BYTES, Layout, bytes_elsewhere, release, rest};
 use crate::value::item::MOST_ITEM_BYTES;
+use std::ops::Range;
 
 const GROUPS: usize = 0;
 const END: usize = 2;
@@ -323,18 +324,21 @@ impl LeafMut<'_> {
     pub(crate) fn insert<L: Layout>(&mut self, spot: Spot, key: u64, element: &[u8]) {
         let leaf = self.read();
         let Spot { group, start, .. } = spot;
-        let is_full = |it: Group| it.elements >= L::GROUP_ELEMENTS;
+        let is_full = |group: usize| {
+            let bytes = leaf.group_bytes(group).len() + element.len();
+            leaf.group(group).elements >= L::GROUP_ELEMENTS || bytes > L::GROUP_BYTES
+        };
         if leaf.groups() == 0 {
             self.insert_group(0, Group { key, start: START, elements: 0 });
             return self.insert_into::<L>(0, START, key, element);
         }
         let at_end = L::IS_ORDERED && leaf.is_end(spot);
         let at_start = L::IS_ORDERED && start == START;
-        if at_end && is_full(leaf.group(group)) {
+        if at_end && is_full(group) {
             self.insert_group(group + 1, Group { key, start, elements: 0 });
             return self.insert_into::<L>(group + 1, start, key, element);
         }
-        if at_start && is_full(leaf.group(0)) {
+        if at_start && is_full(0) {
             self.insert_group(0, Group { key, start, elements: 0 });
             return self.insert_into::<L>(0, start, key, element);
         }
@@ -407,7 +411,7 @@ impl LeafMut<'_> {
     fn split_if_large<L: Layout>(&mut self, group: usize) {
         let it = self.read().group(group);
         let end = self.read().group_end(group);
-        let is_large = end - it.start > MOST_GROUP_BYTES || it.elements > L::GROUP_ELEMENTS;
+        let is_large = end - it.start > L::GROUP_BYTES || it.elements > L::GROUP_ELEMENTS;
         if it.elements < 2 || !is_large || self.read().free() < GROUP_BYTES {
             return;
         }
@@ -422,6 +426,32 @@ impl LeafMut<'_> {
             self.set_group(group, Group { elements, ..it });
             self.insert_group(group + 1, behind);
         }
+    }
+
+    /// Removes the elements at a range of places, and gives up what they have elsewhere.
+    pub(crate) fn cut<L: Layout>(&mut self, places: Range<usize>) {
+        let copy = self.0.to_vec();
+        let before = Leaf(&copy);
+        self.clear();
+        let mut place = 0;
+        for group in 0..before.groups() {
+            let mut kept = Vec::with_capacity(before.group_bytes(group).len());
+            let mut elements = 0;
+            for element in before.group_elements::<L>(group) {
+                if places.contains(&place) {
+                    // SAFETY: the element was written for a tree, and is no part of it any more.
+                    unsafe { release::<L>(element) };
+                } else {
+                    kept.extend_from_slice(element);
+                    elements += 1;
+                }
+                place += 1;
+            }
+            if elements > 0 {
+                self.push_group(before.group(group).key, elements, &kept);
+            }
+        }
+        self.recount::<L>();
     }
 
     /// Adds a group behind all others; there is room for it.

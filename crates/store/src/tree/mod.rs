@@ -30,7 +30,9 @@
 #![expect(dead_code, reason = "the commands of collections come next")]
 
 pub(crate) mod blocks;
+pub(crate) mod consume;
 mod count;
+pub(crate) mod cut;
 mod edit;
 mod expiry;
 mod header;
@@ -41,6 +43,7 @@ pub(crate) mod leaf;
 mod node;
 mod rebalance;
 pub(crate) mod root;
+pub(crate) mod scored;
 mod walk;
 
 #[cfg(test)]

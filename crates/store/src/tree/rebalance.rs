@@ -468,7 +468,7 @@ impl<L: Layout> Tree<L> {
     }
 
     /// Takes away topmost nodes that have one child.
-    fn remove_levels(&mut self) {
+    pub(super) fn remove_levels(&mut self) {
         while let Some(inner) = self.top_inner()
             && let (1, Some(child)) = (inner.len(), inner.node(0))
         {

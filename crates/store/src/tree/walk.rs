@@ -77,6 +77,36 @@ impl<L: Layout> Tree<L> {
         Leaves { above, height: self.height, leaf: unsafe { node.leaf() } }
     }
 
+    /// Shows the groups of a tree in the order of hashes from the one on in which `key` belongs, at
+    /// least `count` elements; the key of the next group, if there is one.
+    pub(crate) fn scan_keys(
+        &self,
+        key: u64,
+        count: usize,
+        mut show: impl FnMut(&[u8]),
+    ) -> Option<u64> {
+        let found = self.descend_uncounted(|inner| inner.child_of(key));
+        let mut leaves = self.leaves(&found.path);
+        let mut group = found.leaf.group_of(key);
+        let mut shown = 0;
+        loop {
+            let leaf = leaves.leaf();
+            if group < leaf.groups() {
+                let next = leaf.group(group).key;
+                if shown >= count && next > key {
+                    return Some(next);
+                }
+                leaf.group_elements::<L>(group).for_each(&mut show);
+                shown += leaf.group(group).elements;
+                group += 1;
+            } else if leaves.next() {
+                group = 0;
+            } else {
+                return None;
+            }
+        }
+    }
+
     /// Shows elements from the one with so many before it on, until `visit` breaks off or none is
     /// left.
     pub(crate) fn walk<B>(

@@ -253,6 +253,27 @@ impl<'a> Item<'a> {
     }
 }
 
+/// Bytes that a string takes in a listpack of Redis, by which the encodings of lists are named
+/// (`listpack.c`).
+pub(crate) fn listpack_bytes(value: Value<'_>) -> usize {
+    let entry = match value {
+        Value::Int(0..128) => 1,
+        Value::Int(-4096..4096) => 2,
+        Value::Int(-0x8000..0x8000) => 3,
+        Value::Int(-0x80_0000..0x80_0000) => 4,
+        Value::Int(-0x8000_0000..0x8000_0000) => 5,
+        Value::Int(_) => 9,
+        value => match value.len() {
+            len @ 0..64 => 1 + len,
+            len @ 64..4096 => 2 + len,
+            len => 5 + len,
+        },
+    };
+    // The length again, seven bits to a byte, for those who come from behind.
+    let back = (usize::BITS - entry.leading_zeros()).div_ceil(7).clamp(1, 5);
+    entry + back as usize
+}
+
 /// How many bytes the item at the start of `bytes` takes.
 #[inline]
 pub(crate) fn item_bytes(bytes: &[u8]) -> usize {

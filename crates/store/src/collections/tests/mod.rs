@@ -1,5 +1,8 @@
 //! Hashes and sets against models, in both forms, and the names of their encodings.
 
+mod list;
+mod sorted_set;
+
 use super::Name;
 use super::hash::{Expiry, Field, Hash, HashLimits, HashRef};
 use super::set::{Set, SetLimits};

@@ -1,0 +1,449 @@
+//! A list of strings.
+
+use super::Name;
+use crate::packed::{At, Packed, PackedRef};
+use crate::tree::blocks::Blocks;
+use crate::tree::cut::Garbage;
+use crate::tree::layout::Elements;
+use crate::tree::leaf::Spot;
+use crate::tree::root::{Found, Side, Tree};
+use crate::value::item::{Item, Text, listpack_bytes};
+use crate::value::string::Value;
+use std::ops::{ControlFlow, Range};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Up to where OBJECT ENCODING says listpack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListLimit {
+    /// Bytes of a listpack.
+    Bytes(usize),
+    Entries(usize),
+}
+
+/// What a listpack takes with any number of entries.
+const LISTPACK_BYTES: usize = 7;
+/// A listpack that is limited by its entries has no more bytes than this.
+const MOST_LISTPACK_BYTES: usize = 8192;
+
+impl ListLimit {
+    /// That of `list-max-listpack-size`.
+    pub(crate) fn of_setting(setting: i64) -> Self {
+        match usize::try_from(setting) {
+            Ok(entries) => ListLimit::Entries(entries.max(1)),
+            Err(_) => ListLimit::Bytes(4096 << (setting.max(-5) + 1).unsigned_abs()),
+        }
+    }
+
+    /// Whether a list with so many entries, which take so many bytes as a listpack, is beyond it;
+    /// half of it for one that shrinks, which is not to change at every turn.
+    fn is_exceeded(self, bytes: usize, entries: u64, shrinks: bool) -> bool {
+        let part = if shrinks { 2 } else { 1 };
+        match self {
+            ListLimit::Bytes(most) => bytes > most / part,
+            ListLimit::Entries(most) => {
+                entries > (most / part) as u64 || (!shrinks && bytes > MOST_LISTPACK_BYTES)
+            }
+        }
+    }
+}
+
+/// A list that has outgrown the packed form.
+#[derive(Clone, Debug)]
+pub(crate) struct ListTree {
+    tree: Tree<Elements>,
+    name: Name,
+    /// Bytes that the elements would take in a listpack, if they have been counted.
+    listpack_bytes: Option<usize>,
+}
+
+/// A list to be changed.
+#[derive(Debug)]
+pub(crate) enum List {
+    Packed(Packed<Elements>),
+    Tree(Box<ListTree>),
+}
+
+/// A list to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ListRef<'a> {
+    Packed(PackedRef<'a, Elements>),
+    Tree(&'a ListTree),
+}
+
+/// How far a search has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// The element before which there are so many is one.
+    Found(u64),
+    /// None of those looked at; it is to go on with this one.
+    Unfinished(u64),
+    /// There is none.
+    Missing,
+}
+
+fn value(element: &[u8]) -> Value<'_> {
+    // SAFETY: elements were written by `Text::write`, and hold what they refer to for as long as
+    // the collection is borrowed.
+    unsafe { Item::any(element) }.value()
+}
+
+impl<'a> ListRef<'a> {
+    /// A packed list's bytes.
+    pub(crate) fn packed(bytes: &'a [u8]) -> Self {
+        ListRef::Packed(PackedRef::new(bytes))
+    }
+
+    /// A tree that an entry holds.
+    ///
+    /// # Safety
+    /// The word came from [`List::into_word`], was not taken back, and the tree is not changed
+    /// during `'a`.
+    pub(crate) unsafe fn word(word: NonNull<ListTree>) -> Self {
+        // SAFETY: the caller's promise.
+        ListRef::Tree(unsafe { word.as_ref() })
+    }
+
+    /// How many elements there are.
+    pub(crate) fn len(self) -> u64 {
+        match self {
+            ListRef::Packed(packed) => packed.len() as u64,
+            ListRef::Tree(list) => list.tree.len(),
+        }
+    }
+
+    /// Memory that it takes, in bytes, beside that of the entry's word.
+    pub(crate) fn bytes(self) -> u64 {
+        match self {
+            ListRef::Packed(packed) => packed.as_bytes().len() as u64,
+            ListRef::Tree(list) => size_of::<ListTree>() as u64 + list.tree.bytes(),
+        }
+    }
+
+    /// What OBJECT ENCODING says.
+    pub(crate) fn name(self) -> Name {
+        match self {
+            ListRef::Packed(packed) => Name::from_byte(packed.name()),
+            ListRef::Tree(list) => list.name,
+        }
+    }
+
+    /// The element with so many before it.
+    pub(crate) fn get(self, rank: u64) -> Option<Value<'a>> {
+        match self {
+            ListRef::Packed(packed) => packed.select(rank as usize).map(|it| value(it.element)),
+            ListRef::Tree(list) => list.tree.select(rank).map(value),
+        }
+    }
+
+    /// Shows elements from the one with so many before it on, until `visit` breaks off.
+    pub(crate) fn walk<B>(
+        self,
+        rank: u64,
+        mut visit: impl FnMut(Value<'_>) -> ControlFlow<B>,
+    ) -> Option<B> {
+        self.walk_items(rank, Side::End, |item| visit(item.value()))
+    }
+
+    /// The same towards the start.
+    pub(crate) fn walk_back<B>(
+        self,
+        rank: u64,
+        mut visit: impl FnMut(Value<'_>) -> ControlFlow<B>,
+    ) -> Option<B> {
+        self.walk_items(rank, Side::Start, |item| visit(item.value()))
+    }
+
+    fn walk_items<B>(
+        self,
+        rank: u64,
+        towards: Side,
+        mut visit: impl FnMut(Item<'_>) -> ControlFlow<B>,
+    ) -> Option<B> {
+        // SAFETY: as in `value`.
+        let mut visit = |element: &[u8]| visit(unsafe { Item::any(element) });
+        match (self, towards) {
+            (ListRef::Packed(packed), Side::End) => {
+                let shown = packed.elements().skip(rank as usize);
+                shown.map(|it| visit(it.element)).find_map(ControlFlow::break_value)
+            }
+            (ListRef::Packed(packed), Side::Start) => {
+                let all: Vec<At<'_>> = packed.elements().collect();
+                let shown = all.iter().take((rank as usize).saturating_add(1)).rev();
+                shown.map(|it| visit(it.element)).find_map(ControlFlow::break_value)
+            }
+            (ListRef::Tree(list), Side::End) => list.tree.walk(rank, visit),
+            (ListRef::Tree(list), Side::Start) => list.tree.walk_back(rank, visit),
+        }
+    }
+
+    /// Looks for an element, from the one with so many before it on, at most at so many.
+    pub(crate) fn find(self, element: &Text<'_>, rank: u64, towards: Side, most: u64) -> Search {
+        let mut looked_at = 0;
+        let found = self.walk_items(rank, towards, |item| {
+            if looked_at >= most {
+                return ControlFlow::Break(false);
+            }
+            if element.is(item) {
+                return ControlFlow::Break(true);
+            }
+            looked_at += 1;
+            ControlFlow::Continue(())
+        });
+        let at = if towards == Side::End { rank + looked_at } else { rank.wrapping_sub(looked_at) };
+        match found {
+            Some(true) => Search::Found(at),
+            Some(false) => Search::Unfinished(at),
+            None => Search::Missing,
+        }
+    }
+
+    /// A copy of its own: the bytes of a packed one, a reference to a tree.
+    pub(crate) fn to_owned(self) -> List {
+        match self {
+            ListRef::Packed(packed) => List::Packed(Packed::from_bytes(packed.as_bytes().to_vec())),
+            ListRef::Tree(list) => List::Tree(Box::new(list.clone())),
+        }
+    }
+}
+
+impl Default for List {
+    fn default() -> Self {
+        List::Packed(Packed::new(Name::Listpack as u8))
+    }
+}
+
+impl List {
+    /// Takes a tree out of an entry.
+    ///
+    /// # Safety
+    /// The word came from [`List::into_word`], and is not used any more.
+    pub(crate) unsafe fn from_word(word: NonNull<ListTree>) -> Self {
+        // SAFETY: the caller's promise.
+        List::Tree(unsafe { Box::from_raw(word.as_ptr()) })
+    }
+
+    /// The tree as a word for an entry to hold, or the packed list if that is what it is.
+    pub(crate) fn into_word(self) -> Result<NonNull<ListTree>, Packed<Elements>> {
+        match self {
+            List::Packed(packed) => Err(packed),
+            List::Tree(list) => Ok(NonNull::from(Box::leak(list))),
+        }
+    }
+
+    /// It to be read.
+    pub(crate) fn read(&self) -> ListRef<'_> {
+        match self {
+            List::Packed(packed) => ListRef::Packed(packed.read()),
+            List::Tree(list) => ListRef::Tree(list),
+        }
+    }
+
+    /// Whether dropping it takes no longer than a few microseconds.
+    pub(crate) fn is_small(&self) -> bool {
+        match self {
+            List::Packed(_) => true,
+            List::Tree(list) => list.tree.is_small(),
+        }
+    }
+
+    /// Says that so many elements, of so many bytes together, are about to be added at once, which
+    /// may change the encoding's name.
+    pub(crate) fn expect(&mut self, elements: usize, bytes: usize, limit: ListLimit) {
+        if self.read().name() == Name::Quicklist {
+            return;
+        }
+        let entries = self.read().len() + elements as u64;
+        let together = self.listpack_bytes() + bytes;
+        if limit.is_exceeded(together, entries, false) {
+            self.set_name(Name::Quicklist);
+        }
+    }
+
+    fn set_name(&mut self, name: Name) {
+        match self {
+            List::Packed(packed) => packed.set_name(name as u8),
+            List::Tree(list) => list.name = name,
+        }
+    }
+
+    /// What the elements would take as a listpack.
+    fn listpack_bytes(&mut self) -> usize {
+        let packed_bytes = |packed: PackedRef<'_, Elements>| {
+            packed.elements().map(|it| listpack_bytes(value(it.element))).sum::<usize>()
+        };
+        let bytes = match self {
+            List::Packed(packed) => packed_bytes(packed.read()),
+            List::Tree(list) => {
+                let tree = &list.tree;
+                *list.listpack_bytes.get_or_insert_with(|| {
+                    let mut bytes = 0;
+                    let _: Option<()> = tree.walk(0, |element| {
+                        bytes += listpack_bytes(value(element));
+                        ControlFlow::Continue(())
+                    });
+                    bytes
+                })
+            }
+        };
+        bytes + LISTPACK_BYTES
+    }
+
+    /// Has the encoding's name follow that elements have gone, or have become shorter.
+    pub(crate) fn shrunk(&mut self, limit: ListLimit) {
+        if self.read().name() != Name::Quicklist {
+            return;
+        }
+        // A listpack takes a third of what this does at least, so others need not be counted.
+        let most = match limit {
+            ListLimit::Bytes(most) => 3 * most as u64 + 8192,
+            ListLimit::Entries(_) => 3 * MOST_LISTPACK_BYTES as u64 + 8192,
+        };
+        if self.read().bytes() > most {
+            return;
+        }
+        let (bytes, entries) = (self.listpack_bytes(), self.read().len());
+        if !limit.is_exceeded(bytes, entries, true) {
+            self.set_name(Name::Listpack);
+        }
+    }
+
+    /// Adds an element at a side.
+    pub(crate) fn push(&mut self, side: Side, element: &Text<'_>, blocks: &Arc<Blocks>) {
+        let rank = if side == Side::Start { 0 } else { self.read().len() };
+        self.insert(rank, element, blocks);
+    }
+
+    /// Adds an element so that so many are before it, or behind all others if there are fewer.
+    pub(crate) fn insert(&mut self, rank: u64, element: &Text<'_>, blocks: &Arc<Blocks>) {
+        let written = written(element);
+        if let List::Packed(packed) = self {
+            if !element.is_long() && packed.fits(written.len()) {
+                let is_end = rank >= packed.read().len() as u64;
+                let before = if is_end { None } else { packed.read().select(rank as usize) };
+                let start = before.map_or(packed.end(), |it| it.start);
+                return packed.insert(start, &written);
+            }
+            *self = List::Tree(Box::new(ListTree::of(packed.read(), blocks)));
+        }
+        if let List::Tree(list) = self {
+            list.insert(rank, &written);
+        }
+    }
+
+    /// Puts another element in the place of one; whether there is one at this rank.
+    pub(crate) fn set(&mut self, rank: u64, element: &Text<'_>, blocks: &Arc<Blocks>) -> bool {
+        if rank >= self.read().len() {
+            return false;
+        }
+        let written = written(element);
+        if let List::Packed(packed) = self {
+            if !element.is_long() && packed.fits(written.len()) {
+                let start = packed.read().select(rank as usize).map(|it| it.start);
+                start.into_iter().for_each(|start| packed.replace(start, &written));
+                return true;
+            }
+            *self = List::Tree(Box::new(ListTree::of(packed.read(), blocks)));
+        }
+        if let List::Tree(list) = self {
+            list.set(rank, &written);
+        }
+        true
+    }
+
+    /// Removes the element with so many before it, if there is one.
+    pub(crate) fn remove(&mut self, rank: u64) {
+        match self {
+            List::Packed(packed) => {
+                let start = packed.read().select(rank as usize).map(|it| it.start);
+                start.into_iter().for_each(|start| packed.remove(start));
+            }
+            List::Tree(list) => list.remove(rank),
+        }
+    }
+
+    /// Removes a range of elements; what is left of a tree to be freed. Takes no longer for a long
+    /// range than for a short one.
+    pub(crate) fn remove_range(&mut self, ranks: Range<u64>) -> Option<Garbage<Elements>> {
+        /// So many are removed one by one, which keeps leaves full.
+        const FEW: u64 = 4;
+        let ranks = ranks.start..ranks.end.min(self.read().len());
+        let is_few = ranks.end.saturating_sub(ranks.start) <= FEW;
+        match self {
+            List::Tree(list) if !is_few => {
+                list.listpack_bytes = None;
+                Some(list.tree.cut(ranks))
+            }
+            _ => {
+                ranks.clone().for_each(|_| self.remove(ranks.start));
+                None
+            }
+        }
+    }
+}
+
+fn written(element: &Text<'_>) -> Vec<u8> {
+    let mut written = Vec::with_capacity(element.item_bytes());
+    element.write(&mut written);
+    written
+}
+
+impl ListTree {
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        crate::tree::tests::check(&self.tree);
+    }
+
+    fn of(packed: PackedRef<'_, Elements>, blocks: &Arc<Blocks>) -> Self {
+        let name = Name::from_byte(packed.name());
+        let mut list = ListTree { tree: Tree::new(blocks), name, listpack_bytes: Some(0) };
+        (0..).zip(packed.elements()).for_each(|(rank, it)| list.insert(rank, it.element));
+        list
+    }
+
+    fn count(&mut self, element: &[u8]) {
+        let bytes = listpack_bytes(value(element));
+        self.listpack_bytes.iter_mut().for_each(|it| *it += bytes);
+    }
+
+    fn uncount(&mut self, rank: u64) {
+        let element = self.tree.select(rank);
+        let bytes = element.map_or(0, |element| listpack_bytes(value(element)));
+        self.listpack_bytes.iter_mut().for_each(|it| *it -= bytes);
+    }
+
+    fn insert(&mut self, rank: u64, element: &[u8]) {
+        self.count(element);
+        loop {
+            let (found, spot) = self.seek(rank);
+            let place = self.tree.place(&found, spot, element.len());
+            if self.tree.insert(&place, 0, element) {
+                return;
+            }
+        }
+    }
+
+    fn set(&mut self, rank: u64, element: &[u8]) {
+        self.uncount(rank);
+        self.count(element);
+        loop {
+            let (Found { path, .. }, spot) = self.seek(rank);
+            if self.tree.replace(&path, spot, element) {
+                return;
+            }
+        }
+    }
+
+    fn remove(&mut self, rank: u64) {
+        if rank < self.tree.len() {
+            self.uncount(rank);
+            self.tree.remove_at(rank);
+        }
+    }
+
+    fn seek(&self, rank: u64) -> (Found<'_>, Spot) {
+        let found = self.tree.find_rank(rank);
+        let spot = found.leaf.spot::<Elements>(found.before.min(u64::from(u16::MAX)) as usize);
+        (found, spot)
+    }
+}

@@ -1,0 +1,195 @@
+//! Lists against a vector, in both forms.
+
+use super::bytes;
+use crate::collections::Name;
+use crate::collections::list::{List, ListLimit, ListRef, Search};
+use crate::tree::root::Side;
+use crate::tree::tests::blocks;
+use crate::value::item::Text;
+use proptest::prelude::*;
+use std::ops::ControlFlow;
+
+fn elements(list: ListRef<'_>, rank: u64, towards: Side) -> Vec<Vec<u8>> {
+    let mut found = vec![];
+    let visit = |value: crate::value::string::Value<'_>| {
+        found.push(bytes(value));
+        ControlFlow::<()>::Continue(())
+    };
+    let _ = match towards {
+        Side::Start => list.walk_back(rank, visit),
+        Side::End => list.walk(rank, visit),
+    };
+    found
+}
+
+fn check(list: &List, model: &[Vec<u8>]) {
+    if let List::Tree(tree) = list {
+        tree.check();
+    }
+    let list = list.read();
+    assert_eq!(list.len(), model.len() as u64);
+    assert_eq!(elements(list, 0, Side::End), model);
+    let mut reversed = elements(list, u64::MAX, Side::Start);
+    reversed.reverse();
+    assert_eq!(reversed, model);
+    for (rank, element) in model.iter().enumerate().step_by(7) {
+        assert_eq!(bytes(list.get(rank as u64).unwrap()), *element);
+    }
+    assert!(list.get(list.len()).is_none());
+}
+
+fn element(number: u32) -> Vec<u8> {
+    match number % 11 {
+        0 => vec![b'e'; (number % 900) as usize],
+        1..5 => (number % 300_000).to_string().into_bytes(),
+        _ => format!("element:{:08}", number % 1000).into_bytes(),
+    }
+}
+
+const ROUNDS: u32 = if cfg!(miri) { 3 } else { 64 };
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ROUNDS, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_list_is_a_vector(
+        changes in proptest::collection::vec(
+            (0..40_u8, any::<u32>(), any::<u16>()),
+            1..if cfg!(miri) { 120 } else { 3000 },
+        ),
+        pops in 3..20_u8,
+    ) {
+        let (pool, blocks) = blocks();
+        let mut list = List::default();
+        let mut model: Vec<Vec<u8>> = vec![];
+        let mut clones = vec![];
+        for (place, (what, number, rank)) in changes.into_iter().enumerate() {
+            let element = element(number);
+            let text = Text::new(&element);
+            let len = model.len();
+            let rank = usize::from(rank) % (len + 1);
+            match what {
+                0 => {
+                    let end = (rank + number as usize % 300).min(len);
+                    drop(list.remove_range(rank as u64..end as u64));
+                    model.drain(rank..end);
+                }
+                1 if len > 0 => {
+                    list.remove(rank as u64);
+                    if rank < len {
+                        model.remove(rank);
+                    }
+                }
+                2 => {
+                    let is_there = list.set(rank as u64, &text, &blocks);
+                    prop_assert_eq!(is_there, rank < len);
+                    model.get_mut(rank).into_iter().for_each(|it| it.clone_from(&element));
+                }
+                3 => {
+                    let found = list.read().find(&text, rank as u64, Side::End, u64::MAX);
+                    let expected = model.iter().skip(rank).position(|it| *it == element);
+                    let expected = expected.map(|at| Search::Found((rank + at) as u64));
+                    prop_assert_eq!(found, expected.unwrap_or(Search::Missing));
+                }
+                4..8 => {
+                    list.insert(rank as u64, &text, &blocks);
+                    model.insert(rank, element);
+                }
+                what if what < 8 + pops / 2 => {
+                    list.remove(0);
+                    model.drain(..1.min(len));
+                }
+                what if what < 8 + pops => {
+                    list.remove((len as u64).saturating_sub(1));
+                    model.pop();
+                }
+                what if what % 2 == 0 => {
+                    list.push(Side::Start, &text, &blocks);
+                    model.insert(0, element);
+                }
+                _ => {
+                    list.push(Side::End, &text, &blocks);
+                    model.push(element);
+                }
+            }
+            if place % 71 == 0 {
+                check(&list, &model);
+                clones.push((list.read().to_owned(), model.clone()));
+            }
+            if clones.len() > 2 {
+                let (clone, model) = clones.swap_remove(place % 2);
+                check(&clone, &model);
+            }
+        }
+        check(&list, &model);
+        clones.iter().for_each(|(clone, model)| check(clone, model));
+        drop((clones, list));
+        prop_assert_eq!(pool.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn what_is_pushed_at_a_side_fills_leaves() {
+    for side in [Side::Start, Side::End] {
+        let (_pool, blocks) = blocks();
+        let mut list = List::default();
+        let size = if cfg!(miri) { 600 } else { 50_000 };
+        for number in 0..size {
+            let element = format!("element:{number:08}");
+            list.push(side, &Text::new(element.as_bytes()), &blocks);
+        }
+        if !cfg!(miri) {
+            let each = list.read().bytes() as f64 / f64::from(size);
+            assert!(each < 17.8, "{each} bytes for each element of 16");
+        }
+        assert_eq!(list.read().name(), Name::Listpack, "nobody has said what is coming");
+    }
+}
+
+#[test]
+fn searches_stop_and_go_on() {
+    let (_pool, blocks) = blocks();
+    let mut list = List::default();
+    for number in 0..500 {
+        list.push(Side::End, &Text::new(format!("{}", number % 100).as_bytes()), &blocks);
+    }
+    let (list, wanted) = (list.read(), Text::new(b"42"));
+    assert_eq!(list.find(&wanted, 0, Side::End, 10), Search::Unfinished(10));
+    assert_eq!(list.find(&wanted, 10, Side::End, 100), Search::Found(42));
+    assert_eq!(list.find(&wanted, 499, Side::Start, 10), Search::Unfinished(489));
+    assert_eq!(list.find(&wanted, 489, Side::Start, 100), Search::Found(442));
+    assert_eq!(list.find(&wanted, 443, Side::End, 100), Search::Missing);
+    assert_eq!(list.find(&wanted, 41, Side::Start, 100), Search::Missing);
+}
+
+#[test]
+fn encodings_of_lists_are_named_as_redis_names_them() {
+    let (_pool, blocks) = blocks();
+    let push = |list: &mut List, element: &str, limit| {
+        list.expect(1, element.len(), limit);
+        list.push(Side::End, &Text::new(element.as_bytes()), &blocks);
+        list.read().name().word()
+    };
+    let pop = |list: &mut List, limit| {
+        list.remove(0);
+        list.shrunk(limit);
+        list.read().name().word()
+    };
+    let limit = ListLimit::of_setting(4);
+    let mut list = List::default();
+    assert!((0..4).all(|_| push(&mut list, "a", limit) == "listpack"));
+    assert_eq!(push(&mut list, "a", limit), "quicklist");
+    assert_eq!(pop(&mut list, limit), "quicklist");
+    assert_eq!(pop(&mut list, limit), "quicklist");
+    assert_eq!(pop(&mut list, limit), "listpack", "two are half of four");
+    let limit = ListLimit::of_setting(-2);
+    assert_eq!(limit, ListLimit::Bytes(8192));
+    // Of 100 bytes each takes 103 as a listpack.
+    let element = "e".repeat(100);
+    let mut list = List::default();
+    let pushed = (0..).take_while(|_| push(&mut list, &element, limit) == "listpack").count();
+    assert_eq!(pushed, (8192 - 7 - 100) / 103 + 1);
+    let popped = (0..).take_while(|_| pop(&mut list, limit) == "quicklist").count();
+    assert_eq!(list.read().len() as usize, (4096 - 7) / 103);
+    assert_eq!(popped, pushed - (4096 - 7) / 103);
+}
