@@ -5,7 +5,8 @@
 
 use nagi_persist::Checksum;
 use nagi_persist::rdb::{
-    Block, Entry, LoadOptions, Memcached, Options, Preamble, Progress, Version, Writer, load,
+    Block, Entry, LoadOptions, Memcached, NoCollections, Options, Preamble, Progress, Version,
+    Writer, load,
 };
 use nagi_store::{StringValue, Value};
 use std::hint::black_box;
@@ -122,7 +123,13 @@ fn of_values(value_bytes: usize) -> Vec<Row> {
                 black_box(&batch);
                 Ok(())
             };
-            let _ = black_box(load(&file[..], &options, &Progress::default(), &mut sink));
+            let _ = black_box(load(
+                &file[..],
+                &options,
+                &Progress::default(),
+                &NoCollections,
+                &mut sink,
+            ));
         }
     };
     let files = [false, true].map(|compress| write(&blocks, compress).unwrap_or_default());

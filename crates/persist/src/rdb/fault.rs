@@ -1,5 +1,6 @@
 //! Why a file is not read on: what was expected where, for those who have to mend it.
 
+use super::kind::ValueType;
 use std::{error, fmt, io};
 
 /// Why reading a file has stopped.
@@ -134,6 +135,21 @@ impl Fault {
             | Fault::Duplicate { offset, .. }
             | Fault::Unsupported { offset, .. } => *offset,
         }
+    }
+
+    /// That a value that begins there is of a type that cannot be kept; its key is to be added.
+    pub(super) fn unsupported(offset: u64, value_type: ValueType) -> Self {
+        let (name, encoding) = (value_type.name(), value_type.encoding());
+        let what = format!("a value of the type {name} ({encoding})");
+        Fault::Unsupported { offset, what, key: None }
+    }
+
+    /// The same with the key of the value in which it was noticed.
+    pub(super) fn of_key(mut self, of: &[u8]) -> Self {
+        if let Fault::Unsupported { key, .. } = &mut self {
+            key.get_or_insert_with(|| of.to_vec());
+        }
+        self
     }
 
     /// That a compressed string that begins there is not what it says.

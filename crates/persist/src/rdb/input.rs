@@ -3,7 +3,7 @@
 use super::fault::{Fault, Found};
 use crate::checksum::Checksum;
 use crate::length::Length;
-use std::io::{ErrorKind, Read};
+use std::io::{self, Empty, ErrorKind, Read};
 
 /// How much is read at once. No more than a quarter of it is ever asked for in one piece.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -11,7 +11,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// A source with what has been read from it and not been taken yet.
 pub(super) struct Input<R> {
     source: R,
-    buffer: Box<[u8]>,
+    buffer: Vec<u8>,
     /// What was taken ends here, and what was read.
     at: usize,
     end: usize,
@@ -22,11 +22,31 @@ pub(super) struct Input<R> {
     checksum: Option<Checksum>,
 }
 
+impl Input<Empty> {
+    /// Bytes that are there already, from a place among them on, which has this place in a file.
+    pub(super) fn over(bytes: Vec<u8>, at: usize, offset: u64) -> Self {
+        Input {
+            source: io::empty(),
+            at,
+            end: bytes.len(),
+            buffer: bytes,
+            summed: at,
+            base: offset.wrapping_sub(at as u64),
+            checksum: None,
+        }
+    }
+
+    /// The bytes again.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.buffer
+    }
+}
+
 impl<R: Read> Input<R> {
     pub(super) fn new(source: R, checksum: bool) -> Self {
         Input {
             source,
-            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            buffer: vec![0; BUFFER_BYTES],
             at: 0,
             end: 0,
             summed: 0,
@@ -37,7 +57,21 @@ impl<R: Read> Input<R> {
 
     /// The place in the file of what comes next.
     pub(super) fn offset(&self) -> u64 {
-        self.base + self.at as u64
+        self.base.wrapping_add(self.at as u64)
+    }
+
+    /// What was read and comes next, at most so many bytes.
+    pub(super) fn ahead(&self, most: usize) -> &[u8] {
+        let end = self.end.min(self.at.saturating_add(most));
+        self.buffer.get(self.at..end).unwrap_or_default()
+    }
+
+    /// Reads so much ahead, unless the source ends or fails before: why is found by whoever takes
+    /// what is missing.
+    pub(super) fn read_ahead(&mut self, bytes: usize) {
+        if self.end - self.at < bytes {
+            let _ = self.fill(bytes, "");
+        }
     }
 
     /// Saves the work where nothing is there to compare with.
@@ -63,7 +97,7 @@ impl<R: Read> Input<R> {
     #[inline]
     pub(super) fn take(&mut self, count: usize, expected: &'static str) -> Result<&[u8], Fault> {
         if self.end - self.at < count {
-            self.fill(count, expected)?;
+            self.fill(count, expected).inspect_err(|_| self.at = self.end)?;
         }
         let from = self.at;
         self.at += count;
@@ -128,19 +162,19 @@ impl<R: Read> Input<R> {
     fn fill(&mut self, count: usize, expected: &'static str) -> Result<(), Fault> {
         self.sum();
         self.buffer.copy_within(self.at..self.end, 0);
-        self.base += self.at as u64;
+        self.base = self.base.wrapping_add(self.at as u64);
         self.end -= self.at;
         (self.at, self.summed) = (0, 0);
         while self.end < count {
             match self.source.read(self.buffer.get_mut(self.end..).unwrap_or_default()) {
                 Ok(0) => {
-                    self.at = self.end;
-                    return Err(self.damaged(0, expected, Found::End));
+                    let offset = self.base.wrapping_add(self.end as u64);
+                    return Err(Fault::Damaged { offset, expected, found: Found::End });
                 }
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let offset = self.base + self.end as u64;
+                    let offset = self.base.wrapping_add(self.end as u64);
                     return Err(Fault::Unreadable { offset, error });
                 }
             }

@@ -1,5 +1,6 @@
 //! The types of values, as a byte before the key tells them.
 
+use super::collection::CollectionType;
 use nagi_store::Value;
 
 /// How a value was kept, and so how it stands in the file.
@@ -182,6 +183,18 @@ impl ValueType {
     #[must_use]
     pub fn encoding(self) -> &'static str {
         self.row().2
+    }
+
+    /// The type of the collection that such a value is, if it is one of these.
+    #[must_use]
+    pub fn collection(self) -> Option<CollectionType> {
+        Some(match self.name() {
+            "list" => CollectionType::List,
+            "set" => CollectionType::Set,
+            "zset" => CollectionType::SortedSet,
+            "hash" => CollectionType::Hash,
+            _ => return None,
+        })
     }
 
     pub(super) fn layout(self) -> Layout {

@@ -1,13 +1,18 @@
 //! A file on its way into memory: one thread reads and finds where values begin and end, whoever
-//! takes the batches unpacks and keeps them.
+//! takes the batches unpacks and keeps them. Only collections that are long are made into values by
+//! the thread that reads, an element at a time.
 
+use super::collection::{Builders, build};
 use super::fault::Fault;
+use super::input::Input;
 use super::note::{FIELD, Memcached};
-use super::reader::{Header, Item, Reader, Record, Text, unpack};
+use super::reader::{Header, Item, Reader, Record, Text};
+use super::text::unpack;
 use nagi_store::types::restore::Usage;
-use nagi_store::{Given, Rope, parse_i64};
+use nagi_store::{Given, parse_i64};
 use std::io::Read;
 use std::mem;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::thread;
@@ -20,9 +25,9 @@ const LONGEST_FIELD_BYTES: usize = 1024;
 const MOST_FIELDS: usize = 64;
 
 /// Keys that were read, in the order of the file.
-#[derive(Debug, Default)]
-pub struct Batch {
-    records: Vec<Packed>,
+#[derive(Debug)]
+pub struct Batch<V> {
+    records: Vec<Packed<V>>,
     next: usize,
     /// Keys, and the values that are not ropes.
     bytes: Vec<u8>,
@@ -32,23 +37,45 @@ pub struct Batch {
 }
 
 #[derive(Debug)]
-struct Packed {
+struct Packed<V> {
     record: Record,
     key_len: usize,
-    text: Text,
+    /// Until it is taken.
+    value: Option<PackedValue<V>>,
+}
+
+#[derive(Debug)]
+enum PackedValue<V> {
+    Text(Text),
+    /// A collection as it stands in the file: so many bytes, from this place on.
+    Collection {
+        len: usize,
+        offset: u64,
+    },
+    /// A collection that is made.
+    Made(V),
+}
+
+/// A value that was read.
+#[derive(Debug)]
+pub enum LoadedValue<'a, V> {
+    /// A string, in the form in which the store takes it.
+    String(Given<'a>),
+    /// What a builder has made.
+    Collection(V),
 }
 
 /// A key that was read, with all that the file has of it.
 #[derive(Debug)]
-pub struct Loaded<'a> {
+pub struct Loaded<'a, V> {
     /// Where in the file it begins.
     pub offset: u64,
     /// The database.
     pub database: u64,
     /// The key.
     pub key: &'a [u8],
-    /// Its value, in the form in which the store takes it.
-    pub value: Given<'a>,
+    /// Its value.
+    pub value: LoadedValue<'a, V>,
     /// When it expires, in milliseconds since 1970.
     pub expire_at_ms: Option<u64>,
     /// What is known of its use.
@@ -57,7 +84,12 @@ pub struct Loaded<'a> {
     pub memcached: Memcached,
 }
 
-impl Loaded<'_> {
+impl<'a, V> Loaded<'a, V> {
+    fn new(record: Record, key: &'a [u8], value: LoadedValue<'a, V>) -> Self {
+        let Record { offset, database, expire_at_ms, usage, memcached, .. } = record;
+        Loaded { offset, database, key, value, expire_at_ms, usage, memcached }
+    }
+
     /// That the key had been read before, which no server writes.
     #[must_use]
     pub fn duplicate(&self) -> Fault {
@@ -65,7 +97,7 @@ impl Loaded<'_> {
     }
 }
 
-impl Batch {
+impl<V> Batch<V> {
     /// How many keys there are, those that were taken included.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -78,49 +110,124 @@ impl Batch {
         self.records.is_empty()
     }
 
+    /// Reads a key's value; whether it is one that is kept.
+    fn read<R: Read, B: Builders<Value = V>>(
+        &mut self,
+        reader: &mut Reader<R>,
+        record: Record,
+        builders: &B,
+    ) -> Result<bool, Fault> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(reader.key());
+        let key_len = reader.key().len();
+        let value = match record.value_type.collection() {
+            None => PackedValue::Text(reader.text(&mut self.bytes)?),
+            Some(_) => {
+                let offset = reader.offset();
+                match reader.copy_collection(&mut self.bytes)? {
+                    Some(len) => PackedValue::Collection { len, offset },
+                    None => match reader.build(builders)? {
+                        Some(value) => PackedValue::Made(value),
+                        None => {
+                            self.bytes.truncate(start);
+                            return Ok(false);
+                        }
+                    },
+                }
+            }
+        };
+        self.records.push(Packed { record, key_len, value: Some(value) });
+        Ok(true)
+    }
+
     /// An empty one with room for what it is handed over with, long strings aside.
     fn with_room() -> Self {
         let bytes = Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 8);
-        Batch { bytes, ..Batch::default() }
+        Batch { records: Vec::new(), next: 0, bytes, at: 0, unpacked: Vec::new() }
     }
 
     fn is_full(&self) -> bool {
         self.records.len() >= BATCH_KEYS || self.bytes.len() >= BATCH_BYTES
     }
 
-    /// The next key, unless all were taken.
+    /// The next key, unless all were taken. Empty collections are left out, as Redis does.
     ///
     /// # Errors
-    /// If its value is not what it was before it was compressed.
-    pub fn next_key(&mut self) -> Result<Option<Loaded<'_>>, Fault> {
-        let Some(packed) = self.records.get_mut(self.next) else { return Ok(None) };
-        self.next += 1;
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let (key, rest) = rest.split_at_checked(packed.key_len).unwrap_or_default();
-        self.at += packed.key_len;
-        let value = match &mut packed.text {
-            Text::Rope(rope) => Given::Rope(mem::take::<Rope>(rope)),
+    /// If its value is damaged, or a collection that is not taken.
+    pub fn next_key<B: Builders<Value = V>>(
+        &mut self,
+        builders: &B,
+    ) -> Result<Option<Loaded<'_, V>>, Fault> {
+        loop {
+            let Some(packed) = self.records.get_mut(self.next) else { return Ok(None) };
+            self.next += 1;
+            let (record, key) = (packed.record, self.at..self.at + packed.key_len);
+            self.at = key.end;
+            let made = match packed.value.take() {
+                Some(PackedValue::Text(text)) => return self.string(record, key, text).map(Some),
+                Some(PackedValue::Made(value)) => Some(value),
+                Some(PackedValue::Collection { len, offset }) => {
+                    let made = self.make(&record, offset, builders);
+                    self.at += len;
+                    made.map_err(|fault| fault.of_key(self.piece(key.clone())))?
+                }
+                None => None,
+            };
+            if let Some(value) = made {
+                let value = LoadedValue::Collection(value);
+                return Ok(Some(Loaded::new(record, self.piece(key), value)));
+            }
+        }
+    }
+
+    /// The key with its string, which comes next unless it is there already.
+    fn string(
+        &mut self,
+        record: Record,
+        key: Range<usize>,
+        text: Text,
+    ) -> Result<Loaded<'_, V>, Fault> {
+        let from = self.at;
+        let value = match text {
+            Text::Rope(rope) => Given::Rope(rope),
             Text::Int(number) => {
                 let mut spelled = itoa::Buffer::new();
                 self.unpacked.clear();
-                self.unpacked.extend_from_slice(spelled.format(*number).as_bytes());
+                self.unpacked.extend_from_slice(spelled.format(number).as_bytes());
                 Given::Bytes(&self.unpacked)
             }
             Text::Plain(len) => {
-                self.at += *len;
-                Given::Bytes(rest.get(..*len).unwrap_or_default())
+                self.at += len;
+                Given::Bytes(self.bytes.get(from..self.at).unwrap_or_default())
             }
             Text::Packed(packed_len, len) => {
-                self.at += *packed_len;
-                let bytes = rest.get(..*packed_len).unwrap_or_default();
-                if !unpack(bytes, *len, &mut self.unpacked) {
-                    return Err(Fault::unpacked(packed.record.offset));
+                self.at += packed_len;
+                let bytes = self.bytes.get(from..self.at).unwrap_or_default();
+                if !unpack(bytes, len, &mut self.unpacked) {
+                    return Err(Fault::unpacked(record.offset));
                 }
                 Given::Bytes(&self.unpacked)
             }
         };
-        let Record { offset, database, expire_at_ms, usage, memcached, .. } = packed.record;
-        Ok(Some(Loaded { offset, database, key, value, expire_at_ms, usage, memcached }))
+        let key = self.bytes.get(key).unwrap_or_default();
+        Ok(Loaded::new(record, key, LoadedValue::String(value)))
+    }
+
+    /// Makes a value of what comes next, which stood at this place in the file.
+    fn make<B: Builders<Value = V>>(
+        &mut self,
+        record: &Record,
+        offset: u64,
+        builders: &B,
+    ) -> Result<Option<V>, Fault> {
+        let mut input = Input::over(mem::take(&mut self.bytes), self.at, offset);
+        let made = build(&mut input, record.value_type, builders);
+        self.bytes = input.into_bytes();
+        made
+    }
+
+    fn piece(&self, range: Range<usize>) -> &[u8] {
+        self.bytes.get(range).unwrap_or_default()
     }
 }
 
@@ -175,29 +282,31 @@ pub struct Loading {
 }
 
 /// Takes what is loaded.
-pub trait Sink {
+pub trait Sink<V> {
     /// Takes the next keys, and waits where there is no room for more.
     ///
     /// # Errors
     /// What ends the loading: a duplicate, or what had been wrong with batches before.
-    fn take(&mut self, batch: Batch) -> Result<(), Fault>;
+    fn take(&mut self, batch: Batch<V>) -> Result<(), Fault>;
 }
 
-impl<F: FnMut(Batch) -> Result<(), Fault>> Sink for F {
-    fn take(&mut self, batch: Batch) -> Result<(), Fault> {
+impl<V, F: FnMut(Batch<V>) -> Result<(), Fault>> Sink<V> for F {
+    fn take(&mut self, batch: Batch<V>) -> Result<(), Fault> {
         self(batch)
     }
 }
 
-/// Reads a file to its end and hands what is in it to `sink`.
+/// Reads a file to its end and hands what is in it to `sink`. Long collections are made by the
+/// builders before that.
 ///
 /// # Errors
 /// If the file is damaged, has what cannot be kept, or the sink says so.
-pub fn load(
+pub fn load<B: Builders>(
     source: impl Read,
     options: &LoadOptions,
     progress: &Progress,
-    sink: &mut impl Sink,
+    builders: &B,
+    sink: &mut impl Sink<B::Value>,
 ) -> Result<Loading, Fault> {
     let mut reader = Reader::new(source, options.verify_checksum)?;
     let mut loading = Loading {
@@ -219,10 +328,9 @@ pub fn load(
                     reader.skip_value()?;
                     continue;
                 }
-                batch.bytes.extend_from_slice(reader.key());
-                let key_len = reader.key().len();
-                let text = reader.text(&mut batch.bytes)?;
-                batch.records.push(Packed { record, key_len, text });
+                if !batch.read(&mut reader, record, builders)? {
+                    continue;
+                }
                 loading.keys += 1;
                 let cas = record.memcached.cas.unwrap_or(0);
                 loading.greatest_cas = loading.greatest_cas.max(cas);
@@ -286,17 +394,18 @@ impl Loading {
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_with_threads(
+pub fn load_with_threads<B: Builders>(
     source: impl Read,
     options: &LoadOptions,
     progress: &Progress,
+    builders: &B,
     threads: usize,
-    take: impl Fn(Batch) -> Result<(), Fault> + Sync,
+    take: impl Fn(Batch<B::Value>) -> Result<(), Fault> + Sync,
 ) -> Result<Loading, Fault> {
     /// Batches that wait, for each thread.
     const WAITING: usize = 4;
     let threads = threads.max(1);
-    let (sender, receiver) = mpsc::sync_channel::<Batch>(threads * WAITING);
+    let (sender, receiver) = mpsc::sync_channel::<Batch<B::Value>>(threads * WAITING);
     let (receiver, fault, faulty) =
         (Mutex::new(receiver), Mutex::new(None), AtomicBool::new(false));
     let next = || receiver.lock().ok().and_then(|receiver| receiver.recv().ok());
@@ -322,7 +431,7 @@ pub fn load_with_threads(
             let stopped = faulty.load(Ordering::Relaxed) || sender.send(batch).is_err();
             if stopped { Err(Fault::Stopped) } else { Ok(()) }
         };
-        let loaded = load(source, options, progress, &mut sink);
+        let loaded = load(source, options, progress, builders, &mut sink);
         drop(sender);
         loaded
     });

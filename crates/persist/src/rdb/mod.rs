@@ -12,24 +12,30 @@
 //! numbers of opcodes and types are those of Redis' and Valkey's `rdb.h`.
 
 mod block;
+mod collection;
 mod fault;
 mod input;
 mod kind;
 mod loader;
 mod note;
-mod packed;
 mod reader;
 mod skip;
 mod text;
 mod writer;
 
 pub use block::{Block, Entry, LongEntry};
+pub use collection::{
+    Builder, Builders, CollectionType, Element, ElementText, NoCollections, Rejected,
+};
 pub use fault::{Fault, Found};
 pub use kind::ValueType;
-pub use loader::{Batch, LoadOptions, Loaded, Loading, Progress, Sink, load, load_with_threads};
+pub use loader::{
+    Batch, LoadOptions, Loaded, LoadedValue, Loading, Progress, Sink, load, load_with_threads,
+};
 pub use note::Memcached;
-pub use reader::{Header, Item, Reader, Record, Text, unpack};
+pub use reader::{Header, Item, Reader, Record, Text};
 pub use skip::Measure;
+pub use text::unpack;
 pub use writer::{Options, Preamble, Version, Writer};
 
 /// What stands before something that is no value.

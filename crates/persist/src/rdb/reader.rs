@@ -1,5 +1,6 @@
 //! A file as it is read: what it says of itself, then key after key, in bounded memory.
 
+use super::collection::{Builders, Element, Elements, Rejected, build, extent};
 use super::fault::{Fault, Found};
 use super::input::Input;
 use super::kind::ValueType;
@@ -288,10 +289,7 @@ impl<R: Read> Reader<R> {
         let offset = self.offset();
         match self.pending.take() {
             Some(ValueType::String) => {}
-            Some(other) => {
-                let what = format!("a value of the type {} ({})", other.name(), other.encoding());
-                return Err(Fault::Unsupported { offset, what, key: Some(self.key.clone()) });
-            }
+            Some(other) => return Err(Fault::unsupported(offset, other).of_key(&self.key)),
             None => return Err(self.input.damaged(0, "a value", Found::Other)),
         }
         let form = self.input.form("a string")?;
@@ -309,6 +307,54 @@ impl<R: Read> Reader<R> {
         })
     }
 
+    /// Hands over the elements of the last key's value, which is to be a collection; how many
+    /// there were.
+    ///
+    /// # Errors
+    /// If it is none, damaged, or if an element was not taken.
+    pub fn elements(
+        &mut self,
+        take: &mut dyn FnMut(Element<'_>) -> Result<(), Rejected>,
+    ) -> Result<u64, Fault> {
+        let Some(value_type) = self.pending.take() else {
+            return Err(self.input.damaged(0, "a value", Found::Other));
+        };
+        let offset = self.offset();
+        let unsupported = || Fault::unsupported(offset, value_type).of_key(&self.key);
+        let mut elements = Elements::begin(&mut self.input, value_type)?.ok_or_else(unsupported)?;
+        while let Some(element) = elements.next(&mut self.input)? {
+            take(element).map_err(|rejected| match rejected {
+                Rejected::Duplicate => elements.duplicate(),
+                Rejected::Unsupported => unsupported(),
+            })?;
+        }
+        Ok(elements.found())
+    }
+
+    /// Appends the value of the last key, a collection, as it stands in the file, unless it is
+    /// long; how long it was.
+    pub(super) fn copy_collection(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>, Fault> {
+        let Some(layout) = self.pending.map(ValueType::layout) else { return Ok(None) };
+        let mut len = extent(layout, self.input.ahead(CHUNK_BYTES));
+        if len.is_none() {
+            self.input.read_ahead(CHUNK_BYTES);
+            len = extent(layout, self.input.ahead(CHUNK_BYTES));
+        }
+        let Some(len) = len else { return Ok(None) };
+        out.extend_from_slice(self.input.take(len, "a collection")?);
+        self.pending = None;
+        Ok(Some(len))
+    }
+
+    /// Makes what the builders make of the value of the last key; nothing if it is empty.
+    pub(super) fn build<B: Builders>(&mut self, builders: &B) -> Result<Option<B::Value>, Fault> {
+        match self.pending.take() {
+            Some(value_type) => build(&mut self.input, value_type, builders)
+                .map_err(|fault| fault.of_key(&self.key)),
+            None => Ok(None),
+        }
+    }
+
     /// Passes over the value of the last key, having seen that it can be read.
     ///
     /// # Errors
@@ -319,13 +365,6 @@ impl<R: Read> Reader<R> {
             None => Ok(Measure::default()),
         }
     }
-}
-
-/// What a compressed string of [`Text::Packed`] was, at the end of `out`; whether it is that long.
-#[must_use]
-pub fn unpack(mut packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
-    out.clear();
-    crate::lzf::decompress(&mut packed, out, len).is_ok() && packed.is_empty() && out.len() == len
 }
 
 fn header(magic: &[u8; 9]) -> Result<Header, Fault> {

@@ -15,6 +15,14 @@ pub(super) enum Form {
     Packed { packed: u64, len: u64 },
 }
 
+/// What a compressed string of [`super::Text::Packed`] was, in place of `out`; whether it is that
+/// long.
+#[must_use]
+pub fn unpack(mut packed: &[u8], len: usize, out: &mut Vec<u8>) -> bool {
+    out.clear();
+    lzf::decompress(&mut packed, out, len).is_ok() && packed.is_empty() && out.len() == len
+}
+
 impl<R: Read> Input<R> {
     /// Takes what stands before a string's bytes.
     #[inline]

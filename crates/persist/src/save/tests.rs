@@ -2,12 +2,15 @@
 //! the last file stays until a whole one takes its place, and the next save succeeds.
 
 use super::*;
-use crate::rdb::{Batch, Item, LoadOptions, Progress, Reader, Version, load};
+use crate::rdb::{
+    Batch, Item, LoadOptions, LoadedValue, NoCollections, Progress, Reader, Version, load,
+};
 use nagi_store::types::string::{Expiry, SetOptions};
 use nagi_store::{Options as StoreOptions, Scope, WalkProgress, Walker};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Barrier;
 use std::task::Waker;
@@ -195,14 +198,16 @@ impl Company for Alone<'_> {
 fn contents(file: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut all = BTreeMap::new();
     let options = LoadOptions { databases: 1, now_ms: None, verify_checksum: true };
-    let mut take = |mut batch: Batch| {
-        while let Some(key) = batch.next_key()? {
-            let nagi_store::Given::Bytes(value) = key.value else { panic!("all are short") };
+    let mut take = |mut batch: Batch<Infallible>| {
+        while let Some(key) = batch.next_key(&NoCollections)? {
+            let LoadedValue::String(nagi_store::Given::Bytes(value)) = key.value else {
+                panic!("all are short strings")
+            };
             all.insert(key.key.to_vec(), value.to_vec());
         }
         Ok(())
     };
-    load(file, &options, &Progress::default(), &mut take).unwrap();
+    load(file, &options, &Progress::default(), &NoCollections, &mut take).unwrap();
     all
 }
 

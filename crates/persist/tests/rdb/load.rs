@@ -3,10 +3,12 @@
 use crate::files::{Known, OPTIONS, write};
 use crate::golden::golden;
 use nagi_persist::rdb::{
-    Batch, Fault, LoadOptions, Loading, Memcached, Progress, load, load_with_threads,
+    Batch, Fault, LoadOptions, LoadedValue, Loading, Memcached, NoCollections, Progress, load,
+    load_with_threads,
 };
 use nagi_store::{CHUNK_BYTES, Given};
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -40,11 +42,12 @@ fn keys() -> Vec<Known> {
 }
 
 /// Adds a batch to what is kept, of which no key may be there.
-fn keep(batch: &mut Batch, kept: &Mutex<HashMap<Vec<u8>, Known>>) -> Result<(), Fault> {
-    while let Some(loaded) = batch.next_key()? {
+fn keep(batch: &mut Batch<Infallible>, kept: &Mutex<HashMap<Vec<u8>, Known>>) -> Result<(), Fault> {
+    while let Some(loaded) = batch.next_key(&NoCollections)? {
         let value = match &loaded.value {
-            Given::Bytes(bytes) => bytes.to_vec(),
-            Given::Rope(rope) => {
+            LoadedValue::Collection(none) => match *none {},
+            LoadedValue::String(Given::Bytes(bytes)) => bytes.to_vec(),
+            LoadedValue::String(Given::Rope(rope)) => {
                 let mut bytes = Vec::new();
                 rope.copy_range(0..rope.len(), &mut bytes);
                 bytes
@@ -69,9 +72,10 @@ fn loaded(file: &[u8], threads: usize) -> Result<(Loading, HashMap<Vec<u8>, Know
     let kept = Mutex::new(HashMap::new());
     let progress = Progress::default();
     let loading = if threads == 0 {
-        load(file, &LOAD, &progress, &mut |mut batch| keep(&mut batch, &kept))?
+        load(file, &LOAD, &progress, &NoCollections, &mut |mut batch| keep(&mut batch, &kept))?
     } else {
-        load_with_threads(file, &LOAD, &progress, threads, |mut batch| keep(&mut batch, &kept))?
+        let take = |mut batch| keep(&mut batch, &kept);
+        load_with_threads(file, &LOAD, &progress, &NoCollections, threads, take)?
     };
     assert_eq!(progress.bytes.load(Ordering::Relaxed), file.len() as u64);
     assert_eq!(progress.keys.load(Ordering::Relaxed), loading.keys);

@@ -2,6 +2,8 @@
 //! damaged ones.
 
 #[cfg(test)]
+mod collections;
+#[cfg(test)]
 mod damage;
 #[cfg(test)]
 mod files;

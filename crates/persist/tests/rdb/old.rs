@@ -4,7 +4,7 @@ use nagi_persist::rdb::{Item, Reader, Record};
 use nagi_store::types::restore::Usage;
 
 /// A file of a version with these bytes between its header and its end.
-fn file(version: u16, body: &[u8]) -> Vec<u8> {
+pub(crate) fn file(version: u16, body: &[u8]) -> Vec<u8> {
     let mut file = format!("REDIS{version:04}").into_bytes();
     file.extend_from_slice(body);
     file.push(0xff);
@@ -16,14 +16,17 @@ fn file(version: u16, body: &[u8]) -> Vec<u8> {
     file
 }
 
-fn text(text: &[u8]) -> Vec<u8> {
+/// A string of at most 63 bytes.
+pub(crate) fn text(text: &[u8]) -> Vec<u8> {
     [&[u8::try_from(text.len()).unwrap() & 0x3f][..], text].concat()
 }
 
-fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
+/// A ziplist of strings.
+pub(crate) fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
     let mut body = Vec::new();
-    let mut before = 0;
+    let (mut before, mut last) = (0, 10);
     for entry in entries {
+        last = u32::try_from(10 + body.len()).unwrap();
         let len = u8::try_from(entry.len()).unwrap();
         body.extend_from_slice(&[before, len]);
         body.extend_from_slice(entry);
@@ -32,7 +35,23 @@ fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
     body.push(0xff);
     let len = u32::try_from(10 + body.len()).unwrap();
     let count = u16::try_from(entries.len()).unwrap();
-    [&len.to_le_bytes()[..], &[10, 0, 0, 0], &count.to_le_bytes(), &body].concat()
+    [&len.to_le_bytes()[..], &last.to_le_bytes(), &count.to_le_bytes(), &body].concat()
+}
+
+/// A listpack of strings.
+pub(crate) fn listpack(entries: &[&[u8]]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for entry in entries {
+        let len = u8::try_from(entry.len()).unwrap();
+        assert!(len < 64);
+        body.push(0x80 | len);
+        body.extend_from_slice(entry);
+        body.push(len + 1);
+    }
+    body.push(0xff);
+    let len = u32::try_from(6 + body.len()).unwrap();
+    let count = u16::try_from(entries.len()).unwrap();
+    [&len.to_le_bytes()[..], &count.to_le_bytes(), &body].concat()
 }
 
 /// The keys of a file with their types, encodings and numbers of elements.
@@ -68,12 +87,10 @@ fn plain_types_of_every_version() {
         &[0xc0, 7],
         b"\x02\x01t\x01",
         &text(b"member"),
-        b"\x03\x01z\x04",
+        b"\x03\x01z\x03",
         &text(b"a"),
         b"\x031.5",
         &text(b"b"),
-        b"\xfd",
-        &text(b"c"),
         b"\xfe",
         &text(b"d"),
         b"\xff",
@@ -84,7 +101,7 @@ fn plain_types_of_every_version() {
     .concat();
     for version in 1..=12 {
         let expected =
-            ["s string string 1", "l list linkedlist 2", "t set hashtable 1", "z zset skiplist 4"];
+            ["s string string 1", "l list linkedlist 2", "t set hashtable 1", "z zset skiplist 3"];
         let found = shown(&file(version, &body));
         assert_eq!(found[..4], expected, "version {version}");
         assert_eq!(found[4], "h hash hashtable 1");

@@ -5,12 +5,16 @@
 //! `NAGI_CUTS` says how many saves there are; the tests of every change make few.
 
 use fastrand::Rng;
-use nagi_persist::rdb::{Batch, Fault, LoadOptions, Options, Preamble, Progress, Version, load};
+use nagi_persist::rdb::{
+    Batch, Fault, LoadOptions, LoadedValue, NoCollections, Options, Preamble, Progress, Version,
+    load,
+};
 use nagi_persist::save::{Company, SaveProgress, Target, save};
 use nagi_store::types::string::SetOptions;
 use nagi_store::{
     Claim, Counters, CutError, Database, Given, Intent, Snapshot, Step, Store, Walker, parse_i64,
 };
+use std::convert::Infallible;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -155,15 +159,17 @@ fn cut(store: &Store) -> Snapshot<'_> {
 fn sum(path: &Path) -> i64 {
     let options = LoadOptions { databases: 16, now_ms: None, verify_checksum: true };
     let mut sum = 0;
-    let mut take = |mut batch: Batch| -> Result<(), Fault> {
-        while let Some(loaded) = batch.next_key()? {
-            let Given::Bytes(text) = loaded.value else { panic!("numbers are short") };
+    let mut take = |mut batch: Batch<Infallible>| -> Result<(), Fault> {
+        while let Some(loaded) = batch.next_key(&NoCollections)? {
+            let LoadedValue::String(Given::Bytes(text)) = loaded.value else {
+                panic!("numbers are short strings")
+            };
             sum += parse_i64(text).expect("a number");
         }
         Ok(())
     };
     let file = File::open(path).expect("a file");
-    load(file, &options, &Progress::default(), &mut take).expect("a whole file");
+    load(file, &options, &Progress::default(), &NoCollections, &mut take).expect("a whole file");
     sum
 }
 

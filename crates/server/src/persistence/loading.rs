@@ -5,9 +5,12 @@ use crate::persistence::dump_file;
 use crate::state::shared::Shared;
 use nagi_commands::loading::Loading as Show;
 use nagi_commands::{Reasons, Server as _};
-use nagi_persist::rdb::{Batch, Fault, LoadOptions, Loading, load_with_threads};
+use nagi_persist::rdb::{
+    Batch, Fault, LoadOptions, LoadedValue, Loading, NoCollections, load_with_threads,
+};
 use nagi_store::Counters;
 use nagi_store::types::restore::Known;
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -111,7 +114,8 @@ fn read(shared: &Shared, file: File, total: u64, merge: bool) -> Result<Loading,
     thread::scope(|scope| {
         let reporter = scope.spawn(|| report(show, &is_done));
         let take = |batch| take(shared, batch, merge);
-        let loaded = load_with_threads(file, &options, &show.progress, threads, take);
+        let progress = &show.progress;
+        let loaded = load_with_threads(file, &options, progress, &NoCollections, threads, take);
         is_done.store(true, Ordering::Relaxed);
         shared.store.expect(0);
         reporter.thread().unpark();
@@ -119,13 +123,13 @@ fn read(shared: &Shared, file: File, total: u64, merge: bool) -> Result<Loading,
     })
 }
 
-fn take(shared: &Shared, mut batch: Batch, merge: bool) -> Result<(), Fault> {
+fn take(shared: &Shared, mut batch: Batch<Infallible>, merge: bool) -> Result<(), Fault> {
     if shared.is_stopping() {
         return Err(Fault::Stopped);
     }
     let counters = Counters::default();
     let now_ms = shared.store.now_ms();
-    while let Some(loaded) = batch.next_key()? {
+    while let Some(loaded) = batch.next_key(&NoCollections)? {
         shared.store.tend();
         let known = Known {
             expire_at_ms: loaded.expire_at_ms,
@@ -140,7 +144,11 @@ fn take(shared: &Shared, mut batch: Batch, merge: bool) -> Result<(), Fault> {
         if merge {
             db.delete(key);
         }
-        if !db.load(key, loaded.value, &known) {
+        let value = match loaded.value {
+            LoadedValue::String(value) => value,
+            LoadedValue::Collection(none) => match none {},
+        };
+        if !db.load(key, value, &known) {
             let (offset, key) = (loaded.offset, loaded.key.to_vec());
             return Err(Fault::Duplicate { offset, database: loaded.database, key });
         }

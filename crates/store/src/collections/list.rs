@@ -8,7 +8,7 @@ use crate::tree::layout::Elements;
 use crate::tree::leaf::Spot;
 use crate::tree::root::{Found, Side, Tree};
 use crate::value::item::{Item, Text, listpack_bytes};
-use crate::value::string::Value;
+use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub(crate) enum Search {
     Missing,
 }
 
-fn value(element: &[u8]) -> Value<'_> {
+fn value(element: &[u8]) -> StringValue<'_> {
     // SAFETY: elements were written by `Text::write`, and hold what they refer to for as long as
     // the collection is borrowed.
     unsafe { Item::any(element) }.value()
@@ -129,7 +129,7 @@ impl<'a> ListRef<'a> {
     }
 
     /// The element with so many before it.
-    pub(crate) fn get(self, rank: u64) -> Option<Value<'a>> {
+    pub(crate) fn get(self, rank: u64) -> Option<StringValue<'a>> {
         match self {
             ListRef::Packed(packed) => packed.select(rank as usize).map(|it| value(it.element)),
             ListRef::Tree(list) => list.tree.select(rank).map(value),
@@ -140,7 +140,7 @@ impl<'a> ListRef<'a> {
     pub(crate) fn walk<B>(
         self,
         rank: u64,
-        mut visit: impl FnMut(Value<'_>) -> ControlFlow<B>,
+        mut visit: impl FnMut(StringValue<'_>) -> ControlFlow<B>,
     ) -> Option<B> {
         self.walk_items(rank, Side::End, |item| visit(item.value()))
     }
@@ -149,7 +149,7 @@ impl<'a> ListRef<'a> {
     pub(crate) fn walk_back<B>(
         self,
         rank: u64,
-        mut visit: impl FnMut(Value<'_>) -> ControlFlow<B>,
+        mut visit: impl FnMut(StringValue<'_>) -> ControlFlow<B>,
     ) -> Option<B> {
         self.walk_items(rank, Side::Start, |item| visit(item.value()))
     }

@@ -10,7 +10,7 @@ use crate::tree::layout::Layout;
 use crate::tree::root::Tree;
 use crate::tree::scored::{self, Border, Index, Scores, read_score, short_hash, written_score};
 use crate::value::item::{Item, Text};
-use crate::value::string::Value;
+use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) enum SortedSetRef<'a> {
 /// A member with its score.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member<'a> {
-    pub(crate) name: Value<'a>,
+    pub(crate) name: StringValue<'a>,
     pub(crate) score: f64,
 }
 

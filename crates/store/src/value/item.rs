@@ -255,14 +255,14 @@ impl<'a> Item<'a> {
 
 /// Bytes that a string takes in a listpack of Redis, by which the encodings of lists are named
 /// (`listpack.c`).
-pub(crate) fn listpack_bytes(value: Value<'_>) -> usize {
+pub(crate) fn listpack_bytes(value: StringValue<'_>) -> usize {
     let entry = match value {
-        Value::Int(0..128) => 1,
-        Value::Int(-4096..4096) => 2,
-        Value::Int(-0x8000..0x8000) => 3,
-        Value::Int(-0x80_0000..0x80_0000) => 4,
-        Value::Int(-0x8000_0000..0x8000_0000) => 5,
-        Value::Int(_) => 9,
+        StringValue::Int(0..128) => 1,
+        StringValue::Int(-4096..4096) => 2,
+        StringValue::Int(-0x8000..0x8000) => 3,
+        StringValue::Int(-0x80_0000..0x80_0000) => 4,
+        StringValue::Int(-0x8000_0000..0x8000_0000) => 5,
+        StringValue::Int(_) => 9,
         value => match value.len() {
             len @ 0..64 => 1 + len,
             len @ 64..4096 => 2 + len,

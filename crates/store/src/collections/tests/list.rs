@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 fn elements(list: ListRef<'_>, rank: u64, towards: Side) -> Vec<Vec<u8>> {
     let mut found = vec![];
-    let visit = |value: crate::value::string::Value<'_>| {
+    let visit = |value: crate::value::string::StringValue<'_>| {
         found.push(bytes(value));
         ControlFlow::<()>::Continue(())
     };

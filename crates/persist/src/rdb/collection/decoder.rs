@@ -1,0 +1,280 @@
+//! A collection's elements, out of every form in which Redis and Valkey have written them.
+
+use super::packed::Entries;
+use super::text::{TextBuffer, parse_score};
+use super::{CollectionType, Element};
+use crate::rdb::fault::{Fault, Found};
+use crate::rdb::input::Input;
+use crate::rdb::kind::{Layout, Packing, ValueType};
+use std::io::Read;
+
+const COUNT: &str = "a number of elements";
+const ELEMENT: &str = "an element";
+const FIELD_VALUE: &str = "the value of a field";
+const SCORE: &str = "a score";
+const TIME: &str = "a time at which a field expires";
+const NODE: &str = "a list's node, plain or packed";
+const PLAIN_NODE: &str = "an element of a list in a node of its own";
+
+/// The latest time at which Redis lets a field expire, in milliseconds since 1970.
+const LATEST_MS: u64 = (1 << 48) - 2;
+
+/// The elements of a value that are yet to come.
+pub(in crate::rdb) struct Elements {
+    collection: CollectionType,
+    layout: Layout,
+    /// Elements or nodes that are left, where a count stands before them.
+    left: u64,
+    /// Where the value begins.
+    offset: u64,
+    /// The string whose elements come next.
+    entries: Option<Entries>,
+    /// From when on times are counted.
+    earliest_ms: u64,
+    expected: Option<u64>,
+    found: u64,
+    // The parts of the last element.
+    name: TextBuffer,
+    value: TextBuffer,
+    score: f64,
+    expire_at_ms: Option<u64>,
+}
+
+impl Elements {
+    /// Takes what stands before the first element; nothing if the type is no collection's.
+    pub(in crate::rdb) fn begin<R: Read>(
+        input: &mut Input<R>,
+        value_type: ValueType,
+    ) -> Result<Option<Self>, Fault> {
+        let Some(collection) = value_type.collection() else { return Ok(None) };
+        let mut elements = Elements {
+            collection,
+            layout: value_type.layout(),
+            left: 0,
+            offset: input.offset(),
+            entries: None,
+            earliest_ms: 0,
+            expected: None,
+            found: 0,
+            name: TextBuffer::default(),
+            value: TextBuffer::default(),
+            score: 0.0,
+            expire_at_ms: None,
+        };
+        elements.read_head(input)?;
+        Ok(Some(elements))
+    }
+
+    fn read_head<R: Read>(&mut self, input: &mut Input<R>) -> Result<(), Fault> {
+        if let Layout::ExpiringFields { first: true } | Layout::ExpiringListpack { first: true } =
+            self.layout
+        {
+            let offset = input.offset();
+            let at_ms = i64::from_le_bytes(input.array(TIME)?);
+            // No field may expire at all, which is one more than the latest time.
+            self.earliest_ms = u64::try_from(at_ms)
+                .ok()
+                .filter(|at_ms| *at_ms <= LATEST_MS + 1)
+                .ok_or(Fault::Damaged { offset, expected: TIME, found: Found::Other })?;
+        }
+        let packing = match self.layout {
+            Layout::Packed(packing, _) => packing,
+            Layout::ExpiringListpack { .. } => Packing::Listpack,
+            Layout::Ziplists | Layout::Quicklist => {
+                self.left = input.number(COUNT)?;
+                return Ok(());
+            }
+            _ => {
+                self.left = input.number(COUNT)?;
+                self.expected = Some(self.left);
+                return Ok(());
+            }
+        };
+        let entries = Entries::begin(input, packing)?;
+        self.expected = entries.count().map(|count| count / self.parts());
+        self.entries = Some(entries);
+        Ok(())
+    }
+
+    /// How many of the strings that are packed make an element.
+    fn parts(&self) -> u64 {
+        match self.layout {
+            Layout::Packed(_, parts) => parts,
+            Layout::ExpiringListpack { .. } => 3,
+            _ => 1,
+        }
+    }
+
+    /// The type of the value.
+    pub(in crate::rdb) fn collection(&self) -> CollectionType {
+        self.collection
+    }
+
+    /// How many elements there will be, if the file says so. Nobody vouches for it.
+    pub(in crate::rdb) fn expected(&self) -> Option<u64> {
+        self.expected
+    }
+
+    /// How many were read.
+    pub(in crate::rdb) fn found(&self) -> u64 {
+        self.found
+    }
+
+    /// That the last element had been there before.
+    pub(in crate::rdb) fn duplicate(&self) -> Fault {
+        let expected = match self.collection {
+            CollectionType::Hash => "a hash without a field that is there twice",
+            _ => "a set without a member that is there twice",
+        };
+        Fault::Damaged { offset: self.offset, expected, found: Found::Other }
+    }
+
+    /// The next element, unless all were read.
+    pub(in crate::rdb) fn next<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+    ) -> Result<Option<Element<'_>>, Fault> {
+        let there = match self.layout {
+            Layout::Packed(..) | Layout::ExpiringListpack { .. } => self.next_packed(input)?,
+            Layout::Ziplists | Layout::Quicklist => self.next_of_nodes(input)?,
+            _ => self.next_counted(input)?,
+        };
+        if !there {
+            return Ok(None);
+        }
+        self.found += 1;
+        let (name, expire_at_ms) = (self.name.take(), self.expire_at_ms);
+        Ok(Some(match self.collection {
+            CollectionType::List => Element::Item(name),
+            CollectionType::Set => Element::Member(name),
+            CollectionType::SortedSet => Element::Scored(name, self.score),
+            CollectionType::Hash => Element::Field { name, value: self.value.take(), expire_at_ms },
+        }))
+    }
+
+    /// Reads one of so many elements.
+    fn next_counted<R: Read>(&mut self, input: &mut Input<R>) -> Result<bool, Fault> {
+        if self.left == 0 {
+            return Ok(false);
+        }
+        self.left -= 1;
+        if let Layout::ExpiringFields { .. } = self.layout {
+            let offset = input.offset();
+            let number = input.number(TIME)?;
+            self.expire_at_ms = self.expiry(number).ok_or(Fault::Damaged {
+                offset,
+                expected: TIME,
+                found: Found::Number(number),
+            })?;
+        }
+        self.name.read(input, ELEMENT)?;
+        match self.layout {
+            Layout::Scored => {
+                let score = f64::from_le_bytes(input.array(SCORE)?);
+                self.score = a_number(score).ok_or(input.damaged(8, SCORE, Found::Other))?;
+            }
+            Layout::ScoredInDigits => self.score = score_in_digits(input)?,
+            Layout::Texts(2) | Layout::ExpiringFields { .. } => {
+                self.value.read(input, FIELD_VALUE)?;
+            }
+            Layout::FieldsThenExpiry => {
+                self.value.read(input, FIELD_VALUE)?;
+                let at_ms = i64::from_le_bytes(input.array(TIME)?);
+                self.expire_at_ms = match at_ms {
+                    -1 => None,
+                    at_ms => {
+                        let damaged = input.damaged(8, TIME, Found::Other);
+                        Some(u64::try_from(at_ms).map_err(|_| damaged)?)
+                    }
+                };
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// When a field expires for which this number is written, or that it does not; nothing if
+    /// that is too late.
+    fn expiry(&self, number: u64) -> Option<Option<u64>> {
+        let counts_from_earliest = self.layout == Layout::ExpiringFields { first: true };
+        let at_ms = match number {
+            0 => return Some(None),
+            number if counts_from_earliest => self.earliest_ms.checked_add(number - 1)?,
+            number => number,
+        };
+        (at_ms <= LATEST_MS).then_some(Some(at_ms))
+    }
+
+    /// Reads one of the elements that lie in one string.
+    fn next_packed<R: Read>(&mut self, input: &mut Input<R>) -> Result<bool, Fault> {
+        let Some(mut entries) = self.entries.take() else { return Ok(false) };
+        if !entries.next(input, &mut self.name)? {
+            return Ok(false);
+        }
+        let parts = self.parts();
+        if parts > 1 && !entries.next(input, &mut self.value)? {
+            return Err(entries.damaged());
+        }
+        if parts > 2 {
+            let mut time = TextBuffer::default();
+            let there = entries.next(input, &mut time)?;
+            let number = time.integer().filter(|_| there).and_then(|it| u64::try_from(it).ok());
+            let at_ms = number.and_then(|number| self.expiry(number));
+            self.expire_at_ms = at_ms.ok_or(entries.damaged())?;
+        }
+        if self.collection == CollectionType::SortedSet {
+            self.score = self.value.score().ok_or(entries.damaged())?;
+        }
+        self.entries = Some(entries);
+        Ok(true)
+    }
+
+    /// Reads one of the elements of a list that lie in several strings.
+    fn next_of_nodes<R: Read>(&mut self, input: &mut Input<R>) -> Result<bool, Fault> {
+        loop {
+            if let Some(entries) = &mut self.entries {
+                if entries.next(input, &mut self.name)? {
+                    return Ok(true);
+                }
+                self.entries = None;
+            }
+            if self.left == 0 {
+                return Ok(false);
+            }
+            self.left -= 1;
+            let (container, packing) = match self.layout {
+                Layout::Quicklist => (input.number(NODE)?, Packing::Listpack),
+                _ => (2, Packing::Ziplist),
+            };
+            match container {
+                1 => {
+                    let offset = input.offset();
+                    self.name.read(input, PLAIN_NODE)?;
+                    if self.name.is_empty() {
+                        let expected = PLAIN_NODE;
+                        return Err(Fault::Damaged { offset, expected, found: Found::Other });
+                    }
+                    return Ok(true);
+                }
+                2 => self.entries = Some(Entries::begin(input, packing)?),
+                other => return Err(input.damaged(1, NODE, Found::Number(other))),
+            }
+        }
+    }
+}
+
+fn a_number(score: f64) -> Option<f64> {
+    (!score.is_nan()).then_some(score)
+}
+
+/// Takes a score as versions before 8 wrote it.
+fn score_in_digits<R: Read>(input: &mut Input<R>) -> Result<f64, Fault> {
+    let offset = input.offset();
+    let score = match input.byte(SCORE)? {
+        255 => Some(f64::NEG_INFINITY),
+        254 => Some(f64::INFINITY),
+        253 => None,
+        len => parse_score(input.take(len.into(), SCORE)?),
+    };
+    score.ok_or(Fault::Damaged { offset, expected: SCORE, found: Found::Other })
+}

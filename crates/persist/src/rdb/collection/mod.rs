@@ -1,0 +1,109 @@
+//! Lists, sets, sorted sets and hashes as they come out of a file or go into one: one element
+//! after the other, so that nobody ever needs a whole value in memory.
+
+mod blob;
+mod builder;
+mod decoder;
+mod extent;
+mod packed;
+mod text;
+
+pub(super) use builder::build;
+pub use builder::{Builder, Builders, NoCollections, Rejected};
+pub(super) use decoder::Elements;
+pub(super) use extent::extent;
+pub(super) use packed::Entries;
+pub(super) use text::TextBuffer;
+
+use nagi_store::Rope;
+
+/// The types of values that are made of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CollectionType {
+    /// Elements in an order of their own.
+    List,
+    /// Members, no two of them the same.
+    Set,
+    /// Members, each with a score.
+    SortedSet,
+    /// Fields, each with a value.
+    Hash,
+}
+
+/// The bytes of an element, or of a part of one.
+#[derive(Clone, Debug)]
+pub enum ElementText<'a> {
+    /// An integer, whose canonical spelling they are.
+    Int(i64),
+    /// In one piece, of at most [`nagi_store::CHUNK_BYTES`].
+    Bytes(&'a [u8]),
+    /// More than that.
+    Long(Rope),
+}
+
+/// One element of a collection.
+#[derive(Clone, Debug)]
+pub enum Element<'a> {
+    /// The next of a list, from its head to its tail.
+    Item(ElementText<'a>),
+    /// A member of a set.
+    Member(ElementText<'a>),
+    /// A member of a sorted set and its score, which is a number.
+    Scored(ElementText<'a>, f64),
+    /// A field of a hash.
+    Field {
+        /// Its name.
+        name: ElementText<'a>,
+        /// Its value.
+        value: ElementText<'a>,
+        /// When it expires, in milliseconds since 1970, which may be long ago.
+        expire_at_ms: Option<u64>,
+    },
+}
+
+impl ElementText<'_> {
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            ElementText::Int(number) => itoa::Buffer::new().format(*number).len(),
+            ElementText::Bytes(bytes) => bytes.len(),
+            ElementText::Long(rope) => rope.len(),
+        }
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A copy in one piece.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        match self {
+            ElementText::Int(number) => itoa::Buffer::new().format(*number).as_bytes().to_vec(),
+            ElementText::Bytes(bytes) => bytes.to_vec(),
+            ElementText::Long(rope) => {
+                let mut bytes = Vec::with_capacity(rope.len());
+                rope.copy_range(0..rope.len(), &mut bytes);
+                bytes
+            }
+        }
+    }
+}
+
+impl Element<'_> {
+    /// Bytes of its strings, with eight for a score or a time.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Element::Item(text) | Element::Member(text) => text.len(),
+            Element::Scored(member, _) => member.len() + 8,
+            Element::Field { name, value, expire_at_ms } => {
+                name.len() + value.len() + if expire_at_ms.is_some() { 8 } else { 0 }
+            }
+        };
+        bytes as u64
+    }
+}

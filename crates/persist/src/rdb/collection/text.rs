@@ -1,0 +1,131 @@
+//! The room for an element's bytes, used again for the next.
+
+use super::ElementText;
+use super::blob::Blob;
+use crate::rdb::fault::Fault;
+use crate::rdb::input::Input;
+use crate::rdb::text::{BYTES, Form, unpack};
+use nagi_store::{CHUNK_BYTES, Rope, parse_i64};
+use std::io::Read;
+use std::mem;
+
+/// The bytes of what was read last.
+#[derive(Default)]
+pub(in crate::rdb) struct TextBuffer {
+    bytes: Vec<u8>,
+    form: Kept,
+}
+
+/// How it is kept.
+#[derive(Default)]
+enum Kept {
+    #[default]
+    Bytes,
+    Int(i64),
+    Long(Rope),
+}
+
+impl TextBuffer {
+    /// Takes a string as the format has it.
+    pub(super) fn read<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+        expected: &'static str,
+    ) -> Result<(), Fault> {
+        let offset = input.offset();
+        self.form = match input.form(expected)? {
+            Form::Int(number) => Kept::Int(number),
+            Form::Plain(len) if len <= CHUNK_BYTES as u64 => {
+                self.bytes.clear();
+                self.bytes.extend_from_slice(input.take(len as usize, BYTES)?);
+                Kept::Bytes
+            }
+            Form::Packed { packed, len } if packed.max(len) <= CHUNK_BYTES as u64 => {
+                let packed = input.take(packed as usize, BYTES)?;
+                if !unpack(packed, len as usize, &mut self.bytes) {
+                    return Err(Fault::unpacked(offset));
+                }
+                Kept::Bytes
+            }
+            long => Kept::of_rope(input.rope(long)?, &mut self.bytes),
+        };
+        Ok(())
+    }
+
+    /// Takes so many bytes of what is packed.
+    pub(super) fn read_packed<R: Read>(
+        &mut self,
+        blob: &mut Blob,
+        input: &mut Input<R>,
+        len: usize,
+    ) -> Result<(), Fault> {
+        if len <= CHUNK_BYTES {
+            self.bytes.clear();
+            self.bytes.extend_from_slice(blob.take(input, len)?);
+            self.form = Kept::Bytes;
+            return Ok(());
+        }
+        let (mut rope, mut left) = (Rope::default(), len);
+        while left > 0 {
+            let count = left.min(CHUNK_BYTES);
+            rope.push_bytes(blob.take(input, count)?);
+            left -= count;
+        }
+        self.form = Kept::Long(rope);
+        Ok(())
+    }
+
+    pub(super) fn set_int(&mut self, number: i64) {
+        self.form = Kept::Int(number);
+    }
+
+    /// What was read; once, since long ones are not copied.
+    pub(super) fn take(&mut self) -> ElementText<'_> {
+        match &mut self.form {
+            Kept::Bytes => ElementText::Bytes(&self.bytes),
+            Kept::Int(number) => ElementText::Int(*number),
+            Kept::Long(rope) => ElementText::Long(mem::take(rope)),
+        }
+    }
+
+    /// Whether it has no byte.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self.form, Kept::Bytes) && self.bytes.is_empty()
+    }
+
+    /// The integer that it is or spells.
+    pub(super) fn integer(&self) -> Option<i64> {
+        match &self.form {
+            Kept::Bytes => parse_i64(&self.bytes),
+            Kept::Int(number) => Some(*number),
+            Kept::Long(_) => None,
+        }
+    }
+
+    /// The number that it is or spells, infinities included.
+    pub(super) fn score(&self) -> Option<f64> {
+        match &self.form {
+            Kept::Bytes => parse_score(&self.bytes),
+            Kept::Int(number) => Some(*number as f64),
+            Kept::Long(_) => None,
+        }
+    }
+}
+
+impl Kept {
+    /// What turned out to be short is kept as such.
+    fn of_rope(rope: Rope, bytes: &mut Vec<u8>) -> Kept {
+        if rope.len() > CHUNK_BYTES {
+            return Kept::Long(rope);
+        }
+        bytes.clear();
+        rope.copy_range(0..rope.len(), bytes);
+        Kept::Bytes
+    }
+}
+
+/// The number that digits spell, infinities included.
+pub(super) fn parse_score(digits: &[u8]) -> Option<f64> {
+    let score: f64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    (!score.is_nan()).then_some(score)
+}
