@@ -7,6 +7,7 @@
 
 mod checksum;
 mod damage;
+mod encoding;
 pub mod inspect;
 mod length;
 pub mod lzf;

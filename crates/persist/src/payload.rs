@@ -7,26 +7,24 @@
 
 use crate::checksum::Checksum;
 use crate::damage::Damage;
+use crate::encoding::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES, NEWEST_VERSION};
+use crate::encoding::{VALKEY_VERSIONS, VERSION, encode_integer, encode_spelled_integer};
 use crate::length::{self, Length};
 use crate::lzf;
-use nagi_store::{CHUNK_BYTES, HashValue, Rope, StringValue, Value, parse_i64};
+use crate::rdb::{Builders, ValueType};
+use nagi_store::{CHUNK_BYTES, HashValue, Rope, StringValue, Value};
 
-/// The version that is written: the lowest that has all that is written, so that older servers
-/// read it too.
-pub(crate) const VERSION: u16 = 10;
-/// The newest version of Redis' that is read, and Valkey's, which counts on its own.
-pub(crate) const NEWEST_VERSION: u16 = 12;
-pub(crate) const VALKEY_VERSIONS: std::ops::RangeInclusive<u16> = 80..=80;
+mod collection;
+
+use collection::RestoreCollection;
+
+pub use collection::DumpCollection;
 
 /// The numbers of the types that are written.
 const STRING: u8 = 0;
 const HASH: u8 = 4;
 /// Version and checksum.
 const FOOTER_BYTES: usize = 10;
-/// Shorter strings are not worth compressing, nor is what does not save so much.
-pub(crate) const LEAST_COMPRESSED_BYTES: usize = 21;
-pub(crate) const LEAST_SAVED_BYTES: usize = 4;
-
 /// Why a payload cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -168,43 +166,30 @@ fn encode_hash(out: &mut Vec<u8>, hash: HashValue<'_>) {
     }
 }
 
-/// Appends an integer in as many bytes as it needs, unless it needs more than four.
-pub(crate) fn encode_integer(out: &mut Vec<u8>, value: i64) -> bool {
-    if let Ok(value) = i8::try_from(value) {
-        out.push(0xc0 | Length::INT8);
-        out.extend_from_slice(&value.to_le_bytes());
-    } else if let Ok(value) = i16::try_from(value) {
-        out.push(0xc0 | Length::INT16);
-        out.extend_from_slice(&value.to_le_bytes());
-    } else if let Ok(value) = i32::try_from(value) {
-        out.push(0xc0 | Length::INT32);
-        out.extend_from_slice(&value.to_le_bytes());
-    } else {
-        return false;
-    }
-    true
-}
-
-/// The same of a text that is short and spells an integer as it would be written.
-pub(crate) fn encode_spelled_integer(out: &mut Vec<u8>, text: &[u8]) -> bool {
-    const LONGEST_BYTES: usize = 11;
-    let value = if text.len() <= LONGEST_BYTES { parse_i64(text) } else { None };
-    value.is_some_and(|value| encode_integer(out, value))
+/// What was in a payload.
+#[derive(Clone, Debug)]
+pub enum Restored<V> {
+    /// A string.
+    String(Rope),
+    /// What a builder has made.
+    Collection(V),
 }
 
 /// A payload on its way to a value.
-pub struct Restore {
+pub struct Restore<B: Builders> {
+    builders: B,
     payload: Rope,
     longest_bytes: usize,
     /// How many bytes of it have been seen to at this stage.
     at: usize,
-    stage: Stage,
+    stage: Stage<B::Builder>,
 }
 
-enum Stage {
+enum Stage<B> {
     Checking(Checksum),
     Plain { out: Rope, left: usize },
     Packed(Unpacking),
+    Collection(Box<RestoreCollection<B>>),
 }
 
 /// An LZF string that is being unpacked.
@@ -222,29 +207,31 @@ struct Unpacking {
     len: usize,
 }
 
-impl Restore {
-    /// Begins with a payload, whose string must not be longer than `longest_bytes`: what is
-    /// compressed can say that it is hundreds of times as long as it looks.
+impl<B: Builders> Restore<B> {
+    /// Begins with a payload, of which no string must be longer than `longest_bytes`: what is
+    /// compressed can say that it is hundreds of times as long as it looks. Collections are made by
+    /// the builders.
     #[must_use]
-    pub fn new(payload: Rope, longest_bytes: usize) -> Self {
-        Restore { payload, longest_bytes, at: 0, stage: Stage::Checking(Checksum::default()) }
+    pub fn new(payload: Rope, longest_bytes: usize, builders: B) -> Self {
+        let stage = Stage::Checking(Checksum::default());
+        Restore { builders, payload, longest_bytes, at: 0, stage }
     }
 
-    /// Works on about one chunk; the string, once it is complete.
+    /// Works on about one chunk; the value, once it is complete.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn step(&mut self) -> Result<Option<Rope>, Refusal> {
-        let end = self.payload.len().checked_sub(FOOTER_BYTES).ok_or(Refusal::Footer)?;
+    pub fn step(&mut self) -> Result<Option<Restored<B::Value>>, Refusal> {
         match &mut self.stage {
             Stage::Checking(checksum) => {
+                let end = self.payload.len().checked_sub(FOOTER_BYTES).ok_or(Refusal::Footer)?;
                 let piece = read(&self.payload, self.at..end + 2);
                 checksum.add(&piece);
                 self.at += piece.len();
                 if self.at == end + 2 {
                     let checksum = checksum.clone().value();
-                    check_footer(&self.payload, end, checksum)?;
-                    self.begin(end)?;
+                    let version = check_footer(&self.payload, end, checksum)?;
+                    self.begin(end, version)?;
                 }
                 Ok(None)
             }
@@ -253,22 +240,40 @@ impl Restore {
                 out.append(&piece);
                 self.at += piece.len();
                 *left -= piece.len();
-                Ok((*left == 0).then(|| std::mem::take(out)))
+                Ok((*left == 0).then(|| Restored::String(std::mem::take(out))))
             }
-            Stage::Packed(unpacking) => Ok(unpacking.step(&self.payload, &mut self.at)?),
+            Stage::Packed(unpacking) => {
+                Ok(unpacking.step(&self.payload, &mut self.at)?.map(Restored::String))
+            }
+            Stage::Collection(collection) => Ok(collection.step()?.map(Restored::Collection)),
+        }
+    }
+
+    /// Begins with the value that ends here.
+    fn begin(&mut self, end: usize, version: u16) -> Result<(), Refusal> {
+        let number = self.payload.chunk(0).and_then(|chunk| chunk.first()).copied();
+        let of_valkey = VALKEY_VERSIONS.contains(&version);
+        let value_type = number.and_then(|number| ValueType::from_number(number, of_valkey));
+        match value_type.filter(|_| end > 0) {
+            Some(ValueType::String) => Ok(self.begin_string(end)?),
+            Some(other) => {
+                let payload = std::mem::take(&mut self.payload);
+                let (longest, builders) = (self.longest_bytes, &self.builders);
+                let collection = RestoreCollection::begin(payload, end, other, longest, builders)?;
+                self.stage = Stage::Collection(Box::new(collection));
+                Ok(())
+            }
+            None => Err(Refusal::Value),
         }
     }
 
     /// Reads what stands before the string's bytes.
-    fn begin(&mut self, end: usize) -> Result<(), Damage> {
+    fn begin_string(&mut self, end: usize) -> Result<(), Damage> {
         /// Longer than any header.
         const HEADER_BYTES: usize = 32;
         let header = read(&self.payload, 0..end.min(HEADER_BYTES));
         let mut rest = &header[..];
-        let [kind] = length::take(&mut rest)?;
-        if kind != STRING {
-            return Err(Damage);
-        }
+        length::take::<1>(&mut rest)?;
         let mut spelled = itoa::Buffer::new();
         self.stage = match length::read(&mut rest)? {
             Length::Plain(len) => plain(Rope::default(), len)?,
@@ -290,7 +295,7 @@ impl Restore {
         let left = match &self.stage {
             Stage::Packed(unpacking) => unpacking.packed_left,
             Stage::Plain { left, .. } => *left,
-            Stage::Checking(_) => 0,
+            Stage::Checking(_) | Stage::Collection(_) => 0,
         };
         let too_long = match &self.stage {
             Stage::Packed(unpacking) => unpacking.len > self.longest_bytes,
@@ -300,15 +305,15 @@ impl Restore {
     }
 }
 
-fn plain(out: Rope, left: u64) -> Result<Stage, Damage> {
+fn plain<B>(out: Rope, left: u64) -> Result<Stage<B>, Damage> {
     Ok(Stage::Plain { out, left: usize::try_from(left).map_err(|_| Damage)? })
 }
 
-fn number(spelled: &str) -> Stage {
+fn number<B>(spelled: &str) -> Stage<B> {
     Stage::Plain { out: Rope::from_bytes(spelled.as_bytes()), left: 0 }
 }
 
-fn packed(packed: Length, whole: Length) -> Result<Stage, Damage> {
+fn packed<B>(packed: Length, whole: Length) -> Result<Stage<B>, Damage> {
     let (Length::Plain(packed), Length::Plain(len)) = (packed, whole) else { return Err(Damage) };
     Ok(Stage::Packed(Unpacking {
         packed_left: usize::try_from(packed).map_err(|_| Damage)?,
@@ -360,19 +365,20 @@ fn read(payload: &Rope, range: std::ops::Range<usize>) -> Vec<u8> {
     piece
 }
 
-fn check_footer(payload: &Rope, end: usize, checksum: u64) -> Result<(), Refusal> {
+fn check_footer(payload: &Rope, end: usize, checksum: u64) -> Result<u16, Refusal> {
     let footer = read(payload, end..end + FOOTER_BYTES);
     let mut rest = &footer[..];
     let damaged = |Damage| Refusal::Footer;
     let version = u16::from_le_bytes(length::take(&mut rest).map_err(damaged)?);
     let expected = u64::from_le_bytes(length::take(&mut rest).map_err(damaged)?);
     let known = version <= NEWEST_VERSION || VALKEY_VERSIONS.contains(&version);
-    if known && expected == checksum { Ok(()) } else { Err(Refusal::Footer) }
+    if known && expected == checksum { Ok(version) } else { Err(Refusal::Footer) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rdb::NoCollections;
     use nagi_store::types::restore::Known;
     use nagi_store::{Options, PackedHash, Store};
     use proptest::prelude::*;
@@ -396,10 +402,12 @@ mod tests {
     }
 
     fn restore(payload: &[u8]) -> Result<Vec<u8>, Refusal> {
-        let mut restore = Restore::new(Rope::from_bytes(payload), 1 << 20);
+        let mut restore = Restore::new(Rope::from_bytes(payload), 1 << 20, NoCollections);
         loop {
-            if let Some(value) = restore.step()? {
-                return Ok(bytes(&value));
+            match restore.step()? {
+                Some(Restored::String(value)) => return Ok(bytes(&value)),
+                Some(Restored::Collection(none)) => match none {},
+                None => {}
             }
         }
     }

@@ -57,8 +57,9 @@ const PERSIST: &[Room] = &[
     ("checksum", &[]),
     ("lzf", &[]),
     ("length", &["damage"]),
-    ("payload", &["checksum", "damage", "length", "lzf"]),
-    ("rdb", &["checksum", "length", "lzf", "payload"]),
+    ("encoding", &["length"]),
+    ("rdb", &["checksum", "encoding", "length", "lzf"]),
+    ("payload", &["checksum", "damage", "encoding", "length", "lzf", "rdb"]),
     ("save", &["rdb"]),
     ("inspect", &["rdb"]),
 ];

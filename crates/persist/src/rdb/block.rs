@@ -3,13 +3,15 @@
 //! Workers fill blocks under a shard's latch: that copies bytes and does nothing else. The thread
 //! that writes the file compresses afterwards what a block says is worth it.
 
+use super::collection::{CollectionForm, CollectionHead, Element, ElementSink, ElementText};
 use super::kind::ValueType;
 use super::note::{Memcached, NotesOut};
 use super::opcode;
+use crate::encoding::{LEAST_COMPRESSED_BYTES, encode_integer, encode_spelled_integer};
 use crate::length;
-use crate::payload::{LEAST_COMPRESSED_BYTES, encode_integer, encode_spelled_integer};
 use nagi_store::types::restore::Usage;
 use nagi_store::{HashValue, Rope, StringValue, Value};
+use std::convert::Infallible;
 
 /// A key with all that is saved of it.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,30 @@ pub struct Entry<'a> {
     pub usage: Option<Usage>,
     /// What memcached's clients know of it.
     pub memcached: Memcached,
+}
+
+/// A key whose value is a collection, without its elements.
+#[derive(Clone, Copy, Debug)]
+pub struct CollectionEntry<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// What its value is.
+    pub head: CollectionHead,
+    /// When it expires, in milliseconds since 1970.
+    pub expire_at_ms: Option<u64>,
+    /// What is known of its use, as in [`Entry`].
+    pub usage: Option<Usage>,
+    /// What memcached's clients know of it.
+    pub memcached: Memcached,
+}
+
+/// What stands before a value.
+struct Head<'a> {
+    key: &'a [u8],
+    value_type: ValueType,
+    expire_at_ms: Option<u64>,
+    usage: Option<Usage>,
+    memcached: Memcached,
 }
 
 /// A key whose value is too long to be copied under a latch.
@@ -52,22 +78,57 @@ pub(super) struct Piece {
     pub(super) end: usize,
 }
 
+impl<'a> Entry<'a> {
+    fn head(&self) -> Head<'a> {
+        let Entry { key, expire_at_ms, usage, memcached, .. } = *self;
+        Head { key, value_type: ValueType::of(&self.value), expire_at_ms, usage, memcached }
+    }
+}
+
+impl ElementSink for Block {
+    type Error = Infallible;
+
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn text(&mut self, text: &ElementText<'_>) -> Result<(), Infallible> {
+        match text {
+            ElementText::Int(number) => self.push_int(*number),
+            ElementText::Bytes(bytes) => self.push_text(bytes),
+            ElementText::Long(_) => self.push_plain(&text.to_vec()),
+        }
+        Ok(())
+    }
+}
+
 impl Block {
+    /// Appends a collection, all of whose elements have to follow.
+    pub fn push_collection(&mut self, entry: &CollectionEntry<'_>) {
+        let CollectionEntry { key, head, expire_at_ms, usage, memcached } = *entry;
+        let value_type = head.form.value_type();
+        self.push_head(&Head { key, value_type, expire_at_ms, usage, memcached });
+        let Ok(()) = head.encode(self);
+    }
+
+    /// Appends the next element of the last collection, which is of this form. Those that are long
+    /// are copied: [`super::Writer::element`] does not.
+    pub fn push_element(&mut self, form: CollectionForm, element: &Element<'_>) {
+        let Ok(()) = form.encode(element, self);
+    }
+
     /// Appends an entry. A value that is a rope is not copied: the entry comes back with a clone
     /// of it, for [`super::Writer::long`].
     pub fn push(&mut self, entry: &Entry<'_>) -> Option<LongEntry> {
         if let Value::String(StringValue::Rope(rope)) = entry.value {
             let mut head = Block::default();
-            head.push_head(entry);
+            head.push_head(&entry.head());
             return Some(LongEntry { value: rope.clone(), head });
         }
-        self.push_head(entry);
+        self.push_head(&entry.head());
         match entry.value {
-            Value::String(StringValue::Int(number)) => {
-                if !encode_integer(&mut self.bytes, number) {
-                    self.push_plain(itoa::Buffer::new().format(number).as_bytes());
-                }
-            }
+            Value::String(StringValue::Int(number)) => self.push_int(number),
             Value::String(StringValue::Bytes(bytes)) => self.push_text(bytes),
             Value::String(StringValue::Rope(_)) => {}
             Value::Hash(hash) => self.push_hash(hash),
@@ -84,7 +145,7 @@ impl Block {
     }
 
     /// What is known of a key, its type and the key.
-    fn push_head(&mut self, entry: &Entry<'_>) {
+    fn push_head(&mut self, entry: &Head<'_>) {
         if let Some(at_ms) = entry.expire_at_ms {
             self.bytes.push(opcode::EXPIRY_MS);
             // The format's are signed.
@@ -101,10 +162,16 @@ impl Block {
             }
             None => {}
         }
-        self.bytes.push(ValueType::of(&entry.value).number());
+        self.bytes.push(entry.value_type.number());
         self.push_text(entry.key);
         self.notes.push(&entry.memcached);
         self.keys += 1;
+    }
+
+    fn push_int(&mut self, number: i64) {
+        if !encode_integer(&mut self.bytes, number) {
+            self.push_plain(itoa::Buffer::new().format(number).as_bytes());
+        }
     }
 
     /// A string, as an integer if it is short and spells one.

@@ -9,7 +9,7 @@ use std::io::{self, Empty, ErrorKind, Read};
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// A source with what has been read from it and not been taken yet.
-pub(super) struct Input<R> {
+pub(crate) struct Input<R> {
     source: R,
     buffer: Vec<u8>,
     /// What was taken ends here, and what was read.
@@ -20,6 +20,8 @@ pub(super) struct Input<R> {
     /// Where in the file the buffer begins.
     base: u64,
     checksum: Option<Checksum>,
+    /// Strings that are longer, before they are compressed, are damage.
+    pub(super) longest_text: u64,
 }
 
 impl Input<Empty> {
@@ -33,6 +35,7 @@ impl Input<Empty> {
             summed: at,
             base: offset.wrapping_sub(at as u64),
             checksum: None,
+            longest_text: u64::MAX,
         }
     }
 
@@ -44,19 +47,32 @@ impl Input<Empty> {
 
 impl<R: Read> Input<R> {
     pub(super) fn new(source: R, checksum: bool) -> Self {
+        let checksum = checksum.then(Checksum::default);
+        Input { checksum, ..Input::with_buffer(source, vec![0; BUFFER_BYTES]) }
+    }
+
+    fn with_buffer(source: R, buffer: Vec<u8>) -> Self {
         Input {
             source,
-            buffer: vec![0; BUFFER_BYTES],
+            buffer,
             at: 0,
             end: 0,
             summed: 0,
             base: 0,
-            checksum: checksum.then(Checksum::default),
+            checksum: None,
+            longest_text: u64::MAX,
         }
     }
 
+    /// A source of so many bytes, and how long its strings may be: what is compressed can say that
+    /// it is hundreds of times as long as it looks.
+    pub(crate) fn of_payload(source: R, bytes: usize, longest_text: u64) -> Self {
+        let buffer = vec![0; bytes.min(BUFFER_BYTES)];
+        Input { longest_text, ..Input::with_buffer(source, buffer) }
+    }
+
     /// The place in the file of what comes next.
-    pub(super) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.base.wrapping_add(self.at as u64)
     }
 

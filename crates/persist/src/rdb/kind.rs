@@ -116,7 +116,7 @@ impl ValueType {
     ];
 
     /// The type of a number in a file of Redis', or of Valkey's own versions.
-    pub(super) fn from_number(number: u8, valkey: bool) -> Option<ValueType> {
+    pub(crate) fn from_number(number: u8, valkey: bool) -> Option<ValueType> {
         match (number, valkey) {
             (0, _) => Some(ValueType::String),
             (22, true) => Some(ValueType::HashExpiringOfValkey),

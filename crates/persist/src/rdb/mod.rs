@@ -23,11 +23,14 @@ mod skip;
 mod text;
 mod writer;
 
-pub use block::{Block, Entry, LongEntry};
+pub use block::{Block, CollectionEntry, Entry, LongEntry};
+pub(crate) use collection::{Build, ElementSink};
 pub use collection::{
-    Builder, Builders, CollectionType, Element, ElementText, NoCollections, Rejected,
+    Builder, Builders, CollectionForm, CollectionHead, CollectionType, Element, ElementText,
+    NoCollections, Rejected,
 };
 pub use fault::{Fault, Found};
+pub(crate) use input::Input;
 pub use kind::ValueType;
 pub use loader::{
     Batch, LoadOptions, Loaded, LoadedValue, Loading, Progress, Sink, load, load_with_threads,

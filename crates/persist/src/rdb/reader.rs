@@ -8,7 +8,7 @@ use super::note::{self, Memcached, NotesIn};
 use super::opcode;
 use super::skip::Measure;
 use super::text::{BYTES, Form};
-use crate::payload::{NEWEST_VERSION, VALKEY_VERSIONS};
+use crate::encoding::{NEWEST_VERSION, VALKEY_VERSIONS};
 use nagi_store::types::restore::Usage;
 use nagi_store::{CHUNK_BYTES, Rope};
 use std::io::Read;

@@ -27,7 +27,7 @@ impl<R: Read> Input<R> {
     /// Takes what stands before a string's bytes.
     #[inline]
     pub(super) fn form(&mut self, expected: &'static str) -> Result<Form, Fault> {
-        Ok(match self.length(expected)? {
+        let form = match self.length(expected)? {
             Length::Plain(len) => Form::Plain(len),
             Length::Encoded(Length::INT8) => Form::Int(i8::from_le_bytes(self.array(INT)?).into()),
             Length::Encoded(Length::INT16) => {
@@ -44,7 +44,13 @@ impl<R: Read> Input<R> {
             Length::Encoded(encoding) => {
                 return Err(self.damaged(1, expected, Found::Byte(0xc0 | encoding)));
             }
-        })
+        };
+        match form {
+            Form::Plain(len) | Form::Packed { len, .. } if len > self.longest_text => {
+                Err(self.damaged(0, "a string that is not too long", Found::Number(len)))
+            }
+            form => Ok(form),
+        }
     }
 
     /// Takes a string's bytes, piece by piece; how many there were.

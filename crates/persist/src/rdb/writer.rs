@@ -1,13 +1,14 @@
 //! A file as it is written: from its first byte to its last, in one pass.
 
-use super::block::{Block, LongEntry, Piece};
+use super::block::{Block, CollectionEntry, LongEntry, Piece};
+use super::collection::{CollectionForm, Element, ElementSink, ElementText};
 use super::kind::ValueType;
 use super::{note, opcode};
 use crate::checksum::Checksum;
+use crate::encoding::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES, NEWEST_VERSION, VALKEY_VERSIONS};
+use crate::encoding::{VERSION, encode_integer, encode_spelled_integer};
 use crate::length::{self, Length};
 use crate::lzf::Compressor;
-use crate::payload::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES, NEWEST_VERSION, VALKEY_VERSIONS};
-use crate::payload::{VERSION, encode_integer};
 use nagi_store::Rope;
 use std::io::{self, Write};
 
@@ -210,7 +211,30 @@ impl<W: Write> Writer<W> {
     /// What the sink says.
     pub fn long(&mut self, entry: &LongEntry) -> io::Result<()> {
         self.block(&entry.head)?;
-        let value = &entry.value;
+        self.rope(&entry.value)
+    }
+
+    /// Writes what stands before the elements of a collection, all of which have to follow.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn collection(&mut self, entry: &CollectionEntry<'_>) -> io::Result<()> {
+        let mut block = Block::default();
+        block.push_collection(entry);
+        self.block(&block)
+    }
+
+    /// Writes the next element of the last collection, which is of this form; long ones a chunk at
+    /// a time.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn element(&mut self, form: CollectionForm, element: &Element<'_>) -> io::Result<()> {
+        form.encode(element, self)?;
+        self.flush_full()
+    }
+
+    fn rope(&mut self, value: &Rope) -> io::Result<()> {
         let packed_len = if self.options.compress { self.pack_rope(value) } else { None };
         match packed_len {
             Some(len) if len == self.packed.len() => {
@@ -320,6 +344,32 @@ impl<W: Write> Writer<W> {
         self.sink.write_all(&self.buffer)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> ElementSink for Writer<W> {
+    type Error = io::Error;
+
+    fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn text(&mut self, text: &ElementText<'_>) -> io::Result<()> {
+        match text {
+            ElementText::Int(number) => {
+                if !encode_integer(&mut self.buffer, *number) {
+                    self.short_text(itoa::Buffer::new().format(*number).as_bytes());
+                }
+            }
+            ElementText::Bytes(bytes) => {
+                if !encode_spelled_integer(&mut self.buffer, bytes) {
+                    self.short_text(bytes);
+                }
+            }
+            ElementText::Long(rope) => self.rope(rope)?,
+        }
         Ok(())
     }
 }

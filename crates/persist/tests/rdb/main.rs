@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod collections;
 #[cfg(test)]
+mod collections_written;
+#[cfg(test)]
 mod damage;
 #[cfg(test)]
 mod files;

@@ -4,7 +4,8 @@ use crate::runtime::arguments::{self, Rest, integer, is};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::runtime::suspension::Slice;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
-use nagi_persist::payload::{Dump, Refusal, Restore};
+use nagi_persist::payload::{Dump, Refusal, Restore, Restored};
+use nagi_persist::rdb::NoCollections;
 use nagi_proto::Args;
 use nagi_store::types::restore::Usage;
 use nagi_store::types::string::Expiry;
@@ -61,11 +62,15 @@ fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         Given::Rope(rope) => rope,
     };
     let longest_bytes = cx.server.config().proto_max_bulk_len.bytes();
-    let mut restore = Restore::new(payload, longest_bytes);
+    let mut restore = Restore::new(payload, longest_bytes, NoCollections);
     let mut go_on = move |cx: &mut Context<'_>, slice: Slice| loop {
-        if let Some(value) = restore.step().map_err(refusal)? {
-            put(cx, &value, expiry, &options)?;
-            return Ok(true);
+        match restore.step().map_err(refusal)? {
+            Some(Restored::String(value)) => {
+                put(cx, &value, expiry, &options)?;
+                return Ok(true);
+            }
+            Some(Restored::Collection(none)) => match none {},
+            None => {}
         }
         if slice.is_over() {
             return Ok(false);

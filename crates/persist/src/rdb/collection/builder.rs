@@ -71,7 +71,7 @@ impl Builder for Infallible {
 }
 
 /// A value on its way out of a file into a builder.
-pub(in crate::rdb) struct Build<B> {
+pub(crate) struct Build<B> {
     elements: Elements,
     builder: B,
     value_type: ValueType,
@@ -80,7 +80,7 @@ pub(in crate::rdb) struct Build<B> {
 
 impl<B: Builder> Build<B> {
     /// Begins with a value.
-    pub(in crate::rdb) fn begin<R: Read>(
+    pub(crate) fn begin<R: Read>(
         input: &mut Input<R>,
         value_type: ValueType,
         builders: &impl Builders<Builder = B>,
@@ -94,7 +94,7 @@ impl<B: Builder> Build<B> {
     }
 
     /// Adds elements until they have so many bytes; whether there may be more.
-    pub(in crate::rdb) fn go_on<R: Read>(
+    pub(crate) fn go_on<R: Read>(
         &mut self,
         input: &mut Input<R>,
         bytes: u64,
@@ -115,7 +115,7 @@ impl<B: Builder> Build<B> {
     }
 
     /// The value, unless it is empty, which none is that Redis keeps.
-    pub(in crate::rdb) fn end(self) -> Option<B::Value> {
+    pub(crate) fn end(self) -> Option<B::Value> {
         (self.elements.found() > 0).then(|| self.builder.end())
     }
 }

@@ -4,13 +4,17 @@
 mod blob;
 mod builder;
 mod decoder;
+mod encoder;
 mod extent;
 mod packed;
 mod text;
 
+pub(crate) use builder::Build;
 pub(super) use builder::build;
 pub use builder::{Builder, Builders, NoCollections, Rejected};
 pub(super) use decoder::Elements;
+pub(crate) use encoder::ElementSink;
+pub use encoder::{CollectionForm, CollectionHead};
 pub(super) use extent::extent;
 pub(super) use packed::Entries;
 pub(super) use text::TextBuffer;

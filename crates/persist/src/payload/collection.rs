@@ -1,0 +1,189 @@
+//! Collections on their way into a payload and out of one, an element at a time.
+
+use crate::checksum::Checksum;
+use crate::damage::Damage;
+use crate::encoding::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES, VERSION};
+use crate::encoding::{encode_integer, encode_spelled_integer};
+use crate::length::{self, Length};
+use crate::lzf::Compressor;
+use crate::rdb::{
+    Build, Builder, Builders, CollectionForm, CollectionHead, Element, ElementSink, ElementText,
+    Input, ValueType,
+};
+use nagi_store::{CHUNK_BYTES, Rope};
+use std::convert::Infallible;
+use std::io::{self, Read};
+
+/// How much is worked on in one step.
+const STEP_BYTES: u64 = CHUNK_BYTES as u64;
+/// The version that has fields that expire.
+const EXPIRING_VERSION: u16 = 12;
+const EXPIRING_VERSION_OF_VALKEY: u16 = 80;
+
+/// A collection on its way into a payload.
+pub struct DumpCollection {
+    form: CollectionForm,
+    compress: bool,
+    compressor: Option<Compressor>,
+    packed: Vec<u8>,
+    /// What is not in the payload yet.
+    pending: Vec<u8>,
+    out: Rope,
+    checksum: Checksum,
+}
+
+impl DumpCollection {
+    /// Begins with a collection, all of whose elements have to follow; `compress` as the setting
+    /// `rdbcompression` says.
+    #[must_use]
+    pub fn new(head: &CollectionHead, compress: bool) -> Self {
+        let mut dump = DumpCollection {
+            form: head.form,
+            compress,
+            compressor: None,
+            packed: Vec::new(),
+            pending: vec![head.form.value_type().number()],
+            out: Rope::default(),
+            checksum: Checksum::default(),
+        };
+        let Ok(()) = head.encode(&mut dump);
+        dump
+    }
+
+    /// Appends the next element.
+    pub fn element(&mut self, element: &Element<'_>) {
+        let Ok(()) = self.form.encode(element, self);
+        if self.pending.len() >= CHUNK_BYTES {
+            self.flush();
+        }
+    }
+
+    /// The payload, once all elements are in it.
+    #[must_use]
+    pub fn finish(mut self) -> Rope {
+        let version = match self.form {
+            CollectionForm::Plain(_) => VERSION,
+            CollectionForm::ExpiringFields { .. } => EXPIRING_VERSION,
+            CollectionForm::ExpiringFieldsOfValkey => EXPIRING_VERSION_OF_VALKEY,
+        };
+        self.pending.extend_from_slice(&version.to_le_bytes());
+        self.flush();
+        let checksum = std::mem::take(&mut self.checksum).value();
+        self.out.append(&checksum.to_le_bytes());
+        self.out
+    }
+
+    fn flush(&mut self) {
+        self.checksum.add(&self.pending);
+        self.out.append(&self.pending);
+        self.pending.clear();
+    }
+
+    /// Appends a string, compressed if that is worth it.
+    fn push_text(&mut self, text: &[u8]) {
+        if self.compress && text.len() >= LEAST_COMPRESSED_BYTES {
+            self.packed.clear();
+            let compressor = self.compressor.get_or_insert_default();
+            if compressor.compress_if_repetitive(text, &mut self.packed)
+                && self.packed.len() + LEAST_SAVED_BYTES <= text.len()
+            {
+                self.pending.push(0xc0 | Length::LZF);
+                length::write(&mut self.pending, self.packed.len() as u64);
+                length::write(&mut self.pending, text.len() as u64);
+                self.pending.extend_from_slice(&self.packed);
+                return;
+            }
+        }
+        length::write(&mut self.pending, text.len() as u64);
+        self.pending.extend_from_slice(text);
+    }
+}
+
+impl ElementSink for DumpCollection {
+    type Error = Infallible;
+
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), Infallible> {
+        self.pending.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn text(&mut self, text: &ElementText<'_>) -> Result<(), Infallible> {
+        match text {
+            ElementText::Int(number) => {
+                if !encode_integer(&mut self.pending, *number) {
+                    self.push_text(itoa::Buffer::new().format(*number).as_bytes());
+                }
+            }
+            ElementText::Bytes(bytes) => {
+                if !encode_spelled_integer(&mut self.pending, bytes) {
+                    self.push_text(bytes);
+                }
+            }
+            ElementText::Long(rope) => {
+                length::write(&mut self.pending, rope.len() as u64);
+                for chunk in rope.chunks() {
+                    self.pending.extend_from_slice(chunk);
+                    self.flush();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A collection on its way out of a payload.
+pub(super) struct RestoreCollection<B> {
+    input: Input<Body>,
+    build: Option<Build<B>>,
+    end: u64,
+}
+
+/// The part of a payload that is the value.
+struct Body {
+    payload: Rope,
+    at: usize,
+    end: usize,
+}
+
+impl Read for Body {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let chunk = self.payload.chunk(self.at / CHUNK_BYTES);
+        let rest = chunk.and_then(|chunk| chunk.get(self.at % CHUNK_BYTES..)).unwrap_or_default();
+        let count = buffer.len().min(rest.len()).min(self.end - self.at);
+        if let (Some(to), Some(from)) = (buffer.get_mut(..count), rest.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        self.at += count;
+        Ok(count)
+    }
+}
+
+impl<B: Builder> RestoreCollection<B> {
+    /// Begins with a value that stands between the payload's first byte and `end`.
+    pub(super) fn begin(
+        payload: Rope,
+        end: usize,
+        value_type: ValueType,
+        longest_bytes: usize,
+        builders: &impl Builders<Builder = B, Value = B::Value>,
+    ) -> Result<Self, Damage> {
+        let body = Body { payload, at: 1, end };
+        let mut input = Input::of_payload(body, end, longest_bytes as u64);
+        let build = Build::begin(&mut input, value_type, builders).map_err(|_| Damage)?;
+        Ok(RestoreCollection { input, build: Some(build), end: end as u64 - 1 })
+    }
+
+    /// Works on about one chunk; the value, once it is complete.
+    pub(super) fn step(&mut self) -> Result<Option<B::Value>, Damage> {
+        let Some(build) = &mut self.build else { return Err(Damage) };
+        if build.go_on(&mut self.input, STEP_BYTES).map_err(|_| Damage)? {
+            return Ok(None);
+        }
+        // An empty one is none, and nothing may follow.
+        let value = self.build.take().and_then(Build::end);
+        match value {
+            Some(value) if self.input.offset() == self.end => Ok(Some(value)),
+            _ => Err(Damage),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Collections as they are written: a count, and the elements one after the other, in the types
+//! that every version reads. Only fields that expire need newer ones.
+
+use super::{CollectionType, Element, ElementText};
+use crate::length;
+use crate::rdb::kind::ValueType;
+
+/// A collection that is written: of what form, and how many elements it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectionHead {
+    /// Its form.
+    pub form: CollectionForm,
+    /// Its elements, of which as many have to follow.
+    pub len: u64,
+}
+
+/// The forms in which collections are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectionForm {
+    /// One that every version reads. Of a hash no field expires.
+    Plain(CollectionType),
+    /// A hash with fields that expire, for versions of Redis' from 12 on.
+    ExpiringFields {
+        /// When the first of them expires, in milliseconds since 1970.
+        earliest_ms: u64,
+    },
+    /// The same for Valkey's versions.
+    ExpiringFieldsOfValkey,
+}
+
+impl CollectionForm {
+    /// The type as which such a value is written.
+    #[must_use]
+    pub fn value_type(self) -> ValueType {
+        match self {
+            CollectionForm::Plain(CollectionType::List) => ValueType::List,
+            CollectionForm::Plain(CollectionType::Set) => ValueType::Set,
+            CollectionForm::Plain(CollectionType::SortedSet) => ValueType::SortedSet2,
+            CollectionForm::Plain(CollectionType::Hash) => ValueType::Hash,
+            CollectionForm::ExpiringFields { .. } => ValueType::HashExpiring,
+            CollectionForm::ExpiringFieldsOfValkey => ValueType::HashExpiringOfValkey,
+        }
+    }
+}
+
+/// Where a collection is written to.
+pub(crate) trait ElementSink {
+    /// Why it cannot be.
+    type Error;
+
+    /// Takes bytes as they are.
+    fn bytes(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
+
+    /// Takes a string, and writes it in the shortest form.
+    fn text(&mut self, text: &ElementText<'_>) -> Result<(), Self::Error>;
+}
+
+impl CollectionHead {
+    /// Writes what stands between the key and the first element.
+    pub(crate) fn encode<S: ElementSink>(&self, sink: &mut S) -> Result<(), S::Error> {
+        if let CollectionForm::ExpiringFields { earliest_ms } = self.form {
+            sink.bytes(&earliest_ms.to_le_bytes())?;
+        }
+        number(self.len, sink)
+    }
+}
+
+impl CollectionForm {
+    /// Writes the next element.
+    pub(crate) fn encode<S: ElementSink>(
+        self,
+        element: &Element<'_>,
+        sink: &mut S,
+    ) -> Result<(), S::Error> {
+        match element {
+            Element::Item(text) | Element::Member(text) => sink.text(text),
+            Element::Scored(member, score) => {
+                sink.text(member)?;
+                sink.bytes(&score.to_le_bytes())
+            }
+            Element::Field { name, value, expire_at_ms } => {
+                if let CollectionForm::ExpiringFields { earliest_ms } = self {
+                    // The first has 1, since 0 is for those that do not expire.
+                    let after = |at_ms: u64| at_ms.saturating_sub(earliest_ms).saturating_add(1);
+                    number(expire_at_ms.map_or(0, after), sink)?;
+                }
+                sink.text(name)?;
+                sink.text(value)?;
+                if self == CollectionForm::ExpiringFieldsOfValkey {
+                    let at_ms = expire_at_ms.and_then(|at_ms| i64::try_from(at_ms).ok());
+                    sink.bytes(&at_ms.unwrap_or(-1).to_le_bytes())?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn number<S: ElementSink>(number: u64, sink: &mut S) -> Result<(), S::Error> {
+    let mut bytes = Vec::with_capacity(9);
+    length::write(&mut bytes, number);
+    sink.bytes(&bytes)
+}
