@@ -7,6 +7,8 @@ use harness::Random;
 pub(super) struct Rule {
     /// One word, or two for a subcommand.
     pub(super) name: String,
+    /// The version of Redis that it is of, or `nagi`.
+    since: String,
     arguments: Node,
 }
 
@@ -44,30 +46,37 @@ pub(super) trait Arguments {
 }
 
 impl Rule {
-    /// The rules of all commands under these headings.
-    pub(super) fn all(headings: &[&str]) -> Vec<Self> {
+    /// The rules of all commands of Redis' protocol.
+    pub(super) fn all() -> Vec<Self> {
         let page = include_str!("../../../docs/commands.md");
-        let sections = page.split("\n### ").flat_map(|part| part.split("\n## "));
-        let meant = sections.filter(|section| {
-            section.lines().next().is_some_and(|heading| headings.contains(&heading))
-        });
-        let rows =
-            meant.flat_map(|section| section.lines().filter_map(|it| it.strip_prefix("| `")));
-        let usages: Vec<&str> =
-            rows.filter_map(|row| row.split_once('`')).map(|(usage, _)| usage).collect();
+        let redis = page.split("\n## ").find(|part| part.starts_with("Redis\n"));
+        let rows = redis.expect("a heading").lines().filter_map(|line| line.strip_prefix("| `"));
+        let rows: Vec<(&str, &str)> = rows
+            .filter_map(|row| row.split_once("` | "))
+            .filter_map(|(usage, rest)| Some((usage, rest.split_once(" | ")?.0)))
+            .collect();
         // Their second words are names, unlike that of `BITOP AND | OR ...`.
-        let containers: Vec<&str> = usages
+        let containers: Vec<&str> = rows
             .iter()
-            .filter_map(|usage| usage.split_once(' '))
+            .filter_map(|(usage, _)| usage.split_once(' '))
             .filter(|(_, rest)| {
                 ["subcommand", "[subcommand]"].iter().any(|it| rest.starts_with(it))
             })
             .map(|(name, _)| name)
             .collect();
-        usages.iter().map(|usage| Self::parse(usage, &containers)).collect()
+        rows.iter().map(|(usage, since)| Self::parse(usage, since, &containers)).collect()
     }
 
-    fn parse(usage: &str, containers: &[&str]) -> Self {
+    /// Whether redis-server 7.0 knows the command.
+    pub(super) fn is_in_redis_7_0(&self) -> bool {
+        let mut numbers = self.since.split('.').map(|number| number.parse::<u32>());
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => (major, minor) <= (7, 0),
+            _ => false,
+        }
+    }
+
+    fn parse(usage: &str, since: &str, containers: &[&str]) -> Self {
         let mut spaced = usage.replace("\\|", "|");
         for bracket in ["[", "]", "<", ">"] {
             spaced = spaced.replace(bracket, &format!(" {bracket} "));
@@ -78,7 +87,7 @@ impl Rule {
         if has_subcommands && words.last().is_some_and(|word| is_literal(word)) {
             name = format!("{name} {}", words.pop().expect("it was just seen"));
         }
-        Self { name, arguments: sequence(&mut words, false) }
+        Self { name, since: since.to_owned(), arguments: sequence(&mut words, false) }
     }
 
     /// Sentences of the grammar, behind the name: with and without each option, with each choice,

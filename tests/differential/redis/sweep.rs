@@ -4,21 +4,15 @@
 
 use super::differences::{Verdict, judge};
 use super::generator::{Words, comparable};
-use super::grammar::Part;
+use super::grammar::{Part, Rule};
 use harness::{Connection, Reply, Server, encode_command};
 
 /// Beyond the arity of any command.
 const MOST_WORDS: usize = 12;
 
-/// Commands that redis-server 7.0 does not know, or with another number of arguments, and why.
-const NEWER: [(&str, &str); 6] = [
-    ("BGSAVE", "CANCEL is Valkey's"),
-    ("CLIENT|NO-TOUCH", "is of 7.2"),
-    ("CLIENT|SETINFO", "is of 7.2"),
-    ("SLOWLOG|PHASES", "is nagi's own"),
-    ("WAITAOF", "is of 7.2"),
-    ("MODULE|LOADEX", "is checked otherwise since 7.2"),
-];
+/// Commands that redis-server 7.0 knows with another number of arguments, and why.
+const OTHER_ARITY: &[(&str, &str)] =
+    &[("BGSAVE", "CANCEL is Valkey's"), ("MODULE|LOADEX", "is checked otherwise since 7.2")];
 
 /// What stands under the keys that arguments name, made anew for each request.
 const SETTING: [&str; 6] = [
@@ -122,7 +116,14 @@ fn rows(client: &mut Connection) -> Vec<(String, i64)> {
         rows.push(row(command));
         rows.extend(command.list()[9].list().iter().map(row));
     }
-    rows.retain(|(name, _)| NEWER.iter().all(|(newer, _)| name != newer));
+    let rules = Rule::all();
+    let lacks: Vec<String> = rules
+        .iter()
+        .filter(|rule| !rule.is_in_redis_7_0())
+        .map(|rule| rule.name.replace(' ', "|"))
+        .collect();
+    let other_arity = |name: &String| OTHER_ARITY.iter().any(|(other, _)| name == other);
+    rows.retain(|(name, _)| !lacks.contains(name) && !other_arity(name));
     rows
 }
 

@@ -13,18 +13,11 @@ fn markdown() -> String {
          page differs from them and says how to make it anew.\n\n\
          ## Redis\n\n\
          Replies and errors are those of Redis {REDIS_VERSION}, in RESP2 and RESP3. Any other \
-         command answers `unknown command`.\n"
+         command answers `unknown command`. Where the second column says `nagi`, Redis has no such \
+         command.\n"
     );
-    let groups = [
-        Group::String,
-        Group::Bitmap,
-        Group::HyperLogLog,
-        Group::Generic,
-        Group::Connection,
-        Group::Server,
-    ];
-    for group in groups {
-        let _ = write!(page, "\n### {}\n\n| command | since | |\n|---|---|---|\n", title(group));
+    for &group in Group::ALL {
+        let _ = write!(page, "\n### {}\n\n| command | since | |\n|---|---|---|\n", group.title());
         let mut entries: Vec<_> = command_table().commands().iter().collect();
         entries.sort_by_key(|entry| entry.command.name);
         for entry in entries.into_iter().filter(|entry| entry.command.group == group) {
@@ -47,21 +40,11 @@ fn markdown() -> String {
     page
 }
 
-fn title(group: Group) -> &'static str {
-    match group {
-        Group::String => "Strings",
-        Group::Bitmap => "Bitmaps",
-        Group::HyperLogLog => "HyperLogLog",
-        Group::Generic => "Keys",
-        Group::Connection => "Connections",
-        Group::Server => "Server",
-    }
-}
-
 fn command(page: &mut String, entry: &Entry, parent: &str) {
     let command = entry.command;
     let usage = format!("{parent} {} {}", command.name, command.syntax);
-    row(page, &usage, &[command.since, command.summary]);
+    let since = if command.notes.is_own { "nagi" } else { command.since };
+    row(page, &usage, &[since, command.summary]);
 }
 
 #[test]

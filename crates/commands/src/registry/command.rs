@@ -94,7 +94,7 @@ bitflags::bitflags! {
 }
 
 bitflags::bitflags! {
-    /// ACL categories, in the order of Redis.
+    /// ACL categories, in the order of Redis; some have no commands here.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Category: u32 {
         /// Keys of any type.
@@ -103,55 +103,87 @@ bitflags::bitflags! {
         const READ = 1 << 1;
         /// Follows from [`Flags::WRITE`].
         const WRITE = 1 << 2;
+        /// Sets.
+        const SET = 1 << 3;
+        /// Sorted sets.
+        const SORTEDSET = 1 << 4;
+        /// Lists.
+        const LIST = 1 << 5;
+        /// Hashes.
+        const HASH = 1 << 6;
         /// Strings.
-        const STRING = 1 << 3;
+        const STRING = 1 << 7;
         /// Strings as arrays of bits.
-        const BITMAP = 1 << 4;
+        const BITMAP = 1 << 8;
         /// Strings as sketches of sets.
-        const HYPERLOGLOG = 1 << 5;
+        const HYPERLOGLOG = 1 << 9;
+        /// Positions on the earth.
+        const GEO = 1 << 10;
+        /// Streams.
+        const STREAM = 1 << 11;
+        /// Channels.
+        const PUBSUB = 1 << 12;
         /// Follows from [`Flags::ADMIN`].
-        const ADMIN = 1 << 6;
+        const ADMIN = 1 << 13;
         /// Follows from [`Flags::FAST`].
-        const FAST = 1 << 7;
+        const FAST = 1 << 14;
         /// Follows from the absence of [`Flags::FAST`].
-        const SLOW = 1 << 8;
+        const SLOW = 1 << 15;
         /// Follows from [`Flags::BLOCKING`].
-        const BLOCKING = 1 << 9;
+        const BLOCKING = 1 << 16;
         /// What can hurt when used carelessly.
-        const DANGEROUS = 1 << 10;
+        const DANGEROUS = 1 << 17;
         /// Connections and clients.
-        const CONNECTION = 1 << 11;
+        const CONNECTION = 1 << 18;
+        /// Transactions.
+        const TRANSACTION = 1 << 19;
+        /// Scripts.
+        const SCRIPTING = 1 << 20;
     }
 }
 
-/// The family that a command is documented under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Strings as arrays of bits.
-    Bitmap,
-    /// Connections and clients.
-    Connection,
-    /// Keys of any type.
-    Generic,
-    /// Strings as sketches of sets.
-    HyperLogLog,
-    /// The server.
-    Server,
-    /// Strings.
-    String,
-}
-
-impl Group {
-    /// Its name in COMMAND DOCS.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Group::Bitmap => "bitmap",
-            Group::Connection => "connection",
-            Group::Generic => "generic",
-            Group::HyperLogLog => "hyperloglog",
-            Group::Server => "server",
-            Group::String => "string",
+macro_rules! groups {
+    ($($(#[doc = $doc:literal])+ $group:ident $name:literal $title:literal,)+) => {
+        /// The family that a command is documented under.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Group {
+            $($(#[doc = $doc])+ $group,)+
         }
-    }
+
+        impl Group {
+            /// All of them, in the order of documentation.
+            pub const ALL: &[Group] = &[$(Group::$group,)+];
+
+            /// Its name in COMMAND DOCS.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Group::$group => $name,)+
+                }
+            }
+
+            /// Its heading in documentation.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Group::$group => $title,)+
+                }
+            }
+        }
+    };
+}
+
+groups! {
+    /// Strings.
+    String "string" "Strings",
+    /// Strings as arrays of bits.
+    Bitmap "bitmap" "Bitmaps",
+    /// Strings as sketches of sets.
+    HyperLogLog "hyperloglog" "HyperLogLog",
+    /// Keys of any type.
+    Generic "generic" "Keys",
+    /// Connections and clients.
+    Connection "connection" "Connections",
+    /// The server.
+    Server "server" "Server",
 }

@@ -19,6 +19,8 @@ pub struct Notes {
     pub replaced: Option<(&'static str, &'static str)>,
     /// Whether it is for tests of the server rather than for clients.
     pub internal: bool,
+    /// Whether Redis has no such command.
+    pub is_own: bool,
     /// Which of a request's arguments are passwords or come with one, and are shown to nobody.
     pub(crate) secrets: Option<Secrets>,
 }
@@ -28,7 +30,15 @@ impl Notes {
     #[must_use]
     pub const fn of(complexity: &'static str) -> Self {
         let (history, tips) = (&[], &[]);
-        Notes { complexity, history, tips, replaced: None, internal: false, secrets: None }
+        Notes {
+            complexity,
+            history,
+            tips,
+            replaced: None,
+            internal: false,
+            is_own: false,
+            secrets: None,
+        }
     }
 
     /// With what later versions of Redis have added.
@@ -47,6 +57,12 @@ impl Notes {
     #[must_use]
     pub const fn replaced(self, since: &'static str, by: &'static str) -> Self {
         Notes { replaced: Some((since, by)), ..self }
+    }
+
+    /// Of a command that Redis lacks.
+    #[must_use]
+    pub const fn own(self) -> Self {
+        Notes { is_own: true, ..self }
     }
 
     /// Of a command with arguments that are shown to nobody.

@@ -298,48 +298,22 @@ static DELUSER: Command = Command {
     run: deluser,
 };
 
-/// The categories of Redis, in its order. Some have no commands here.
-const CATEGORIES: [&str; 21] = [
-    "keyspace",
-    "read",
-    "write",
-    "set",
-    "sortedset",
-    "list",
-    "hash",
-    "string",
-    "bitmap",
-    "hyperloglog",
-    "geo",
-    "stream",
-    "pubsub",
-    "admin",
-    "fast",
-    "slow",
-    "blocking",
-    "dangerous",
-    "connection",
-    "transaction",
-    "scripting",
-];
-
 fn cat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let reply = &mut cx.reply;
     let Some(word) = args.get(2).filter(|_| args.len() == 3) else {
         if args.len() > 3 {
             return Err(wrong_use(args));
         }
-        reply.array(CATEGORIES.len());
-        CATEGORIES.iter().for_each(|name| reply.bulk(name.as_bytes()));
+        let names = Category::all().iter_names();
+        reply.array(Category::all().iter_names().count());
+        names.for_each(|(name, _)| reply.bulk(name.to_ascii_lowercase().as_bytes()));
         return Ok(());
     };
-    let name = CATEGORIES.iter().find(|name| is(word, name)).ok_or_else(|| {
+    let mut named = Category::all().iter_names().filter(|(name, _)| is(word, name));
+    let (_, category) = named.next().ok_or_else(|| {
         Error::new(format!("ERR Unknown category '{}'", String::from_utf8_lossy(word)))
     })?;
-    let category = Category::from_name(&name.to_ascii_uppercase());
-    let is_in = |entry: &&Entry| {
-        category.is_some_and(|category| entry.command.all_categories().contains(category))
-    };
+    let is_in = |entry: &&Entry| entry.command.all_categories().contains(category);
     // A command with subcommands stands for all of them only if it does something itself.
     let found: Vec<&Entry> = cx.server.commands().entries().iter().filter(is_in).collect();
     reply.array(found.len());

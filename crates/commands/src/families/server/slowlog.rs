@@ -120,9 +120,8 @@ static PHASES: Command = Command {
     categories: Category::empty(),
     group: Group::Server,
     since: "7.2.0",
-    notes: Notes::of("O(N), N being the requests returned"),
-    summary: "Returns the same requests with the time that each phase took, and their sizes; \
-              nagi's own",
+    notes: Notes::of("O(N), N being the requests returned").own(),
+    summary: "Returns the same requests with the time that each phase took, and their sizes",
     subcommands: &[],
     run: phases,
 };
