@@ -1,13 +1,18 @@
 //! Starting a server on ports of its own, and stopping it whatever becomes of the test.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt,
+};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
 use crate::connection::Connection;
@@ -24,6 +29,8 @@ pub struct Server {
     folder: PathBuf,
     resp: Option<SocketAddr>,
     memcached: Option<SocketAddr>,
+    /// Keeps a port that it was told to take from going to another process meanwhile.
+    _reservation: Option<Reservation>,
 }
 
 impl Server {
@@ -88,10 +95,11 @@ impl Server {
     /// # Errors
     /// Says why it did not start, with its log.
     pub fn start_redis_bound(mut command: Command, bind: &str) -> Result<Self, String> {
-        let address = free_address()?;
+        let reserved = Reservation::new()?;
+        let address = reserved.address;
         command.args(["--port", &address.port().to_string(), "--bind", bind]);
         command.args(["--save", "", "--appendonly", "no"]);
-        let mut server = Self::start_on(address, command)?;
+        let mut server = Self::start_on(reserved, command)?;
         server.resp = Some(address);
         Ok(server)
     }
@@ -101,9 +109,10 @@ impl Server {
     /// # Errors
     /// Says why it did not start, with its log.
     pub fn start_responder(mut command: Command) -> Result<Self, String> {
-        let address = free_address()?;
+        let reserved = Reservation::new()?;
+        let address = reserved.address;
         command.args(["--port", &address.port().to_string()]);
-        let mut server = Self::start_on(address, command)?;
+        let mut server = Self::start_on(reserved, command)?;
         server.resp = Some(address);
         Ok(server)
     }
@@ -113,9 +122,10 @@ impl Server {
     /// # Errors
     /// Says why it did not start, with its log.
     pub fn start_exporter(mut command: Command) -> Result<(Self, SocketAddr), String> {
-        let address = free_address()?;
+        let reserved = Reservation::new()?;
+        let address = reserved.address;
         command.arg("-web.listen-address").arg(address.to_string());
-        Ok((Self::start_on(address, command)?, address))
+        Ok((Self::start_on(reserved, command)?, address))
     }
 
     /// Starts the memcached of `cargo xtask setup`.
@@ -132,20 +142,22 @@ impl Server {
     /// # Errors
     /// Says why it did not start, with its log.
     pub fn start_memcached(mut command: Command) -> Result<Self, String> {
-        let address = free_address()?;
+        let reserved = Reservation::new()?;
+        let address = reserved.address;
         command.args(["-l", "127.0.0.1", "-U", "0", "-p", &address.port().to_string()]);
         if rustix::process::geteuid().is_root() {
             command.args(["-u", "root"]);
         }
-        let mut server = Self::start_on(address, command)?;
+        let mut server = Self::start_on(reserved, command)?;
         server.memcached = Some(address);
         Ok(server)
     }
 
-    /// Starts a server that was told to listen on `address`, and waits until it does.
-    fn start_on(address: SocketAddr, command: Command) -> Result<Self, String> {
+    /// Starts a server that was told to listen on a reserved port, and waits until it does.
+    fn start_on(port: Reservation, command: Command) -> Result<Self, String> {
         let mut server = Self::start(command, new_folder()?)?;
-        server.wait("a connection", || TcpStream::connect(address).ok())?;
+        server.wait("a connection", || TcpStream::connect(port.address).ok())?;
+        server._reservation = Some(port);
         Ok(server)
     }
 
@@ -159,7 +171,7 @@ impl Server {
             .stderr(errors)
             .spawn()
             .map_err(|error| format!("cannot start {command:?}: {error}"))?;
-        Ok(Self { process, folder, resp: None, memcached: None })
+        Ok(Self { process, folder, resp: None, memcached: None, _reservation: None })
     }
 
     /// Waits for a condition of a starting server, and not longer than it runs.
@@ -327,11 +339,27 @@ fn new_folder() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// An address that nobody listens on now, for servers that cannot choose one themselves.
-fn free_address() -> Result<SocketAddr, String> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .map_err(|error| format!("no free port: {error}"))
+/// A port for a server that cannot choose one itself. Its socket is bound and does not listen: the
+/// kernel gives the port to no one who asks for any, while a server that asks for this one, with
+/// SO_REUSEADDR as all of them do, may listen on it.
+struct Reservation {
+    address: SocketAddr,
+    _socket: OwnedFd,
+}
+
+impl Reservation {
+    fn new() -> Result<Self, String> {
+        Self::bound().map_err(|error| format!("no free port: {error}"))
+    }
+
+    fn bound() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+        let address = SocketAddr::try_from(getsockname(&socket)?)?;
+        Ok(Self { address, _socket: socket })
+    }
 }
 
 /// The address in a line of the ports file such as `resp 127.0.0.1:40001`.
