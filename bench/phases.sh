@@ -32,10 +32,10 @@ count() {
         awk -v requests="$requests" '
             function cost() { gsub(",", "", $1); return $1 }
             /PROGRAM TOTALS/ { program = cost() }
-            /worker\.rs:nagi_server::worker::Sessions::feed/ { all = cost() }
-            /timing\.rs:nagi_server::timing::Timing::begin_turn/ { all += cost() }
-            /timing\.rs:nagi_server::timing::Stopwatch::tell/ { samples += cost() }
-            /worker\.rs:nagi_server::worker::Sessions::await_sent/ { samples += cost() }
+            /:nagi_server::worker::Sessions::feed / { all = cost() }
+            /:nagi_server::session::timing::Timing::begin_turn / { all += cost() }
+            /:nagi_server::session::timing::Stopwatch::tell / { samples += cost() }
+            /:nagi_server::worker::Sessions::keep_until_sent / { samples += cost() }
             END {
                 printf "%.1f %.1f %.0f\n", all / requests, samples / requests, program / requests
             }'

@@ -28,17 +28,17 @@ pub(crate) struct BatchInput<'a> {
     /// What has been received, from the start of a request on.
     pub(crate) bytes: &'a mut [u8],
     /// The large arguments of the first request, whose bytes are not among these.
-    pub(crate) large: LargeParts<'a>,
+    pub(crate) large: &'a LargeParts,
     /// Room for the places of arguments.
     pub(crate) spans: &'a mut Vec<Span>,
 }
 
 /// The large arguments of a request that are complete.
-#[derive(Clone, Copy)]
-pub(crate) struct LargeParts<'a> {
+#[derive(Debug, Default)]
+pub(crate) struct LargeParts {
     /// Where each of them would begin in the request.
-    pub(crate) offsets: &'a [u32],
-    pub(crate) arguments: &'a [Landed],
+    pub(crate) offsets: Vec<u32>,
+    pub(crate) arguments: Vec<Landed>,
 }
 
 /// A request on its way to its handler.

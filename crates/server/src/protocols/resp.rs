@@ -111,7 +111,7 @@ impl RequestProtocol for Resp {
 fn parse(
     parser: &mut Parser,
     input: &mut [u8],
-    large: LargeParts<'_>,
+    large: &LargeParts,
     limits: &Limits,
     spans: &mut Vec<Span>,
     extents: &mut ArrayVec<Extent, BATCH>,
@@ -127,7 +127,7 @@ fn parse(
         if at > 0 && (!limits.authenticated || is_inline) {
             return (at, Ok(None));
         }
-        let offsets = if at == 0 { large.offsets } else { &[] };
+        let offsets = if at == 0 { &large.offsets[..] } else { &[] };
         match parser.parse_landed(rest, limits, offsets, spans) {
             Ok(Some(taken)) => {
                 let (start, spans_end) = (at, spans.len());
@@ -147,7 +147,7 @@ fn parse(
 fn resolve<'a>(
     input: &'a [u8],
     extents: &[Extent],
-    large: LargeParts<'a>,
+    large: &'a LargeParts,
     spans: &'a [Span],
     database: usize,
     environment: &'a RequestEnvironment<'_>,
@@ -158,7 +158,7 @@ fn resolve<'a>(
     for &Extent { start, end, spans_end } in extents {
         let own = spans.get(spans_start..spans_end).unwrap_or_default();
         spans_start = spans_end;
-        let arguments = if start == 0 { large.arguments } else { &[] };
+        let arguments = if start == 0 { &large.arguments[..] } else { &[] };
         let bytes = input.get(start..end).unwrap_or_default();
         let args = Args::new(bytes, own).with_landed(arguments);
         let row = dispatch::resolve(environment.shared.commands, args).ok();

@@ -131,7 +131,7 @@ impl RequestProtocol for Text {
 fn parse(
     parser: &mut Parser,
     input: &[u8],
-    large: LargeParts<'_>,
+    large: &LargeParts,
     limits: &Limits,
     most: usize,
     spans: &mut Vec<Span>,
@@ -140,7 +140,7 @@ fn parse(
     let mut at = 0;
     while extents.len() < most {
         let rest = input.get(at..).unwrap_or_default();
-        let offsets = if at == 0 { large.offsets } else { &[] };
+        let offsets = if at == 0 { &large.offsets[..] } else { &[] };
         let (taken, found) = match parser.parse_landed(rest, limits, offsets, spans) {
             Step::Incomplete => return (at, Some(SessionState::Bytes)),
             Step::Request { consumed, quiet } => (consumed, Found::Request { is_quiet: quiet }),
@@ -157,7 +157,7 @@ fn parse(
 fn resolve<'a>(
     input: &'a [u8],
     extents: &[Extent],
-    large: LargeParts<'a>,
+    large: &'a LargeParts,
     spans: &'a [Span],
     environment: &'a RequestEnvironment<'_>,
     requests: &mut Requests<'a, Work>,
@@ -167,7 +167,7 @@ fn resolve<'a>(
     for &Extent { start, end, spans_end, found } in extents {
         let own = spans.get(spans_start..spans_end).unwrap_or_default();
         spans_start = spans_end;
-        let arguments = if start == 0 { large.arguments } else { &[] };
+        let arguments = if start == 0 { &large.arguments[..] } else { &[] };
         let bytes = input.get(start..end).unwrap_or_default();
         let args = Args::new(bytes, own).with_landed(arguments);
         let work = match found {

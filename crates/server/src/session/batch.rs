@@ -23,7 +23,7 @@ pub(super) struct BatchSession<'s> {
     pub(super) client: &'s mut Client,
     pub(super) arrivals: &'s mut Arrivals,
     /// The large arguments of the first request.
-    pub(super) large: LargeParts<'s>,
+    pub(super) large: &'s LargeParts,
     /// Takes a request that is not over.
     pub(super) suspended: &'s mut Option<Suspended>,
 }

@@ -265,7 +265,7 @@ impl Session {
         let (len, large) = (suspended.len(), self.large.complete_parts());
         let input = self.input.as_mut_slice();
         let client = &mut self.client;
-        self.suspended = suspended.go_on(input, large.arguments, client, environment, replies);
+        self.suspended = suspended.go_on(input, &large.arguments, client, environment, replies);
         if self.suspended.is_none() {
             self.input.consume(len);
             self.large = LargeArguments::default();

@@ -15,9 +15,7 @@ pub(crate) const FIRST_BYTES: usize = 16 * 1024;
 /// The long arguments of one request.
 #[derive(Debug, Default)]
 pub(crate) struct LargeArguments {
-    /// Where those that are complete began.
-    offsets: Vec<u32>,
-    arguments: Vec<Landed>,
+    complete: LargeParts,
     arriving: Option<Arriving>,
 }
 
@@ -65,7 +63,7 @@ impl Arriving {
 impl LargeArguments {
     /// Whether none is complete and none is arriving.
     pub(crate) fn is_empty(&self) -> bool {
-        self.offsets.is_empty() && self.arriving.is_none()
+        self.complete.offsets.is_empty() && self.arriving.is_none()
     }
 
     /// Whether an argument is arriving.
@@ -74,8 +72,9 @@ impl LargeArguments {
     }
 
     /// The complete arguments.
-    pub(crate) fn complete_parts(&self) -> LargeParts<'_> {
-        LargeParts { offsets: &self.offsets, arguments: &self.arguments }
+    #[inline]
+    pub(crate) fn complete_parts(&self) -> &LargeParts {
+        &self.complete
     }
 
     /// Begins to receive an argument.
@@ -137,14 +136,14 @@ impl LargeArguments {
         let Some(arriving) = self.arriving.take_if(|arriving| arriving.is_complete()) else {
             return false;
         };
-        self.offsets.push(arriving.at);
-        self.arguments.push(Landed::new(arriving.chunks));
+        self.complete.offsets.push(arriving.at);
+        self.complete.arguments.push(Landed::new(arriving.chunks));
         true
     }
 
     /// How many bytes it holds that no command has.
     pub(crate) fn bytes(&self) -> usize {
-        let complete = self.arguments.iter().map(Landed::len).sum::<usize>();
+        let complete = self.complete.arguments.iter().map(Landed::len).sum::<usize>();
         complete
             + self.arriving.as_ref().map_or(0, |arriving| {
                 arriving.bytes + arriving.buffer.filled() + arriving.lent.unwrap_or(0)
@@ -156,7 +155,7 @@ impl Drop for LargeArguments {
     fn drop(&mut self) {
         // As ropes, what is large is freed by the reclaimer.
         let arriving = self.arriving.take().map(|arriving| arriving.chunks);
-        let complete = self.arguments.iter().map(Landed::take);
+        let complete = self.complete.arguments.iter().map(Landed::take);
         complete.chain(arriving).map(Rope::from_chunks).for_each(drop);
     }
 }
@@ -207,7 +206,7 @@ mod tests {
             }
             prop_assert_eq!(at, len);
             prop_assert_eq!(large.take(b"more"), 0);
-            prop_assert_eq!(large.complete_parts().offsets, [7]);
+            prop_assert_eq!(&large.complete_parts().offsets[..], [7]);
             let chunks = large.complete_parts().arguments[0].take();
             prop_assert!(chunks.iter().rev().skip(1).all(|chunk| chunk.len() == CHUNK_BYTES));
             prop_assert!(chunks.concat() == sent);

@@ -504,16 +504,21 @@ impl Sessions {
         }
         let slot = self.slots.get_mut(token.index as usize).and_then(Option::as_mut);
         let Some(slot) = slot.filter(|slot| slot.token == token) else { return };
+        let shown = &slot.session.info().output_bytes;
+        if shown.load(Ordering::Relaxed) != unsent {
+            shown.store(unsent, Ordering::Relaxed);
+        }
+        let is_for_bytes = state == SessionState::Bytes && slot.state == SessionState::Bytes;
+        if is_for_bytes && unsent == 0 && !slot.ended {
+            // It waits on, as most often.
+            return;
+        }
         let is_unauthenticated = slot.session.must_log_in(self.shared.config());
         let most = if is_unauthenticated {
             UNAUTHENTICATED_UNSENT_BYTES
         } else {
             self.shared.unsent_limit
         };
-        let shown = &slot.session.info().output_bytes;
-        if shown.load(Ordering::Relaxed) != unsent {
-            shown.store(unsent, Ordering::Relaxed);
-        }
         let is_refused = state == SessionState::Closing && !slot.session.has_quit();
         let why = if is_refused { Parting::Error } else { Parting::Normal };
         let state = match state {
