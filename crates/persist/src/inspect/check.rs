@@ -1,5 +1,6 @@
 //! Whether a file can be read to its end.
 
+use super::distinct::Distinct;
 use super::{Field, KEYS_A_TELL, Watch};
 use crate::rdb::{Fault, Header, Item, Reader};
 use std::collections::BTreeMap;
@@ -65,20 +66,26 @@ fn read<R: Read>(
     watch: &mut Watch<'_>,
 ) -> Result<(), Fault> {
     found.header = Some(reader.header());
+    let mut distinct = Distinct::default();
     loop {
         let offset = reader.offset();
         match reader.next_item()? {
             Item::Key(record) => {
                 found.last_key = Some((record.database, reader.key().to_vec()));
-                let measure = reader.skip_value()?;
+                let elements = if record.value_type.collection().is_some() {
+                    distinct.begin();
+                    reader.elements(&mut |element| distinct.add(&element))?
+                } else {
+                    reader.skip_value()?.elements
+                };
                 found.keys += 1;
                 found.expiring += u64::from(record.expire_at_ms.is_some());
                 found.expired += u64::from(record.expire_at_ms.is_some_and(|at| at < now_ms));
                 *found.databases.entry(record.database).or_default() += 1;
                 let name = (record.value_type.name(), record.value_type.encoding());
-                let (keys, elements) = found.types.entry(name).or_default();
+                let (keys, sum) = found.types.entry(name).or_default();
                 *keys += 1;
-                *elements += measure.elements;
+                *sum += elements;
                 if found.keys.is_multiple_of(KEYS_A_TELL) {
                     watch(reader.offset(), found.keys);
                 }

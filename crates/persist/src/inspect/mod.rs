@@ -1,6 +1,7 @@
 //! Looking into files without loading them: whether they are whole, and what is in them.
 
 mod check;
+mod distinct;
 mod render;
 mod stats;
 

@@ -1,7 +1,7 @@
 //! Lists, sets, sorted sets and hashes out of every form in which servers have written them.
 
 use crate::golden::{SERVERS, golden};
-use crate::old::{file, listpack, text, ziplist};
+use crate::old::{file, listpack, listpack_of, packed_integer, text, ziplist};
 use nagi_persist::rdb::{
     Builder, Builders, CollectionType, Element, ElementText, Fault, Item, LoadOptions, LoadedValue,
     Progress, Reader, Rejected, load, load_with_threads,
@@ -234,18 +234,35 @@ fn fields_that_expire_are_read() {
     let fields = b"\x02\x00\x01a\x01b\x05\x01c\x01d";
     assert_eq!(value(12, 24, &[&first[..], fields].concat()).unwrap(), ["a=b", "c=d@1004"]);
     assert_eq!(value(12, 22, fields).unwrap(), ["a=b", "c=d@5"]);
-    let triples = listpack(&[b"c", b"d", b"1004", b"a", b"b", b"0"]);
-    let both = [&first[..], &text(&triples)].concat();
-    assert_eq!(value(12, 25, &both).unwrap(), ["c=d@1004", "a=b"]);
-    assert_eq!(value(12, 23, &text(&triples)).unwrap(), ["c=d@1004", "a=b"]);
+    // The earliest is not looked at where nothing is counted from it.
+    let over = (1_i64 << 50).to_le_bytes();
+    assert_eq!(value(12, 24, &[&over[..], b"\x01\x00\x01a\x01b"].concat()).unwrap(), ["a=b"]);
+    let latest = ((1_i64 << 48) - 1).to_le_bytes();
+    let found = value(12, 24, &[&latest[..], b"\x01\x01\x01a\x01b"].concat()).unwrap();
+    assert_eq!(found, ["a=b@281474976710655"]);
+    let triples = |times: &[i64]| {
+        let names = [b"a", b"c", b"e"].into_iter();
+        let packed = |text: &[u8]| [&[0x81], text, &[2]].concat();
+        let entries = names.zip(times);
+        let entries =
+            entries.flat_map(|(name, time)| [packed(name), packed(b"v"), packed_integer(*time)]);
+        text(&listpack_of(&entries.collect::<Vec<_>>()))
+    };
+    let right = triples(&[1004, 1005, 0]);
+    let shown = ["a=v@1004", "c=v@1005", "e=v"];
+    assert_eq!(value(12, 25, &[&first[..], &right].concat()).unwrap(), shown);
+    assert_eq!(value(12, 23, &right).unwrap(), shown);
     for (value_type, damaged) in [
-        (24, [&(-1_i64).to_le_bytes()[..], fields].concat()),
         (24, [&(1_i64 << 48).to_le_bytes()[..], fields].concat()),
         (24, [&((1_i64 << 48) - 3).to_le_bytes()[..], fields].concat()),
+        (24, [&(-9_i64).to_le_bytes()[..], fields].concat()),
         (22, [&b"\x01\x81"[..], &(1_u64 << 48).to_be_bytes(), b"\x01a\x01b"].concat()),
-        (25, text(&triples)),
-        (23, text(&listpack(&[b"c", b"d", b"soon"]))),
-        (23, text(&listpack(&[b"c", b"d", b"-1"]))),
+        (25, right),
+        (23, triples(&[0, 1004])),
+        (23, triples(&[1005, 1004])),
+        (23, triples(&[-1])),
+        (23, triples(&[1 << 48])),
+        (23, text(&listpack(&[b"c", b"d", b"1004"]))),
         (23, text(&listpack(&[b"c", b"d"]))),
     ] {
         value(12, value_type, &damaged).expect_err("no time");
@@ -267,9 +284,12 @@ fn fields_that_expire_are_read_from_valkeys_files() {
 
 #[test]
 fn old_packed_forms_are_read() {
-    // An unused byte behind the first value, a length of five bytes, and an empty value.
-    let zipmap = b"\x02\x01a\x02\x01bc.\xfe\x01\x00\x00\x00d\x00\x00\xff";
+    // An unused byte behind the first value, and an empty value; lengths of five bytes.
+    let zipmap = b"\x02\x01a\x02\x01bc.\x01d\x00\x00\xff";
     assert_eq!(value(2, 9, &text(zipmap)).unwrap(), ["a=bc", "d="]);
+    let a = "a".repeat(254);
+    let long = [&b"\x41\x08\xfe\xfe\xfe\x00\x00\x00"[..], a.as_bytes(), b"\x01\x00b\xff"];
+    assert_eq!(value(2, 9, &long.concat()).unwrap(), [format!("{a}=b")]);
     let pairs = ziplist(&[b"a", b"1", b"b", b"-2.5"]);
     assert_eq!(value(2, 10, &text(&pairs)).unwrap(), ["a", "1", "b", "-2.5"]);
     assert_eq!(value(2, 12, &text(&pairs)).unwrap(), ["a=1", "b=-2.5"]);
@@ -388,6 +408,8 @@ fn what_no_server_keeps_is_refused() {
         (5, [&b"\x01\x01a"[..], &nan].concat()),
         (9, text(b"\x02\x01a\x01\x00b\x01a\x01\x00b\xff")),
         (9, text(b"\x01\x01a\xff")),
+        (9, text(b"\x01\xfe\x01\x00\x00\x00a\x01\x00b\xff")),
+        (9, text(b"\x00\xff")),
         (9, text(b"\x02\x01a\x01\x00b\xff")),
         (11, text(&[2, 0, 0, 0, 2, 0, 0, 0, 2, 0, 1, 0])),
         (11, text(&[2, 0, 0, 0, 2, 0, 0, 0, 1, 0, 1, 0])),
@@ -409,7 +431,6 @@ fn what_no_server_keeps_is_refused() {
         assert!(matches!(fault, Fault::Damaged { .. }), "{fault}");
     }
     for (value_type, bytes) in [
-        (9, text(b"\x00\xff")),
         (10, text(&ziplist(&[]))),
         (12, text(&ziplist(&[]))),
         (13, text(&ziplist(&[]))),

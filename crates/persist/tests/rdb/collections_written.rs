@@ -75,7 +75,7 @@ fn any_text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn any_collection() -> impl Strategy<Value = Collection> {
-    let earliest_ms = 0_u64..(1 << 48) - 2;
+    let earliest_ms = 0_u64..(1 << 48) - 1;
     let form = prop_oneof![
         Just(CollectionForm::Plain(CollectionType::List)),
         Just(CollectionForm::Plain(CollectionType::Set)),
@@ -95,7 +95,7 @@ fn any_collection() -> impl Strategy<Value = Collection> {
             CollectionForm::ExpiringFields { earliest_ms } => earliest_ms,
             _ => 0,
         };
-        let latest_ms = (1 << 48) - 2;
+        let latest_ms = (1 << 48) - 1;
         let elements = elements.into_iter().map(|(name, (value, score, after_ms))| {
             let at_ms = after_ms.map(|after_ms| (earliest_ms + after_ms).min(latest_ms));
             (name, value, score, at_ms)

@@ -2,6 +2,7 @@
 
 use crate::files::{Known, OPTIONS, write};
 use crate::golden::golden;
+use crate::old::{file, text};
 use nagi_persist::inspect::{Expiry, Group, Grouping, check, stats};
 
 const NOW_MS: u64 = 2_000_000_000_000;
@@ -110,6 +111,26 @@ fn what_checking_finds() {
     assert!(said.contains("[additional info] Last key: '"), "{said}");
     let plain = check(&golden("valkey-9.1-plain.rdb")[..], NOW_MS, &mut |_, _| {}).to_string();
     assert!(plain.contains("The file has no checksum"), "{plain}");
+}
+
+#[test]
+fn members_that_are_there_twice_are_found() {
+    let long = "x".repeat(60);
+    for (members, is_right) in
+        [(&["a", "7", "b"][..], true), (&["a", "b", "a"], false), (&[&long, "a", &long], false)]
+    {
+        let mut body = vec![2, 1, b'k', u8::try_from(members.len() + 1).unwrap()];
+        members.iter().for_each(|member| body.extend_from_slice(&text(member.as_bytes())));
+        body.extend_from_slice(&[0xc0, 9]);
+        let checking = check(&file(10, &body)[..], NOW_MS, &mut |_, _| {});
+        assert_eq!(checking.fault.is_none(), is_right, "{members:?}");
+    }
+    // As an integer and as digits.
+    let checking = check(&file(10, b"\x02\x01k\x02\xc0\x07\x017")[..], NOW_MS, &mut |_, _| {});
+    let said = checking.fault.map(|fault| fault.to_string());
+    let expected = "byte 12: expected a set without a member that is there twice, \
+                    found something else";
+    assert_eq!(said.as_deref(), Some(expected));
 }
 
 #[test]

@@ -38,19 +38,29 @@ pub(crate) fn ziplist(entries: &[&[u8]]) -> Vec<u8> {
     [&len.to_le_bytes()[..], &last.to_le_bytes(), &count.to_le_bytes(), &body].concat()
 }
 
+/// An integer in a listpack.
+pub(crate) fn packed_integer(number: i64) -> Vec<u8> {
+    [&[0xf4][..], &number.to_le_bytes(), &[9]].concat()
+}
+
 /// A listpack of strings.
 pub(crate) fn listpack(entries: &[&[u8]]) -> Vec<u8> {
-    let mut body = Vec::new();
-    for entry in entries {
-        let len = u8::try_from(entry.len()).unwrap();
-        assert!(len < 64);
-        body.push(0x80 | len);
-        body.extend_from_slice(entry);
-        body.push(len + 1);
-    }
-    body.push(0xff);
+    let packed: Vec<Vec<u8>> = entries
+        .iter()
+        .map(|entry| {
+            let len = u8::try_from(entry.len()).unwrap();
+            assert!(len < 64);
+            [&[0x80 | len], *entry, &[len + 1]].concat()
+        })
+        .collect();
+    listpack_of(&packed)
+}
+
+/// A listpack of entries that are packed already.
+pub(crate) fn listpack_of(packed: &[Vec<u8>]) -> Vec<u8> {
+    let body = [&packed.concat()[..], &[0xff]].concat();
     let len = u32::try_from(6 + body.len()).unwrap();
-    let count = u16::try_from(entries.len()).unwrap();
+    let count = u16::try_from(packed.len()).unwrap();
     [&len.to_le_bytes()[..], &count.to_le_bytes(), &body].concat()
 }
 

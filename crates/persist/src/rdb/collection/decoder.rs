@@ -16,8 +16,8 @@ const TIME: &str = "a time at which a field expires";
 const NODE: &str = "a list's node, plain or packed";
 const PLAIN_NODE: &str = "an element of a list in a node of its own";
 
-/// The latest time at which Redis lets a field expire, in milliseconds since 1970.
-const LATEST_MS: u64 = (1 << 48) - 2;
+/// The latest time at which Redis lets a field of a file expire, in milliseconds since 1970.
+const LATEST_MS: u64 = (1 << 48) - 1;
 
 /// The elements of a value that are yet to come.
 pub(in crate::rdb) struct Elements {
@@ -29,8 +29,8 @@ pub(in crate::rdb) struct Elements {
     offset: u64,
     /// The string whose elements come next.
     entries: Option<Entries>,
-    /// From when on times are counted.
-    earliest_ms: u64,
+    /// From when on times are counted, whatever that is where no field expires.
+    earliest_ms: i64,
     expected: Option<u64>,
     found: u64,
     // The parts of the last element.
@@ -69,13 +69,7 @@ impl Elements {
         if let Layout::ExpiringFields { first: true } | Layout::ExpiringListpack { first: true } =
             self.layout
         {
-            let offset = input.offset();
-            let at_ms = i64::from_le_bytes(input.array(TIME)?);
-            // No field may expire at all, which is one more than the latest time.
-            self.earliest_ms = u64::try_from(at_ms)
-                .ok()
-                .filter(|at_ms| *at_ms <= LATEST_MS + 1)
-                .ok_or(Fault::Damaged { offset, expected: TIME, found: Found::Other })?;
+            self.earliest_ms = i64::from_le_bytes(input.array(TIME)?);
         }
         let packing = match self.layout {
             Layout::Packed(packing, _) => packing,
@@ -199,7 +193,7 @@ impl Elements {
         let counts_from_earliest = self.layout == Layout::ExpiringFields { first: true };
         let at_ms = match number {
             0 => return Some(None),
-            number if counts_from_earliest => self.earliest_ms.checked_add(number - 1)?,
+            number if counts_from_earliest => (number - 1).checked_add_signed(self.earliest_ms)?,
             number => number,
         };
         (at_ms <= LATEST_MS).then_some(Some(at_ms))
@@ -219,8 +213,13 @@ impl Elements {
             let mut time = TextBuffer::default();
             let there = entries.next(input, &mut time)?;
             let number = time.integer().filter(|_| there).and_then(|it| u64::try_from(it).ok());
-            let at_ms = number.and_then(|number| self.expiry(number));
-            self.expire_at_ms = at_ms.ok_or(entries.damaged())?;
+            let at_ms = number.and_then(|number| self.expiry(number)).ok_or(entries.damaged())?;
+            // The first to expire is first, and those that do not are last.
+            let order = |at_ms: Option<u64>| at_ms.unwrap_or(u64::MAX);
+            if self.found > 0 && order(self.expire_at_ms) > order(at_ms) {
+                return Err(entries.damaged());
+            }
+            self.expire_at_ms = at_ms;
         }
         if self.collection == CollectionType::SortedSet {
             self.score = self.value.score().ok_or(entries.damaged())?;

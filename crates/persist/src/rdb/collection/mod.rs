@@ -37,7 +37,7 @@ pub enum CollectionType {
 /// The bytes of an element, or of a part of one.
 #[derive(Clone, Debug)]
 pub enum ElementText<'a> {
-    /// An integer, whose canonical spelling they are.
+    /// An integer, whose canonical spelling they are; the same bytes may as well come in one piece.
     Int(i64),
     /// In one piece, of at most [`nagi_store::CHUNK_BYTES`].
     Bytes(&'a [u8]),

@@ -150,6 +150,9 @@ impl Entries {
         };
         if there {
             self.found += 1;
+        } else if self.found == 0 && matches!(self.state, State::Zipmap) {
+            // Those were never empty.
+            return Err(blob.damaged());
         } else if self.count.is_some_and(|count| count != self.found) {
             return Err(blob.damaged());
         } else {
@@ -304,7 +307,11 @@ fn zipmap_value<R: Read>(
 
 fn zipmap_len<R: Read>(blob: &mut Blob, input: &mut Input<R>, first: u8) -> Result<usize, Fault> {
     Ok(match first {
-        254 => u32::from_le_bytes(blob.array(input)?) as usize,
+        254 => match u32::from_le_bytes(blob.array(input)?) {
+            // These are written in one byte.
+            ..254 => return Err(blob.damaged()),
+            len => len as usize,
+        },
         len => len.into(),
     })
 }

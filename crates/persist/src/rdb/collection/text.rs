@@ -5,7 +5,7 @@ use super::blob::Blob;
 use crate::rdb::fault::Fault;
 use crate::rdb::input::Input;
 use crate::rdb::text::{BYTES, Form, unpack};
-use nagi_store::{CHUNK_BYTES, Rope, parse_i64};
+use nagi_store::{CHUNK_BYTES, Rope};
 use std::io::Read;
 use std::mem;
 
@@ -93,12 +93,11 @@ impl TextBuffer {
         matches!(self.form, Kept::Bytes) && self.bytes.is_empty()
     }
 
-    /// The integer that it is or spells.
+    /// The integer that it is, unless it only spells one.
     pub(super) fn integer(&self) -> Option<i64> {
         match &self.form {
-            Kept::Bytes => parse_i64(&self.bytes),
             Kept::Int(number) => Some(*number),
-            Kept::Long(_) => None,
+            Kept::Bytes | Kept::Long(_) => None,
         }
     }
 

@@ -1,0 +1,52 @@
+//! Whether the members of a set, or the fields of a hash, are all different: found with a bound on
+//! memory, however long they are and however many.
+
+use crate::rdb::{Element, ElementText, Rejected};
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// Members of one value that are remembered; what is there twice behind them is not found.
+const MOST_MEMBERS: usize = 1 << 20;
+
+/// The members of a value, each as 128 bits of hashes with keys drawn at random: that two of them
+/// agree by chance is less likely than that memory fails.
+#[derive(Default)]
+pub(super) struct Distinct {
+    hashers: [RandomState; 2],
+    seen: HashSet<u128>,
+}
+
+impl Distinct {
+    /// Begins with another value.
+    pub(super) fn begin(&mut self) {
+        self.seen.clear();
+    }
+
+    /// Looks at an element.
+    pub(super) fn add(&mut self, element: &Element<'_>) -> Result<(), Rejected> {
+        let name = match element {
+            Element::Item(_) => return Ok(()),
+            Element::Member(name) | Element::Scored(name, _) | Element::Field { name, .. } => name,
+        };
+        if self.seen.len() >= MOST_MEMBERS || self.seen.insert(self.hash(name)) {
+            Ok(())
+        } else {
+            Err(Rejected::Duplicate)
+        }
+    }
+
+    fn hash(&self, text: &ElementText<'_>) -> u128 {
+        let [high, low] = self.hashers.each_ref().map(|state| {
+            let mut hasher = state.build_hasher();
+            match text {
+                ElementText::Int(number) => {
+                    hasher.write(itoa::Buffer::new().format(*number).as_bytes());
+                }
+                ElementText::Bytes(bytes) => hasher.write(bytes),
+                ElementText::Long(rope) => rope.chunks().for_each(|chunk| hasher.write(chunk)),
+            }
+            hasher.finish()
+        });
+        u128::from(high) << 64 | u128::from(low)
+    }
+}
