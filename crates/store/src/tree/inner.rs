@@ -181,6 +181,14 @@ impl Inner {
         }
     }
 
+    /// Inserts a child before all others, whose elements are not above theirs. The key of what was
+    /// first may be below its own, which is where it is found then.
+    pub(crate) fn insert_first(&mut self, child: Child) {
+        let before = self.key(0);
+        self.keys.first_mut().into_iter().for_each(|key| *key = before.max(child.key));
+        self.insert(0, Child { key: before.min(child.key), ..child });
+    }
+
     /// Removes a child that there is.
     pub(crate) fn remove(&mut self, at: usize) -> Option<Child> {
         let child = self.child(at)?;

@@ -339,7 +339,10 @@ impl LeafMut<'_> {
             return self.insert_into::<L>(group + 1, start, key, element);
         }
         if at_start && is_full(0) {
-            self.insert_group(0, Group { key, start, elements: 0 });
+            // The key of what was first may be below this one.
+            let before = leaf.group(0);
+            self.set_key(0, before.key.max(key));
+            self.insert_group(0, Group { key: before.key.min(key), start, elements: 0 });
             return self.insert_into::<L>(0, start, key, element);
         }
         self.insert_into::<L>(group, start, key, element);

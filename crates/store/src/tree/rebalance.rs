@@ -172,8 +172,10 @@ impl<L: Layout> Tree<L> {
                 inner.lower_key(path.child(level), key);
             });
         }
-        if let Some(inner) = self.own_inner(path, parent) {
-            inner.insert(if side == Side::Start { 0 } else { inner.len() }, child);
+        match (self.own_inner(path, parent), side) {
+            (Some(inner), Side::Start) => inner.insert_first(child),
+            (Some(inner), Side::End) => inner.insert(inner.len(), child),
+            (None, _) => {}
         }
         self.count(element);
     }
