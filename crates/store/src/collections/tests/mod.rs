@@ -1,6 +1,8 @@
 //! Hashes and sets against models, in both forms, and the names of their encodings.
 
 mod list;
+#[cfg(not(miri))]
+mod measure;
 mod sorted_set;
 
 use super::Name;
