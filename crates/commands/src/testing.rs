@@ -14,6 +14,10 @@ use nagi_store::{Clock, Counters, Options, PackedHash, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+#[path = "../../store/src/tests/replica.rs"]
+mod replica;
+use replica::Replica;
+
 /// The time at which every test begins, in milliseconds since 1970.
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
 
@@ -26,6 +30,16 @@ pub(crate) struct Bench {
     pub(crate) store: Arc<Store>,
     pub(crate) counters: Arc<Counters>,
     tally: Arc<Tally>,
+    /// Is given what changes, and is the same at the end of every test.
+    replica: Replica,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.replica.check(&self.store);
+        }
+    }
 }
 
 /// The process around the commands, as far as they see it.
@@ -134,13 +148,17 @@ impl Bench {
         };
         let counters = store.counters(0);
         let tally = process.statistics.worker(0);
-        Bench { clock, process, client, memcached, store, counters, tally }
+        let replica = Replica::of(&store);
+        Bench { clock, process, client, memcached, store, counters, tally, replica }
     }
 
     /// Puts a hash into database 0, as a file that is loaded does.
     pub(crate) fn load_hash(&self, key: &str, hash: &PackedHash, known: &Known) {
         let db = self.store.database(0, &self.counters, self.store.now_ms());
         assert!(db.load_hash(db.key(key.as_bytes()), hash, known));
+        // What a file has is told to nobody.
+        let replica = self.replica.store.database(0, &self.replica.counters, 0);
+        assert!(replica.load_hash(replica.key(key.as_bytes()), hash, known));
     }
 
     /// Moves the clock on.

@@ -11,18 +11,24 @@
 //!  types         operations on values, by type
 //!  keyspace      Store, Shard, Slot, Database; what goes through all shards: evicting, expiring,
 //!                ageing, compaction, the walk of a snapshot
+//!  effects       what operations change, told to one who listens
 //!  claims        keys that a command holds for longer than a latch
 //!  index         from a hash to its entry: tables, directories, segments, buckets
 //!  snapshot      images of entries that are about to change      eviction   what entries know of
 //!                                                                           their use; who goes
 //!  entry         one key with its value and attributes
-//!  value         strings and ropes
+//!  value         strings, ropes, and values of other types
 //!  memory        pages, arenas and chunks; accounting; the reclaimer
 //!  sync          latches, fences, clocks, counters
 //! ```
 
+/// The name by which tests that other crates share know this one.
+#[cfg(test)]
+extern crate self as nagi_store;
+
 mod claims;
 mod collections;
+mod effects;
 mod entry;
 mod eviction;
 mod index;
@@ -40,6 +46,9 @@ mod value;
 
 pub use claims::claiming::{Claim, Claiming, Step};
 pub use claims::table::{Intent, Wait};
+pub use effects::change::{Effect, EntryEffect, KeyChange, KeyEffect, StoreChange, StoredValue};
+pub use effects::event::Event;
+pub use effects::hook::ChangeListener;
 pub use entry::interning::Interning;
 pub use entry::key::Key;
 pub use entry::view::EntryView;
@@ -61,7 +70,7 @@ pub use sync::clock::Clock;
 pub use sync::counters::{Counter, Counters, Totals};
 pub use sync::quiescence::Batch;
 pub use sync::{holds, ticks};
-pub use value::attributes::Marks;
+pub use value::attributes::{Attributes, Marks};
 pub use value::hash::{HashValue, LONGEST_PACKED_BYTES, PackedHash};
 pub use value::number::{parse_i64, parse_u64};
 pub use value::rope::Rope;

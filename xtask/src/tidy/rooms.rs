@@ -48,8 +48,12 @@ const STORE: &[Room] = &[
     ("snapshot", &["entry", "sync"]),
     ("index", &["entry", "eviction", "memory", "snapshot", "sync", "value"]),
     ("claims", &["entry", "memory", "sync"]),
-    ("keyspace", &["claims", "entry", "eviction", "index", "memory", "snapshot", "sync", "value"]),
-    ("types", &["entry", "eviction", "index", "keyspace", "sync", "value"]),
+    ("effects", &["entry", "value"]),
+    (
+        "keyspace",
+        &["claims", "effects", "entry", "eviction", "index", "memory", "snapshot", "sync", "value"],
+    ),
+    ("types", &["effects", "entry", "eviction", "index", "keyspace", "sync", "value"]),
 ];
 
 const PERSIST: &[Room] = &[

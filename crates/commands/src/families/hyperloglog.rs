@@ -10,7 +10,7 @@ use nagi_proto::Args;
 use nagi_store::types::Refusal;
 use nagi_store::types::derived::Outcome;
 use nagi_store::types::hyperloglog::{Mark, REGISTERS, Registers, Sketch};
-use nagi_store::{CHUNK_BYTES, Rope};
+use nagi_store::{CHUNK_BYTES, Event, Rope};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&PFADD, &PFCOUNT, &PFDEBUG, &PFMERGE, &PFSELFTEST];
@@ -96,7 +96,7 @@ fn add_in_slices(cx: &mut Context<'_>, marks: Vec<Mark>, limit_bytes: usize) -> 
                 draft.done += 1;
             }
         }
-        cx.db.settle(key, draft.outcome(), draft.is_there);
+        cx.db.settle(key, draft.outcome(), draft.is_there, Event::PfAdd);
         cx.reply.integer(i64::from(draft.changed));
         Ok(true)
     })
@@ -221,7 +221,9 @@ fn pfmerge<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             merger.go_on(|| false)?;
             Ok::<_, Refusal>((merger.draft.outcome(), ()))
         };
-        if let Some(done) = cx.db.derive(&keys, cx.key(args.at(1)), QUICK_BYTES, at_once) {
+        if let Some(done) =
+            cx.db.derive(&keys, cx.key(args.at(1)), QUICK_BYTES, Some(Event::PfAdd), at_once)
+        {
             done?;
             cx.reply.ok();
             return Ok(());
@@ -240,7 +242,7 @@ fn pfmerge<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Ok(false);
         }
         let draft = &merger.draft;
-        cx.db.settle(cx.key(cx.args.at(1)), draft.outcome(), draft.is_there);
+        cx.db.settle(cx.key(cx.args.at(1)), draft.outcome(), draft.is_there, Event::PfAdd);
         cx.reply.ok();
         Ok(true)
     })
@@ -287,7 +289,7 @@ fn pfdebug<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             draft.changed = draft.sketch.make_dense()?;
             Ok::<_, Refusal>((draft.outcome(), (draft.changed, draft.sketch)))
         };
-        let done = cx.db.derive(&[key], key, CHUNK_BYTES, at_once);
+        let done = cx.db.derive(&[key], key, CHUNK_BYTES, None, at_once);
         let (changed, sketch) = done.ok_or(Refusal::Corrupted)??;
         if is(word, "TODENSE") {
             cx.reply.integer(i64::from(changed));

@@ -1,7 +1,7 @@
 //! An entry as readers see it.
 
 use super::block::Entry;
-use crate::value::attributes::Marks;
+use crate::value::attributes::{Attributes, Marks};
 use crate::value::hash::HashValue;
 use crate::value::number::parse_i64;
 use crate::value::rope::Rope;
@@ -134,6 +134,12 @@ impl<'a> EntryView<'a> {
     /// The bits in which eviction notes accesses.
     pub(crate) fn access(&self) -> u32 {
         self.entry.access()
+    }
+
+    /// What it has beside key and value.
+    #[must_use]
+    pub fn attributes(&self) -> Attributes {
+        self.entry.attributes()
     }
 
     /// When it expires, in milliseconds since 1970; `None` for never.

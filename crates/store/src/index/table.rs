@@ -89,8 +89,8 @@ unsafe impl Send for Table {}
 pub(crate) struct Unasked<'a> {
     /// Tells of a key's hash whether the entry is to stay, if any is.
     pub(crate) spares: Option<&'a dyn Fn(u64) -> bool>,
-    /// Is shown each entry before it goes.
-    pub(crate) show: &'a mut dyn FnMut(EntryView<'_>),
+    /// Is shown each entry, with the number of its database, before it goes.
+    pub(crate) show: &'a mut dyn FnMut(usize, EntryView<'_>),
     pub(crate) garbage: &'a mut Garbage,
 }
 
@@ -165,6 +165,11 @@ impl Table {
     ) -> Mutable {
         self.begin(barrier);
         barrier.before_mutate(&mut self.progress, entry, outcome)
+    }
+
+    /// The number of the database whose it is now.
+    pub(crate) fn database(&self) -> usize {
+        self.directory.place().database
     }
 
     /// Entries in all.
@@ -427,7 +432,7 @@ impl Table {
             {
                 let place = Place { segment, index };
                 // SAFETY: nothing changes the entry while it is shown.
-                (unasked.show)(unsafe { EntryView::new(entry) });
+                (unasked.show)(self.database(), unsafe { EntryView::new(entry) });
                 let entry = self.mutable(barrier, entry, ValueOutcome::Goes);
                 unasked.garbage.add(self.remove(place, entry));
                 self.slab.tell();

@@ -1,6 +1,8 @@
 //! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
 
 use crate::claims::claiming::{Claim, Claiming, Step};
+use crate::effects::event::Event;
+use crate::effects::record::Recorded;
 use crate::entry::block::Entry;
 use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
@@ -8,7 +10,7 @@ use crate::entry::view::EntryView;
 use crate::eviction::access::AccessClock;
 use crate::keyspace::held_shards::HeldShards;
 use crate::keyspace::shard::Shard;
-use crate::keyspace::slot::{Moment, Slot};
+use crate::keyspace::slot::{Moment, Slot, kept_key};
 use crate::keyspace::store::{Scope, Store};
 use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::sync::counters::Counters;
@@ -142,7 +144,10 @@ impl<'a> Database<'a> {
         let key = key.kept_as(long.as_ref());
         let mut held = self.store.latch_of(key).lock_untimed();
         let barrier = self.store.word.read();
-        let result = self.write_in(&mut held, barrier, key, &mut garbage, work);
+        let (result, recorded) = self.write_in(&mut held, barrier, key, &mut garbage, work);
+        if let Some(recorded) = recorded {
+            self.store.hook.tell_one(barrier.epoch(), *recorded);
+        }
         drop(held);
         self.store.reclaimer.free(garbage);
         result
@@ -158,9 +163,12 @@ impl<'a> Database<'a> {
         work: impl FnOnce(&mut Slot<'_>) -> R,
     ) -> R {
         let (mut work, mut result) = (Some(work), None);
-        shards.with_shard(key, &mut |shard, key, barrier, garbage| {
-            let work = work.take();
-            result = work.map(|work| self.write_in(shard, barrier, key, garbage, work));
+        shards.with_shard(key, &mut |shard, key, barrier, gathered| {
+            let Some(work) = work.take() else { return };
+            let garbage = &mut gathered.garbage;
+            let (done, recorded) = self.write_in(shard, barrier, key, garbage, work);
+            gathered.records.extend(recorded.map(|recorded| *recorded));
+            result = Some(done);
         });
         result.expect("the work was done")
     }
@@ -173,15 +181,20 @@ impl<'a> Database<'a> {
         key: Key<'_>,
         garbage: &mut Garbage,
         work: impl FnOnce(&mut Slot<'_>) -> R,
-    ) -> R {
+    ) -> (R, Option<Box<Recorded>>) {
         let mut slot = Slot::open(shard, barrier, self.moment(), key, garbage);
-        self.counters.expired.add(u64::from(slot.was_expired()));
+        let was_expired = slot.was_expired();
+        self.counters.expired.add(u64::from(was_expired));
+        if was_expired && barrier.is_listening() {
+            let gone = (self.index, kept_key(key));
+            self.store.hook.tell_gone(barrier.epoch(), gone, Event::Expired);
+        }
         let result = work(&mut slot);
         self.counters.changes.add(slot.changes());
         if slot.gained_expiry() {
             self.store.limit.search_again();
         }
-        result
+        (result, slot.take_record())
     }
 
     /// Shows `look` what stands under a key, its latch held; counts a hit or a miss.

@@ -1,5 +1,6 @@
 //! Evicting: entries of any shard go until memory is below the limit.
 
+use crate::effects::event::Event;
 use crate::entry::garbage::Garbage;
 use crate::entry::view::EntryView;
 use crate::eviction::access::Tuning;
@@ -123,7 +124,11 @@ impl Database<'_> {
             let (before, from) = tables.split_at_mut(offset);
             let mut tables = from.iter_mut().chain(before);
             let (notifier, mut evicted) = (&self.store.notifier, None);
-            let mut show = |entry: EntryView<'_>| {
+            let mut show = |database, entry: EntryView<'_>| {
+                if barrier.is_listening() {
+                    let hook = &self.store.hook;
+                    hook.tell_removed(barrier.epoch(), database, &entry, Event::Evicted);
+                }
                 if notifier.listens() {
                     evicted = Some(Evicted::of(&entry, selection.clock.idle_ms(entry.access())));
                 }

@@ -5,7 +5,9 @@
 //! many are found by reading little more than their segments, and a key without expiry costs
 //! nothing.
 
+use crate::effects::event::Event;
 use crate::entry::garbage::Garbage;
+use crate::entry::view::EntryView;
 use crate::index::table::Unasked;
 use crate::keyspace::store::Store;
 use crate::sync::counters::Counters;
@@ -66,9 +68,14 @@ impl Store {
         let mut garbage = Garbage::default();
         let mut held = latch.lock();
         let barrier = self.word.read();
+        let mut show = |database, entry: EntryView<'_>| {
+            if barrier.is_listening() {
+                self.hook.tell_removed(barrier.epoch(), database, &entry, Event::Expired);
+            }
+        };
         // One table's step at a hold.
         let more = held.tables_mut().iter_mut().any(|table| {
-            let mut unasked = Unasked { spares, show: &mut |_| (), garbage: &mut garbage };
+            let mut unasked = Unasked { spares, show: &mut show, garbage: &mut garbage };
             let (removed, unfinished) = table.expire(barrier, now_ms, &mut unasked);
             counters.expired.add(removed as u64);
             removed > 0 || unfinished

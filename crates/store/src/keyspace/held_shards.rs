@@ -1,6 +1,7 @@
 //! What an operation sees of latches that are held: [`Database`](crate::Database) finds a shard
 //! here, and [`Hold`](crate::keyspace::hold::Hold), which is made of databases, provides it.
 
+use crate::effects::record::Recorded;
 use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
 use crate::keyspace::shard::Shard;
@@ -15,4 +16,12 @@ pub(crate) trait HeldShards: fmt::Debug {
 }
 
 /// What is done with a shard that is held.
-pub(crate) type ShardWork<'w> = dyn FnMut(&mut Shard, Key<'_>, MutationBarrier, &mut Garbage) + 'w;
+pub(crate) type ShardWork<'w> = dyn FnMut(&mut Shard, Key<'_>, MutationBarrier, &mut Gathered) + 'w;
+
+/// What operations leave behind until the latches are released.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) garbage: Garbage,
+    /// What they did, in order, if changes are told.
+    pub(crate) records: Vec<Recorded>,
+}

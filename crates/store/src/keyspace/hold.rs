@@ -4,11 +4,10 @@
 //! last of them. A [`Database`] of this scope finds a key's shard here instead of locking it, so
 //! whatever works on one key works under a hold as well.
 
-use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
 use crate::entry::long_key::LongKey;
 use crate::keyspace::database::{Database, OperationScope};
-use crate::keyspace::held_shards::{HeldShards, ShardWork};
+use crate::keyspace::held_shards::{Gathered, HeldShards, ShardWork};
 use crate::keyspace::shard::Shard;
 use crate::keyspace::store::Store;
 use crate::snapshot::mutation_barrier::MutationBarrier;
@@ -24,7 +23,7 @@ pub struct Hold<'a> {
     held: RefCell<Vec<(usize, Held<'a, Shard>)>>,
     /// Those of the keys that are long, looked up, by where their bytes are.
     long: Vec<(*const [u8], LongKey)>,
-    garbage: RefCell<Garbage>,
+    gathered: RefCell<Gathered>,
 }
 
 impl<'a> Hold<'a> {
@@ -40,15 +39,19 @@ impl<'a> Hold<'a> {
             .filter_map(|shard| Some((*shard, store.shards.get(*shard)?.lock())))
             .collect();
         let barrier = store.word.read();
-        Hold { store, barrier, held: RefCell::new(held), long, garbage: RefCell::default() }
+        Hold { store, barrier, held: RefCell::new(held), long, gathered: RefCell::default() }
     }
 }
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
+        let Gathered { garbage, records } = self.gathered.take();
+        if !records.is_empty() {
+            self.store.hook.tell_many(self.barrier.epoch(), records);
+        }
         // Nothing is freed, and no long key given back, while a latch is held.
         self.held.get_mut().clear();
-        self.store.reclaimer.free(self.garbage.take());
+        self.store.reclaimer.free(garbage);
     }
 }
 
@@ -62,7 +65,7 @@ impl HeldShards for Hold<'_> {
         let looked_up = self.long.iter().find(|(bytes, _)| std::ptr::eq(*bytes, key.bytes));
         let made = looked_up.is_none().then(|| self.store.long_keys.made(key)).flatten();
         let long = looked_up.map(|(_, long)| long).or(made.as_ref());
-        work(held, key.kept_as(long), self.barrier, &mut self.garbage.borrow_mut());
+        work(held, key.kept_as(long), self.barrier, &mut self.gathered.borrow_mut());
     }
 }
 

@@ -1,6 +1,7 @@
 //! The store as a whole, its shards, and a key's place in one of them.
 
 pub(crate) mod ageing;
+pub(crate) mod apply;
 pub(crate) mod compaction;
 pub(crate) mod database;
 pub(crate) mod detached_tables;
@@ -13,4 +14,5 @@ pub(crate) mod shard;
 pub(crate) mod slot;
 pub(crate) mod snapshot;
 pub(crate) mod store;
+pub(crate) mod transfer;
 pub(crate) mod walk;

@@ -1,6 +1,9 @@
 //! A key's place in its shard while the latch is held: what stands there, and the changes that
 //! types are made of. Every one of them passes the barrier.
 
+use crate::effects::change::Effect;
+use crate::effects::event::Event;
+use crate::effects::record::{Record, Recorded};
 use crate::entry::block::Entry;
 use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
@@ -16,7 +19,8 @@ use crate::value::attributes::{Attributes, Marks};
 use crate::value::rope::{Rope, StringMut, ZEROS};
 use crate::value::string::StringValue;
 use crate::value::typed::{Encoding, NewValue, OwnedValue, WrongType};
-use nagi_chunk::CHUNK_BYTES;
+use nagi_chunk::{CHUNK_BYTES, Chunk};
+use std::sync::Arc;
 
 /// Most bytes of a value that are copied in no time.
 const QUICK_BYTES: usize = 1024;
@@ -40,6 +44,8 @@ pub(crate) struct Slot<'a> {
     gained_expiry: bool,
     /// Whether an expired entry had to go before the slot was handed out.
     was_expired: bool,
+    /// What has been done, if changes are told.
+    record: Option<Box<Record>>,
 }
 
 /// Where and when an operation opens slots.
@@ -76,6 +82,7 @@ impl<'a> Slot<'a> {
             changes: 0,
             gained_expiry: false,
             was_expired: false,
+            record: barrier.is_listening().then(Box::default),
         };
         let Some((_, entry)) = slot.occupant() else { return slot };
         if entry.expire_at_ms().is_some_and(|at_ms| at_ms <= moment.now_ms) {
@@ -83,6 +90,7 @@ impl<'a> Slot<'a> {
             slot.changes = 0;
             slot.was_expired = true;
         } else {
+            slot.record.iter_mut().for_each(|record| record.was_there = true);
             slot.last_access = entry.access();
             moment.access.note(entry, key.hash ^ moment.random);
         }
@@ -97,6 +105,40 @@ impl<'a> Slot<'a> {
     /// How often the entry was changed by the operation.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.into()
+    }
+
+    /// Notes what happened to the key.
+    #[inline]
+    pub(crate) fn note(&mut self, event: Event) {
+        if let Some(record) = &mut self.record {
+            record.events.push(event);
+        }
+    }
+
+    /// Says what the effect is, or that there is none, where it is another than what follows from
+    /// what was done here.
+    pub(crate) fn choose_effect(&mut self, effect: impl FnOnce() -> Option<Effect>) {
+        if let Some(record) = &mut self.record {
+            record.chosen = Some(effect());
+        }
+    }
+
+    /// Notes nothing of what is done here: it is no change of the keyspace.
+    pub(crate) fn forget_record(&mut self) {
+        self.record = None;
+    }
+
+    /// What was done here, if changes are told and anything happened.
+    #[inline]
+    pub(crate) fn take_record(&mut self) -> Option<Box<Recorded>> {
+        let record = self.record.take()?;
+        self.close_record(*record)
+    }
+
+    #[cold]
+    fn close_record(&self, record: Record) -> Option<Box<Recorded>> {
+        let key = (self.moment.database, kept_key(self.key));
+        record.close(key, self.entry(), self.changes).map(Box::new)
     }
 
     /// Whether what stands here can go for expiring that could not.
@@ -128,6 +170,7 @@ impl<'a> Slot<'a> {
 
     /// Puts an entry here, in place of whatever stood here.
     pub(crate) fn put(&mut self, value: NewValue<'_>, attributes: Attributes) {
+        self.record.iter_mut().for_each(|record| record.is_put = true);
         self.put_as(value, attributes, ValueOutcome::Goes);
     }
 
@@ -184,6 +227,7 @@ impl<'a> Slot<'a> {
             (Some(_), Some(at_ms)) => {
                 let entry = self.table.mutable(self.barrier, entry, ValueOutcome::Stays);
                 self.changes += 1;
+                self.record.iter_mut().for_each(|record| record.is_reshaped = true);
                 // SAFETY: it has an expiry, which this is to replace.
                 unsafe { self.table.move_expiry(place, entry, at_ms) };
             }
@@ -193,6 +237,11 @@ impl<'a> Slot<'a> {
 
     /// Changes the value and keeps expiry and flags; the version becomes another.
     pub(crate) fn set_value(&mut self, value: NewValue<'_>) {
+        self.record.iter_mut().for_each(|record| record.is_put = true);
+        self.replace_value(value);
+    }
+
+    fn replace_value(&mut self, value: NewValue<'_>) {
         let Some((_, entry)) = self.occupant() else { return };
         let attributes = entry.attributes();
         match value {
@@ -204,7 +253,9 @@ impl<'a> Slot<'a> {
                 // SAFETY: its encoding says that it is an integer.
                 unsafe { entry.replace_int(value) };
             }
-            value => self.put(value, Attributes { cas: None, ..attributes }),
+            value => {
+                self.put_as(value, Attributes { cas: None, ..attributes }, ValueOutcome::Goes);
+            }
         }
     }
 
@@ -219,6 +270,10 @@ impl<'a> Slot<'a> {
     /// Appends to a string, whose expiry and flags stay; the version becomes another.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), WrongType> {
         let Some((_, entry)) = self.occupant() else { return Ok(()) };
+        let old_len = match &self.record {
+            Some(_) => self.string()?.map_or(0, |string| string.len()),
+            None => 0,
+        };
         if entry.encoding() == Encoding::Rope {
             if entry.attributes().cas.is_some() {
                 self.give_up_version();
@@ -233,7 +288,10 @@ impl<'a> Slot<'a> {
             }
         } else if let Some(view) = self.entry() {
             let whole = view.string()?.with_bytes(|old| [old, bytes].concat());
-            self.set_value(NewValue::changed(&whole));
+            self.replace_value(NewValue::changed(&whole));
+        }
+        if let Some(record) = &mut self.record {
+            record.written.push(old_len..old_len + bytes.len());
         }
         Ok(())
     }
@@ -260,19 +318,32 @@ impl<'a> Slot<'a> {
         let is_longer = old.is_none_or(|old| old.len() < least_len);
         self.prepare(least_len)?;
         let Some((_, entry)) = self.occupant() else {
-            return Ok(change(&mut StringMut::Bytes(&mut []), is_longer).0);
+            return Ok(change(&mut StringMut::of_bytes(&mut [], None), is_longer).0);
         };
         let mut entry = self.table.mutable(self.barrier, entry, ValueOutcome::Stays);
+        let written = self.record.as_mut().map(|record| {
+            record.is_resized |= is_longer;
+            // What is changed in place is neither stale nor won.
+            let marks = entry.entry().marks();
+            record.is_reshaped |= marks.stale || marks.won;
+            &mut record.written
+        });
         // SAFETY: the slot is borrowed exclusively and nothing else refers to the value.
         let (result, count) = match unsafe { (entry.bytes_mut(), entry.rope_mut()) } {
             (_, Some(rope)) => {
                 rope.grow(least_len);
                 rope.keep();
-                change(&mut StringMut::Rope(rope), is_longer)
+                change(&mut StringMut::of_rope(rope, written), is_longer)
             }
-            (bytes, None) => change(&mut StringMut::Bytes(bytes.unwrap_or_default()), is_longer),
+            (bytes, None) => {
+                change(&mut StringMut::of_bytes(bytes.unwrap_or_default(), written), is_longer)
+            }
         };
         self.changes = changes_before + count;
+        if let Some(record) = self.record.as_mut().filter(|_| count == 0) {
+            // It was written as it was.
+            record.written.clear();
+        }
         Ok(result)
     }
 
@@ -297,12 +368,12 @@ impl<'a> Slot<'a> {
             value if least_len > CHUNK_BYTES => {
                 let mut rope = value.with_bytes(Rope::from_bytes);
                 rope.grow(least_len);
-                self.set_value(NewValue::rope(rope));
+                self.replace_value(NewValue::rope(rope));
             }
             value => {
                 let mut bytes = value.with_bytes(<[u8]>::to_vec);
                 bytes.resize(least_len.max(bytes.len()), 0);
-                self.set_value(NewValue::raw(&bytes));
+                self.replace_value(NewValue::raw(&bytes));
             }
         }
         Ok(())
@@ -342,6 +413,7 @@ impl<'a> Slot<'a> {
     /// Changes what clients have been told of the entry; value and version stay.
     pub(crate) fn set_marks(&mut self, marks: Marks) {
         let Some((_, entry)) = self.occupant() else { return };
+        self.record.iter_mut().for_each(|record| record.is_reshaped = true);
         self.table.mutable(self.barrier, entry, ValueOutcome::Stays).replace_marks(marks);
     }
 
@@ -380,10 +452,17 @@ impl<'a> Slot<'a> {
         Some((value, Attributes { cas: None, ..entry.attributes() }))
     }
 
+    /// Gives the entry attributes as another has them.
+    pub(crate) fn set_attributes(&mut self, attributes: Attributes) {
+        self.reshape(attributes);
+        self.pass_cas(attributes.cas.unwrap_or(0));
+    }
+
     /// Gives the entry other attributes, which changes its size; the value stays.
     fn reshape(&mut self, attributes: Attributes) {
         // A copy, since the entry may be written anew where it lies.
         let Some((value, _)) = self.copy() else { return };
+        self.record.iter_mut().for_each(|record| record.is_reshaped = true);
         self.put_as(value.as_new(), attributes, ValueOutcome::Stays);
     }
 
@@ -391,4 +470,9 @@ impl<'a> Slot<'a> {
         let place = self.place?;
         Some((place, self.table.entry(place)?))
     }
+}
+
+/// A key's bytes, which a long one shares.
+pub(crate) fn kept_key(key: Key<'_>) -> Chunk {
+    key.long.map_or_else(|| key.bytes.into(), |long| Arc::clone(long.bytes()).into())
 }

@@ -2,6 +2,8 @@
 
 use crate::claims::claiming::Claiming;
 use crate::claims::table::{Claims, Intent, Wait};
+use crate::effects::change::Effect;
+use crate::effects::hook::{ChangeHook, ChangeListener};
 use crate::entry::interning::{self, Interning};
 use crate::entry::key::{Hasher, Key};
 use crate::entry::long_key::{INTERNED_BYTES, LongKeys};
@@ -65,6 +67,7 @@ pub enum Scope {
 pub struct Store {
     pub(crate) shards: Box<[Latch<Shard>]>,
     pub(crate) word: mutation_barrier::Word,
+    pub(crate) hook: ChangeHook,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) detached_tables: DetachedTables,
     pub(crate) walk: Walk,
@@ -108,6 +111,7 @@ impl Store {
         Store {
             shards: placement.ranges().iter().enumerate().map(shard).collect(),
             word: mutation_barrier::Word::default(),
+            hook: ChangeHook::default(),
             outbox: Arc::clone(&outbox),
             detached_tables: DetachedTables::default(),
             walk: Walk::default(),
@@ -127,6 +131,14 @@ impl Store {
             counters: (0..options.workers).map(|index| Arc::new(Counters::new(index))).collect(),
             _lease: Lease::new(end_shared_threads),
         }
+    }
+
+    /// Has changes told from now on, of operations that begin from now on. The first listener
+    /// stays; whether this one is it.
+    pub fn tell_changes(&self, listener: Box<dyn ChangeListener>) -> bool {
+        let is_first = self.hook.attach(listener);
+        self.word.listen();
+        is_first
     }
 
     /// How many databases there are.
@@ -285,6 +297,13 @@ impl Store {
                 }
             }
         }
+        if barrier.is_listening() {
+            let database = match scope {
+                Scope::Database(index) => Some(index),
+                Scope::All => None,
+            };
+            self.hook.tell(barrier.epoch(), Vec::new(), vec![Effect::Flush(database)]);
+        }
         drop(held);
         self.reclaimer.free(tables);
         removed
@@ -297,6 +316,9 @@ impl Store {
         let barrier = self.word.read();
         for shard in &mut held {
             shard.swap(barrier, first, second);
+        }
+        if barrier.is_listening() {
+            self.hook.tell(barrier.epoch(), Vec::new(), vec![Effect::Swap(first, second)]);
         }
     }
 

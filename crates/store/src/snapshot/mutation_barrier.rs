@@ -11,9 +11,10 @@ use crate::snapshot::progress::{SnapshotProgress, ValueOutcome};
 use crate::sync::steps::{self, Step};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where the epoch begins in the word; below it stand `save-active:1 | journal-on:1 | sequence:54`.
+/// Where the epoch begins in the word; below it stand `save-active:1 | listening:1`.
 const EPOCH_SHIFT: u32 = 56;
 const SAVE_ACTIVE: u64 = 1 << 55;
+const LISTENING: u64 = 1 << 54;
 
 /// The store's word.
 #[derive(Debug, Default)]
@@ -34,6 +35,11 @@ impl Word {
         steps::reach(Step::Cutting);
         self.0.fetch_add(1 << EPOCH_SHIFT | SAVE_ACTIVE, Ordering::AcqRel);
         steps::reach(Step::Cut);
+    }
+
+    /// From now on changes are told.
+    pub(crate) fn listen(&self) {
+        self.0.fetch_or(LISTENING, Ordering::AcqRel);
     }
 
     /// Ends the save. Every entry carries the present epoch.
@@ -87,6 +93,12 @@ impl MutationBarrier {
 
     pub(crate) fn epoch(self) -> u8 {
         (self.word >> EPOCH_SHIFT) as u8
+    }
+
+    /// Whether changes are told.
+    #[inline]
+    pub(crate) fn is_listening(self) -> bool {
+        self.word & LISTENING != 0
     }
 
     /// Whether a snapshot is under way.

@@ -1,11 +1,13 @@
 //! The store as a whole, against a model and against its promises.
 
+mod effects;
 mod evict;
 mod expire;
 pub(crate) mod holds;
 mod model;
 mod mutation_barrier;
 mod relocation;
+pub(crate) mod replica;
 mod scan;
 mod schedules;
 mod scope;

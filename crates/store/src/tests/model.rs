@@ -1,5 +1,6 @@
 //! Random operations, compared with an ordered map that does the same.
 
+use super::replica::Replica;
 use super::{Fixture, text};
 use crate::Scope;
 use crate::types::key::ExpireWhen;
@@ -180,6 +181,7 @@ fn compare(fixture: &Fixture, model: &mut Model) {
 
 fn run(mask: u64, actions: &[Action]) {
     let fixture = Fixture::masked(4, mask);
+    let replica = Replica::of(&fixture.store);
     let mut model = Model { now_ms: 1_000_000, ..Model::default() };
     for (number, action) in actions.iter().enumerate() {
         apply(&fixture, &mut model, action);
@@ -187,6 +189,7 @@ fn run(mask: u64, actions: &[Action]) {
     }
     assert!(fixture.has_right_halves());
     compare(&fixture, &mut model);
+    replica.check(&fixture.store);
 }
 
 proptest! {

@@ -1,8 +1,10 @@
 //! Strings as arrays of bits, the first being the highest of the first byte; and as arrays of
 //! integers of any width (BITFIELD).
 
+use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::keyspace::database::Database;
+use crate::keyspace::slot::Slot;
 use crate::value::rope::{Patch, Rope, StringMut};
 use crate::value::string::StringValue;
 use crate::value::typed::WrongType;
@@ -114,27 +116,27 @@ impl Field {
 
     /// Does what is to be done, in a string that is long enough unless the field is only read.
     /// Returns the number to answer, `None` if one did not fit and had to; and what came of it.
-    fn apply(&self, string: &mut StringMut<'_>, change: Change) -> (Option<i64>, Effect) {
+    fn apply(&self, string: &mut StringMut<'_>, change: Change) -> (Option<i64>, FieldEffect) {
         let old = self.read(|at| string.byte(at));
         let (new, answer) = match change {
-            Change::None => return (Some(old), Effect::None),
+            Change::None => return (Some(old), FieldEffect::None),
             Change::Set(value, overflow) => (self.fit(self.given(value), overflow), Some(old)),
             Change::Add(amount, overflow) => {
                 let sum = self.fit(i128::from(old) + i128::from(amount), overflow);
                 (sum, sum)
             }
         };
-        let Some(new) = new else { return (None, Effect::None) };
+        let Some(new) = new else { return (None, FieldEffect::None) };
         self.write(string, new);
         // What is kept of it decides, which may be less than was given.
         let is_same = self.read(|at| string.byte(at)) == old;
-        (answer, if is_same { Effect::Same } else { Effect::Changed })
+        (answer, if is_same { FieldEffect::Same } else { FieldEffect::Changed })
     }
 }
 
 /// What came of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
+enum FieldEffect {
     /// Nothing was written.
     None,
     /// It was written as it was.
@@ -143,10 +145,25 @@ enum Effect {
     Changed,
 }
 
-impl Effect {
+impl FieldEffect {
     /// Whether it counts as a change, as one in a string that was made or has grown does.
     fn counts(self, is_longer: bool) -> bool {
-        self == Effect::Changed || is_longer && self == Effect::Same
+        self == FieldEffect::Changed || is_longer && self == FieldEffect::Same
+    }
+}
+
+impl Slot<'_> {
+    /// Changes bits of the string; see [`Slot::change_counted`].
+    fn change_bits<R>(
+        &mut self,
+        least_len: usize,
+        change: impl FnOnce(&mut StringMut<'_>, bool) -> (R, u32),
+    ) -> Result<R, WrongType> {
+        let result = self.change_counted(least_len, change)?;
+        if self.changes() > 0 {
+            self.note(Event::SetBit);
+        }
+        Ok(result)
     }
 }
 
@@ -178,7 +195,7 @@ impl Database<'_> {
             let (old, effect) = field.apply(string, change);
             (old, u32::from(effect.counts(is_longer)))
         };
-        Ok(self.write(key, |slot| slot.change_counted(field.end_byte(), set))? == Some(1))
+        Ok(self.write(key, |slot| slot.change_bits(field.end_byte(), set))? == Some(1))
     }
 
     /// Reads fields of a string, which may be behind its end.
@@ -231,7 +248,7 @@ impl Database<'_> {
             }
             ((), count)
         };
-        self.write(key, |slot| slot.change_counted(end_byte(changes), change))
+        self.write(key, |slot| slot.change_bits(end_byte(changes), change))
     }
 }
 
@@ -243,7 +260,7 @@ pub fn change_fields_of(
     mut answer: impl FnMut(Option<i64>),
 ) {
     rope.grow(end_byte(changes));
-    let mut string = StringMut::Rope(rope);
+    let mut string = StringMut::of_rope(rope, None);
     changes.iter().for_each(|(field, change)| answer(field.apply(&mut string, *change).0));
 }
 

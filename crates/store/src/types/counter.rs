@@ -3,6 +3,7 @@
 //! downward, a missing key is a miss) are in `versioned.rs`.
 
 use super::Refusal;
+use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
@@ -26,6 +27,7 @@ impl Slot<'_> {
         let old = match self.string()? {
             None => {
                 self.put(NewValue::Int(amount), Attributes::default());
+                self.note(Event::IncrBy);
                 return Ok(amount);
             }
             Some(StringValue::Int(value)) => value,
@@ -34,6 +36,7 @@ impl Slot<'_> {
         };
         let sum = old.checked_add(amount).ok_or(Refusal::Overflow)?;
         self.set_value(NewValue::Int(sum));
+        self.note(Event::IncrBy);
         Ok(sum)
     }
 }

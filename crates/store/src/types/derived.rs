@@ -1,6 +1,7 @@
 //! Strings that are worked out from others: at one moment where that takes no time, and else by
 //! who has claimed their keys, so that nobody changes them meanwhile.
 
+use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
@@ -38,7 +39,8 @@ impl Database<'_> {
         strings.into_iter().collect()
     }
 
-    /// Gives `to` what `make` works out from the strings under `keys`, all at one moment. `None`,
+    /// Gives `to` what `make` works out from the strings under `keys`, all at one moment, which is
+    /// told as `event` if that is one, unless `to` is removed. `None`,
     /// and nothing has happened, if they are longer than `most_bytes` together, so that it would
     /// hold latches for too long.
     ///
@@ -49,6 +51,7 @@ impl Database<'_> {
         keys: &[Key<'_>],
         to: Key<'_>,
         most_bytes: usize,
+        event: Option<Event>,
         make: impl FnOnce(Vec<Option<Rope>>) -> Result<(Outcome, R), E>,
     ) -> Option<Result<R, E>> {
         let mut all = keys.to_vec();
@@ -56,7 +59,7 @@ impl Database<'_> {
         self.latched(&all, |db| match db.quick_strings(keys, most_bytes).transpose()? {
             Err(wrong_type) => Some(Err(wrong_type.into())),
             Ok(strings) => Some(make(strings).map(|(outcome, result)| {
-                db.write(to, |slot| slot.settle(outcome));
+                db.write(to, |slot| slot.settle(outcome, event));
                 result
             })),
         })
@@ -77,13 +80,13 @@ impl Database<'_> {
         keys.iter().map(string).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Gives a key its outcome. Who has worked that out from the string under the key itself has
-    /// claimed it: then the string can have gone meanwhile (`is_there` tells that there was one),
-    /// and nothing takes its place.
-    pub fn settle(&self, key: Key<'_>, outcome: Outcome, is_there: bool) {
+    /// Gives a key its outcome, told as `event` unless it is removed. Who has worked that out from
+    /// the string under the key itself has claimed it: then the string can have gone meanwhile
+    /// (`is_there` tells that there was one), and nothing takes its place.
+    pub fn settle(&self, key: Key<'_>, outcome: Outcome, is_there: bool, event: Event) {
         self.write(key, |slot| {
             if slot.entry().is_some() || !is_there {
-                slot.settle(outcome);
+                slot.settle(outcome, Some(event));
             }
         });
     }
@@ -97,12 +100,13 @@ fn shared(string: StringValue<'_>) -> Rope {
 }
 
 impl Slot<'_> {
-    fn settle(&mut self, outcome: Outcome) {
+    fn settle(&mut self, outcome: Outcome, event: Option<Event>) {
         let whole = |rope: &Rope| rope.chunk(0).filter(|_| rope.len() <= CHUNK_BYTES).cloned();
         match outcome {
-            Outcome::Same => {}
+            Outcome::Same => return,
             Outcome::Nothing => {
-                self.remove();
+                self.delete();
+                return;
             }
             Outcome::Anew(rope) => match whole(&rope) {
                 Some(bytes) => self.put(NewValue::raw(&bytes), Attributes::default()),
@@ -116,5 +120,6 @@ impl Slot<'_> {
                 self.set_or_put(NewValue::Piece(Encoding::Text, text.as_bytes()));
             }
         }
+        event.into_iter().for_each(|event| self.note(event));
     }
 }

@@ -12,6 +12,7 @@
 //! HyperLogLog sketches", 2017.
 
 use super::Refusal;
+use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
@@ -500,6 +501,7 @@ impl Database<'_> {
                         let changed = marks.iter().any(news);
                         if changed {
                             slot.change(0, |string| raise_in_place(string, marks))?;
+                            slot.note(Event::PfAdd);
                         }
                         return Ok(changed);
                     }
@@ -521,6 +523,7 @@ impl Database<'_> {
                 // Of a new sketch as well, as Redis does.
                 invalidate(&mut sketch.0);
                 slot.set_or_put(NewValue::raw(sketch.bytes()));
+                slot.note(Event::PfAdd);
             } else {
                 show_as_raw(slot)?;
             }
@@ -583,7 +586,7 @@ fn refusal_of(value: StringValue<'_>) -> Refusal {
 }
 
 fn raise_in_place(string: &mut StringMut<'_>, marks: &[Mark]) {
-    if let StringMut::Bytes(bytes) = string {
+    if let Some(bytes) = string.piece_mut() {
         for mark in marks {
             raise(bytes, *mark);
         }

@@ -1,6 +1,7 @@
 //! What can be done to any key, whatever its value; and walks over all keys of a database.
 
 use super::string::Expiry;
+use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::entry::view::EntryView;
 use crate::index::placement::POSITION_BITS;
@@ -73,6 +74,7 @@ impl Slot<'_> {
         let had = self.entry().is_some_and(|entry| entry.expire_at_ms().is_some());
         if had {
             self.set_expiry(None);
+            self.note(Event::Persist);
         }
         had
     }
@@ -81,7 +83,7 @@ impl Slot<'_> {
 impl Database<'_> {
     /// Removes one key; whether it was there.
     pub fn delete(&self, key: Key<'_>) -> bool {
-        self.write(key, |slot| slot.remove())
+        self.write(key, |slot| slot.delete())
     }
 
     /// Removes several keys at one moment; how many were there.

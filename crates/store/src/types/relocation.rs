@@ -1,5 +1,6 @@
 //! Entries under other keys or in other databases, and one picked at random.
 
+use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::entry::view::EntryView;
 use crate::index::table::Table;
@@ -31,7 +32,8 @@ impl Database<'_> {
         self.latched(&[from, to], |db| {
             let outcome = db.check(from, (db, to), replace);
             if outcome == Relocated::Done && !same {
-                db.transfer(from, (db, to), true);
+                let events = (Some(Event::RenameFrom), Some(Event::RenameTo));
+                db.transfer(from, (db, to), true, events);
             }
             outcome
         })
@@ -42,7 +44,7 @@ impl Database<'_> {
         self.latched(&[from, to], |db| {
             let outcome = db.check(from, (db.sibling(index), to), replace);
             if outcome == Relocated::Done {
-                db.transfer(from, (db.sibling(index), to), false);
+                db.transfer(from, (db.sibling(index), to), false, (None, Some(Event::CopyTo)));
             }
             outcome
         })
@@ -53,7 +55,8 @@ impl Database<'_> {
         self.latched(&[key], |db| {
             let outcome = db.check(key, (db.sibling(index), key), false);
             if outcome == Relocated::Done {
-                db.transfer(key, (db.sibling(index), key), true);
+                let events = (Some(Event::MoveFrom), Some(Event::MoveTo));
+                db.transfer(key, (db.sibling(index), key), true, events);
             }
             outcome
         })
@@ -71,19 +74,6 @@ impl Database<'_> {
             Relocated::Occupied
         } else {
             Relocated::Done
-        }
-    }
-
-    fn transfer(&self, from: Key<'_>, (there, to): (Database<'_>, Key<'_>), remove: bool) {
-        let taken = self.write(from, |slot| {
-            let copy = slot.copy();
-            if remove {
-                slot.remove();
-            }
-            copy
-        });
-        if let Some((value, attributes)) = taken {
-            there.write(to, |slot| slot.put(value.as_new(), attributes));
         }
     }
 

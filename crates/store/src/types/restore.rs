@@ -1,6 +1,7 @@
 //! Putting back what was kept elsewhere, with what was known of its use.
 
 use super::string::{Expiry, SetOptions};
+use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::entry::view::EntryView;
 pub use crate::eviction::access::Usage;
@@ -55,6 +56,8 @@ impl Database<'_> {
             if slot.entry().is_some() {
                 return false;
             }
+            // What a file had is no change.
+            slot.forget_record();
             slot.put(value, Attributes { expire_at_ms, flags, cas, marks });
             slot.pass_cas(cas.unwrap_or(0));
             usage.into_iter().for_each(|usage| slot.set_usage(usage));
@@ -76,7 +79,8 @@ impl Database<'_> {
         self.write(key, |slot| {
             let allowed = replace || slot.entry().is_none();
             if allowed {
-                slot.put_until(value, SetOptions { expiry, ..SetOptions::default() });
+                let options = SetOptions { expiry, ..SetOptions::default() };
+                slot.put_until(value, options, Event::Restore);
                 usage.into_iter().for_each(|usage| slot.set_usage(usage));
             }
             allowed

@@ -1,6 +1,7 @@
 //! Strings: whole values in and out, for Redis' commands and memcached's alike.
 
 use super::Refusal;
+use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::entry::view::EntryView;
 use crate::keyspace::database::Database;
@@ -59,35 +60,64 @@ impl Slot<'_> {
     pub(crate) fn set(&mut self, value: NewValue<'_>, options: SetOptions) -> bool {
         let allowed = options.condition.allows(self);
         if allowed {
-            self.put_until(value, options);
+            self.put_until(value, options, Event::Set);
         }
         allowed
     }
 
-    /// Puts a value here, unless its time has passed.
-    pub(super) fn put_until(&mut self, value: NewValue<'_>, options: SetOptions) {
+    /// Puts a value here, unless its time has passed; what that is told as.
+    pub(super) fn put_until(&mut self, value: NewValue<'_>, options: SetOptions, event: Event) {
         let expire_at_ms = match options.expiry {
             Expiry::Never => None,
             Expiry::Keep => self.entry().and_then(|entry| entry.expire_at_ms()),
             Expiry::AtMs(at_ms) => Some(at_ms),
         };
         if expire_at_ms.is_some_and(|at| at <= self.now_ms()) {
-            self.remove();
-        } else {
-            let flags = options.flags;
-            self.put(value, Attributes { expire_at_ms, flags, ..Attributes::default() });
+            self.delete();
+            return;
         }
+        let flags = options.flags;
+        self.put(value, Attributes { expire_at_ms, flags, ..Attributes::default() });
+        self.note(event);
+        if matches!(options.expiry, Expiry::AtMs(_)) {
+            self.note(Event::Expire);
+        }
+    }
+
+    /// Empties the place; whether there was anything.
+    pub(crate) fn delete(&mut self) -> bool {
+        let removed = self.remove();
+        if removed {
+            self.note(Event::Del);
+        }
+        removed
     }
 
     /// Changes when the entry expires, which removes it if that has passed.
     pub(crate) fn apply_expiry(&mut self, expiry: Expiry) {
         match expiry {
             Expiry::Keep => {}
-            Expiry::Never => self.set_expiry(None),
             Expiry::AtMs(at) if at <= self.now_ms() => {
-                self.remove();
+                self.delete();
             }
-            Expiry::AtMs(at) => self.set_expiry(Some(at)),
+            Expiry::Never | Expiry::AtMs(_) => self.postpone(expiry),
+        }
+    }
+
+    /// The same, but what has expired by that stays for now.
+    pub(super) fn postpone(&mut self, expiry: Expiry) {
+        let Some(old_ms) = self.entry().map(|entry| entry.expire_at_ms()) else { return };
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::Never if old_ms.is_none() => {}
+            Expiry::Never => {
+                self.set_expiry(None);
+                self.note(Event::Persist);
+            }
+            Expiry::AtMs(at_ms) => {
+                self.set_expiry(Some(at_ms));
+                self.note(Event::Expire);
+            }
         }
     }
 
@@ -104,6 +134,7 @@ impl Slot<'_> {
         }
         let Some(old) = self.string()?.map(|string| string.len()) else {
             self.put(NewValue::from_bytes(bytes), Attributes::default());
+            self.note(Event::Append);
             return Ok(Some(bytes.len()));
         };
         let len = old + bytes.len();
@@ -111,8 +142,14 @@ impl Slot<'_> {
             return Err(Refusal::TooLong);
         }
         match end {
-            End::Back => self.append(bytes)?,
-            End::Front => self.prepend(bytes)?,
+            End::Back => {
+                self.append(bytes)?;
+                self.note(Event::Append);
+            }
+            End::Front => {
+                self.prepend(bytes)?;
+                self.note(Event::Set);
+            }
         }
         self.forget_marks();
         Ok(Some(len))
@@ -127,10 +164,12 @@ impl Slot<'_> {
 
     /// Overwrites a part of the string, made or grown with zeros; its length afterwards.
     pub(crate) fn set_range(&mut self, patch: &Patch<'_>) -> Result<usize, WrongType> {
-        self.change(patch.end(), |string| {
+        let len = self.change(patch.end(), |string| {
             string.write(patch);
             string.len()
-        })
+        })?;
+        self.note(Event::SetRange);
+        Ok(len)
     }
 }
 
@@ -210,7 +249,7 @@ impl Database<'_> {
             let string = slot.string();
             self.count_lookup(!matches!(string, Ok(None)));
             let result = look(string?);
-            slot.remove();
+            slot.delete();
             Ok(result)
         })
     }
@@ -249,7 +288,10 @@ impl Database<'_> {
                 return false;
             }
             for (key, value) in keys.iter().zip(values) {
-                db.write_briefly(*key, |slot| slot.put(value, Attributes::default()));
+                db.write_briefly(*key, |slot| {
+                    slot.put(value, Attributes::default());
+                    slot.note(Event::Set);
+                });
             }
             true
         })

@@ -7,6 +7,7 @@
 
 use super::Refusal;
 use super::string::Expiry;
+use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::entry::view::EntryView;
 use crate::keyspace::database::Database;
@@ -231,6 +232,7 @@ impl Slot<'_> {
         let expire_at_ms = expiry.at_ms(None);
         let attributes = Attributes { expire_at_ms, cas, marks, ..Attributes::default() };
         self.put(NewValue::from_bytes(b""), attributes);
+        self.note_stored(expiry);
         true
     }
 
@@ -252,20 +254,19 @@ impl Slot<'_> {
         won
     }
 
+    /// Notes that a value was stored that expires so.
+    fn note_stored(&mut self, expiry: Expiry) {
+        self.note(Event::Set);
+        if matches!(expiry, Expiry::AtMs(_)) {
+            self.note(Event::Expire);
+        }
+    }
+
     /// Removes what has expired by now.
     fn bury(&mut self) {
         let expire_at_ms = self.entry().and_then(|entry| entry.expire_at_ms());
         if expire_at_ms.is_some_and(|at_ms| at_ms <= self.now_ms()) {
-            self.remove();
-        }
-    }
-
-    /// Changes an expiry and leaves what it makes to have expired.
-    fn postpone(&mut self, expiry: Expiry) {
-        match expiry {
-            Expiry::Keep => {}
-            Expiry::Never => self.set_expiry(None),
-            Expiry::AtMs(at_ms) => self.set_expiry(Some(at_ms)),
+            self.delete();
         }
     }
 
@@ -292,6 +293,7 @@ impl Slot<'_> {
                 let expire_at_ms = expiry.at_ms(old_ms);
                 let attributes = Attributes { expire_at_ms, flags: write.flags, cas: None, marks };
                 self.put(value, attributes);
+                self.note_stored(expiry);
             }
             Err(added) => {
                 if let Some(refusal) = add_to(self, write, added) {
@@ -315,6 +317,7 @@ impl Slot<'_> {
                 let expire_at_ms = expiry.at_ms(None);
                 let attributes = Attributes { expire_at_ms, ..Attributes::default() };
                 with_number(initial, |value| self.put(value, attributes));
+                self.note(Event::IncrBy);
                 initial
             }
             (Some(entry), _) => {
@@ -331,6 +334,7 @@ impl Slot<'_> {
                     Step::Down(amount) => old.saturating_sub(amount),
                 };
                 with_number(new, |value| self.set_value(value));
+                self.note(Event::IncrBy);
                 self.postpone(count.expiry);
                 new
             }
@@ -349,11 +353,12 @@ impl Slot<'_> {
             return Written::Changed;
         }
         if !removal.invalidate && removal.clear.is_none() {
-            self.remove();
+            self.delete();
             return Written::Done { cas: None, bytes: 0 };
         }
         if let Some(flags) = removal.clear {
             self.put(NewValue::from_bytes(b""), Attributes { flags, ..Attributes::default() });
+            self.note(Event::Set);
         }
         self.postpone(removal.expiry);
         if removal.invalidate {
@@ -438,6 +443,7 @@ fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: Given<'_>) -> Option<Wr
         let (expire_at_ms, flags) = (expiry.at_ms(None), write.flags);
         let attributes = Attributes { expire_at_ms, flags, ..Attributes::default() };
         slot.put(NewValue::from_given(added), attributes);
+        slot.note_stored(expiry);
         return None;
     };
     if old_bytes + added.len() > write.limit_bytes {
@@ -452,6 +458,7 @@ fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: Given<'_>) -> Option<Wr
         (_, Given::Rope(rope)) => rope.chunks().try_for_each(|chunk| slot.append(chunk)),
     };
     slot.forget_marks();
+    slot.note(if write.mode == Mode::Append { Event::Append } else { Event::Set });
     done.is_err().then_some(Written::Refused)
 }
 

@@ -1,16 +1,16 @@
 //! What an entry has beside key and value.
 
 /// What an entry has beside its value.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Attributes {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
     /// When it expires, in milliseconds since 1970.
-    pub(crate) expire_at_ms: Option<u64>,
+    pub expire_at_ms: Option<u64>,
     /// memcached's client flags.
-    pub(crate) flags: u32,
+    pub flags: u32,
     /// memcached's unique number of this version; absent until a `gets` asks for it.
-    pub(crate) cas: Option<u64>,
+    pub cas: Option<u64>,
     /// What memcached's clients have been told of this version.
-    pub(crate) marks: Marks,
+    pub marks: Marks,
 }
 
 /// What memcached's clients have been told of a version of an entry. A value that is stored

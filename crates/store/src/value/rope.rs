@@ -262,35 +262,70 @@ impl<'a> Patch<'a> {
 
 /// A string that may be changed where it lies.
 #[derive(Debug)]
-pub(crate) enum StringMut<'a> {
+pub(crate) struct StringMut<'a> {
+    string: WritableString<'a>,
+    /// What is overwritten, for one who wants to know.
+    written: Option<&'a mut Vec<Range<usize>>>,
+}
+
+#[derive(Debug)]
+enum WritableString<'a> {
     Bytes(&'a mut [u8]),
     Rope(&'a mut Rope),
 }
 
-impl StringMut<'_> {
+impl<'a> StringMut<'a> {
+    pub(crate) fn of_bytes(
+        bytes: &'a mut [u8],
+        written: Option<&'a mut Vec<Range<usize>>>,
+    ) -> Self {
+        StringMut { string: WritableString::Bytes(bytes), written }
+    }
+
+    pub(crate) fn of_rope(rope: &'a mut Rope, written: Option<&'a mut Vec<Range<usize>>>) -> Self {
+        StringMut { string: WritableString::Rope(rope), written }
+    }
+
     pub(crate) fn len(&self) -> usize {
-        match self {
-            StringMut::Bytes(bytes) => bytes.len(),
-            StringMut::Rope(rope) => rope.len(),
+        match &self.string {
+            WritableString::Bytes(bytes) => bytes.len(),
+            WritableString::Rope(rope) => rope.len(),
         }
     }
 
     /// The byte at a place; 0 behind the end.
     pub(crate) fn byte(&self, at: usize) -> u8 {
-        match self {
-            StringMut::Bytes(bytes) => bytes.get(at).copied().unwrap_or(0),
-            StringMut::Rope(rope) => rope.byte(at),
+        match &self.string {
+            WritableString::Bytes(bytes) => bytes.get(at).copied().unwrap_or(0),
+            WritableString::Rope(rope) => rope.byte(at),
         }
     }
 
     /// Overwrites a part that lies within the string.
     pub(crate) fn write(&mut self, patch: &Patch<'_>) {
-        match self {
-            StringMut::Bytes(bytes) => {
+        self.note(patch.offset..patch.end());
+        match &mut self.string {
+            WritableString::Bytes(bytes) => {
                 let target = bytes.get_mut(patch.offset..patch.end());
                 target.unwrap_or_default().copy_from_slice(patch.bytes);
             }
-            StringMut::Rope(rope) => rope.write(patch),
+            WritableString::Rope(rope) => rope.write(patch),
+        }
+    }
+
+    /// All of it, to be overwritten, if it is in one piece.
+    pub(crate) fn piece_mut(&mut self) -> Option<&mut [u8]> {
+        self.note(0..self.len());
+        match &mut self.string {
+            WritableString::Bytes(bytes) => Some(bytes),
+            WritableString::Rope(_) => None,
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, range: Range<usize>) {
+        if let Some(written) = &mut self.written {
+            written.push(range);
         }
     }
 }

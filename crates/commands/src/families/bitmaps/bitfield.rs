@@ -9,9 +9,9 @@ use crate::{
 };
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
-use nagi_store::Rope;
 use nagi_store::types::bitmap::{Change, Field, Overflow, change_fields_of};
 use nagi_store::types::derived::Outcome;
+use nagi_store::{Event, Rope};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BITFIELD, &BITFIELD_RO];
@@ -185,7 +185,7 @@ fn in_slices(cx: &mut Context<'_>, steps: Vec<Step>, changes: bool) -> Result<()
         let done = work.go_on(cx, slice);
         if done {
             let outcome = Outcome::Changed(std::mem::take(&mut work.draft));
-            cx.db.settle(cx.key(cx.args.at(1)), outcome, work.is_there);
+            cx.db.settle(cx.key(cx.args.at(1)), outcome, work.is_there, Event::SetBit);
         }
         Ok(done)
     })

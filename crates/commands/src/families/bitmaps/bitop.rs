@@ -5,7 +5,7 @@ use crate::runtime::multi_key::{self, Claimed, Strings};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::derived::Outcome;
-use nagi_store::{CHUNK_BYTES, Rope};
+use nagi_store::{CHUNK_BYTES, Event, Rope};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&BITOP];
@@ -41,7 +41,9 @@ fn bitop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             let len = combination.len;
             Ok::<_, Error>((combination.outcome(), len))
         };
-        if let Some(len) = cx.db.derive(&keys, cx.key(args.at(2)), QUICK_BYTES, at_once) {
+        if let Some(len) =
+            cx.db.derive(&keys, cx.key(args.at(2)), QUICK_BYTES, Some(Event::Set), at_once)
+        {
             cx.reply.integer(len? as i64);
             return Ok(());
         }
@@ -67,7 +69,7 @@ fn combine_claimed(cx: &mut Context<'_>, operation: Operation) -> Result<(), Err
             return Ok(false);
         }
         cx.reply.integer(combination.len as i64);
-        cx.db.settle(cx.key(cx.args.at(2)), combination.outcome(), false);
+        cx.db.settle(cx.key(cx.args.at(2)), combination.outcome(), false, Event::Set);
         Ok(true)
     })
 }

@@ -5,7 +5,7 @@ use crate::runtime::multi_key::{self, Claimed};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::derived::Outcome;
-use nagi_store::{CHUNK_BYTES, Rope};
+use nagi_store::{CHUNK_BYTES, Event, Rope};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&INCRBYFLOAT];
@@ -28,7 +28,12 @@ fn incrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             let sum = sum(old, amount)?;
             Ok::<_, Error>((Outcome::Rewritten(sum.clone()), Some(sum)))
         };
-        if let Some(sum) = cx.db.derive(&[key], key, QUICK_BYTES, at_once).transpose()?.flatten() {
+        if let Some(sum) = cx
+            .db
+            .derive(&[key], key, QUICK_BYTES, Some(Event::IncrByFloat), at_once)
+            .transpose()?
+            .flatten()
+        {
             cx.reply.bulk(sum.as_bytes());
             return Ok(());
         }
@@ -39,7 +44,7 @@ fn incrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         let old = strings.first().and_then(Option::as_ref);
         let sum = sum(old, amount)?;
         cx.reply.bulk(sum.as_bytes());
-        cx.db.settle(key, Outcome::Rewritten(sum), old.is_some());
+        cx.db.settle(key, Outcome::Rewritten(sum), old.is_some(), Event::IncrByFloat);
         Ok(true)
     })
 }

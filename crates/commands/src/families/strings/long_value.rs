@@ -3,9 +3,9 @@
 
 use crate::runtime::multi_key::{self, Claimed};
 use crate::{Context, Error, Keys};
-use nagi_store::Rope;
 use nagi_store::types::Refusal;
 use nagi_store::types::derived::Outcome;
+use nagi_store::{Event, Rope};
 
 /// Writes `value` into the string under the first argument from `offset` on, or behind its end,
 /// and answers how long it is then. The string is made or grown with zeros where it is too short.
@@ -33,7 +33,8 @@ pub(crate) fn write(
         }
         cx.reply.integer(draft.string.len() as i64);
         let string = std::mem::take(&mut draft.string);
-        cx.db.settle(key, Outcome::Changed(string), draft.is_there);
+        let event = if offset.is_some() { Event::SetRange } else { Event::Append };
+        cx.db.settle(key, Outcome::Changed(string), draft.is_there, event);
         Ok(true)
     })
 }

@@ -77,7 +77,7 @@ impl Table {
                 return removed;
             }
             // SAFETY: nothing changes the entry while it is shown.
-            (unasked.show)(unsafe { EntryView::new(entry) });
+            (unasked.show)(self.database(), unsafe { EntryView::new(entry) });
             let entry = self.mutable(barrier, entry, ValueOutcome::Goes).entry();
             segment.remove(index);
             self.volatile -= 1;
@@ -111,7 +111,7 @@ impl Table {
             });
         for entry in &expired {
             // SAFETY: nothing changes the entry while it is shown.
-            (unasked.show)(unsafe { EntryView::new(*entry) });
+            (unasked.show)(self.database(), unsafe { EntryView::new(*entry) });
             self.unlink(barrier, segment, *entry);
         }
         let removed = expired.len();

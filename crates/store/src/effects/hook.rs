@@ -1,0 +1,82 @@
+//! The hook: where changes are numbered and told.
+
+use crate::effects::change::{Effect, EntryEffect, KeyChange, KeyEffect, StoreChange};
+use crate::effects::event::Event;
+use crate::effects::record::Recorded;
+use crate::entry::view::EntryView;
+use nagi_chunk::Chunk;
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Is told of changes, with all latches held of the operation that made them: it notes what it
+/// wants and asks nothing of the store.
+pub trait ChangeListener: Send + Sync {
+    /// Something was changed.
+    fn changed(&self, change: StoreChange);
+}
+
+/// Who is told, and what number the last change had.
+#[derive(Default)]
+pub(crate) struct ChangeHook {
+    listener: OnceLock<Box<dyn ChangeListener>>,
+    last_number: AtomicU64,
+}
+
+impl ChangeHook {
+    /// The first one stays; whether this one is it.
+    pub(crate) fn attach(&self, listener: Box<dyn ChangeListener>) -> bool {
+        self.listener.set(listener).is_ok()
+    }
+
+    /// Numbers a change and tells it. All latches of what made it must be held.
+    #[cold]
+    pub(crate) fn tell(&self, epoch: u8, keys: Vec<KeyChange>, effects: Vec<Effect>) {
+        let Some(listener) = self.listener.get() else { return };
+        // Changes of one key come in the order in which its latch was held.
+        let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
+        listener.changed(StoreChange { number, epoch, keys, effects });
+    }
+
+    /// The same of one key.
+    #[cold]
+    pub(crate) fn tell_one(&self, epoch: u8, recorded: Recorded) {
+        self.tell(epoch, vec![recorded.key], recorded.effect.into_iter().collect());
+    }
+
+    /// The same of what was done under one hold.
+    #[cold]
+    pub(crate) fn tell_many(&self, epoch: u8, records: Vec<Recorded>) {
+        let (keys, effects): (_, Vec<_>) =
+            { records }.drain(..).map(|it| (it.key, it.effect)).unzip();
+        self.tell(epoch, keys, effects.into_iter().flatten().collect());
+    }
+
+    /// The same of an entry that goes without having been removed by an operation.
+    #[cold]
+    pub(crate) fn tell_removed(
+        &self,
+        epoch: u8,
+        database: usize,
+        entry: &EntryView<'_>,
+        event: Event,
+    ) {
+        let key: Chunk = entry.long_key().unwrap_or_else(|| entry.key().into());
+        self.tell_gone(epoch, (database, key), event);
+    }
+
+    /// The same of a key.
+    #[cold]
+    pub(crate) fn tell_gone(&self, epoch: u8, (database, key): (usize, Chunk), event: Event) {
+        let change =
+            KeyChange { database, key: key.clone(), events: vec![event], is_modified: true };
+        let effect = KeyEffect { database, key, entry: EntryEffect::Remove };
+        self.tell(epoch, vec![change], vec![Effect::Key(effect)]);
+    }
+}
+
+impl fmt::Debug for ChangeHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeHook").field("last_number", &self.last_number).finish_non_exhaustive()
+    }
+}

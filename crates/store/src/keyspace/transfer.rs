@@ -1,0 +1,42 @@
+//! An entry put under another key, or into another database.
+
+use crate::effects::change::Effect;
+use crate::effects::event::Event;
+use crate::entry::key::Key;
+use crate::keyspace::database::Database;
+use crate::keyspace::slot::kept_key;
+
+/// What is told of it: at the key that the entry leaves, and at the one that it comes to.
+pub(crate) type TransferEvents = (Option<Event>, Option<Event>);
+
+impl Database<'_> {
+    /// Puts a copy of the entry of `from` under `to`, in place of what stands there, both of which
+    /// are latched; where `is_moved`, the entry itself goes.
+    pub(crate) fn transfer(
+        &self,
+        from: Key<'_>,
+        (there, to): (Database<'_>, Key<'_>),
+        is_moved: bool,
+        (left, arrived): TransferEvents,
+    ) {
+        let taken = self.write(from, |slot| {
+            let copy = slot.copy();
+            // It follows from what is done at the other key.
+            slot.choose_effect(|| None);
+            if is_moved {
+                slot.remove();
+                left.into_iter().for_each(|event| slot.note(event));
+            }
+            copy
+        });
+        let Some((value, attributes)) = taken else { return };
+        there.write(to, |slot| {
+            slot.put(value.as_new(), attributes);
+            arrived.into_iter().for_each(|event| slot.note(event));
+            slot.choose_effect(|| {
+                let (from, to) = ((self.index, kept_key(from)), (there.index, kept_key(to)));
+                Some(Effect::Transfer { from, to, is_moved })
+            });
+        });
+    }
+}

@@ -1,0 +1,115 @@
+//! A second store that is given what a first one told of its changes, and is the same then.
+
+use nagi_store::{
+    ChangeListener, Counters, Marks, Options, Rope, Store, StoreChange, StringValue, Value,
+};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::{Arc, Mutex};
+
+/// What was told, and a store that nothing else happens to. Nothing expires in it by itself.
+pub(crate) struct Replica {
+    pub(crate) store: Store,
+    pub(crate) counters: Counters,
+    told: Arc<Mutex<Vec<StoreChange>>>,
+}
+
+struct Recorder(Arc<Mutex<Vec<StoreChange>>>);
+
+impl ChangeListener for Recorder {
+    fn changed(&self, change: StoreChange) {
+        self.0.lock().unwrap().push(change);
+    }
+}
+
+/// All that is known of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kept {
+    kind: &'static str,
+    bytes: usize,
+    hash: u64,
+    expire_at_ms: Option<u64>,
+    flags: u32,
+    cas: Option<u64>,
+    marks: Marks,
+}
+
+impl Replica {
+    /// An empty store for the changes of another, which is empty too.
+    pub(crate) fn of(store: &Store) -> Self {
+        let told = Arc::default();
+        assert!(store.tell_changes(Box::new(Recorder(Arc::clone(&told)))));
+        let options = Options { databases: store.databases(), shards: 4, ..Options::default() };
+        Replica { store: Store::new(&options), counters: Counters::default(), told }
+    }
+
+    /// What was told since the last call, by its numbers.
+    pub(crate) fn take(&self) -> Vec<StoreChange> {
+        let mut told = std::mem::take(&mut *self.told.lock().unwrap());
+        told.sort_by_key(|change| change.number);
+        assert!(told.windows(2).all(|pair| pair[0].number < pair[1].number), "a number twice");
+        told
+    }
+
+    /// Applies what was told, and compares.
+    pub(crate) fn check(&self, first: &Store) {
+        for change in self.take() {
+            self.store.apply(&self.counters, &change);
+        }
+        let now_ms = first.now_ms();
+        let (expected, found) = (keys_of(first, now_ms), keys_of(&self.store, now_ms));
+        for (key, kept) in &expected {
+            assert_eq!(found.get(key), Some(kept), "{}", shown(key));
+        }
+        for key in found.keys() {
+            assert!(expected.contains_key(key), "{} is not gone", shown(key));
+        }
+    }
+}
+
+fn shown((database, key): &(usize, Vec<u8>)) -> String {
+    let key = String::from_utf8_lossy(&key[..key.len().min(40)]).into_owned();
+    format!("{key} in database {database}")
+}
+
+/// Every key that has not expired.
+fn keys_of(store: &Store, now_ms: u64) -> BTreeMap<(usize, Vec<u8>), Kept> {
+    let (counters, mut keys) = (Counters::default(), BTreeMap::new());
+    for database in 0..store.databases() {
+        let db = store.database(database, &counters, now_ms);
+        let mut cursor = 0;
+        loop {
+            cursor = db.scan(cursor, 100, |entry| {
+                let mut hasher = DefaultHasher::new();
+                match entry.value() {
+                    Value::String(StringValue::Rope(rope)) => hash_rope(&mut hasher, rope),
+                    Value::String(string) => string.with_bytes(|bytes| hasher.write(bytes)),
+                    Value::Hash(hash) => hash.fields().for_each(|(field, value)| {
+                        hasher.write(field);
+                        hasher.write(value);
+                    }),
+                }
+                let kept = Kept {
+                    kind: entry.kind().name(),
+                    bytes: entry.value_bytes(),
+                    hash: hasher.finish(),
+                    expire_at_ms: entry.expire_at_ms(),
+                    flags: entry.flags(),
+                    cas: entry.cas(),
+                    // That it was read is no change.
+                    marks: Marks { fetched: false, ..entry.marks() },
+                };
+                let key = entry.long_key().map_or_else(|| entry.key().to_vec(), |it| it.to_vec());
+                keys.insert((database, key), kept);
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
+    }
+    keys
+}
+
+fn hash_rope(hasher: &mut DefaultHasher, rope: &Rope) {
+    rope.chunks().for_each(|chunk| hasher.write(chunk));
+}
