@@ -161,6 +161,19 @@ impl Bench {
         assert!(replica.load_hash(replica.key(key.as_bytes()), hash, known));
     }
 
+    /// The events that were told since the last call, as `key:event` words.
+    pub(crate) fn take_events(&self) -> String {
+        let mut words = Vec::new();
+        for change in self.replica.take() {
+            self.replica.store.apply(&self.replica.counters, &change);
+            for key in &change.keys {
+                let name = String::from_utf8_lossy(&key.key);
+                words.extend(key.events.iter().map(|event| format!("{name}:{}", event.name())));
+            }
+        }
+        words.join(" ")
+    }
+
     /// Moves the clock on.
     pub(crate) fn advance_ms(&self, ms: u64) {
         self.clock.fetch_add(ms, Ordering::Relaxed);

@@ -2,6 +2,8 @@
 
 pub(crate) mod bitmaps;
 pub(crate) mod connections;
+#[cfg(test)]
+mod events;
 pub(crate) mod hyperloglog;
 pub(crate) mod keys;
 pub(crate) mod server;
