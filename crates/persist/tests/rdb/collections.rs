@@ -8,6 +8,7 @@ use nagi_persist::rdb::{
 };
 use nagi_store::{CHUNK_BYTES, parse_i64};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io::{self, Read};
 use std::sync::Mutex;
 
 /// An element as a person would write it: `item`, `member`, `member=score`, `field=value@expiry`.
@@ -380,6 +381,27 @@ fn every_entry_of_a_listpack_is_read() {
         changed[at] = byte;
         all(&changed, len, 10).expect_err("a length backwards that is another");
     }
+}
+
+#[test]
+fn what_is_wrong_does_not_depend_on_how_a_file_is_read() {
+    struct Bytes<'a>(&'a [u8]);
+    impl Read for Bytes<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let some = buffer.len().min(1);
+            self.0.read(&mut buffer[..some])
+        }
+    }
+    // A listpack that ends too early and is followed by what cannot be unpacked.
+    let packed = [&[9][..], &listpack(&[b"a"])[..6], b"\x00\xff\x00\x00", &[0x20, 0xff]].concat();
+    let len = u8::try_from(packed.len()).unwrap();
+    let file = file(11, &[&[20, 1, b'k', 0xc3, len, 20], &packed[..]].concat());
+    let said = |reader: &mut dyn Read| {
+        let mut reader = Reader::new(reader, true).unwrap();
+        reader.next_item().unwrap();
+        reader.skip_value().expect_err("it is damaged").to_string()
+    };
+    assert_eq!(said(&mut &file[..]), said(&mut Bytes(&file)));
 }
 
 #[test]

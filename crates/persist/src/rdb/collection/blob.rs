@@ -124,7 +124,8 @@ impl Unpacking {
             }
             self.ready.drain(..self.at);
             self.at = 0;
-            let piece = input.take_some(self.left.min(PACKED_BYTES), BYTES)?;
+            // Always as much, so that what is wrong does not depend on how the file is read.
+            let piece = input.take(self.left.min(PACKED_BYTES) as usize, BYTES)?;
             self.left -= piece.len() as u64;
             let ready = &mut self.ready;
             self.unpacker
