@@ -57,7 +57,15 @@ impl Peer {
                 command
             }
             None if program == "check-rdb" => {
-                Command::new(root().join(".setup/debian/usr/bin").join(name))
+                let unpacked = root().join(".setup/debian/usr");
+                let mut command = Command::new(unpacked.join("bin").join(name));
+                // Where the machine lacks its libraries, they are unpacked beside it.
+                let libraries = fs::read_dir(unpacked.join("lib")).into_iter().flatten().flatten();
+                let folders: Vec<_> = libraries.map(|folder| folder.path()).collect();
+                if let Ok(paths) = std::env::join_paths(folders) {
+                    command.env("LD_LIBRARY_PATH", paths);
+                }
+                command
             }
             None => tool(&name),
         }
