@@ -1,9 +1,10 @@
-//! What one connection gets of a tick, told by what the others see of its work: times would tell
-//! of the machine.
+//! Many clients that never stop to ask one worker, among whom none is forgotten and none is
+//! answered out of order.
 //!
-//! One worker serves clients that each count their requests in a key of their own, and a witness
-//! whose pipeline reads the counts. The witness stops at the end of its slice too, so that between
-//! two of its turns each of the others had one or two: no count may have grown by more than theirs.
+//! They count their requests in a key each, and a witness whose pipeline reads the counts sees that
+//! all of them grow while it is served itself. How much each gets of a tick is checked where ticks
+//! can be counted, in the server's own tests: seen from here it depends on what the system does
+//! with the processes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,16 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use harness::{Connection, Reply, Server, allow_open_files, encode_command};
 
-/// What a slice is, as ARCHITECTURE.md says, and the batch that may pass its end.
-const SLICE_REQUESTS: u64 = 1024;
-const SLICE_BYTES: u64 = 64 << 10;
-const SLICE_REPLY_BYTES: u64 = 256 << 10;
-const BATCH: u64 = 32;
-
 const PIPELINE: u64 = 1_000_000;
 const VALUE_BYTES: u64 = 4000;
-/// Slices of the witness at a time; its requests arrive in one piece.
-const TURNS: usize = 4;
+/// Requests of the witness at a time: some slices, as ARCHITECTURE.md has them.
+const WITNESSED: usize = 4096;
 
 /// Sends `request` again and again until `done`, and takes what comes back.
 fn flood(server: &Server, request: &[u8], done: &AtomicBool) {
@@ -68,18 +63,18 @@ fn counts(reply: Reply) -> [u64; 3] {
     numbers.try_into().expect("three of them")
 }
 
-/// By how much the counts grew between the witness's turns, until `done`.
-fn watch(witness: &mut Connection, done: &AtomicBool) -> Vec<[u64; 3]> {
+/// How often each count grew between two requests of the witness, until `done`.
+fn watch(witness: &mut Connection, done: &AtomicBool) -> [u64; 3] {
     let request = b"MGET a b c\r\n";
-    let turns = TURNS * SLICE_REQUESTS as usize;
-    let mut grown = Vec::new();
+    let mut grown = [0; 3];
     while !done.load(Ordering::Relaxed) {
-        witness.send(request.repeat(turns));
+        witness.send(request.repeat(WITNESSED));
         let mut before = counts(witness.reply());
-        for _ in 1..turns {
+        for _ in 1..WITNESSED {
             let now = counts(witness.reply());
-            if now != before {
-                grown.push([0, 1, 2].map(|at| now[at] - before[at]));
+            for (at, count) in grown.iter_mut().enumerate() {
+                assert!(now[at] >= before[at], "{before:?} {now:?}");
+                *count += u64::from(now[at] > before[at]);
             }
             before = now;
         }
@@ -88,7 +83,7 @@ fn watch(witness: &mut Connection, done: &AtomicBool) -> Vec<[u64; 3]> {
 }
 
 #[test]
-fn nobody_gets_more_than_a_slice_while_others_wait() {
+fn all_are_served_while_others_never_stop_to_ask() {
     allow_open_files(1024);
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut witness = server.connect_resp();
@@ -111,22 +106,7 @@ fn nobody_gets_more_than_a_slice_while_others_wait() {
         watch(&mut witness, &done)
     });
 
-    // A batch of two kinds of requests holds as many of each.
-    let most = [
-        SLICE_REQUESTS + BATCH,
-        SLICE_BYTES / VALUE_BYTES + BATCH / 2,
-        SLICE_REPLY_BYTES / VALUE_BYTES + BATCH / 2,
-    ];
-    for (at, most) in most.into_iter().enumerate() {
-        let mut steps: Vec<u64> =
-            grown.iter().map(|step| step[at]).filter(|step| *step > 0).collect();
-        steps.sort_unstable();
-        assert!(steps.len() >= 50, "{steps:?}");
-        assert!(steps[steps.len() / 2] <= most, "a slice is {most}: {steps:?}");
-        // A turn at the end of one tick may be followed by one at the start of the next. More than
-        // that is seen when the system holds up the witness in the middle of sending.
-        assert!(steps[steps.len() * 3 / 4] <= 2 * most, "two slices are {most} each: {steps:?}");
-    }
+    assert!(grown.iter().all(|count| *count > 0), "each was served between others: {grown:?}");
     // They have not been forgotten.
     let reply = format!("${VALUE_BYTES}\r\n{value}\r\n").repeat(1000);
     readers.iter_mut().step_by(20).for_each(|reader| reader.expect(&reply));

@@ -3,7 +3,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use harness::{Connection, Reply, Server, encode_command};
 
@@ -47,11 +46,9 @@ fn who_works_on_keys_that_change_all_the_time_comes_to_an_end() {
             });
         }
         for request in [&pfadd, &bitfield, &encode_command(&["BITOP", "XOR", "c", "a", "b"])] {
-            let started = Instant::now();
+            // The others do not stop before each of these has its reply.
             client.send(request);
             drop(client.reply());
-            // A tenth of a second on a machine with nothing else to do.
-            assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
         }
         done.store(true, Ordering::Relaxed);
     });

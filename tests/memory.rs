@@ -105,18 +105,87 @@ fn two_small_keys_have_room_in_ten_kilobytes() {
     assert_eq!(info(&mut client, "evicted_keys"), 0);
 }
 
-#[test]
-fn a_first_long_reply_drives_nothing_out() {
-    let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
+/// A server with small keys and little room below its limit, and a client of it. A key that is
+/// written to makes room, if there is none. With one worker, nothing looks at the memory in the
+/// middle of a request.
+fn nearly_full() -> (Server, Connection) {
+    let server = Server::nagi_with(&["--enable-debug-command", "yes", "--workers", "1"]);
     let mut client = server.connect_resp();
-    client.check("CONFIG SET maxmemory-policy allkeys-random latency-tracking no", "+OK\r\n");
+    client.check("CONFIG SET maxmemory-policy allkeys-random", "+OK\r\n");
     client.check("DEBUG POPULATE 4096 key 1", "+OK\r\n");
+    client.check("MSET written 1 other 2", "+OK\r\n");
     settle(&mut client);
-    let limit = info_of(&mut client, "everything", "used_memory") + 4 * 1024;
+    let limit = info(&mut client, "used_memory_dataset") + 64 * 1024;
     client.check(&format!("CONFIG SET maxmemory {limit}"), "+OK\r\n");
-    client.check("SET first 1", "+OK\r\n");
-    client.check("SET second 2", "+OK\r\n");
-    client.check("DBSIZE", ":4098\r\n");
+    (server, client)
+}
+
+/// Checks that nothing was evicted, nor will be by what is written next.
+fn check_whole(client: &mut Connection, what: &str) {
+    client.check("SET written 2", "+OK\r\n");
+    assert_eq!(client.run("DBSIZE").integer(), 4098, "after {what}");
+}
+
+#[test]
+fn long_replies_drive_nothing_out() {
+    let (_server, mut client) = nearly_full();
+    for request in ["COMMAND DOCS", "COMMAND", "INFO everything", "CONFIG GET *", "KEYS *"] {
+        client.run(request);
+        check_whole(&mut client, request);
+        // And in one batch.
+        let words: Vec<&str> = request.split(' ').collect();
+        client.send([encode_command(&words), encode_command(&["SET", "written", "1"])].concat());
+        (0..2).for_each(|_| drop(client.reply()));
+        check_whole(&mut client, request);
+    }
+}
+
+#[test]
+fn many_arguments_drive_nothing_out() {
+    let (server, mut client) = nearly_full();
+    let mut words = vec!["MSET"];
+    words.extend(["written", "1"].repeat(20_000));
+    client.send(encode_command(&words));
+    client.expect("+OK\r\n");
+    check_whole(&mut client, "an MSET");
+    let request = encode_command(&words);
+    let mut slow = server.connect_resp();
+    slow.send(&request[..request.len() / 2]);
+    let arrived = |client: &mut Connection| info(client, "client_recent_max_input_buffer");
+    let half = until("half of it", || (arrived(&mut client) >= 150_000).then_some(()));
+    half.expect("arrives");
+    check_whole(&mut client, "half an MSET");
+}
+
+#[test]
+fn many_clients_with_replies_drive_nothing_out() {
+    let (server, mut client) = nearly_full();
+    let value = "v".repeat(10_000);
+    let echo = encode_command(&["ECHO", &value]).repeat(10);
+    let mut clients: Vec<Connection> = (0..100).map(|_| server.connect_resp()).collect();
+    for _ in 0..3 {
+        clients.iter_mut().for_each(|client| client.send(&echo));
+        for client in &mut clients {
+            (0..10).for_each(|_| client.expect(format!("$10000\r\n{value}\r\n")));
+        }
+        check_whole(&mut client, "their replies");
+    }
+}
+
+#[test]
+fn logs_drive_nothing_out() {
+    let (server, mut client) = nearly_full();
+    client.check("CONFIG SET slowlog-max-len 100000 slowlog-log-slower-than 0", "+OK\r\n");
+    client.send(encode_command(&["ECHO", &"e".repeat(100)]).repeat(3_000));
+    (0..3_000).for_each(|_| drop(client.reply()));
+    check_whole(&mut client, "the slow log");
+    client.check("CONFIG SET requirepass secret acllog-max-len 10000", "+OK\r\n");
+    for user in 0..300 {
+        let mut stranger = server.connect_resp();
+        let refused = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+        stranger.check(&format!("AUTH user:{user} wrong"), refused);
+    }
+    check_whole(&mut client, "logins");
 }
 
 #[test]

@@ -3,25 +3,32 @@
 use harness::Server;
 
 /// The files that hold those tests.
-const SOURCES: [&str; 18] = [
+const SOURCES: &[&str] = &[
     include_str!("administration.rs"),
     include_str!("bitmap.rs"),
     include_str!("client.rs"),
     include_str!("connection.rs"),
+    include_str!("hash.rs"),
+    include_str!("geo.rs"),
     include_str!("hyperloglog.rs"),
     include_str!("key.rs"),
     include_str!("latency.rs"),
+    include_str!("list.rs"),
     include_str!("memcached.rs"),
     include_str!("meta.rs"),
     include_str!("monitor.rs"),
     include_str!("operators.rs"),
     include_str!("persistence.rs"),
+    include_str!("pubsub.rs"),
     include_str!("relocation.rs"),
     include_str!("serialization.rs"),
     include_str!("server.rs"),
+    include_str!("set.rs"),
     include_str!("settings.rs"),
     include_str!("slowlog.rs"),
+    include_str!("sorted_set.rs"),
     include_str!("string.rs"),
+    include_str!("transaction.rs"),
 ];
 
 /// Whether some test sends what begins with `words`, which stand at the beginning of a string.

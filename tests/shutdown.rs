@@ -6,6 +6,7 @@ use harness::{Server, as_redis, encode_command, nagi_binary, until, words};
 use rustix::process::Signal;
 use std::fs;
 use std::io;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -121,4 +122,25 @@ fn it_is_aborted_while_it_saves() {
     client.check("SHUTDOWN", "");
     assert!(server.wait_for_exit().success(), "{}", server.log());
     assert!(has_file(&folder.0));
+}
+
+/// With io_uring the kernel goes on accepting for some milliseconds if a process is killed; one
+/// that stops closes its listeners first.
+#[test]
+fn nothing_is_accepted_once_it_has_stopped() {
+    for round in 0..10 {
+        let mut server = Server::nagi_with(&["--workers", "4"]);
+        let addresses = [server.resp(), server.memcached_address()];
+        let mut client = server.connect_resp();
+        if round % 2 == 0 {
+            server.signal(Signal::TERM);
+        } else {
+            client.check("SHUTDOWN NOSAVE", "");
+        }
+        assert!(server.wait_for_exit().success(), "{}", server.log());
+        for address in addresses {
+            let refused = TcpStream::connect(address).map_err(|error| error.kind());
+            assert_eq!(refused.err(), Some(io::ErrorKind::ConnectionRefused), "round {round}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! SLOWLOG, and what INFO and LATENCY know of how long requests take.
 
+use crate::binary::{encode, receive};
 use harness::{Reply, Server, as_redis, encode_command, until};
 
 #[test]
@@ -240,6 +241,34 @@ fn phases_are_counted_by_families() {
     };
     until("a slice that is shorter", is_forgotten).expect("the longest one is forgotten");
     assert!(client.run("INFO stats").text().contains("\nlongest_send_usec:"));
+}
+
+#[test]
+fn requests_of_the_binary_protocol_are_timed() {
+    let server = Server::nagi_with(&["--slowlog-log-slower-than", "0"]);
+    let mut client = server.connect_resp();
+    let mut binary = server.connect_memcached();
+    let mut ask = |request: Vec<u8>| {
+        binary.send(request);
+        receive(&mut binary).status
+    };
+    assert_eq!(ask(encode(0x01, 1, 0, &[0; 8], "key", &"v".repeat(200))), 0);
+    assert_eq!(ask(encode(0x00, 2, 0, b"", "key", "")), 0);
+    assert_eq!(ask(encode(0x21, 3, 0, b"", "PLAIN", "\0user\0password")), 0x81);
+    assert_eq!(ask(encode(0x77, 4, 0, b"", "", "")), 0x81);
+    assert_eq!(ask(encode(0x0a, 5, 0, b"", "", "")), 0);
+    let counted = || {
+        let phases = client.run("INFO phases").text();
+        let execute =
+            phases.lines().find_map(|it| it.strip_prefix("phase_usec_memcached_execute:"));
+        execute.filter(|it| it.starts_with("requests=5,")).map(str::to_owned)
+    };
+    until("the requests to be counted", counted).expect("all of them");
+    let log = client.run("SLOWLOG GET -1");
+    let words = log.list().iter().map(first_words);
+    let logged: Vec<String> = words.filter(|words| !words.starts_with("INFO")).collect();
+    let set = format!("set key {}... (72 more bytes)", "v".repeat(128));
+    assert_eq!(logged, ["noop", "opcode 0x77", "sasl_auth (redacted)", "get key", &set]);
 }
 
 #[test]

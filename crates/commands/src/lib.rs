@@ -33,13 +33,15 @@ pub use runtime::shown::{kept_arguments, stop_monitoring};
 pub use runtime::suspension::{JobProgress, When};
 pub use runtime::{admission, dispatch, gate};
 pub use state::attention::{Attention, Reasons};
-pub use state::client::{Client, ClientInfo, ClientNames, Hears, Marks};
+pub use state::client::{Class, Client, ClientInfo, ClientNames, Hears, Marks};
 pub use state::latency_monitor::Latency;
 pub use state::monitors::Monitors;
 pub use state::process::Process;
+pub use state::pubsub::PubSub;
 pub use state::slow_log::{SlowLog, SlowRequest};
 pub use state::statistics::{CommandTotals, Statistics, Tally, Totals};
-pub use state::{histogram, loading, phases, saves};
+pub use state::watched_keys::WatchListener;
+pub use state::{histogram, loading, phases, pubsub, saves};
 
 /// The version of Redis whose commands, replies and error texts these are.
 pub const REDIS_VERSION: &str = "7.2.4";

@@ -5,12 +5,11 @@ use crate::runtime::dispatch;
 use crate::state::saves::Saves;
 use crate::{
     Addresses, Attention, Client, ClientInfo, CommandTable, Config, Context, Marks, Process,
-    Server, Statistics, Tally, When, command_table, go_on,
+    PubSub, Server, Statistics, Tally, When, command_table, go_on,
 };
 use nagi_proto::memcached::Step;
 use nagi_proto::{Args, Output, resp};
-use nagi_store::types::restore::Known;
-use nagi_store::{Clock, Counters, Options, PackedHash, Store};
+use nagi_store::{Clock, Counters, Options, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -51,6 +50,7 @@ pub(crate) struct FakeServer {
     pub(crate) asked_to_stop: Mutex<bool>,
     pub(crate) flush_at_ms: Mutex<Option<u64>>,
     pub(crate) attention: Attention,
+    pub(crate) pubsub: PubSub,
     pub(crate) saves: Saves,
 }
 
@@ -71,10 +71,16 @@ impl Server for FakeServer {
 
     fn show_monitors(&self, _: usize) {}
 
+    fn show_messages(&self, _: usize) {}
+
     fn show_watchers(&self, _: usize) {}
 
     fn attention(&self) -> &Attention {
         &self.attention
+    }
+
+    fn pubsub(&self) -> &PubSub {
+        &self.pubsub
     }
 
     fn saves(&self) -> &Saves {
@@ -144,21 +150,15 @@ impl Bench {
             asked_to_stop: Mutex::default(),
             flush_at_ms: Mutex::default(),
             attention: Attention::default(),
+            pubsub: PubSub::new(1),
             saves: Saves::default(),
         };
         let counters = store.counters(0);
         let tally = process.statistics.worker(0);
         let replica = Replica::of(&store);
+        let watched = Arc::clone(&process.attention.watched_keys);
+        assert!(store.tell_events(Box::new(crate::WatchListener(watched))));
         Bench { clock, process, client, memcached, store, counters, tally, replica }
-    }
-
-    /// Puts a hash into database 0, as a file that is loaded does.
-    pub(crate) fn load_hash(&self, key: &str, hash: &PackedHash, known: &Known) {
-        let db = self.store.database(0, &self.counters, self.store.now_ms());
-        assert!(db.load_hash(db.key(key.as_bytes()), hash, known));
-        // What a file has is told to nobody.
-        let replica = self.replica.store.database(0, &self.replica.counters, 0);
-        assert!(replica.load_hash(replica.key(key.as_bytes()), hash, known));
     }
 
     /// The events that were told since the last call, as `key:event` words.

@@ -12,17 +12,16 @@ use crate::encoding::{VALKEY_VERSIONS, VERSION, encode_integer, encode_spelled_i
 use crate::length::{self, Length};
 use crate::lzf;
 use crate::rdb::{Builders, ValueType};
-use nagi_store::{CHUNK_BYTES, HashValue, Rope, StringValue, Value};
+use nagi_store::{CHUNK_BYTES, Rope, StringValue, Value};
 
 mod collection;
 
-use collection::RestoreCollection;
+use collection::{DumpElements, RestoreCollection};
 
 pub use collection::DumpCollection;
 
-/// The numbers of the types that are written.
+/// The number of the type as which strings are written.
 const STRING: u8 = 0;
-const HASH: u8 = 4;
 /// Version and checksum.
 const FOOTER_BYTES: usize = 10;
 /// Why a payload cannot be restored.
@@ -41,7 +40,38 @@ impl From<Damage> for Refusal {
 }
 
 /// A value on its way into a payload.
-pub struct Dump {
+pub struct Dump(Dumping);
+
+enum Dumping {
+    String(DumpString),
+    Collection(Box<DumpElements>),
+}
+
+impl Dump {
+    /// What a payload has beside the value: its type, and the footer.
+    pub const FRAME_BYTES: usize = 1 + FOOTER_BYTES;
+
+    /// Begins with a value; `compress` as the setting `rdbcompression` says.
+    #[must_use]
+    pub fn new(value: Value<'_>, compress: bool) -> Self {
+        Dump(match value {
+            Value::String(string) => Dumping::String(DumpString::new(string, compress)),
+            value => Dumping::Collection(Box::new(DumpElements::new(&value, compress))),
+        })
+    }
+
+    /// Works on about one chunk; the payload, once it is complete.
+    #[must_use]
+    pub fn step(&mut self) -> Option<Rope> {
+        match &mut self.0 {
+            Dumping::String(string) => string.step(),
+            Dumping::Collection(elements) => elements.step(),
+        }
+    }
+}
+
+/// A string on its way into a payload.
+struct DumpString {
     value: Rope,
     /// What the value becomes, if that is shorter.
     packed: Rope,
@@ -52,27 +82,12 @@ pub struct Dump {
     checksum: Checksum,
 }
 
-impl Dump {
-    /// What a payload has beside the value: its type, and the footer.
-    pub const FRAME_BYTES: usize = 1 + FOOTER_BYTES;
-
-    /// Begins with a value; `compress` as the setting `rdbcompression` says, for strings.
-    #[must_use]
-    pub fn new(value: Value<'_>, compress: bool) -> Self {
-        let mut out = Vec::new();
-        let value = match value {
-            Value::String(string) => {
-                out.push(STRING);
-                encode_short(&mut out, string)
-            }
-            Value::Hash(hash) => {
-                out.push(HASH);
-                encode_hash(&mut out, hash);
-                Rope::default()
-            }
-        };
+impl DumpString {
+    fn new(string: StringValue<'_>, compress: bool) -> Self {
+        let mut out = vec![STRING];
+        let value = encode_short(&mut out, string);
         let compressing = compress && value.len() >= LEAST_COMPRESSED_BYTES;
-        let mut dump = Dump {
+        let mut dump = DumpString {
             value,
             packed: Rope::default(),
             compressing,
@@ -88,9 +103,7 @@ impl Dump {
         dump
     }
 
-    /// Works on one chunk; the payload, once it is complete.
-    #[must_use]
-    pub fn step(&mut self) -> Option<Rope> {
+    fn step(&mut self) -> Option<Rope> {
         if self.compressing {
             self.compress_chunk();
             return None;
@@ -151,18 +164,6 @@ fn encode_short(out: &mut Vec<u8>, string: StringValue<'_>) -> Rope {
         StringValue::Bytes(text) if encode_spelled_integer(out, text) => Rope::default(),
         StringValue::Rope(rope) => rope.clone(),
         string => string.with_bytes(Rope::from_bytes),
-    }
-}
-
-fn encode_hash(out: &mut Vec<u8>, hash: HashValue<'_>) {
-    length::write(out, hash.len() as u64);
-    for (field, value) in hash.fields() {
-        for text in [field, value] {
-            if !encode_spelled_integer(out, text) {
-                length::write(out, text.len() as u64);
-                out.extend_from_slice(text);
-            }
-        }
     }
 }
 
@@ -379,8 +380,9 @@ fn check_footer(payload: &Rope, end: usize, checksum: u64) -> Result<u16, Refusa
 mod tests {
     use super::*;
     use crate::rdb::NoCollections;
+    use nagi_store::types::collection::{Limits, NewCollections, NewElement};
     use nagi_store::types::restore::Known;
-    use nagi_store::{Options, PackedHash, Store};
+    use nagi_store::{Kind, Options, Store, Text};
     use proptest::prelude::*;
 
     fn bytes(rope: &Rope) -> Vec<u8> {
@@ -446,7 +448,13 @@ mod tests {
         let (store, known) = (Store::new(&Options::default()), Known::default());
         let counters = store.counters(0);
         let db = store.database(0, &counters, 1);
-        assert!(db.load_hash(db.key(b"h"), &PackedHash::from_fields(fields).unwrap(), &known));
+        let new = NewCollections::new(&store, Limits::default());
+        let mut hash = new.begin(Kind::Hash).unwrap();
+        for (name, value) in fields {
+            let pair = (&Text::new(name), &Text::new(value));
+            assert_eq!(hash.add(NewElement::Field(pair.0, pair.1)), Ok(true));
+        }
+        assert!(db.load_collection(db.key(b"h"), hash, &known));
         let dumped = db.get(db.key(b"h"), |entry| Dump::new(entry.unwrap().value(), true));
         assert_eq!(payload(dumped), seal(b"\x04\x02\x05field\x05value\x01n\xc0\x0c", 10));
     }

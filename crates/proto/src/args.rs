@@ -98,6 +98,16 @@ impl Landed {
         self.chunks.take()
     }
 
+    /// Another one with the same bytes, which takes nothing away.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        let joined = OnceCell::new();
+        if let Some(bytes) = self.joined.get() {
+            let _ = joined.set(Arc::clone(bytes));
+        }
+        Landed { chunks: self.chunks.clone(), len: self.len, joined }
+    }
+
     /// A copy of it, which takes nothing away.
     fn copied(&self) -> Vec<u8> {
         match self.joined.get() {
@@ -182,6 +192,12 @@ impl<'a> Args<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
+    }
+
+    /// Those that were received on their own, in order.
+    #[must_use]
+    pub fn all_landed(&self) -> &'a [Landed] {
+        self.landed
     }
 
     /// Where they lie.

@@ -73,6 +73,18 @@ impl Output {
         self.splices.push_back(Splice { at: self.bytes.len(), chunks, range });
     }
 
+    /// Appends what is waiting in another, and shares what that shares.
+    pub fn append(&mut self, other: &Output) {
+        let before = self.bytes.len();
+        self.spliced += other.spliced;
+        self.splices.extend(other.splices.iter().map(|splice| Splice {
+            at: before + splice.at - other.sent,
+            chunks: Arc::clone(&splice.chunks),
+            range: splice.range.clone(),
+        }));
+        self.bytes.extend_from_slice(other.bytes.get(other.sent..).unwrap_or_default());
+    }
+
     /// Whether nothing is waiting to be sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -190,6 +202,11 @@ mod tests {
             }
             let waiting = |out: &Output| out.slices().collect::<Vec<_>>().concat();
             for take in takes {
+                let mut behind = Output::default();
+                behind.push(b"before");
+                behind.append(&out);
+                prop_assert_eq!(waiting(&behind), [b"before", &model[..]].concat());
+                prop_assert_eq!(behind.len(), 6 + model.len());
                 prop_assert_eq!(waiting(&out), &model[..]);
                 prop_assert_eq!(out.len(), model.len());
                 if let Some(bytes) = out.as_contiguous() {

@@ -172,12 +172,21 @@ impl Arguments for Vocabulary {
     fn argument(&mut self, random: &mut Random, kind: &str) -> Vec<u8> {
         let some: &[&str] = match kind {
             "key" | "key1" | "key2" | "newkey" | "source" | "destination" | "destkey"
-            | "sourcekey" => return key(random),
-            "value" | "element" | "message" | "arg" => return value(random),
+            | "sourcekey" | "src" | "dst" | "storekey" | "storedistkey" => return key(random),
+            "value" | "element" | "pivot" | "message" | "arg" => return value(random),
+            "field" | "member" | "member1" | "member2" => return name(random),
+            "score" | "weight" => return score(random).into_bytes(),
+            "min" | "max" => return bound(random).into_bytes(),
+            "longitude" => return coordinate(random, 180).into_bytes(),
+            "latitude" => return coordinate(random, 85).into_bytes(),
+            "radius" | "width" | "height" => {
+                &["1", "1000", "500000", "20000000", "0", "-1", "1e3", "x", "", "inf"]
+            }
+            "limit" => &["0", "1", "2", "100", "-1", "x", ""],
             "serialized-value" => return self.payload(random),
             "amount" | "increment" if random.below(4) == 0 => return decimal(random).into_bytes(),
             "amount" | "increment" => &NUMBERS,
-            "start" | "end" | "offset" => return position(random).into_bytes(),
+            "start" | "end" | "stop" | "offset" => return position(random).into_bytes(),
             "bit" => &["0", "1", "0", "1", "0", "1", "0", "1", "2", "-1", "x", "", "01"],
             "encoding" => &ENCODINGS,
             "min-match-len" => &["0", "1", "2", "3", "-1", "x", "9223372036854775808"],
@@ -196,7 +205,11 @@ impl Arguments for Vocabulary {
             "cursor" => &["0", "0", "0", "0", "x", "-1", "", "18446744073709551616", "0x"],
             // Enough for the whole keyspace, whose order is each server's own.
             "count" => &["1000", "100000", "2147483647", "0", "-1", "x", ""],
-            "type" => &["string", "STRING", "list", "zset", "nonsense", ""],
+            "numkeys" => &["1", "1", "1", "2", "2", "3", "0", "-1", "x", "", "4294967296"],
+            "rank" | "num-matches" | "len" if random.below(3) != 0 => {
+                &["1", "2", "3", "-1", "-2", "0", "10"]
+            }
+            "type" => &["string", "STRING", "hash", "list", "set", "zset", "nonsense", ""],
             "frequency" => &["0", "1", "255", "256", "-1", "x"],
             "timeout" => &["0", "0", "-1", "x", "", "9223372036854775808"],
             "numreplicas" | "numlocal" => &["0", "0", "-1", "x", "9223372036854775808"],
@@ -233,6 +246,17 @@ impl Vocabulary {
     }
 }
 
+/// The name of a field or a member: few, so that they meet again.
+fn name(random: &mut Random) -> Vec<u8> {
+    match random.below(40) {
+        0 => vec![b'f'; 65],
+        1 => b"long".repeat(17_000),
+        2..6 => value(random),
+        6..16 => random.below(6).to_string().into_bytes(),
+        _ => format!("f{}", random.below(8)).into_bytes(),
+    }
+}
+
 fn key(random: &mut Random) -> Vec<u8> {
     match random.below(500) {
         0 => vec![b'k'; 300],
@@ -256,6 +280,38 @@ pub(super) fn value(random: &mut Random) -> Vec<u8> {
 /// A number that lies at a limit of something.
 pub(super) fn odd_number(random: &mut Random) -> Vec<u8> {
     random.choose(&NUMBERS).as_bytes().to_vec()
+}
+
+/// A score: mostly one of a few, so that some are equal.
+fn score(random: &mut Random) -> String {
+    match random.below(8) {
+        0 => decimal(random),
+        1 => random.choose(&["inf", "-inf", "-0", "0.1", "1e300", "-7.25"]).to_owned(),
+        _ => random.below(4).to_string(),
+    }
+}
+
+/// Where a range of scores or of members begins or ends.
+fn bound(random: &mut Random) -> String {
+    match random.below(12) {
+        0 => decimal(random),
+        1 => random.choose(&NUMBERS).to_owned(),
+        2 | 3 => random.choose(&["-", "+", "-inf", "+inf"]).to_owned(),
+        4 | 5 => format!("({}", random.below(4)),
+        6 => format!("[f{}", random.below(8)),
+        7 => format!("(f{}", random.below(8)),
+        _ => random.below(4).to_string(),
+    }
+}
+
+/// A longitude or a latitude: few, so that places lie near each other.
+fn coordinate(random: &mut Random, most: u64) -> String {
+    let degrees = random.below(2 * most + 2) as i64 - most as i64;
+    match random.below(8) {
+        0 => score(random),
+        1 => degrees.to_string(),
+        _ => format!("{}.{}", 13 + random.below(3), random.below(1000)),
+    }
 }
 
 /// A number with decimals, or something like one.

@@ -10,6 +10,10 @@ enum Comparison {
     Near(u64),
     /// Lists in any order, those within them as well.
     Unordered,
+    /// Numbers that are the same, however many digits they have, and lists of such.
+    Numbers,
+    /// The same, with lists in any order.
+    UnorderedNumbers,
     /// Of the same kind; of maps, the same keys.
     Kind,
 }
@@ -25,19 +29,56 @@ const LOOSE: &[(&str, Comparison, &str)] = &[
     ("CONFIG GET", Comparison::Unordered, "settings come in any order"),
     ("DUMP", Comparison::Kind, "the same value can be written in several ways"),
     ("EXPIRETIME", Comparison::Near(10), "set one after the other"),
+    ("HGETALL", Comparison::Unordered, "fields of a large hash come in any order"),
+    ("HKEYS", Comparison::Unordered, "fields of a large hash come in any order"),
+    ("HRANDFIELD", Comparison::Kind, "is drawn"),
+    ("HSCAN", Comparison::Unordered, "fields of a large hash come in any order"),
+    ("HVALS", Comparison::Unordered, "fields of a large hash come in any order"),
     ("HELLO", Comparison::Kind, "names the server and the connection"),
     ("KEYS", Comparison::Unordered, "keys come in any order"),
     ("OBJECT IDLETIME", Comparison::Near(3), "asked one after the other"),
     ("PEXPIRETIME", Comparison::Near(10_000), "set one after the other"),
     ("PTTL", Comparison::Near(10_000), "asked one after the other"),
     ("RANDOMKEY", Comparison::Kind, "is drawn"),
+    ("SDIFF", Comparison::Unordered, "members come in any order"),
+    ("SINTER", Comparison::Unordered, "members come in any order"),
+    ("SMEMBERS", Comparison::Unordered, "members come in any order"),
+    ("SPOP", Comparison::Unordered, "members come in any order"),
+    ("SRANDMEMBER", Comparison::Kind, "is drawn"),
+    ("SSCAN", Comparison::Unordered, "members come in any order"),
+    ("SUNION", Comparison::Unordered, "members come in any order"),
     ("SCAN", Comparison::Unordered, "keys come in any order"),
     ("SLOWLOG GET", Comparison::Kind, "what is slow is each server's own"),
     ("SLOWLOG LEN", Comparison::Kind, "what is slow is each server's own"),
     ("TIME", Comparison::Kind, "asked one after the other"),
     ("TTL", Comparison::Near(10), "asked one after the other"),
-    ("LATENCY HISTOGRAM", Comparison::Kind, "how long each took is the machine's"),
     ("LATENCY LATEST", Comparison::Kind, "what is slow is each server's own"),
+    ("GEOPOS", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZADD", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZDIFF", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZINCRBY", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZINTER", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZMPOP", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZMSCORE", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZPOPMAX", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZPOPMIN", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZRANGE", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZRANGEBYSCORE", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZREVRANGE", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZREVRANGEBYSCORE", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZSCORE", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("ZUNION", Comparison::Numbers, "since 7.2 numbers have as few digits as needed"),
+    ("GEOSEARCH", Comparison::UnorderedNumbers, "what is equally far comes in any order"),
+    ("GEORADIUS", Comparison::UnorderedNumbers, "what is equally far comes in any order"),
+    ("GEORADIUS_RO", Comparison::UnorderedNumbers, "what is equally far comes in any order"),
+    ("GEORADIUSBYMEMBER", Comparison::UnorderedNumbers, "what is equally far comes in any order"),
+    (
+        "GEORADIUSBYMEMBER_RO",
+        Comparison::UnorderedNumbers,
+        "what is equally far comes in any order",
+    ),
+    ("ZRANDMEMBER", Comparison::Kind, "is drawn"),
+    ("ZSCAN", Comparison::UnorderedNumbers, "members come in any order"),
     ("LATENCY HISTORY", Comparison::Kind, "what is slow is each server's own"),
 ];
 
@@ -53,6 +94,41 @@ struct Difference {
 const SHARED: i64 = 2_147_483_647;
 
 const DIFFERENCES: &[Difference] = &[
+    Difference {
+        command: "COMMAND GETKEYS",
+        accepts: |words, _, _| is_newer_rank(words),
+        reason: "ZRANK WITHSCORE is of 7.2",
+    },
+    Difference {
+        command: "COMMAND GETKEYSANDFLAGS",
+        accepts: |words, _, _| is_newer_rank(words),
+        reason: "ZRANK WITHSCORE is of 7.2",
+    },
+    Difference {
+        command: "COMMAND GETKEYS",
+        accepts: |words, _, theirs| {
+            let is_store =
+                words.get(2).is_some_and(|name| name.to_ascii_uppercase().ends_with(b"STORE"));
+            is_store && matches!(theirs, Reply::Error(_))
+        },
+        reason: "with more keys than there are words, nagi names the one that there is",
+    },
+    Difference {
+        command: "COMMAND GETKEYSANDFLAGS",
+        accepts: |words, _, theirs| {
+            let is_store =
+                words.get(2).is_some_and(|name| name.to_ascii_uppercase().ends_with(b"STORE"));
+            is_store && matches!(theirs, Reply::Error(_))
+        },
+        reason: "with more keys than there are words, nagi names the one that there is",
+    },
+    Difference {
+        command: "LATENCY HISTOGRAM",
+        accepts: |_, ours, theirs| {
+            matches!(ours, Reply::Error(_)) == matches!(theirs, Reply::Error(_))
+        },
+        reason: "what took how long is the machine's, and what was refused each version's",
+    },
     Difference {
         command: "COMMAND GETKEYS SYNC",
         accepts: |_, ours, theirs| matches!((ours, theirs), (Reply::Error(_), Reply::Error(_))),
@@ -114,6 +190,24 @@ const DIFFERENCES: &[Difference] = &[
         reason: "Redis takes the destination alone for a mistake, which PFMERGE itself does not",
     },
     Difference {
+        command: "HSCAN",
+        accepts: |words, _, theirs| {
+            let is_newer = words.iter().any(|word| word.eq_ignore_ascii_case(b"NOVALUES"));
+            is_newer && matches!(theirs, Reply::Error(_))
+        },
+        reason: "NOVALUES is of 7.4",
+    },
+    Difference {
+        command: "PFCOUNT",
+        accepts: |_, ours, theirs| are_no_sketches(ours, theirs),
+        reason: "of several keys that are no sketches another one is named",
+    },
+    Difference {
+        command: "PFMERGE",
+        accepts: |_, ours, theirs| are_no_sketches(ours, theirs),
+        reason: "of several keys that are no sketches another one is named",
+    },
+    Difference {
         command: "HELLO",
         accepts: |_, ours, theirs| match (ours, theirs) {
             (Reply::Error(ours), Reply::Error(theirs)) => {
@@ -137,6 +231,28 @@ const DIFFERENCES: &[Difference] = &[
             _ => false,
         },
         reason: "COMMAND GETKEYS of a word alone, which counts since 7.2",
+    },
+    Difference {
+        command: "LPOS",
+        accepts: |words, ours, _| is_least(words, ours),
+        reason: "since 7.2 the least integer is no number of elements",
+    },
+    Difference {
+        command: "LREM",
+        accepts: |words, ours, _| is_least(words, ours),
+        reason: "since 7.2 the least integer is no number of elements",
+    },
+    Difference {
+        command: "OBJECT ENCODING",
+        accepts: |_, ours, theirs| {
+            shows(ours, "listpack") && (shows(theirs, "hashtable") || shows(theirs, "quicklist"))
+        },
+        reason: "since 7.2 small lists and sets are listpacks",
+    },
+    Difference {
+        command: "OBJECT ENCODING",
+        accepts: |_, ours, theirs| shows(ours, "skiplist") && shows(theirs, "listpack"),
+        reason: "since 7.2 a request with many members has no listpack, even if they are the same",
     },
     Difference {
         command: "OBJECT IDLETIME",
@@ -171,14 +287,152 @@ const DIFFERENCES: &[Difference] = &[
         },
         reason: "without a count for all of them, how many keys come at once is a server's own",
     },
+    Difference {
+        command: "ZCOUNT",
+        accepts: |words, ours, _| is_old_bound(words, ours),
+        reason: "since 8.0 bounds are decimal, and have no blanks in front",
+    },
+    Difference {
+        command: "ZRANGE",
+        accepts: |words, ours, _| is_old_bound(words, ours),
+        reason: "since 8.0 bounds are decimal, and have no blanks in front",
+    },
+    Difference {
+        command: "ZRANGEBYSCORE",
+        accepts: |words, ours, _| is_old_bound(words, ours),
+        reason: "since 8.0 bounds are decimal, and have no blanks in front",
+    },
+    Difference {
+        command: "ZREVRANGEBYSCORE",
+        accepts: |words, ours, _| is_old_bound(words, ours),
+        reason: "since 8.0 bounds are decimal, and have no blanks in front",
+    },
+    Difference {
+        command: "ZREMRANGEBYSCORE",
+        accepts: |words, ours, _| is_old_bound(words, ours),
+        reason: "since 8.0 bounds are decimal, and have no blanks in front",
+    },
+    Difference {
+        command: "ZRANGESTORE",
+        accepts: |words, ours, _| is_old_bound(words, ours),
+        reason: "since 8.0 bounds are decimal, and have no blanks in front",
+    },
+    Difference {
+        command: "ZRANGE",
+        accepts: |words, _, theirs| is_negative_offset(words) && is_list(theirs),
+        reason: "since 8.0 an offset below zero is counted from the end of a skiplist",
+    },
+    Difference {
+        command: "ZRANGEBYSCORE",
+        accepts: |words, _, theirs| is_negative_offset(words) && is_list(theirs),
+        reason: "since 8.0 an offset below zero is counted from the end of a skiplist",
+    },
+    Difference {
+        command: "ZREVRANGEBYSCORE",
+        accepts: |words, _, theirs| is_negative_offset(words) && is_list(theirs),
+        reason: "since 8.0 an offset below zero is counted from the end of a skiplist",
+    },
+    Difference {
+        command: "ZRANGEBYLEX",
+        accepts: |words, _, theirs| is_negative_offset(words) && is_list(theirs),
+        reason: "since 8.0 an offset below zero is counted from the end of a skiplist",
+    },
+    Difference {
+        command: "ZREVRANGEBYLEX",
+        accepts: |words, _, theirs| is_negative_offset(words) && is_list(theirs),
+        reason: "since 8.0 an offset below zero is counted from the end of a skiplist",
+    },
+    Difference {
+        command: "ZRANGEBYLEX",
+        accepts: |words, ours, theirs| is_by_member(words) && same(Comparison::Kind, ours, theirs),
+        reason: "what lies between two members is not defined where scores differ",
+    },
+    Difference {
+        command: "ZREVRANGEBYLEX",
+        accepts: |words, ours, theirs| is_by_member(words) && same(Comparison::Kind, ours, theirs),
+        reason: "what lies between two members is not defined where scores differ",
+    },
+    Difference {
+        command: "ZRANGE",
+        accepts: |words, ours, theirs| is_by_member(words) && same(Comparison::Kind, ours, theirs),
+        reason: "what lies between two members is not defined where scores differ",
+    },
+    Difference {
+        command: "ZLEXCOUNT",
+        accepts: |words, ours, theirs| is_by_member(words) && same(Comparison::Kind, ours, theirs),
+        reason: "what lies between two members is not defined where scores differ",
+    },
+    Difference {
+        command: "ZRANK",
+        accepts: |words, _, theirs| words.len() > 3 && matches!(theirs, Reply::Error(_)),
+        reason: "WITHSCORE is of 7.2",
+    },
+    Difference {
+        command: "ZREVRANK",
+        accepts: |words, _, theirs| words.len() > 3 && matches!(theirs, Reply::Error(_)),
+        reason: "WITHSCORE is of 7.2",
+    },
+    Difference {
+        command: "SSCAN",
+        accepts: |_, ours, theirs| same(Comparison::Kind, ours, theirs),
+        reason: "since 7.2 a small set comes whole, whatever cursor and count say",
+    },
 ];
 
 fn is_lone(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     words.len() == 3 && matches!((ours, theirs), (Reply::Error(_), Reply::Error(_)))
 }
 
+/// Whether a request asks for the keys of ZRANK or ZREVRANK.
+fn is_newer_rank(words: &Words) -> bool {
+    words.get(2).is_some_and(|name| {
+        name.eq_ignore_ascii_case(b"ZRANK") || name.eq_ignore_ascii_case(b"ZREVRANK")
+    })
+}
+
 fn is_late(ours: &Reply, theirs: &Reply) -> bool {
-    matches!((ours, theirs), (Reply::Error(_), Reply::Integer(-1 | 0)))
+    match (ours, theirs) {
+        (Reply::Error(_), Reply::Integer(-1 | 0)) => true,
+        (Reply::Error(_), Reply::Error(theirs)) => theirs.starts_with("WRONGTYPE"),
+        _ => false,
+    }
+}
+
+fn are_no_sketches(ours: &Reply, theirs: &Reply) -> bool {
+    let is_none = |it: &Reply| {
+        is_broken(it) || matches!(it, Reply::Error(text) if text.starts_with("WRONGTYPE"))
+    };
+    is_none(ours) && is_none(theirs)
+}
+
+fn is_old_bound(words: &Words, ours: &Reply) -> bool {
+    let is_old = |word: &Vec<u8>| {
+        let number = word.strip_prefix(b"(").unwrap_or(word);
+        let lower = number.to_ascii_lowercase();
+        number.first().is_some_and(u8::is_ascii_whitespace)
+            || lower.windows(2).any(|it| it == b"0x")
+    };
+    words.iter().any(is_old) && matches!(ours, Reply::Error(text) if text.contains("not a float"))
+}
+
+fn is_negative_offset(words: &Words) -> bool {
+    let limits = words.windows(2).filter(|pair| pair[0].eq_ignore_ascii_case(b"LIMIT"));
+    limits.into_iter().any(|pair| pair[1].starts_with(b"-"))
+}
+
+fn is_by_member(words: &Words) -> bool {
+    let name = words[0].to_ascii_uppercase();
+    let is_option = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"BYLEX");
+    words.iter().any(is_option) || name.windows(3).any(|part| part == b"LEX")
+}
+
+fn is_list(reply: &Reply) -> bool {
+    matches!(reply, Reply::Array(_))
+}
+
+fn is_least(words: &Words, ours: &Reply) -> bool {
+    words.iter().any(|word| word == b"-9223372036854775808")
+        && matches!(ours, Reply::Error(text) if text.contains("value must between"))
 }
 
 fn is_broken(reply: &Reply) -> bool {
@@ -231,7 +485,14 @@ fn same(comparison: Comparison, ours: &Reply, theirs: &Reply) -> bool {
             (Reply::Integer(a), Reply::Integer(b)) if *a >= 0 && *b >= 0 => a.abs_diff(*b) <= most,
             _ => ours == theirs,
         },
-        Comparison::Unordered => unordered(ours, theirs),
+        Comparison::Unordered => unordered(ours, theirs, |a, b| a == b),
+        Comparison::UnorderedNumbers => unordered(ours, theirs, are_same_numbers),
+        Comparison::Numbers => match (ours, theirs) {
+            (Reply::Array(a), Reply::Array(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(comparison, a, b))
+            }
+            _ => are_same_numbers(ours, theirs),
+        },
         Comparison::Kind => match (ours, theirs) {
             (Reply::Error(_), _) | (_, Reply::Error(_)) => ours == theirs,
             (Reply::Map(a), Reply::Map(b)) => {
@@ -243,14 +504,26 @@ fn same(comparison: Comparison, ours: &Reply, theirs: &Reply) -> bool {
     }
 }
 
-fn unordered(ours: &Reply, theirs: &Reply) -> bool {
+fn unordered(ours: &Reply, theirs: &Reply, are_same: fn(&Reply, &Reply) -> bool) -> bool {
     match (ours, theirs) {
         (Reply::Array(a), Reply::Array(b))
         | (Reply::Map(a), Reply::Map(b))
         | (Reply::Set(a), Reply::Set(b)) => {
-            let has = |list: &[Reply], item| list.iter().any(|other| unordered(item, other));
+            let has = |list: &[Reply], item| list.iter().any(|it| unordered(item, it, are_same));
             a.len() == b.len() && a.iter().all(|item| has(b, item))
         }
-        _ => ours == theirs,
+        _ => are_same(ours, theirs),
     }
+}
+
+/// Whether two replies are the same, or the same number.
+fn are_same_numbers(ours: &Reply, theirs: &Reply) -> bool {
+    let number = |reply: &Reply| -> Option<f64> {
+        match reply {
+            Reply::Double(text) => text.parse().ok(),
+            Reply::Bulk(bytes) => std::str::from_utf8(bytes).ok()?.parse().ok(),
+            _ => None,
+        }
+    };
+    ours == theirs || number(ours).is_some_and(|ours| Some(ours) == number(theirs))
 }

@@ -28,8 +28,19 @@ const LATEST: usize = 8;
 const MOST_DIFFERENCES: u64 = 20;
 
 /// What RESTORE is given, as commands that store it under `a`.
-const SAMPLES: [&str; 5] =
-    ["SET a 1", "SET a word", "SETRANGE a 70000 x", "PFADD a 1 2 3", "SET a -9223372036854775808"];
+const SAMPLES: [&str; 11] = [
+    "SET a 1",
+    "SET a word",
+    "SETRANGE a 70000 x",
+    "PFADD a 1 2 3",
+    "SET a -9223372036854775808",
+    "HSET a f1 1 f2 word f3 -5",
+    "SADD a 1 42 -1",
+    "SADD a 1 word foobar 42",
+    "RPUSH a 1 word 3 word 4096",
+    "ZADD a 1 f1 2.5 word -3 42 inf f2",
+    "GEOADD a 13.361389 38.115556 f1 15.087269 37.502669 f2",
+];
 
 fn compare(protocol: u8) {
     let (nagi, redis) = (Server::nagi(), Server::redis());
@@ -46,6 +57,7 @@ fn compare(protocol: u8) {
             history.clear();
             for connection in [&mut ours, &mut theirs] {
                 connection.check("FLUSHALL", "+OK\r\n");
+                connection.check("CONFIG SET hash-max-listpack-entries 3", "+OK\r\n");
             }
         }
         let commands = generator.batch(BATCH);
@@ -55,10 +67,10 @@ fn compare(protocol: u8) {
             connection.send(&bytes);
             let _ = connection.reply();
         }
-        let mut differs = false;
+        let (mut differs, mut is_parted) = (false, false);
         for words in commands {
             let replies = (ours.reply_and_bytes(), theirs.reply_and_bytes());
-            if differs {
+            if differs || is_parted {
                 continue;
             }
             let verdict = judge(&words, &replies.0, &replies.1);
@@ -66,12 +78,20 @@ fn compare(protocol: u8) {
             compared += 1;
             match verdict {
                 Verdict::Same => {}
-                Verdict::Explained(why) => *explained.entry(why).or_default() += 1,
+                Verdict::Explained(why) => {
+                    *explained.entry(why).or_default() += 1;
+                    // What only one of them has done may be seen in what follows.
+                    let is_error = |reply: &Reply| matches!(reply, Reply::Error(_));
+                    is_parted = is_error(&replies.0.0) != is_error(&replies.1.0);
+                }
                 Verdict::Different => {
                     show(&history, &replies.0.1, &replies.1.1);
                     differs = true;
                 }
             }
+        }
+        if is_parted {
+            history.clear();
         }
         if differs {
             // What follows may differ for the same reason.

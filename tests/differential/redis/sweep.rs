@@ -15,17 +15,19 @@ const OTHER_ARITY: &[(&str, &str)] =
     &[("BGSAVE", "CANCEL is Valkey's"), ("MODULE|LOADEX", "is checked otherwise since 7.2")];
 
 /// What stands under the keys that arguments name, made anew for each request.
-const SETTING: [&str; 6] = [
+const SETTING: [&str; 8] = [
     "FLUSHALL",
     "SET number 41",
     "SET text \"some words\"",
     "SET limit 9223372036854775807",
     "SETEX expiring 100000 value",
     "PFADD sketch a b c",
+    "RPUSH list a value 1 value",
+    "SADD set member",
 ];
 
 /// The keys of [`SETTING`], and one with nothing under it.
-const KEYS: [&str; 6] = ["number", "text", "limit", "expiring", "sketch", "none"];
+const KEYS: [&str; 8] = ["number", "text", "limit", "expiring", "sketch", "list", "set", "none"];
 
 /// What takes the place of every argument in turn: numbers at limits and beyond, numbers that are
 /// none, and what belongs elsewhere.
@@ -159,7 +161,7 @@ fn fitting(kind: &str, key: &str) -> String {
     let fitting = match kind {
         "key" | "key1" | "source" | "sourcekey" => key,
         "key2" | "newkey" | "destination" | "destkey" => "other",
-        "value" | "element" | "message" | "arg" => "value",
+        "value" | "element" | "pivot" | "message" | "arg" => "value",
         "encoding" => "u8",
         "bit" => "1",
         "pattern" => "*",

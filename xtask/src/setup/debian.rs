@@ -14,8 +14,14 @@ use super::{OPTIONAL, PROGRAMS};
 use crate::process;
 
 /// Unpacked whether the machine has them or not, so that tests know their versions.
-const TOOLS: [&str; 5] =
-    ["redis-tools", "redis-server", "memcached", "libmemcached-tools", "prometheus-redis-exporter"];
+const TOOLS: [&str; 6] = [
+    "redis-tools",
+    "redis-server",
+    "memcached",
+    "libmemcached-tools",
+    "libhiredis-dev",
+    "prometheus-redis-exporter",
+];
 
 /// Unpacked where the machine lacks them. The second is pip as a wheel that needs no installing.
 const WHERE_MISSING: [&str; 4] = ["python3", "python3-pip-whl", "tcl", "iproute2"];

@@ -2,6 +2,9 @@
 
 use super::current::Config;
 use super::values::Number;
+use crate::Class;
+use nagi_store::types::collection::Limits;
+use nagi_store::{HashLimits, ListLimit, SetLimits, SortedSetLimits};
 
 /// How many bytes of replies a client may leave unread; 0 stands for any number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,12 +32,17 @@ impl OutputLimit {
 }
 
 impl Config {
-    /// The limit of `client-output-buffer-limit` for ordinary clients, to which all belong as
-    /// long as there is neither replication nor publish and subscribe. Monitors do with Redis too.
+    /// The limit of `client-output-buffer-limit` for clients of a class. Monitors are normal ones,
+    /// as with Redis.
     #[must_use]
-    pub fn output_limit(&self) -> OutputLimit {
+    pub fn output_limit(&self, class: Class) -> OutputLimit {
+        let name = match class {
+            Class::Normal => "normal",
+            Class::PubSub => "pubsub",
+            Class::Replication => "slave",
+        };
         let classes = self.client_output_buffer_limit.get();
-        let mut words = classes.split(' ').skip_while(|word| *word != "normal").skip(1);
+        let mut words = classes.split(' ').skip_while(|word| *word != name).skip(1);
         let mut next = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
         let (hard_bytes, soft_bytes) = (next(), next());
         OutputLimit { hard_bytes, soft_bytes, soft_ms: u64::saturating_mul(next(), 1000) }
@@ -53,6 +61,29 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Up to where OBJECT ENCODING gives collections the names of small ones.
+    #[must_use]
+    pub fn collection_limits(&self) -> Limits {
+        Limits {
+            hash: HashLimits {
+                entries: self.hash_max_listpack_entries.bytes(),
+                value_bytes: self.hash_max_listpack_value.bytes(),
+            },
+            set: SetLimits {
+                intset_entries: self.set_max_intset_entries.bytes(),
+                listpack_entries: self.set_max_listpack_entries.bytes(),
+                value_bytes: self.set_max_listpack_value.bytes(),
+            },
+            sorted_set: SortedSetLimits {
+                entries: self.zset_max_listpack_entries.bytes(),
+                value_bytes: self.zset_max_listpack_value.bytes(),
+            },
+            list: ListLimit::of_setting(self.list_max_listpack_size.signed()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,14 +92,17 @@ mod tests {
     #[test]
     fn limits_of_replies_are_those_of_the_class() {
         let config = Config::default();
-        assert_eq!(config.output_limit(), OutputLimit::default());
+        assert_eq!(config.output_limit(Class::Normal), OutputLimit::default());
         for value in ["normal 1kb 512 3", "pubsub 1 2 3"] {
             config.set("client-output-buffer-limit", value, Origin::Runtime).unwrap();
-            let limit = config.output_limit();
+            let limit = config.output_limit(Class::Normal);
             assert_eq!(limit, OutputLimit { hard_bytes: 1024, soft_bytes: 512, soft_ms: 3000 });
             assert!(limit.is_passed(1024) && !limit.is_passed(1023));
             assert!(limit.is_neared(512) && !limit.is_neared(511));
         }
+        let limit = OutputLimit { hard_bytes: 1, soft_bytes: 2, soft_ms: 3000 };
+        assert_eq!(config.output_limit(Class::PubSub), limit);
+        assert_eq!(config.output_limit(Class::Replication).hard_bytes, 256 << 20);
         assert!(!OutputLimit::default().is_passed(u64::MAX));
         assert!(!OutputLimit::default().is_neared(u64::MAX));
     }

@@ -2,11 +2,20 @@
 
 pub(crate) mod bitmaps;
 pub(crate) mod connections;
+pub(crate) mod derived_set;
+pub(crate) mod elements;
 #[cfg(test)]
 mod events;
+pub(crate) mod geo;
+pub(crate) mod hashes;
 pub(crate) mod hyperloglog;
 pub(crate) mod keys;
+pub(crate) mod lists;
+pub(crate) mod pubsub;
 pub(crate) mod server;
+pub(crate) mod sets;
+pub(crate) mod sorted_sets;
 pub(crate) mod strings;
+pub(crate) mod transactions;
 #[cfg(test)]
 mod wrong_type;

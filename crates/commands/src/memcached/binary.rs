@@ -136,12 +136,35 @@ opcodes! {
 /// A flush may say when.
 const FLUSH_EXTRAS: &[usize] = &[0, 4];
 
+/// A request as people are shown it: its name, key and value, as far as it has them.
+fn words_of<'a>(row: &'static Opcode, frame: &Frame<'a>) -> impl Iterator<Item = &'a [u8]> {
+    let words = [row.name.as_bytes(), frame.key, frame.value];
+    words.into_iter().filter(|word| !word.is_empty())
+}
+
+/// Whether it is a login, whose value is secret.
+fn is_login(row: &Opcode) -> bool {
+    matches!(row.code, 0x20..=0x22)
+}
+
+/// What the slow log keeps of a request's arguments.
+#[must_use]
+pub fn kept_arguments(frame: &Frame<'_>) -> Vec<Vec<u8>> {
+    let Some(row) = OPCODES.iter().find(|row| row.code == frame.opcode) else {
+        return vec![format!("opcode {:#04x}", frame.opcode).into_bytes()];
+    };
+    match is_login(row) {
+        true => vec![row.name.into(), shown::REDACTED.into()],
+        false => words_of(row, frame).map(|word| shown::shorten(word, word.len())).collect(),
+    }
+}
+
 /// Runs a request from lookup to reply.
 pub fn execute<'a>(cx: &mut Context<'a>, frame: &Frame<'a>) {
     let row = OPCODES.iter().find(|row| row.code == frame.opcode);
     if cx.attention.reasons().contains(Reasons::MONITORED)
         && let Some(row) = row
-        && !matches!(row.code, 0x20..=0x22)
+        && !is_login(row)
         && !must_log_in(cx)
     {
         return execute_shown(cx, row, frame);
@@ -155,11 +178,9 @@ fn execute_shown<'a>(cx: &mut Context<'a>, row: &'static Opcode, frame: &Frame<'
     let attention = cx.attention;
     let _order = attention.monitors.order();
     let mut words = String::new();
-    for word in [row.name.as_bytes(), frame.key, frame.value] {
-        if !word.is_empty() {
-            words.push(' ');
-            shown::quote(word, &mut words);
-        }
+    for word in words_of(row, frame) {
+        words.push(' ');
+        shown::quote(word, &mut words);
     }
     execute_row(cx, Some(row), frame);
     shown::show(cx.server, cx.client, &words);

@@ -2,8 +2,6 @@
 
 use super::verb::KEY_BYTES;
 use crate::testing::{Bench, converse};
-use nagi_store::PackedHash;
-use nagi_store::types::restore::Known;
 
 #[test]
 fn every_case_of_the_page_has_its_test() {
@@ -441,8 +439,7 @@ fn counters_that_are_not_there() {
 /// and what TYPE and TTL say then.
 fn of_a_hash(request: &str, reply: &str, kind: &str, ttl: i64) {
     let mut bench = Bench::new();
-    let hash = PackedHash::from_fields([(&b"field"[..], &b"5"[..])]).unwrap();
-    bench.load_hash("k", &hash, &Known::default());
+    bench.expect("HSET k field 5", ":1|");
     bench.expect("EXPIRE k 100", ":1|");
     bench.expect_memcached(request, reply);
     bench.expect("TYPE k", &format!("+{kind}|"));

@@ -59,7 +59,7 @@ impl<H> Command<H> {
 
 bitflags::bitflags! {
     /// How a command behaves, in the words of Redis' COMMAND, in its order.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Flags: u32 {
         /// Changes the keyspace.
         const WRITE = 1 << 0;
@@ -69,27 +69,48 @@ bitflags::bitflags! {
         const DENYOOM = 1 << 2;
         /// For administrators.
         const ADMIN = 1 << 3;
+        /// For messages between clients.
+        const PUBSUB = 1 << 4;
         /// Not allowed from scripts.
-        const NOSCRIPT = 1 << 4;
+        const NOSCRIPT = 1 << 5;
         /// Answered while the dataset is loading.
-        const LOADING = 1 << 5;
+        const LOADING = 1 << 6;
         /// Answered by a replica that has lost its primary.
-        const STALE = 1 << 6;
+        const STALE = 1 << 7;
         /// Takes constant or logarithmic time.
-        const FAST = 1 << 7;
+        const FAST = 1 << 8;
         /// Answered before the client has authenticated.
-        const NO_AUTH = 1 << 8;
+        const NO_AUTH = 1 << 9;
         /// Not allowed within a transaction.
-        const NO_MULTI = 1 << 9;
+        const NO_MULTI = 1 << 10;
         /// Answered while a script runs too long.
-        const ALLOW_BUSY = 1 << 10;
+        const ALLOW_BUSY = 1 << 11;
         /// May wait.
-        const BLOCKING = 1 << 11;
+        const BLOCKING = 1 << 12;
         /// Not answered while the dataset is loaded beside the old one.
-        const NO_ASYNC_LOADING = 1 << 12;
+        const NO_ASYNC_LOADING = 1 << 13;
         /// Asks whether the server is well: answered while the dataset is loading, and refused
         /// where writing is since saving has failed. COMMAND does not show it.
-        const PROBE = 1 << 13;
+        const PROBE = 1 << 14;
+        /// Runs at once within a transaction, instead of being queued. COMMAND does not show it.
+        const NOT_QUEUED = 1 << 15;
+        /// Runs what is queued, and is refused where that would be. COMMAND does not show it.
+        const RUNS_QUEUED = 1 << 16;
+        /// A client of RESP2 that subscribes to something may send it all the same. COMMAND does
+        /// not show it.
+        const WHILE_SUBSCRIBED = 1 << 17;
+        /// Its reply is a message, which is sent even to a client that wants no replies. COMMAND
+        /// does not show it.
+        const MESSAGES = 1 << 18;
+    }
+}
+
+impl Flags {
+    /// Those that COMMAND shows.
+    #[must_use]
+    pub fn shown(self) -> Flags {
+        let unshown = Flags::PROBE | Flags::NOT_QUEUED | Flags::RUNS_QUEUED;
+        self.difference(unshown | Flags::WHILE_SUBSCRIBED | Flags::MESSAGES)
     }
 }
 
@@ -176,12 +197,26 @@ macro_rules! groups {
 groups! {
     /// Strings.
     String "string" "Strings",
+    /// Hashes.
+    Hash "hash" "Hashes",
+    /// Sets.
+    Set "set" "Sets",
+    /// Lists.
+    List "list" "Lists",
+    /// Sorted sets.
+    SortedSet "sorted-set" "Sorted sets",
+    /// Positions on the earth.
+    Geo "geo" "Geospatial indexes",
     /// Strings as arrays of bits.
     Bitmap "bitmap" "Bitmaps",
     /// Strings as sketches of sets.
     HyperLogLog "hyperloglog" "HyperLogLog",
+    /// Messages between clients.
+    PubSub "pubsub" "Publish and subscribe",
     /// Keys of any type.
     Generic "generic" "Keys",
+    /// Requests that are executed as one.
+    Transactions "transactions" "Transactions",
     /// Connections and clients.
     Connection "connection" "Connections",
     /// The server.

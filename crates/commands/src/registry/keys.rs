@@ -30,8 +30,10 @@ bitflags::bitflags! {
         const INSERT = 1 << 6;
         /// Removes what is there.
         const DELETE = 1 << 7;
+        /// Nothing: it is no key, and only tells a cluster's clients the slot.
+        const NOT_KEY = 1 << 8;
         /// Does less than that, depending on its options.
-        const VARIABLE_FLAGS = 1 << 8;
+        const VARIABLE_FLAGS = 1 << 9;
     }
 }
 
@@ -211,6 +213,8 @@ enum Scope {
     /// Nearly every command with keys: its row needs no other memory to say so.
     One(KeyGroup),
     Groups(&'static [KeyGroup]),
+    /// Channels of shards, which are found as keys are.
+    Channels(KeyGroup),
 }
 
 impl Keys {
@@ -250,12 +254,28 @@ impl Keys {
         Keys(Scope::Groups(groups))
     }
 
+    /// The arguments up to `last` are channels of shards: clients of a cluster find the slots by
+    /// them, to anybody else they are no keys.
+    #[must_use]
+    pub const fn channels(last: i8) -> Keys {
+        Keys(Scope::Channels(KeyGroup::range(1, last, 1, Access::NOT_KEY)))
+    }
+
+    /// The groups as COMMAND shows them, with those that are no keys.
+    #[must_use]
+    pub fn specifications(&self) -> &[KeyGroup] {
+        match &self.0 {
+            Scope::Channels(group) => std::slice::from_ref(group),
+            _ => self.all_groups(),
+        }
+    }
+
     /// The groups that there are.
     #[must_use]
     #[inline]
     pub fn all_groups(&self) -> &[KeyGroup] {
         match &self.0 {
-            Scope::None | Scope::Databases => &[],
+            Scope::None | Scope::Databases | Scope::Channels(_) => &[],
             Scope::One(group) => std::slice::from_ref(group),
             Scope::Groups(groups) => groups,
         }
@@ -265,7 +285,7 @@ impl Keys {
     #[must_use]
     #[inline]
     pub fn is_none(&self) -> bool {
-        matches!(self.0, Scope::None)
+        matches!(self.0, Scope::None | Scope::Channels(_))
     }
 
     /// Whether it is for whole databases.
@@ -318,7 +338,7 @@ impl Keys {
     /// First and last position and step, as clients of before Redis 7 are told, and whether there
     /// are keys that these do not say.
     pub(crate) fn as_one_range(&self) -> ([i64; 3], bool) {
-        let groups = self.all_groups();
+        let groups = self.specifications();
         if let [KeyGroup { finder: KeyFinder::Range { first, last, step }, .. }] = groups {
             return ([(*first).into(), (*last).into(), (*step).into()], false);
         }

@@ -37,19 +37,23 @@ impl Kind {
         }
     }
 
-    /// That of an argument by its name. Two names mean a number in some commands only.
+    /// That of an argument by its name. Some mean a number in some commands only.
     fn of(name: &str, command: &str) -> Kind {
         match name {
             "key" | "key1" | "key2" | "newkey" | "source" | "destination" | "destkey"
-            | "sourcekey" => Kind::Key,
+            | "sourcekey" | "src" | "dst" | "storekey" | "storedistkey" => Kind::Key,
             "pattern" => Kind::Pattern,
+            "start" | "stop" if command == "ZRANGE" => Kind::String,
+            "min" | "max" if command.ends_with("SCORE") || command == "ZCOUNT" => Kind::Double,
+            "score" | "longitude" | "latitude" | "radius" | "width" | "height" => Kind::Double,
             "unix-time-seconds" | "unix-time-milliseconds" => Kind::UnixTime,
-            "increment" if command == "INCRBYFLOAT" => Kind::Double,
+            "increment" if command.ends_with("INCRBYFLOAT") => Kind::Double,
             "value" if matches!(command, "BITFIELD" | "SETBIT") => Kind::Integer,
             "index" | "index1" | "index2" | "db" | "destination-db" | "seconds"
             | "milliseconds" | "ttl" | "frequency" | "count" | "cursor" | "offset" | "start"
             | "end" | "bit" | "increment" | "decrement" | "protover" | "client-id" | "timeout"
-            | "numlocal" | "numreplicas" | "min-match-len" | "bits" | "port" | "version" => {
+            | "numlocal" | "numreplicas" | "min-match-len" | "bits" | "port" | "version"
+            | "numkeys" | "limit" | "weight" | "stop" | "rank" | "num-matches" | "len" => {
                 Kind::Integer
             }
             _ => Kind::String,
@@ -84,7 +88,11 @@ impl Argument {
     }
 
     fn token(word: &'static str) -> Self {
-        let name = word.to_ascii_lowercase();
+        let name = match word {
+            "CH" => "change".to_owned(),
+            "INCR" => "increment".to_owned(),
+            word => word.to_ascii_lowercase(),
+        };
         Argument { token: Some(word), ..Argument::new(name, Kind::PureToken, Vec::new()) }
     }
 
@@ -193,8 +201,12 @@ impl Reader<'_> {
             self.rest.pop();
             parts.push(one_of(self.alternatives().0));
         }
-        while let Some(name) = self.rest.pop_if(|word| is_name(word)) {
-            parts.push(Argument::named(name, self.command));
+        let names = self.rest.iter().rev().take_while(|word| is_name(word)).count();
+        // Where alternatives follow, the word stands for the first name alone.
+        let behind = self.rest.iter().rev().nth(names);
+        let names = if behind == Some(&"<") { names.min(1) } else { names };
+        for _ in 0..names {
+            parts.extend(self.rest.pop().map(|name| Argument::named(name, self.command)));
         }
         if parts.is_empty() {
             return Argument::token(token);
@@ -263,6 +275,11 @@ mod tests {
             (
                 "<host port | NO ONE>",
                 "one((host:string port:integer) (NO=no:pure-token ONE=one:pure-token))",
+            ),
+            (
+                "<A x <B | C> | D x y <B | C>>",
+                "one((A=x:string one(B=b:pure-token C=c:pure-token)) \
+                 (D=x:string y:string one(B=b:pure-token C=c:pure-token)))",
             ),
             ("[<A | B> ...]", "one(A=a:pure-token B=b:pure-token)?+"),
         ] {

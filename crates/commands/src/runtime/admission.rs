@@ -1,5 +1,6 @@
-//! What a client may do: before it has logged in, and where it has got in by a place that is kept
-//! for administrators. Whoever speaks another protocol asks [`is_password`].
+//! What a client may do: before it has logged in, where it has got in by a place that is kept for
+//! administrators, and while it subscribes in RESP2. Whoever speaks another protocol asks
+//! [`is_password`].
 
 use crate::config::Number;
 use crate::secret::is_same;
@@ -121,6 +122,14 @@ pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry) -> Result<(), Error> {
     let is_login = entry.command.flags.contains(Flags::NO_AUTH);
     if !is_login && must_log_in(cx.client, cx.server.config()) {
         return Err(NOAUTH);
+    }
+    let is_for_subscribers = Flags::WHILE_SUBSCRIBED | Flags::MESSAGES;
+    if cx.client.hears_messages_only() && !entry.command.flags.intersects(is_for_subscribers) {
+        return Err(Error::new(format!(
+            "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+             are allowed in this context",
+            entry.full_name
+        )));
     }
     if cx.client.restrictions.contains(Restrictions::ADMINISTRATES) && !administrates(entry) {
         cx.client.closing = true;

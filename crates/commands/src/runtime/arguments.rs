@@ -1,7 +1,7 @@
 //! Reading arguments: option words, numbers and times.
 
 use crate::{Context, Error};
-use nagi_proto::Args;
+use nagi_proto::{Args, Landed};
 use nagi_store::types::string::Expiry;
 use nagi_store::{Given, Rope, parse_i64};
 
@@ -12,6 +12,12 @@ pub(crate) fn value(args: Args<'_>, index: usize) -> Given<'_> {
         Some(landed) => Given::Rope(Rope::from_chunks(landed.take())),
         None => Given::Bytes(args.at(index)),
     }
+}
+
+/// The length in bytes of the argument at `index`, which stays in the chunks into which it was
+/// received, if it is long.
+pub(crate) fn length(args: Args<'_>, index: usize) -> usize {
+    args.landed(index).map_or_else(|| args.at(index).len(), Landed::len)
 }
 
 /// Whether an argument is this option, in any case.
@@ -46,6 +52,11 @@ impl<'a> Rest<'a> {
     /// Those from `index` on.
     pub(crate) fn from(args: Args<'a>, index: usize) -> Self {
         Rest { args, next: index }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.args.len().saturating_sub(self.next)
     }
 
     /// The value of the option that was taken last.

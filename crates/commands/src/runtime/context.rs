@@ -7,6 +7,7 @@ use crate::runtime::suspension::{self, JobProgress};
 use crate::state::attention::Attention;
 use crate::state::client::{Client, ClientInfo};
 use crate::state::process::Process;
+use crate::state::pubsub::PubSub;
 use crate::state::saves::Saves;
 use crate::state::statistics::{Statistics, Tally};
 use nagi_proto::Args;
@@ -116,6 +117,9 @@ pub trait Server: Sync {
     /// Has a worker send what monitors that it owns are to see.
     fn show_monitors(&self, worker: usize);
 
+    /// Has a worker send its subscribers what has been published.
+    fn show_messages(&self, worker: usize);
+
     /// The same for who watches with memcached's `watch`.
     fn show_watchers(&self, worker: usize);
 
@@ -125,6 +129,9 @@ pub trait Server: Sync {
     /// Asks the process to stop, as SIGTERM does; `saves` tells whether it saves its data at the
     /// end, which it otherwise does where `save` has points.
     fn shut_down(&self, saves: Option<bool>);
+
+    /// Who subscribes to what.
+    fn pubsub(&self) -> &PubSub;
 
     /// What is saved, and how that goes.
     fn saves(&self) -> &Saves;

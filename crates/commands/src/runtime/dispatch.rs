@@ -5,8 +5,9 @@ use crate::runtime::admission;
 use crate::runtime::arguments::is;
 use crate::runtime::context::{CommandSet, CommandTable, Entry, Redis};
 use crate::runtime::gate;
+use crate::runtime::queueing;
 use crate::runtime::shown;
-use crate::state::latency_monitor::EVICTION;
+use crate::state::client::Restrictions;
 use crate::{
     Client, Context, Error, Flags, Job, JobProgress, KeyGroup, Keys, Marks, Reasons, Suspension,
 };
@@ -58,11 +59,40 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
             return;
         }
     }
+    if cx.client.restrictions.contains(Restrictions::IN_TRANSACTION) && is_queued(entry, cx, args) {
+        return;
+    }
     let reasons = cx.attention.reasons();
     if !reasons.is_empty() {
         return run_observed(entry, cx, args, reasons);
     }
     run_unobserved(entry, cx, args);
+}
+
+/// Queues a request of a client that is in a transaction, or refuses it; `false` if it is to run.
+#[cold]
+fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
+    let refusal = gate::refusal(cx.attention.reasons(), queueing::flags(entry, cx));
+    match refusal.map_or_else(|| queueing::queue(entry, cx, args), Err) {
+        Ok(is_queued) => is_queued,
+        Err(error) => {
+            reject(entry, cx, &error);
+            true
+        }
+    }
+}
+
+/// Runs a request of a transaction, whose keys are claimed.
+pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a>) {
+    if cx.db.store().is_over_limit() && entry.command.flags.contains(Flags::DENYOOM) {
+        // It was let in when it began, and goes on even if nothing can be evicted.
+        let _ = gate::make_room(cx);
+    }
+    cx.tally.count_call(entry.index);
+    if let Err(error) = (entry.command.run)(cx, args) {
+        cx.tally.count_failure(entry.index);
+        refuse(cx, &error);
+    }
 }
 
 /// Whether the request would store more than there could be room for. What is shorter than that may
@@ -100,8 +130,8 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     let number = u32::try_from(entry.index + 1).unwrap_or(0);
     cx.client.info.last_command.store(number, Ordering::Relaxed);
     if cx.db.store().is_over_limit()
-        && entry.command.flags.contains(Flags::DENYOOM)
-        && (cx.attention.is_paused(cx.db.now_ms()) || !make_room(cx))
+        && queueing::flags(entry, cx).contains(Flags::DENYOOM)
+        && (cx.attention.is_paused(cx.db.now_ms()) || !gate::make_room(cx))
     {
         return reject(entry, cx, &Error::OUT_OF_MEMORY);
     }
@@ -118,12 +148,6 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     }
 }
 
-/// Evicts what has to go; see [`Database::make_room`].
-#[cold]
-pub(crate) fn make_room(cx: &Context<'_>) -> bool {
-    cx.attention.latency.time(EVICTION, || cx.db.make_room())
-}
-
 /// The same while requests are looked at: loading or a save may keep it from running, a pause may
 /// hold it up; monitors see requests in the
 /// order of their changes, which is why no two run at a time then; the latency monitor holds a
@@ -131,7 +155,7 @@ pub(crate) fn make_room(cx: &Context<'_>) -> bool {
 #[cold]
 fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>, reasons: Reasons) {
     let attention = cx.attention;
-    let flags = entry.command.flags;
+    let flags = queueing::flags(entry, cx);
     if let Some(error) = gate::refusal(reasons, flags) {
         return reject(entry, cx, &error);
     }
@@ -211,10 +235,13 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
     match resolve(commands, args) {
         Ok(entry) => run(entry, cx, args),
         Err(error) => {
-            if let Some(entry) = commands.find(args.at(0)) {
-                let subcommand = args.get(1).and_then(|word| commands.subcommand(entry, word));
-                cx.tally.count_rejection(subcommand.unwrap_or(entry).index);
+            let entry = commands.find(args.at(0));
+            let subcommand =
+                entry.and_then(|entry| commands.subcommand(entry, args.get(1)?)).or(entry);
+            if let Some(entry) = subcommand {
+                return reject(entry, cx, &error);
             }
+            queueing::abort(None, cx, &error);
             refuse(cx, &error);
         }
     }
@@ -224,7 +251,10 @@ pub fn execute<'a>(cx: &mut Context<'a>, args: Args<'a>) {
 #[cold]
 fn reject(entry: &Entry, cx: &mut Context<'_>, error: &Error) {
     cx.tally.count_rejection(entry.index);
-    refuse(cx, error);
+    match queueing::abort(Some(entry), cx, error) {
+        Some(error) => refuse(cx, &error),
+        None => refuse(cx, error),
+    }
 }
 
 impl CommandSet for Redis {

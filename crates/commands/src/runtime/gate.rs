@@ -3,6 +3,7 @@
 //! bits of [`Reasons`], so that ordinarily no request comes here.
 
 use crate::runtime::context::CommandSet;
+use crate::state::latency_monitor::EVICTION;
 use crate::state::saves::Saves;
 use crate::{
     Access, Attention, Client, Config, Context, Error, Flags, Keys, Marks, Reasons, Server,
@@ -32,6 +33,12 @@ const FULL: usize = 950;
 const LONGEST_STEP_MS: usize = 10;
 /// For how long the disk may take nothing while writers wait, before the save is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Evicts what has to go; see [`nagi_store::Database::make_room`].
+#[cold]
+pub(crate) fn make_room(cx: &Context<'_>) -> bool {
+    cx.attention.latency.time(EVICTION, || cx.db.make_room())
+}
 
 /// Why a command must not run now.
 pub(crate) fn refusal(reasons: Reasons, flags: Flags) -> Option<Error> {
@@ -70,7 +77,7 @@ pub(crate) fn delays(server: &dyn Server, store: &Store, client: &mut Client, no
         end_delay(server.saves(), client);
         return false;
     }
-    client.delayed_since.get_or_insert_with(Instant::now);
+    client.delayed_since.get_or_insert_with(|| Box::new(Instant::now()));
     client.info.mark(Marks::WAITING, true);
     let over = pressure.clamp(DELAYED, FULL) - DELAYED;
     let step_ms = 1 + over * (LONGEST_STEP_MS - 1) / (FULL - DELAYED);

@@ -7,6 +7,8 @@ pub mod dispatch;
 pub mod gate;
 pub(crate) mod help;
 pub(crate) mod multi_key;
+pub(crate) mod numbers;
+pub(crate) mod queueing;
 pub(crate) mod resume;
 pub(crate) mod shown;
 pub(crate) mod suspension;

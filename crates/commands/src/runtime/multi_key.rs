@@ -2,11 +2,12 @@
 //! per tick, and give them back; whoever needs one of the keys meanwhile waits, and nobody else
 //! notices.
 
-use crate::runtime::dispatch;
+use crate::runtime::context::Job;
+use crate::runtime::gate;
 use crate::runtime::suspension::Slice;
 use crate::{CommandSet, Context, Error, JobProgress, KeyGroup, Keys};
 use nagi_proto::Args;
-use nagi_store::{Claim, Claiming, Intent, Rope, Step};
+use nagi_store::{Claim, Claiming, Intent, Kind, Rope, SharedValue, Step};
 
 /// Most keys that a request takes all latches for. More would hold everybody up for too long.
 const LATCHED_KEYS: usize = 128;
@@ -74,6 +75,34 @@ pub(crate) fn claimed(
     claimed: Claimed,
     mut work: impl FnMut(&mut Context<'_>, Slice) -> Result<bool, Error> + Send + 'static,
 ) -> Result<(), Error> {
+    claimed_then(cx, claimed, move |cx, slice| {
+        Ok(if work(cx, slice)? { Worked::Done } else { Worked::Unfinished })
+    })
+}
+
+/// How far the work on claimed keys has come.
+pub(crate) enum Worked {
+    /// There is more to do.
+    Unfinished,
+    /// It is done, and the reply has been written.
+    Done,
+    /// It is done, and this writes the reply when the keys have been given back: while they are
+    /// claimed, nothing may wait for a client that reads slowly.
+    Then(Job),
+}
+
+/// The same where the reply may be written afterwards.
+///
+/// # Errors
+/// Those of `work`'s first slice.
+pub(crate) fn claimed_then(
+    cx: &mut Context<'_>,
+    claimed: Claimed,
+    mut work: impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error> + Send + 'static,
+) -> Result<(), Error> {
+    if cx.db.is_claimed() {
+        return unclaimed(cx, work);
+    }
     let mut stage = Stage::Gathering(Walk::new(claimed.keys), cx.db.store().claiming());
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
@@ -86,6 +115,24 @@ pub(crate) fn claimed(
     }))
 }
 
+/// Calls `work` slice by slice until it is done, for a request whose keys are claimed already.
+fn unclaimed(
+    cx: &mut Context<'_>,
+    mut work: impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error> + Send + 'static,
+) -> Result<(), Error> {
+    let mut rest: Option<Job> = None;
+    cx.start(Box::new(move |cx| {
+        if rest.is_none() {
+            match work(cx, Slice::begin())? {
+                Worked::Unfinished => return Ok(JobProgress::NEXT_TICK),
+                Worked::Done => return Ok(JobProgress::Done),
+                Worked::Then(job) => rest = Some(job),
+            }
+        }
+        rest.as_mut().map_or(Ok(JobProgress::Done), |job| job(cx))
+    }))
+}
+
 /// How far a request has come.
 enum Stage {
     /// Its keys are being hashed.
@@ -94,8 +141,10 @@ enum Stage {
     Claiming(Claiming),
     /// They are its own.
     Working(Claim),
-    /// It has replied and gives them back.
-    Releasing(Claim),
+    /// It gives them back, and has replied unless there is a job that does so.
+    Releasing(Claim, Option<Job>),
+    /// It replies.
+    Replying(Job),
 }
 
 enum Outcome {
@@ -110,7 +159,7 @@ impl Stage {
         cx: &mut Context<'_>,
         claimed: Claimed,
         slice: Slice,
-        work: &mut impl FnMut(&mut Context<'_>, Slice) -> Result<bool, Error>,
+        work: &mut impl FnMut(&mut Context<'_>, Slice) -> Result<Worked, Error>,
     ) -> Result<Outcome, Error> {
         // A writer that has begun is to come to its end.
         let more = match claimed.intent() {
@@ -143,17 +192,23 @@ impl Stage {
             Stage::Working(claim) => {
                 if claimed.intent() == Intent::Write && cx.db.store().is_over_limit() {
                     // It was let in when it began, and goes on even if nothing can be evicted.
-                    let _ = dispatch::make_room(cx);
+                    let _ = gate::make_room(cx);
                 }
-                if !work(cx, slice)? {
-                    return Ok(Outcome::Pause(more));
-                }
-                Outcome::Next(Stage::Releasing(claim.hand_over()))
+                let reply = match work(cx, slice)? {
+                    Worked::Unfinished => return Ok(Outcome::Pause(more)),
+                    Worked::Done => None,
+                    Worked::Then(reply) => Some(reply),
+                };
+                Outcome::Next(Stage::Releasing(claim.hand_over(), reply))
             }
-            Stage::Releasing(claim) => match claim.release(|| slice.is_over()) {
-                true => Outcome::Pause(JobProgress::Done),
+            Stage::Releasing(claim, reply) => match claim.release(|| slice.is_over()) {
+                true => match reply.take() {
+                    Some(reply) => Outcome::Next(Stage::Replying(reply)),
+                    None => Outcome::Pause(JobProgress::Done),
+                },
                 false => Outcome::Pause(more),
             },
+            Stage::Replying(reply) => Outcome::Pause(reply(cx)?),
         })
     }
 }
@@ -232,10 +287,48 @@ impl Strings {
     }
 }
 
+/// The values under keys that are claimed, to be read for longer; read a few at a time.
+pub(crate) struct Values {
+    walk: Walk,
+    kinds: &'static [Kind],
+    read: Vec<Option<SharedValue>>,
+}
+
+impl Values {
+    /// Those of `keys`, which are of these types.
+    pub(crate) fn new(keys: &'static Keys, kinds: &'static [Kind]) -> Self {
+        Values { walk: Walk::new(keys), kinds, read: Vec::new() }
+    }
+
+    /// Goes on until the slice is over; the values in the order of their keys, once all are read.
+    ///
+    /// # Errors
+    /// One of the values is of another type.
+    pub(crate) fn go_on(
+        &mut self,
+        cx: &mut Context<'_>,
+        slice: Slice,
+    ) -> Result<Option<Vec<Option<SharedValue>>>, Error> {
+        let Values { walk, kinds, read } = self;
+        let mut all_right = Ok(());
+        let done = walk.go_on(
+            cx,
+            |_| slice.is_over(),
+            |cx, position, _| match cx.db.share_as(cx.key(cx.args.at(position)), kinds) {
+                Ok(value) => read.push(value),
+                Err(wrong_type) => all_right = Err(wrong_type),
+            },
+        );
+        all_right?;
+        Ok(done.then(|| std::mem::take(read)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Access;
+    use crate::runtime::dispatch;
     use crate::testing::Bench;
     use nagi_proto::Span;
     use std::task::Waker;

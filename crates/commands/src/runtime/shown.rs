@@ -8,6 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Most arguments of a request that are kept, and most bytes of one, as in Redis.
 const ARGUMENTS: usize = 32;
 const ARGUMENT_BYTES: usize = 128;
+/// What stands for a secret.
+pub(crate) const REDACTED: &[u8] = b"(redacted)";
 
 /// What the slow log keeps of a request's arguments.
 #[must_use]
@@ -21,7 +23,7 @@ pub fn kept_arguments(entry: Option<&Entry>, args: Args<'_>) -> Vec<Vec<u8>> {
     let secrets = entry.and_then(|entry| entry.command.notes.secrets);
     for secret in secrets.map_or_else(Vec::new, |secrets| secrets(args)) {
         if let Some(argument) = kept.get_mut(secret) {
-            *argument = b"(redacted)".to_vec();
+            *argument = REDACTED.to_vec();
         }
     }
     if args.len() > shown {
@@ -33,7 +35,7 @@ pub fn kept_arguments(entry: Option<&Entry>, args: Args<'_>) -> Vec<Vec<u8>> {
 
 /// An argument of `len` bytes by its start, which is all that is left of a long one that has been
 /// stored.
-fn shorten(start: &[u8], len: usize) -> Vec<u8> {
+pub(crate) fn shorten(start: &[u8], len: usize) -> Vec<u8> {
     let shown = start.get(..ARGUMENT_BYTES).unwrap_or(start);
     match len - shown.len() {
         0 => shown.to_vec(),

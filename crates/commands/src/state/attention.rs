@@ -6,9 +6,10 @@ use crate::state::client::{Client, Marks};
 use crate::state::latency_monitor::Latency;
 use crate::state::login_log::Logins;
 use crate::state::monitors::Monitors;
+use crate::state::watched_keys::WatchedKeys;
 use crate::state::watchers::Watchers;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 bitflags::bitflags! {
@@ -48,6 +49,8 @@ pub struct Attention {
     pub monitors: Monitors,
     /// Who sees what others do with memcached's verbs.
     pub watchers: Watchers,
+    /// Which keys clients watch.
+    pub watched_keys: Arc<WatchedKeys>,
     /// Logins that failed.
     pub(crate) logins: Logins,
     /// What took long.

@@ -1,5 +1,9 @@
 //! A client as handlers see it, and as other clients see it in CLIENT LIST.
 
+use crate::state::pubsub::{ByKind, Kind};
+use crate::state::transaction::Transaction;
+use crate::state::watched_keys::Watches;
+use nagi_proto::Output;
 use nagi_proto::resp::Version;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +21,10 @@ bitflags::bitflags! {
         /// It speaks one of memcached's protocols, of which there is a file of users, and has not
         /// logged in as one of them.
         const NO_USER_OF_MEMCACHED = 1 << 2;
+        /// Its requests are queued for EXEC.
+        const IN_TRANSACTION = 1 << 3;
+        /// It subscribes to something. In RESP2 it may do little else.
+        const SUBSCRIBES = 1 << 4;
     }
 }
 
@@ -35,12 +43,22 @@ pub struct Client {
     pub restrictions: Restrictions,
     /// Which replies it wants to hear (CLIENT REPLY).
     pub hears: Hears,
+    /// Whether EXEC runs its requests, whose replies nothing may come between.
+    pub(crate) is_executing: bool,
+    /// What was published for it meanwhile.
+    pub(crate) messages: Option<Box<Output>>,
+    /// Whether the request under way is answered although it wants no reply.
+    pub is_answered_anyway: bool,
     /// What other clients may see.
     pub info: Arc<ClientInfo>,
     /// Called when what the client's request waits for has come.
     pub waker: Waker,
     /// Since when its request waits for a save to need less memory, if it does.
-    pub(crate) delayed_since: Option<Instant>,
+    pub(crate) delayed_since: Option<Box<Instant>>,
+    /// What it has queued since MULTI.
+    pub(crate) transaction: Option<Box<Transaction>>,
+    /// The keys that it watches.
+    pub(crate) watches: Watches,
 }
 
 impl Client {
@@ -54,9 +72,14 @@ impl Client {
             has_quit: false,
             restrictions: Restrictions::empty(),
             hears: Hears::default(),
+            is_executing: false,
+            messages: None,
+            is_answered_anyway: false,
             info,
             waker: Waker::noop().clone(),
             delayed_since: None,
+            transaction: None,
+            watches: Watches::default(),
         }
     }
 
@@ -70,6 +93,43 @@ impl Client {
     pub(crate) fn select(&mut self, index: usize) {
         self.database = index;
         self.info.database.store(index, Ordering::Relaxed);
+    }
+
+    /// Forgets what was queued, and watches nothing any more.
+    pub(crate) fn end_transaction(&mut self) -> (Option<Box<Transaction>>, Watches) {
+        self.restrictions.remove(Restrictions::IN_TRANSACTION);
+        let ended = (self.transaction.take(), std::mem::take(&mut self.watches));
+        self.note_transaction();
+        ended
+    }
+
+    /// Has others see what is queued and watched.
+    pub(crate) fn note_transaction(&self) {
+        let queued = self.transaction.as_ref();
+        let info = &self.info;
+        let requests = queued.map_or(0, |queued| queued.requests().len() + 1);
+        info.queued_requests.store(requests, Ordering::Relaxed);
+        info.queued_bytes.store(queued.map_or(0, |it| it.bytes()), Ordering::Relaxed);
+        info.watched_keys.store(self.watches.len(), Ordering::Relaxed);
+    }
+
+    /// Takes what was published for it while EXEC ran.
+    pub fn take_messages(&mut self) -> Output {
+        let Some(messages) = self.messages.take() else { return Output::default() };
+        self.note_subscriptions();
+        *messages
+    }
+
+    /// Notes whether it subscribes to anything, or has messages left of what it subscribed to.
+    pub(crate) fn note_subscriptions(&mut self) {
+        let subscribes = self.info.is_subscriber() || self.messages.is_some();
+        self.restrictions.set(Restrictions::SUBSCRIBES, subscribes);
+        self.info.mark(Marks::PUBSUB, subscribes);
+    }
+
+    /// Whether it subscribes and speaks RESP2, in which messages look like replies.
+    pub(crate) fn hears_messages_only(&self) -> bool {
+        self.restrictions.contains(Restrictions::SUBSCRIBES) && self.version == Version::Two
     }
 
     /// Chooses the version of replies to further requests.
@@ -131,6 +191,35 @@ bitflags::bitflags! {
         const UNIX_SOCKET = 1 << 5;
         /// It is shown what happens, and heard no more (memcached's `watch`).
         const WATCHER = 1 << 6;
+        /// It subscribes to something.
+        const PUBSUB = 1 << 7;
+    }
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Requests and their replies.
+    Normal,
+    /// Messages of others.
+    PubSub,
+    /// Replication, for which there are no connections.
+    Replication,
+}
+
+impl Class {
+    /// The class of this name.
+    pub(crate) fn named(word: &[u8]) -> Option<Self> {
+        let names = [
+            ("normal", Class::Normal),
+            ("pubsub", Class::PubSub),
+            ("master", Class::Replication),
+            ("replica", Class::Replication),
+            ("slave", Class::Replication),
+        ];
+        names
+            .into_iter()
+            .find_map(|(name, class)| word.eq_ignore_ascii_case(name.as_bytes()).then_some(class))
     }
 }
 
@@ -163,11 +252,19 @@ pub struct ClientInfo {
     pub query_bytes: AtomicUsize,
     /// Bytes of replies not yet sent.
     pub output_bytes: AtomicUsize,
-    /// Memory that these take, in bytes, as of a tenth of a second ago; of a large value that
-    /// others hold as well, a share.
+    /// Requests that it has queued, and one more since MULTI; 0 without.
+    pub queued_requests: AtomicUsize,
+    /// Memory that these take, in bytes.
+    pub queued_bytes: AtomicUsize,
+    /// Keys that it watches.
+    pub watched_keys: AtomicUsize,
+    /// Memory that unsent replies take, in bytes, as of a tenth of a second ago; of a large value
+    /// that others hold as well, a share.
     pub kept_output_bytes: AtomicUsize,
     /// The number of the last command that ran, for [`crate::CommandTable::label`]; 0 for none.
     pub last_command: AtomicU32,
+    /// To how many names it subscribes.
+    pub subscriptions: ByKind<AtomicUsize>,
     /// What it said of itself.
     pub names: Mutex<ClientNames>,
 }
@@ -199,6 +296,22 @@ impl ClientInfo {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// To how many names of a kind it subscribes.
+    pub(crate) fn subscriptions(&self, kind: Kind) -> usize {
+        self.subscriptions.of(kind).load(Ordering::Relaxed)
+    }
+
+    /// Whether it subscribes to anything.
+    pub(crate) fn is_subscriber(&self) -> bool {
+        self.subscriptions.iter().any(|names| names.load(Ordering::Relaxed) > 0)
+    }
+
+    /// Its class, by which limits go.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        if self.marks().contains(Marks::PUBSUB) { Class::PubSub } else { Class::Normal }
+    }
+
     /// Whether it comes from this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
@@ -225,7 +338,12 @@ impl ClientInfo {
     fn input_bytes(&self) -> usize {
         /// What a connection takes in all while it is idle.
         const IDLE_BYTES: usize = 1600;
-        IDLE_BYTES + self.query_bytes.load(Ordering::Relaxed)
+        /// What a subscription takes, about.
+        const SUBSCRIPTION_BYTES: usize = 160;
+        let names = self.subscriptions.iter().map(|names| names.load(Ordering::Relaxed));
+        let subscriptions_bytes = names.sum::<usize>() * SUBSCRIPTION_BYTES;
+        let queued = self.queued_bytes.load(Ordering::Relaxed);
+        IDLE_BYTES + subscriptions_bytes + self.query_bytes.load(Ordering::Relaxed) + queued
     }
 
     /// Gives the client a name; an empty one takes it away.

@@ -1,5 +1,6 @@
 //! Logins that failed, for ACL LOG: who tries passwords is to be seen.
 
+use nagi_store::accounting::Overhead;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,11 +30,18 @@ pub(crate) struct FailedLogin {
     pub(crate) last_ms: u64,
 }
 
+/// An entry of the log, whose memory is no data: whoever connects can fill the log.
+#[derive(Debug)]
+struct Logged {
+    login: FailedLogin,
+    _overhead: Overhead,
+}
+
 /// The latest of them.
 #[derive(Debug, Default)]
 pub(crate) struct Logins {
     /// The latest first.
-    entries: Mutex<VecDeque<FailedLogin>>,
+    entries: Mutex<VecDeque<Logged>>,
     next_id: AtomicU64,
     failures: AtomicU64,
 }
@@ -65,12 +73,12 @@ impl Logins {
         };
         let (command, user) = (text(command), text(user));
         let mut entries = self.lock();
-        let same = entries.iter().position(|entry| {
+        let same = entries.iter().position(|Logged { login: entry, .. }| {
             entry.user == user
                 && entry.command.eq_ignore_ascii_case(&command)
                 && now_ms.saturating_sub(entry.last_ms) < TOGETHER_MS
         });
-        let known = same.and_then(|place| entries.remove(place));
+        let known = same.and_then(|place| entries.remove(place)).map(|logged| logged.login);
         let entry = known.unwrap_or_else(|| FailedLogin {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             count: 0,
@@ -80,18 +88,18 @@ impl Logins {
             first_ms: now_ms,
             last_ms: now_ms,
         });
-        entries.push_front(FailedLogin {
-            count: entry.count + 1,
-            client,
-            last_ms: now_ms,
-            ..entry
-        });
+        let count = entry.count + 1;
+        let login = FailedLogin { count, client, last_ms: now_ms, ..entry };
+        let texts = [&login.command, &login.user, &login.client];
+        let texts_bytes: usize = texts.map(String::capacity).iter().sum();
+        let overhead = Overhead::new(size_of::<Logged>() + texts_bytes);
+        entries.push_front(Logged { login, _overhead: overhead });
         entries.truncate(most);
     }
 
     /// So many, the latest first.
     pub(crate) fn latest(&self, count: usize) -> Vec<FailedLogin> {
-        self.lock().iter().take(count).cloned().collect()
+        self.lock().iter().take(count).map(|logged| logged.login.clone()).collect()
     }
 
     /// Forgets them.
@@ -100,7 +108,7 @@ impl Logins {
     }
 
     /// Nothing that is done under this lock can leave the entries half-done.
-    fn lock(&self) -> MutexGuard<'_, VecDeque<FailedLogin>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Logged>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

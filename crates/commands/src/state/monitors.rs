@@ -3,6 +3,7 @@
 //! No request ever waits for a monitor's socket, and a monitor that does not read is closed.
 
 use crate::state::client::ClientInfo;
+use nagi_store::accounting::{self, Charge};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Lines that wait for a monitor to take them, in bytes, before it is let go.
@@ -20,6 +21,8 @@ pub struct Monitors {
 struct Queue {
     client: Arc<ClientInfo>,
     lines: Vec<u8>,
+    /// For the memory of these, which is no data.
+    charge: Charge,
 }
 
 /// What is to be done about a line that was queued.
@@ -42,7 +45,8 @@ impl Monitors {
     pub(crate) fn add(&self, client: &Arc<ClientInfo>, first: impl FnOnce()) {
         let mut queues = lock(&self.queues);
         if !queues.iter().any(|queue| queue.client.id == client.id) {
-            queues.push(Queue { client: Arc::clone(client), lines: Vec::new() });
+            let (lines, charge) = (Vec::new(), Charge::default());
+            queues.push(Queue { client: Arc::clone(client), lines, charge });
         }
         first();
     }
@@ -68,6 +72,7 @@ impl Monitors {
                 queued.workers.push(queue.client.worker);
             }
             queue.lines.extend_from_slice(line.as_bytes());
+            queue.charge.set(accounting::room_bytes::<u8>(queue.lines.capacity()));
         }
         queued.workers.sort_unstable();
         queued.workers.dedup();
@@ -81,7 +86,11 @@ impl Monitors {
         let waiting = queues
             .iter_mut()
             .filter(|queue| queue.client.worker == worker && !queue.lines.is_empty());
-        waiting.map(|queue| (queue.client.seat, std::mem::take(&mut queue.lines))).collect()
+        let take = |queue: &mut Queue| {
+            queue.charge.set(0);
+            (queue.client.seat, std::mem::take(&mut queue.lines))
+        };
+        waiting.map(take).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The slow log: requests that took long, whether in the server or on the network.
 
 use crate::state::phases::Phases;
+use nagi_store::accounting::Overhead;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,8 +48,16 @@ pub struct SlowLog(Mutex<Log>);
 #[derive(Debug, Default)]
 struct Log {
     /// By ascending numbers; the latest first.
-    requests: VecDeque<(u64, Arc<SlowRequest>)>,
+    requests: VecDeque<Logged>,
     next_id: u64,
+}
+
+/// A request in the log, which is no data: the threshold may be such that each request is one.
+#[derive(Debug)]
+struct Logged {
+    id: u64,
+    request: Arc<SlowRequest>,
+    _overhead: Overhead,
 }
 
 impl SlowLog {
@@ -57,13 +66,15 @@ impl SlowLog {
         let mut log = self.lock();
         let id = log.next_id;
         log.next_id += 1;
-        log.requests.push_front((id, request));
+        let overhead = Overhead::new(size_of::<Logged>() + request.own_bytes());
+        log.requests.push_front(Logged { id, request, _overhead: overhead });
         log.requests.truncate(most);
     }
 
     /// The latest ones, each with its number, the latest first.
     pub(crate) fn latest(&self, count: usize) -> Vec<(u64, Arc<SlowRequest>)> {
-        self.lock().requests.iter().take(count).cloned().collect()
+        let latest = |logged: &Logged| (logged.id, Arc::clone(&logged.request));
+        self.lock().requests.iter().take(count).map(latest).collect()
     }
 
     /// How many requests it holds.

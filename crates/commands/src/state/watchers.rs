@@ -3,7 +3,7 @@
 //! counted, so that a watcher who does not read costs others nothing.
 
 use crate::state::client::ClientInfo;
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{self, Charge};
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -195,7 +195,7 @@ impl Watcher {
             self.skipped = 0;
         }
         self.lines.push_str(line);
-        self.charge.set(self.lines.capacity());
+        self.charge.set(accounting::room_bytes::<u8>(self.lines.capacity()));
         true
     }
 }

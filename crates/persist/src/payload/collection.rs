@@ -7,15 +7,18 @@ use crate::encoding::{encode_integer, encode_spelled_integer};
 use crate::length::{self, Length};
 use crate::lzf::Compressor;
 use crate::rdb::{
-    Build, Builder, Builders, CollectionForm, CollectionHead, Element, ElementSink, ElementText,
-    Input, ValueType,
+    Build, Builder, Builders, CollectionForm, CollectionHead, CollectionType, Element, ElementSink,
+    ElementText, Input, ValueType, walk_elements,
 };
-use nagi_store::{CHUNK_BYTES, Rope};
+use nagi_store::{CHUNK_BYTES, Rope, SharedValue, Value};
 use std::convert::Infallible;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 
 /// How much is worked on in one step.
 const STEP_BYTES: u64 = CHUNK_BYTES as u64;
+/// What an element takes at least, in time if not in bytes.
+const LEAST_ELEMENT_BYTES: u64 = 64;
 /// The version that has fields that expire.
 const EXPIRING_VERSION: u16 = 12;
 const EXPIRING_VERSION_OF_VALKEY: u16 = 80;
@@ -60,7 +63,7 @@ impl DumpCollection {
 
     /// The payload, once all elements are in it.
     #[must_use]
-    pub fn finish(mut self) -> Rope {
+    pub fn finish(&mut self) -> Rope {
         let version = match self.form {
             CollectionForm::Plain(_) => VERSION,
             CollectionForm::ExpiringFields { .. } => EXPIRING_VERSION,
@@ -70,7 +73,7 @@ impl DumpCollection {
         self.flush();
         let checksum = std::mem::take(&mut self.checksum).value();
         self.out.append(&checksum.to_le_bytes());
-        self.out
+        std::mem::take(&mut self.out)
     }
 
     fn flush(&mut self) {
@@ -96,6 +99,39 @@ impl DumpCollection {
         }
         length::write(&mut self.pending, text.len() as u64);
         self.pending.extend_from_slice(text);
+    }
+}
+
+/// The elements of a value on their way into a payload.
+pub(super) struct DumpElements {
+    value: SharedValue,
+    dump: DumpCollection,
+    /// How many elements are in it.
+    rank: u64,
+}
+
+impl DumpElements {
+    /// Begins with a collection.
+    pub(super) fn new(value: &Value<'_>, compress: bool) -> Self {
+        let form = CollectionForm::Plain(CollectionType::Hash);
+        let head = CollectionHead::of(value).unwrap_or(CollectionHead { form, len: 0 });
+        DumpElements { value: value.share(), dump: DumpCollection::new(&head, compress), rank: 0 }
+    }
+
+    /// Appends elements of about a chunk; the payload once all are in it.
+    pub(super) fn step(&mut self) -> Option<Rope> {
+        let DumpElements { value, dump, rank } = self;
+        let mut left = STEP_BYTES;
+        let is_unfinished = walk_elements(value.read(), *rank, |element| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left = left.saturating_sub(element.bytes().max(LEAST_ELEMENT_BYTES));
+            *rank += 1;
+            dump.element(element);
+            ControlFlow::Continue(())
+        });
+        is_unfinished.is_none().then(|| dump.finish())
     }
 }
 

@@ -3,15 +3,18 @@
 //! Workers fill blocks under a shard's latch: that copies bytes and does nothing else. The thread
 //! that writes the file compresses afterwards what a block says is worth it.
 
-use super::collection::{CollectionForm, CollectionHead, Element, ElementSink, ElementText};
+use super::collection::{
+    CollectionForm, CollectionHead, Element, ElementSink, ElementText, walk_elements,
+};
 use super::kind::ValueType;
 use super::note::{Memcached, NotesOut};
 use super::opcode;
 use crate::encoding::{LEAST_COMPRESSED_BYTES, encode_integer, encode_spelled_integer};
 use crate::length;
 use nagi_store::types::restore::Usage;
-use nagi_store::{HashValue, Rope, StringValue, Value};
+use nagi_store::{SharedValue, StringValue, Value};
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 
 /// A key with all that is saved of it.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +58,7 @@ struct Head<'a> {
 /// A key whose value is too long to be copied under a latch.
 #[derive(Clone, Debug)]
 pub struct LongEntry {
-    pub(super) value: Rope,
+    pub(super) value: SharedValue,
     /// All that stands before the value.
     pub(super) head: Block,
 }
@@ -118,30 +121,32 @@ impl Block {
         let Ok(()) = form.encode(element, self);
     }
 
-    /// Appends an entry. A value that is a rope is not copied: the entry comes back with a clone
-    /// of it, for [`super::Writer::long`].
+    /// Appends an entry. A large value is not copied: the entry comes back with one that shares its
+    /// parts, for [`super::Writer::long`].
     pub fn push(&mut self, entry: &Entry<'_>) -> Option<LongEntry> {
-        if let Value::String(StringValue::Rope(rope)) = entry.value {
+        if let Some(value) = entry.value.share_root() {
             let mut head = Block::default();
             head.push_head(&entry.head());
-            return Some(LongEntry { value: rope.clone(), head });
+            return Some(LongEntry { value, head });
         }
         self.push_head(&entry.head());
         match entry.value {
             Value::String(StringValue::Int(number)) => self.push_int(number),
             Value::String(StringValue::Bytes(bytes)) => self.push_text(bytes),
             Value::String(StringValue::Rope(_)) => {}
-            Value::Hash(hash) => self.push_hash(hash),
+            collection => self.push_elements(collection),
         }
         None
     }
 
-    fn push_hash(&mut self, hash: HashValue<'_>) {
-        length::write(&mut self.bytes, hash.len() as u64);
-        for (field, value) in hash.fields() {
-            self.push_text(field);
-            self.push_text(value);
-        }
+    /// What a collection is made of. It is a small one, which its entry holds.
+    fn push_elements(&mut self, value: Value<'_>) {
+        let Some(head) = CollectionHead::of(&value) else { return };
+        let Ok(()) = head.encode(self);
+        walk_elements(value, 0, |element| {
+            self.push_element(head.form, element);
+            ControlFlow::<()>::Continue(())
+        });
     }
 
     /// What is known of a key, its type and the key.
@@ -221,8 +226,9 @@ impl Block {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nagi_store::types::collection::{Limits, NewCollections, NewElement};
     use nagi_store::types::restore::Known;
-    use nagi_store::{Options, PackedHash, Store};
+    use nagi_store::{Kind, Options, Store, Text};
 
     #[test]
     fn a_hash_is_a_count_and_its_strings() {
@@ -230,7 +236,13 @@ mod tests {
         let (store, known) = (Store::new(&Options::default()), Known::default());
         let counters = store.counters(0);
         let db = store.database(0, &counters, 1);
-        assert!(db.load_hash(db.key(b"h"), &PackedHash::from_fields(fields).unwrap(), &known));
+        let new = NewCollections::new(&store, Limits::default());
+        let mut hash = new.begin(Kind::Hash).unwrap();
+        for (name, value) in fields {
+            let pair = (&Text::new(name), &Text::new(value));
+            assert_eq!(hash.add(NewElement::Field(pair.0, pair.1)), Ok(true));
+        }
+        assert!(db.load_collection(db.key(b"h"), hash, &known));
         let mut block = Block::default();
         db.get(db.key(b"h"), |entry| {
             let value = entry.unwrap().value();

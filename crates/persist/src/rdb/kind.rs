@@ -83,6 +83,9 @@ impl ValueType {
         match value {
             Value::String(_) => ValueType::String,
             Value::Hash(_) => ValueType::Hash,
+            Value::Set(_) => ValueType::Set,
+            Value::SortedSet(_) => ValueType::SortedSet2,
+            Value::List(_) => ValueType::List,
         }
     }
 

@@ -24,10 +24,10 @@ mod text;
 mod writer;
 
 pub use block::{Block, CollectionEntry, Entry, LongEntry};
-pub(crate) use collection::{Build, ElementSink};
+pub(crate) use collection::{Build, ElementSink, walk_elements};
 pub use collection::{
     Builder, Builders, CollectionForm, CollectionHead, CollectionType, Element, ElementText,
-    NoCollections, Rejected,
+    NoCollections, Rejected, StoreBuilder, StoreBuilders,
 };
 pub use fault::{Fault, Found};
 pub(crate) use input::Input;

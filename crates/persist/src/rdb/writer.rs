@@ -1,7 +1,9 @@
 //! A file as it is written: from its first byte to its last, in one pass.
 
 use super::block::{Block, CollectionEntry, LongEntry, Piece};
-use super::collection::{CollectionForm, Element, ElementSink, ElementText};
+use super::collection::{
+    CollectionForm, CollectionHead, Element, ElementSink, ElementText, walk_elements,
+};
 use super::kind::ValueType;
 use super::{note, opcode};
 use crate::checksum::Checksum;
@@ -9,8 +11,9 @@ use crate::encoding::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES, NEWEST_VERSION,
 use crate::encoding::{VERSION, encode_integer, encode_spelled_integer};
 use crate::length::{self, Length};
 use crate::lzf::Compressor;
-use nagi_store::Rope;
+use nagi_store::{Rope, StringValue, Value};
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 
 /// Which version of the format a file is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,13 +208,22 @@ impl<W: Write> Writer<W> {
         self.flush_full()
     }
 
-    /// Writes an entry whose value is long, a chunk at a time.
+    /// Writes an entry whose value is large, a chunk or an element at a time.
     ///
     /// # Errors
     /// What the sink says.
     pub fn long(&mut self, entry: &LongEntry) -> io::Result<()> {
         self.block(&entry.head)?;
-        self.rope(&entry.value)
+        let value = entry.value.read();
+        if let Value::String(StringValue::Rope(rope)) = value {
+            return self.rope(rope);
+        }
+        let Some(head) = CollectionHead::of(&value) else { return Ok(()) };
+        head.encode(self)?;
+        let failed = walk_elements(value, 0, |element| {
+            self.element(head.form, element).map_or_else(ControlFlow::Break, ControlFlow::Continue)
+        });
+        failed.map_or(Ok(()), Err)
     }
 
     /// Writes what stands before the elements of a collection, all of which have to follow.

@@ -296,6 +296,13 @@ impl Parser {
         Step::Reject { consumed, reply: "", close: false }
     }
 
+    /// How many arguments there is room for of a request that has arrived in part.
+    #[must_use]
+    #[inline]
+    pub fn kept_spans(&self) -> usize {
+        self.partial.as_ref().map_or(0, |partial| partial.spans.capacity())
+    }
+
     /// Appends the words of the line to `spans` and returns its length, or remembers a line that
     /// has no end yet.
     #[inline]

@@ -143,6 +143,13 @@ impl Parser {
         }
     }
 
+    /// How many arguments there is room for of a request that has arrived in part.
+    #[must_use]
+    #[inline]
+    pub fn kept_spans(&self) -> usize {
+        self.partial.as_ref().map_or(0, |partial| partial.spans.capacity())
+    }
+
     /// Reads a request of which a part is known already.
     #[inline(never)]
     fn retry(

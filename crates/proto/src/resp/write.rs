@@ -38,6 +38,11 @@ impl<'a> Writer<'a> {
         Writer { out, version }
     }
 
+    /// The same writer, for a part of what this one is to write.
+    pub fn reborrow(&mut self) -> Writer<'_> {
+        Writer { out: self.out, version: self.version }
+    }
+
     /// Replies from here on are in `version`.
     pub fn set_version(&mut self, version: Version) {
         self.version = version;
@@ -116,6 +121,22 @@ impl<'a> Writer<'a> {
         self.header(b'*', len);
     }
 
+    /// Begins a list of so many pairs, each begun by [`Writer::pair`]: an array of arrays of two,
+    /// which RESP2 has flat.
+    pub fn pairs(&mut self, pairs: usize) {
+        match self.version {
+            Version::Two => self.array(2 * pairs),
+            Version::Three => self.array(pairs),
+        }
+    }
+
+    /// Begins a pair of [`Writer::pairs`].
+    pub fn pair(&mut self) {
+        if self.version == Version::Three {
+            self.array(2);
+        }
+    }
+
     /// Opens a map of `pairs` keys and values; in RESP2 an array of twice as many.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
@@ -133,6 +154,14 @@ impl<'a> Writer<'a> {
     /// Opens a message that answers no request, of `len` replies; only RESP3 has such.
     pub fn push(&mut self, len: usize) {
         self.header(b'>', len);
+    }
+
+    /// Opens a message of `len` replies of a publisher: in RESP3 one that answers no request.
+    pub fn message(&mut self, len: usize) {
+        match self.version {
+            Version::Two => self.array(len),
+            Version::Three => self.push(len),
+        }
     }
 
     /// Opens `pairs` keys and values about the reply behind them; only RESP3 has such.
@@ -179,6 +208,11 @@ impl<'a> Writer<'a> {
     /// Replies encoded elsewhere by a writer of the same version.
     pub fn encoded(&mut self, bytes: &[u8]) {
         self.out.push(bytes);
+    }
+
+    /// The same of all that is waiting in `output`.
+    pub fn append(&mut self, output: &Output) {
+        self.out.append(output);
     }
 
     /// The same, sent from where they lie.

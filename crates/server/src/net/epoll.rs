@@ -16,6 +16,7 @@ use crate::net::receive_buffer::ReceiveBuffer;
 use crate::net::sockets::{Kernel, Sockets};
 use crate::net::waker::Waker;
 use nagi_proto::Output;
+use nagi_store::accounting::{self, Overhead};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -51,6 +52,7 @@ pub(crate) struct Epoll<S = Kernel> {
     buffer: Box<[u8]>,
     /// ConnectionTable to come back to in the next turn.
     again: Vec<Token>,
+    again_overhead: Overhead,
 }
 
 /// A connection's socket.
@@ -99,6 +101,7 @@ impl<S: Sockets> Epoll<S> {
             events: Vec::with_capacity(EVENTS),
             buffer: vec![0; RECEIVE_BYTES].into(),
             again: Vec::new(),
+            again_overhead: Overhead::default(),
         };
         driver.listen()?;
         Ok(driver)
@@ -348,6 +351,7 @@ impl<S: Sockets> Driver for Epoll<S> {
             }
             self.receive_on(token, sink);
         }
+        self.again_overhead.set(accounting::room_bytes::<Token>(self.again.capacity()));
         Ok(happened)
     }
 

@@ -4,7 +4,7 @@ use crate::net::driver::Token;
 use crate::net::sockets::Sockets;
 use arrayvec::ArrayVec;
 use nagi_proto::{Chunks, Output};
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{self, Charge, Overhead};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::collections::VecDeque;
@@ -22,8 +22,13 @@ const JOIN_BYTES: usize = 64 * 1024;
 const DISCARDS: usize = 16;
 
 /// Memory that outputs have from the start where one is always needed: enough for all of INFO.
-/// It counts as data, so that a first long reply near `maxmemory` would evict keys by its growth.
 pub(crate) const OUTPUT_ROOM_BYTES: usize = 16 * 1024;
+
+/// Memory that an output takes of the general allocator.
+#[inline]
+pub(crate) fn taken_bytes(output: &Output) -> usize {
+    accounting::room_bytes::<u8>(output.own_bytes())
+}
 
 /// What became of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +98,10 @@ pub(crate) fn discard_unread(socket: BorrowedFd<'_>) {
 pub(crate) struct Outgoing {
     queue: VecDeque<Output>,
     bytes: usize,
+    /// For the memory of the outputs.
     charge: Charge,
+    /// For that of the queue, which stays when it is empty.
+    overhead: Overhead,
 }
 
 impl Outgoing {
@@ -131,13 +139,14 @@ impl Outgoing {
         if let (Some(last), Some(bytes)) = (self.queue.back_mut(), output.as_contiguous())
             && last.len() < JOIN_BYTES
         {
-            let before = last.own_bytes();
+            let before = taken_bytes(last);
             last.push(bytes);
-            self.charge.set(self.charge.bytes() + last.own_bytes() - before);
+            self.charge.set(self.charge.bytes() + taken_bytes(last) - before);
             output.clear(JOIN_BYTES);
         } else {
-            self.charge.set(self.charge.bytes() + output.own_bytes());
+            self.charge.set(self.charge.bytes() + taken_bytes(output));
             self.queue.push_back(std::mem::take(output));
+            self.overhead.set(accounting::room_bytes::<Output>(self.queue.capacity()));
         }
     }
 
@@ -165,7 +174,7 @@ impl Outgoing {
     pub(crate) fn pop(&mut self) -> Option<Output> {
         let first = self.queue.pop_front()?;
         self.bytes -= first.len();
-        self.charge.set(self.charge.bytes() - first.own_bytes());
+        self.charge.set(self.charge.bytes() - taken_bytes(&first));
         Some(first)
     }
 

@@ -6,11 +6,11 @@ use crate::state::shared::Shared;
 use nagi_commands::loading::Loading as Show;
 use nagi_commands::{Reasons, Server as _};
 use nagi_persist::rdb::{
-    Batch, Fault, LoadOptions, LoadedValue, Loading, NoCollections, load_with_threads,
+    Batch, Fault, LoadOptions, LoadedValue, Loading, StoreBuilders, load_with_threads,
 };
 use nagi_store::Counters;
+use nagi_store::types::collection::{NewCollection, NewCollections};
 use nagi_store::types::restore::Known;
-use std::convert::Infallible;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -113,9 +113,10 @@ fn read(shared: &Shared, file: File, total: u64, merge: bool) -> Result<Loading,
     let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         let reporter = scope.spawn(|| report(show, &is_done));
-        let take = |batch| take(shared, batch, merge);
+        let builders = builders(shared);
+        let take = |batch| take(shared, batch, &builders, merge);
         let progress = &show.progress;
-        let loaded = load_with_threads(file, &options, progress, &NoCollections, threads, take);
+        let loaded = load_with_threads(file, &options, progress, &builders, threads, take);
         is_done.store(true, Ordering::Relaxed);
         shared.store.expect(0);
         reporter.thread().unpark();
@@ -123,13 +124,22 @@ fn read(shared: &Shared, file: File, total: u64, merge: bool) -> Result<Loading,
     })
 }
 
-fn take(shared: &Shared, mut batch: Batch<Infallible>, merge: bool) -> Result<(), Fault> {
+fn builders(shared: &Shared) -> StoreBuilders {
+    StoreBuilders(NewCollections::new(&shared.store, shared.config().collection_limits()))
+}
+
+fn take(
+    shared: &Shared,
+    mut batch: Batch<NewCollection>,
+    builders: &StoreBuilders,
+    merge: bool,
+) -> Result<(), Fault> {
     if shared.is_stopping() {
         return Err(Fault::Stopped);
     }
     let counters = Counters::default();
     let now_ms = shared.store.now_ms();
-    while let Some(loaded) = batch.next_key(&NoCollections)? {
+    while let Some(loaded) = batch.next_key(builders)? {
         shared.store.tend();
         let known = Known {
             expire_at_ms: loaded.expire_at_ms,
@@ -144,11 +154,11 @@ fn take(shared: &Shared, mut batch: Batch<Infallible>, merge: bool) -> Result<()
         if merge {
             db.delete(key);
         }
-        let value = match loaded.value {
-            LoadedValue::String(value) => value,
-            LoadedValue::Collection(none) => match none {},
+        let is_new = match loaded.value {
+            LoadedValue::String(value) => db.load(key, value, &known),
+            LoadedValue::Collection(value) => db.load_collection(key, value, &known),
         };
-        if !db.load(key, value, &known) {
+        if !is_new {
             let (offset, key) = (loaded.offset, loaded.key.to_vec());
             return Err(Fault::Duplicate { offset, database: loaded.database, key });
         }

@@ -47,6 +47,8 @@ pub(crate) fn run(shared: &Shared) {
         }
         shared.statistics().sample(Instant::now(), shared.store.totals().expired);
         shared.statistics().peak_bytes(shared.store.used_bytes());
+        // Clients that watched keys may have left.
+        shared.attention.watched_keys.settle(&shared.store);
         limit_client_memory(shared);
         save_if_due(shared, now_ms);
         shared.remind_all(Reminders::HOUSEKEEPING);

@@ -1,11 +1,12 @@
 //! memcached's binary protocol.
 
+use crate::protocols::Loggable;
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
 use crate::protocols::session_state::SessionState;
 use crate::protocols::{BatchInput, Request, RequestKind, RequestProtocol, Requests};
 use nagi_commands::memcached::binary;
-use nagi_commands::{Client, Server as _, admission};
+use nagi_commands::{Client, Entry, Server as _, admission};
 use nagi_proto::memcached::binary::{Frame, Limits, Parser, Step};
 use nagi_proto::{Args, Output};
 use std::convert::Infallible;
@@ -24,6 +25,16 @@ pub(crate) struct Work<'a> {
     frame: Frame<'a>,
     /// Whether its lengths cannot be, and it is for being too long.
     contradiction: Option<bool>,
+}
+
+impl Loggable for Work<'_> {
+    fn request_bytes(&self) -> usize {
+        self.frame.extras.len() + self.frame.key.len() + self.frame.value.len()
+    }
+
+    fn kept_arguments(&self, _: Option<&Entry>) -> Vec<Vec<u8>> {
+        binary::kept_arguments(&self.frame)
+    }
 }
 
 impl RequestProtocol for Binary {
@@ -67,9 +78,14 @@ impl RequestProtocol for Binary {
         Some(Remainder::Verb { suspension: cx.suspension?, is_quiet: false })
     }
 
-    /// The arguments of frames are not kept for the slow log, so that their time is not measured.
-    fn kind(_: &Work<'_>) -> Option<RequestKind> {
-        None
+    #[inline]
+    fn kind(work: &Work<'_>) -> Option<RequestKind> {
+        work.contradiction.is_none().then_some(RequestKind::Verb)
+    }
+
+    #[inline]
+    fn loggable<'r>(request: &'r Request<'_, Work<'_>>) -> &'r dyn Loggable {
+        &request.work
     }
 
     fn refuse(malformed: Infallible, _: &mut Client, _: &RequestEnvironment<'_>, _: &mut Output) {

@@ -1,8 +1,9 @@
 //! What the requests of a slice are executed with.
 
 use crate::state::shared::Shared;
+use nagi_commands::admission::Restrictions;
 use nagi_commands::memcached;
-use nagi_commands::{Client, Context, Marks, Tally};
+use nagi_commands::{Client, Context, Marks, Server as _, Tally};
 use nagi_proto::{Args, Output};
 use nagi_store::{Counters, Database, Key};
 
@@ -37,6 +38,24 @@ impl RequestEnvironment<'_> {
             args,
             prefetched,
             suspension: None,
+        }
+    }
+
+    /// Appends what has been published for a client, if it subscribes to anything.
+    #[inline]
+    pub(crate) fn send_messages(&self, client: &mut Client, out: &mut Output) {
+        if client.restrictions.contains(Restrictions::SUBSCRIBES) {
+            out.append(&client.take_messages());
+            out.append(&self.shared.pubsub().messages_of(&client.info));
+        }
+    }
+
+    /// The same with those messages only that are in the client's version of the protocol already,
+    /// which a request may change.
+    #[inline]
+    pub(crate) fn send_encoded_messages(&self, client: &Client, out: &mut Output) {
+        if client.restrictions.contains(Restrictions::SUBSCRIBES) {
+            out.append(&self.shared.pubsub().encoded_messages_of(&client.info));
         }
     }
 

@@ -16,8 +16,9 @@ use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
 use crate::protocols::session_state::SessionState;
 use arrayvec::ArrayVec;
-use nagi_commands::{Client, Entry};
+use nagi_commands::{Client, Entry, kept_arguments};
 use nagi_proto::{Args, Awaited, Landed, Output, Span};
+use nagi_store::accounting::{self, Overhead};
 use nagi_store::{Ahead, Key};
 
 /// Most requests of a batch.
@@ -29,8 +30,43 @@ pub(crate) struct BatchInput<'a> {
     pub(crate) bytes: &'a mut [u8],
     /// The large arguments of the first request, whose bytes are not among these.
     pub(crate) large: &'a LargeParts,
-    /// Room for the places of arguments.
-    pub(crate) spans: &'a mut Vec<Span>,
+    /// Room for the places of arguments, which is empty.
+    pub(crate) spans: &'a mut SpanRoom,
+}
+
+/// Room for the places of a batch's arguments. A request may have millions of them, and their
+/// memory is no data.
+#[derive(Debug, Default)]
+pub(crate) struct SpanRoom {
+    spans: Vec<Span>,
+    overhead: Overhead,
+}
+
+impl SpanRoom {
+    /// Has `parse` fill it. Returns what that returns, and what is in it now.
+    #[inline]
+    pub(crate) fn fill<T>(&mut self, parse: impl FnOnce(&mut Vec<Span>) -> T) -> (T, &[Span]) {
+        let parsed = parse(&mut self.spans);
+        self.measure();
+        (parsed, &self.spans)
+    }
+
+    /// Empties it, and gives memory back beyond what is kept between batches.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        /// Most arguments for which room is kept.
+        const KEPT: usize = 4096;
+        self.spans.clear();
+        if self.spans.capacity() > KEPT {
+            self.spans.shrink_to(KEPT);
+            self.measure();
+        }
+    }
+
+    #[inline]
+    fn measure(&mut self) {
+        self.overhead.set(accounting::room_bytes::<Span>(self.spans.capacity()));
+    }
 }
 
 /// The large arguments of a request that are complete.
@@ -66,6 +102,25 @@ pub(crate) enum RequestKind {
     Verb,
 }
 
+/// What the slow log says of a request, which is looked at only if it is slow.
+pub(crate) trait Loggable {
+    /// How long its arguments are together.
+    fn request_bytes(&self) -> usize;
+
+    /// Its arguments as the log keeps them.
+    fn kept_arguments(&self, entry: Option<&Entry>) -> Vec<Vec<u8>>;
+}
+
+impl Loggable for Args<'_> {
+    fn request_bytes(&self) -> usize {
+        (0..self.len()).map(|index| self.len_of(index)).sum()
+    }
+
+    fn kept_arguments(&self, entry: Option<&Entry>) -> Vec<Vec<u8>> {
+        kept_arguments(entry, *self)
+    }
+}
+
 /// How a protocol's requests are read and executed. It remembers what it has understood of a
 /// request that has not arrived in full.
 pub(crate) trait RequestProtocol {
@@ -97,6 +152,9 @@ pub(crate) trait RequestProtocol {
     /// What the time of a request is counted for; it is not measured if that is nothing.
     fn kind(work: &Self::Work<'_>) -> Option<RequestKind>;
 
+    /// What the slow log says of a request.
+    fn loggable<'r>(request: &'r Request<'_, Self::Work<'_>>) -> &'r dyn Loggable;
+
     /// Tells the client why its connection is closed.
     fn refuse(
         malformed: Self::Malformed,
@@ -111,6 +169,11 @@ pub(crate) trait RequestProtocol {
     /// The large argument that it waits for.
     fn awaited(&self) -> Option<Awaited> {
         None
+    }
+
+    /// How many arguments it has room for of a request that has arrived in part.
+    fn kept_spans(&self) -> usize {
+        0
     }
 
     /// Goes on behind that argument, all of which has arrived.

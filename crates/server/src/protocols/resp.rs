@@ -1,5 +1,6 @@
 //! Redis' protocol, RESP.
 
+use crate::protocols::Loggable;
 use crate::protocols::Requests;
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
@@ -7,7 +8,7 @@ use crate::protocols::session_state::SessionState;
 use crate::protocols::{BATCH, BatchInput, LargeParts, Request, RequestKind, RequestProtocol};
 use arrayvec::ArrayVec;
 use nagi_commands::{
-    Client, Context, Entry, Error, Hears, Server as _, Suspension, admission, dispatch,
+    Client, Context, Entry, Error, Flags, Hears, Server as _, Suspension, admission, dispatch,
 };
 use nagi_proto::resp::{Limits, Parser, ProtocolError};
 use nagi_proto::{Args, Awaited, Output, Span};
@@ -50,7 +51,8 @@ impl RequestProtocol for Resp {
             bulk_bytes: config.proto_max_bulk_len.bytes(),
             authenticated: is_authenticated,
         };
-        let parsed = parse(&mut self.parser, bytes, large, &limits, spans, &mut extents);
+        let (parsed, spans) =
+            spans.fill(|spans| parse(&mut self.parser, bytes, large, &limits, spans, &mut extents));
         resolve(bytes, &extents, large, spans, client.database, environment, requests);
         parsed
     }
@@ -62,17 +64,26 @@ impl RequestProtocol for Resp {
         environment: &RequestEnvironment<'_>,
         out: &mut Output,
     ) -> Option<Remainder> {
+        environment.send_encoded_messages(client, out);
         let suspension = if client.hears == Hears::All {
             run(request.work, environment.context(client, out, request.args, request.key))
         } else {
             run_unanswered(request, client, environment, out)
         };
+        if suspension.is_none() {
+            environment.send_messages(client, out);
+        }
         suspension.map(Remainder::Command)
     }
 
     #[inline]
     fn kind(work: &Row) -> Option<RequestKind> {
         work.map(RequestKind::Command)
+    }
+
+    #[inline]
+    fn loggable<'r>(request: &'r Request<'_, Row>) -> &'r dyn Loggable {
+        &request.args
     }
 
     #[cold]
@@ -100,6 +111,11 @@ impl RequestProtocol for Resp {
     #[inline]
     fn awaited(&self) -> Option<Awaited> {
         self.parser.awaited()
+    }
+
+    #[inline]
+    fn kept_spans(&self) -> usize {
+        self.parser.kept_spans()
     }
 
     fn skip_awaited(&mut self) {
@@ -180,22 +196,28 @@ fn run(row: Row, mut cx: Context<'_>) -> Option<Suspension> {
     let args = cx.args;
     match row {
         Some(entry) => dispatch::run(entry, &mut cx, args),
-        None => {
-            dispatch::execute(&mut cx, args);
-            if cx.client.closing && dispatch::is_http(args) {
-                let info = &cx.client.info;
-                tracing::warn!(
-                    client = info.id,
-                    address = %info.address,
-                    "closed: an HTTP request to the port of the Redis protocol"
-                );
-            }
-        }
+        None => run_unresolved(&mut cx),
     }
     cx.suspension
 }
 
-/// The same for a request that is not to be answered, unless it says that it is.
+/// The same for a request without a row.
+#[cold]
+fn run_unresolved(cx: &mut Context<'_>) {
+    let args = cx.args;
+    dispatch::execute(cx, args);
+    if cx.client.closing && dispatch::is_http(args) {
+        let info = &cx.client.info;
+        tracing::warn!(
+            client = info.id,
+            address = %info.address,
+            "closed: an HTTP request to the port of the Redis protocol"
+        );
+    }
+}
+
+/// The same for a request that is not to be answered, unless it says that it is, or the reply is a
+/// message.
 #[cold]
 fn run_unanswered(
     request: &Request<'_, Row>,
@@ -204,13 +226,14 @@ fn run_unanswered(
     out: &mut Output,
 ) -> Option<Suspension> {
     let &Request { args, work, .. } = request;
-    if client.hears.begin() {
-        return run(work, environment.context(client, out, args, None));
-    }
+    let is_message = |entry: &Entry| entry.command.flags.contains(Flags::MESSAGES);
+    client.is_answered_anyway = work.is_some_and(is_message);
+    let is_answered = client.hears.begin() || client.is_answered_anyway;
     let mut unsent = Output::default();
-    let suspension = run(work, environment.context(client, &mut unsent, args, None));
-    if suspension.is_none() && client.hears.end() {
-        out.push(unsent.as_contiguous().unwrap_or_default());
+    let replies = if is_answered { &mut *out } else { &mut unsent };
+    let suspension = run(work, environment.context(client, replies, args, None));
+    if suspension.is_none() && client.hears.end() && !is_answered {
+        out.append(&unsent);
     }
     suspension
 }

@@ -1,5 +1,6 @@
 //! memcached's text protocol, with its meta commands.
 
+use crate::protocols::Loggable;
 use crate::protocols::Requests;
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
@@ -73,8 +74,9 @@ impl RequestProtocol for Text {
         let limits = Limits { item_bytes: if is_authenticated { item_bytes } else { LOGIN_BYTES } };
         // A request that may be a login is a batch of its own.
         let most = if is_authenticated { BATCH } else { 1 };
-        let (consumed, state) =
-            parse(&mut self.parser, bytes, large, &limits, most, spans, &mut extents);
+        let ((consumed, state), spans) = spans.fill(|spans| {
+            parse(&mut self.parser, bytes, large, &limits, most, spans, &mut extents)
+        });
         resolve(bytes, &extents, large, spans, environment, requests);
         (consumed, Ok(state))
     }
@@ -108,6 +110,11 @@ impl RequestProtocol for Text {
         }
     }
 
+    #[inline]
+    fn loggable<'r>(request: &'r Request<'_, Work>) -> &'r dyn Loggable {
+        &request.args
+    }
+
     fn refuse(malformed: Infallible, _: &mut Client, _: &RequestEnvironment<'_>, _: &mut Output) {
         match malformed {}
     }
@@ -119,6 +126,11 @@ impl RequestProtocol for Text {
     #[inline]
     fn awaited(&self) -> Option<Awaited> {
         self.parser.awaited()
+    }
+
+    #[inline]
+    fn kept_spans(&self) -> usize {
+        self.parser.kept_spans()
     }
 
     fn skip_awaited(&mut self) {

@@ -2,20 +2,24 @@
 
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::session_state::SessionState;
-use crate::protocols::{BatchInput, LargeParts, Request, RequestProtocol, Requests};
+use crate::protocols::{BatchInput, LargeParts, Request, RequestProtocol, Requests, SpanRoom};
 use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Executed, Timing};
 use nagi_commands::Client;
-use nagi_proto::{Output, Span};
+use nagi_proto::Output;
 use nagi_store::Ahead;
+use nagi_store::accounting::Overhead;
 
 /// What a session is given for the length of a slice.
 pub(crate) struct SliceContext<'w> {
     pub(crate) environment: RequestEnvironment<'w>,
     /// Where the time of requests goes.
     pub(crate) timing: &'w Timing,
-    /// Room for the arguments of a batch; what is in it does not matter.
-    pub(crate) spans: &'w mut Vec<Span>,
+    /// Room for the arguments of a batch, which is empty.
+    pub(crate) spans: &'w mut SpanRoom,
+    /// For the memory of the output that replies are written to. It is measured behind each
+    /// request, since the next one may look for room below `maxmemory`.
+    pub(crate) output_overhead: &'w mut Overhead,
 }
 
 /// What a batch needs of its session.
@@ -48,7 +52,7 @@ pub(super) fn execute<P: RequestProtocol>(
     out: &mut Output,
 ) -> Batch {
     let BatchSession { client, arrivals, large, suspended } = session;
-    let SliceContext { environment, timing, spans } = slice;
+    let SliceContext { environment, timing, spans, output_overhead } = slice;
     let environment = &*environment;
     let input_len = input.len();
     let _batch = environment.shared.store.batch(environment.counters);
@@ -66,10 +70,11 @@ pub(super) fn execute<P: RequestProtocol>(
         prefetch_entry(place + Ahead::REQUESTS);
         let replied = out.len();
         let remainder = P::execute(request, client, environment, out);
+        output_overhead.set(out.own_bytes());
         let &Request { args, start, end, .. } = request;
         let executed = P::kind(&request.work).map(|kind| Executed {
             kind,
-            args,
+            request: P::loggable(request),
             replies: (replied, out.len()),
         });
         if let Some(remainder) = remainder.filter(|_| !client.closing) {
@@ -77,7 +82,8 @@ pub(super) fn execute<P: RequestProtocol>(
             protocol.restart();
             let underway =
                 executed.and_then(|it| stopwatch.suspend(place, it, client, environment));
-            let request = Suspended::new(remainder, args, end - start, underway);
+            let request =
+                Suspended::new(remainder, args, end - start, underway).replied(out.len() > replied);
             let state = Some(request.state());
             *suspended = Some(request);
             return Batch { consumed: start, requests: count, state };

@@ -6,14 +6,16 @@ use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::session_state::SessionState;
 use crate::session::batch::{BatchSession, SliceContext};
 use crate::session::dialect::Dialect;
+use crate::session::held::Held;
 use crate::session::input::Input;
 use crate::session::large_arguments::{FIRST_BYTES, LargeArguments};
 use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Metrics, Timing};
 use nagi_commands::admission::Restrictions;
 use nagi_commands::{Client, ClientInfo, Config, Hears, Marks, Server as _, admission};
-use nagi_proto::Output;
+use nagi_proto::{Output, Span};
 use nagi_store::Wait;
+use nagi_store::accounting::{self, Charge};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -22,8 +24,6 @@ use std::task::Waker;
 const SLICE_REQUESTS: usize = 1024;
 pub(crate) const SLICE_BYTES: usize = 64 * 1024;
 const SLICE_REPLY_BYTES: usize = 256 * 1024;
-/// Most arguments for which room is kept between batches.
-const KEPT_SPANS: usize = 4096;
 
 /// One client's conversation.
 pub(crate) struct Session {
@@ -31,12 +31,16 @@ pub(crate) struct Session {
     dialect: Dialect,
     /// What has arrived and was not executed.
     input: Input,
+    /// For the places of its arguments, which the protocol keeps if it has arrived in part.
+    spans_charge: Charge,
     /// The long arguments of the request with which `input` begins, whose bytes are not in it.
     large: LargeArguments,
     /// When it arrived.
     arrivals: Arrivals,
     /// The request at the start of the input, if it has begun and is not over.
     suspended: Option<Suspended>,
+    /// What others have for the client, until its reply is over.
+    held: Held,
 }
 
 impl Session {
@@ -56,9 +60,11 @@ impl Session {
             client,
             dialect: Dialect::of(protocol),
             input: Input::default(),
+            spans_charge: Charge::default(),
             large: LargeArguments::default(),
             arrivals: Arrivals::default(),
             suspended: None,
+            held: Held::default(),
         }
     }
 
@@ -147,7 +153,9 @@ impl Session {
             slice.timing.arrive(&mut self.arrivals, !self.input.is_empty());
         }
         let place = if self.suspended.is_some() {
-            self.resume(&slice.environment, slice.timing, out)
+            let place = self.resume(&slice.environment, slice.timing, out);
+            slice.output_overhead.set(out.own_bytes());
+            place
         } else {
             None
         };
@@ -175,6 +183,7 @@ impl Session {
             state
         };
         drop(place);
+        self.spans_charge.set(accounting::room_bytes::<Span>(self.dialect.kept_spans()));
         let state = match state {
             SessionState::Bytes => self.begin_large_argument(),
             state => state,
@@ -196,7 +205,6 @@ impl Session {
             if rest.is_empty() {
                 return (at, SessionState::Bytes);
             }
-            slice.spans.clear();
             let session = BatchSession {
                 client: &mut self.client,
                 arrivals: &mut self.arrivals,
@@ -207,9 +215,7 @@ impl Session {
             if batch.consumed > 0 && !self.large.is_empty() {
                 self.large = LargeArguments::default();
             }
-            if slice.spans.capacity() > KEPT_SPANS {
-                slice.spans.shrink_to(KEPT_SPANS);
-            }
+            slice.spans.clear();
             at += batch.consumed;
             requests += batch.requests;
             if let Some(state) = batch.state {
@@ -220,6 +226,21 @@ impl Session {
                 return (at, SessionState::NEXT_SLICE);
             }
         }
+    }
+
+    /// Whether a reply has begun that is not over: what is sent now would land in it.
+    pub(crate) fn is_replying(&self) -> bool {
+        self.suspended.as_ref().is_some_and(Suspended::has_replied)
+    }
+
+    /// Sends what others have for the client behind the reply that has begun.
+    pub(crate) fn hold(&mut self, output: &Output) {
+        self.held.push(output);
+    }
+
+    /// How many bytes that is.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held.len()
     }
 
     /// Whether its request must come to its end even if the client has left.
@@ -260,7 +281,7 @@ impl Session {
     ) {
         let _batch = environment.shared.store.batch(environment.counters);
         let mut unsent = Output::default();
-        let is_answered = self.client.hears == Hears::All;
+        let is_answered = self.client.hears == Hears::All || self.client.is_answered_anyway;
         let replies = if is_answered { &mut *out } else { &mut unsent };
         let (len, large) = (suspended.len(), self.large.complete_parts());
         let input = self.input.as_mut_slice();
@@ -269,9 +290,11 @@ impl Session {
         if self.suspended.is_none() {
             self.input.consume(len);
             self.large = LargeArguments::default();
-            if !is_answered && self.client.hears.end() {
-                out.push(unsent.as_contiguous().unwrap_or_default());
+            if self.client.hears.end() && !is_answered {
+                out.append(&unsent);
             }
+            self.held.release(out);
+            environment.send_messages(&mut self.client, out);
         }
     }
 
@@ -285,11 +308,12 @@ impl Session {
         let waiting = self.input.len() + self.large.bytes();
         if info.query_bytes.load(Ordering::Relaxed) != waiting {
             info.query_bytes.store(waiting, Ordering::Relaxed);
-            if waiting > environment.shared.config().client_query_buffer_limit.bytes() {
+            let queued = info.queued_bytes.load(Ordering::Relaxed);
+            if waiting + queued > environment.shared.config().client_query_buffer_limit.bytes() {
                 tracing::warn!(
                     client = info.id,
                     address = %info.address,
-                    bytes = waiting,
+                    bytes = waiting + queued,
                     "closed: a request passes client-query-buffer-limit"
                 );
                 environment.tally.query_limit_disconnections.add(1);
@@ -303,16 +327,18 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocols::SpanRoom;
     use crate::state::shared::{ServerOptions, Shared};
     use nagi_commands::When;
-    use nagi_proto::Span;
+    use nagi_store::accounting::Overhead;
     use proptest::prelude::*;
 
     /// A session with a store to itself.
     struct Talk {
         shared: Shared,
         session: Session,
-        spans: Vec<Span>,
+        spans: SpanRoom,
+        output_overhead: Overhead,
         slices: usize,
     }
 
@@ -327,7 +353,8 @@ mod tests {
                     Waker::noop().clone(),
                 ),
                 shared,
-                spans: Vec::new(),
+                spans: SpanRoom::default(),
+                output_overhead: Overhead::default(),
                 slices: 0,
             }
         }
@@ -348,6 +375,7 @@ mod tests {
                     environment,
                     timing: &Timing::default(),
                     spans: &mut self.spans,
+                    output_overhead: &mut self.output_overhead,
                 };
                 let state = self.session.feed(&mut received, &mut slice, &mut out);
                 replies.extend(out.slices().flatten());
@@ -573,6 +601,6 @@ mod tests {
             talk.say(piece);
         }
         assert_eq!(talk.session.input.capacity(), 0);
-        assert!(size_of::<Session>() < 512);
+        assert!(size_of::<Session>() <= 520, "{}", size_of::<Session>());
     }
 }

@@ -79,6 +79,16 @@ impl Dialect {
         }
     }
 
+    /// How many arguments it has room for of a request that has arrived in part.
+    #[inline]
+    pub(super) fn kept_spans(&self) -> usize {
+        match self {
+            Dialect::Resp(resp) => resp.kept_spans(),
+            Dialect::Text(text) => text.kept_spans(),
+            Dialect::Binary(_) | Dialect::Memcached => 0,
+        }
+    }
+
     /// Goes on behind that argument, all of which has arrived.
     pub(super) fn skip_awaited(&mut self) {
         match self {

@@ -1,7 +1,7 @@
 //! Bytes received and not executed yet: the beginning of a request, or what did not fit into a
 //! connection's slice of a tick.
 
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{self, Charge};
 
 /// A buffer that is filled behind and emptied in front, each byte being moved at most twice.
 #[derive(Debug, Default)]
@@ -31,11 +31,11 @@ impl Input {
         if capacity - len < received.len() {
             // Charged first: other threads may look at what is data while this is moved.
             let room = (len + received.len()).max(2 * capacity);
-            self.charge.set(room);
+            self.charge.set(accounting::room_bytes::<u8>(room));
             self.bytes.reserve_exact(room - len);
         }
         self.bytes.extend_from_slice(received);
-        self.charge.set(self.bytes.capacity());
+        self.charge.set(accounting::room_bytes::<u8>(self.bytes.capacity()));
     }
 
     /// Drops `len` bytes from the middle.

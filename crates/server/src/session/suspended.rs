@@ -7,7 +7,7 @@ use crate::session::timing::Underway;
 use nagi_commands::Client;
 use nagi_proto::{Args, Landed, Output, Span};
 use nagi_store::Wait;
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{self, Charge};
 
 /// A request that goes on later.
 pub(crate) struct Suspended {
@@ -18,6 +18,8 @@ pub(crate) struct Suspended {
     _charge: Charge,
     /// Its bytes there.
     len: usize,
+    /// Whether a part of its reply has been written.
+    has_replied: bool,
     /// What is known of its time.
     underway: Option<Box<Underway>>,
 }
@@ -31,8 +33,8 @@ impl Suspended {
         underway: Option<Box<Underway>>,
     ) -> Self {
         let (spans, mut charge) = (args.spans().to_vec(), Charge::default());
-        charge.set(size_of_val(&spans[..]));
-        Suspended { remainder, spans, _charge: charge, len, underway }
+        charge.set(accounting::room_bytes::<Span>(spans.capacity()));
+        Suspended { remainder, spans, _charge: charge, len, has_replied: false, underway }
     }
 
     /// What its session waits for.
@@ -43,6 +45,16 @@ impl Suspended {
     /// Whether it has changed something, and must come to its end even without its client.
     pub(crate) fn is_committed(&self) -> bool {
         self.remainder.is_committed()
+    }
+
+    /// Whether a part of its reply has been written.
+    pub(crate) fn has_replied(&self) -> bool {
+        self.has_replied
+    }
+
+    /// The same, which has written something just now or has not.
+    pub(crate) fn replied(self, has_replied: bool) -> Self {
+        Suspended { has_replied: self.has_replied || has_replied, ..self }
     }
 
     /// How many bytes of the input it takes.
@@ -80,7 +92,8 @@ impl Suspended {
     ) -> Option<Self> {
         let bytes = input.get(..self.len).unwrap_or_default();
         let args = Args::new(bytes, &self.spans).with_landed(large);
+        let replied = out.len();
         let remainder = self.remainder.go_on(args, client, environment, out)?;
-        Some(Suspended { remainder, ..self })
+        Some(Suspended { remainder, ..self }.replied(out.len() > replied))
     }
 }

@@ -11,14 +11,11 @@
 //! for a sample, which is all while they are few ([`crate::session::sampling`]). All four phases
 //! are kept of a sample, and of each request that takes longer than the slow log's thresholds.
 
-use crate::protocols::RequestKind;
 use crate::protocols::environment::RequestEnvironment;
+use crate::protocols::{Loggable, RequestKind};
 use crate::session::sampling::Samplers;
 use nagi_commands::phases::Phases;
-use nagi_commands::{
-    Client, Config, Entry, Server as _, SlowRequest, Statistics, Tally, kept_arguments,
-};
-use nagi_proto::Args;
+use nagi_commands::{Client, Config, Entry, Server as _, SlowRequest, Statistics, Tally};
 use nagi_store::ticks;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -124,9 +121,10 @@ pub(crate) struct Unsent {
 }
 
 impl Unsent {
-    /// Its memory, in bytes.
+    /// Its memory, in bytes, without what the slow log has as well.
     pub(crate) fn own_bytes(&self) -> usize {
-        size_of::<Self>() + self.request.as_ref().map_or(0, |request| request.own_bytes())
+        let request = self.request.as_ref().filter(|_| !self.logged);
+        size_of::<Self>() + request.map_or(0, |request| request.own_bytes())
     }
 }
 
@@ -168,7 +166,7 @@ fn are_alike(one: RequestKind, other: RequestKind) -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct Executed<'a> {
     pub(crate) kind: RequestKind,
-    pub(crate) args: Args<'a>,
+    pub(crate) request: &'a dyn Loggable,
     /// Where its reply is in the session's output: from one length of that to another.
     pub(crate) replies: (usize, usize),
 }
@@ -576,9 +574,9 @@ fn describe(executed: Executed<'_>, phases: Phases, client: &Client) -> SlowRequ
         at_s: now.saturating_sub(Duration::from_nanos(since_ns)).as_secs(),
         phases,
         send_ns: AtomicU64::new(0),
-        request_bytes: (0..executed.args.len()).map(|index| executed.args.len_of(index)).sum(),
+        request_bytes: executed.request.request_bytes(),
         reply_bytes: executed.reply_bytes(),
-        arguments: kept_arguments(entry(executed.kind), executed.args),
+        arguments: executed.request.kept_arguments(entry(executed.kind)),
         address: client.info.address.clone(),
         name: client.info.name(),
     }

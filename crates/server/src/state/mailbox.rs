@@ -50,6 +50,8 @@ bitflags! {
         const LISTENERS = 1 << 6;
         /// To look for letters.
         const LETTERS = 1 << 7;
+        /// To send subscribers what has been published.
+        const MESSAGES = 1 << 8;
     }
 }
 

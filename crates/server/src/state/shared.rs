@@ -12,8 +12,8 @@ use crate::state::mailbox::{Letter, Mailbox, Reminders};
 use crate::state::registry::Registry;
 use nagi_commands::saves::Saves;
 use nagi_commands::{
-    Addresses, Attention, ClientInfo, CommandTable, Config, Marks, Process, Reasons, Server,
-    Statistics, admission, command_table,
+    Addresses, Attention, ClientInfo, CommandTable, Config, Marks, Process, PubSub, Reasons,
+    Server, Statistics, WatchListener, admission, command_table,
 };
 use nagi_store::{Clock, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -62,6 +62,7 @@ pub(crate) struct Shared {
     config: Config,
     statistics: Statistics,
     process: Process,
+    pubsub: PubSub,
     saves: Saves,
     mailboxes: Box<[Mailbox]>,
     is_stopping: AtomicBool,
@@ -84,6 +85,7 @@ impl Shared {
         });
         config.limit_memory(&store);
         let attention = Attention::default();
+        store.tell_events(Box::new(WatchListener(Arc::clone(&attention.watched_keys))));
         attention.set_latency_threshold_ms(config.latency_monitor_threshold_ms.get());
         let io = Io::choose(&config)?;
         let listeners = Listening::new(listeners);
@@ -110,6 +112,7 @@ impl Shared {
             config,
             statistics: Statistics::new(workers, command_table().entries().len()),
             process,
+            pubsub: PubSub::new(workers),
             saves: Saves::default(),
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect::<io::Result<_>>()?,
             is_stopping: AtomicBool::new(false),
@@ -252,12 +255,20 @@ impl Server for Shared {
         self.remind(worker, Reminders::MONITORS);
     }
 
+    fn show_messages(&self, worker: usize) {
+        self.remind(worker, Reminders::MESSAGES);
+    }
+
     fn show_watchers(&self, worker: usize) {
         self.remind(worker, Reminders::WATCHERS);
     }
 
     fn attention(&self) -> &Attention {
         &self.attention
+    }
+
+    fn pubsub(&self) -> &PubSub {
+        &self.pubsub
     }
 
     fn saves(&self) -> &Saves {

@@ -5,14 +5,20 @@ use super::{ConnectionSlot, Sessions, SlowReader};
 use crate::net::driver::{Driver, Token};
 use crate::net::listener;
 use nagi_commands::memcached::Parting;
-use nagi_commands::{Marks, Server as _};
+use nagi_commands::{Class, Marks, Server as _};
 use nagi_proto::Output;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many slots are looked at, ten times a second, for unreachable peers.
 const LOOKS: usize = 100;
+
+/// How long subscribers are sent messages before other clients have their turn.
+const MESSAGES_SLICE: Duration = Duration::from_micros(500);
+
+/// Clients that may be silent for as long as they like.
+const EXEMPT: Marks = Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB);
 
 impl Sessions {
     /// Closes a connection at once, with what its client has left unread.
@@ -84,23 +90,64 @@ impl Sessions {
     /// Sends monitors their lines; one that does not read is closed.
     pub(super) fn send_to_monitors(&mut self, driver: &mut impl Driver) {
         for (slot, lines) in self.shared.attention.monitors.take(self.worker) {
-            let token = Token::from_u64(slot);
-            if self.slot_of(token).is_none() {
-                continue;
-            }
             let mut output = Output::default();
             output.push(&lines);
-            self.tally.output_bytes.add(lines.len() as u64);
-            driver.send(token, &mut output);
-            let unsent = driver.unsent_bytes(token);
-            if unsent > 0
-                && !self.note_unread(driver, token, unsent)
-                && unsent > self.shared.unsent_limit
-            {
-                tracing::warn!(token.index, "closed: a monitor that does not read");
-                self.abort(driver, token);
+            self.send_unasked(driver, Token::from_u64(slot), output);
+        }
+    }
+
+    /// Sends subscribers what has been published, for a slice of time. Whether there is more to
+    /// send.
+    pub(super) fn send_messages(&mut self, driver: &mut impl Driver) -> bool {
+        let began = Instant::now();
+        let has_departed = self.shared.pubsub().forget_departed(self.worker);
+        while let Some((seat, output)) = self.shared.pubsub().next_messages(self.worker) {
+            self.send_unasked(driver, Token::from_u64(seat), output);
+            if began.elapsed() >= MESSAGES_SLICE {
+                return true;
             }
         }
+        has_departed
+    }
+
+    /// Sends a client what others have for it; behind the reply that is being written, if one is.
+    /// A client that leaves too much of this unread is closed.
+    pub(super) fn send_unasked(
+        &mut self,
+        driver: &mut impl Driver,
+        token: Token,
+        mut output: Output,
+    ) {
+        let Some(slot) = self.slot_of(token) else { return };
+        if slot.session.is_replying() {
+            slot.session.hold(&output);
+        } else {
+            slot.replied_bytes += output.len() as u64;
+            self.tally.output_bytes.add(output.len() as u64);
+            driver.send(token, &mut output);
+        }
+        let unread = self.unread_bytes(driver, token);
+        if unread > 0
+            && !self.note_unread(driver, token, unread)
+            && unread > self.shared.unsent_limit
+            && !self.has_hard_limit(token)
+        {
+            tracing::warn!(token.index, "closed: a client that does not read what others do");
+            self.abort(driver, token);
+        }
+    }
+
+    /// Whether a setting says how much a client may leave unread.
+    fn has_hard_limit(&mut self, token: Token) -> bool {
+        let class = self.slot_of(token).map_or(Class::Normal, |slot| slot.session.info().class());
+        self.shared.config().output_limit(class).hard_bytes > 0
+    }
+
+    /// Bytes that wait for a client: those that its socket has no room for, and those that are held
+    /// until its reply is over.
+    fn unread_bytes(&mut self, driver: &impl Driver, token: Token) -> usize {
+        let held = self.slot_of(token).map_or(0, |slot| slot.session.held_bytes());
+        driver.unsent_bytes(token) + held
     }
 
     /// Sends memcached's watchers their lines, once they have taken those that were sent before:
@@ -108,15 +155,9 @@ impl Sessions {
     pub(super) fn send_to_watchers(&mut self, driver: &mut impl Driver) {
         let has_taken = |slot| driver.unsent_bytes(Token::from_u64(slot)) == 0;
         for (slot, lines) in self.shared.attention.watchers.take(self.worker, has_taken) {
-            let token = Token::from_u64(slot);
             let mut output = Output::default();
             output.push(lines.as_bytes());
-            self.tally.output_bytes.add(lines.len() as u64);
-            driver.send(token, &mut output);
-            let unsent = driver.unsent_bytes(token);
-            if unsent > 0 {
-                self.note_unread(driver, token, unsent);
-            }
+            self.send_unasked(driver, Token::from_u64(slot), output);
         }
     }
 
@@ -129,10 +170,11 @@ impl Sessions {
         unsent: usize,
     ) -> bool {
         let Some(slot) = self.slot_of(token) else { return false };
+        let class = slot.session.info().class();
         if !std::mem::replace(&mut slot.is_slow_reader, true) {
             self.slow_readers.push(SlowReader { token, over_soft_limit_since_ms: None });
         }
-        let passed = self.shared.config().output_limit().is_passed(unsent as u64);
+        let passed = self.shared.config().output_limit(class).is_passed(unsent as u64);
         if passed {
             self.close_slow_reader(driver, token, unsent);
         }
@@ -154,16 +196,18 @@ impl Sessions {
 
     /// Notes how much is left unread, and closes clients that leave too much for too long.
     pub(super) fn check_unread(&mut self, driver: &mut impl Driver) {
-        let limit = self.shared.config().output_limit();
+        let limit_of = |class| self.shared.config().output_limit(class);
+        let limits = (limit_of(Class::Normal), limit_of(Class::PubSub));
         let now_ms = self.shared.store.now_ms();
         let mut behind = std::mem::take(&mut self.slow_readers);
         behind.retain_mut(|client| {
-            let unsent = driver.unsent_bytes(client.token);
+            let unsent = self.unread_bytes(driver, client.token);
             let Some(slot) = self.slot_of(client.token) else { return false };
             let (info, kept) = (slot.session.info(), driver.kept_bytes(client.token));
             info.output_bytes.store(unsent, Ordering::Relaxed);
             info.kept_output_bytes.store(kept, Ordering::Relaxed);
             slot.is_slow_reader = unsent > 0;
+            let limit = if info.class() == Class::PubSub { limits.1 } else { limits.0 };
             if limit.is_neared(unsent as u64) {
                 client.over_soft_limit_since_ms.get_or_insert(now_ms);
             } else {
@@ -190,7 +234,7 @@ impl Sessions {
         let now_ms = self.shared.store.now_ms();
         let is_idle = |slot: &&ConnectionSlot| {
             let active_at_ms = slot.session.info().active_at_ms.load(Ordering::Relaxed);
-            let is_shown = slot.session.info().marks().intersects(Marks::MONITOR | Marks::WATCHER);
+            let is_shown = slot.session.info().marks().intersects(EXEMPT);
             !is_shown
                 && slot.state.is_for_bytes()
                 && now_ms.saturating_sub(active_at_ms) > timeout_ms

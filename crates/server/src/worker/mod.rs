@@ -9,6 +9,7 @@ use crate::net::protocol::Protocol;
 use crate::net::receive_buffer::ReceiveBuffer;
 use crate::net::refusal::{Refusal, refuse};
 use crate::persistence::throttle;
+use crate::protocols::SpanRoom;
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::session_state::SessionState;
 use crate::session::batch::SliceContext;
@@ -19,7 +20,7 @@ use crate::state::mailbox::{Letter, NewConnection, Reminders};
 use crate::state::shared::Shared;
 use nagi_commands::memcached::{Parting, tell_of_arrival, tell_of_parting};
 use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, Tally, When, stop_monitoring};
-use nagi_proto::{Output, Span};
+use nagi_proto::Output;
 use nagi_store::accounting::{self, Charge, Overhead};
 use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker};
 use rustix::io::Errno;
@@ -104,16 +105,21 @@ struct Sessions {
     ticks: u64,
     /// Sessions whose clients have left in the middle of a request that must come to its end.
     orphans: Vec<Session>,
+    /// Whether there may be messages for subscribers.
+    has_messages: bool,
     /// Whether connections are taken; not any more at the end.
     takes_connections: bool,
     /// What a session replies, until it is handed to the driver.
     output: Output,
-    spans: Vec<Span>,
+    output_overhead: Overhead,
+    spans: SpanRoom,
     timing: Timing,
     /// Connections whose clients have yet to take replies that are timed.
     unsent: Vec<Token>,
     /// Connections whose clients have left replies unread.
     slow_readers: Vec<SlowReader>,
+    /// For the memory of the lists of connections above.
+    lists_overhead: Overhead,
     /// The slot with which to go on looking for unreachable peers.
     next_look: usize,
 }
@@ -159,6 +165,7 @@ fn wanted(state: SessionState) -> Wanted {
 
 impl Sessions {
     fn new(worker: usize, shared: Arc<Shared>) -> Self {
+        let output = Output::with_room(OUTPUT_ROOM_BYTES);
         Sessions {
             worker,
             counters: shared.store.counters(worker),
@@ -176,12 +183,15 @@ impl Sessions {
             turns: Vec::new(),
             ticks: 0,
             orphans: Vec::new(),
+            has_messages: false,
             takes_connections: true,
-            output: Output::with_room(OUTPUT_ROOM_BYTES),
-            spans: Vec::new(),
+            output_overhead: Overhead::new(output.own_bytes()),
+            output,
+            spans: SpanRoom::default(),
             timing: Timing::default(),
             unsent: Vec::new(),
             slow_readers: Vec::new(),
+            lists_overhead: Overhead::default(),
             next_look: 0,
         }
     }
@@ -264,7 +274,7 @@ impl Sessions {
         timeout: Option<Duration>,
     ) -> std::io::Result<usize> {
         self.ticks += 1;
-        let idle = self.turns.is_empty() && self.orphans.is_empty();
+        let idle = self.turns.is_empty() && self.orphans.is_empty() && !self.has_messages;
         let timeout = if idle { timeout } else { Some(Duration::ZERO) };
         let mut turns = std::mem::take(&mut self.turns);
         let happened = driver.turn(timeout, self)? + turns.len();
@@ -276,10 +286,24 @@ impl Sessions {
             self.turns = turns;
         }
         self.run_orphans();
+        if self.has_messages {
+            self.has_messages = self.send_messages(driver);
+        }
+        self.measure_lists();
         if self.shared.client_memory.comes_due(|| self.shared.store.client_bytes()) {
             self.shared.hurry();
         }
-        Ok(happened)
+        Ok(happened + usize::from(self.has_messages))
+    }
+
+    /// Notes the memory of the lists of connections: with thousands of clients it is enough to
+    /// drive out entries if it counts as data.
+    fn measure_lists(&mut self) {
+        let bytes = accounting::room_bytes::<Token>(self.turns.capacity())
+            + accounting::room_bytes::<Token>(self.unsent.capacity())
+            + accounting::room_bytes::<Session>(self.orphans.capacity())
+            + accounting::room_bytes::<SlowReader>(self.slow_readers.capacity());
+        self.lists_overhead.set(bytes);
     }
 
     /// Executes what has been received, sends the replies and closes everything.
@@ -395,6 +419,9 @@ impl Sessions {
             self.shared.registry.remove(info.id);
             self.shared.registry.release(self.worker);
             stop_monitoring(&*self.shared, info);
+            // What was published for it goes with it.
+            drop(self.shared.pubsub().leave(info));
+            self.has_messages |= info.marks().contains(Marks::PUBSUB);
             tell_of_parting(&*self.shared, &self.shared.store, info, why);
             if slot.session.is_committed() {
                 self.orphans.push(slot.session);
@@ -432,13 +459,19 @@ impl Sessions {
             tally: &self.tally,
             now_ms: self.timing.begin(|| self.shared.store.now_ms()),
         };
-        let mut slice = SliceContext { environment, timing: &self.timing, spans: &mut self.spans };
+        let mut slice = SliceContext {
+            environment,
+            timing: &self.timing,
+            spans: &mut self.spans,
+            output_overhead: &mut self.output_overhead,
+        };
         let state = slot.session.feed(received, &mut slice, &mut self.output);
         if !self.output.is_empty() {
             let bytes = self.output.len() as u64;
             self.tally.output_bytes.add(bytes);
             self.tally.writes.add(1);
             driver.send(token, &mut self.output);
+            self.output_overhead.set(self.output.own_bytes());
             slot.replied_bytes += bytes;
             if self.timing.sent(&self.tally) {
                 self.keep_until_sent(driver, token, bytes);
@@ -557,6 +590,7 @@ impl Sessions {
         if reminders.contains(Reminders::MONITORS) {
             self.send_to_monitors(driver);
         }
+        self.has_messages |= reminders.contains(Reminders::MESSAGES);
         if reminders.contains(Reminders::WATCHERS) {
             self.send_to_watchers(driver);
         }

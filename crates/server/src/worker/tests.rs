@@ -7,9 +7,13 @@ use nagi_store::types::string::SetOptions;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-/// A driver for one connection, whose every event the test makes up.
+/// A driver whose every event the test makes up.
 struct Script {
+    /// Connections that there have been.
+    adopted: u32,
     sent: Vec<u8>,
+    /// To which connections, by their indices, and how much at a time.
+    sends: Vec<(u32, usize)>,
     /// What is said to be unsent.
     unsent: usize,
     wanted: bool,
@@ -22,10 +26,12 @@ impl Driver for Script {
     }
 
     fn adopt(&mut self, _: OwnedFd, _: Peer) -> io::Result<Token> {
-        Ok(TOKEN)
+        self.adopted += 1;
+        Ok(Token { index: self.adopted - 1, ..TOKEN })
     }
 
-    fn send(&mut self, _: Token, output: &mut Output) {
+    fn send(&mut self, token: Token, output: &mut Output) {
+        self.sends.push((token.index, output.len()));
         self.sent.extend(output.slices().flatten());
         output.clear(0);
     }
@@ -71,15 +77,40 @@ const TOKEN: Token = Token { index: 0, generation: 1 };
 
 /// A worker with one connection.
 fn connected() -> (Sessions, Script) {
+    connected_with(Protocol::Resp)
+}
+
+/// The same, of a client that speaks this protocol.
+fn connected_with(protocol: Protocol) -> (Sessions, Script) {
     let shared = Shared::new(ServerOptions::default(), Vec::new()).unwrap();
     let mut sessions = Sessions::new(0, Arc::new(shared));
-    let mut driver = Script { sent: Vec::new(), unsent: 0, wanted: true, closed: false };
+    let (sent, sends) = (Vec::new(), Vec::new());
+    let mut driver = Script { adopted: 0, sent, sends, unsent: 0, wanted: true, closed: false };
+    connect(&mut sessions, &mut driver, protocol);
+    (sessions, driver)
+}
+
+/// Adds a connection.
+fn connect(sessions: &mut Sessions, driver: &mut Script, protocol: Protocol) {
     let (socket, _) = UnixStream::pair().unwrap();
     sessions.shared.registry.assign(0, 10).unwrap();
-    let arrival =
-        NewConnection { socket: socket.into(), protocol: Protocol::Resp, is_reserved: false };
-    sessions.take_connection(&mut driver, arrival);
-    (sessions, driver)
+    let arrival = NewConnection { socket: socket.into(), protocol, is_reserved: false };
+    sessions.take_connection(driver, arrival);
+}
+
+/// Stores so many keys with values of a length.
+fn store_keys(sessions: &Sessions, count: usize, len: usize) {
+    let db = sessions.shared.store.database(0, &sessions.counters, 1);
+    for key in 0..count {
+        db.set(db.key(format!("key:{key}").as_bytes()), &vec![b'x'; len], SetOptions::default());
+    }
+}
+
+/// Bytes on their way out.
+fn output(bytes: &[u8]) -> Output {
+    let mut output = Output::default();
+    output.push(bytes);
+    output
 }
 
 /// More than a slice has room for.
@@ -155,10 +186,7 @@ fn a_lost_connection_leaves_nothing_behind() {
 fn a_walk_pauses_for_most_of_the_time() {
     let (mut sessions, _) = connected();
     let shared = Arc::clone(&sessions.shared);
-    let db = shared.store.database(0, &sessions.counters, 1);
-    for key in 0..10_000 {
-        db.set(db.key(format!("key:{key}").as_bytes()), &[b'x'; 500], SetOptions::default());
-    }
+    store_keys(&sessions, 10_000, 500);
     let snapshot = shared.store.cut(usize::MAX, Waker::noop()).unwrap();
     sessions.walks = true;
     for (percent, pauses) in [(100, 2), (75, 2), (25, 3), (10, 9)] {
@@ -180,4 +208,89 @@ fn a_walk_pauses_for_most_of_the_time() {
     assert!(sessions.left_of_pause(later).is_zero(), "a save that is given up ends at once");
     sessions.end_walk();
     drop(snapshot);
+}
+
+/// Keys whose names are a reply of several slices.
+const DUMPED: usize = 60_000;
+
+#[test]
+fn what_others_send_comes_behind_the_reply_that_is_being_written() {
+    let (mut sessions, mut driver) = connected_with(Protocol::Memcached);
+    store_keys(&sessions, DUMPED, 5);
+    sessions.received(&mut driver, TOKEN, &mut b"lru_crawler mgdump all\r\nmn\r\n".to_vec());
+    sessions.send_unasked(&mut driver, TOKEN, output(b"first\n"));
+    sessions.tick(&mut driver, None).unwrap();
+    sessions.send_unasked(&mut driver, TOKEN, output(b"second\n"));
+    assert!(driver.sent.starts_with(b"OK\r\nmg key:") && !driver.sent.ends_with(b"EN\r\n"));
+    while sessions.tick(&mut driver, None).unwrap() > 0 {}
+    sessions.send_unasked(&mut driver, TOKEN, output(b"third\n"));
+    let sent = String::from_utf8(driver.sent).unwrap();
+    let lines: Vec<&str> = sent.lines().collect();
+    assert_eq!(lines.len(), 1 + DUMPED + 5);
+    assert!(lines[1..=DUMPED].iter().all(|line| line.starts_with("mg key:")));
+    assert_eq!(lines[DUMPED + 1..], ["EN", "first", "second", "MN", "third"]);
+}
+
+#[test]
+fn what_is_held_until_a_reply_is_over_has_a_bound() {
+    let (mut sessions, mut driver) = connected_with(Protocol::Memcached);
+    store_keys(&sessions, DUMPED, 5);
+    sessions.received(&mut driver, TOKEN, &mut b"lru_crawler mgdump all\r\n".to_vec());
+    let lines = vec![b'x'; sessions.shared.unsent_limit / 4];
+    for _ in 0..4 {
+        sessions.send_unasked(&mut driver, TOKEN, output(&lines));
+        assert!(!driver.closed);
+    }
+    sessions.send_unasked(&mut driver, TOKEN, output(&lines));
+    assert!(driver.closed);
+}
+
+#[test]
+fn unread_lines_of_others_are_not_taken_for_replies() {
+    let (mut sessions, mut driver) = connected();
+    Sink::<Script>::awoke(&mut sessions);
+    driver.unsent = 1000;
+    sessions.send_unasked(&mut driver, TOKEN, output(&[b'x'; 1000]));
+    driver.unsent += 7;
+    sessions.received(&mut driver, TOKEN, &mut pings(1));
+    assert_eq!(sessions.slot_of(TOKEN).unwrap().unsent.len(), 1);
+    driver.unsent = 0;
+    sessions.drained(&mut driver, TOKEN);
+    assert_eq!(sessions.slot_of(TOKEN).unwrap().unsent.len(), 0);
+}
+
+#[test]
+fn each_has_one_slice_of_a_tick_while_others_wait() {
+    /// What a slice is, as ARCHITECTURE.md says, and the batch that may pass its end.
+    const SLICE_REQUESTS: usize = 1024;
+    const SLICE_BYTES: usize = 64 << 10;
+    const SLICE_REPLY_BYTES: usize = 256 << 10;
+    const BATCH: usize = 32;
+    let (mut sessions, mut driver) = connected();
+    connect(&mut sessions, &mut driver, Protocol::Resp);
+    connect(&mut sessions, &mut driver, Protocol::Resp);
+    let value = "v".repeat(4000);
+    let set = format!("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$4000\r\n{value}\r\n");
+    let get = "*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n";
+    let (ok, found) = ("+OK\r\n".len(), "$4000\r\n\r\n".len() + value.len());
+    let requests =
+        [pings(20_000), set.repeat(1000).into_bytes(), [&*set, &get.repeat(2000)].concat().into()];
+    for (index, mut requests) in (0..).zip(requests) {
+        sessions.received(&mut driver, Token { index, ..TOKEN }, &mut requests);
+    }
+    driver.sends.clear();
+    let most = [
+        (SLICE_REQUESTS + BATCH) * "+PONG\r\n".len(),
+        (SLICE_BYTES / set.len() + BATCH) * ok,
+        SLICE_REPLY_BYTES + BATCH * found,
+    ];
+    for tick in 0..15 {
+        sessions.tick(&mut driver, None).unwrap();
+        let mut sends = std::mem::take(&mut driver.sends);
+        sends.sort_unstable();
+        let indices: Vec<u32> = sends.iter().map(|(index, _)| *index).collect();
+        assert_eq!(indices, [0, 1, 2], "one slice each in tick {tick}");
+        let within = sends.iter().zip(most).all(|((_, sent), most)| (1..=most).contains(sent));
+        assert!(within, "{sends:?} in tick {tick}, and at most {most:?}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::claims::table::{Claims, Intent, Wait};
 use crate::entry::key::Key;
-use crate::memory::accounting::Charge;
+use crate::memory::accounting::{self, Charge};
 use crate::sync::quiescence::{Grace, Quiescence};
 use std::sync::Arc;
 use std::task::Waker;
@@ -21,6 +21,8 @@ const GRACE_CHECKS: usize = if cfg!(loom) { 1 } else { 200 };
 pub struct Claiming {
     /// What to claim, in the order of the request; names may stand there twice.
     names: Vec<(u64, Intent)>,
+    /// Whether everything is to be claimed, whatever the names are.
+    is_whole: bool,
     claim: Claim,
     tries: u32,
     /// How many of the names have been seen to.
@@ -63,12 +65,40 @@ impl Claiming {
             active: false,
             charge: Charge::default(),
         };
-        Claiming { names: Vec::new(), claim, tries: 0, next: 0, wait: None, grace: None }
+        Claiming {
+            names: Vec::new(),
+            is_whole: false,
+            claim,
+            tries: 0,
+            next: 0,
+            wait: None,
+            grace: None,
+        }
     }
 
     /// Adds a key to those that are to be claimed; it may be there already.
     pub fn add(&mut self, key: Key<'_>, intent: Intent) {
+        if self.is_whole {
+            return;
+        }
         self.names.push((key.hash, intent));
+        // Gathering may take many ticks, between which others look at what is data.
+        let room = accounting::room_bytes::<(u64, Intent)>(self.names.capacity());
+        self.claim.charge.set(room);
+    }
+
+    /// Has everything claimed: nobody else works on any key meanwhile.
+    pub fn add_everything(&mut self) {
+        self.is_whole = true;
+        self.names.clear();
+    }
+
+    fn begin(&self, waker: &Waker) -> Result<(), Wait> {
+        let Claim { claims, owner, .. } = &self.claim;
+        match self.is_whole {
+            true => claims.begin_whole(*owner, self.wait.as_ref(), waker),
+            false => claims.begin(*owner, waker),
+        }
     }
 
     /// Goes on until everything is claimed, something must be waited for, or `is_over` says that
@@ -84,7 +114,7 @@ impl Claiming {
             self.claim.charge.set(self.names.len() * NAME_BYTES);
             // A claim to write includes one to read; taken later, it would wait for itself.
             self.names.sort_by_key(|(_, intent)| *intent == Intent::Read);
-            match self.claim.claims.begin(self.claim.owner, waker) {
+            match self.begin(waker) {
                 Ok(()) => self.claim.active = true,
                 Err(wait) => return self.wait(wait),
             }

@@ -62,12 +62,23 @@ impl World {
 
     /// What a long command does on `worker`.
     fn claim(&self, worker: usize, names: [u64; 2]) {
-        let bell = Bell::new();
-        let waker = Waker::from(Arc::clone(&bell));
         let mut claiming = Claiming::new(&self.claims);
         for hash in names {
             claiming.add(Key { bytes: b"", hash, long: None }, Intent::Write);
         }
+        self.work(worker, claiming, names);
+    }
+
+    /// What one that claims everything does.
+    fn claim_everything(&self, worker: usize) {
+        let mut claiming = Claiming::new(&self.claims);
+        claiming.add_everything();
+        self.work(worker, claiming, [1, 2]);
+    }
+
+    fn work(&self, worker: usize, mut claiming: Claiming, names: [u64; 2]) {
+        let bell = Bell::new();
+        let waker = Waker::from(Arc::clone(&bell));
         let claim = loop {
             match claiming.step(&self.quiescence, worker, &waker, || false) {
                 Step::Held(claim) => break claim,
@@ -145,5 +156,49 @@ fn a_request_is_before_or_after_a_claim_and_never_within() {
         world.claim(0, [1, 2]);
         other.join().unwrap();
         assert_eq!(world.values(), [2, 2]);
+    });
+}
+
+#[test]
+fn of_a_claim_on_everything_and_one_on_names_each_gets_through_alone() {
+    check(|| {
+        let world = World::new();
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.claim(1, [2, 1]))
+        };
+        world.claim_everything(0);
+        other.join().unwrap();
+        assert_eq!(world.values(), [2, 2]);
+        assert!(!world.claims.any());
+    });
+}
+
+#[test]
+fn two_claims_on_everything_come_one_after_the_other() {
+    check(|| {
+        let world = World::new();
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.claim_everything(1))
+        };
+        world.claim_everything(0);
+        other.join().unwrap();
+        assert_eq!(world.values(), [2, 2]);
+        assert!(!world.claims.any());
+    });
+}
+
+#[test]
+fn a_request_is_never_within_a_claim_on_everything() {
+    check(|| {
+        let world = World::new();
+        let other = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.request(1, 2))
+        };
+        world.claim_everything(0);
+        other.join().unwrap();
+        assert_eq!(world.values(), [1, 2]);
     });
 }

@@ -38,6 +38,8 @@ pub enum Intent {
 pub(crate) struct Claims {
     /// How many are held or being taken. Nobody looks further while it is 0.
     active: AtomicU64,
+    /// Who holds everything; 0 for nobody. It is the only one active then.
+    exclusive: AtomicU64,
     last_owner: AtomicU64,
     stripes: Box<[Mutex<Stripe>]>,
     entrance: Mutex<Entrance>,
@@ -92,6 +94,7 @@ impl Claims {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Claims {
             active: AtomicU64::new(0),
+            exclusive: AtomicU64::new(0),
             last_owner: AtomicU64::new(0),
             stripes: (0..STRIPES).map(|_| Mutex::new(Stripe::default())).collect(),
             entrance: Mutex::new(Entrance::default()),
@@ -111,12 +114,16 @@ impl Claims {
 
     /// Whether `name` is claimed, by whomever.
     pub(crate) fn holds(&self, name: u64) -> bool {
-        self.stripe(name).get(&name).is_some_and(|found| found.hold != Hold::Nobody)
+        self.is_exclusive()
+            || self.stripe(name).get(&name).is_some_and(|found| found.hold != Hold::Nobody)
     }
 
     /// Whether a request may go ahead that does something with `name`. If not, `waker` is called
     /// once it is worth another try.
     pub(crate) fn meet(self: &Arc<Self>, name: u64, intent: Intent, waker: &Waker) -> Option<Wait> {
+        if self.is_exclusive() {
+            return self.unheld(waker);
+        }
         let mut stripe = self.stripe(name);
         let found = stripe.get_mut(&name)?;
         if found.hold.admits(intent) {
@@ -145,6 +152,22 @@ impl Claims {
         Some(self.wait(Place::Whole, number))
     }
 
+    fn is_exclusive(&self) -> bool {
+        self.exclusive.load(Ordering::Acquire) != 0
+    }
+
+    /// Waits until nobody holds everything, if somebody does.
+    #[cold]
+    fn unheld(self: &Arc<Self>, waker: &Waker) -> Option<Wait> {
+        let mut entrance = lock(&self.entrance);
+        if !self.is_exclusive() {
+            return None;
+        }
+        let number = entrance.whole.push(Kind::Request, waker);
+        drop(entrance);
+        Some(self.wait(Place::Whole, number))
+    }
+
     fn wait(self: &Arc<Self>, place: Place, number: u64) -> Wait {
         Wait { claims: Arc::clone(self), place, number }
     }
@@ -153,7 +176,7 @@ impl Claims {
     pub(super) fn begin(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<(), Wait> {
         let mut entrance = lock(&self.entrance);
         let others_first = entrance.ticket.is_some_and(|holder| holder != owner);
-        if others_first || !entrance.whole.is_empty() {
+        if others_first || self.is_exclusive() || !entrance.whole.is_empty() {
             let number = entrance.held_back.push(Kind::Claimer, waker);
             drop(entrance);
             return Err(self.wait(Place::Entrance, number));
@@ -162,11 +185,35 @@ impl Claims {
         Ok(())
     }
 
+    /// Lets a claimer begin that claims everything, once nothing else is claimed. `ahead` is its
+    /// place in the queue, if it has one.
+    pub(super) fn begin_whole(
+        self: &Arc<Self>,
+        owner: u64,
+        ahead: Option<&Wait>,
+        waker: &Waker,
+    ) -> Result<(), Wait> {
+        let mut entrance = lock(&self.entrance);
+        let own = ahead.filter(|wait| wait.place == Place::Whole).map(|wait| wait.number);
+        if !self.any() && entrance.whole.is_first(own) {
+            self.active.fetch_add(1, Ordering::SeqCst);
+            self.exclusive.store(owner, Ordering::SeqCst);
+            return Ok(());
+        }
+        let number = entrance.whole.push(Kind::Claimer, waker);
+        drop(entrance);
+        Err(self.wait(Place::Whole, number))
+    }
+
     /// A claimer holds nothing any more.
     pub(super) fn end(&self) {
         let mut entrance = lock(&self.entrance);
         if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.exclusive.store(0, Ordering::SeqCst);
             entrance.whole.wake_next();
+            if entrance.whole.is_empty() && entrance.ticket.is_none() {
+                entrance.held_back.wake_all();
+            }
         }
     }
 
@@ -236,7 +283,11 @@ impl Claims {
             Place::Whole => {
                 let mut entrance = lock(&self.entrance);
                 entrance.whole.remove(number);
-                if entrance.whole.is_empty() && entrance.ticket.is_none() {
+                if !entrance.whole.is_empty() {
+                    if !self.any() {
+                        entrance.whole.wake_next();
+                    }
+                } else if entrance.ticket.is_none() {
                     entrance.held_back.wake_all();
                 }
             }

@@ -15,20 +15,22 @@ use std::sync::Arc;
 
 /// Up to where OBJECT ENCODING says listpack.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HashLimits {
+pub struct HashLimits {
     /// `hash-max-listpack-entries`.
-    pub(crate) entries: usize,
+    pub entries: usize,
     /// `hash-max-listpack-value`, in bytes; for names too.
-    pub(crate) value_bytes: usize,
+    pub value_bytes: usize,
 }
 
 /// A field as a reader sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Field<'a> {
-    pub(crate) name: StringValue<'a>,
-    pub(crate) value: StringValue<'a>,
+pub struct Field<'a> {
+    /// Its name.
+    pub name: StringValue<'a>,
+    /// What stands under it.
+    pub value: StringValue<'a>,
     /// In milliseconds since 1970.
-    pub(crate) expires_at_ms: Option<u64>,
+    pub expires_at_ms: Option<u64>,
 }
 
 impl<'a> Field<'a> {
@@ -56,7 +58,7 @@ pub(crate) enum Expiry {
 
 /// A hash to be read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HashRef<'a>(pub(crate) FormRef<'a, Fields>);
+pub struct HashRef<'a>(pub(crate) FormRef<'a, Fields>);
 
 /// A hash to be changed.
 #[derive(Debug)]
@@ -64,17 +66,19 @@ pub(crate) struct Hash(pub(crate) Form<Fields>);
 
 impl<'a> HashRef<'a> {
     /// How many fields there are, those included whose time has come and which are still there.
-    pub(crate) fn len(self) -> u64 {
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no hash that is kept is empty")]
+    pub fn len(self) -> u64 {
         self.0.len()
     }
 
     /// How many fields expire.
-    pub(crate) fn expiring(self) -> u64 {
+    pub fn expiring(self) -> u64 {
         self.0.expiring()
     }
 
     /// No field expires before this time, in milliseconds since 1970; `None` if none does at all.
-    pub(crate) fn earliest_ms(self) -> Option<u64> {
+    pub fn earliest_ms(self) -> Option<u64> {
         match self.0 {
             _ if self.expiring() == 0 => None,
             FormRef::Packed(packed) => {
@@ -86,27 +90,28 @@ impl<'a> HashRef<'a> {
     }
 
     /// What OBJECT ENCODING says.
-    pub(crate) fn name(self) -> Name {
-        self.0.name()
+    #[must_use]
+    pub fn encoding_name(self) -> &'static str {
+        self.0.name().word()
     }
 
     /// Memory that it takes, in bytes.
-    pub(crate) fn bytes(self) -> u64 {
+    pub fn bytes(self) -> u64 {
         self.0.bytes()
     }
 
     /// The field of this name.
-    pub(crate) fn get(self, name: &Text<'_>) -> Option<Field<'a>> {
+    pub fn get(self, name: &Text<'_>) -> Option<Field<'a>> {
         self.0.get(name).map(Field::of)
     }
 
     /// The field with so many before it: a rank that is drawn evenly gives each the same chance.
-    pub(crate) fn select(self, rank: u64) -> Option<Field<'a>> {
+    pub fn select(self, rank: u64) -> Option<Field<'a>> {
         self.0.select(rank).map(Field::of)
     }
 
     /// Shows fields from the one with so many before it on, until `visit` breaks off.
-    pub(crate) fn walk<B>(
+    pub fn walk<B>(
         self,
         rank: u64,
         mut visit: impl FnMut(Field<'_>) -> ControlFlow<B>,
@@ -116,7 +121,7 @@ impl<'a> HashRef<'a> {
 
     /// Shows about `count` fields from a cursor on; the cursor to go on with, 0 at the end
     /// ([`FormRef::scan`]).
-    pub(crate) fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(Field<'_>)) -> u64 {
+    pub fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(Field<'_>)) -> u64 {
         self.0.scan(cursor, count, |element| show(Field::of(element)))
     }
 }

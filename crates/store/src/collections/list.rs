@@ -7,7 +7,7 @@ use crate::tree::cut::Garbage;
 use crate::tree::layout::Elements;
 use crate::tree::leaf::Spot;
 use crate::tree::root::{Found, Side, Tree};
-use crate::value::item::{Item, Text, listpack_bytes};
+use crate::value::item::{Item, OwnedText, Text, listpack_bytes};
 use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
 use std::ptr::NonNull;
@@ -15,20 +15,23 @@ use std::sync::Arc;
 
 /// Up to where OBJECT ENCODING says listpack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ListLimit {
+pub enum ListLimit {
     /// Bytes of a listpack.
     Bytes(usize),
+    /// How many entries a listpack has.
     Entries(usize),
 }
 
 /// What a listpack takes with any number of entries.
 const LISTPACK_BYTES: usize = 7;
+/// An element takes at most so many times the bytes in a listpack that it takes in the packed form.
+const MOST_BYTES_FOR_A_PACKED_ONE: usize = 2;
 /// A listpack that is limited by its entries has no more bytes than this.
 const MOST_LISTPACK_BYTES: usize = 8192;
 
 impl ListLimit {
     /// That of `list-max-listpack-size`.
-    pub(crate) fn of_setting(setting: i64) -> Self {
+    pub fn of_setting(setting: i64) -> Self {
         match usize::try_from(setting) {
             Ok(entries) => ListLimit::Entries(entries.max(1)),
             Err(_) => ListLimit::Bytes(4096 << (setting.max(-5) + 1).unsigned_abs()),
@@ -66,20 +69,13 @@ pub(crate) enum List {
 
 /// A list to be read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum ListRef<'a> {
+pub struct ListRef<'a>(pub(crate) ListForm<'a>);
+
+/// The two forms, where they lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ListForm<'a> {
     Packed(PackedRef<'a, Elements>),
     Tree(&'a ListTree),
-}
-
-/// How far a search has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
-    /// The element before which there are so many is one.
-    Found(u64),
-    /// None of those looked at; it is to go on with this one.
-    Unfinished(u64),
-    /// There is none.
-    Missing,
 }
 
 fn value(element: &[u8]) -> StringValue<'_> {
@@ -89,55 +85,48 @@ fn value(element: &[u8]) -> StringValue<'_> {
 }
 
 impl<'a> ListRef<'a> {
-    /// A packed list's bytes.
-    pub(crate) fn packed(bytes: &'a [u8]) -> Self {
-        ListRef::Packed(PackedRef::new(bytes))
-    }
-
-    /// A tree that an entry holds.
-    ///
-    /// # Safety
-    /// The word came from [`List::into_word`], was not taken back, and the tree is not changed
-    /// during `'a`.
-    pub(crate) unsafe fn word(word: NonNull<ListTree>) -> Self {
-        // SAFETY: the caller's promise.
-        ListRef::Tree(unsafe { word.as_ref() })
-    }
-
     /// How many elements there are.
-    pub(crate) fn len(self) -> u64 {
-        match self {
-            ListRef::Packed(packed) => packed.len() as u64,
-            ListRef::Tree(list) => list.tree.len(),
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no list that is kept is empty")]
+    pub fn len(self) -> u64 {
+        match self.0 {
+            ListForm::Packed(packed) => packed.len() as u64,
+            ListForm::Tree(list) => list.tree.len(),
         }
     }
 
     /// Memory that it takes, in bytes, beside that of the entry's word.
-    pub(crate) fn bytes(self) -> u64 {
-        match self {
-            ListRef::Packed(packed) => packed.as_bytes().len() as u64,
-            ListRef::Tree(list) => size_of::<ListTree>() as u64 + list.tree.bytes(),
+    pub fn bytes(self) -> u64 {
+        match self.0 {
+            ListForm::Packed(packed) => packed.as_bytes().len() as u64,
+            ListForm::Tree(list) => size_of::<ListTree>() as u64 + list.tree.bytes(),
         }
     }
 
     /// What OBJECT ENCODING says.
+    #[must_use]
+    pub fn encoding_name(self) -> &'static str {
+        self.name().word()
+    }
+
+    /// The same, not spelled out.
     pub(crate) fn name(self) -> Name {
-        match self {
-            ListRef::Packed(packed) => Name::from_byte(packed.name()),
-            ListRef::Tree(list) => list.name,
+        match self.0 {
+            ListForm::Packed(packed) => Name::from_byte(packed.name()),
+            ListForm::Tree(list) => list.name,
         }
     }
 
     /// The element with so many before it.
-    pub(crate) fn get(self, rank: u64) -> Option<StringValue<'a>> {
-        match self {
-            ListRef::Packed(packed) => packed.select(rank as usize).map(|it| value(it.element)),
-            ListRef::Tree(list) => list.tree.select(rank).map(value),
+    pub fn get(self, rank: u64) -> Option<StringValue<'a>> {
+        match self.0 {
+            ListForm::Packed(packed) => packed.select(rank as usize).map(|it| value(it.element)),
+            ListForm::Tree(list) => list.tree.select(rank).map(value),
         }
     }
 
     /// Shows elements from the one with so many before it on, until `visit` breaks off.
-    pub(crate) fn walk<B>(
+    pub fn walk<B>(
         self,
         rank: u64,
         mut visit: impl FnMut(StringValue<'_>) -> ControlFlow<B>,
@@ -146,12 +135,25 @@ impl<'a> ListRef<'a> {
     }
 
     /// The same towards the start.
-    pub(crate) fn walk_back<B>(
+    pub fn walk_back<B>(
         self,
         rank: u64,
         mut visit: impl FnMut(StringValue<'_>) -> ControlFlow<B>,
     ) -> Option<B> {
         self.walk_items(rank, Side::Start, |item| visit(item.value()))
+    }
+
+    /// Shows at most so many elements, from the one with so many before it on.
+    pub fn show(self, rank: u64, towards: Side, most: u64, mut show: impl FnMut(StringValue<'_>)) {
+        let mut left = most;
+        if left == 0 {
+            return;
+        }
+        self.walk_items(rank, towards, |item| {
+            show(item.value());
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
     }
 
     fn walk_items<B>(
@@ -162,47 +164,67 @@ impl<'a> ListRef<'a> {
     ) -> Option<B> {
         // SAFETY: as in `value`.
         let mut visit = |element: &[u8]| visit(unsafe { Item::any(element) });
-        match (self, towards) {
-            (ListRef::Packed(packed), Side::End) => {
+        match (self.0, towards) {
+            (ListForm::Packed(packed), Side::End) => {
                 let shown = packed.elements().skip(rank as usize);
                 shown.map(|it| visit(it.element)).find_map(ControlFlow::break_value)
             }
-            (ListRef::Packed(packed), Side::Start) => {
+            (ListForm::Packed(packed), Side::Start) => {
                 let all: Vec<At<'_>> = packed.elements().collect();
                 let shown = all.iter().take((rank as usize).saturating_add(1)).rev();
                 shown.map(|it| visit(it.element)).find_map(ControlFlow::break_value)
             }
-            (ListRef::Tree(list), Side::End) => list.tree.walk(rank, visit),
-            (ListRef::Tree(list), Side::Start) => list.tree.walk_back(rank, visit),
+            (ListForm::Tree(list), Side::End) => list.tree.walk(rank, visit),
+            (ListForm::Tree(list), Side::Start) => list.tree.walk_back(rank, visit),
         }
     }
 
-    /// Looks for an element, from the one with so many before it on, at most at so many.
-    pub(crate) fn find(self, element: &Text<'_>, rank: u64, towards: Side, most: u64) -> Search {
+    /// Looks for elements that equal one, at most at so many, from the one with so many before it
+    /// on; `found` is shown how many are before each, until it breaks off. Where to go on, if there
+    /// is more to look at and `found` has not broken off.
+    pub fn search(
+        self,
+        element: &Text<'_>,
+        rank: u64,
+        towards: Side,
+        most: u64,
+        mut found: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Option<u64> {
         let mut looked_at = 0;
-        let found = self.walk_items(rank, towards, |item| {
+        let at = |looked_at: u64| match towards {
+            Side::End => rank.saturating_add(looked_at),
+            Side::Start => rank.saturating_sub(looked_at),
+        };
+        self.walk_items(rank, towards, |item| {
             if looked_at >= most {
-                return ControlFlow::Break(false);
+                return ControlFlow::Break(Some(at(looked_at)));
             }
-            if element.is(item) {
-                return ControlFlow::Break(true);
+            if element.is(item) && found(at(looked_at)).is_break() {
+                return ControlFlow::Break(None);
             }
             looked_at += 1;
             ControlFlow::Continue(())
-        });
-        let at = if towards == Side::End { rank + looked_at } else { rank.wrapping_sub(looked_at) };
-        match found {
-            Some(true) => Search::Found(at),
-            Some(false) => Search::Unfinished(at),
-            None => Search::Missing,
-        }
+        })
+        .flatten()
+    }
+
+    /// The element with so many before it, to be shown or put elsewhere later.
+    pub(crate) fn to_owned_text(self, rank: u64) -> Option<OwnedText> {
+        let element = match self.0 {
+            ListForm::Packed(packed) => packed.select(rank as usize).map(|it| it.element),
+            ListForm::Tree(list) => list.tree.select(rank),
+        };
+        // SAFETY: as in `value`.
+        element.map(|element| OwnedText::of(unsafe { Item::any(element) }))
     }
 
     /// A copy of its own: the bytes of a packed one, a reference to a tree.
     pub(crate) fn to_owned(self) -> List {
-        match self {
-            ListRef::Packed(packed) => List::Packed(Packed::from_bytes(packed.as_bytes().to_vec())),
-            ListRef::Tree(list) => List::Tree(Box::new(list.clone())),
+        match self.0 {
+            ListForm::Packed(packed) => {
+                List::Packed(Packed::from_bytes(packed.as_bytes().to_vec()))
+            }
+            ListForm::Tree(list) => List::Tree(Box::new(list.clone())),
         }
     }
 }
@@ -234,8 +256,8 @@ impl List {
     /// It to be read.
     pub(crate) fn read(&self) -> ListRef<'_> {
         match self {
-            List::Packed(packed) => ListRef::Packed(packed.read()),
-            List::Tree(list) => ListRef::Tree(list),
+            List::Packed(packed) => ListRef(ListForm::Packed(packed.read())),
+            List::Tree(list) => ListRef(ListForm::Tree(list)),
         }
     }
 
@@ -254,6 +276,12 @@ impl List {
             return;
         }
         let entries = self.read().len() + elements as u64;
+        if let List::Packed(packed) = self
+            && let at_most = MOST_BYTES_FOR_A_PACKED_ONE * packed.end() + LISTPACK_BYTES
+            && !limit.is_exceeded(at_most + bytes, entries, false)
+        {
+            return;
+        }
         let together = self.listpack_bytes() + bytes;
         if limit.is_exceeded(together, entries, false) {
             self.set_name(Name::Quicklist);
@@ -374,10 +402,28 @@ impl List {
                 list.listpack_bytes = None;
                 Some(list.tree.cut(ranks))
             }
+            List::Packed(packed) if !is_few => {
+                let mut rank = 0..;
+                packed.retain(|_| rank.next().is_none_or(|rank| !ranks.contains(&rank)));
+                None
+            }
             _ => {
                 ranks.clone().for_each(|_| self.remove(ranks.start));
                 None
             }
+        }
+    }
+
+    /// Removes the elements with so many before them, which are in ascending order.
+    pub(crate) fn remove_all(&mut self, ranks: &[u64]) {
+        match self {
+            List::Packed(packed) => {
+                let (mut rank, mut removed) = (0.., ranks.iter().peekable());
+                packed.retain(|_| {
+                    rank.next().is_none_or(|rank| removed.next_if_eq(&&rank).is_none())
+                });
+            }
+            List::Tree(list) => ranks.iter().rev().for_each(|rank| list.remove(*rank)),
         }
     }
 }

@@ -9,12 +9,13 @@
 //! What OBJECT ENCODING says ([`Name`]) goes by the settings of Redis, 7.2 and later, and is kept
 //! with the elements: it tells nothing of the form.
 
-#![expect(dead_code, reason = "the commands of collections come next")]
+#![expect(dead_code, reason = "fields that expire lack commands")]
 
 pub(crate) mod form;
 pub(crate) mod hash;
 pub(crate) mod list;
 pub(crate) mod set;
+pub(crate) mod sorted_range;
 pub(crate) mod sorted_set;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use super::Name;
 use super::form::{Form, FormRef, New};
+use crate::packed::Packed;
 use crate::tree::blocks::Blocks;
 use crate::tree::layout::Members;
 use crate::value::item::{Item, Text};
@@ -11,18 +12,18 @@ use std::sync::Arc;
 
 /// Up to where OBJECT ENCODING says intset, and listpack.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SetLimits {
+pub struct SetLimits {
     /// `set-max-intset-entries`.
-    pub(crate) intset_entries: usize,
+    pub intset_entries: usize,
     /// `set-max-listpack-entries`.
-    pub(crate) listpack_entries: usize,
+    pub listpack_entries: usize,
     /// `set-max-listpack-value`, in bytes.
-    pub(crate) value_bytes: usize,
+    pub value_bytes: usize,
 }
 
 /// A set to be read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SetRef<'a>(pub(crate) FormRef<'a, Members>);
+pub struct SetRef<'a>(pub(crate) FormRef<'a, Members>);
 
 /// A set to be changed.
 #[derive(Debug)]
@@ -36,34 +37,52 @@ fn value(element: &[u8]) -> StringValue<'_> {
 
 impl<'a> SetRef<'a> {
     /// How many members there are.
-    pub(crate) fn len(self) -> u64 {
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no set that is kept is empty")]
+    pub fn len(self) -> u64 {
         self.0.len()
     }
 
     /// What OBJECT ENCODING says.
+    #[must_use]
+    pub fn encoding_name(self) -> &'static str {
+        self.name().word()
+    }
+
+    /// The same, not spelled out.
     pub(crate) fn name(self) -> Name {
         self.0.name()
     }
 
+    /// Whether the encoding's name is another one as soon as a request is about to add so many
+    /// members, even if they turn out to be members already.
+    pub(crate) fn is_outgrown_by(self, members: usize, limits: SetLimits) -> bool {
+        match self.name() {
+            Name::Intset => members > limits.intset_entries,
+            Name::Listpack => members > limits.listpack_entries,
+            _ => false,
+        }
+    }
+
     /// Memory that it takes, in bytes.
-    pub(crate) fn bytes(self) -> u64 {
+    pub fn bytes(self) -> u64 {
         self.0.bytes()
     }
 
     /// Whether a string is a member.
-    pub(crate) fn contains(self, member: &Text<'_>) -> bool {
+    pub fn contains(self, member: &Text<'_>) -> bool {
         self.0.get(member).is_some()
     }
 
     /// The member with so many before it: a rank that is drawn evenly gives each the same chance.
-    pub(crate) fn select(self, rank: u64) -> Option<StringValue<'a>> {
+    pub fn select(self, rank: u64) -> Option<StringValue<'a>> {
         self.0.select(rank).map(value)
     }
 
     /// Shows members from the one with so many before it on, until `visit` breaks off. They are in
     /// ascending order in a packed intset, in that of their coming in another packed set, and in
     /// that of their hashes in a tree.
-    pub(crate) fn walk<B>(
+    pub fn walk<B>(
         self,
         rank: u64,
         mut visit: impl FnMut(StringValue<'_>) -> ControlFlow<B>,
@@ -73,13 +92,14 @@ impl<'a> SetRef<'a> {
 
     /// Shows about `count` members from a cursor on; the cursor to go on with, 0 at the end
     /// ([`FormRef::scan`]).
-    pub(crate) fn scan(
-        self,
-        cursor: u64,
-        count: usize,
-        mut show: impl FnMut(StringValue<'_>),
-    ) -> u64 {
+    pub fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(StringValue<'_>)) -> u64 {
         self.0.scan(cursor, count, |element| show(value(element)))
+    }
+}
+
+impl Default for Set {
+    fn default() -> Self {
+        Set(Form::new(Name::Intset))
     }
 }
 
@@ -101,17 +121,30 @@ impl Set {
         SetRef(self.0.read())
     }
 
-    /// Says that so many members are about to be added, which may change the encoding's name even
-    /// if they are fewer in the end.
-    pub(crate) fn expect(&mut self, members: usize, limits: SetLimits) {
-        let is_too_many = match self.0.read().name() {
-            Name::Intset => members > limits.intset_entries,
-            Name::Listpack => members > limits.listpack_entries,
-            _ => false,
-        };
-        if is_too_many {
-            self.0.set_name(Name::Hashtable);
+    /// Gives it the encoding's name of sets that are too large for the others.
+    pub(crate) fn outgrow(&mut self) {
+        self.0.set_name(Name::Hashtable);
+    }
+
+    /// An empty set with the encoding's name of small sets of anything.
+    pub(crate) fn listpack() -> Self {
+        Set(Form::new(Name::Listpack))
+    }
+
+    /// Gives a set of integers the encoding's name of these.
+    pub(crate) fn become_intset(&mut self) {
+        if let Form::Packed(packed) = &self.0 {
+            let number = |element: &[u8]| match value(element) {
+                StringValue::Int(number) => number,
+                _ => 0,
+            };
+            let mut elements: Vec<&[u8]> = packed.read().elements().map(|it| it.element).collect();
+            elements.sort_unstable_by_key(|element| number(element));
+            let mut sorted = Packed::new(Name::Intset as u8);
+            elements.iter().for_each(|element| sorted.insert(sorted.end(), element));
+            self.0 = Form::Packed(sorted);
         }
+        self.0.set_name(Name::Intset);
     }
 
     /// Adds a member; whether it is new.

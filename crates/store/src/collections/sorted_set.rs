@@ -8,7 +8,9 @@ use crate::packed::{At, Packed, PackedRef};
 use crate::tree::blocks::Blocks;
 use crate::tree::layout::Layout;
 use crate::tree::root::Tree;
-use crate::tree::scored::{self, Border, Index, Scores, read_score, short_hash, written_score};
+use crate::tree::scored::{
+    self, Border, Index, Scores, ordered, read_score, short_hash, signed_score, written_score,
+};
 use crate::value::item::{Item, Text};
 use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
@@ -17,17 +19,17 @@ use std::sync::Arc;
 
 /// Up to where OBJECT ENCODING says listpack.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SortedSetLimits {
+pub struct SortedSetLimits {
     /// `zset-max-listpack-entries`.
-    pub(crate) entries: usize,
+    pub entries: usize,
     /// `zset-max-listpack-value`, in bytes.
-    pub(crate) value_bytes: usize,
+    pub value_bytes: usize,
 }
 
 /// A sorted set that has outgrown the packed form.
 #[derive(Clone, Debug)]
 pub(crate) struct SortedTrees {
-    scores: Tree<Scores>,
+    pub(super) scores: Tree<Scores>,
     index: Tree<Index>,
     name: Name,
 }
@@ -42,16 +44,22 @@ pub(crate) enum SortedSet {
 
 /// A sorted set to be read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum SortedSetRef<'a> {
+pub struct SortedSetRef<'a>(pub(crate) SortedSetForm<'a>);
+
+/// The two forms, where they lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SortedSetForm<'a> {
     Packed(PackedRef<'a, Scores>),
     Tree(&'a SortedTrees),
 }
 
 /// A member with its score.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Member<'a> {
-    pub(crate) name: StringValue<'a>,
-    pub(crate) score: f64,
+pub struct Member<'a> {
+    /// Its bytes.
+    pub name: StringValue<'a>,
+    /// A number, which may be infinite.
+    pub score: f64,
 }
 
 impl<'a> Member<'a> {
@@ -59,92 +67,91 @@ impl<'a> Member<'a> {
         // SAFETY: elements were written by `Text::write`, and hold what they refer to for as long
         // as the collection is borrowed.
         let name = unsafe { Item::any(scored::member(element)) }.value();
-        Member { name, score: read_score(Scores::key(element)) }
+        Member { name, score: read_score(signed_score(element)) }
     }
 }
 
 /// Before the first element whose score is not below this, or above it if `is_behind`.
 pub(crate) fn score_border<'a>(score: f64, is_behind: bool) -> Border<'a> {
-    Border { score: written_score(score), member: None, is_behind }
+    Border { score: ordered(written_score(score)), member: None, is_behind }
 }
 
 impl<'a> SortedSetRef<'a> {
-    /// A packed sorted set's bytes.
-    pub(crate) fn packed(bytes: &'a [u8]) -> Self {
-        SortedSetRef::Packed(PackedRef::new(bytes))
-    }
-
-    /// A tree that an entry holds.
-    ///
-    /// # Safety
-    /// The word came from [`SortedSet::into_word`], was not taken back, and the tree is not changed
-    /// during `'a`.
-    pub(crate) unsafe fn word(word: NonNull<SortedTrees>) -> Self {
-        // SAFETY: the caller's promise.
-        SortedSetRef::Tree(unsafe { word.as_ref() })
-    }
-
     /// How many members there are.
-    pub(crate) fn len(self) -> u64 {
-        match self {
-            SortedSetRef::Packed(packed) => packed.len() as u64,
-            SortedSetRef::Tree(trees) => trees.scores.len(),
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no sorted set that is kept is empty")]
+    pub fn len(self) -> u64 {
+        match self.0 {
+            SortedSetForm::Packed(packed) => packed.len() as u64,
+            SortedSetForm::Tree(trees) => trees.scores.len(),
         }
     }
 
     /// Memory that it takes, in bytes, beside that of the entry's word.
-    pub(crate) fn bytes(self) -> u64 {
-        match self {
-            SortedSetRef::Packed(packed) => packed.as_bytes().len() as u64,
-            SortedSetRef::Tree(trees) => {
+    pub fn bytes(self) -> u64 {
+        match self.0 {
+            SortedSetForm::Packed(packed) => packed.as_bytes().len() as u64,
+            SortedSetForm::Tree(trees) => {
                 size_of::<SortedTrees>() as u64 + trees.scores.bytes() + trees.index.bytes()
             }
         }
     }
 
     /// What OBJECT ENCODING says.
+    #[must_use]
+    pub fn encoding_name(self) -> &'static str {
+        self.name().word()
+    }
+
+    /// What it says, not spelled out.
     pub(crate) fn name(self) -> Name {
-        match self {
-            SortedSetRef::Packed(packed) => Name::from_byte(packed.name()),
-            SortedSetRef::Tree(trees) => trees.name,
+        match self.0 {
+            SortedSetForm::Packed(packed) => Name::from_byte(packed.name()),
+            SortedSetForm::Tree(trees) => trees.name,
         }
     }
 
+    /// Whether Redis keeps it as a listpack, which shows in some replies.
+    #[must_use]
+    pub fn is_listpack(self) -> bool {
+        self.name() == Name::Listpack
+    }
+
     /// The score of a member.
-    pub(crate) fn score(self, member: &Text<'_>) -> Option<f64> {
+    pub fn score(self, member: &Text<'_>) -> Option<f64> {
         self.written(member).map(|(score, _)| read_score(score))
     }
 
     /// How many members come before one, and its score.
-    pub(crate) fn rank(self, member: &Text<'_>) -> Option<(u64, f64)> {
+    pub fn rank(self, member: &Text<'_>) -> Option<(u64, f64)> {
         let (score, rank) = self.written(member)?;
         Some((rank, read_score(score)))
     }
 
-    /// A member's score as it is written, and its rank.
+    /// A member's score as it is written, with a zero's sign, and its rank.
     fn written(self, member: &Text<'_>) -> Option<(u64, u64)> {
-        match self {
-            SortedSetRef::Packed(packed) => {
+        match self.0 {
+            SortedSetForm::Packed(packed) => {
                 let (rank, at) = find_packed(packed, member)?;
-                Some((Scores::key(at.element), rank))
+                Some((signed_score(at.element), rank))
             }
-            SortedSetRef::Tree(trees) => {
-                let mut rank = 0;
+            SortedSetForm::Tree(trees) => {
+                let mut found = None;
                 let is_it = |score| {
-                    let found = trees.scores.find(score, member);
-                    found.inspect(|found| rank = found.2).is_some()
+                    found = trees.scores.find(score, member);
+                    found.is_some()
                 };
-                let (_, _, score) = trees.index.find(short_hash(member.source()), is_it)?;
-                Some((score, rank))
+                trees.index.find(short_hash(member.source()), is_it)?;
+                found.map(|found| (found.score, found.rank))
             }
         }
     }
 
     /// The member with so many before it.
-    pub(crate) fn select(self, rank: u64) -> Option<Member<'a>> {
-        let element = match self {
-            SortedSetRef::Packed(packed) => packed.select(rank as usize)?.element,
-            SortedSetRef::Tree(trees) => trees.scores.select(rank)?,
+    pub fn select(self, rank: u64) -> Option<Member<'a>> {
+        let element = match self.0 {
+            SortedSetForm::Packed(packed) => packed.select(rank as usize)?.element,
+            SortedSetForm::Tree(trees) => trees.scores.select(rank)?,
         };
         Some(Member::of(element))
     }
@@ -152,44 +159,44 @@ impl<'a> SortedSetRef<'a> {
     /// How many members come before a border: of scores, [`score_border`]; of members in a sorted
     /// set whose scores are all equal, one with that score.
     pub(crate) fn rank_of(self, border: Border<'_>) -> u64 {
-        match self {
-            SortedSetRef::Packed(packed) => {
+        match self.0 {
+            SortedSetForm::Packed(packed) => {
                 border.in_run(packed.elements().map(|it| it.element)).0 as u64
             }
-            SortedSetRef::Tree(trees) => trees.scores.seek(border).rank(),
+            SortedSetForm::Tree(trees) => trees.scores.seek(border).rank(),
         }
     }
 
     /// Shows members from the one with so many before it on, until `visit` breaks off.
-    pub(crate) fn walk<B>(
+    pub fn walk<B>(
         self,
         rank: u64,
         mut visit: impl FnMut(Member<'_>) -> ControlFlow<B>,
     ) -> Option<B> {
-        match self {
-            SortedSetRef::Packed(packed) => {
+        match self.0 {
+            SortedSetForm::Packed(packed) => {
                 let shown = packed.elements().skip(rank as usize);
                 shown.map(|it| visit(Member::of(it.element))).find_map(ControlFlow::break_value)
             }
-            SortedSetRef::Tree(trees) => {
+            SortedSetForm::Tree(trees) => {
                 trees.scores.walk(rank, |element| visit(Member::of(element)))
             }
         }
     }
 
     /// The same against the order, from the member with so many before it on.
-    pub(crate) fn walk_back<B>(
+    pub fn walk_back<B>(
         self,
         rank: u64,
         mut visit: impl FnMut(Member<'_>) -> ControlFlow<B>,
     ) -> Option<B> {
-        match self {
-            SortedSetRef::Packed(packed) => {
+        match self.0 {
+            SortedSetForm::Packed(packed) => {
                 let all: Vec<At<'_>> = packed.elements().collect();
                 let shown = all.iter().take((rank as usize).saturating_add(1)).rev();
                 shown.map(|it| visit(Member::of(it.element))).find_map(ControlFlow::break_value)
             }
-            SortedSetRef::Tree(trees) => {
+            SortedSetForm::Tree(trees) => {
                 trees.scores.walk_back(rank, |element| visit(Member::of(element)))
             }
         }
@@ -197,20 +204,20 @@ impl<'a> SortedSetRef<'a> {
 
     /// Begins to look for about `count` members from a cursor on. A cursor is a hash, so members
     /// that stay in the sorted set are shown whatever becomes of their scores.
-    pub(crate) fn scan(self, cursor: u64, count: usize) -> SortedSetScan {
-        match self {
-            SortedSetRef::Packed(_) => SortedSetScan::default(),
-            SortedSetRef::Tree(trees) => SortedSetScan::plan(trees, cursor, count),
+    pub fn scan(self, cursor: u64, count: usize) -> SortedSetScan {
+        match self.0 {
+            SortedSetForm::Packed(_) => SortedSetScan::default(),
+            SortedSetForm::Tree(trees) => SortedSetScan::plan(trees, cursor, count),
         }
     }
 
     /// A copy of its own: the bytes of a packed one, references to trees.
     pub(crate) fn to_owned(self) -> SortedSet {
-        match self {
-            SortedSetRef::Packed(packed) => {
+        match self.0 {
+            SortedSetForm::Packed(packed) => {
                 SortedSet::Packed(Packed::from_bytes(packed.as_bytes().to_vec()))
             }
-            SortedSetRef::Tree(trees) => SortedSet::Tree(Box::new(trees.clone())),
+            SortedSetForm::Tree(trees) => SortedSet::Tree(Box::new(trees.clone())),
         }
     }
 }
@@ -225,7 +232,7 @@ fn find_packed<'a>(packed: PackedRef<'a, Scores>, member: &Text<'_>) -> Option<(
 /// shows one for each [`LOOKED_AT`] that it looks at, if need be more than it was asked for, and
 /// may be done a piece at a time, on a clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SortedSetScan {
+pub struct SortedSetScan {
     /// Of hashes.
     range: Range<u64>,
     /// Scores of what lies there, as they are written.
@@ -233,7 +240,7 @@ pub(crate) struct SortedSetScan {
     /// Where to go on among those of the last score, if it was not finished.
     rank: Option<u64>,
     /// The cursor to go on with, 0 at the end.
-    pub(crate) next: u64,
+    pub next: u64,
 }
 
 const LOOKED_AT: u64 = 256;
@@ -267,18 +274,18 @@ impl SortedSetScan {
 
     /// Shows members, looking at no more than about `most`; whether all have been shown. `set` is
     /// the one for which the step was begun, unchanged, or a clone. A packed one shows all.
-    pub(crate) fn show(
+    pub fn show(
         &mut self,
         set: SortedSetRef<'_>,
         most: u64,
         mut show: impl FnMut(Member<'_>),
     ) -> bool {
-        let trees = match set {
-            SortedSetRef::Packed(packed) => {
+        let trees = match set.0 {
+            SortedSetForm::Packed(packed) => {
                 packed.elements().for_each(|it| show(Member::of(it.element)));
                 return true;
             }
-            SortedSetRef::Tree(trees) => trees,
+            SortedSetForm::Tree(trees) => trees,
         };
         let mut left = most;
         while let Some(score) = self.scores.last().copied() {
@@ -337,8 +344,8 @@ impl SortedSet {
     /// It to be read.
     pub(crate) fn read(&self) -> SortedSetRef<'_> {
         match self {
-            SortedSet::Packed(packed) => SortedSetRef::Packed(packed.read()),
-            SortedSet::Tree(trees) => SortedSetRef::Tree(trees),
+            SortedSet::Packed(packed) => SortedSetRef(SortedSetForm::Packed(packed.read())),
+            SortedSet::Tree(trees) => SortedSetRef(SortedSetForm::Tree(trees)),
         }
     }
 
@@ -357,12 +364,9 @@ impl SortedSet {
         }
     }
 
-    /// Says that so many members, of which the longest has so many bytes, are about to be added to
-    /// an empty sorted set, which may change the encoding's name even if they are fewer in the end.
-    pub(crate) fn expect(&mut self, members: usize, longest: usize, limits: SortedSetLimits) {
-        if members > limits.entries || longest > limits.value_bytes {
-            self.set_name(Name::Skiplist);
-        }
+    /// Is no listpack from now on.
+    pub(crate) fn outgrow(&mut self) {
+        self.set_name(Name::Skiplist);
     }
 
     /// Gives a member a score, which is no NaN; the one that it had.
@@ -373,11 +377,47 @@ impl SortedSet {
         limits: SortedSetLimits,
         blocks: &Arc<Blocks>,
     ) -> Option<f64> {
-        let score = written_score(score);
+        self.update(member, |_| Some(score), limits, blocks).0
+    }
+
+    /// Gives a member the score that `choose` works out from the one that it has, if it has one;
+    /// none leaves it as it is. The one that it had, and what was chosen.
+    pub(crate) fn update(
+        &mut self,
+        member: &Text<'_>,
+        choose: impl FnOnce(Option<f64>) -> Option<f64>,
+        limits: SortedSetLimits,
+        blocks: &Arc<Blocks>,
+    ) -> (Option<f64>, Option<f64>) {
         let before = self.read().written(member).map(|it| it.0);
-        if before == Some(score) {
-            return before.map(read_score);
+        let chosen = choose(before.map(read_score));
+        if let Some(score) = chosen {
+            self.replace(member, before, score, limits, blocks);
         }
+        (before.map(read_score), chosen)
+    }
+
+    /// Gives a member a score in place of the one before, which is as it is written.
+    fn replace(
+        &mut self,
+        member: &Text<'_>,
+        before: Option<u64>,
+        score: f64,
+        limits: SortedSetLimits,
+        blocks: &Arc<Blocks>,
+    ) {
+        if before.is_some_and(|before| ordered(before) == ordered(written_score(score))) {
+            return;
+        }
+        if before.is_none() && self.read().name() != Name::Skiplist {
+            let is_large = self.read().len() >= limits.entries as u64;
+            if is_large || member.len() > limits.value_bytes {
+                self.set_name(Name::Skiplist);
+            }
+        }
+        // A listpack of Redis has integers where scores are such, and so no zero below zero.
+        let is_signed = self.read().name() == Name::Skiplist;
+        let score = written_score(if is_signed { score } else { score + 0.0 });
         let fits =
             |packed: &Packed<Scores>| !member.is_long() && packed.fits(8 + member.item_bytes());
         if matches!(self, SortedSet::Packed(packed) if !fits(packed)) {
@@ -387,13 +427,6 @@ impl SortedSet {
             SortedSet::Packed(packed) => set_packed(packed, member, score),
             SortedSet::Tree(trees) => trees.set(member, before, score),
         }
-        if before.is_none() && self.read().name() != Name::Skiplist {
-            let is_large = self.read().len() > limits.entries as u64;
-            if is_large || member.len() > limits.value_bytes {
-                self.set_name(Name::Skiplist);
-            }
-        }
-        before.map(read_score)
     }
 
     fn become_tree(&mut self, blocks: &Arc<Blocks>) {
@@ -401,12 +434,37 @@ impl SortedSet {
         let mut trees = Box::new(SortedTrees { scores, index, name: self.read().name() });
         if let SortedSet::Packed(packed) = self {
             for At { element, .. } in packed.read().elements() {
-                let score = Scores::key(element);
+                let score = signed_score(element);
                 let member = Item::inline(scored::member(element));
                 member.with_bytes(|bytes| trees.set(&Text::new(bytes), None, score));
             }
         }
         *self = SortedSet::Tree(trees);
+    }
+
+    /// Gives the name that the limits say to one that was made with another, when all its members
+    /// are there; the longest of them has so many bytes.
+    pub(crate) fn settle_name(
+        &mut self,
+        longest: usize,
+        limits: SortedSetLimits,
+        blocks: &Arc<Blocks>,
+    ) {
+        let len = self.read().len();
+        let is_large = len > limits.entries as u64 || longest > limits.value_bytes;
+        self.set_name(if is_large { Name::Skiplist } else { Name::Listpack });
+        if is_large {
+            return;
+        }
+        let border = |is_behind| self.read().rank_of(score_border(0.0, is_behind));
+        for rank in border(false)..border(true) {
+            let negative = self.read().select(rank).filter(|it| it.score.is_sign_negative());
+            let Some(name) = negative.map(|it| it.name.with_bytes(<[u8]>::to_vec)) else {
+                continue;
+            };
+            self.remove(&Text::new(&name));
+            self.set(&Text::new(&name), 0.0, limits, blocks);
+        }
     }
 
     /// Removes a member; the score that it had.
@@ -419,7 +477,7 @@ impl SortedSet {
             }
             SortedSet::Tree(trees) => {
                 trees.remove_score(member, score);
-                trees.index.take(short_hash(member.source()), score);
+                trees.index.take(short_hash(member.source()), ordered(score));
             }
         }
         Some(read_score(score))
@@ -449,7 +507,7 @@ fn set_packed(packed: &mut Packed<Scores>, member: &Text<'_>, score: u64) {
     let mut element = Vec::with_capacity(8 + member.item_bytes());
     element.extend_from_slice(&score.to_le_bytes());
     member.write(&mut element);
-    let border = Border { score, member: Some(member), is_behind: false };
+    let border = Border { score: ordered(score), member: Some(member), is_behind: false };
     let (_, bytes) = border.in_run(packed.read().elements().map(|it| it.element));
     packed.insert(crate::packed::START + bytes, &element);
 }
@@ -467,16 +525,16 @@ impl SortedTrees {
         match before {
             Some(before) => {
                 self.remove_score(member, before);
-                self.index.change(hash, before, score);
+                self.index.change(hash, ordered(before), ordered(score));
             }
-            None => self.index.add(hash, score),
+            None => self.index.add(hash, ordered(score)),
         }
         self.scores.add(score, member);
     }
 
     fn remove_score(&mut self, member: &Text<'_>, score: u64) {
-        if let Some((path, spot, _)) = self.scores.find(score, member) {
-            self.scores.remove(&path, spot);
+        if let Some(found) = self.scores.find(ordered(score), member) {
+            self.scores.remove(&found.path, found.spot);
         }
     }
 

@@ -1,12 +1,12 @@
 //! Changes: what one operation did, for notifications and for a journal or a replica.
 
 use crate::effects::event::Event;
-use crate::value::attributes::Attributes;
-use crate::value::typed::OwnedValue;
+use crate::entry::attributes::Attributes;
+use crate::entry::value::SharedValue;
 use nagi_chunk::Chunk;
 
 /// What one operation, or all operations of one hold, did.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StoreChange {
     /// Greater than those of all changes before of the same keys.
     pub number: u64,
@@ -19,7 +19,7 @@ pub struct StoreChange {
 }
 
 /// What happened to a key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct KeyChange {
     /// The number of its database.
     pub database: usize,
@@ -33,7 +33,7 @@ pub struct KeyChange {
 
 /// What makes of another store what an operation made of this one. Times are absolute, and what
 /// was worked out or drawn stands here as it came out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Effect {
     /// Something happens to one key.
     Key(KeyEffect),
@@ -53,7 +53,7 @@ pub enum Effect {
 }
 
 /// What becomes of one key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct KeyEffect {
     /// The number of its database.
     pub database: usize,
@@ -64,19 +64,15 @@ pub struct KeyEffect {
 }
 
 /// What becomes of an entry.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum EntryEffect {
     /// It is removed.
     Remove,
     /// It is put there, in place of any other.
-    Put(StoredValue, Attributes),
+    Put(SharedValue, Attributes),
     /// Parts of a string are overwritten, which has this length in bytes then: each is an offset
     /// and what stands there. It has these attributes.
     Write(Vec<(usize, Box<[u8]>)>, usize, Attributes),
     /// It gets other attributes.
     Attributes(Attributes),
 }
-
-/// A value of any type, which shares what is large with the store.
-#[derive(Debug)]
-pub struct StoredValue(pub(crate) OwnedValue);

@@ -12,30 +12,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Is told of changes, with all latches held of the operation that made them: it notes what it
 /// wants and asks nothing of the store.
 pub trait ChangeListener: Send + Sync {
-    /// Something was changed.
-    fn changed(&self, change: StoreChange);
+    /// Something was changed. Effects on single keys are there only if somebody wants them.
+    fn changed(&self, change: &StoreChange);
 }
 
-/// Who is told, and what number the last change had.
+/// What is told, and what number the last change had.
 #[derive(Default)]
 pub(crate) struct ChangeHook {
-    listener: OnceLock<Box<dyn ChangeListener>>,
+    /// Those that want events, and what wants effects.
+    listeners: [OnceLock<Box<dyn ChangeListener>>; 2],
     last_number: AtomicU64,
 }
 
 impl ChangeHook {
-    /// The first one stays; whether this one is it.
-    pub(crate) fn attach(&self, listener: Box<dyn ChangeListener>) -> bool {
-        self.listener.set(listener).is_ok()
+    /// Attaches a listener in one of the two places; whether it was free.
+    pub(crate) fn attach(&self, listener: Box<dyn ChangeListener>, wants_effects: bool) -> bool {
+        let [events, effects] = &self.listeners;
+        if wants_effects { effects } else { events }.set(listener).is_ok()
+    }
+
+    /// Whether something wants effects, and so all changes.
+    pub(crate) fn has_effects_listener(&self) -> bool {
+        let [_, effects] = &self.listeners;
+        effects.get().is_some()
     }
 
     /// Numbers a change and tells it. All latches of what made it must be held.
     #[cold]
     pub(crate) fn tell(&self, epoch: u8, keys: Vec<KeyChange>, effects: Vec<Effect>) {
-        let Some(listener) = self.listener.get() else { return };
         // Changes of one key come in the order in which its latch was held.
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
-        listener.changed(StoreChange { number, epoch, keys, effects });
+        let change = StoreChange { number, epoch, keys, effects };
+        self.listeners.iter().filter_map(OnceLock::get).for_each(|it| it.changed(&change));
     }
 
     /// The same of one key.

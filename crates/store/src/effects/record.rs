@@ -1,6 +1,6 @@
 //! What a slot notes of what is done to its key, while somebody listens.
 
-use crate::effects::change::{Effect, EntryEffect, KeyChange, KeyEffect, StoredValue};
+use crate::effects::change::{Effect, EntryEffect, KeyChange, KeyEffect};
 use crate::effects::event::Event;
 use crate::entry::view::EntryView;
 use crate::value::string::StringValue;
@@ -33,6 +33,12 @@ pub(crate) struct Recorded {
 }
 
 impl Record {
+    /// That of a slot in which nothing has been done yet.
+    #[cold]
+    pub(crate) fn begin(was_there: bool) -> Box<Self> {
+        Box::new(Record { was_there, ..Record::default() })
+    }
+
     /// What came of it, given what stands there now and how often it was changed; nothing if
     /// nothing happened.
     pub(crate) fn close(
@@ -40,8 +46,10 @@ impl Record {
         (database, key): (usize, Chunk),
         now: Option<EntryView<'_>>,
         changes: u32,
+        tells_effects: bool,
     ) -> Option<Recorded> {
-        let effect = self.chosen.take().unwrap_or_else(|| {
+        let chosen = if tells_effects { self.chosen.take() } else { Some(None) };
+        let effect = chosen.unwrap_or_else(|| {
             let (entry, key) = (self.effect_on(now)?, key.clone());
             Some(Effect::Key(KeyEffect { database, key, entry }))
         });
@@ -57,7 +65,7 @@ impl Record {
         let Some(entry) = now else { return self.was_there.then_some(EntryEffect::Remove) };
         let attributes = entry.attributes();
         if self.is_put {
-            return Some(EntryEffect::Put(StoredValue(entry.to_owned_value()), attributes));
+            return Some(EntryEffect::Put(entry.share_value(), attributes));
         }
         if self.is_resized || !self.written.is_empty() {
             let string = entry.string().ok()?;

@@ -28,14 +28,14 @@
 //! An entry is read and written only under its shard's latch, so it may be moved at any time that
 //! the latch is held.
 
+use crate::entry::attributes::{Attributes, Marks};
 use crate::entry::key::{Key, Name, OwnedName};
 use crate::entry::long_key::{self, Kept, LongKey};
+use crate::entry::root::{Root, RootRef};
+use crate::entry::value::{Encoding, NewValue};
 use crate::memory::slab::FREE;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
-use crate::value::attributes::{Attributes, Marks};
-use crate::value::root::{Root, RootRef};
-use crate::value::typed::{Encoding, NewValue};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
@@ -532,9 +532,9 @@ impl Entry {
 mod tests {
     use super::*;
     use crate::entry::long_key::LongKeys;
+    use crate::entry::value::WrongType;
     use crate::entry::view::EntryView;
     use crate::value::rope::Rope;
-    use crate::value::typed::WrongType;
     use proptest::prelude::*;
 
     fn new_value(choice: u8, bytes: &[u8]) -> NewValue<'_> {

@@ -5,9 +5,10 @@ use super::block::{
     EXPIRY, Entry, FETCHED, FLAGS, MARKS, STALE, Shape, WON, cas_offset, expiry_offset,
     flags_offset,
 };
-use crate::value::attributes::{Attributes, Marks};
+use crate::entry::attributes::{Attributes, Marks};
+use crate::entry::value::Encoding;
 use crate::value::rope::Rope;
-use crate::value::typed::Encoding;
+use std::ptr::NonNull;
 
 /// An entry that may be changed, moved away or removed now.
 #[derive(Debug)]
@@ -121,5 +122,12 @@ impl Mutable {
         // SAFETY: such an entry holds the pointer of a box that it owns; the caller vouches for
         // the exclusive borrow.
         unsafe { Some(&mut *self.entry.peek::<*mut Rope>(at)) }
+    }
+
+    /// The root of an entry that has one, to be changed. The entry still owns it.
+    pub(crate) fn root_word(&mut self) -> Option<NonNull<u8>> {
+        let has_root = self.entry.encoding().has_root();
+        // SAFETY: such an entry holds the pointer of a box that it owns.
+        has_root.then(|| unsafe { self.entry.peek(self.entry.value_offset()) })
     }
 }

@@ -1,12 +1,12 @@
 //! An entry as readers see it.
 
 use super::block::Entry;
-use crate::value::attributes::{Attributes, Marks};
-use crate::value::hash::HashValue;
+use crate::entry::attributes::{Attributes, Marks};
+use crate::entry::collection::Collection;
+use crate::entry::value::{Encoding, Kind, OwnedValue, SharedValue, Value, WrongType};
 use crate::value::number::parse_i64;
 use crate::value::rope::Rope;
 use crate::value::string::StringValue;
-use crate::value::typed::{Encoding, Kind, OwnedValue, Value, WrongType};
 use nagi_chunk::Chunk;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -64,12 +64,34 @@ impl<'a> EntryView<'a> {
     /// The value, of whatever type.
     #[must_use]
     pub fn value(&self) -> Value<'a> {
-        match self.entry.encoding() {
-            Encoding::Bytes | Encoding::Raw | Encoding::Text | Encoding::Int | Encoding::Rope => {
-                Value::String(self.string().unwrap_or(StringValue::Bytes(&[])))
-            }
-            Encoding::PackedHash => Value::Hash(HashValue::of_packed(self.piece())),
+        let encoding = self.entry.encoding();
+        if encoding.is_in_one_piece() {
+            return Value::of_piece(encoding, self.piece());
         }
+        // SAFETY: promised when the view was made.
+        match unsafe { self.entry.root() } {
+            Some(root) => Value::of_root(root),
+            None => Value::String(self.string().unwrap_or(StringValue::Bytes(&[]))),
+        }
+    }
+
+    /// The value, if it is a collection of this type.
+    #[inline]
+    pub(crate) fn collection<C: Collection>(&self) -> Result<C::Ref<'a>, WrongType> {
+        let encoding = self.entry.encoding();
+        if encoding == C::PACKED {
+            return Ok(C::read_packed(self.piece()));
+        }
+        // SAFETY: promised when the view was made.
+        unsafe { self.entry.root() }.and_then(C::read_root).ok_or(WrongType)
+    }
+
+    /// The bytes of a collection of this type that is small; `None` if it is a root.
+    pub(crate) fn packed_collection<C: Collection>(&self) -> Result<Option<&'a [u8]>, WrongType> {
+        if self.entry.encoding() == C::PACKED {
+            return Ok(Some(self.piece()));
+        }
+        self.collection::<C>().map(|_| None)
     }
 
     /// The type of the value.
@@ -93,7 +115,13 @@ impl<'a> EntryView<'a> {
     /// How many bytes the value has: a string's length, and of other types what they take.
     #[must_use]
     pub fn value_bytes(&self) -> usize {
-        self.string().map_or_else(|_| self.entry.value_len(), |string| string.len())
+        match self.value() {
+            Value::String(string) => string.len(),
+            Value::Hash(hash) => hash.bytes() as usize,
+            Value::Set(set) => set.bytes() as usize,
+            Value::SortedSet(set) => set.bytes() as usize,
+            Value::List(list) => list.bytes() as usize,
+        }
     }
 
     /// How Redis would keep the value, by the name that OBJECT ENCODING gives it.
@@ -104,6 +132,9 @@ impl<'a> EntryView<'a> {
         let encoding = self.entry.encoding();
         match self.value() {
             Value::Hash(hash) => hash.encoding_name(),
+            Value::Set(set) => set.encoding_name(),
+            Value::SortedSet(set) => set.encoding_name(),
+            Value::List(list) => list.encoding_name(),
             Value::String(string) => match string {
                 StringValue::Int(_) => "int",
                 StringValue::Rope(_) => "raw",
@@ -129,6 +160,12 @@ impl<'a> EntryView<'a> {
             Ok(StringValue::Int(value)) => OwnedValue::Int(value),
             _ => OwnedValue::Piece(self.entry.encoding(), self.piece().into()),
         }
+    }
+
+    /// The value, to be read for longer than the latch is held.
+    #[must_use]
+    pub fn share_value(&self) -> SharedValue {
+        SharedValue(self.to_owned_value())
     }
 
     /// The bits in which eviction notes accesses.

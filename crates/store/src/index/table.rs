@@ -16,10 +16,12 @@
 mod expiry;
 mod growth;
 
+use crate::entry::attributes::Attributes;
 use crate::entry::block::{Entry, Owned, Shape};
 use crate::entry::garbage::Garbage;
 use crate::entry::key::{Hasher, Key};
 use crate::entry::mutable::Mutable;
+use crate::entry::value::NewValue;
 use crate::entry::view::EntryView;
 use crate::eviction::policy::{SAMPLES, VictimSelection};
 use crate::index::directory::{self, Directory};
@@ -35,8 +37,6 @@ use crate::snapshot::{HOLD_BYTES, Images, SnapshotProgress, ValueOutcome};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use crate::sync::steps::{self, Step};
-use crate::value::attributes::Attributes;
-use crate::value::typed::NewValue;
 use std::sync::Arc;
 
 /// Segments that one step looks at, when there is nothing in them that it is after.

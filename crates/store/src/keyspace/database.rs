@@ -89,6 +89,12 @@ impl<'a> Database<'a> {
         matches!(self.scope, OperationScope::Latched(_))
     }
 
+    /// Whether operations are on keys that have been claimed for them.
+    #[must_use]
+    pub fn is_claimed(&self) -> bool {
+        matches!(self.scope, OperationScope::Claimed(_))
+    }
+
     /// Whether a request must look for claims before it runs: to be asked within a batch. Those
     /// whose keys are latched have looked for all of them, and those who claim them need not.
     #[inline]
@@ -173,7 +179,8 @@ impl<'a> Database<'a> {
         result.expect("the work was done")
     }
 
-    #[inline]
+    // Always, since it has two callers, and a call would cost every request.
+    #[inline(always)]
     fn write_in<R>(
         &self,
         shard: &mut Shard,
@@ -198,6 +205,7 @@ impl<'a> Database<'a> {
     }
 
     /// Shows `look` what stands under a key, its latch held; counts a hit or a miss.
+    #[inline]
     pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
         if let OperationScope::Latched(shards) = self.scope {
             return self.read_latched(shards, key, |shard, key| self.read_in(shard, key, look));
@@ -224,7 +232,8 @@ impl<'a> Database<'a> {
         result.expect("the work was done")
     }
 
-    #[inline]
+    // As above.
+    #[inline(always)]
     fn read_in<R>(
         &self,
         shard: &Shard,

@@ -168,7 +168,8 @@ impl Database<'_> {
     }
 
     /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) over this worker's draws.
-    pub(crate) fn random(&self) -> u64 {
+    #[must_use]
+    pub fn random(&self) -> u64 {
         self.counters.draws.add(1);
         let mixed = self.counters.draws.get().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

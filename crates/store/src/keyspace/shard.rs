@@ -6,6 +6,7 @@ use crate::memory::accounting::vector_bytes;
 use crate::memory::pages::PagePool;
 use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::snapshot::{Outbox, SnapshotProgress};
+use crate::tree::blocks::Blocks;
 use std::sync::Arc;
 
 /// The first CAS number is 2: tests of clients take one less than what they were given for the
@@ -23,6 +24,8 @@ pub(crate) struct Shard {
     pool: Arc<PagePool>,
     directories: Arc<Directories>,
     outbox: Arc<Outbox>,
+    /// Memory for the nodes of collections.
+    blocks: Arc<Blocks>,
     /// The last CAS number given out here. Numbers are unique per key, which is all that a client
     /// can compare.
     last_cas: u64,
@@ -37,9 +40,10 @@ impl Shard {
         pool: Arc<PagePool>,
         directories: Arc<Directories>,
         outbox: Arc<Outbox>,
+        blocks: Arc<Blocks>,
     ) -> Self {
         let tables = Vec::new();
-        Shard { tables, number, locator, pool, directories, outbox, last_cas: LAST_CAS }
+        Shard { tables, number, locator, pool, directories, outbox, blocks, last_cas: LAST_CAS }
     }
 
     /// The table of a database, if anything was ever stored there.
@@ -48,8 +52,21 @@ impl Shard {
         self.tables.get(database)
     }
 
-    /// The table of a database, made if it is not there, and the last CAS number.
-    pub(crate) fn table_mut(&mut self, database: usize) -> (&mut Table, &mut u64) {
+    /// The table of a database, made if it is not there, the last CAS number, and the memory for
+    /// the nodes of collections.
+    #[inline]
+    pub(crate) fn table_mut(&mut self, database: usize) -> (&mut Table, &mut u64, &Arc<Blocks>) {
+        if self.tables.len() <= database {
+            self.make_tables(database);
+        }
+        #[expect(clippy::indexing_slicing, reason = "the table was made just above")]
+        let table = &mut self.tables[database];
+        (table, &mut self.last_cas, &self.blocks)
+    }
+
+    /// Makes the tables up to that of a database.
+    #[cold]
+    fn make_tables(&mut self, database: usize) {
         while self.tables.len() <= database {
             let directories = Arc::clone(&self.directories);
             let (database, shard) = (self.tables.len(), self.number);
@@ -59,9 +76,6 @@ impl Shard {
             self.tables.push(Table::new(self.locator, Arc::clone(&self.pool), place, progress));
             self.pool.add_idle_bytes(vector_bytes(&self.tables) - before);
         }
-        #[expect(clippy::indexing_slicing, reason = "the table was made just above")]
-        let table = &mut self.tables[database];
-        (table, &mut self.last_cas)
     }
 
     /// Exchanges the tables of two databases.

@@ -4,9 +4,12 @@
 use crate::effects::change::Effect;
 use crate::effects::event::Event;
 use crate::effects::record::{Record, Recorded};
+use crate::entry::attributes::{Attributes, Marks};
 use crate::entry::block::Entry;
+use crate::entry::collection::Collection;
 use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
+use crate::entry::value::{Encoding, NewValue, OwnedValue, WrongType};
 use crate::entry::view::EntryView;
 use crate::eviction::access::{AccessClock, Usage};
 use crate::index::table::{Place, Table};
@@ -15,11 +18,11 @@ use crate::snapshot::ValueOutcome;
 use crate::snapshot::mutation_barrier::MutationBarrier;
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
-use crate::value::attributes::{Attributes, Marks};
+use crate::tree::blocks::Blocks;
 use crate::value::rope::{Rope, StringMut, ZEROS};
 use crate::value::string::StringValue;
-use crate::value::typed::{Encoding, NewValue, OwnedValue, WrongType};
 use nagi_chunk::{CHUNK_BYTES, Chunk};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 /// Most bytes of a value that are copied in no time.
@@ -38,6 +41,8 @@ pub(crate) struct Slot<'a> {
     key: Key<'a>,
     place: Option<Place>,
     garbage: &'a mut Garbage,
+    /// Memory for the nodes of collections.
+    blocks: &'a Arc<Blocks>,
     /// How often the entry was changed.
     changes: u32,
     /// Whether the entry can expire that could not, or at another time.
@@ -68,33 +73,38 @@ impl<'a> Slot<'a> {
         key: Key<'a>,
         garbage: &'a mut Garbage,
     ) -> Self {
-        let (table, last_cas) = shard.table_mut(moment.database);
-        let place = table.find(key);
-        let mut slot = Slot {
+        let (table, last_cas, blocks) = shard.table_mut(moment.database);
+        let mut place = table.find(key);
+        let (mut last_access, mut was_expired) = (0, false);
+        if let Some(found) = place
+            && let Some(entry) = table.entry(found)
+        {
+            if entry.expire_at_ms().is_some_and(|at_ms| at_ms <= moment.now_ms) {
+                let entry = table.mutable(barrier, entry, ValueOutcome::Goes);
+                garbage.add(table.remove(found, entry));
+                (place, was_expired) = (None, true);
+            } else {
+                last_access = entry.access();
+                moment.access.note(entry, key.hash ^ moment.random);
+            }
+        }
+        let record = barrier.is_listening().then(|| Record::begin(place.is_some()));
+        // Made where it is returned: it is large, and a copy of it would be the dearest thing here.
+        Slot {
             table,
             last_cas,
             barrier,
             moment,
-            last_access: 0,
+            last_access,
             key,
             place,
             garbage,
+            blocks,
             changes: 0,
             gained_expiry: false,
-            was_expired: false,
-            record: barrier.is_listening().then(Box::default),
-        };
-        let Some((_, entry)) = slot.occupant() else { return slot };
-        if entry.expire_at_ms().is_some_and(|at_ms| at_ms <= moment.now_ms) {
-            slot.remove();
-            slot.changes = 0;
-            slot.was_expired = true;
-        } else {
-            slot.record.iter_mut().for_each(|record| record.was_there = true);
-            slot.last_access = entry.access();
-            moment.access.note(entry, key.hash ^ moment.random);
+            was_expired,
+            record,
         }
-        slot
     }
 
     /// Whether something stood here that had expired.
@@ -107,11 +117,25 @@ impl<'a> Slot<'a> {
         self.changes.into()
     }
 
+    /// Has what was done count as so many changes more.
+    pub(crate) fn add_changes(&mut self, more: u32) {
+        self.changes += more;
+    }
+
     /// Notes what happened to the key.
     #[inline]
     pub(crate) fn note(&mut self, event: Event) {
         if let Some(record) = &mut self.record {
             record.events.push(event);
+        }
+    }
+
+    /// Notes what happened to a collection, which may have lost its last element.
+    #[inline]
+    pub(crate) fn note_removal(&mut self, event: Event) {
+        self.note(event);
+        if self.place.is_none() {
+            self.note(Event::Del);
         }
     }
 
@@ -138,7 +162,8 @@ impl<'a> Slot<'a> {
     #[cold]
     fn close_record(&self, record: Record) -> Option<Box<Recorded>> {
         let key = (self.moment.database, kept_key(self.key));
-        record.close(key, self.entry(), self.changes).map(Box::new)
+        let tells_effects = self.barrier.tells_effects();
+        record.close(key, self.entry(), self.changes, tells_effects).map(Box::new)
     }
 
     /// Whether what stands here can go for expiring that could not.
@@ -166,6 +191,81 @@ impl<'a> Slot<'a> {
     #[inline]
     pub(crate) fn string(&self) -> Result<Option<StringValue<'_>>, WrongType> {
         self.entry().map(|entry| entry.string()).transpose()
+    }
+
+    /// The collection that stands here, if anything does.
+    #[inline]
+    pub(crate) fn collection<C: Collection>(&self) -> Result<Option<C::Ref<'_>>, WrongType> {
+        self.entry().map(|entry| entry.collection::<C>()).transpose()
+    }
+
+    /// Has `change` change the collection that stands here, an empty one if there is nothing, and
+    /// tell for how many changes that counts: with none, the collection must be as it was. An empty
+    /// one does not stay. Expiry and flags stay; the version becomes another.
+    pub(crate) fn change_collection<C: Collection, R>(
+        &mut self,
+        change: impl FnOnce(&mut C, &Arc<Blocks>) -> (R, u32),
+    ) -> Result<R, WrongType> {
+        let mut collection = match self.entry() {
+            None => C::default(),
+            Some(entry) => match entry.packed_collection::<C>()? {
+                Some(packed) => C::from_packed(packed.to_vec()),
+                None => return Ok(self.change_root(change)),
+            },
+        };
+        let (result, count) = change(&mut collection, self.blocks);
+        let changes = self.changes + count;
+        if count > 0 && collection.len() == 0 {
+            self.remove();
+        } else if count > 0 {
+            self.set_or_put(NewValue::from_collection(collection, &mut Vec::new()));
+        }
+        self.changes = changes;
+        Ok(result)
+    }
+
+    /// Changes what OBJECT ENCODING says of the collection that stands here, which counts as no
+    /// change of the keyspace.
+    pub(crate) fn recode_collection<C: Collection>(
+        &mut self,
+        change: impl FnOnce(&mut C),
+    ) -> Result<(), WrongType> {
+        let changes = self.changes;
+        self.change_collection(|collection: &mut C, _| {
+            change(collection);
+            ((), 1)
+        })?;
+        self.changes = changes;
+        Ok(())
+    }
+
+    /// What [`Slot::change_collection`] does, for a collection that is a root.
+    fn change_root<C: Collection, R>(
+        &mut self,
+        change: impl FnOnce(&mut C, &Arc<Blocks>) -> (R, u32),
+    ) -> R {
+        let changes_before = self.changes;
+        if self.entry().is_some_and(|entry| entry.cas().is_some()) {
+            self.give_up_version();
+        }
+        let word = self.occupant().and_then(|(_, entry)| {
+            self.table.mutable(self.barrier, entry, ValueOutcome::Stays).root_word()
+        });
+        let Some(word) = word else {
+            return change(&mut C::default(), self.blocks).0;
+        };
+        let tree: *mut C::Tree = word.cast().as_ptr();
+        // SAFETY: the word is the entry's, which keeps it: a tree stays where it is however it
+        // changes, and what is made of it here is not dropped.
+        let mut collection = ManuallyDrop::new(C::from_tree(unsafe { Box::from_raw(tree) }));
+        let (result, count) = change(&mut collection, self.blocks);
+        if collection.len() == 0 {
+            self.remove();
+        } else if let Some(record) = self.record.as_mut().filter(|_| count > 0) {
+            record.is_put = true;
+        }
+        self.changes = changes_before + count;
+        result
     }
 
     /// Puts an entry here, in place of whatever stood here.

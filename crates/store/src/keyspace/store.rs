@@ -27,6 +27,7 @@ use crate::sync::latch::Latch;
 use crate::sync::quiescence::{Batch, Quiescence};
 use crate::sync::shared_thread::Lease;
 use crate::sync::ticks;
+use crate::tree::blocks::Blocks;
 use nagi_chunk::Chunk;
 use std::sync::Arc;
 use std::task::Waker;
@@ -83,6 +84,8 @@ pub struct Store {
     pub(crate) placement: Placement,
     pool: Arc<PagePool>,
     pub(crate) directories: Arc<Directories>,
+    /// Memory for the nodes of collections.
+    pub(crate) blocks: Arc<Blocks>,
     databases: usize,
     counters: Vec<Arc<Counters>>,
     /// Given back when nothing else of the store is left.
@@ -103,10 +106,12 @@ impl Store {
         pool.prepare();
         let directories = Arc::new(Directories::new(options.databases, options.shards));
         let outbox = Arc::new(Outbox::new(options.databases));
+        let blocks = Blocks::new(Arc::clone(&pool));
         let shard = |(number, range): (usize, &_)| {
             let locator = Locator { hasher, range: *range };
             let (pool, directories) = (Arc::clone(&pool), Arc::clone(&directories));
-            Latch::new(Shard::new(number, locator, pool, directories, Arc::clone(&outbox)))
+            let (outbox, blocks) = (Arc::clone(&outbox), Arc::clone(&blocks));
+            Latch::new(Shard::new(number, locator, pool, directories, outbox, blocks))
         };
         Store {
             shards: placement.ranges().iter().enumerate().map(shard).collect(),
@@ -127,18 +132,32 @@ impl Store {
             placement,
             pool,
             directories,
+            blocks: Arc::clone(&blocks),
             databases: options.databases,
             counters: (0..options.workers).map(|index| Arc::new(Counters::new(index))).collect(),
             _lease: Lease::new(end_shared_threads),
         }
     }
 
-    /// Has changes told from now on, of operations that begin from now on. The first listener
-    /// stays; whether this one is it.
+    /// Has changes told with their effects, of operations that begin from now on. The first
+    /// listener stays; whether this one is it.
     pub fn tell_changes(&self, listener: Box<dyn ChangeListener>) -> bool {
-        let is_first = self.hook.attach(listener);
-        self.word.listen();
+        let is_first = self.hook.attach(listener, true);
+        self.word.tell_effects();
+        self.word.listen(true);
         is_first
+    }
+
+    /// Has the events of changes told, while [`Store::listen`] says so. The first listener stays;
+    /// whether this one is it.
+    pub fn tell_events(&self, listener: Box<dyn ChangeListener>) -> bool {
+        self.hook.attach(listener, false)
+    }
+
+    /// Has changes told or not, of operations that begin from now on: whoever takes a key's latch
+    /// after this has been called sees to it.
+    pub fn listen(&self, is_listening: bool) {
+        self.word.listen(is_listening || self.hook.has_effects_listener());
     }
 
     /// How many databases there are.

@@ -10,11 +10,12 @@
 //! Data is what is left when three things have been subtracted: a [`Charge`] for each buffer of
 //! requests and replies; what the process and its workers take whether there is data or not, which
 //! is measured when it has been made ([`note_startup`]); and the [`Overhead`] of what is added to
-//! that when it is first needed, above all statistics of each kind of command. Were the latter two
-//! data, a limit would have to grow with the workers, and a first command would drive out thousands
-//! of small entries. A chunk is data as long as it stands in the keyspace, and counts in full there
-//! even if it holds only zeros, which take no memory until they are written to. A long key is data
-//! for as long.
+//! that when it is first needed, such as statistics of each kind of command, logs, and the buffers
+//! that a worker has for whichever connection it turns to. Were the latter two data, a limit would
+//! have to grow with the workers, and a first command, or a first long reply, would drive out
+//! thousands of small entries. A chunk is data as long as it stands in the keyspace, and counts in
+//! full there even if it holds only zeros, which take no memory until they are written to. A long
+//! key is data for as long.
 
 use crate::memory::mapped;
 use crate::sync::cache_line::Line;
@@ -90,6 +91,18 @@ pub(crate) fn own_bytes(len: usize) -> isize {
     }
 }
 
+/// Bytes that room for so many elements really takes of the general allocator, for a [`Charge`] or
+/// an [`Overhead`]: none if it is so long that it has a mapping of its own, which is no data
+/// anyway.
+#[must_use]
+#[inline]
+pub fn room_bytes<T>(capacity: usize) -> usize {
+    match Layout::array::<T>(capacity) {
+        Ok(room) if !mapped::is_for(room) => usize::try_from(rounded(room.size())).unwrap_or(0),
+        _ => 0,
+    }
+}
+
 /// Bytes of a full chunk of a string.
 pub(crate) const BLOCK_BYTES: usize = pool::BLOCK_BYTES;
 
@@ -134,10 +147,10 @@ impl Drop for Charge {
     }
 }
 
-/// Memory that is neither data nor holds requests or replies, and came after the start. It is
-/// given back with this.
+/// Memory that is neither data nor a client's, and came after the start: statistics, logs, and
+/// room that a worker uses for one connection after the other. It is given back with this.
 #[derive(Debug, Default)]
-pub struct Overhead(i64);
+pub struct Overhead(usize);
 
 impl Overhead {
     /// Notes an allocation of so many bytes, by this thread.
@@ -149,13 +162,27 @@ impl Overhead {
     }
 
     /// Notes that they are so many now.
+    #[inline]
     pub fn set(&mut self, bytes: usize) {
-        let more = rounded(bytes) - self.0;
-        if more != 0 {
-            ADDED_BYTES.fetch_add(more, Ordering::Relaxed);
-            let _ = OVERHEAD_BY_THREAD.try_with(|known| known.set(known.get() + more));
-            self.0 += more;
+        if bytes != self.0 {
+            self.change(bytes);
         }
+    }
+
+    #[cold]
+    fn change(&mut self, bytes: usize) {
+        let more = rounded(bytes) - rounded(self.0);
+        // What this thread has taken and given back is told with it, in the order in which data
+        // never seems to be more than it is.
+        if more < 0 {
+            tell();
+        }
+        ADDED_BYTES.fetch_add(more, Ordering::Relaxed);
+        if more > 0 {
+            tell();
+        }
+        let _ = OVERHEAD_BY_THREAD.try_with(|known| known.set(known.get() + more));
+        self.0 = bytes;
     }
 }
 
@@ -384,6 +411,15 @@ pub(crate) mod tests {
         }
         assert_eq!(clients(), before);
         assert_eq!((own_bytes(100), own_bytes(BLOCK_BYTES)), (0, 0));
+    }
+
+    #[test]
+    fn room_that_is_mapped_takes_nothing_of_the_general_allocator() {
+        assert_eq!(room_bytes::<u64>(1024), 8192);
+        assert_eq!(room_bytes::<u64>(1025), 10240, "in classes of sizes");
+        assert_eq!(room_bytes::<u64>(1 << 17), 0);
+        assert_eq!(room_bytes::<u8>(1 << 20), 1 << 20);
+        assert_eq!(room_bytes::<u64>(usize::MAX), 0);
     }
 
     #[test]

@@ -40,7 +40,7 @@ static FREER: SharedThread<Box<dyn Send>> = SharedThread::new("reclaimer", |remo
 
 /// Frees something large on a thread of its own: a rope may be dropped anywhere, by a client that
 /// breaks off in the middle of one as well.
-pub(crate) fn free_elsewhere(removed: impl Send + 'static) {
+pub fn free_elsewhere(removed: impl Send + 'static) {
     HANDED.fetch_add(1, Ordering::Relaxed);
     FREER.hand(Box::new(removed));
 }

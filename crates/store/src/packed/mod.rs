@@ -8,8 +8,6 @@
 //! elsewhere: a collection that has such a string is a tree. They stand in the order in which they
 //! came; integers of an intset are sorted.
 
-#![expect(dead_code, reason = "the commands of collections come next")]
-
 use crate::tree::keyed::Keyed;
 use crate::tree::layout::{Layout, rest};
 use crate::tree::leaf::split;
@@ -122,8 +120,8 @@ impl<L: Layout> Packed<L> {
     }
 
     /// What is to be kept.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     #[inline]
@@ -160,6 +158,22 @@ impl<L: Layout> Packed<L> {
     pub(crate) fn replace(&mut self, start: usize, element: &[u8]) {
         let len = L::element_bytes(rest(&self.bytes, start));
         self.splice(start, len, element);
+    }
+
+    /// Removes the elements that `keep` does not answer true for.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&[u8]) -> bool) {
+        let mut kept = Packed::new(self.read().name());
+        let (mut elements, mut expiring) = (0, 0);
+        for At { element, .. } in self.read().elements() {
+            if keep(element) {
+                kept.bytes.extend_from_slice(element);
+                elements += 1;
+                expiring += usize::from(expires::<L>(element));
+            }
+        }
+        kept.set_number(ELEMENTS, elements);
+        kept.set_number(EXPIRING, expiring);
+        *self = kept;
     }
 
     fn splice(&mut self, start: usize, len: usize, element: &[u8]) {

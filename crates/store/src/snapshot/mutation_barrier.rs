@@ -11,10 +11,12 @@ use crate::snapshot::progress::{SnapshotProgress, ValueOutcome};
 use crate::sync::steps::{self, Step};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where the epoch begins in the word; below it stand `save-active:1 | listening:1`.
+/// Where the epoch begins in the word; below it stand
+/// `save-active:1 | listening:1 | effects:1`.
 const EPOCH_SHIFT: u32 = 56;
 const SAVE_ACTIVE: u64 = 1 << 55;
 const LISTENING: u64 = 1 << 54;
+const EFFECTS: u64 = 1 << 53;
 
 /// The store's word.
 #[derive(Debug, Default)]
@@ -37,9 +39,18 @@ impl Word {
         steps::reach(Step::Cut);
     }
 
-    /// From now on changes are told.
-    pub(crate) fn listen(&self) {
-        self.0.fetch_or(LISTENING, Ordering::AcqRel);
+    /// From now on changes are told, or not.
+    pub(crate) fn listen(&self, is_listening: bool) {
+        if is_listening {
+            self.0.fetch_or(LISTENING, Ordering::AcqRel);
+        } else {
+            self.0.fetch_and(!LISTENING, Ordering::AcqRel);
+        }
+    }
+
+    /// From now on they are told with what makes the same of another store.
+    pub(crate) fn tell_effects(&self) {
+        self.0.fetch_or(EFFECTS, Ordering::AcqRel);
     }
 
     /// Ends the save. Every entry carries the present epoch.
@@ -99,6 +110,11 @@ impl MutationBarrier {
     #[inline]
     pub(crate) fn is_listening(self) -> bool {
         self.word & LISTENING != 0
+    }
+
+    /// Whether they are told with their effects.
+    pub(crate) fn tells_effects(self) -> bool {
+        self.word & EFFECTS != 0
     }
 
     /// Whether a snapshot is under way.

@@ -4,7 +4,8 @@ use nagi_store::{
     ChangeListener, Counters, Marks, Options, Rope, Store, StoreChange, StringValue, Value,
 };
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 /// What was told, and a store that nothing else happens to. Nothing expires in it by itself.
@@ -17,8 +18,8 @@ pub(crate) struct Replica {
 struct Recorder(Arc<Mutex<Vec<StoreChange>>>);
 
 impl ChangeListener for Recorder {
-    fn changed(&self, change: StoreChange) {
-        self.0.lock().unwrap().push(change);
+    fn changed(&self, change: &StoreChange) {
+        self.0.lock().unwrap().push(change.clone());
     }
 }
 
@@ -84,10 +85,7 @@ fn keys_of(store: &Store, now_ms: u64) -> BTreeMap<(usize, Vec<u8>), Kept> {
                 match entry.value() {
                     Value::String(StringValue::Rope(rope)) => hash_rope(&mut hasher, rope),
                     Value::String(string) => string.with_bytes(|bytes| hasher.write(bytes)),
-                    Value::Hash(hash) => hash.fields().for_each(|(field, value)| {
-                        hasher.write(field);
-                        hasher.write(value);
-                    }),
+                    collection => hash_collection(&mut hasher, collection),
                 }
                 let kept = Kept {
                     kind: entry.kind().name(),
@@ -108,6 +106,32 @@ fn keys_of(store: &Store, now_ms: u64) -> BTreeMap<(usize, Vec<u8>), Kept> {
         }
     }
     keys
+}
+
+fn hash_collection(hasher: &mut DefaultHasher, collection: Value<'_>) {
+    let mut hash = |text: StringValue<'_>| text.with_bytes(|bytes| bytes.hash(hasher));
+    let go_on = ControlFlow::<()>::Continue;
+    match collection {
+        Value::String(string) => hash(string),
+        Value::Hash(fields) => drop(fields.walk(0, |field| {
+            hash(field.name);
+            hash(field.value);
+            go_on(())
+        })),
+        Value::Set(members) => drop(members.walk(0, |member| {
+            hash(member);
+            go_on(())
+        })),
+        Value::SortedSet(members) => drop(members.walk(0, |member| {
+            hash(member.name);
+            hash(StringValue::Int(member.score.to_bits().cast_signed()));
+            go_on(())
+        })),
+        Value::List(elements) => drop(elements.walk(0, |element| {
+            hash(element);
+            go_on(())
+        })),
+    }
 }
 
 fn hash_rope(hasher: &mut DefaultHasher, rope: &Rope) {

@@ -6,31 +6,38 @@ use super::layout::Layout;
 use super::node::{self, Node};
 use super::rebalance::is_underfull;
 use super::root::Tree;
+use crate::memory::reclaim;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Nodes that are no part of a tree any more. They are freed when this is dropped, which takes as
-/// long as there is below them: who may not take long hands it to somebody else.
+/// Nodes that are no part of a tree any more. They are freed when this is dropped: by the reclaimer
+/// if there is much below them.
 #[derive(Debug)]
 pub(crate) struct Garbage<L: Layout> {
     nodes: Vec<Node>,
     blocks: Arc<Blocks>,
     bytes: u64,
-    layout: PhantomData<L>,
+    layout: PhantomData<fn() -> L>,
 }
 
 impl<L: Layout> Garbage<L> {
     /// Whether freeing it takes no longer than a few microseconds.
-    pub(crate) fn is_small(&self) -> bool {
+    fn is_small(&self) -> bool {
         self.bytes <= 16 * Size::Whole.bytes() as u64
     }
 }
 
 impl<L: Layout> Drop for Garbage<L> {
     fn drop(&mut self) {
-        // SAFETY: the references are counted, and belong to nobody else.
-        self.nodes.drain(..).for_each(|node| unsafe { node::release::<L>(node, &self.blocks) });
+        if self.is_small() {
+            // SAFETY: the references are counted, and belong to this alone.
+            self.nodes.drain(..).for_each(|node| unsafe { node::release::<L>(node, &self.blocks) });
+            return;
+        }
+        let (nodes, blocks) = (std::mem::take(&mut self.nodes), Arc::clone(&self.blocks));
+        let garbage = Garbage::<L> { nodes, blocks, bytes: 0, layout: PhantomData };
+        reclaim::free_elsewhere(garbage);
     }
 }
 

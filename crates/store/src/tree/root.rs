@@ -5,6 +5,7 @@ use super::inner::{Inner, NEVER, seconds};
 use super::layout::{Layout, bytes_elsewhere};
 use super::leaf::{Leaf, LeafMut, Spot};
 use super::node::{self, Node};
+use crate::memory::reclaim;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -41,10 +42,12 @@ pub(crate) struct Found<'a> {
     pub(crate) before: u64,
 }
 
-/// An end of a tree.
+/// An end of a tree, or of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
+    /// Where the first element is.
     Start,
+    /// Where the last one is.
     End,
 }
 
@@ -301,7 +304,24 @@ impl<L: Layout> Clone for Tree<L> {
 
 impl<L: Layout> Drop for Tree<L> {
     fn drop(&mut self) {
-        // SAFETY: the tree's reference is counted, and nobody uses the tree afterwards.
+        let nodes =
+            Nodes::<L> { top: self.top, blocks: Arc::clone(&self.blocks), layout: PhantomData };
+        if self.top.count().is_one() && !self.is_small() {
+            reclaim::free_elsewhere(nodes);
+        }
+    }
+}
+
+/// The nodes of a tree that is gone, which this has counted.
+struct Nodes<L: Layout> {
+    top: Node,
+    blocks: Arc<Blocks>,
+    layout: PhantomData<fn() -> L>,
+}
+
+impl<L: Layout> Drop for Nodes<L> {
+    fn drop(&mut self) {
+        // SAFETY: the tree's reference is counted, and nothing uses the tree afterwards.
         unsafe { node::release::<L>(self.top, &self.blocks) };
     }
 }

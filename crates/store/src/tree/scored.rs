@@ -34,7 +34,7 @@ impl Layout for Scores {
 
     #[inline]
     fn key(element: &[u8]) -> u64 {
-        u64::from_le_bytes(element.first_chunk().copied().unwrap_or_default())
+        ordered(signed_score(element))
     }
 
     fn items(element: &[u8], mut show: impl FnMut(&[u8])) {
@@ -75,10 +75,27 @@ pub(crate) fn indexed_score(element: &[u8]) -> u64 {
     u64::from_le_bytes(rest(element, HASH_BYTES).first_chunk().copied().unwrap_or_default())
 }
 
-/// A score so that those written compare as numbers do; both zeros are one.
+const ZERO: u64 = 1 << 63;
+/// As an element of the tree of scores has it. It follows directly upon no other number.
+const NEGATIVE_ZERO: u64 = ZERO - 1;
+
+/// A score so that those written compare as numbers do, but for the zero below zero, which comes
+/// before the other one.
 pub(crate) fn written_score(score: f64) -> u64 {
-    let bits = (score + 0.0).to_bits();
+    let bits = score.to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+/// What [`written_score`] has written so that both zeros are one, as they are in order.
+#[inline]
+pub(crate) fn ordered(written: u64) -> u64 {
+    if written == NEGATIVE_ZERO { ZERO } else { written }
+}
+
+/// The score of an element of the tree of scores, as it is written, with a zero's sign.
+#[inline]
+pub(crate) fn signed_score(element: &[u8]) -> u64 {
+    u64::from_le_bytes(element.first_chunk().copied().unwrap_or_default())
 }
 
 /// What [`written_score`] has written.
@@ -136,6 +153,18 @@ pub(crate) struct Sought<'a> {
     pub(crate) spot: Spot,
 }
 
+/// A member that was looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FoundMember {
+    /// Where it stands.
+    pub(crate) path: Path,
+    pub(crate) spot: Spot,
+    /// How many come before it.
+    pub(crate) rank: u64,
+    /// Its score as it is written, with a zero's sign.
+    pub(crate) score: u64,
+}
+
 impl Sought<'_> {
     /// How many elements lie before it.
     pub(crate) fn rank(&self) -> u64 {
@@ -157,8 +186,8 @@ impl Tree<Scores> {
         Sought { found, spot: spot_in(found.leaf, border, border) }
     }
 
-    /// The element of this score and member: where it stands, and how many come before it.
-    pub(crate) fn find(&self, score: u64, member: &Text<'_>) -> Option<(Path, Spot, u64)> {
+    /// The element of this score and member.
+    pub(crate) fn find(&self, score: u64, member: &Text<'_>) -> Option<FoundMember> {
         // Just behind it, so that it is in the leaf and in the group that are found.
         let behind = Border { score, member: Some(member), is_behind: true };
         let Sought { found, .. } = self.seek(behind);
@@ -168,13 +197,15 @@ impl Tree<Scores> {
         let is_it = !element.is_empty()
             && Scores::key(element) == score
             && member.is(unsafe { Item::any(self::member(element)) });
-        is_it.then(|| (found.path, spot, found.before + found.leaf.place(spot) as u64))
+        let rank = found.before + found.leaf.place(spot) as u64;
+        is_it.then(|| FoundMember { path: found.path, spot, rank, score: signed_score(element) })
     }
 
-    /// Inserts a member that the tree does not have with this score.
-    pub(crate) fn add(&mut self, score: u64, member: &Text<'_>) {
+    /// Inserts a member that the tree does not have with this score, which has its sign.
+    pub(crate) fn add(&mut self, signed_score: u64, member: &Text<'_>) {
+        let score = ordered(signed_score);
         let mut element = Vec::with_capacity(SCORE_BYTES + member.item_bytes());
-        element.extend_from_slice(&score.to_le_bytes());
+        element.extend_from_slice(&signed_score.to_le_bytes());
         member.write(&mut element);
         loop {
             let Sought { found, spot } =

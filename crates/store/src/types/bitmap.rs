@@ -3,11 +3,11 @@
 
 use crate::effects::event::Event;
 use crate::entry::key::Key;
+use crate::entry::value::WrongType;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
 use crate::value::rope::{Patch, Rope, StringMut};
 use crate::value::string::StringValue;
-use crate::value::typed::WrongType;
 
 /// An integer within a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@
 
 use super::Refusal;
 use crate::effects::event::Event;
+use crate::entry::attributes::Attributes;
 use crate::entry::key::Key;
+use crate::entry::value::NewValue;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
-use crate::value::attributes::Attributes;
 use crate::value::number::parse_i64;
 use crate::value::string::StringValue;
-use crate::value::typed::NewValue;
 
 /// The direction of memcached's arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

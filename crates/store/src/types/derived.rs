@@ -2,13 +2,13 @@
 //! who has claimed their keys, so that nobody changes them meanwhile.
 
 use crate::effects::event::Event;
+use crate::entry::attributes::Attributes;
 use crate::entry::key::Key;
+use crate::entry::value::{Encoding, NewValue, WrongType};
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
-use crate::value::attributes::Attributes;
 use crate::value::rope::Rope;
 use crate::value::string::StringValue;
-use crate::value::typed::{Encoding, NewValue, WrongType};
 use nagi_chunk::CHUNK_BYTES;
 
 /// What becomes of a key whose value was worked out.

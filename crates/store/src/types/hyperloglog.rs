@@ -14,11 +14,11 @@
 use super::Refusal;
 use crate::effects::event::Event;
 use crate::entry::key::Key;
+use crate::entry::value::{NewValue, WrongType};
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
 use crate::value::rope::{Patch, StringMut};
 use crate::value::string::StringValue;
-use crate::value::typed::{NewValue, WrongType};
 
 /// Registers of a sketch.
 pub const REGISTERS: usize = 1 << INDEX_BITS;

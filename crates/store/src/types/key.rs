@@ -3,6 +3,7 @@
 use super::string::Expiry;
 use crate::effects::event::Event;
 use crate::entry::key::Key;
+use crate::entry::value::Kind;
 use crate::entry::view::EntryView;
 use crate::index::placement::POSITION_BITS;
 use crate::index::sweep::Within;
@@ -11,7 +12,6 @@ use crate::keyspace::database::Database;
 use crate::keyspace::shard::Shard;
 use crate::keyspace::slot::Slot;
 use crate::sync::latch::Latch;
-use crate::value::typed::Kind;
 
 /// Which expiry times EXPIRE may replace, as its options NX, XX, GT and LT say. A key without one
 /// counts as expiring never, that is last.

@@ -5,16 +5,21 @@
 //! what it wants and does nothing slow.
 
 pub mod bitmap;
+pub mod collection;
 pub mod counter;
 pub mod derived;
+pub mod hash;
 pub mod hyperloglog;
 pub mod key;
+pub mod list;
 pub mod relocation;
 pub mod restore;
+pub mod set;
+pub mod sorted_set;
 pub mod string;
 pub mod versioned;
 
-use crate::value::typed::WrongType;
+use crate::entry::value::WrongType;
 
 /// Why an operation changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,14 +2,14 @@
 
 use super::string::{Expiry, SetOptions};
 use crate::effects::event::Event;
+use crate::entry::attributes::{Attributes, Marks};
 use crate::entry::key::Key;
+use crate::entry::value::NewValue;
 use crate::entry::view::EntryView;
 pub use crate::eviction::access::Usage;
 use crate::keyspace::database::Database;
-use crate::value::attributes::{Attributes, Marks};
-use crate::value::hash::PackedHash;
+use crate::types::collection::NewCollection;
 use crate::value::string::Given;
-use crate::value::typed::NewValue;
 
 /// What a file has of an entry beside key and value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,9 +45,9 @@ impl Database<'_> {
         self.load_value(key, NewValue::from_given(value), known)
     }
 
-    /// The same with a hash.
-    pub fn load_hash(&self, key: Key<'_>, hash: &PackedHash, known: &Known) -> bool {
-        self.load_value(key, NewValue::from_hash(hash), known)
+    /// The same with a collection.
+    pub fn load_collection(&self, key: Key<'_>, value: NewCollection, known: &Known) -> bool {
+        self.load_value(key, value.into_new_value(&mut Vec::new()), known)
     }
 
     fn load_value(&self, key: Key<'_>, value: NewValue<'_>, known: &Known) -> bool {
@@ -65,6 +65,20 @@ impl Database<'_> {
         })
     }
 
+    /// Puts a collection under `key` as [`Database::restore`] puts a string.
+    pub fn restore_collection(
+        &self,
+        key: Key<'_>,
+        value: NewCollection,
+        expiry: Expiry,
+        replace: bool,
+        usage: Option<Usage>,
+    ) -> bool {
+        let mut packed = Vec::new();
+        let value = value.into_new_value(&mut packed);
+        self.restore_value(key, value, expiry, replace, usage)
+    }
+
     /// Puts a string under `key`; whether that was allowed, which it always is where `replace`.
     /// What is told of its use counts only under a policy that goes by it.
     pub fn restore<'v>(
@@ -75,7 +89,17 @@ impl Database<'_> {
         replace: bool,
         usage: Option<Usage>,
     ) -> bool {
-        let value = NewValue::from_given(value);
+        self.restore_value(key, NewValue::from_given(value), expiry, replace, usage)
+    }
+
+    fn restore_value(
+        &self,
+        key: Key<'_>,
+        value: NewValue<'_>,
+        expiry: Expiry,
+        replace: bool,
+        usage: Option<Usage>,
+    ) -> bool {
         self.write(key, |slot| {
             let allowed = replace || slot.entry().is_none();
             if allowed {

@@ -2,14 +2,14 @@
 
 use super::Refusal;
 use crate::effects::event::Event;
+use crate::entry::attributes::Attributes;
 use crate::entry::key::Key;
+use crate::entry::value::{NewValue, WrongType};
 use crate::entry::view::EntryView;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
-use crate::value::attributes::Attributes;
 use crate::value::rope::Patch;
 use crate::value::string::{Given, StringValue};
-use crate::value::typed::{NewValue, WrongType};
 
 /// When a write may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,7 @@ pub enum End {
 
 impl Slot<'_> {
     /// Sets a string, whatever stood here; whether the condition allowed it.
+    #[inline]
     pub(crate) fn set(&mut self, value: NewValue<'_>, options: SetOptions) -> bool {
         let allowed = options.condition.allows(self);
         if allowed {
@@ -66,6 +67,7 @@ impl Slot<'_> {
     }
 
     /// Puts a value here, unless its time has passed; what that is told as.
+    #[inline]
     pub(super) fn put_until(&mut self, value: NewValue<'_>, options: SetOptions, event: Event) {
         let expire_at_ms = match options.expiry {
             Expiry::Never => None,
@@ -357,6 +359,7 @@ impl Expiry {
 }
 
 impl Condition {
+    #[inline]
     fn allows(self, slot: &Slot<'_>) -> bool {
         match self {
             Condition::Always => true,

@@ -8,15 +8,15 @@
 use super::Refusal;
 use super::string::Expiry;
 use crate::effects::event::Event;
+use crate::entry::attributes::{Attributes, Marks};
 use crate::entry::key::Key;
+use crate::entry::value::NewValue;
 use crate::entry::view::EntryView;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
 use crate::types::counter::Step;
-use crate::value::attributes::{Attributes, Marks};
 use crate::value::number::parse_u64;
 use crate::value::string::{Given, StringValue};
-use crate::value::typed::NewValue;
 
 /// What a read does beside reading.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@
 use crate::value::number::parse_i64;
 use crate::value::rope::Rope;
 use crate::value::string::{Given, StringValue};
-use nagi_chunk::CHUNK_BYTES;
+use nagi_chunk::{CHUNK_BYTES, Chunk};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl Long {
 
 /// A string that is to be stored or looked for, and how it is written.
 #[derive(Clone, Debug)]
-pub(crate) struct Text<'a> {
+pub struct Text<'a> {
     /// The string; empty if it was handed over as a rope.
     source: &'a [u8],
     head: [u8; 9],
@@ -81,7 +81,8 @@ pub(crate) struct Text<'a> {
 
 impl<'a> Text<'a> {
     /// A string to look for. It may be stored as well, but is copied then if it is long.
-    pub(crate) fn new(source: &'a [u8]) -> Self {
+    #[must_use]
+    pub fn new(source: &'a [u8]) -> Self {
         let mut text = Text { source, head: [0; 9], head_len: 1, body: source, long: None };
         let len = source.len();
         if let Some(value) = parse_i64(source) {
@@ -100,7 +101,8 @@ impl<'a> Text<'a> {
     }
 
     /// A string to store; what is long is copied here, before any latch is taken.
-    pub(crate) fn to_store(source: &'a [u8]) -> Self {
+    #[must_use]
+    pub fn to_store(source: &'a [u8]) -> Self {
         let mut text = Text::new(source);
         if text.is_long() {
             text.long = Some(Long::new(source));
@@ -109,12 +111,12 @@ impl<'a> Text<'a> {
     }
 
     /// The same for a string that a caller hands over.
-    pub(crate) fn from_given(given: Given<'a>) -> Self {
+    #[must_use]
+    pub fn from_given(given: Given<'a>) -> Self {
         match given {
             Given::Bytes(bytes) => Text::to_store(bytes),
             Given::Rope(rope) if rope.len() > MOST_INLINE_BYTES => {
-                let long = Some(Long::from_rope(rope));
-                Text { source: &[], head: [ELSEWHERE; 9], head_len: 1, body: &[], long }
+                Text::from_long(Long::from_rope(rope))
             }
             // Ropes are long; this is for completeness.
             Given::Rope(rope) => {
@@ -126,6 +128,17 @@ impl<'a> Text<'a> {
                 text
             }
         }
+    }
+
+    /// A long string to look for, in chunks.
+    #[must_use]
+    pub fn in_chunks(rope: Rope) -> Self {
+        Text::from_long(Arc::new(Long::Rope(rope)))
+    }
+
+    /// A string that lies elsewhere already.
+    fn from_long(long: Arc<Long>) -> Self {
+        Text { source: &[], head: [ELSEWHERE; 9], head_len: 1, body: &[], long: Some(long) }
     }
 
     fn set_integer(&mut self, value: i64) {
@@ -184,7 +197,9 @@ impl<'a> Text<'a> {
     #[inline]
     pub(crate) fn is(&self, item: Item<'_>) -> bool {
         if self.is_long() {
-            return item.is_elsewhere() && self.compare(item) == Ordering::Equal;
+            let own = self.long.as_ref().map(|long| long.value());
+            let own = own.unwrap_or(StringValue::Bytes(self.source));
+            return item.is_elsewhere() && is_same(own, item.value());
         }
         item.0.strip_prefix(self.head()).is_some_and(|body| body == self.body)
     }
@@ -219,11 +234,6 @@ impl<'a> Item<'a> {
         Item(bytes.get(..item_bytes(bytes)).unwrap_or(&[0]))
     }
 
-    /// As it is written.
-    pub(crate) fn as_written(self) -> &'a [u8] {
-        self.0
-    }
-
     fn is_elsewhere(self) -> bool {
         self.0.first() == Some(&ELSEWHERE)
     }
@@ -246,10 +256,64 @@ impl<'a> Item<'a> {
     pub(crate) fn with_bytes<R>(self, take: impl FnOnce(&[u8]) -> R) -> R {
         self.value().with_bytes(take)
     }
+}
 
-    /// Which of two strings comes first by their bytes.
-    pub(crate) fn compare(self, other: Item<'_>) -> Ordering {
-        self.with_bytes(|ours| other.with_bytes(|theirs| ours.cmp(theirs)))
+/// Whether two long strings are the same, which takes nothing but a look where they lie.
+fn is_same(one: StringValue<'_>, other: StringValue<'_>) -> bool {
+    match (one, other) {
+        (StringValue::Rope(one), StringValue::Rope(other)) => {
+            let same = |(one, other): (&Chunk, &Chunk)| one.is_same(other) || one == other;
+            one.len() == other.len() && one.chunks().zip(other.chunks()).all(same)
+        }
+        (StringValue::Rope(rope), StringValue::Bytes(bytes))
+        | (StringValue::Bytes(bytes), StringValue::Rope(rope)) => {
+            let mut pieces = rope.chunks().zip(bytes.chunks(CHUNK_BYTES));
+            rope.len() == bytes.len() && pieces.all(|(chunk, piece)| **chunk == *piece)
+        }
+        (StringValue::Bytes(one), StringValue::Bytes(other)) => one == other,
+        (StringValue::Int(_), _) | (_, StringValue::Int(_)) => false,
+    }
+}
+
+/// A string as it was in a collection, to be shown or to be put into another. A long one is shared.
+#[derive(Clone, Debug)]
+pub struct OwnedText(Owned);
+
+#[derive(Clone, Debug)]
+enum Owned {
+    Bytes(Box<[u8]>),
+    Long(Arc<Long>),
+}
+
+impl OwnedText {
+    pub(crate) fn of(item: Item<'_>) -> Self {
+        if !item.is_elsewhere() {
+            return OwnedText(Owned::Bytes(item.with_bytes(|bytes| bytes.into())));
+        }
+        let address = address(item.0);
+        // SAFETY: only `any` makes such items, whose caller vouches for it: the address came from
+        // `Arc::into_raw` and is counted still.
+        OwnedText(Owned::Long(unsafe {
+            Arc::increment_strong_count(address);
+            Arc::from_raw(address)
+        }))
+    }
+
+    /// It as it is stored or looked for.
+    pub(crate) fn text(&self) -> Text<'_> {
+        match &self.0 {
+            Owned::Bytes(bytes) => Text::new(bytes),
+            Owned::Long(long) => Text::from_long(Arc::clone(long)),
+        }
+    }
+
+    /// The string.
+    #[must_use]
+    pub fn value(&self) -> StringValue<'_> {
+        match &self.0 {
+            Owned::Bytes(bytes) => StringValue::Bytes(bytes),
+            Owned::Long(long) => long.value(),
+        }
     }
 }
 
@@ -367,7 +431,7 @@ mod tests {
             let items = unsafe { [Item::any(&out), Item::any(&out[len..])] };
             items[0].with_bytes(|bytes| assert_eq!(bytes, &a));
             items[1].with_bytes(|bytes| assert_eq!(bytes, &b));
-            prop_assert_eq!(items[0].compare(items[1]), a.cmp(&b));
+            prop_assert_eq!(first.compare(items[1]), a.cmp(&b));
             prop_assert_eq!(first.is(items[1]), a == b);
             prop_assert!(first.is(items[0]));
             // SAFETY: the copy that is counted for is given up as well.

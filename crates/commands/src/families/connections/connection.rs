@@ -1,6 +1,7 @@
 //! Connections: greeting, login, choice of a database, farewell.
 
 use crate::families::connections::client;
+use crate::families::pubsub::subscription::leave;
 use crate::runtime::admission;
 use crate::runtime::arguments::{Rest, database, integer, is, value};
 use crate::runtime::shown;
@@ -22,7 +23,14 @@ const ALWAYS: Flags = Flags::NOSCRIPT
     .union(Flags::NO_AUTH)
     .union(Flags::ALLOW_BUSY);
 
+/// A client that hears nothing but messages is answered with something that looks like one.
 fn ping<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    if args.len() <= 2 && cx.client.hears_messages_only() {
+        cx.reply.array(2);
+        cx.reply.bulk(b"pong");
+        cx.reply.bulk(args.get(1).unwrap_or_default());
+        return Ok(());
+    }
     match args.len() {
         1 => cx.reply.simple("PONG"),
         2 => return echo(cx, args),
@@ -35,7 +43,7 @@ pub(crate) static PING: Command = Command {
     name: "PING",
     syntax: "[message]",
     arity: -1,
-    flags: Flags::FAST.union(Flags::PROBE),
+    flags: Flags::FAST.union(Flags::PROBE).union(Flags::WHILE_SUBSCRIBED),
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,
@@ -100,7 +108,7 @@ pub(crate) static QUIT: Command = Command {
     name: "QUIT",
     syntax: "",
     arity: -1,
-    flags: ALWAYS,
+    flags: ALWAYS.union(Flags::NOT_QUEUED).union(Flags::WHILE_SUBSCRIBED),
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,
@@ -115,10 +123,12 @@ fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.client.select(0);
     cx.client.speak(Version::Two);
     cx.client.info.rename(String::new());
+    drop(cx.client.end_transaction());
     cx.client.restrictions = admission::restrictions(cx.server.config(), cx.client.restrictions);
     cx.client.hears = Hears::All;
     cx.client.info.mark(Marks::NO_EVICT | Marks::NO_TOUCH, false);
     shown::stop_monitoring(cx.server, &cx.client.info);
+    leave(cx);
     cx.reply.set_version(Version::Two);
     cx.reply.simple("RESET");
     Ok(())
@@ -128,7 +138,7 @@ pub(crate) static RESET: Command = Command {
     name: "RESET",
     syntax: "",
     arity: 1,
-    flags: ALWAYS,
+    flags: ALWAYS.union(Flags::NOT_QUEUED).union(Flags::WHILE_SUBSCRIBED),
     keys: Keys::NONE,
     categories: Category::CONNECTION,
     group: Group::Connection,

@@ -44,7 +44,7 @@ fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 /// Reads a cursor as strtoul(3) does: nothing is 0, a negative number counts from the end, and a
 /// zero byte ends the text.
-fn cursor(argument: &[u8]) -> Option<Cursor> {
+pub(crate) fn cursor(argument: &[u8]) -> Option<Cursor> {
     let text = quotable(argument, argument.len());
     let (is_negative, digits) = match text.split_first() {
         None => return Some(0),

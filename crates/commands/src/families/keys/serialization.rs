@@ -5,8 +5,9 @@ use crate::runtime::multi_key::{self, Claimed};
 use crate::runtime::suspension::Slice;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
 use nagi_persist::payload::{Dump, Refusal, Restore, Restored};
-use nagi_persist::rdb::NoCollections;
+use nagi_persist::rdb::StoreBuilders;
 use nagi_proto::Args;
+use nagi_store::types::collection::NewCollections;
 use nagi_store::types::restore::Usage;
 use nagi_store::types::string::Expiry;
 use nagi_store::{CHUNK_BYTES, Given, Rope};
@@ -62,14 +63,23 @@ fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         Given::Rope(rope) => rope,
     };
     let longest_bytes = cx.server.config().proto_max_bulk_len.bytes();
-    let mut restore = Restore::new(payload, longest_bytes, NoCollections);
+    let limits = cx.server.config().collection_limits();
+    let builders = StoreBuilders(NewCollections::new(cx.db.store(), limits));
+    let mut restore = Restore::new(payload, longest_bytes, builders);
     let mut go_on = move |cx: &mut Context<'_>, slice: Slice| loop {
         match restore.step().map_err(refusal)? {
             Some(Restored::String(value)) => {
                 put(cx, &value, expiry, &options)?;
                 return Ok(true);
             }
-            Some(Restored::Collection(none)) => match none {},
+            Some(Restored::Collection(value)) => {
+                let key = cx.key(cx.args.at(1));
+                if !cx.db.restore_collection(key, value, expiry, options.replace, options.usage) {
+                    return Err(BUSY_KEY);
+                }
+                cx.reply.ok();
+                return Ok(true);
+            }
             None => {}
         }
         if slice.is_over() {

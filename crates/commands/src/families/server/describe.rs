@@ -1,6 +1,5 @@
 //! What COMMAND INFO and COMMAND DOCS say of a command, from its row.
 
-use crate::Flags;
 use crate::registry::keys::{Extent, KeyFinder, KeyGroup};
 use crate::registry::syntax::{self, Argument, Kind};
 use crate::{Access, Command, CommandTable, Entry};
@@ -13,7 +12,7 @@ pub(crate) fn describe(reply: &mut Writer<'_>, table: &CommandTable, entry: &Ent
     reply.bulk(entry.full_name.as_bytes());
     reply.integer(arity.into());
     let (range, has_more_keys) = keys.as_one_range();
-    let shown = flags.difference(Flags::PROBE);
+    let shown = flags.shown();
     reply.set(shown.iter_names().count() + usize::from(has_more_keys));
     flag_names(reply, shown, "");
     if has_more_keys {
@@ -27,7 +26,7 @@ pub(crate) fn describe(reply: &mut Writer<'_>, table: &CommandTable, entry: &Ent
     for tip in notes.tips {
         reply.bulk(tip.as_bytes());
     }
-    let groups = keys.all_groups();
+    let groups = keys.specifications();
     reply.set(groups.len());
     groups.iter().for_each(|group| key_specification(reply, group));
     let subcommands = table.subcommands(entry);

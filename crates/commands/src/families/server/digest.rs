@@ -2,20 +2,20 @@
 //! whatever order it is kept in. They are Redis' (`debug.c` of Redis 7): a value is *mixed* in, so
 //! that order counts, an element of something without an order by exclusive or.
 
+use crate::runtime::numbers::shortest;
 use crate::runtime::suspension::Slice;
 use crate::{Context, Error, JobProgress};
 use nagi_proto::{Args, Chunk};
 use nagi_store::types::key::Cursor;
-use nagi_store::{CHUNK_BYTES, Counters, EntryView, HashValue, Rope, StringValue, Value};
+use nagi_store::{CHUNK_BYTES, Counters, EntryView, Rope, SharedValue, StringValue, Value};
 use sha1::{Digest as _, Sha1};
 use std::collections::VecDeque;
-
-/// What the types are called in digests.
-const STRING: u32 = 0;
-const HASH: u32 = 4;
+use std::ops::ControlFlow;
 
 /// Entries looked at between two looks at the clock, which are copied meanwhile.
 const STRIDE: usize = 8;
+/// Elements of a collection that are hashed between two looks at the clock.
+const ELEMENTS_PER_STEP: u64 = 64;
 
 /// Twenty bytes, to begin with all zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,8 +46,8 @@ impl Sum {
 enum Content {
     /// A string, chunk by chunk.
     String(Rope),
-    /// What a hash's fields come to.
-    Hash(Sum),
+    /// A collection, element by element.
+    Collection(SharedValue),
 }
 
 impl Content {
@@ -55,29 +55,59 @@ impl Content {
         match value {
             Value::String(StringValue::Rope(rope)) => Content::String(Rope::clone(rope)),
             Value::String(string) => Content::String(string.with_bytes(Rope::from_bytes)),
-            Value::Hash(hash) => Content::Hash(sum_of_fields(hash)),
+            value => Content::Collection(value.share()),
         }
     }
 
-    /// What its type is called.
+    /// What its type is called in digests.
     fn number(&self) -> u32 {
         match self {
-            Content::String(_) => STRING,
-            Content::Hash(_) => HASH,
+            Content::String(_) => 0,
+            Content::Collection(value) => match value.read() {
+                Value::String(_) => 0,
+                Value::List(_) => 1,
+                Value::Set(_) => 2,
+                Value::SortedSet(_) => 3,
+                Value::Hash(_) => 4,
+            },
         }
     }
 }
 
-/// Fields with their values, whose order does not matter.
-fn sum_of_fields(hash: &HashValue<'_>) -> Sum {
-    let mut sum = Sum::default();
-    for (field, value) in hash.fields() {
-        let mut element = Sum::default();
-        element.mix_bytes(field);
-        element.mix_bytes(value);
-        sum.add(&Sha1::digest(element.0));
-    }
-    sum
+/// Adds the elements of a collection from the one with so many before it on, at most so many.
+/// Whether there are more.
+fn add_elements(sum: &mut Sum, value: Value<'_>, rank: u64) -> bool {
+    let mut left = ELEMENTS_PER_STEP;
+    let mut go_on = || {
+        left -= 1;
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let broken_off = match value {
+        Value::String(_) => None,
+        Value::List(list) => list.walk(rank, |item| {
+            item.with_bytes(|item| sum.mix_bytes(item));
+            go_on()
+        }),
+        Value::Set(set) => set.walk(rank, |member| {
+            member.with_bytes(|member| sum.add(&Sha1::digest(member)));
+            go_on()
+        }),
+        Value::SortedSet(set) => set.walk(rank, |member| {
+            let mut element = Sum::default();
+            member.name.with_bytes(|name| element.mix_bytes(name));
+            element.mix_bytes(shortest(member.score).as_bytes());
+            sum.add(&Sha1::digest(element.0));
+            go_on()
+        }),
+        Value::Hash(hash) => hash.walk(rank, |field| {
+            let mut element = Sum::default();
+            field.name.with_bytes(|name| element.mix_bytes(name));
+            field.value.with_bytes(|value| element.mix_bytes(value));
+            sum.add(&Sha1::digest(element.0));
+            go_on()
+        }),
+    };
+    broken_off.is_some()
 }
 
 /// A value that goes into a sum chunk by chunk, as long as that takes.
@@ -129,7 +159,13 @@ impl Work {
                 }
                 self.sum.mix(&std::mem::take(&mut self.hash).finalize());
             }
-            Content::Hash(fields) => self.sum.add(&fields.0),
+            Content::Collection(value) => {
+                let rank = self.next as u64;
+                self.next += ELEMENTS_PER_STEP as usize;
+                if add_elements(&mut self.sum, value.read(), rank) {
+                    return None;
+                }
+            }
         }
         if self.expires {
             self.sum.add(&Sha1::digest(b"!!expire!!"));

@@ -131,7 +131,7 @@ fn bytes_of(entry: &EntryView<'_>) -> usize {
         Value::String(StringValue::Rope(rope)) => {
             rope.chunks().map(|chunk| chunk.len() + CHUNK_OVERHEAD_BYTES).sum()
         }
-        Value::String(_) | Value::Hash(_) => 0,
+        value => value.collection_bytes_elsewhere(),
     };
     entry.bytes().next_multiple_of(8) + PLACE_BYTES + chunks
 }

@@ -25,6 +25,11 @@ fn bgsave<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Err(Error::SYNTAX);
     }
     let ticket = cx.server.saves().order(Order::BackgroundSave).ok_or(Error::fixed(BUSY))?;
+    if cx.db.is_claimed() {
+        // It begins when the transaction is over.
+        cx.reply.simple("Background saving scheduled");
+        return Ok(());
+    }
     cx.start(Box::new(move |cx| {
         if !cx.server.saves().has_begun(ticket, &cx.client.waker) {
             return Ok(JobProgress::WOKEN);

@@ -5,6 +5,7 @@
 use crate::families::server::memory::{Figures, difference, ratio};
 use crate::state::histogram::Distribution;
 use crate::state::phases::Phases;
+use crate::state::pubsub::Kind;
 use crate::state::usage::{self, Usage};
 use crate::{ClientInfo, CommandTotals, Config, Context, Marks, REDIS_VERSION, VERSION, config};
 use nagi_store::{Counters, Database};
@@ -136,14 +137,14 @@ fn clients(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let output = most(|client| client.output_bytes.load(Ordering::Relaxed));
     fields.add("client_recent_max_output_buffer", output);
     fields.add("blocked_clients", waiting.count());
+    fields.add("tracking_clients", 0);
+    fields.add("pubsub_clients", cx.server.pubsub().clients());
+    let (watching_clients, watched_keys) = cx.attention.watched_keys.counts();
+    fields.add("watching_clients", watching_clients);
+    fields.add("total_watched_keys", watched_keys);
     fields.add_unused(
         "0",
-        &[
-            "tracking_clients",
-            "clients_in_timeout_table",
-            "total_blocking_keys",
-            "total_blocking_keys_on_nokey",
-        ],
+        &["clients_in_timeout_table", "total_blocking_keys", "total_blocking_keys_on_nokey"],
     );
 }
 
@@ -295,9 +296,6 @@ fn keys(cx: &Context<'_>) -> u64 {
 
 /// What counts something that is not there.
 const NOT_THERE: &[&str] = &[
-    "pubsub_channels",
-    "pubsub_patterns",
-    "pubsubshard_channels",
     "total_forks",
     "migrate_cached_sockets",
     "slave_expires_tracked_keys",
@@ -347,6 +345,10 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("evicted_clients", totals.evicted_clients);
     fields.add("keyspace_hits", store.hits);
     fields.add("keyspace_misses", store.misses);
+    let pubsub = cx.server.pubsub();
+    fields.add("pubsub_channels", pubsub.count(Kind::Channel));
+    fields.add("pubsub_patterns", pubsub.count(Kind::Pattern));
+    fields.add("pubsubshard_channels", pubsub.count(Kind::Shard));
     fields.add_unused("0", NOT_THERE);
     let (slice, send) = cx.server.statistics().longest();
     fields.add("longest_slice_usec", slice.as_micros());

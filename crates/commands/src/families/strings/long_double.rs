@@ -48,6 +48,11 @@ impl LongDouble {
         is_in_range.then_some(LongDouble { negative, ..number })
     }
 
+    /// Whether it is no infinity.
+    pub(crate) fn is_finite(self) -> bool {
+        self.exponent.is_some()
+    }
+
     /// The sum, unless it is infinite or, for two infinities, nothing.
     pub(crate) fn checked_add(self, other: Self) -> Option<Self> {
         let (mine, others) = (self.exponent?, other.exponent?);

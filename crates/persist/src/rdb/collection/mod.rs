@@ -7,6 +7,7 @@ mod decoder;
 mod encoder;
 mod extent;
 mod packed;
+mod store;
 mod text;
 
 pub(crate) use builder::Build;
@@ -17,6 +18,8 @@ pub(crate) use encoder::ElementSink;
 pub use encoder::{CollectionForm, CollectionHead};
 pub(super) use extent::extent;
 pub(super) use packed::Entries;
+pub(crate) use store::walk_elements;
+pub use store::{StoreBuilder, StoreBuilders};
 pub(super) use text::TextBuffer;
 
 use nagi_store::Rope;

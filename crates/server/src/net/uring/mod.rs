@@ -8,6 +8,7 @@
 //! time.
 
 mod ring;
+mod spare;
 mod yielding;
 
 use crate::net::accept_pause::Pause;
@@ -15,16 +16,17 @@ use crate::net::address::Peer;
 use crate::net::connection_table::ConnectionTable;
 use crate::net::driver::{Driver, Sink, Token, Wanted};
 use crate::net::listener::{Listener, Listeners};
-use crate::net::outgoing::{OUTPUT_ROOM_BYTES, Outgoing, discard_unread};
+use crate::net::outgoing::{Outgoing, discard_unread, taken_bytes};
 use crate::net::protocol::Protocol;
 use crate::net::reachability;
 use crate::net::receive_buffer::ReceiveBuffer;
 use crate::net::waker::Waker;
 use nagi_proto::Output;
-use nagi_store::accounting::Charge;
+use nagi_store::accounting::{self, Charge, Overhead};
 pub(crate) use ring::KernelShim;
 use ring::{Event, NoShim, Ring, Sent, Wait};
 use rustix::io::Errno;
+use spare::{KEPT_OUTPUT_BYTES, Spare};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,9 +34,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use yielding::Yielding;
 
-/// Memory that an output keeps which is used again, and how many of them are kept.
-const KEPT_OUTPUT_BYTES: usize = OUTPUT_ROOM_BYTES;
-const KEPT_OUTPUTS: usize = 64;
 /// What is on its way to the kernel counts as unsent from this length on: less is sent before
 /// anybody asks.
 const COUNTED_BYTES: usize = 64 * 1024;
@@ -56,8 +55,9 @@ pub(crate) struct Uring<K = NoShim> {
     /// Whether something follows one of the sends that are queued. They end without a word, so
     /// that a wait would not.
     attentive: bool,
-    /// Empty outputs with some memory.
-    spare: Vec<Output>,
+    spare: Spare,
+    /// For the memory of lists that grow with the connections.
+    lists_overhead: Overhead,
 }
 
 /// A listener that is accepted from, or was until now.
@@ -185,8 +185,8 @@ impl<K: KernelShim> Uring<K> {
             connections: ConnectionTable::default(),
             again: Vec::new(),
             attentive: false,
-            // For the one that is written to while the first is on its way.
-            spare: vec![Output::with_room(OUTPUT_ROOM_BYTES)],
+            spare: Spare::new(),
+            lists_overhead: Overhead::default(),
         };
         driver.ring.watch(driver.waker.as_fd())?;
         driver.listen_to(&listeners)?;
@@ -238,9 +238,10 @@ impl<K: KernelShim> Uring<K> {
     }
 
     fn settle_all(&mut self) {
-        while let Some(sent) = self.ring.sent.pop() {
+        while let Some(sent) = self.ring.take_sent() {
             self.settle(sent);
         }
+        self.spare.measure(self.ring.queued_bytes());
     }
 
     /// Sees to what a send has left.
@@ -260,7 +261,7 @@ impl<K: KernelShim> Uring<K> {
             connection.sending = Sending::Nothing;
             self.free_connection(token);
         } else if taken < asked {
-            connection.charge.set(output.own_bytes());
+            connection.charge.set(taken_bytes(&output));
             connection.first = output;
             connection.sending = Sending::Blocked;
             if self.ring.await_writable(token, connection.socket.as_fd()).is_err() {
@@ -269,7 +270,7 @@ impl<K: KernelShim> Uring<K> {
             }
         } else if output.is_empty() {
             connection.charge.set(0);
-            self.recycle(output);
+            self.spare.put(output);
             self.sent_all(token);
         } else {
             connection.first = output;
@@ -278,19 +279,12 @@ impl<K: KernelShim> Uring<K> {
         }
     }
 
-    fn recycle(&mut self, mut output: Output) {
-        if self.spare.len() < KEPT_OUTPUTS {
-            output.clear(KEPT_OUTPUT_BYTES);
-            self.spare.push(output);
-        }
-    }
-
     /// Goes on behind an output that has been sent.
     fn sent_all(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         match connection.unsent.pop() {
             Some(next) => {
-                connection.charge.set(next.own_bytes());
+                connection.charge.set(taken_bytes(&next));
                 connection.first = next;
                 connection.sending = Sending::Later;
                 self.queue_turn(token);
@@ -310,6 +304,8 @@ impl<K: KernelShim> Uring<K> {
     fn send_first(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let output = std::mem::take(&mut connection.first);
+        // The ring counts its memory from now on.
+        connection.charge.set(0);
         connection.sending = Sending::Queued(output.len());
         self.attentive |= output.as_contiguous().is_none()
             || output.len() >= COUNTED_BYTES
@@ -628,6 +624,8 @@ impl<K: KernelShim> Driver for Uring<K> {
             self.run_turn(token, sink);
         }
         self.yielding.note(happened);
+        let tokens_bytes = accounting::room_bytes::<Token>(self.again.capacity());
+        self.lists_overhead.set(tokens_bytes + self.ring.lists_bytes());
         Ok(happened)
     }
 
@@ -668,8 +666,9 @@ impl<K: KernelShim> Driver for Uring<K> {
             self.attentive = true;
             return connection.unsent.push(output);
         }
-        connection.first = std::mem::replace(output, self.spare.pop().unwrap_or_default());
+        connection.first = std::mem::replace(output, self.spare.take());
         self.send_first(token);
+        self.spare.measure(self.ring.queued_bytes());
     }
 
     fn flush(&mut self) {

@@ -8,11 +8,12 @@
 //! promise.
 
 use crate::net::driver::Token;
+use crate::net::outgoing::taken_bytes;
 use crate::net::receive_buffer::{BUFFER_CHUNKS, ReceiveBuffer};
 use crate::net::sockets::Moved;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use nagi_proto::Output;
-use nagi_store::accounting::Overhead;
+use nagi_store::accounting::{self, Overhead};
 use rustix::io::Errno;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
@@ -192,7 +193,9 @@ pub(super) struct Ring<K> {
     messages: Vec<Message>,
     messages_used: usize,
     lent: Vec<(Token, Box<LentReceive>)>,
-    pub(super) sent: Vec<Sent>,
+    sent: Vec<Sent>,
+    /// Memory of the outputs that are in `sending` and `sent`.
+    queued_bytes: usize,
     pub(super) events: VecDeque<Event>,
 }
 
@@ -228,7 +231,7 @@ pub(super) fn try_out() -> io::Result<()> {
         output.push(&vec![0; len]);
         ring.send(token, ours.as_fd(), output)?;
         ring.enter(Wait::Submit)?;
-        Ok(ring.sent.pop().map_or(Err(Errno::IO), |sent| sent.taken))
+        Ok(ring.take_sent().map_or(Err(Errno::IO), |sent| sent.taken))
     };
     let all_of_few = send(1)? == Ok(1);
     let some_of_many = matches!(send(PROBE_BYTES)?, Ok(1..PROBE_BYTES));
@@ -272,6 +275,7 @@ impl<K: KernelShim> Ring<K> {
             messages_used: 0,
             lent: Vec::new(),
             sent: Vec::new(),
+            queued_bytes: 0,
             events: VecDeque::new(),
         })
     }
@@ -494,7 +498,7 @@ impl<K: KernelShim> Ring<K> {
         unsafe { self.push(&entry) }
     }
 
-    /// Queues a send of what `output` begins with. It comes back through `sent`.
+    /// Queues a send of what `output` begins with. It comes back through [`Ring::take_sent`].
     pub(super) fn send(
         &mut self,
         token: Token,
@@ -528,11 +532,32 @@ impl<K: KernelShim> Ring<K> {
             false => squeue::Flags::empty(),
         };
         let entry = entry.flags(silence).user_data(Kind::Send.with(self.sending.len() as u64));
+        self.queued_bytes += taken_bytes(&output);
         self.sending.push(Sent { token, output, asked, tried, taken });
         // SAFETY: the output is in `sending` until the queue has been submitted, and a send is
         // over then; moving an output does not move the bytes that it refers to. A message is
         // not used again before that either.
         unsafe { self.push(&entry) }
+    }
+
+    /// A send that is over, and has not been taken before.
+    pub(super) fn take_sent(&mut self) -> Option<Sent> {
+        let sent = self.sent.pop()?;
+        self.queued_bytes -= taken_bytes(&sent.output);
+        Some(sent)
+    }
+
+    /// Memory of the outputs that are queued, or over and not taken yet.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Memory of lists that grow with the connections.
+    pub(super) fn lists_bytes(&self) -> usize {
+        accounting::room_bytes::<Sent>(self.sending.capacity())
+            + accounting::room_bytes::<Sent>(self.sent.capacity())
+            + accounting::room_bytes::<Event>(self.events.capacity())
+            + accounting::room_bytes::<(Token, Box<LentReceive>)>(self.lent.capacity())
     }
 
     /// Describes the first `len` bytes of the first slices of an output.
@@ -585,7 +610,7 @@ struct Buffers {
     /// Those that the kernel has.
     blocks: Vec<Option<Box<[u8]>>>,
     /// The memory of those that came after the start.
-    grown: Vec<Overhead>,
+    grown: Overhead,
 }
 
 /// Of the ring of buffers, aligned as the kernel wants it.
@@ -604,7 +629,7 @@ impl Buffers {
         if entries.is_null() {
             handle_alloc_error(ENTRIES_LAYOUT);
         }
-        let (blocks, grown) = (Vec::with_capacity(BUFFERS.into()), Vec::new());
+        let (blocks, grown) = (Vec::with_capacity(BUFFERS.into()), Overhead::default());
         let mut buffers = Buffers { entries: entries.cast(), tail: 0, blocks, grown };
         let address = entries as u64;
         // SAFETY: the entries live as long as `Buffers`, which `Ring` drops after the ring.
@@ -625,8 +650,9 @@ impl Buffers {
     #[cold]
     fn grow(&mut self, shim: &mut impl KernelShim) {
         if self.blocks.len() < usize::from(BUFFERS) {
-            self.grown.push(Overhead::new(BUFFER_BYTES));
             self.add(shim);
+            let count = self.blocks.len() - usize::from(FIRST_BUFFERS);
+            self.grown.set(count * BUFFER_BYTES);
         }
     }
 

@@ -2,10 +2,11 @@
 
 use super::bytes;
 use crate::collections::Name;
-use crate::collections::list::{List, ListLimit, ListRef, Search};
+use crate::collections::list::{List, ListLimit, ListRef};
 use crate::tree::root::Side;
-use crate::tree::tests::blocks;
+use crate::tree::tests::{blocks, wait_until_freed};
 use crate::value::item::Text;
+use crate::value::rope::Rope;
 use proptest::prelude::*;
 use std::ops::ControlFlow;
 
@@ -44,6 +45,26 @@ fn element(number: u32) -> Vec<u8> {
         1..5 => (number % 300_000).to_string().into_bytes(),
         _ => format!("element:{:08}", number % 1000).into_bytes(),
     }
+}
+
+fn search(
+    list: ListRef<'_>,
+    text: &Text<'_>,
+    rank: u64,
+    towards: Side,
+    most: u64,
+) -> (Vec<u64>, Option<u64>) {
+    let mut found = vec![];
+    let rest = list.search(text, rank, towards, most, |rank| {
+        found.push(rank);
+        ControlFlow::Continue(())
+    });
+    (found, rest)
+}
+
+/// The ranks of elements that equal one.
+fn ranks(model: &[Vec<u8>], element: &[u8]) -> impl Iterator<Item = u64> {
+    (0..).zip(model).filter(move |(_, it)| *it == element).map(|(rank, _)| rank)
 }
 
 const ROUNDS: u32 = if cfg!(miri) { 3 } else { 64 };
@@ -86,10 +107,16 @@ proptest! {
                     model.get_mut(rank).into_iter().for_each(|it| it.clone_from(&element));
                 }
                 3 => {
-                    let found = list.read().find(&text, rank as u64, Side::End, u64::MAX);
-                    let expected = model.iter().skip(rank).position(|it| *it == element);
-                    let expected = expected.map(|at| Search::Found((rank + at) as u64));
-                    prop_assert_eq!(found, expected.unwrap_or(Search::Missing));
+                    let rank = rank as u64;
+                    let (found, rest) = search(list.read(), &text, rank, Side::End, u64::MAX);
+                    let expected = ranks(&model, &element).filter(|it| *it >= rank);
+                    prop_assert!(found.into_iter().eq(expected));
+                    prop_assert_eq!(rest, None);
+                }
+                4 if number % 8 == 0 => {
+                    let all: Vec<u64> = ranks(&model, &element).collect();
+                    list.remove_all(&all);
+                    model.retain(|it| *it != element);
                 }
                 4..8 => {
                     list.insert(rank as u64, &text, &blocks);
@@ -124,7 +151,7 @@ proptest! {
         check(&list, &model);
         clones.iter().for_each(|(clone, model)| check(clone, model));
         drop((clones, list));
-        prop_assert_eq!(pool.used_bytes(), 0);
+        wait_until_freed(&pool);
     }
 }
 
@@ -154,12 +181,41 @@ fn searches_stop_and_go_on() {
         list.push(Side::End, &Text::new(format!("{}", number % 100).as_bytes()), &blocks);
     }
     let (list, wanted) = (list.read(), Text::new(b"42"));
-    assert_eq!(list.find(&wanted, 0, Side::End, 10), Search::Unfinished(10));
-    assert_eq!(list.find(&wanted, 10, Side::End, 100), Search::Found(42));
-    assert_eq!(list.find(&wanted, 499, Side::Start, 10), Search::Unfinished(489));
-    assert_eq!(list.find(&wanted, 489, Side::Start, 100), Search::Found(442));
-    assert_eq!(list.find(&wanted, 443, Side::End, 100), Search::Missing);
-    assert_eq!(list.find(&wanted, 41, Side::Start, 100), Search::Missing);
+    let search = |rank, towards, most| search(list, &wanted, rank, towards, most);
+    assert_eq!(search(0, Side::End, 10), (vec![], Some(10)));
+    assert_eq!(search(10, Side::End, 100), (vec![42], Some(110)));
+    assert_eq!(search(499, Side::Start, 10), (vec![], Some(489)));
+    assert_eq!(search(489, Side::Start, 200), (vec![442, 342], Some(289)));
+    assert_eq!(search(443, Side::End, 57), (vec![], None));
+    assert_eq!(search(42, Side::Start, 100), (vec![42], None));
+    let mut first = None;
+    let rest = list.search(&wanted, 0, Side::End, 100, |rank| {
+        first = Some(rank);
+        ControlFlow::Break(())
+    });
+    assert_eq!((first, rest), (Some(42), None), "what breaks off does not go on");
+}
+
+#[test]
+fn long_strings_are_found_by_their_bytes() {
+    let (_pool, blocks) = blocks();
+    let mut list = List::default();
+    let strings: Vec<Vec<u8>> = [600, 65_536, 65_537, 200_000, 200_000]
+        .into_iter()
+        .zip(b'a'..)
+        .map(|(len, letter)| [vec![b'.'; len - 1], vec![letter]].concat())
+        .collect();
+    for string in &strings {
+        list.push(Side::End, &Text::to_store(string), &blocks);
+    }
+    for (rank, string) in (0..).zip(&strings) {
+        let in_chunks = Text::in_chunks(Rope::from_bytes(string));
+        for text in [Text::new(string), in_chunks] {
+            assert_eq!(search(list.read(), &text, 0, Side::End, 10), (vec![rank], None));
+        }
+    }
+    let missing = Text::new(&strings[3][..199_999]);
+    assert_eq!(search(list.read(), &missing, 0, Side::End, 10), (vec![], None));
 }
 
 #[test]

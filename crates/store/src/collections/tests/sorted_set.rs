@@ -2,11 +2,12 @@
 
 use super::bytes;
 use crate::collections::Name;
+use crate::collections::sorted_range::{MemberBound, ScoreBound};
 use crate::collections::sorted_set::{
     SortedSet, SortedSetLimits, SortedSetRef, SortedSetScan, score_border,
 };
-use crate::tree::scored::{Border, read_score, written_score};
-use crate::tree::tests::blocks;
+use crate::tree::scored::{self, Border, read_score, written_score};
+use crate::tree::tests::{blocks, wait_until_freed};
 use crate::value::item::Text;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,7 +123,7 @@ proptest! {
         check(&set, &model);
         clones.iter().for_each(|(clone, model)| check(clone, model));
         drop((clones, set));
-        prop_assert_eq!(pool.used_bytes(), 0);
+        wait_until_freed(&pool);
     }
 
     #[test]
@@ -164,15 +165,16 @@ proptest! {
     #[test]
     fn written_scores_compare_as_numbers(a: f64, b: f64) {
         prop_assume!(!a.is_nan() && !b.is_nan());
-        prop_assert_eq!(Some(written_score(a).cmp(&written_score(b))), a.partial_cmp(&b));
-        prop_assert_eq!(read_score(written_score(a)), a);
+        let in_order = |score| scored::ordered(written_score(score));
+        prop_assert_eq!(Some(in_order(a).cmp(&in_order(b))), a.partial_cmp(&b));
+        prop_assert_eq!(read_score(written_score(a)).to_bits(), a.to_bits());
     }
 }
 
 #[test]
 fn zeros_are_equal_and_encodings_are_named_as_redis_names_them() {
     let (_pool, blocks) = blocks();
-    assert_eq!(written_score(0.0), written_score(-0.0));
+    assert_eq!(written_score(0.0), scored::ordered(written_score(-0.0)));
     let limits = SortedSetLimits { entries: 2, value_bytes: 3 };
     let mut set = SortedSet::default();
     for (member, name) in [("a", Name::Listpack), ("b", Name::Listpack), ("c", Name::Skiplist)] {
@@ -182,4 +184,67 @@ fn zeros_are_equal_and_encodings_are_named_as_redis_names_them() {
     let mut set = SortedSet::default();
     set.set(&Text::new(b"abcd"), 1.0, limits, &blocks);
     assert_eq!(set.read().name().word(), "skiplist");
+}
+
+#[test]
+fn a_zero_keeps_its_sign_where_there_is_no_listpack() {
+    let (_pool, blocks) = blocks();
+    for (limits, is_kept) in
+        [(LIMITS, false), (SortedSetLimits { entries: 0, value_bytes: 64 }, true)]
+    {
+        for members in [3, 1000] {
+            let limits = SortedSetLimits { entries: limits.entries * members, ..limits };
+            let mut set = SortedSet::default();
+            for number in 0..members {
+                let zero = if number % 2 == 0 { -0.0 } else { 0.0 };
+                set.set(&Text::new(format!("m{number:04}").as_bytes()), zero, limits, &blocks);
+            }
+            let names: Vec<_> = self::members(set.read(), 0, false);
+            assert!(names.is_sorted_by_key(|(_, name)| name.clone()), "both zeros are one");
+            for (place, (score, _)) in names.iter().enumerate() {
+                assert_eq!(score.is_sign_negative(), is_kept && place % 2 == 0);
+            }
+            assert_eq!(set.set(&Text::new(b"m0001"), -0.0, limits, &blocks), Some(0.0));
+            let score = set.read().score(&Text::new(b"m0001")).unwrap();
+            assert!(score.is_sign_positive(), "it is the same");
+            assert!(set.remove(&Text::new(b"m0000")).is_some());
+            assert_eq!(set.read().len(), members as u64 - 1);
+            set.settle_name(5, SortedSetLimits { entries: 2000, value_bytes: 64 }, &blocks);
+            let scores = self::members(set.read(), 0, false);
+            assert!(scores.iter().all(|(score, _)| score.is_sign_positive()));
+        }
+    }
+}
+
+#[test]
+fn ranges_are_found_by_scores_and_by_members() {
+    let (_pool, blocks) = blocks();
+    for members in [5_u32, 2000] {
+        let (mut scored, mut equal) = (SortedSet::default(), SortedSet::default());
+        let name = |number: u32| format!("m{number:04}");
+        for number in 0..members {
+            let name = name(number);
+            scored.set(&Text::new(name.as_bytes()), f64::from(number), LIMITS, &blocks);
+            equal.set(&Text::new(name.as_bytes()), 7.0, LIMITS, &blocks);
+        }
+        let score = |score, is_exclusive| ScoreBound { score, is_exclusive };
+        let (scored, equal) = (scored.read(), equal.read());
+        assert_eq!(scored.with_scores(score(1.0, false), score(3.0, false)), 1..4);
+        assert_eq!(scored.with_scores(score(1.0, true), score(3.0, true)), 2..3);
+        assert!(scored.with_scores(score(3.0, false), score(1.0, false)).is_empty());
+        let end = u64::from(members);
+        let infinite = score(f64::INFINITY, false);
+        assert_eq!(scored.with_scores(score(3.0, true), infinite), 4..end);
+        let (first, third) = (name(1), name(3));
+        let (first, third) = (Text::new(first.as_bytes()), Text::new(third.as_bytes()));
+        for from_end in [false, true] {
+            let range = |min, max| equal.with_members(min, max, from_end);
+            assert_eq!(range(MemberBound::Least, MemberBound::Greatest), 0..end);
+            let (from, to) = (MemberBound::At(&first, false), MemberBound::At(&third, true));
+            assert_eq!(range(from, to), 1..3);
+            assert_eq!(range(MemberBound::At(&first, true), MemberBound::Greatest), 2..end);
+            assert!(range(to, from).is_empty());
+            assert!(range(MemberBound::Greatest, MemberBound::Least).is_empty());
+        }
+    }
 }

@@ -3,15 +3,14 @@
 use super::common::{ADMIN, unknown_use};
 use super::list;
 use crate::runtime::arguments::{Rest, integer, is};
-use crate::{Category, ClientInfo, Command, Context, Error, Group, Keys, Notes};
+use crate::{Category, Class, ClientInfo, Command, Context, Error, Group, Keys, Notes};
 use nagi_proto::Args;
 
 /// Which connections are meant; a filter that is not given accepts any.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,
-    /// Whether ordinary connections are meant, which all are.
-    normal: Option<bool>,
+    class: Option<Class>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
 }
@@ -22,7 +21,7 @@ impl<'a> Filter<'a> {
             wanted.is_none_or(|wanted| wanted == address.as_bytes())
         };
         self.id.is_none_or(|id| id == client.id)
-            && self.normal != Some(false)
+            && self.class.is_none_or(|class| class == client.class())
             && is_at(&client.address, self.address)
             && is_at(&client.local_address, self.local_address)
     }
@@ -38,7 +37,7 @@ impl<'a> Filter<'a> {
                 let id = id.filter(|id| *id > 0);
                 filter.id = Some(id.ok_or(Error::fixed("ERR client-id should be greater than 0"))?);
             } else if is(option, "TYPE") {
-                filter.normal = Some(list::is_normal(value)?);
+                filter.class = Some(list::class(value)?);
             } else if is(option, "ADDR") {
                 filter.address = Some(value);
             } else if is(option, "LADDR") {

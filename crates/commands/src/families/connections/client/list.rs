@@ -3,9 +3,10 @@
 use super::common::{ADMIN, PLAIN};
 use crate::runtime::arguments::{Rest, integer, is};
 use crate::runtime::suspension::Slice;
+use crate::state::pubsub::Kind;
 use crate::{
-    Category, ClientInfo, Command, CommandTable, Context, Error, Group, JobProgress, Keys, Marks,
-    Notes,
+    Category, Class, ClientInfo, Command, CommandTable, Context, Error, Group, JobProgress, Keys,
+    Marks, Notes,
 };
 use nagi_proto::Args;
 use std::fmt::Write as _;
@@ -64,7 +65,8 @@ fn chosen(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Arc<ClientInfo>>, Erro
     };
     let Some(option) = args.get(2) else { return Ok(all()) };
     if is(option, "TYPE") && args.len() == 4 {
-        return Ok(if is_normal(args.at(3))? { all() } else { Vec::new() });
+        let class = class(args.at(3))?;
+        return Ok(all().into_iter().filter(|client| client.class() == class).collect());
     }
     if is(option, "ID") && args.len() > 3 {
         let clients = all();
@@ -79,12 +81,9 @@ fn chosen(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Arc<ClientInfo>>, Erro
     Err(Error::SYNTAX)
 }
 
-/// Reads a kind of connections: whether it is the ordinary kind, to which all belong.
-pub(super) fn is_normal(kind: &[u8]) -> Result<bool, Error> {
-    if ["normal", "master", "replica", "slave", "pubsub"].iter().any(|known| is(kind, known)) {
-        return Ok(is(kind, "normal"));
-    }
-    Err(Error::quoting("ERR Unknown client type '", kind, "'"))
+/// Reads a class of connections.
+pub(super) fn class(word: &[u8]) -> Result<Class, Error> {
+    Class::named(word).ok_or_else(|| Error::quoting("ERR Unknown client type '", word, "'"))
 }
 
 pub(super) static LIST: Command = Command {
@@ -105,6 +104,7 @@ pub(super) static LIST: Command = Command {
             ("7.0.0", "The fields resp, multi-mem, rbs and rbp"),
             ("7.0.3", "The field ssub"),
             ("7.2.0", "The fields lib-name and lib-ver"),
+            ("7.4.0", "The field watch"),
         ])
         .tips(&["nondeterministic_output"]),
     summary: "Returns a line about each connection, memcached's included",
@@ -125,15 +125,16 @@ pub(super) fn describe(
     let seconds_since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
     let query_bytes = client.query_bytes.load(Relaxed) + request_bytes;
     let output_bytes = client.output_bytes.load(Relaxed);
+    let queued_bytes = client.queued_bytes.load(Relaxed);
     // Writing to a string cannot fail. Requests are executed where they were received, and replies
     // sent from where they were written: buffers that a client keeps for itself are those fields
     // that are always 0.
     let _ = writeln!(
         line,
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 \
-         multi=-1 qbuf={query_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} \
-         omem={output_bytes} tot-mem={} events={} cmd={} user=default redir=-1 resp={} \
-         lib-name={} lib-ver={}",
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
+         ssub={} multi={} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 \
+         multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={output_bytes} tot-mem={} \
+         events={} cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
         client.id,
         client.address,
         client.local_address,
@@ -141,8 +142,13 @@ pub(super) fn describe(
         names.name,
         seconds_since(client.connected_at_ms),
         seconds_since(client.active_at_ms.load(Relaxed)),
-        flags(client.marks()),
+        flags(client),
         client.database.load(Relaxed),
+        client.subscriptions(Kind::Channel),
+        client.subscriptions(Kind::Pattern),
+        client.subscriptions(Kind::Shard),
+        client.queued_requests.load(Relaxed).cast_signed() - 1,
+        client.watched_keys.load(Relaxed),
         u8::from(output_bytes > 0),
         client.total_bytes() + request_bytes,
         if output_bytes > 0 { "rw" } else { "r" },
@@ -154,9 +160,11 @@ pub(super) fn describe(
 }
 
 /// A connection's kind in Redis' letters.
-fn flags(marks: Marks) -> String {
+fn flags(client: &ClientInfo) -> String {
+    let marks = client.marks();
     let letters = [
         (Marks::MONITOR, 'O'),
+        (Marks::PUBSUB, 'P'),
         (Marks::WAITING, 'b'),
         (Marks::KILLED, 'A'),
         (Marks::UNIX_SOCKET, 'U'),
@@ -164,6 +172,8 @@ fn flags(marks: Marks) -> String {
         (Marks::NO_TOUCH, 'T'),
     ];
     let letters = letters.into_iter().filter(|(mark, _)| marks.contains(*mark));
-    let letters: String = letters.map(|(_, letter)| letter).collect();
+    let is_queueing = client.queued_requests.load(Relaxed) > 0;
+    let first = is_queueing.then_some('x').into_iter();
+    let letters: String = first.chain(letters.map(|(_, letter)| letter)).collect();
     if letters.is_empty() { "N".to_owned() } else { letters }
 }

@@ -1,0 +1,336 @@
+//! Replies that show the elements of collections: all of them, some that are drawn, or a part of a
+//! walk by cursor.
+//!
+//! What is small is shown while its latch is held. Of the rest a shared value is taken, which stays
+//! as it is whatever is written meanwhile, and shown in slices as its client reads.
+
+use crate::families::keys::keyspace::cursor;
+use crate::glob::Pattern;
+use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::context::Job;
+use crate::runtime::numbers::score;
+use crate::runtime::suspension::Slice;
+use crate::{Context, Error, JobProgress};
+use nagi_proto::Args;
+use nagi_proto::resp::Writer;
+use nagi_store::{Member, StringValue};
+use std::collections::HashSet;
+
+/// Most elements that are shown while a latch is held, and between two looks at the clock.
+pub(crate) const ELEMENTS_PER_HOLD: u64 = 64;
+
+/// Writes a string of a collection.
+pub(crate) fn write(reply: &mut Writer<'_>, string: StringValue<'_>) {
+    match string {
+        StringValue::Bytes(bytes) => reply.bulk(bytes),
+        StringValue::Int(value) => reply.bulk_integer(value),
+        StringValue::Rope(rope) => reply.bulk_chunks(rope.share(), 0..rope.len()),
+    }
+}
+
+/// Writes a score.
+pub(crate) fn write_score(reply: &mut Writer<'_>, number: f64) {
+    reply.decimal(&score(number));
+}
+
+/// Writes a member of a sorted set; with its score as a pair of [`Writer::pairs`].
+pub(crate) fn write_member(reply: &mut Writer<'_>, member: &Member<'_>, with_score: bool) {
+    if with_score {
+        reply.pair();
+    }
+    write(reply, member.name);
+    if with_score {
+        write_score(reply, member.score);
+    }
+}
+
+/// Begins a list of so many members, with their scores or without.
+pub(crate) fn begin_members(reply: &mut Writer<'_>, members: u64, with_scores: bool) {
+    if with_scores { reply.pairs(members as usize) } else { reply.array(members as usize) }
+}
+
+/// Has `write` write a part of the reply again and again, slice by slice and as its client reads,
+/// until it answers that this was the last.
+pub(crate) fn in_strides(
+    cx: &mut Context<'_>,
+    write: impl FnMut(&mut Writer<'_>) -> bool + Send + 'static,
+) -> Result<(), Error> {
+    cx.start(strides(write))
+}
+
+/// The same as a job.
+pub(crate) fn strides(mut write: impl FnMut(&mut Writer<'_>) -> bool + Send + 'static) -> Job {
+    Box::new(move |cx| {
+        let slice = Slice::begin();
+        loop {
+            if write(&mut cx.reply) {
+                return Ok(JobProgress::Done);
+            }
+            if slice.is_over() {
+                return Ok(JobProgress::ROOM_FOR_REPLIES);
+            }
+        }
+    })
+}
+
+/// How many elements a request wants drawn; with a minus, one may be drawn again.
+pub(crate) fn drawn_count(argument: &[u8]) -> Result<i64, Error> {
+    let count = integer(argument)?;
+    if count == i64::MIN {
+        return Err(Error::fixed(
+            "ERR value is out of range, value must between -9223372036854775807 and \
+             9223372036854775807",
+        ));
+    }
+    Ok(count)
+}
+
+/// Ranks that are drawn: as many as asked for where one may be drawn again, and else each at most
+/// once.
+#[derive(Clone, Debug)]
+pub(crate) struct Drawn {
+    /// Elements there are to draw from.
+    len: u64,
+    /// How many are still to be drawn.
+    left: u64,
+    state: u64,
+    method: Method,
+}
+
+#[derive(Clone, Debug)]
+enum Method {
+    /// One may be drawn again.
+    Again,
+    /// In order, each taken as likely as is needed to come to the number (Knuth, "The Art of
+    /// Computer Programming", volume 2, algorithm 3.4.2 S): for most of them, or all.
+    InOrder { next: u64 },
+    /// None that has been drawn: for few of many.
+    Distinct(HashSet<u64>),
+}
+
+impl Drawn {
+    /// Draws `count` from `len` elements, which are some; a negative count allows repetitions.
+    pub(crate) fn new(len: u64, count: i64, state: u64) -> Self {
+        let wanted = count.unsigned_abs();
+        let (left, method) = match count {
+            ..0 => (wanted, Method::Again),
+            _ if wanted >= len / 3 => (wanted.min(len), Method::InOrder { next: 0 }),
+            _ => (wanted, Method::Distinct(HashSet::new())),
+        };
+        Drawn { len, left, state, method }
+    }
+
+    /// How many are still to be drawn.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// A number below `bound`, by SplitMix64 (Steele et al., OOPSLA 2014).
+    fn below(&mut self, bound: u64) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((u128::from(mixed ^ (mixed >> 31)) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+impl Iterator for Drawn {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.left = self.left.checked_sub(1)?;
+        loop {
+            match &mut self.method {
+                Method::Again => return Some(self.below(self.len)),
+                Method::InOrder { next } => {
+                    let rank = *next;
+                    *next += 1;
+                    let (remaining, wanted) = (self.len - rank, self.left + 1);
+                    if wanted >= remaining || self.below(remaining) < wanted {
+                        return Some(rank);
+                    }
+                }
+                Method::Distinct(_) => {
+                    let rank = self.below(self.len);
+                    if let Method::Distinct(drawn) = &mut self.method
+                        && drawn.insert(rank)
+                    {
+                        return Some(rank);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a step of a walk by cursor was asked for.
+#[derive(Debug)]
+pub(crate) struct ScanOptions {
+    /// Where it begins.
+    cursor: u64,
+    pattern: Option<Box<[u8]>>,
+    /// About how many elements are looked at.
+    count: u64,
+    /// Whether the option was given that leaves out what stands beside names.
+    pub(crate) names_only: bool,
+}
+
+impl ScanOptions {
+    /// The cursor of a request for a key's elements.
+    pub(crate) fn cursor(args: Args<'_>) -> Result<u64, Error> {
+        cursor(args.at(2)).ok_or(Error::fixed("ERR invalid cursor"))
+    }
+
+    /// Reads the options behind the cursor; `names_only` is the word that leaves out what stands
+    /// beside names, if the command has one.
+    pub(crate) fn parse(
+        args: Args<'_>,
+        cursor: u64,
+        names_only: Option<&str>,
+    ) -> Result<Self, Error> {
+        let mut options = ScanOptions { cursor, pattern: None, count: 10, names_only: false };
+        let mut rest = Rest::from(args, 3);
+        while let Some(option) = rest.next() {
+            if is(option, "COUNT") {
+                let count = u64::try_from(integer(rest.value()?)?).ok();
+                options.count = count.filter(|count| *count > 0).ok_or(Error::SYNTAX)?;
+            } else if is(option, "MATCH") {
+                options.pattern = Some(rest.value()?.into());
+            } else if names_only.is_some_and(|word| is(option, word)) {
+                options.names_only = true;
+            } else {
+                return Err(Error::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Replies that a walk is over and there is nothing.
+pub(crate) fn end_of_scan(reply: &mut Writer<'_>) {
+    reply.array(2);
+    reply.bulk(b"0");
+    reply.array(0);
+}
+
+/// An element as a walk by cursor shows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scanned<'a> {
+    /// A member.
+    Name(StringValue<'a>),
+    /// A field, and its value.
+    Pair(StringValue<'a>, StringValue<'a>),
+    /// A member, and its score as it is to be shown.
+    Scored(StringValue<'a>, &'a str),
+}
+
+impl<'a> Scanned<'a> {
+    fn name(self) -> StringValue<'a> {
+        match self {
+            Scanned::Name(name) | Scanned::Pair(name, _) | Scanned::Scored(name, _) => name,
+        }
+    }
+
+    fn write(self, reply: &mut Writer<'_>) {
+        match self {
+            Scanned::Name(name) => write(reply, name),
+            Scanned::Pair(name, value) => {
+                write(reply, name);
+                write(reply, value);
+            }
+            Scanned::Scored(name, score) => {
+                write(reply, name);
+                reply.bulk(score.as_bytes());
+            }
+        }
+    }
+}
+
+/// Replies with a part of a walk. `step` shows about so many elements from a cursor on, and answers
+/// with the next one; `None` if it has only begun, and is to be called for the same again. It is
+/// gone through twice, first to count what matches.
+pub(crate) fn scan(
+    cx: &mut Context<'_>,
+    options: ScanOptions,
+    strings_per_element: usize,
+    mut step: impl FnMut(u64, usize, &mut dyn FnMut(Scanned<'_>)) -> Option<u64> + Send + 'static,
+) -> Result<(), Error> {
+    let ScanOptions { cursor, pattern, count, .. } = options;
+    let matches = move |element: &Scanned<'_>| {
+        let is_match = |name: &[u8]| {
+            pattern.as_deref().is_none_or(|pattern| Pattern::new(pattern).matches(name))
+        };
+        element.name().with_bytes(is_match)
+    };
+    let (mut at, mut left, mut looked_at) = (cursor, count, 0);
+    let (mut found, mut is_counted) = (0, false);
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        loop {
+            let stride = left.min(ELEMENTS_PER_HOLD);
+            let reply = &mut cx.reply;
+            let next = step(at, stride as usize, &mut |element| {
+                looked_at += 1;
+                if !matches(&element) {
+                } else if is_counted {
+                    element.write(reply);
+                } else {
+                    found += 1;
+                }
+            });
+            if let Some(next) = next {
+                left -= left.min(stride.max(looked_at));
+                looked_at = 0;
+                at = next;
+                let is_last = next == 0 || left == 0;
+                if is_last && is_counted {
+                    return Ok(JobProgress::Done);
+                }
+                if is_last {
+                    is_counted = true;
+                    (at, left) = (cursor, count);
+                    reply.array(2);
+                    reply.bulk(next.to_string().as_bytes());
+                    reply.array(found * strings_per_element);
+                }
+            }
+            if slice.is_over() {
+                return Ok(JobProgress::ROOM_FOR_REPLIES);
+            }
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_drawn_as_asked_for_and_each_once_unless_allowed() {
+        for (len, count) in [(1, 1), (10, 3), (10, 9), (10, 10), (10, 100), (1000, 5)] {
+            let drawn: Vec<u64> = Drawn::new(len, count, 7).collect();
+            let expected = count.unsigned_abs().min(len) as usize;
+            assert_eq!(drawn.len(), expected);
+            assert!(drawn.iter().all(|rank| *rank < len));
+            assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), expected);
+        }
+        let drawn: Vec<u64> = Drawn::new(3, -50, 7).collect();
+        assert_eq!(drawn.len(), 50);
+        assert_eq!(drawn.iter().collect::<HashSet<_>>().len(), 3);
+    }
+
+    #[test]
+    fn each_is_drawn_as_often_as_any_other() {
+        for count in [-1, 1, 4, 9] {
+            let mut drawn = [0_u32; 16];
+            for seed in 0..16_000_u64 {
+                let mixed = seed.wrapping_mul(0x2545_f491_4f6c_dd1d);
+                Drawn::new(16, count, mixed).for_each(|rank| drawn[rank as usize] += 1);
+            }
+            let expected = 1000 * count.unsigned_abs() as u32;
+            for number in drawn {
+                assert!(number.abs_diff(expected) < expected / 5, "{count}: {drawn:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Hashes.
+
+pub(crate) mod hash;
+pub(crate) mod walk;

@@ -1,0 +1,76 @@
+//! Publishing messages.
+
+use crate::runtime::arguments::value;
+use crate::state::pubsub::{Kind, Published};
+use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Server};
+use nagi_proto::Args;
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&PUBLISH, &SPUBLISH];
+
+const FLAGS: Flags = Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST);
+
+/// Publishes, unless workers are behind with what was published before: then it waits for them.
+fn to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
+    if !cx.server.pubsub().holds_up(&cx.client.waker) {
+        publish_now(cx, kind);
+        return Ok(());
+    }
+    cx.start(Box::new(move |cx| {
+        if cx.server.pubsub().holds_up(&cx.client.waker) {
+            return Ok(JobProgress::WOKEN);
+        }
+        publish_now(cx, kind);
+        Ok(JobProgress::Done)
+    }))
+}
+
+fn publish_now(cx: &mut Context<'_>, kind: Kind) {
+    let args = cx.args;
+    let published = cx.server.pubsub().publish(kind, args.at(1), || value(args, 2));
+    cx.reply.integer(i64::try_from(published.receivers).unwrap_or(i64::MAX));
+    wake(cx.server, published);
+}
+
+/// Has the workers send what has been published.
+pub(crate) fn wake(server: &dyn Server, published: Published) {
+    published.workers.into_iter().for_each(|worker| server.show_messages(worker));
+}
+
+fn publish<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    to(cx, Kind::Channel)
+}
+
+static PUBLISH: Command = Command {
+    name: "PUBLISH",
+    syntax: "channel message",
+    arity: 3,
+    flags: FLAGS,
+    keys: Keys::NONE,
+    categories: Category::PUBSUB,
+    group: Group::PubSub,
+    since: "2.0.0",
+    notes: Notes::of("O(N+M), N being the workers with subscribers of the channel, M all patterns"),
+    summary: "Publishes a message, and returns how many are sent it",
+    subcommands: &[],
+    run: publish,
+};
+
+fn spublish<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    to(cx, Kind::Shard)
+}
+
+static SPUBLISH: Command = Command {
+    name: "SPUBLISH",
+    syntax: "shardchannel message",
+    arity: 3,
+    flags: FLAGS,
+    keys: Keys::channels(1),
+    categories: Category::PUBSUB,
+    group: Group::PubSub,
+    since: "7.0.0",
+    notes: Notes::of("O(N), N being the workers with subscribers of the channel"),
+    summary: "Publishes a message to a channel of a shard, and returns how many are sent it",
+    subcommands: &[],
+    run: spublish,
+};

@@ -1,0 +1,208 @@
+//! Subscribing to channels and patterns, and subscribing to them no more.
+//!
+//! The reply is a message for each name, like those of publishers: what is published arrives behind
+//! the message that says so.
+
+use crate::runtime::suspension::Slice;
+use crate::state::pubsub::Kind;
+use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
+use nagi_proto::{Args, Output};
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] =
+    &[&SUBSCRIBE, &UNSUBSCRIBE, &PSUBSCRIBE, &PUNSUBSCRIBE, &SSUBSCRIBE, &SUNSUBSCRIBE];
+
+const FLAGS: Flags = Flags::PUBSUB
+    .union(Flags::NOSCRIPT)
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::MESSAGES);
+
+/// Subscribes to all names of the request, in slices.
+fn add(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error> {
+    let mut next = 1;
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        while let Some(name) = cx.args.get(next) {
+            let before = cx.server.pubsub().subscribe(&cx.client.info, kind, name);
+            confirm(cx, kind, word, Some(name), &before);
+            next += 1;
+            if slice.is_over() {
+                return Ok(JobProgress::ROOM_FOR_REPLIES);
+            }
+        }
+        Ok(JobProgress::Done)
+    }))
+}
+
+/// Subscribes no more to the names of the request, or to anything of the kind if there are none.
+fn remove(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error> {
+    let all = match cx.args.len() {
+        1 => Some(cx.server.pubsub().names_of(&cx.client.info, kind)),
+        _ => None,
+    };
+    if all.as_ref().is_some_and(Vec::is_empty) {
+        confirm(cx, kind, word, None, &Output::default());
+        return Ok(());
+    }
+    let mut next = 0;
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        loop {
+            let name = match &all {
+                Some(all) => all.get(next).map(|name| &name[..]),
+                None => cx.args.get(next + 1),
+            };
+            let Some(name) = name else { return Ok(JobProgress::Done) };
+            let before = cx.server.pubsub().unsubscribe(&cx.client.info, kind, name);
+            confirm(cx, kind, word, Some(name), &before);
+            next += 1;
+            if slice.is_over() {
+                return Ok(JobProgress::ROOM_FOR_REPLIES);
+            }
+        }
+    }))
+}
+
+/// Tells the client to how many names it subscribes now, behind what was published before.
+fn confirm(cx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>, before: &Output) {
+    if cx.client.is_executing {
+        cx.client.messages.get_or_insert_default().append(before);
+    } else {
+        cx.reply.append(before);
+    }
+    cx.client.note_subscriptions();
+    let count = |kind| cx.client.info.subscriptions(kind);
+    let count = match kind {
+        Kind::Shard => count(Kind::Shard),
+        Kind::Channel | Kind::Pattern => count(Kind::Channel) + count(Kind::Pattern),
+    };
+    cx.reply.message(3);
+    cx.reply.bulk(word.as_bytes());
+    match name {
+        Some(name) => cx.reply.bulk(name),
+        None => cx.reply.null(),
+    }
+    cx.reply.integer(i64::try_from(count).unwrap_or(i64::MAX));
+}
+
+/// Has the client subscribe to nothing any more, without telling it.
+pub(crate) fn leave(cx: &mut Context<'_>) {
+    let before = cx.server.pubsub().leave(&cx.client.info);
+    cx.client.note_subscriptions();
+    cx.reply.append(&before);
+}
+
+fn subscribe<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    add(cx, Kind::Channel, "subscribe")
+}
+
+static SUBSCRIBE: Command = Command {
+    name: "SUBSCRIBE",
+    syntax: "channel [channel ...]",
+    arity: -2,
+    flags: FLAGS,
+    keys: Keys::NONE,
+    categories: Category::PUBSUB,
+    group: Group::PubSub,
+    since: "2.0.0",
+    notes: Notes::of("O(N), N being the channels"),
+    summary: "Listens to what is published to channels",
+    subcommands: &[],
+    run: subscribe,
+};
+
+fn unsubscribe<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    remove(cx, Kind::Channel, "unsubscribe")
+}
+
+static UNSUBSCRIBE: Command = Command {
+    name: "UNSUBSCRIBE",
+    syntax: "[channel [channel ...]]",
+    arity: -1,
+    flags: FLAGS,
+    keys: Keys::NONE,
+    categories: Category::PUBSUB,
+    group: Group::PubSub,
+    since: "2.0.0",
+    notes: Notes::of("O(N), N being the channels"),
+    summary: "Listens to channels no more, by default to none",
+    subcommands: &[],
+    run: unsubscribe,
+};
+
+fn psubscribe<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    add(cx, Kind::Pattern, "psubscribe")
+}
+
+static PSUBSCRIBE: Command = Command {
+    name: "PSUBSCRIBE",
+    syntax: "pattern [pattern ...]",
+    arity: -2,
+    flags: FLAGS,
+    keys: Keys::NONE,
+    categories: Category::PUBSUB,
+    group: Group::PubSub,
+    since: "2.0.0",
+    notes: Notes::of("O(N), N being the patterns"),
+    summary: "Listens to what is published to channels whose names fit patterns",
+    subcommands: &[],
+    run: psubscribe,
+};
+
+fn punsubscribe<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    remove(cx, Kind::Pattern, "punsubscribe")
+}
+
+static PUNSUBSCRIBE: Command = Command {
+    name: "PUNSUBSCRIBE",
+    syntax: "[pattern [pattern ...]]",
+    arity: -1,
+    flags: FLAGS,
+    keys: Keys::NONE,
+    categories: Category::PUBSUB,
+    group: Group::PubSub,
+    since: "2.0.0",
+    notes: Notes::of("O(N), N being the patterns"),
+    summary: "Listens to channels no more by these patterns, by default by none",
+    subcommands: &[],
+    run: punsubscribe,
+};
+
+fn ssubscribe<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    add(cx, Kind::Shard, "ssubscribe")
+}
+
+static SSUBSCRIBE: Command = Command {
+    name: "SSUBSCRIBE",
+    syntax: "shardchannel [shardchannel ...]",
+    arity: -2,
+    flags: FLAGS,
+    keys: Keys::channels(-1),
+    categories: Category::PUBSUB,
+    group: Group::PubSub,
+    since: "7.0.0",
+    notes: Notes::of("O(N), N being the channels"),
+    summary: "Listens to what is published to channels of a shard",
+    subcommands: &[],
+    run: ssubscribe,
+};
+
+fn sunsubscribe<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    remove(cx, Kind::Shard, "sunsubscribe")
+}
+
+static SUNSUBSCRIBE: Command = Command {
+    name: "SUNSUBSCRIBE",
+    syntax: "[shardchannel [shardchannel ...]]",
+    arity: -1,
+    flags: FLAGS,
+    keys: Keys::channels(-1),
+    categories: Category::PUBSUB,
+    group: Group::PubSub,
+    since: "7.0.0",
+    notes: Notes::of("O(N), N being the channels"),
+    summary: "Listens to channels of a shard no more, by default to none",
+    subcommands: &[],
+    run: sunsubscribe,
+};

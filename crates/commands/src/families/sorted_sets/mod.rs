@@ -1,0 +1,9 @@
+//! Sorted sets.
+
+mod combination;
+pub(crate) mod combine;
+pub(crate) mod member;
+pub(crate) mod range;
+pub(crate) mod removal;
+mod span;
+pub(crate) mod walk;

@@ -1,0 +1,204 @@
+//! A transaction that is being executed. It claims the keys of all of its requests, and those that
+//! its client watches, so that no other client sees anything between two requests; with a request
+//! on whole databases it claims everything. Its requests run as they would on their own, slice by
+//! slice where they take long.
+//!
+//! ```text
+//! Gathering -> Claiming -> Running -> Releasing
+//!                             |
+//!                             +-- a watched key was changed: nothing runs
+//! ```
+
+use crate::registry::command::Flags;
+use crate::runtime::resume::go_on;
+use crate::runtime::suspension::Slice;
+use crate::runtime::{dispatch, shown};
+use crate::state::transaction::{Queued, Transaction};
+use crate::state::watched_keys::Watches;
+use crate::{Context, JobProgress, Reasons, Suspension, When};
+use nagi_store::{Claim, Claiming, Intent, Step, Store};
+
+/// Keys between two looks at the clock.
+const STRIDE: usize = 32;
+
+/// A transaction on its way.
+pub(super) struct Execution {
+    transaction: Box<Transaction>,
+    watches: Watches,
+    stage: Stage,
+    /// Whether it may have changed something.
+    is_committed: bool,
+}
+
+/// How far it has come.
+enum Stage {
+    /// The keys are being hashed: of how many requests, and how many of the next one's.
+    Gathering(Claiming, usize, usize),
+    /// They are being claimed.
+    Claiming(Claiming),
+    /// Requests run, of which so many have; the last of these may not be over.
+    Running(Claim, usize, Option<Suspension>),
+    /// All have replied, and the keys are given back.
+    Releasing(Claim),
+}
+
+impl Execution {
+    pub(super) fn new(transaction: Box<Transaction>, watches: Watches, store: &Store) -> Self {
+        let stage = Stage::Gathering(store.claiming(), 0, 0);
+        Execution { transaction, watches, stage, is_committed: false }
+    }
+
+    /// Goes on for a slice.
+    pub(super) fn go_on(&mut self, cx: &mut Context<'_>) -> JobProgress {
+        let slice = Slice::begin();
+        loop {
+            if let Some(when) = self.step(cx, slice) {
+                return JobProgress::Pending { when, is_committed: self.is_committed };
+            }
+            if let Stage::Releasing(claim) = &mut self.stage
+                && claim.release(|| slice.is_over())
+            {
+                return JobProgress::Done;
+            }
+            if slice.is_over() {
+                let when = When::NextTick;
+                return JobProgress::Pending { when, is_committed: self.is_committed };
+            }
+        }
+    }
+
+    /// Goes on with one thing; when there is more to do if that is not now.
+    fn step(&mut self, cx: &mut Context<'_>, slice: Slice) -> Option<When> {
+        match &mut self.stage {
+            Stage::Gathering(claiming, next, keys) => {
+                if gather(cx, &self.transaction, claiming, next, keys, slice) {
+                    self.watches.keys().for_each(|(database, key, _)| {
+                        claiming.add(cx.db.sibling(database).key(key), Intent::Read);
+                    });
+                    let claiming = std::mem::replace(claiming, cx.db.store().claiming());
+                    self.stage = Stage::Claiming(claiming);
+                }
+            }
+            Stage::Claiming(claiming) => {
+                match cx.db.take_claims(claiming, &cx.client.waker, || slice.is_over()) {
+                    Step::More => return Some(When::NextTick),
+                    Step::Wait => return Some(When::Woken),
+                    Step::Held(claim) => self.begin(cx, claim),
+                }
+            }
+            Stage::Running(claim, done, suspension) => {
+                let requests = self.transaction.requests();
+                let (request, suspended) = match suspension.take() {
+                    Some(suspended) => (requests.get(*done - 1), Some(suspended)),
+                    None => (requests.get(*done), None),
+                };
+                let Some(request) = request else {
+                    self.stage = Stage::Releasing(claim.hand_over());
+                    return None;
+                };
+                *done += usize::from(suspended.is_none());
+                let is_write = self.transaction.flags().contains(Flags::WRITE);
+                self.is_committed |= is_write;
+                *suspension = run(cx, request, claim, suspended);
+                // A client that does not read must not keep others from the keys.
+                return suspension.as_ref().map(|suspension| match suspension.when {
+                    When::RoomForReplies | When::NextTick => When::NextTick,
+                    When::Woken => When::Woken,
+                });
+            }
+            Stage::Releasing(_) => {}
+        }
+        None
+    }
+
+    /// Begins to run the requests, unless a watched key was changed.
+    fn begin(&mut self, cx: &mut Context<'_>, mut claim: Claim) {
+        let has_expired = |(database, key, was_there): (usize, &[u8], bool)| {
+            let db = cx.db.sibling(database);
+            was_there && db.inspect(db.key(key), |entry| entry.is_none())
+        };
+        let is_stale = self.watches.is_changed() || self.watches.keys().any(has_expired);
+        drop(std::mem::take(&mut self.watches));
+        cx.attention.watched_keys.settle(cx.db.store());
+        self.stage = if is_stale {
+            cx.reply.null_array();
+            Stage::Releasing(claim.hand_over())
+        } else {
+            cx.reply.array(self.transaction.requests().len());
+            Stage::Running(claim, 0, None)
+        };
+    }
+}
+
+/// Hashes the keys of requests; whether all have been.
+fn gather(
+    cx: &Context<'_>,
+    transaction: &Transaction,
+    claiming: &mut Claiming,
+    next: &mut usize,
+    keys: &mut usize,
+    slice: Slice,
+) -> bool {
+    let rows = cx.server.commands().entries();
+    while let Some(request) = transaction.requests().get(*next) {
+        let row = rows.get(request.row).map(|entry| &entry.command.keys);
+        if row.is_some_and(|row| row.is_whole()) {
+            claiming.add_everything();
+            return true;
+        }
+        let args = request.args();
+        let groups = row.into_iter().flat_map(|row| row.all_groups());
+        let positions =
+            groups.flat_map(|group| group.positions(args).map(move |position| (position, group)));
+        for (position, group) in positions.skip(*keys) {
+            if let Some(key) = args.get(position) {
+                claiming.add(cx.db.key(key), group.intent());
+            }
+            *keys += 1;
+            if keys.is_multiple_of(STRIDE) && slice.is_over() {
+                return false;
+            }
+        }
+        (*next, *keys) = (*next + 1, 0);
+    }
+    true
+}
+
+/// Runs a request, or goes on with one that is not over. Returns what is left of it.
+fn run(
+    cx: &mut Context<'_>,
+    request: &Queued,
+    claim: &Claim,
+    suspended: Option<Suspension>,
+) -> Option<Suspension> {
+    let args = request.args();
+    let entry = cx.server.commands().entries().get(request.row)?;
+    let mut reply = cx.reply.reborrow();
+    reply.set_version(cx.client.version);
+    let mut inner = Context {
+        db: cx.db.sibling(cx.client.database).claimed_by(claim),
+        client: &mut *cx.client,
+        server: cx.server,
+        attention: cx.attention,
+        tally: cx.tally,
+        reply,
+        args,
+        prefetched: None,
+        suspension: None,
+    };
+    inner.client.is_executing = true;
+    match suspended {
+        Some(suspended) => go_on(&mut inner, suspended),
+        None => {
+            let is_shown = inner.attention.reasons().contains(Reasons::MONITORED)
+                && !entry.command.flags.contains(Flags::ADMIN);
+            if is_shown {
+                let words = shown::words(entry.command, args);
+                shown::show(inner.server, inner.client, &words);
+            }
+            dispatch::run_claimed(entry, &mut inner, args);
+        }
+    }
+    inner.client.is_executing = false;
+    inner.suspension
+}

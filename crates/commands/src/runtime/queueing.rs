@@ -1,0 +1,64 @@
+//! What happens to the requests of a client between MULTI and EXEC: they are queued, and what is
+//! refused has the whole transaction refused.
+
+use crate::Error;
+use crate::registry::command::Flags;
+use crate::runtime::context::{Context, Entry};
+use crate::runtime::gate;
+use nagi_proto::Args;
+
+/// The flags by which a request is judged: of EXEC, those of what it executes as well.
+pub(crate) fn flags(entry: &Entry, cx: &Context<'_>) -> Flags {
+    let flags = entry.command.flags;
+    match &cx.client.transaction {
+        Some(queued) if flags.contains(Flags::RUNS_QUEUED) => {
+            flags | queued.flags() & (Flags::WRITE | Flags::DENYOOM)
+        }
+        _ => flags,
+    }
+}
+
+/// Queues a request of a client that is in a transaction, unless it is one of those that run at
+/// once; whether it was.
+///
+/// # Errors
+/// The command is not allowed within a transaction.
+#[cold]
+pub(crate) fn queue(
+    entry: &'static Entry,
+    cx: &mut Context<'_>,
+    args: Args<'_>,
+) -> Result<bool, Error> {
+    let flags = entry.command.flags;
+    if flags.contains(Flags::NOT_QUEUED) {
+        return Ok(false);
+    }
+    if flags.contains(Flags::NO_MULTI) {
+        return Err(Error::fixed("ERR Command not allowed inside a transaction"));
+    }
+    let lacks_memory = flags.contains(Flags::DENYOOM) && cx.db.store().is_over_limit();
+    if lacks_memory && !gate::make_room(cx) {
+        return Err(Error::OUT_OF_MEMORY);
+    }
+    if let Some(queued) = &mut cx.client.transaction {
+        queued.queue(entry.index, flags, args);
+    }
+    cx.client.note_transaction();
+    cx.reply.simple("QUEUED");
+    Ok(true)
+}
+
+/// Has the transaction of a client refused one of whose requests was, if it is in one. Returns what
+/// it is told in place of `error`: of EXEC, that nothing is executed.
+#[cold]
+pub(crate) fn abort(entry: Option<&Entry>, cx: &mut Context<'_>, error: &Error) -> Option<Error> {
+    if entry.is_some_and(|entry| entry.command.flags.contains(Flags::RUNS_QUEUED)) {
+        drop(cx.client.end_transaction());
+        cx.attention.watched_keys.settle(cx.db.store());
+        let text = String::from_utf8_lossy(&error.0);
+        let why = text.strip_prefix("ERR ").unwrap_or(&text);
+        return Some(Error::new(format!("EXECABORT Transaction discarded because of: {why}")));
+    }
+    cx.client.transaction.iter_mut().for_each(|queued| queued.abort());
+    None
+}

@@ -1,0 +1,115 @@
+//! What publishers have left for one worker's subscribers.
+//!
+//! A publisher leaves one entry, however many the subscribers are, and the worker hands it to each
+//! of them later. So that publishers do not run ahead of the workers without bound, an inbox that
+//! stands for much work is full, and publishers wait while one is.
+
+use super::message::Publication;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// The work from which on an inbox is full, in bytes that are to be copied: some milliseconds.
+pub(super) const FULL_BYTES: usize = 4 << 20;
+
+/// One worker's inbox.
+#[derive(Default)]
+pub(super) struct Inbox {
+    waiting: Mutex<Waiting>,
+    /// The part of the work that has been distributed, and whose messages wait for the worker to
+    /// send them. The worker alone writes it.
+    distributed_bytes: AtomicUsize,
+    /// Written under the lock.
+    is_full: AtomicBool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    publications: Vec<Arc<Publication>>,
+    bytes: usize,
+}
+
+impl Inbox {
+    /// Leaves an entry for so many subscribers. Whether the worker has to be woken for it.
+    pub(super) fn push(
+        &self,
+        publication: Arc<Publication>,
+        subscribers: usize,
+        publishers: &Publishers,
+    ) -> bool {
+        let mut waiting = self.waiting();
+        let is_first = waiting.publications.is_empty();
+        waiting.bytes += subscribers * publication.cost_bytes();
+        waiting.publications.push(publication);
+        let bytes = waiting.bytes + self.distributed_bytes.load(Ordering::Relaxed);
+        if bytes >= FULL_BYTES && !self.is_full.swap(true, Ordering::Relaxed) {
+            publishers.full.fetch_add(1, Ordering::AcqRel);
+        }
+        is_first
+    }
+
+    /// Takes all entries, in order.
+    pub(super) fn take(&self) -> Vec<Arc<Publication>> {
+        let mut waiting = self.waiting();
+        waiting.bytes = 0;
+        std::mem::take(&mut waiting.publications)
+    }
+
+    /// Notes how much has been distributed and not been sent; publishers go on if there is less
+    /// than half of what they waited for.
+    pub(super) fn note_distributed(&self, bytes: usize, publishers: &Publishers) {
+        self.distributed_bytes.store(bytes, Ordering::Relaxed);
+        if !self.is_full.load(Ordering::Relaxed) {
+            return;
+        }
+        let waiting = self.waiting();
+        let is_over = waiting.bytes + bytes < FULL_BYTES / 2;
+        if is_over && self.is_full.swap(false, Ordering::Relaxed) {
+            drop(waiting);
+            publishers.go_on();
+        }
+    }
+
+    /// Nothing that is done under the lock can leave it half-done.
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Publishers that wait for inboxes.
+#[derive(Default)]
+pub(super) struct Publishers {
+    /// How many inboxes are full.
+    full: AtomicUsize,
+    waiting: Mutex<Vec<Waker>>,
+}
+
+impl Publishers {
+    /// Whether a publisher has to wait; if so, its waker will be called.
+    #[inline]
+    pub(super) fn wait(&self, waker: &Waker) -> bool {
+        self.full.load(Ordering::Acquire) > 0 && self.begin_wait(waker)
+    }
+
+    #[cold]
+    fn begin_wait(&self, waker: &Waker) -> bool {
+        // Who makes room takes what is in here afterwards.
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = self.full.load(Ordering::Acquire) > 0;
+        if waits {
+            waiting.push(waker.clone());
+        }
+        waits
+    }
+
+    /// One inbox less is full.
+    fn go_on(&self) {
+        if self.full.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let wakers = std::mem::take(&mut *waiting);
+        drop(waiting);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}

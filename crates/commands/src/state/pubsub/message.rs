@@ -1,0 +1,103 @@
+//! A message on its way from its publisher to the workers that have subscribers, and from there
+//! into their replies.
+
+use super::kind::{Kind, Name};
+use nagi_proto::resp::{Version, Writer};
+use nagi_proto::{Chunk, Chunks, Output};
+use nagi_store::Given;
+use nagi_store::accounting::Charge;
+use std::sync::Arc;
+
+/// From this length on a message is sent from where it lies, rather than copied for each of its
+/// subscribers.
+const SHARED_BYTES: usize = 4096;
+/// What it costs to hand a message to one subscriber, beside copying it, in copied bytes.
+const HANDED_BYTES: usize = 64;
+
+/// What is published.
+pub struct Message(Body);
+
+enum Body {
+    Copied(Box<[u8]>),
+    Shared(Chunks, usize),
+}
+
+impl From<&[u8]> for Message {
+    fn from(bytes: &[u8]) -> Self {
+        Message(match bytes.len() {
+            SHARED_BYTES.. => Body::Shared(Arc::new([Chunk::from(bytes)]), bytes.len()),
+            _ => Body::Copied(bytes.into()),
+        })
+    }
+}
+
+impl From<Given<'_>> for Message {
+    fn from(given: Given<'_>) -> Self {
+        match given {
+            Given::Bytes(bytes) => bytes.into(),
+            Given::Rope(rope) => Message(Body::Shared(rope.share(), rope.len())),
+        }
+    }
+}
+
+/// A message for the subscribers of a channel and of the patterns that fit its name.
+pub(super) struct Publication {
+    pub(super) kind: Kind,
+    pub(super) channel: Name,
+    pub(super) patterns: Box<[Name]>,
+    message: Message,
+    _charge: Charge,
+}
+
+impl Publication {
+    pub(super) fn new(kind: Kind, channel: Name, patterns: Box<[Name]>, message: Message) -> Self {
+        let mut charge = Charge::default();
+        charge.set(match &message.0 {
+            Body::Copied(bytes) => bytes.len(),
+            Body::Shared(_, len) => *len,
+        });
+        Publication { kind, channel, patterns, message, _charge: charge }
+    }
+
+    /// What it costs to hand it to one subscriber.
+    pub(super) fn cost_bytes(&self) -> usize {
+        HANDED_BYTES + self.channel.len() + self.message.copied_bytes()
+    }
+
+    /// It as its subscribers are sent it, those of `pattern` if that is given.
+    pub(super) fn encode(&self, pattern: Option<&Name>, version: Version) -> Output {
+        let mut output = Output::default();
+        let mut writer = Writer::new(&mut output, version);
+        match pattern {
+            Some(pattern) => {
+                writer.message(4);
+                writer.bulk(b"pmessage");
+                writer.bulk(pattern);
+            }
+            None => {
+                writer.message(3);
+                writer.bulk(if self.kind == Kind::Shard { b"smessage" } else { b"message" });
+            }
+        }
+        writer.bulk(&self.channel);
+        match &self.message.0 {
+            Body::Copied(bytes) => writer.bulk(bytes),
+            Body::Shared(chunks, len) => writer.bulk_chunks(Arc::clone(chunks), 0..*len),
+        }
+        output
+    }
+}
+
+impl Message {
+    fn copied_bytes(&self) -> usize {
+        match &self.0 {
+            Body::Copied(bytes) => bytes.len(),
+            Body::Shared(..) => 0,
+        }
+    }
+}
+
+/// What it costs to hand over so much that has been encoded.
+pub(super) fn cost_bytes(encoded: &Output) -> usize {
+    HANDED_BYTES + encoded.len() - encoded.shared().map(|(_, len)| len).sum::<usize>()
+}

@@ -1,0 +1,378 @@
+//! Publish and subscribe.
+//!
+//! A publisher looks a channel up among all that there are, and leaves one entry for each worker
+//! that has subscribers; the worker hands it to them. So ten thousand subscribers cost a publisher
+//! no more than one on each worker, and a message can be published while a shard's latch is held.
+//!
+//! Everybody sees the messages of a channel in one order, since a publisher holds the stripe of the
+//! channel while it fills all inboxes. Messages of different channels that fit a pattern have one
+//! order as well. What one client publishes arrives in that order on any channels, since an inbox
+//! is read from the start.
+//!
+//! Locks are taken in this order: a stripe, the patterns, the order of patterns, a worker's table,
+//! an inbox.
+
+mod counts;
+mod inbox;
+mod kind;
+mod message;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use self::counts::Counts;
+use self::inbox::{Inbox, Publishers};
+use self::kind::Name;
+use self::message::Publication;
+use self::table::Table;
+use crate::glob::Pattern;
+use crate::state::client::ClientInfo;
+pub use kind::{ByKind, Kind};
+pub use message::Message;
+use nagi_proto::Output;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::Waker;
+
+/// Parts of the map of channels, each behind a lock of its own. With so many, even a million
+/// channels make no more than some thousand a part, over all of which PUBSUB CHANNELS holds it.
+const STRIPES: usize = 256;
+/// Memory of a name in the maps, beside its bytes, about.
+const NAME_BYTES: usize = 256;
+/// Subscriptions of clients that have left which are taken away at a time.
+const DEPARTED: usize = 1024;
+
+type Names = HashMap<Name, Counts>;
+
+/// Who subscribes to what, and what is on its way to them.
+pub struct PubSub {
+    stripes: Box<[Mutex<Stripe>]>,
+    stripe_of: RandomState,
+    patterns: RwLock<Names>,
+    /// Held while a message for subscribers of patterns is put into inboxes.
+    pattern_order: Mutex<()>,
+    /// How many names of each kind there are.
+    names: ByKind<AtomicUsize>,
+    /// How many clients subscribe to something.
+    clients: AtomicUsize,
+    workers: Box<[Worker]>,
+    publishers: Publishers,
+}
+
+/// A part of the channels, by their names.
+#[derive(Default)]
+struct Stripe {
+    channels: Names,
+    shards: Names,
+}
+
+/// What a worker has for its subscribers.
+#[derive(Default)]
+struct Worker {
+    table: Mutex<Table>,
+    inbox: Inbox,
+}
+
+/// What has become of a message.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct Published {
+    /// How many are sent it; a client that subscribes in several ways is sent it as often.
+    pub receivers: usize,
+    /// Workers that are to be woken to send it, once no latch is held.
+    pub workers: Vec<usize>,
+}
+
+impl Stripe {
+    fn names(&mut self, kind: Kind) -> &mut Names {
+        if kind == Kind::Shard { &mut self.shards } else { &mut self.channels }
+    }
+}
+
+impl Worker {
+    /// Hands what is in the inbox to the subscribers of now.
+    fn distribute(&self, publishers: &Publishers) -> MutexGuard<'_, Table> {
+        let mut table = lock(&self.table);
+        for publication in self.inbox.take() {
+            table.distribute(&publication);
+        }
+        self.inbox.note_distributed(table.due_bytes(), publishers);
+        table
+    }
+
+    /// Takes what waits for a client.
+    fn take(&self, table: &mut Table, client: &ClientInfo, publishers: &Publishers) -> Output {
+        let messages = table.take(client);
+        self.inbox.note_distributed(table.due_bytes(), publishers);
+        messages
+    }
+}
+
+impl PubSub {
+    /// Nobody subscribes to anything yet.
+    #[must_use]
+    pub fn new(workers: usize) -> Self {
+        PubSub {
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            stripe_of: RandomState::new(),
+            patterns: RwLock::default(),
+            pattern_order: Mutex::default(),
+            names: ByKind::default(),
+            clients: AtomicUsize::new(0),
+            workers: (0..workers).map(|_| Worker::default()).collect(),
+            publishers: Publishers::default(),
+        }
+    }
+
+    /// Publishes a message, to the subscribers of a channel or of a shard's. Any thread may call
+    /// this, with a shard's latch held; where nobody subscribes to anything it is a load and a
+    /// branch.
+    #[inline]
+    pub fn publish<M: Into<Message>>(
+        &self,
+        kind: Kind,
+        channel: &[u8],
+        message: impl FnOnce() -> M,
+    ) -> Published {
+        let has_patterns = kind == Kind::Channel && self.count(Kind::Pattern) > 0;
+        if !has_patterns && self.count(kind) == 0 {
+            return Published::default();
+        }
+        self.enter(kind, channel, || message().into(), has_patterns)
+    }
+
+    #[inline(never)]
+    fn enter(
+        &self,
+        kind: Kind,
+        channel: &[u8],
+        message: impl FnOnce() -> Message,
+        has_patterns: bool,
+    ) -> Published {
+        let Some(mut stripe) = self.stripe(channel) else { return Published::default() };
+        let own = stripe.names(kind).get_key_value(channel);
+        let patterns =
+            has_patterns.then(|| self.patterns.read().unwrap_or_else(PoisonError::into_inner));
+        let fits = |(pattern, _): &(&Name, &Counts)| Pattern::new(pattern).matches(channel);
+        let fitting: Vec<_> = patterns.iter().flat_map(|it| it.iter()).filter(fits).collect();
+        let mut all = Counts::default();
+        let counts = match own {
+            None if fitting.is_empty() => return Published::default(),
+            Some((_, counts)) if fitting.is_empty() => counts,
+            own => {
+                let of_patterns = fitting.iter().map(|(_, counts)| *counts);
+                let of_channel = own.map(|(_, counts)| counts);
+                of_patterns.chain(of_channel).for_each(|counts| all.merge(counts));
+                &all
+            }
+        };
+        let name = own.map_or_else(|| Name::from(channel), |(name, _)| Arc::clone(name));
+        let _order = (!fitting.is_empty()).then(|| lock(&self.pattern_order));
+        let fitting = fitting.into_iter().map(|(pattern, _)| Arc::clone(pattern)).collect();
+        let publication = Arc::new(Publication::new(kind, name, fitting, message()));
+        let mut published = Published { receivers: counts.total(), workers: Vec::new() };
+        for (index, count) in counts.iter() {
+            let Some(worker) = self.workers.get(index) else { continue };
+            if worker.inbox.push(Arc::clone(&publication), count, &self.publishers) {
+                published.workers.push(index);
+            }
+        }
+        published
+    }
+
+    /// Whether a publisher has to wait, since workers are behind with what was published before; if
+    /// so, its waker will be called.
+    #[inline]
+    pub(crate) fn holds_up(&self, waker: &Waker) -> bool {
+        self.publishers.wait(waker)
+    }
+
+    /// Has a client subscribe to something, if it does not. Its worker calls this. Returns what was
+    /// published for it before.
+    pub(crate) fn subscribe(&self, client: &Arc<ClientInfo>, kind: Kind, name: &[u8]) -> Output {
+        self.change(client, |worker| {
+            self.with_names(kind, name, |names| {
+                let mut table = worker.distribute(&self.publishers);
+                let known = names.get_key_value(name).map(|(name, _)| Arc::clone(name));
+                let name = known.unwrap_or_else(|| name.into());
+                if table.add(client, kind, &name) {
+                    let counts = names.entry(Arc::clone(&name)).or_default();
+                    counts.charge.set(NAME_BYTES + name.len());
+                    counts.add(client.worker, 1);
+                }
+                worker.take(&mut table, client, &self.publishers)
+            })
+        })
+    }
+
+    /// Has it subscribe to this no more, if it does.
+    pub(crate) fn unsubscribe(&self, client: &ClientInfo, kind: Kind, name: &[u8]) -> Output {
+        self.change(client, |worker| {
+            self.with_names(kind, name, |names| {
+                let mut table = worker.distribute(&self.publishers);
+                let messages = worker.take(&mut table, client, &self.publishers);
+                if table.remove(client, kind, name) {
+                    forget(names, name, client.worker);
+                }
+                messages
+            })
+        })
+    }
+
+    /// Changes a client's subscriptions, and counts the clients that have any.
+    fn change(&self, client: &ClientInfo, change: impl FnOnce(&Worker) -> Output) -> Output {
+        let Some(worker) = self.workers.get(client.worker) else { return Output::default() };
+        let before = client.is_subscriber();
+        let messages = change(worker);
+        count(&self.clients, before.into(), client.is_subscriber().into());
+        messages
+    }
+
+    /// What a client subscribes to.
+    pub(crate) fn names_of(&self, client: &ClientInfo, kind: Kind) -> Vec<Name> {
+        let worker = self.workers.get(client.worker);
+        worker.map_or_else(Vec::new, |worker| lock(&worker.table).names_of(client, kind))
+    }
+
+    /// Has a client subscribe to nothing any more: when it leaves, or says RESET. What it
+    /// subscribed to in great numbers is taken away in the course of time; see
+    /// [`PubSub::forget_departed`].
+    pub fn leave(&self, client: &ClientInfo) -> Output {
+        if !client.is_subscriber() {
+            return Output::default();
+        }
+        let messages = self.change(client, |worker| {
+            let mut table = worker.distribute(&self.publishers);
+            let messages = worker.take(&mut table, client, &self.publishers);
+            table.depart(client);
+            messages
+        });
+        self.forget_departed(client.worker);
+        messages
+    }
+
+    /// Takes away subscriptions of a worker's clients that have left, some at a time. Whether there
+    /// are more.
+    pub fn forget_departed(&self, index: usize) -> bool {
+        let Some(worker) = self.workers.get(index) else { return false };
+        for _ in 0..DEPARTED {
+            let Some((kind, name)) = lock(&worker.table).next_departed() else { return false };
+            self.with_names(kind, &name, |names| forget(names, &name, index));
+        }
+        true
+    }
+
+    /// The messages that wait for one of a worker's subscribers, by its seat; none if none wait for
+    /// any.
+    pub fn next_messages(&self, worker: usize) -> Option<(u64, Output)> {
+        let worker = self.workers.get(worker)?;
+        let mut table = lock(&worker.table);
+        let next = match table.next() {
+            Some(next) => Some(next),
+            None => {
+                drop(table);
+                table = worker.distribute(&self.publishers);
+                table.next()
+            }
+        };
+        worker.inbox.note_distributed(table.due_bytes(), &self.publishers);
+        next
+    }
+
+    /// The messages that wait for a client and have been encoded for it.
+    pub fn encoded_messages_of(&self, client: &ClientInfo) -> Output {
+        let Some(worker) = self.workers.get(client.worker) else { return Output::default() };
+        worker.take(&mut lock(&worker.table), client, &self.publishers)
+    }
+
+    /// All messages that wait for a client.
+    pub fn messages_of(&self, client: &ClientInfo) -> Output {
+        let Some(worker) = self.workers.get(client.worker) else { return Output::default() };
+        worker.take(&mut worker.distribute(&self.publishers), client, &self.publishers)
+    }
+
+    /// How many names of a kind somebody subscribes to.
+    #[inline]
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.names.of(kind).load(Ordering::Acquire)
+    }
+
+    /// How many clients subscribe to something.
+    pub(crate) fn clients(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// How many subscribe to a name.
+    pub(crate) fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
+        self.with_names(kind, name, |names| names.get(name).map_or(0, Counts::total))
+    }
+
+    /// The channels of one of the parts of all that fit a pattern; none behind the last part.
+    pub(crate) fn channels(
+        &self,
+        kind: Kind,
+        part: usize,
+        pattern: &Pattern<'_>,
+    ) -> Option<Vec<Name>> {
+        let mut stripe = lock(self.stripes.get(part)?);
+        let fitting = stripe.names(kind).keys().filter(|name| pattern.matches(name));
+        Some(fitting.cloned().collect())
+    }
+
+    /// Calls `change` with the names among which this one is, to which nothing is published
+    /// meanwhile, and counts names that come and go.
+    fn with_names<R: Default>(
+        &self,
+        kind: Kind,
+        name: &[u8],
+        change: impl FnOnce(&mut Names) -> R,
+    ) -> R {
+        let counted = |names: &mut Names| {
+            let before = names.len();
+            let result = change(names);
+            count(self.names.of(kind), before, names.len());
+            result
+        };
+        if kind == Kind::Pattern {
+            return counted(&mut self.patterns.write().unwrap_or_else(PoisonError::into_inner));
+        }
+        self.stripe(name).map_or_else(R::default, |mut stripe| counted(stripe.names(kind)))
+    }
+
+    fn stripe(&self, name: &[u8]) -> Option<MutexGuard<'_, Stripe>> {
+        let hash = self.stripe_of.hash_one(name) as usize;
+        self.stripes.get(hash % STRIPES).map(lock)
+    }
+}
+
+impl fmt::Debug for PubSub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PubSub").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+/// Forgets one of a worker's subscribers to a name, and the name with the last.
+fn forget(names: &mut Names, name: &[u8], worker: usize) {
+    let Some(counts) = names.get_mut(name) else { return };
+    counts.remove(worker);
+    if counts.total() == 0 {
+        names.remove(name);
+    }
+}
+
+/// Counts what there is one more or one less of than before.
+fn count(counted: &AtomicUsize, before: usize, after: usize) {
+    if after > before {
+        counted.fetch_add(after - before, Ordering::AcqRel);
+    } else if before > after {
+        counted.fetch_sub(before - after, Ordering::AcqRel);
+    }
+}
+
+/// Nothing that is done under these locks can leave them half-done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,252 @@
+//! The subscribers of one worker, and the messages that wait for each of them to be sent.
+//!
+//! Only the worker itself changes it, so that what is found in the inbox can be distributed before
+//! a subscription comes or goes: a client is sent what was published while it subscribed, neither
+//! more nor less.
+
+use super::kind::{ByKind, Kind, Name};
+use super::message::{Publication, cost_bytes};
+use crate::state::client::ClientInfo;
+use nagi_proto::Output;
+use nagi_proto::resp::Version;
+use nagi_store::accounting::Charge;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Memory of one subscription in the sets and maps here, in bytes, about.
+const SUBSCRIPTION_BYTES: usize = 64;
+
+/// A worker's subscribers.
+#[derive(Default)]
+pub(super) struct Table {
+    /// Places are used again.
+    subscribers: Vec<Option<Subscriber>>,
+    free: Vec<u32>,
+    /// The subscribers' places, by their numbers.
+    places: HashMap<u64, u32>,
+    /// Who subscribes to what.
+    names: ByKind<HashMap<Name, BTreeSet<u32>>>,
+    /// Subscribers that messages wait for, the longest first.
+    due: VecDeque<u32>,
+    /// What it costs to send these.
+    due_bytes: usize,
+    /// What clients that have left subscribed to.
+    departed: Vec<Departed>,
+}
+
+struct Subscriber {
+    client: Arc<ClientInfo>,
+    names: ByKind<BTreeSet<Name>>,
+    /// Messages that it has not been sent.
+    messages: Output,
+    cost_bytes: usize,
+    is_due: bool,
+    charge: Charge,
+}
+
+/// What a client that has left subscribed to and has not been removed from yet. Its place is used
+/// again when all has.
+pub(super) struct Departed {
+    place: u32,
+    names: ByKind<BTreeSet<Name>>,
+}
+
+impl Table {
+    /// Adds a subscription; whether it was not there.
+    pub(super) fn add(&mut self, client: &Arc<ClientInfo>, kind: Kind, name: &Name) -> bool {
+        let place = self.place_of(client);
+        let Some(Some(subscriber)) = self.subscribers.get_mut(place as usize) else { return false };
+        if !subscriber.names.of_mut(kind).insert(Arc::clone(name)) {
+            return false;
+        }
+        subscriber.note();
+        self.names.of_mut(kind).entry(Arc::clone(name)).or_default().insert(place)
+    }
+
+    /// The place of a subscriber, which it is given if it has none.
+    fn place_of(&mut self, client: &Arc<ClientInfo>) -> u32 {
+        if let Some(place) = self.places.get(&client.id) {
+            return *place;
+        }
+        let subscriber = Some(Subscriber {
+            client: Arc::clone(client),
+            names: ByKind::default(),
+            messages: Output::default(),
+            cost_bytes: 0,
+            is_due: false,
+            charge: Charge::default(),
+        });
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.subscribers.push(None);
+            u32::try_from(self.subscribers.len() - 1).unwrap_or(u32::MAX)
+        });
+        if let Some(free) = self.subscribers.get_mut(place as usize) {
+            *free = subscriber;
+        }
+        self.places.insert(client.id, place);
+        place
+    }
+
+    /// Takes a subscription away; whether it was there. A client that has none left has no place.
+    pub(super) fn remove(&mut self, client: &ClientInfo, kind: Kind, name: &[u8]) -> bool {
+        let Some(&place) = self.places.get(&client.id) else { return false };
+        let Some(subscriber) = self.subscriber(place) else { return false };
+        if !subscriber.names.of_mut(kind).remove(name) {
+            return false;
+        }
+        subscriber.note();
+        if subscriber.names.iter().all(BTreeSet::is_empty) {
+            self.places.remove(&client.id);
+            self.vacate(place);
+            self.free.push(place);
+        }
+        self.remove_from_name(place, kind, name);
+        true
+    }
+
+    fn remove_from_name(&mut self, place: u32, kind: Kind, name: &[u8]) {
+        let names = self.names.of_mut(kind);
+        if let Some(places) = names.get_mut(name) {
+            places.remove(&place);
+            if places.is_empty() {
+                names.remove(name);
+            }
+        }
+    }
+
+    /// Empties a place.
+    fn vacate(&mut self, place: u32) -> Option<Subscriber> {
+        let subscriber = self.subscribers.get_mut(place as usize)?.take()?;
+        self.due_bytes -= subscriber.cost_bytes;
+        Some(subscriber)
+    }
+
+    /// Has a client be sent nothing more. What it subscribed to is left to
+    /// [`Table::next_departed`]. Whether it subscribed at all.
+    pub(super) fn depart(&mut self, client: &ClientInfo) -> bool {
+        let Some(place) = self.places.remove(&client.id) else { return false };
+        let Some(mut subscriber) = self.vacate(place) else { return false };
+        let names = std::mem::take(&mut subscriber.names);
+        subscriber.note();
+        self.departed.push(Departed { place, names });
+        true
+    }
+
+    /// The next subscription of a client that has left.
+    pub(super) fn next_departed(&mut self) -> Option<(Kind, Name)> {
+        loop {
+            let departed = self.departed.last_mut()?;
+            let place = departed.place;
+            let next = Kind::ALL
+                .into_iter()
+                .find_map(|kind| departed.names.of_mut(kind).pop_first().map(|name| (kind, name)));
+            if let Some((kind, name)) = next {
+                self.remove_from_name(place, kind, &name);
+                return Some((kind, name));
+            }
+            self.departed.pop();
+            self.free.push(place);
+        }
+    }
+
+    /// What a client subscribes to.
+    pub(super) fn names_of(&self, client: &ClientInfo, kind: Kind) -> Vec<Name> {
+        let place = self.places.get(&client.id).and_then(|at| self.subscribers.get(*at as usize));
+        let subscriber = place.and_then(Option::as_ref);
+        subscriber.map_or_else(Vec::new, |it| it.names.of(kind).iter().cloned().collect())
+    }
+
+    /// Hands a message to all subscribers that it is for.
+    pub(super) fn distribute(&mut self, publication: &Publication) {
+        let Table { names, subscribers, due, due_bytes, .. } = self;
+        let of_channel = (publication.kind, &publication.channel, None);
+        let of_patterns = publication.patterns.iter();
+        let of_patterns = of_patterns.map(|pattern| (Kind::Pattern, pattern, Some(pattern)));
+        for (kind, name, pattern) in std::iter::once(of_channel).chain(of_patterns) {
+            let (mut as_two, mut as_three) = (None, None);
+            for &place in names.of(kind).get(name).into_iter().flatten() {
+                let Some(Some(subscriber)) = subscribers.get_mut(place as usize) else { continue };
+                let version = subscriber.version();
+                let encoded = match version {
+                    Version::Two => &mut as_two,
+                    Version::Three => &mut as_three,
+                };
+                let encoded = encoded.get_or_insert_with(|| publication.encode(pattern, version));
+                *due_bytes += subscriber.push(encoded);
+                if !std::mem::replace(&mut subscriber.is_due, true) {
+                    due.push_back(place);
+                }
+            }
+        }
+    }
+
+    /// The messages that wait for the subscriber whose turn it is, by its seat.
+    pub(super) fn next(&mut self) -> Option<(u64, Output)> {
+        while let Some(place) = self.due.pop_front() {
+            let Some(subscriber) = self.subscriber(place) else { continue };
+            subscriber.is_due = false;
+            let seat = subscriber.client.seat;
+            let messages = self.take_at(place);
+            if !messages.is_empty() {
+                return Some((seat, messages));
+            }
+        }
+        None
+    }
+
+    /// The messages that wait for a client.
+    pub(super) fn take(&mut self, client: &ClientInfo) -> Output {
+        self.places.get(&client.id).copied().map_or_else(Output::default, |at| self.take_at(at))
+    }
+
+    fn take_at(&mut self, place: u32) -> Output {
+        let Some(Some(subscriber)) = self.subscribers.get_mut(place as usize) else {
+            return Output::default();
+        };
+        self.due_bytes -= std::mem::take(&mut subscriber.cost_bytes);
+        let messages = std::mem::take(&mut subscriber.messages);
+        subscriber.note_memory();
+        messages
+    }
+
+    /// What it costs to send what waits.
+    pub(super) fn due_bytes(&self) -> usize {
+        self.due_bytes
+    }
+
+    fn subscriber(&mut self, place: u32) -> Option<&mut Subscriber> {
+        self.subscribers.get_mut(place as usize)?.as_mut()
+    }
+}
+
+impl Subscriber {
+    fn version(&self) -> Version {
+        match self.client.resp.load(Ordering::Relaxed) {
+            3 => Version::Three,
+            _ => Version::Two,
+        }
+    }
+
+    /// Adds a message to those that wait. What it costs to send it.
+    fn push(&mut self, encoded: &Output) -> usize {
+        self.messages.append(encoded);
+        self.note_memory();
+        let cost_bytes = cost_bytes(encoded);
+        self.cost_bytes += cost_bytes;
+        cost_bytes
+    }
+
+    /// Notes how much it subscribes to.
+    fn note(&mut self) {
+        for (names, shown) in self.names.iter().zip(self.client.subscriptions.iter()) {
+            shown.store(names.len(), Ordering::Relaxed);
+        }
+        self.note_memory();
+    }
+
+    fn note_memory(&mut self) {
+        let names: usize = self.names.iter().map(BTreeSet::len).sum();
+        self.charge.set(names * SUBSCRIPTION_BYTES + self.messages.own_bytes());
+    }
+}

@@ -1,0 +1,81 @@
+//! Requests that a client has queued (MULTI), to be executed by EXEC.
+
+use crate::registry::command::Flags;
+use nagi_proto::{Args, Landed, Span};
+use nagi_store::accounting::Charge;
+
+/// What a request takes beside its bytes and the places of its arguments.
+const REQUEST_BYTES: usize = 128;
+
+/// A client's queue.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    requests: Vec<Queued>,
+    /// Whether a request was refused, so that none will be executed.
+    is_aborted: bool,
+    /// The flags of all requests together.
+    flags: Flags,
+    bytes: usize,
+    /// For the bytes, which are no data.
+    charge: Charge,
+}
+
+/// A request on its own.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    /// The number of its row.
+    pub(crate) row: usize,
+    bytes: Box<[u8]>,
+    spans: Box<[Span]>,
+    large: Box<[Landed]>,
+}
+
+impl Queued {
+    fn new(row: usize, args: Args<'_>) -> Self {
+        Queued {
+            row,
+            bytes: args.bytes().into(),
+            spans: args.spans().into(),
+            large: args.all_landed().iter().map(Landed::share).collect(),
+        }
+    }
+
+    /// Its words.
+    pub(crate) fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.spans).with_landed(&self.large)
+    }
+}
+
+impl Transaction {
+    /// Appends a request for the row of this number, which has these flags.
+    pub(crate) fn queue(&mut self, row: usize, flags: Flags, args: Args<'_>) {
+        self.flags |= flags;
+        self.bytes += args.bytes().len() + args.landed_bytes() + REQUEST_BYTES;
+        self.bytes += size_of_val(args.spans());
+        self.charge.set(self.bytes);
+        self.requests.push(Queued::new(row, args));
+    }
+
+    /// Has none of the requests executed, since one was refused.
+    pub(crate) fn abort(&mut self) {
+        self.is_aborted = true;
+    }
+
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.is_aborted
+    }
+
+    /// The flags of all requests together.
+    pub(crate) fn flags(&self) -> Flags {
+        self.flags
+    }
+
+    pub(crate) fn requests(&self) -> &[Queued] {
+        &self.requests
+    }
+
+    /// Memory that the requests take, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

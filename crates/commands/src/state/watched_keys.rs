@@ -1,0 +1,263 @@
+//! Keys that clients watch (WATCH), and which of them have been changed since.
+//!
+//! Changes are told by the store with the latch of their key held, so that a client whose EXEC
+//! holds the same key finds out here whether it comes too late. While nothing is watched the store
+//! tells nothing.
+
+use nagi_store::accounting::Charge;
+use nagi_store::{ChangeListener, Effect, Event, Store, StoreChange, free_elsewhere};
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Parts of the table, each with a lock of its own.
+const STRIPES: usize = 64;
+/// What a watched key takes beside its bytes, here and with its client, in bytes.
+const KEY_BYTES: usize = 160;
+/// From so many keys on a thread of its own stops watching them.
+const MANY_KEYS: usize = 1000;
+
+/// A database's number and a key.
+type WatchedKey = (usize, Box<[u8]>);
+
+/// Who watches a key, and what was there when they began.
+#[derive(Debug)]
+struct Watcher {
+    client: Arc<AtomicBool>,
+    was_there: bool,
+}
+
+type Stripe = HashMap<WatchedKey, Vec<Watcher>>;
+
+/// Every key that is watched.
+#[derive(Debug)]
+pub struct WatchedKeys {
+    stripes: Box<[Mutex<Stripe>]>,
+    hasher: RandomState,
+    /// How many keys each client watches, all clients together.
+    keys: AtomicU64,
+    /// How many clients watch any.
+    clients: AtomicU64,
+    /// Held while the store is told whether to tell changes: whether something else wants it.
+    listening: Mutex<bool>,
+}
+
+impl Default for WatchedKeys {
+    fn default() -> Self {
+        WatchedKeys {
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            keys: AtomicU64::new(0),
+            clients: AtomicU64::new(0),
+            listening: Mutex::new(false),
+        }
+    }
+}
+
+impl WatchedKeys {
+    /// How many clients watch keys, and how many keys these are.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        (self.clients.load(Ordering::Relaxed), self.keys.load(Ordering::Relaxed))
+    }
+
+    /// Has the store tell changes if anybody watches keys, or something else wants it.
+    pub fn settle(&self, store: &Store) {
+        let listening = lock(&self.listening);
+        store.listen(*listening || self.clients.load(Ordering::SeqCst) > 0);
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of stripes")]
+    fn stripe(&self, key: &WatchedKey) -> MutexGuard<'_, Stripe> {
+        lock(&self.stripes[self.hasher.hash_one(key) as usize % STRIPES])
+    }
+
+    fn add(&self, key: WatchedKey, watcher: Watcher) {
+        self.keys.fetch_add(1, Ordering::Relaxed);
+        self.stripe(&key).entry(key).or_default().push(watcher);
+    }
+
+    fn remove(&self, key: &WatchedKey, client: &Arc<AtomicBool>) {
+        self.keys.fetch_sub(1, Ordering::Relaxed);
+        let mut stripe = self.stripe(key);
+        let Some(watchers) = stripe.get_mut(key) else { return };
+        watchers.retain(|watcher| !Arc::ptr_eq(&watcher.client, client));
+        if watchers.is_empty() {
+            stripe.remove(key);
+        }
+    }
+
+    /// Notes that a key was changed; one that was not there has only gone if it `expired`.
+    fn touch(&self, key: &WatchedKey, expired: bool) {
+        if let Some(watchers) = self.stripe(key).get(key) {
+            watchers.iter().filter(|it| it.was_there || !expired).for_each(Watcher::touch);
+        }
+    }
+
+    /// Notes that all keys of a database have gone, or of all databases.
+    fn flushed(&self, database: Option<usize>) {
+        self.each_of(|index| database.is_none_or(|it| it == index), |it| it.was_there);
+    }
+
+    /// Notes that two databases were exchanged.
+    fn swapped(&self, first: usize, second: usize) {
+        self.each_of(|index| index == first || index == second, |_| true);
+    }
+
+    fn each_of(&self, is_meant: impl Fn(usize) -> bool, is_touched: impl Fn(&Watcher) -> bool) {
+        if self.keys.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for stripe in &self.stripes {
+            for ((database, _), watchers) in &*lock(stripe) {
+                if is_meant(*database) {
+                    watchers.iter().filter(|it| is_touched(it)).for_each(Watcher::touch);
+                }
+            }
+        }
+    }
+}
+
+impl Watcher {
+    fn touch(&self) {
+        self.client.store(true, Ordering::Release);
+    }
+}
+
+/// Hears of changes from the store, for those who watch keys.
+#[derive(Debug)]
+pub struct WatchListener(pub Arc<WatchedKeys>);
+
+impl ChangeListener for WatchListener {
+    fn changed(&self, change: &StoreChange) {
+        self.0.note(change);
+    }
+}
+
+impl WatchedKeys {
+    fn note(&self, change: &StoreChange) {
+        for effect in &change.effects {
+            match effect {
+                Effect::Flush(database) => self.flushed(*database),
+                Effect::Swap(first, second) => self.swapped(*first, *second),
+                Effect::Key(_) | Effect::Transfer { .. } => {}
+            }
+        }
+        if self.keys.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for key in change.keys.iter().filter(|key| key.is_modified) {
+            let expired = key.events == [Event::Expired];
+            self.touch(&(key.database, key.key[..].into()), expired);
+        }
+    }
+}
+
+/// The keys that a client watches, until this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Watches(Option<Box<Watching>>);
+
+#[derive(Debug)]
+struct Watching {
+    shared: Arc<WatchedKeys>,
+    /// Whether any of them was changed.
+    is_changed: Arc<AtomicBool>,
+    /// With whether they were there.
+    keys: HashMap<WatchedKey, bool>,
+    /// For what all of this takes, which is no data.
+    charge: Charge,
+    bytes: usize,
+}
+
+impl Watches {
+    /// Is going to watch keys of this table.
+    pub(crate) fn begin(&mut self, shared: &Arc<WatchedKeys>) {
+        self.0.get_or_insert_with(|| Box::new(Watching::new(shared)));
+    }
+
+    /// Watches a key as well, which may be there or not.
+    pub(crate) fn add(&mut self, database: usize, key: &[u8], was_there: bool) {
+        let Some(watching) = &mut self.0 else { return };
+        let key: WatchedKey = (database, key.into());
+        if watching.keys.contains_key(&key) {
+            return;
+        }
+        watching.bytes += key.1.len() + KEY_BYTES;
+        watching.charge.set(watching.bytes);
+        let client = Arc::clone(&watching.is_changed);
+        watching.shared.add(key.clone(), Watcher { client, was_there });
+        watching.keys.insert(key, was_there);
+    }
+
+    /// Takes one of them for changed.
+    pub(crate) fn touch(&self) {
+        self.0.iter().for_each(|watching| watching.is_changed.store(true, Ordering::Release));
+    }
+
+    /// Whether none is watched.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// How many are watched.
+    pub(crate) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |watching| watching.keys.len())
+    }
+
+    /// The keys with the numbers of their databases, and whether they were there.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (usize, &[u8], bool)> {
+        let keys = self.0.iter().flat_map(|watching| &watching.keys);
+        keys.map(|((database, key), was_there)| (*database, &**key, *was_there))
+    }
+
+    /// Whether any of them was changed.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.0.as_ref().is_some_and(|watching| watching.is_changed.load(Ordering::Acquire))
+    }
+}
+
+impl Watching {
+    fn new(shared: &Arc<WatchedKeys>) -> Self {
+        shared.clients.fetch_add(1, Ordering::SeqCst);
+        Watching {
+            shared: Arc::clone(shared),
+            is_changed: Arc::default(),
+            keys: HashMap::new(),
+            charge: Charge::default(),
+            bytes: 0,
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+        let end = WatchingEnd {
+            shared: Arc::clone(&self.shared),
+            is_changed: Arc::clone(&self.is_changed),
+            keys: std::mem::take(&mut self.keys),
+        };
+        if end.keys.len() >= MANY_KEYS {
+            free_elsewhere(end);
+        }
+    }
+}
+
+/// Keys that are watched no more.
+struct WatchingEnd {
+    shared: Arc<WatchedKeys>,
+    is_changed: Arc<AtomicBool>,
+    keys: HashMap<WatchedKey, bool>,
+}
+
+impl Drop for WatchingEnd {
+    fn drop(&mut self) {
+        self.keys.keys().for_each(|key| self.shared.remove(key, &self.is_changed));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

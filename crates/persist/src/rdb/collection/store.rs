@@ -1,0 +1,122 @@
+//! Collections of the store: made of what is read, and taken apart to be written.
+
+use super::builder::{Builder, Builders, Rejected};
+use super::{CollectionForm, CollectionHead, CollectionType, Element, ElementText};
+use nagi_store::types::collection::{NewCollection, NewCollections, NewElement};
+use nagi_store::{Given, Kind, StringValue, Text, Value};
+use std::ops::ControlFlow;
+
+/// Makes collections for a store, which cannot keep fields that expire yet.
+#[derive(Clone, Debug)]
+pub struct StoreBuilders(pub NewCollections);
+
+/// A collection that is being made.
+#[derive(Debug)]
+pub struct StoreBuilder(NewCollection);
+
+impl Builders for StoreBuilders {
+    type Value = NewCollection;
+    type Builder = StoreBuilder;
+
+    fn begin(&self, collection: CollectionType, _: Option<u64>) -> Option<StoreBuilder> {
+        let kind = match collection {
+            CollectionType::List => Kind::List,
+            CollectionType::Set => Kind::Set,
+            CollectionType::SortedSet => Kind::SortedSet,
+            CollectionType::Hash => Kind::Hash,
+        };
+        self.0.begin(kind).map(StoreBuilder)
+    }
+}
+
+impl Builder for StoreBuilder {
+    type Value = NewCollection;
+
+    fn add(&mut self, element: Element<'_>) -> Result<(), Rejected> {
+        let collection = &mut self.0;
+        let is_new = match element {
+            Element::Item(item) => with_value(item, |item| collection.add(NewElement::Item(item))),
+            Element::Member(member) => {
+                with_text(member, |member| collection.add(NewElement::Member(member)))
+            }
+            Element::Scored(member, score) => {
+                with_text(member, |member| collection.add(NewElement::Scored(member, score)))
+            }
+            Element::Field { name, value, expire_at_ms: None } => with_text(name, |name| {
+                with_value(value, |value| collection.add(NewElement::Field(name, value)))
+            }),
+            Element::Field { .. } => return Err(Rejected::Unsupported),
+        };
+        match is_new {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Rejected::Duplicate),
+            Err(_) => Err(Rejected::Unsupported),
+        }
+    }
+
+    fn end(self) -> NewCollection {
+        self.0
+    }
+}
+
+/// Shows `take` a text as the store takes what it looks up: in one piece.
+fn with_text<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R {
+    match text {
+        long @ ElementText::Long(_) => take(&Text::to_store(&long.to_vec())),
+        text => with_value(text, take),
+    }
+}
+
+/// The same with what is not looked up.
+fn with_value<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R {
+    match text {
+        ElementText::Int(number) => {
+            take(&Text::to_store(itoa::Buffer::new().format(number).as_bytes()))
+        }
+        ElementText::Bytes(bytes) => take(&Text::to_store(bytes)),
+        ElementText::Long(rope) => take(&Text::from_given(Given::Rope(rope))),
+    }
+}
+
+impl CollectionHead {
+    /// That of a value to be written, unless it is a string.
+    pub(crate) fn of(value: &Value<'_>) -> Option<Self> {
+        let collection = match value {
+            Value::String(_) => return None,
+            Value::Hash(_) => CollectionType::Hash,
+            Value::Set(_) => CollectionType::Set,
+            Value::SortedSet(_) => CollectionType::SortedSet,
+            Value::List(_) => CollectionType::List,
+        };
+        Some(CollectionHead { form: CollectionForm::Plain(collection), len: value.len() })
+    }
+}
+
+fn text(string: StringValue<'_>) -> ElementText<'_> {
+    match string {
+        StringValue::Int(number) => ElementText::Int(number),
+        StringValue::Bytes(bytes) => ElementText::Bytes(bytes),
+        StringValue::Rope(rope) => ElementText::Long(rope.clone()),
+    }
+}
+
+/// Shows the elements of a collection from the one with so many before it on, until `visit` breaks
+/// off. A string has none.
+pub(crate) fn walk_elements<B>(
+    value: Value<'_>,
+    rank: u64,
+    mut visit: impl FnMut(&Element<'_>) -> ControlFlow<B>,
+) -> Option<B> {
+    match value {
+        Value::String(_) => None,
+        Value::Hash(hash) => hash.walk(rank, |field| {
+            let (name, value) = (text(field.name), text(field.value));
+            visit(&Element::Field { name, value, expire_at_ms: field.expires_at_ms })
+        }),
+        Value::Set(set) => set.walk(rank, |member| visit(&Element::Member(text(member)))),
+        Value::SortedSet(set) => {
+            set.walk(rank, |member| visit(&Element::Scored(text(member.name), member.score)))
+        }
+        Value::List(list) => list.walk(rank, |item| visit(&Element::Item(text(item)))),
+    }
+}

@@ -1,0 +1,130 @@
+//! Parts of a sorted set, by scores or by members: each is a range of ranks.
+
+use super::sorted_set::{SortedSetForm, SortedSetRef, score_border};
+use crate::packed::At;
+use crate::tree::layout::Layout;
+use crate::tree::scored::{self, Border, Scores};
+use crate::value::item::{Item, Text};
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Where a range of scores begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScoreBound {
+    /// The least or the greatest score, which is a number.
+    pub score: f64,
+    /// Whether this score itself lies outside.
+    pub is_exclusive: bool,
+}
+
+/// Where a range of members begins or ends, by their bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum MemberBound<'a> {
+    /// Before all.
+    Least,
+    /// Behind all.
+    Greatest,
+    /// At this member, which lies outside if the second says so.
+    At(&'a Text<'a>, bool),
+}
+
+impl MemberBound<'_> {
+    /// Whether a member lies behind it, as the beginning of a range.
+    fn is_begun(self, member: Item<'_>) -> bool {
+        match self {
+            MemberBound::Least => true,
+            MemberBound::Greatest => false,
+            MemberBound::At(text, is_exclusive) => match text.compare(member) {
+                Ordering::Less => true,
+                Ordering::Equal => !is_exclusive,
+                Ordering::Greater => false,
+            },
+        }
+    }
+
+    /// Whether a member lies before it, as the end of a range.
+    fn is_ahead(self, member: Item<'_>) -> bool {
+        match self {
+            MemberBound::Least => false,
+            MemberBound::Greatest => true,
+            MemberBound::At(text, is_exclusive) => match text.compare(member) {
+                Ordering::Less => false,
+                Ordering::Equal => !is_exclusive,
+                Ordering::Greater => true,
+            },
+        }
+    }
+}
+
+impl SortedSetRef<'_> {
+    /// The members whose scores lie between two.
+    #[must_use]
+    pub fn with_scores(self, min: ScoreBound, max: ScoreBound) -> Range<u64> {
+        let start = self.rank_of(score_border(min.score, min.is_exclusive));
+        let end = self.rank_of(score_border(max.score, !max.is_exclusive));
+        start..end.max(start)
+    }
+
+    /// The members between two, in a sorted set whose scores are all equal. Where they are not, a
+    /// packed one answers what a walk along it finds, from its end if that is where the range is
+    /// looked for.
+    #[must_use]
+    pub fn with_members(
+        self,
+        min: MemberBound<'_>,
+        max: MemberBound<'_>,
+        from_end: bool,
+    ) -> Range<u64> {
+        match self.0 {
+            SortedSetForm::Packed(packed) => {
+                let item = |at: At<'_>| (min.is_begun(item_of(&at)), max.is_ahead(item_of(&at)));
+                walked(&packed.elements().map(item).collect::<Vec<_>>(), from_end)
+            }
+            SortedSetForm::Tree(_) => {
+                let start = self.rank_of_member(min, false);
+                start..self.rank_of_member(max, true).max(start)
+            }
+        }
+    }
+
+    /// How many members come before a bound in a tree.
+    fn rank_of_member(self, bound: MemberBound<'_>, is_end: bool) -> u64 {
+        let first = match self.0 {
+            SortedSetForm::Packed(packed) => packed.select(0).map(|it| Scores::key(it.element)),
+            SortedSetForm::Tree(trees) => trees.scores.select(0).map(Scores::key),
+        };
+        match bound {
+            MemberBound::Least => 0,
+            MemberBound::Greatest => self.len(),
+            MemberBound::At(member, is_exclusive) => self.rank_of(Border {
+                score: first.unwrap_or_default(),
+                member: Some(member),
+                is_behind: is_exclusive != is_end,
+            }),
+        }
+    }
+}
+
+fn item_of<'a>(at: &At<'a>) -> Item<'a> {
+    Item::inline(scored::member(at.element))
+}
+
+/// The range that a walk finds, given of each element whether it lies behind the beginning, and
+/// whether before the end.
+fn walked(elements: &[(bool, bool)], from_end: bool) -> Range<u64> {
+    let is_within = |at: &usize| elements.get(*at).is_some_and(|it| it.0 && it.1);
+    let may_be = elements.last().is_some_and(|it| it.0) && elements.first().is_some_and(|it| it.1);
+    let found = if from_end {
+        elements.iter().rposition(|it| it.1).filter(is_within).map(|last| {
+            let up_to = elements.get(..=last).unwrap_or_default();
+            last + 1 - up_to.iter().rev().take_while(|it| it.0).count()..last + 1
+        })
+    } else {
+        elements.iter().position(|it| it.0).filter(is_within).map(|first| {
+            let rest = elements.get(first..).unwrap_or_default();
+            first..first + rest.iter().take_while(|it| it.1).count()
+        })
+    };
+    let range = found.filter(|_| may_be).unwrap_or(0..0);
+    range.start as u64..range.end as u64
+}

@@ -1,0 +1,185 @@
+//! What the types of collections have in common for an entry: each has two encodings, bytes for
+//! what is small and a root for what is not.
+
+use crate::collections::form::{Form, FormRef, Named};
+use crate::collections::hash::{Hash, HashRef};
+use crate::collections::list::{List, ListForm, ListRef, ListTree};
+use crate::collections::set::{Set, SetRef};
+use crate::collections::sorted_set::{SortedSet, SortedSetForm, SortedSetRef, SortedTrees};
+use crate::entry::encoding::Encoding;
+use crate::entry::root::{Root, RootRef};
+use crate::packed::{Packed, PackedRef};
+use crate::tree::layout::{Fields, Members};
+
+/// A collection that is changed, in whichever form it is. Its default has no elements.
+pub(crate) trait Collection: Default {
+    /// It as it is read.
+    type Ref<'a>: Copy;
+    /// What it is when it is large.
+    type Tree;
+
+    /// The encoding of what is small.
+    const PACKED: Encoding;
+
+    /// One whose bytes an entry had.
+    fn from_packed(bytes: Vec<u8>) -> Self;
+
+    /// One that is large.
+    fn from_tree(tree: Box<Self::Tree>) -> Self;
+
+    /// Its bytes if it is small, otherwise the root.
+    fn into_root(self) -> Result<Root, Vec<u8>>;
+
+    /// How many elements it has.
+    fn len(&self) -> u64;
+
+    /// The bytes of an entry, to be read.
+    fn read_packed(bytes: &[u8]) -> Self::Ref<'_>;
+
+    /// The root of an entry to be read; `None` if it is of another type.
+    fn read_root(root: RootRef<'_>) -> Option<Self::Ref<'_>>;
+}
+
+impl Collection for Hash {
+    type Ref<'a> = HashRef<'a>;
+    type Tree = Named<Fields>;
+    const PACKED: Encoding = Encoding::PackedHash;
+
+    fn from_packed(bytes: Vec<u8>) -> Self {
+        Hash(Form::Packed(Packed::from_bytes(bytes)))
+    }
+
+    fn from_tree(tree: Box<Named<Fields>>) -> Self {
+        Hash(Form::Tree(tree))
+    }
+
+    fn into_root(self) -> Result<Root, Vec<u8>> {
+        match self.0 {
+            Form::Packed(packed) => Err(packed.into_bytes()),
+            Form::Tree(tree) => Ok(Root::Hash(tree)),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.read().len()
+    }
+
+    fn read_packed(bytes: &[u8]) -> HashRef<'_> {
+        HashRef(FormRef::packed(bytes))
+    }
+
+    fn read_root(root: RootRef<'_>) -> Option<HashRef<'_>> {
+        match root {
+            RootRef::Hash(tree) => Some(HashRef(FormRef::Tree(tree))),
+            _ => None,
+        }
+    }
+}
+
+impl Collection for Set {
+    type Ref<'a> = SetRef<'a>;
+    type Tree = Named<Members>;
+    const PACKED: Encoding = Encoding::PackedSet;
+
+    fn from_packed(bytes: Vec<u8>) -> Self {
+        Set(Form::Packed(Packed::from_bytes(bytes)))
+    }
+
+    fn from_tree(tree: Box<Named<Members>>) -> Self {
+        Set(Form::Tree(tree))
+    }
+
+    fn into_root(self) -> Result<Root, Vec<u8>> {
+        match self.0 {
+            Form::Packed(packed) => Err(packed.into_bytes()),
+            Form::Tree(tree) => Ok(Root::Set(tree)),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.read().len()
+    }
+
+    fn read_packed(bytes: &[u8]) -> SetRef<'_> {
+        SetRef(FormRef::packed(bytes))
+    }
+
+    fn read_root(root: RootRef<'_>) -> Option<SetRef<'_>> {
+        match root {
+            RootRef::Set(tree) => Some(SetRef(FormRef::Tree(tree))),
+            _ => None,
+        }
+    }
+}
+
+impl Collection for SortedSet {
+    type Ref<'a> = SortedSetRef<'a>;
+    type Tree = SortedTrees;
+    const PACKED: Encoding = Encoding::PackedSortedSet;
+
+    fn from_packed(bytes: Vec<u8>) -> Self {
+        SortedSet::Packed(Packed::from_bytes(bytes))
+    }
+
+    fn from_tree(tree: Box<SortedTrees>) -> Self {
+        SortedSet::Tree(tree)
+    }
+
+    fn into_root(self) -> Result<Root, Vec<u8>> {
+        match self {
+            SortedSet::Packed(packed) => Err(packed.into_bytes()),
+            SortedSet::Tree(trees) => Ok(Root::SortedSet(trees)),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.read().len()
+    }
+
+    fn read_packed(bytes: &[u8]) -> SortedSetRef<'_> {
+        SortedSetRef(SortedSetForm::Packed(PackedRef::new(bytes)))
+    }
+
+    fn read_root(root: RootRef<'_>) -> Option<SortedSetRef<'_>> {
+        match root {
+            RootRef::SortedSet(trees) => Some(SortedSetRef(SortedSetForm::Tree(trees))),
+            _ => None,
+        }
+    }
+}
+
+impl Collection for List {
+    type Ref<'a> = ListRef<'a>;
+    type Tree = ListTree;
+    const PACKED: Encoding = Encoding::PackedList;
+
+    fn from_packed(bytes: Vec<u8>) -> Self {
+        List::Packed(Packed::from_bytes(bytes))
+    }
+
+    fn from_tree(tree: Box<ListTree>) -> Self {
+        List::Tree(tree)
+    }
+
+    fn into_root(self) -> Result<Root, Vec<u8>> {
+        match self {
+            List::Packed(packed) => Err(packed.into_bytes()),
+            List::Tree(tree) => Ok(Root::List(tree)),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.read().len()
+    }
+
+    fn read_packed(bytes: &[u8]) -> ListRef<'_> {
+        ListRef(ListForm::Packed(PackedRef::new(bytes)))
+    }
+
+    fn read_root(root: RootRef<'_>) -> Option<ListRef<'_>> {
+        match root {
+            RootRef::List(tree) => Some(ListRef(ListForm::Tree(tree))),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Roots: large values, which an entry owns by one word and which share their parts with their
+//! clones.
+//!
+//! This is the one place that knows what such a word points to. A type whose values can be large
+//! adds its root here: how it is shared, counted and dropped. Dropping what takes long is left to
+//! the reclaimer by the root itself.
+
+use crate::collections::form::{FormRef, Named};
+use crate::collections::list::{ListForm, ListRef, ListTree};
+use crate::collections::sorted_set::{SortedSetForm, SortedSetRef, SortedTrees};
+use crate::entry::encoding::Encoding;
+use crate::tree::layout::{Fields, Members};
+use crate::value::rope::Rope;
+use std::ptr::NonNull;
+
+/// A large value.
+#[derive(Debug)]
+pub(crate) enum Root {
+    /// A long string.
+    Rope(Box<Rope>),
+    Hash(Box<Named<Fields>>),
+    Set(Box<Named<Members>>),
+    SortedSet(Box<SortedTrees>),
+    List(Box<ListTree>),
+}
+
+impl Root {
+    pub(crate) fn encoding(&self) -> Encoding {
+        match self {
+            Root::Rope(_) => Encoding::Rope,
+            Root::Hash(_) => Encoding::TreeHash,
+            Root::Set(_) => Encoding::TreeSet,
+            Root::SortedSet(_) => Encoding::TreeSortedSet,
+            Root::List(_) => Encoding::TreeList,
+        }
+    }
+
+    /// Gives it to an entry of the keyspace, where it counts as data from now on.
+    pub(crate) fn into_word(mut self) -> NonNull<u8> {
+        if let Root::Rope(rope) = &mut self {
+            rope.keep();
+        }
+        self.into_image_word()
+    }
+
+    /// Gives it to a copy of an entry outside the keyspace.
+    pub(crate) fn into_image_word(self) -> NonNull<u8> {
+        match self {
+            Root::Rope(rope) => NonNull::from(Box::leak(rope)).cast(),
+            Root::Hash(tree) => NonNull::from(Box::leak(tree)).cast(),
+            Root::Set(tree) => NonNull::from(Box::leak(tree)).cast(),
+            Root::SortedSet(trees) => NonNull::from(Box::leak(trees)).cast(),
+            Root::List(tree) => NonNull::from(Box::leak(tree)).cast(),
+        }
+    }
+
+    /// Takes it back from an entry; `None` if values of this encoding have none.
+    ///
+    /// # Safety
+    /// Of an encoding that has a root, the word came from [`Root::into_word`] of a root of this
+    /// encoding and is not used again.
+    pub(crate) unsafe fn take(
+        encoding: Encoding,
+        word: impl FnOnce() -> NonNull<u8>,
+    ) -> Option<Root> {
+        if !encoding.has_root() {
+            return None;
+        }
+        let word = word().as_ptr();
+        // SAFETY: the word came from a box of what the encoding says, by the caller's promise.
+        unsafe {
+            match encoding {
+                Encoding::Rope => Some(Root::Rope(Box::from_raw(word.cast()))),
+                Encoding::TreeHash => Some(Root::Hash(Box::from_raw(word.cast()))),
+                Encoding::TreeSet => Some(Root::Set(Box::from_raw(word.cast()))),
+                Encoding::TreeSortedSet => Some(Root::SortedSet(Box::from_raw(word.cast()))),
+                Encoding::TreeList => Some(Root::List(Box::from_raw(word.cast()))),
+                _ => None,
+            }
+        }
+    }
+
+    pub(crate) fn borrow(&self) -> RootRef<'_> {
+        match self {
+            Root::Rope(rope) => RootRef::Rope(rope),
+            Root::Hash(tree) => RootRef::Hash(tree),
+            Root::Set(tree) => RootRef::Set(tree),
+            Root::SortedSet(trees) => RootRef::SortedSet(trees),
+            Root::List(tree) => RootRef::List(tree),
+        }
+    }
+
+    /// The same value; parts are copied when one of both changes them.
+    pub(crate) fn share(&self) -> Root {
+        self.borrow().share()
+    }
+}
+
+/// A root that an entry owns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RootRef<'a> {
+    Rope(&'a Rope),
+    Hash(&'a Named<Fields>),
+    Set(&'a Named<Members>),
+    SortedSet(&'a SortedTrees),
+    List(&'a ListTree),
+}
+
+impl RootRef<'_> {
+    /// The root of an entry; `None` if values of this encoding have none.
+    ///
+    /// # Safety
+    /// Of an encoding that has a root, the word came from [`Root::into_word`] of a root of this
+    /// encoding, and the entry neither gives it up nor changes it during `'a`.
+    pub(crate) unsafe fn of_word<'a>(
+        encoding: Encoding,
+        word: impl FnOnce() -> NonNull<u8>,
+    ) -> Option<RootRef<'a>> {
+        if !encoding.has_root() {
+            return None;
+        }
+        let word = word();
+        // SAFETY: the word points to what the encoding says, by the caller's promise.
+        unsafe {
+            match encoding {
+                Encoding::Rope => Some(RootRef::Rope(word.cast().as_ref())),
+                Encoding::TreeHash => Some(RootRef::Hash(word.cast().as_ref())),
+                Encoding::TreeSet => Some(RootRef::Set(word.cast().as_ref())),
+                Encoding::TreeSortedSet => Some(RootRef::SortedSet(word.cast().as_ref())),
+                Encoding::TreeList => Some(RootRef::List(word.cast().as_ref())),
+                _ => None,
+            }
+        }
+    }
+
+    /// The same value; parts are copied when one of both changes them.
+    pub(crate) fn share(self) -> Root {
+        match self {
+            RootRef::Rope(rope) => Root::Rope(Box::new(rope.clone())),
+            RootRef::Hash(tree) => Root::Hash(Box::new(tree.clone())),
+            RootRef::Set(tree) => Root::Set(Box::new(tree.clone())),
+            RootRef::SortedSet(trees) => Root::SortedSet(Box::new(trees.clone())),
+            RootRef::List(tree) => Root::List(Box::new(tree.clone())),
+        }
+    }
+
+    /// Bytes that it takes outside the entry, shared or not.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            RootRef::Rope(rope) => rope.len(),
+            RootRef::Hash(tree) => FormRef::Tree(tree).bytes() as usize,
+            RootRef::Set(tree) => FormRef::Tree(tree).bytes() as usize,
+            RootRef::SortedSet(trees) => SortedSetRef(SortedSetForm::Tree(trees)).bytes() as usize,
+            RootRef::List(tree) => ListRef(ListForm::Tree(tree)).bytes() as usize,
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Values of any type: as readers see them, on their way in, and between two places.
+
+use crate::collections::form::FormRef;
+use crate::collections::hash::{Hash, HashRef};
+use crate::collections::list::{List, ListForm, ListRef};
+use crate::collections::set::{Set, SetRef};
+use crate::collections::sorted_set::{SortedSet, SortedSetForm, SortedSetRef};
+use crate::entry::collection::Collection;
+pub(crate) use crate::entry::encoding::Encoding;
+pub use crate::entry::encoding::Kind;
+use crate::entry::root::{Root, RootRef};
+use crate::value::rope::Rope;
+use crate::value::string::{Given, StringValue};
+use nagi_chunk::CHUNK_BYTES;
+
+/// A value is of another type than an operation works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongType;
+
+/// A value as a reader sees it, for as long as the latch is held.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// A string.
+    String(StringValue<'a>),
+    /// A hash.
+    Hash(HashRef<'a>),
+    /// A set.
+    Set(SetRef<'a>),
+    /// A sorted set.
+    SortedSet(SortedSetRef<'a>),
+    /// A list.
+    List(ListRef<'a>),
+}
+
+impl<'a> Value<'a> {
+    /// A value other than an integer that stands in an entry in one piece.
+    pub(crate) fn of_piece(encoding: Encoding, bytes: &'a [u8]) -> Self {
+        match encoding.kind() {
+            Kind::String => Value::String(StringValue::Bytes(bytes)),
+            Kind::Hash => Value::Hash(Hash::read_packed(bytes)),
+            Kind::Set => Value::Set(Set::read_packed(bytes)),
+            Kind::SortedSet => Value::SortedSet(SortedSet::read_packed(bytes)),
+            Kind::List => Value::List(List::read_packed(bytes)),
+        }
+    }
+
+    /// A value that is a root.
+    pub(crate) fn of_root(root: RootRef<'a>) -> Self {
+        match root {
+            RootRef::Rope(rope) => Value::String(StringValue::Rope(rope)),
+            RootRef::Hash(tree) => Value::Hash(HashRef(FormRef::Tree(tree))),
+            RootRef::Set(tree) => Value::Set(SetRef(FormRef::Tree(tree))),
+            RootRef::SortedSet(trees) => Value::SortedSet(SortedSetRef(SortedSetForm::Tree(trees))),
+            RootRef::List(tree) => Value::List(ListRef(ListForm::Tree(tree))),
+        }
+    }
+
+    /// How many elements it has; a string's bytes.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no collection that is kept is empty")]
+    pub fn len(&self) -> u64 {
+        match self {
+            Value::String(string) => string.len() as u64,
+            Value::Hash(hash) => hash.len(),
+            Value::Set(set) => set.len(),
+            Value::SortedSet(set) => set.len(),
+            Value::List(list) => list.len(),
+        }
+    }
+
+    /// It to be read for longer, if it is a large one that shares its parts.
+    #[must_use]
+    pub fn share_root(&self) -> Option<SharedValue> {
+        let root = match self {
+            Value::String(StringValue::Rope(rope)) => RootRef::Rope(rope),
+            Value::Hash(HashRef(FormRef::Tree(tree))) => RootRef::Hash(tree),
+            Value::Set(SetRef(FormRef::Tree(tree))) => RootRef::Set(tree),
+            Value::SortedSet(SortedSetRef(SortedSetForm::Tree(trees))) => RootRef::SortedSet(trees),
+            Value::List(ListRef(ListForm::Tree(tree))) => RootRef::List(tree),
+            _ => return None,
+        };
+        Some(SharedValue(OwnedValue::Root(root.share())))
+    }
+
+    /// It to be read for longer. How OBJECT ENCODING calls a string is not kept.
+    #[must_use]
+    pub fn share(&self) -> SharedValue {
+        let packed = |encoding, bytes: &[u8]| OwnedValue::Piece(encoding, bytes.into());
+        let owned = match self {
+            Value::String(StringValue::Int(number)) => OwnedValue::Int(*number),
+            Value::String(StringValue::Bytes(bytes)) => packed(Encoding::Bytes, bytes),
+            Value::Hash(HashRef(FormRef::Packed(hash))) => {
+                packed(Encoding::PackedHash, hash.as_bytes())
+            }
+            Value::Set(SetRef(FormRef::Packed(set))) => packed(Encoding::PackedSet, set.as_bytes()),
+            Value::SortedSet(SortedSetRef(SortedSetForm::Packed(set))) => {
+                packed(Encoding::PackedSortedSet, set.as_bytes())
+            }
+            Value::List(ListRef(ListForm::Packed(list))) => {
+                packed(Encoding::PackedList, list.as_bytes())
+            }
+            root => return root.share_root().unwrap_or(SharedValue(OwnedValue::Int(0))),
+        };
+        SharedValue(owned)
+    }
+
+    /// Memory that a collection takes outside its entry, in bytes.
+    #[must_use]
+    pub fn collection_bytes_elsewhere(&self) -> usize {
+        match self {
+            Value::Hash(HashRef(FormRef::Tree(tree))) => RootRef::Hash(tree).bytes(),
+            Value::Set(SetRef(FormRef::Tree(tree))) => RootRef::Set(tree).bytes(),
+            Value::SortedSet(SortedSetRef(SortedSetForm::Tree(trees))) => {
+                RootRef::SortedSet(trees).bytes()
+            }
+            Value::List(ListRef(ListForm::Tree(tree))) => RootRef::List(tree).bytes(),
+            _ => 0,
+        }
+    }
+
+    /// It as a set.
+    ///
+    /// # Errors
+    /// It is of another type.
+    pub fn set(self) -> Result<SetRef<'a>, WrongType> {
+        match self {
+            Value::Set(set) => Ok(set),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// It as a hash.
+    ///
+    /// # Errors
+    /// It is of another type.
+    pub fn hash(self) -> Result<HashRef<'a>, WrongType> {
+        match self {
+            Value::Hash(hash) => Ok(hash),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// It as a sorted set.
+    ///
+    /// # Errors
+    /// It is of another type.
+    pub fn sorted_set(self) -> Result<SortedSetRef<'a>, WrongType> {
+        match self {
+            Value::SortedSet(set) => Ok(set),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// It as a list.
+    ///
+    /// # Errors
+    /// It is of another type.
+    pub fn list(self) -> Result<ListRef<'a>, WrongType> {
+        match self {
+            Value::List(list) => Ok(list),
+            _ => Err(WrongType),
+        }
+    }
+}
+
+/// A value on its way into the store.
+#[derive(Debug)]
+pub(crate) enum NewValue<'a> {
+    /// Bytes to be copied into the entry, of an encoding in one piece.
+    Piece(Encoding, &'a [u8]),
+    Int(i64),
+    Root(Root),
+}
+
+impl<'a> NewValue<'a> {
+    /// Chooses the form for a string; what is long is copied here, before any latch is taken.
+    pub(crate) fn from_bytes(bytes: &'a [u8]) -> Self {
+        if bytes.len() > CHUNK_BYTES {
+            NewValue::rope(Rope::from_bytes(bytes))
+        } else {
+            NewValue::Piece(Encoding::Bytes, bytes)
+        }
+    }
+
+    /// The form of what a caller has handed over.
+    pub(crate) fn from_given(given: impl Into<Given<'a>>) -> Self {
+        match given.into() {
+            Given::Rope(rope) => NewValue::rope(rope),
+            Given::Bytes(bytes) => NewValue::from_bytes(bytes),
+        }
+    }
+
+    /// A collection, in whichever form it is; `packed` is where the bytes of a packed one go.
+    pub(crate) fn from_collection<C: Collection>(collection: C, packed: &'a mut Vec<u8>) -> Self {
+        match collection.into_root() {
+            Ok(root) => NewValue::Root(root),
+            Err(bytes) => {
+                *packed = bytes;
+                NewValue::Piece(C::PACKED, packed)
+            }
+        }
+    }
+
+    /// The form of a string that comes of a change.
+    pub(crate) fn changed(bytes: &'a [u8]) -> Self {
+        match NewValue::from_bytes(bytes) {
+            NewValue::Piece(_, bytes) => NewValue::raw(bytes),
+            value => value,
+        }
+    }
+
+    /// A string in one piece that comes of a change.
+    pub(crate) fn raw(bytes: &'a [u8]) -> Self {
+        NewValue::Piece(Encoding::Raw, bytes)
+    }
+
+    pub(crate) fn rope(rope: Rope) -> Self {
+        NewValue::Root(Root::Rope(Box::new(rope)))
+    }
+
+    /// What stands in the entry as it is, if the value is kept in one piece.
+    #[inline]
+    pub(crate) fn piece(&self) -> Option<&'a [u8]> {
+        match self {
+            NewValue::Piece(_, bytes) => Some(bytes),
+            NewValue::Int(_) | NewValue::Root(_) => None,
+        }
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        match self {
+            NewValue::Piece(encoding, _) => *encoding,
+            NewValue::Int(_) => Encoding::Int,
+            NewValue::Root(root) => root.encoding(),
+        }
+    }
+}
+
+/// A value between two places.
+#[derive(Debug)]
+pub(crate) enum OwnedValue {
+    Piece(Encoding, Box<[u8]>),
+    Int(i64),
+    Root(Root),
+}
+
+impl OwnedValue {
+    pub(crate) fn as_new(&self) -> NewValue<'_> {
+        match self {
+            OwnedValue::Piece(encoding, bytes) => NewValue::Piece(*encoding, bytes),
+            OwnedValue::Int(value) => NewValue::Int(*value),
+            OwnedValue::Root(root) => NewValue::Root(root.share()),
+        }
+    }
+}
+
+/// A value of any type as of one moment, to be read for longer than a latch may be held. A large
+/// one shares its parts with the keyspace, where those that change meanwhile are copied.
+#[derive(Debug)]
+pub struct SharedValue(pub(crate) OwnedValue);
+
+impl SharedValue {
+    /// It to be read.
+    #[must_use]
+    pub fn read(&self) -> Value<'_> {
+        match &self.0 {
+            OwnedValue::Piece(encoding, bytes) => Value::of_piece(*encoding, bytes),
+            OwnedValue::Int(value) => Value::String(StringValue::Int(*value)),
+            OwnedValue::Root(root) => Value::of_root(root.borrow()),
+        }
+    }
+}
+
+impl Clone for SharedValue {
+    fn clone(&self) -> Self {
+        SharedValue(match &self.0 {
+            OwnedValue::Piece(encoding, bytes) => OwnedValue::Piece(*encoding, bytes.clone()),
+            OwnedValue::Int(value) => OwnedValue::Int(*value),
+            OwnedValue::Root(root) => OwnedValue::Root(root.share()),
+        })
+    }
+}

@@ -1,0 +1,297 @@
+//! What the operations on hashes, sets, sorted sets and lists have in common: collections that are
+//! made outside the keyspace to be put there whole, and reading for longer than a latch is held.
+
+use crate::collections::Name;
+use crate::collections::hash::{Expiry, Hash, HashLimits};
+use crate::collections::list::{List, ListLimit};
+use crate::collections::set::{Set, SetLimits, SetRef};
+use crate::collections::sorted_set::{SortedSet, SortedSetLimits};
+use crate::effects::event::Event;
+use crate::entry::attributes::Attributes;
+use crate::entry::key::Key;
+use crate::entry::value::{Kind, NewValue, OwnedValue, SharedValue, WrongType};
+use crate::keyspace::database::Database;
+use crate::keyspace::store::Store;
+use crate::tree::blocks::Blocks;
+use crate::tree::root::Side;
+use crate::value::item::Text;
+use std::sync::Arc;
+
+/// Most bytes of values that others are worked out from while their latches are held.
+const QUICK_BYTES: usize = 16 * 1024;
+
+/// Up to where OBJECT ENCODING gives the names of small collections, as the settings say.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of hashes.
+    pub hash: HashLimits,
+    /// Of sets.
+    pub set: SetLimits,
+    /// Of sorted sets.
+    pub sorted_set: SortedSetLimits,
+    /// Of lists.
+    pub list: ListLimit,
+}
+
+impl Default for Limits {
+    /// Those of Redis' default settings.
+    fn default() -> Self {
+        Limits {
+            hash: HashLimits { entries: 512, value_bytes: 64 },
+            set: SetLimits { intset_entries: 512, listpack_entries: 128, value_bytes: 64 },
+            sorted_set: SortedSetLimits { entries: 128, value_bytes: 64 },
+            list: ListLimit::of_setting(-2),
+        }
+    }
+}
+
+/// Makes collections outside the keyspace.
+#[derive(Clone, Debug)]
+pub struct NewCollections {
+    blocks: Arc<Blocks>,
+    limits: Limits,
+}
+
+/// A collection that is made outside the keyspace, element by element.
+#[derive(Debug)]
+pub struct NewCollection {
+    content: Content,
+    limits: Limits,
+    blocks: Arc<Blocks>,
+}
+
+#[derive(Debug)]
+enum Content {
+    Hash(Hash),
+    /// `None` before the first member, by which its encoding is chosen.
+    Set(Option<Set>),
+    SortedSet(SortedSet),
+    List(List),
+}
+
+/// An element of a collection that is being made.
+#[derive(Clone, Copy, Debug)]
+pub enum NewElement<'a> {
+    /// A field of a hash, and its value.
+    Field(&'a Text<'a>, &'a Text<'a>),
+    /// A member of a set.
+    Member(&'a Text<'a>),
+    /// A member of a sorted set, and its score, which is a number.
+    Scored(&'a Text<'a>, f64),
+    /// What comes behind all that a list has so far.
+    Item(&'a Text<'a>),
+}
+
+impl NewCollections {
+    /// For keys of `store`.
+    #[must_use]
+    pub fn new(store: &Store, limits: Limits) -> Self {
+        NewCollections { blocks: Arc::clone(&store.blocks), limits }
+    }
+
+    /// One of this type without elements; `None` if the type has none.
+    #[must_use]
+    pub fn begin(&self, kind: Kind) -> Option<NewCollection> {
+        Some(self.of(match kind {
+            Kind::String => return None,
+            Kind::Hash => Content::Hash(Hash::default()),
+            Kind::Set => Content::Set(None),
+            Kind::SortedSet => Content::SortedSet(SortedSet::default()),
+            Kind::List => Content::List(List::default()),
+        }))
+    }
+
+    /// A set without members for the union or the difference of others, an intset to OBJECT
+    /// ENCODING until a member comes that does not fit.
+    #[must_use]
+    pub fn begin_set(&self) -> NewCollection {
+        self.of(Content::Set(Some(Set::default())))
+    }
+
+    /// The same for the intersection of others, of which this is the smallest: a listpack unless
+    /// that is an intset.
+    #[must_use]
+    pub fn begin_intersection(&self, smallest: &SharedValue) -> NewCollection {
+        let is_intset = |set: SetRef<'_>| set.name() == Name::Intset;
+        self.of(Content::Set(Some(match smallest.read().set().is_ok_and(is_intset) {
+            true => Set::default(),
+            false => Set::listpack(),
+        })))
+    }
+
+    fn of(&self, content: Content) -> NewCollection {
+        let NewCollections { blocks, limits } = self.clone();
+        NewCollection { content, limits, blocks }
+    }
+}
+
+impl NewCollection {
+    /// Adds an element; whether there was none of its name, whose value or score is replaced
+    /// otherwise.
+    ///
+    /// # Errors
+    /// The collection is of another type.
+    pub fn add(&mut self, element: NewElement<'_>) -> Result<bool, WrongType> {
+        let NewCollection { content, limits, blocks } = self;
+        match (content, element) {
+            (Content::Hash(hash), NewElement::Field(name, value)) => {
+                Ok(hash.set(name, value, Expiry::Never, limits.hash, blocks))
+            }
+            (Content::Set(set), NewElement::Member(member)) => {
+                let set = set.get_or_insert_with(|| Set::new(member, 1, limits.set));
+                Ok(set.add(member, limits.set, blocks))
+            }
+            (Content::SortedSet(set), NewElement::Scored(member, score)) => {
+                Ok(set.set(member, score, limits.sorted_set, blocks).is_none())
+            }
+            (Content::List(list), NewElement::Item(item)) => {
+                list.push(Side::End, item, blocks);
+                Ok(true)
+            }
+            _ => Err(WrongType),
+        }
+    }
+
+    /// How many elements it has.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
+    pub fn len(&self) -> u64 {
+        match &self.content {
+            Content::Hash(hash) => hash.read().len(),
+            Content::Set(set) => set.as_ref().map_or(0, |set| set.read().len()),
+            Content::SortedSet(set) => set.read().len(),
+            Content::List(list) => list.read().len(),
+        }
+    }
+
+    /// A sorted set that has its members, and the name that the limits say.
+    pub(crate) fn of_sorted_set(set: SortedSet, limits: Limits, blocks: Arc<Blocks>) -> Self {
+        NewCollection { content: Content::SortedSet(set), limits, blocks }
+    }
+
+    /// Removes a member of a set.
+    ///
+    /// # Errors
+    /// The collection is of another type.
+    pub fn remove_member(&mut self, member: &Text<'_>) -> Result<bool, WrongType> {
+        match &mut self.content {
+            Content::Set(set) => Ok(set.as_mut().is_some_and(|set| set.remove(member))),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// Has OBJECT ENCODING call a set of integers an intset if they are not too many.
+    pub fn narrow(&mut self) {
+        let Content::Set(Some(set)) = &mut self.content else { return };
+        if set.read().len() <= self.limits.set.intset_entries as u64 {
+            set.become_intset();
+        }
+    }
+
+    /// It to be read, without ever having been in the keyspace.
+    #[must_use]
+    pub fn into_shared(self) -> SharedValue {
+        SharedValue(match self.into_new_value(&mut Vec::new()) {
+            NewValue::Piece(encoding, bytes) => OwnedValue::Piece(encoding, bytes.into()),
+            NewValue::Int(value) => OwnedValue::Int(value),
+            NewValue::Root(root) => OwnedValue::Root(root),
+        })
+    }
+
+    /// It on its way into the store; `packed` is where the bytes of a small one go.
+    pub(crate) fn into_new_value(self, packed: &mut Vec<u8>) -> NewValue<'_> {
+        match self.content {
+            Content::Hash(hash) => NewValue::from_collection(hash, packed),
+            Content::Set(set) => NewValue::from_collection(set.unwrap_or_default(), packed),
+            Content::SortedSet(set) => NewValue::from_collection(set, packed),
+            Content::List(mut list) => {
+                list.expect(0, 0, self.limits.list);
+                NewValue::from_collection(list, packed)
+            }
+        }
+    }
+}
+
+impl Database<'_> {
+    /// The value under a key, to be read for longer than its latch is held.
+    #[must_use]
+    pub fn share(&self, key: Key<'_>) -> Option<SharedValue> {
+        self.read(key, |entry| entry.map(|entry| entry.share_value()))
+    }
+
+    /// The same of a value of one of these types.
+    ///
+    /// # Errors
+    /// It is of another type.
+    pub fn share_as(&self, key: Key<'_>, kinds: &[Kind]) -> Result<Option<SharedValue>, WrongType> {
+        self.read(key, |entry| match entry {
+            Some(entry) if !kinds.contains(&entry.kind()) => Err(WrongType),
+            entry => Ok(entry.map(|entry| entry.share_value())),
+        })
+    }
+
+    /// The same under several keys, all as of one moment.
+    ///
+    /// # Errors
+    /// One of them is of another type.
+    pub fn share_all(
+        &self,
+        keys: &[Key<'_>],
+        kinds: &[Kind],
+    ) -> Result<Vec<Option<SharedValue>>, WrongType> {
+        self.latched(keys, |db| keys.iter().map(|key| db.share_as(*key, kinds)).collect())
+    }
+
+    /// Gives `to` the collection that `make` works out from the values under `keys`, which are of
+    /// these types, all at one moment, told as `event`; how many elements it has. `None`, and
+    /// nothing has happened, if the values have more than `most_elements` together or many bytes,
+    /// so that it would hold latches for too long.
+    ///
+    /// # Errors
+    /// Those of `make`, and if one of the values is of another type; nothing has happened then.
+    pub fn derive_collection<E: From<WrongType>>(
+        &self,
+        (keys, kinds): (&[Key<'_>], &[Kind]),
+        (to, event): (Key<'_>, Event),
+        most_elements: u64,
+        make: impl FnOnce(Vec<Option<SharedValue>>) -> Result<NewCollection, E>,
+    ) -> Option<Result<u64, E>> {
+        let mut all = keys.to_vec();
+        all.push(to);
+        self.latched(&all, |db| {
+            let (mut elements, mut bytes) = (0, 0);
+            for key in keys {
+                let is_right = db.inspect(*key, |found| {
+                    let Some((entry, _)) = found else { return true };
+                    elements += entry.value().len();
+                    bytes += entry.value_bytes();
+                    kinds.contains(&entry.kind())
+                });
+                if !is_right {
+                    return Some(Err(WrongType.into()));
+                }
+            }
+            if elements > most_elements || bytes > QUICK_BYTES {
+                return None;
+            }
+            let values = db.share_all(keys, kinds).map_err(E::from);
+            Some(values.and_then(make).map(|made| db.store_collection(to, made, event)))
+        })
+    }
+
+    /// Puts a collection under a key in place of whatever stands there, told as `event`, or removes
+    /// that if the collection is empty; how many elements it has.
+    pub fn store_collection(&self, key: Key<'_>, made: NewCollection, event: Event) -> u64 {
+        let (len, mut packed) = (made.len(), Vec::new());
+        let value = made.into_new_value(&mut packed);
+        self.write(key, |slot| {
+            if len == 0 {
+                slot.delete();
+            } else {
+                slot.put(value, Attributes::default());
+                slot.note(event);
+            }
+        });
+        len
+    }
+}

@@ -1,0 +1,127 @@
+//! Hashes: maps from the names of fields to strings.
+
+use crate::collections::hash::{Expiry, Hash, HashLimits, HashRef};
+use crate::effects::event::Event;
+use crate::entry::key::Key;
+use crate::entry::value::WrongType;
+use crate::keyspace::database::Database;
+use crate::keyspace::slot::Slot;
+use crate::value::item::Text;
+use crate::value::string::StringValue;
+
+/// A field's name and its value, about to be stored.
+pub type Pair<'a> = (Text<'a>, Text<'a>);
+
+impl Slot<'_> {
+    fn hash(&self) -> Result<Option<HashRef<'_>>, WrongType> {
+        self.collection::<Hash>()
+    }
+
+    /// Sets fields; how many of them are new.
+    fn set_fields(&mut self, pairs: &[Pair<'_>], limits: HashLimits) -> Result<usize, WrongType> {
+        let added = self.change_collection(|hash: &mut Hash, blocks| {
+            let set = |hash: &mut Hash, (name, value): &Pair<'_>| {
+                hash.set(name, value, Expiry::Never, limits, blocks)
+            };
+            hash.expect(pairs.len(), limits);
+            let added = pairs.iter().filter(|pair| set(hash, pair)).count();
+            (added, pairs.len() as u32)
+        })?;
+        self.note(Event::HSet);
+        Ok(added)
+    }
+
+    /// Removes fields; how many there were.
+    fn remove_fields(&mut self, names: &[Text<'_>]) -> Result<usize, WrongType> {
+        if self.hash()?.is_none() {
+            return Ok(0);
+        }
+        let removed = self.change_collection(|hash: &mut Hash, _| {
+            let removed = names.iter().filter(|name| hash.remove(name)).count();
+            (removed, removed as u32)
+        })?;
+        if removed > 0 {
+            self.note_removal(Event::HDel);
+        }
+        Ok(removed)
+    }
+}
+
+impl Database<'_> {
+    /// Sets fields of a hash, which is made if there is none (HSET); how many of them are new.
+    ///
+    /// # Errors
+    /// The value is no hash.
+    pub fn set_fields(
+        &self,
+        key: Key<'_>,
+        pairs: &[Pair<'_>],
+        limits: HashLimits,
+    ) -> Result<usize, WrongType> {
+        self.write(key, |slot| slot.set_fields(pairs, limits))
+    }
+
+    /// Sets a field that the hash does not have yet (HSETNX); whether it was done.
+    ///
+    /// # Errors
+    /// The value is no hash.
+    pub fn set_new_field(
+        &self,
+        key: Key<'_>,
+        pair: &Pair<'_>,
+        limits: HashLimits,
+    ) -> Result<bool, WrongType> {
+        self.write(key, |slot| {
+            let is_there = slot.hash()?.is_some_and(|hash| hash.get(&pair.0).is_some());
+            if !is_there {
+                slot.set_fields(std::slice::from_ref(pair), limits)?;
+            }
+            Ok(!is_there)
+        })
+    }
+
+    /// Gives a field the value that `make` works out from the one that it has, if it has one;
+    /// `event` is what happened then.
+    ///
+    /// # Errors
+    /// Those of `make`, and nothing has changed then; the value is no hash.
+    pub fn update_field<R: AsRef<[u8]>, E: From<WrongType>>(
+        &self,
+        key: Key<'_>,
+        name: &Text<'_>,
+        limits: HashLimits,
+        event: Event,
+        make: impl FnOnce(Option<StringValue<'_>>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.write(key, |slot| {
+            let field = slot.hash()?.and_then(|hash| hash.get(name));
+            let value = make(field.map(|field| field.value))?;
+            let text = Text::to_store(value.as_ref());
+            slot.change_collection(|hash: &mut Hash, blocks| {
+                (hash.set(name, &text, Expiry::Keep, limits, blocks), 1)
+            })?;
+            slot.note(event);
+            Ok(value)
+        })
+    }
+
+    /// Removes fields (HDEL), and the hash with its last one; how many there were.
+    ///
+    /// # Errors
+    /// The value is no hash.
+    pub fn remove_fields(&self, key: Key<'_>, names: &[Text<'_>]) -> Result<usize, WrongType> {
+        self.write(key, |slot| slot.remove_fields(names))
+    }
+
+    /// Shows `look` the hash under a key.
+    ///
+    /// # Errors
+    /// The value is no hash.
+    pub fn read_hash<R>(
+        &self,
+        key: Key<'_>,
+        look: impl FnOnce(Option<HashRef<'_>>) -> R,
+    ) -> Result<R, WrongType> {
+        self.read(key, |entry| entry.map(|entry| entry.collection::<Hash>()).transpose().map(look))
+    }
+}

@@ -1,0 +1,504 @@
+//! Lists: strings in the order in which they were put there.
+
+use crate::collections::list::{List, ListLimit, ListRef};
+use crate::effects::event::Event;
+use crate::entry::key::Key;
+use crate::entry::value::{SharedValue, Value, WrongType};
+use crate::keyspace::database::Database;
+use crate::keyspace::slot::Slot;
+use crate::tree::cut::Garbage;
+use crate::tree::layout::Elements;
+use crate::tree::root::Side;
+use crate::value::item::{OwnedText, Text};
+use crate::value::string::StringValue;
+use std::ops::{ControlFlow, Range};
+
+/// Elements on their way into a list: all of a request, or one part after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Push<'a> {
+    /// The elements, each of which is pushed in front of those before it, or behind them.
+    pub elements: &'a [Text<'a>],
+    /// Where they go.
+    pub side: Side,
+    /// How many elements the request has, and of how many bytes, if this is its first part.
+    pub announced: Option<(usize, usize)>,
+    /// Whether it is the last part.
+    pub is_last: bool,
+    /// Whether nothing is pushed if there is no list.
+    pub only_existing: bool,
+    /// Up to where the list is called small.
+    pub limit: ListLimit,
+}
+
+/// What is popped of a list: elements at one side of it, in the order in which they go.
+#[derive(Clone, Copy, Debug)]
+pub struct Popped<'a> {
+    list: ListRef<'a>,
+    side: Side,
+    count: u64,
+}
+
+/// The same, to be shown when the list is without them.
+#[derive(Debug)]
+pub struct SharedPopped {
+    list: SharedValue,
+    side: Side,
+    count: u64,
+}
+
+/// What became of an element that was to be inserted beside another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insertion {
+    /// It is there, and the list has so many elements now.
+    Done(u64),
+    /// There is no list.
+    NoList,
+    /// The list has no such element.
+    Missing,
+    /// There are more elements than were to be looked at, and nothing has happened.
+    TooLong,
+}
+
+impl<'a> Popped<'a> {
+    fn new(list: ListRef<'a>, side: Side, count: u64) -> Self {
+        Popped { list, side, count: count.min(list.len()) }
+    }
+
+    /// How many there are.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
+    pub fn len(self) -> u64 {
+        self.count
+    }
+
+    /// Shows those behind the first `skipped`, at most so many.
+    pub fn show(self, skipped: u64, most: u64, show: impl FnMut(StringValue<'_>)) {
+        let most = most.min(self.count.saturating_sub(skipped));
+        match self.side {
+            Side::Start => self.list.show(skipped, Side::End, most, show),
+            Side::End => {
+                let rank = (self.list.len() - 1).saturating_sub(skipped);
+                self.list.show(rank, Side::Start, most, show);
+            }
+        }
+    }
+
+    /// The same elements for longer than the latch is held.
+    #[must_use]
+    pub fn share(self) -> SharedPopped {
+        let Popped { list, side, count } = self;
+        SharedPopped { list: Value::List(list).share(), side, count }
+    }
+
+    fn ranks(self) -> Range<u64> {
+        match self.side {
+            Side::Start => 0..self.count,
+            Side::End => self.list.len() - self.count..self.list.len(),
+        }
+    }
+}
+
+impl SharedPopped {
+    /// The elements.
+    #[must_use]
+    pub fn read(&self) -> Option<Popped<'_>> {
+        let list = self.list.read().list().ok()?;
+        Some(Popped::new(list, self.side, self.count))
+    }
+}
+
+fn pushed(side: Side) -> Event {
+    if side == Side::Start { Event::LPush } else { Event::RPush }
+}
+
+fn popped(side: Side) -> Event {
+    if side == Side::Start { Event::LPop } else { Event::RPop }
+}
+
+/// A number of elements as a number of changes.
+fn changes(elements: u64) -> u32 {
+    u32::try_from(elements).unwrap_or(u32::MAX)
+}
+
+/// Bytes that Redis reckons with for an element that it puts from one list into another.
+fn announced_bytes(element: &Text<'_>) -> usize {
+    if element.integer().is_some() { 0 } else { element.len() }
+}
+
+/// A result, and what is to be freed when the latch has been released.
+type WithGarbage<R> = (R, Option<Garbage<Elements>>);
+
+impl Slot<'_> {
+    fn list(&self) -> Result<Option<ListRef<'_>>, WrongType> {
+        self.collection::<List>()
+    }
+
+    fn push(&mut self, push: &Push<'_>) -> Result<Option<u64>, WrongType> {
+        if self.list()?.is_none() && push.only_existing {
+            return Ok(None);
+        }
+        let len = self.change_collection(|list: &mut List, blocks| {
+            if let Some((elements, bytes)) = push.announced {
+                list.expect(elements, bytes, push.limit);
+            }
+            push.elements.iter().for_each(|element| list.push(push.side, element, blocks));
+            (list.read().len(), changes(push.elements.len() as u64))
+        })?;
+        if push.is_last {
+            self.note(pushed(push.side));
+        }
+        Ok(Some(len))
+    }
+
+    /// Pops elements once `look` has seen them; `None` if there is no list.
+    fn pop<R>(
+        &mut self,
+        side: Side,
+        count: u64,
+        limit: ListLimit,
+        look: impl FnOnce(Popped<'_>) -> R,
+    ) -> Result<Option<WithGarbage<R>>, WrongType> {
+        let Some(list) = self.list()? else { return Ok(None) };
+        let going = Popped::new(list, side, count);
+        let (ranks, result) = (going.ranks(), look(going));
+        if ranks.is_empty() {
+            return Ok(Some((result, None)));
+        }
+        let count = changes(ranks.end - ranks.start);
+        let garbage = self.change_collection(|list: &mut List, _| {
+            let garbage = list.remove_range(ranks);
+            list.shrunk(limit);
+            (garbage, count)
+        })?;
+        self.note_removal(popped(side));
+        Ok(Some((result, garbage)))
+    }
+
+    /// The element at a side.
+    fn outermost(&self, side: Side) -> Result<Option<OwnedText>, WrongType> {
+        let Some(list) = self.list()? else { return Ok(None) };
+        let rank = if side == Side::Start { 0 } else { list.len() - 1 };
+        Ok(list.to_owned_text(rank))
+    }
+
+    /// Moves an element from one side to another, or to where it was.
+    fn rotate(
+        &mut self,
+        (from, to): (Side, Side),
+        limit: ListLimit,
+    ) -> Result<Option<OwnedText>, WrongType> {
+        let Some(element) = self.outermost(from)? else { return Ok(None) };
+        self.change_collection(|list: &mut List, blocks| {
+            list.remove(if from == Side::Start { 0 } else { list.read().len() - 1 });
+            let text = element.text();
+            list.expect(1, announced_bytes(&text), limit);
+            list.push(to, &text, blocks);
+            list.shrunk(limit);
+            ((), 1)
+        })?;
+        self.note(pushed(to));
+        self.note(popped(from));
+        Ok(Some(element))
+    }
+
+    fn insert_element(
+        &mut self,
+        rank: u64,
+        element: &Text<'_>,
+        limit: ListLimit,
+    ) -> Result<u64, WrongType> {
+        let len = self.change_collection(|list: &mut List, blocks| {
+            list.expect(1, element.len(), limit);
+            list.insert(rank, element, blocks);
+            (list.read().len(), 1)
+        })?;
+        self.note(Event::LInsert);
+        Ok(len)
+    }
+
+    fn remove_elements(&mut self, ranks: &[u64], limit: ListLimit) -> Result<(), WrongType> {
+        if ranks.is_empty() {
+            return Ok(());
+        }
+        self.change_collection(|list: &mut List, _| {
+            list.remove_all(ranks);
+            list.shrunk(limit);
+            ((), changes(ranks.len() as u64))
+        })
+    }
+}
+
+impl Database<'_> {
+    /// Pushes elements to a list, which is made if there is none and that is allowed (LPUSH, RPUSH,
+    /// LPUSHX, RPUSHX); how many it has then, if there is one.
+    ///
+    /// # Errors
+    /// The value is no list.
+    pub fn push(&self, key: Key<'_>, push: &Push<'_>) -> Result<Option<u64>, WrongType> {
+        self.write(key, |slot| slot.push(push))
+    }
+
+    /// Pops up to `count` elements at a side of a list (LPOP, RPOP), and the list with its last
+    /// one; `look` sees them first. `None` if there is no list.
+    ///
+    /// # Errors
+    /// The value is no list.
+    pub fn pop<R>(
+        &self,
+        key: Key<'_>,
+        side: Side,
+        count: u64,
+        limit: ListLimit,
+        look: impl FnOnce(Popped<'_>) -> R,
+    ) -> Result<Option<R>, WrongType> {
+        // What is left of the nodes is freed when the latch has been given back.
+        let popped = self.write(key, |slot| slot.pop(side, count, limit, look))?;
+        Ok(popped.map(|(result, _)| result))
+    }
+
+    /// The same of the first of several keys that has a list (LMPOP); `look` is told which.
+    ///
+    /// # Errors
+    /// A value before that list is none.
+    pub fn pop_first<R>(
+        &self,
+        keys: &[Key<'_>],
+        side: Side,
+        count: u64,
+        limit: ListLimit,
+        look: impl FnOnce(usize, Popped<'_>) -> R,
+    ) -> Result<Option<R>, WrongType> {
+        let mut look = Some(look);
+        let popped = self.latched(keys, |db| {
+            for (place, key) in keys.iter().enumerate() {
+                let pop = |slot: &mut Slot<'_>| {
+                    slot.pop(side, count, limit, |popped| {
+                        look.take().map(|look| look(place, popped))
+                    })
+                };
+                if let Some(popped) = db.write(*key, pop)? {
+                    return Ok(Some(popped));
+                }
+            }
+            Ok(None)
+        })?;
+        Ok(popped.and_then(|(result, _)| result))
+    }
+
+    /// Moves an element from a side of one list to a side of another, or of the same, at one moment
+    /// (LMOVE, RPOPLPUSH); the element, if there is a list to take it from.
+    ///
+    /// # Errors
+    /// One of the values is no list, and nothing has happened.
+    pub fn move_element(
+        &self,
+        (from, from_side): (Key<'_>, Side),
+        (to, to_side): (Key<'_>, Side),
+        limit: ListLimit,
+    ) -> Result<Option<OwnedText>, WrongType> {
+        if from.bytes == to.bytes {
+            return self.write(from, |slot| slot.rotate((from_side, to_side), limit));
+        }
+        self.latched(&[from, to], |db| {
+            let Some(element) = db.write(from, |slot| slot.outermost(from_side))? else {
+                return Ok(None);
+            };
+            let text = element.text();
+            let push = Push {
+                elements: std::slice::from_ref(&text),
+                side: to_side,
+                announced: Some((1, announced_bytes(&text))),
+                is_last: true,
+                only_existing: false,
+                limit,
+            };
+            db.write(to, |slot| slot.push(&push))?;
+            db.write(from, |slot| slot.pop(from_side, 1, limit, |_| ()))?;
+            drop(text);
+            Ok(Some(element))
+        })
+    }
+
+    /// Puts an element in the place of another one (LSET), of which `rank`, told how many there
+    /// are, says how many are before it; whether there is a list.
+    ///
+    /// # Errors
+    /// Those of `rank`, and if the value is no list; nothing has happened.
+    pub fn set_element<E: From<WrongType>>(
+        &self,
+        key: Key<'_>,
+        rank: impl FnOnce(u64) -> Result<u64, E>,
+        element: &Text<'_>,
+        limit: ListLimit,
+    ) -> Result<bool, E> {
+        self.write(key, |slot| {
+            let Some(list) = slot.list()? else { return Ok(false) };
+            let rank = rank(list.len())?;
+            slot.change_collection(|list: &mut List, blocks| {
+                list.expect(1, element.len(), limit);
+                list.set(rank, element, blocks);
+                list.shrunk(limit);
+                ((), 1)
+            })?;
+            slot.note(Event::LSet);
+            Ok(true)
+        })
+    }
+
+    /// Inserts an element before or behind the first one that equals `pivot` (LINSERT), if that is
+    /// among the first `most`.
+    ///
+    /// # Errors
+    /// The value is no list.
+    pub fn insert_beside(
+        &self,
+        key: Key<'_>,
+        (pivot, side): (&Text<'_>, Side),
+        most: u64,
+        element: &Text<'_>,
+        limit: ListLimit,
+    ) -> Result<Insertion, WrongType> {
+        self.write(key, |slot| {
+            let Some(list) = slot.list()? else { return Ok(Insertion::NoList) };
+            let mut found = None;
+            let rest = list.search(pivot, 0, Side::End, most, |rank| {
+                found = Some(rank);
+                ControlFlow::Break(())
+            });
+            match (found, rest) {
+                (Some(rank), _) => {
+                    let rank = if side == Side::Start { rank } else { rank + 1 };
+                    slot.insert_element(rank, element, limit).map(Insertion::Done)
+                }
+                (None, Some(_)) => Ok(Insertion::TooLong),
+                (None, None) => Ok(Insertion::Missing),
+            }
+        })
+    }
+
+    /// Inserts an element into a list that is claimed, so that so many are before it; how many it
+    /// has then. A list that has expired meanwhile stays away.
+    ///
+    /// # Errors
+    /// The value is no list.
+    pub fn insert_element(
+        &self,
+        key: Key<'_>,
+        rank: u64,
+        element: &Text<'_>,
+        limit: ListLimit,
+    ) -> Result<Option<u64>, WrongType> {
+        self.write(key, |slot| match slot.list()? {
+            None => Ok(None),
+            Some(_) => slot.insert_element(rank, element, limit).map(Some),
+        })
+    }
+
+    /// Removes the first `count` elements that equal one, from a side on (LREM); how many there
+    /// were. `None`, and nothing has happened, if more than `most` elements have to be looked at.
+    ///
+    /// # Errors
+    /// The value is no list.
+    pub fn remove_equal(
+        &self,
+        key: Key<'_>,
+        element: &Text<'_>,
+        (from, count): (Side, u64),
+        most: u64,
+        limit: ListLimit,
+    ) -> Result<Option<u64>, WrongType> {
+        self.write(key, |slot| {
+            let Some(list) = slot.list()? else { return Ok(Some(0)) };
+            let (rank, towards) = match from {
+                Side::Start => (0, Side::End),
+                Side::End => (list.len() - 1, Side::Start),
+            };
+            let mut ranks = Vec::new();
+            let rest = list.search(element, rank, towards, most, |rank| {
+                ranks.push(rank);
+                if ranks.len() as u64 == count {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+            if rest.is_some() {
+                return Ok(None);
+            }
+            ranks.sort_unstable();
+            slot.remove_elements(&ranks, limit)?;
+            if !ranks.is_empty() {
+                slot.note_removal(Event::LRem);
+            }
+            Ok(Some(ranks.len() as u64))
+        })
+    }
+
+    /// Removes elements of a list that is claimed, those with so many before them in ascending
+    /// order; it is told of all that were removed so, if these are the last and there were any.
+    ///
+    /// # Errors
+    /// The value is no list.
+    pub fn remove_elements(
+        &self,
+        key: Key<'_>,
+        ranks: &[u64],
+        is_told: bool,
+        limit: ListLimit,
+    ) -> Result<(), WrongType> {
+        self.write(key, |slot| {
+            if slot.list()?.is_some() {
+                slot.remove_elements(ranks, limit)?;
+            }
+            if is_told {
+                slot.note_removal(Event::LRem);
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes all elements but those that `kept` names by how many are before them, told how many
+    /// there are (LTRIM), and the list with its last one.
+    ///
+    /// # Errors
+    /// The value is no list.
+    pub fn trim(
+        &self,
+        key: Key<'_>,
+        kept: impl FnOnce(u64) -> Range<u64>,
+        limit: ListLimit,
+    ) -> Result<(), WrongType> {
+        let garbage = self.write(key, |slot| {
+            let Some(list) = slot.list()? else { return Ok(None) };
+            let len = list.len();
+            let kept = kept(len);
+            let removed = len - (kept.end - kept.start);
+            if removed == 0 {
+                slot.note(Event::LTrim);
+                return Ok(None);
+            }
+            let garbage = slot.change_collection(|list: &mut List, _| {
+                let garbage = [list.remove_range(kept.end..len), list.remove_range(0..kept.start)];
+                list.shrunk(limit);
+                (garbage, changes(removed))
+            })?;
+            slot.note_removal(Event::LTrim);
+            Ok(Some(garbage))
+        })?;
+        // What is left of the nodes is freed when the latch has been given back.
+        drop(garbage);
+        Ok(())
+    }
+
+    /// Shows `look` the list under a key.
+    ///
+    /// # Errors
+    /// The value is no list.
+    pub fn read_list<R>(
+        &self,
+        key: Key<'_>,
+        look: impl FnOnce(Option<ListRef<'_>>) -> R,
+    ) -> Result<R, WrongType> {
+        self.read(key, |entry| entry.map(|entry| entry.collection::<List>()).transpose().map(look))
+    }
+}

@@ -1,0 +1,330 @@
+//! Sorted sets: members with scores, in their order.
+
+use crate::collections::sorted_set::{SortedSet, SortedSetLimits, SortedSetRef};
+use crate::effects::event::Event;
+use crate::entry::key::Key;
+use crate::entry::value::WrongType;
+use crate::keyspace::database::Database;
+use crate::keyspace::slot::Slot;
+use crate::keyspace::store::Store;
+use crate::tree::blocks::Blocks;
+use crate::types::collection::{Limits, NewCollection};
+use crate::value::item::Text;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A member about to be stored, and its score, which is a number.
+pub type Scored<'a> = (Text<'a>, f64);
+
+/// Of which members a score is changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScoreCondition {
+    /// None that is there already.
+    pub new_only: bool,
+    /// None that is not there yet.
+    pub existing_only: bool,
+    /// None whose score would not be greater; what is new is added.
+    pub greater_only: bool,
+    /// None whose score would not be less; what is new is added.
+    pub less_only: bool,
+}
+
+impl ScoreCondition {
+    /// Whether a member gets a score in place of the one that it has, if it has one.
+    fn allows(self, old: Option<f64>, new: f64) -> bool {
+        match old {
+            None => !self.existing_only,
+            Some(old) => {
+                let is_refused = self.new_only
+                    || self.less_only && new >= old
+                    || self.greater_only && new <= old;
+                !is_refused
+            }
+        }
+    }
+}
+
+/// What became of members that were to get scores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placed {
+    /// How many are new.
+    pub added: usize,
+    /// How many have another score.
+    pub changed: usize,
+}
+
+/// What became of a score to which something was to be added.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Incremented {
+    /// This is the score now.
+    To(f64),
+    /// The condition forbade it.
+    Refused,
+    /// The sum is no number.
+    NotANumber,
+}
+
+impl Slot<'_> {
+    fn sorted_set(&self) -> Result<Option<SortedSetRef<'_>>, WrongType> {
+        self.collection::<SortedSet>()
+    }
+
+    /// Gives members their scores; the request has `expected` of them in all. Notes `event` if that
+    /// changes anything.
+    fn place_members(
+        &mut self,
+        members: &[Scored<'_>],
+        condition: ScoreCondition,
+        (expected, limits): (usize, SortedSetLimits),
+        event: Option<Event>,
+    ) -> Result<Placed, WrongType> {
+        match self.sorted_set()? {
+            Some(set) if set.is_listpack() && expected > limits.entries => {
+                self.recode_collection(SortedSet::outgrow)?;
+            }
+            None if condition.existing_only => return Ok(Placed::default()),
+            _ => {}
+        }
+        let placed = self.change_collection(|set: &mut SortedSet, blocks| {
+            if expected > limits.entries {
+                set.outgrow();
+            }
+            let mut placed = Placed::default();
+            for (member, score) in members {
+                let new = |old| Some(*score).filter(|new| condition.allows(old, *new));
+                match set.update(member, new, limits, blocks) {
+                    (None, Some(_)) => placed.added += 1,
+                    (Some(old), Some(new)) => placed.changed += usize::from(old != new),
+                    (_, None) => {}
+                }
+            }
+            (placed, (placed.added + placed.changed) as u32)
+        })?;
+        if placed != Placed::default() {
+            event.into_iter().for_each(|event| self.note(event));
+        }
+        Ok(placed)
+    }
+
+    /// Notes an event, if there is one to note, of a sorted set that may have lost its last member.
+    fn note_some_removal(&mut self, event: Option<Event>) {
+        event.into_iter().for_each(|event| self.note(event));
+        if self.entry().is_none() {
+            self.note(Event::Del);
+        }
+    }
+}
+
+impl Database<'_> {
+    /// Gives members their scores (ZADD), of a request that has `expected` of them in all; the
+    /// sorted set is made if there is none. `event` is noted if that changes anything: a request
+    /// that needs several calls is one event.
+    ///
+    /// # Errors
+    /// The value is no sorted set.
+    pub fn place_members(
+        &self,
+        key: Key<'_>,
+        members: &[Scored<'_>],
+        condition: ScoreCondition,
+        (expected, limits): (usize, SortedSetLimits),
+        event: Option<Event>,
+    ) -> Result<Placed, WrongType> {
+        self.write(key, |slot| slot.place_members(members, condition, (expected, limits), event))
+    }
+
+    /// Adds an amount, which is a number, to a member's score (ZINCRBY); a new member begins at 0.
+    ///
+    /// # Errors
+    /// The value is no sorted set.
+    pub fn increment_score(
+        &self,
+        key: Key<'_>,
+        (member, amount): Scored<'_>,
+        condition: ScoreCondition,
+        limits: SortedSetLimits,
+    ) -> Result<Incremented, WrongType> {
+        self.write(key, |slot| {
+            let old = slot.sorted_set()?.and_then(|set| set.score(&member));
+            if old.is_some() && condition.new_only {
+                return Ok(Incremented::Refused);
+            }
+            let score = old.map_or(amount, |old| old + amount);
+            if score.is_nan() {
+                return Ok(Incremented::NotANumber);
+            }
+            if !condition.allows(old, score) {
+                return Ok(Incremented::Refused);
+            }
+            slot.place_members(&[(member, score)], condition, (1, limits), Some(Event::ZIncr))?;
+            Ok(Incremented::To(score))
+        })
+    }
+
+    /// Removes members (ZREM), and the sorted set with its last one; how many there were. `event`
+    /// is noted if there were any.
+    ///
+    /// # Errors
+    /// The value is no sorted set.
+    pub fn remove_scored(
+        &self,
+        key: Key<'_>,
+        names: &[Text<'_>],
+        event: Option<Event>,
+    ) -> Result<usize, WrongType> {
+        self.write(key, |slot| {
+            if slot.sorted_set()?.is_none() {
+                return Ok(0);
+            }
+            let removed = slot.change_collection(|set: &mut SortedSet, _| {
+                let removed = names.iter().filter(|name| set.remove(name).is_some()).count();
+                (removed, removed as u32)
+            })?;
+            if removed > 0 {
+                slot.note_some_removal(event);
+            }
+            Ok(removed)
+        })
+    }
+
+    /// Removes the members of the range of ranks that `choose` answers when it has looked at the
+    /// sorted set, and the sorted set with its last one; how many there were. `event` is noted if
+    /// there were any.
+    ///
+    /// # Errors
+    /// The value is no sorted set.
+    pub fn remove_ranks(
+        &self,
+        key: Key<'_>,
+        event: Option<Event>,
+        choose: impl FnOnce(Option<SortedSetRef<'_>>) -> Range<u64>,
+    ) -> Result<u64, WrongType> {
+        self.write(key, |slot| {
+            let set = slot.sorted_set()?;
+            let len = set.map_or(0, |set| set.len());
+            let chosen = choose(set);
+            let ranks = chosen.start.min(len)..chosen.end.min(len);
+            let count = ranks.end.saturating_sub(ranks.start);
+            if count == 0 {
+                return Ok(0);
+            }
+            if count == len {
+                slot.remove();
+                slot.add_changes(u32::try_from(count - 1).unwrap_or(u32::MAX));
+            } else {
+                slot.change_collection(|set: &mut SortedSet, _| {
+                    (set.remove_range(ranks, count), u32::try_from(count).unwrap_or(u32::MAX))
+                })?;
+            }
+            slot.note_some_removal(event);
+            Ok(count)
+        })
+    }
+
+    /// Shows `look` the sorted set under a key.
+    ///
+    /// # Errors
+    /// The value is no sorted set.
+    pub fn read_sorted_set<R>(
+        &self,
+        key: Key<'_>,
+        look: impl FnOnce(Option<SortedSetRef<'_>>) -> R,
+    ) -> Result<R, WrongType> {
+        self.read(key, |entry| {
+            entry.map(|entry| entry.collection::<SortedSet>()).transpose().map(look)
+        })
+    }
+
+    /// Does the same with the first of several keys that has a sorted set, all at one moment;
+    /// whether one has. `choose` is told its place among them.
+    ///
+    /// # Errors
+    /// What stands under one of the keys up to there is no sorted set.
+    pub fn remove_ranks_of_first(
+        &self,
+        keys: &[Key<'_>],
+        event: Event,
+        choose: impl FnOnce(usize, SortedSetRef<'_>) -> Range<u64>,
+    ) -> Result<bool, WrongType> {
+        self.latched(keys, |db| {
+            for (place, key) in keys.iter().enumerate() {
+                if db.read_sorted_set(*key, |set| set.is_some())? {
+                    let ranks =
+                        |set: Option<SortedSetRef<'_>>| set.map_or(0..0, |set| choose(place, set));
+                    db.remove_ranks(*key, Some(event), ranks)?;
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+    }
+}
+
+/// A sorted set that is made outside the keyspace.
+#[derive(Debug)]
+pub struct NewSortedSet {
+    set: SortedSet,
+    /// Bytes of the longest member.
+    longest: usize,
+    blocks: Arc<Blocks>,
+}
+
+impl NewSortedSet {
+    /// One of so many or more: it has no zero in place of one below zero.
+    const LARGE: SortedSetLimits = SortedSetLimits { entries: 0, value_bytes: 0 };
+
+    /// One without members, for a key of `store`.
+    #[must_use]
+    pub fn new(store: &Store) -> Self {
+        let blocks = Arc::clone(&store.blocks);
+        NewSortedSet { set: SortedSet::default(), longest: 0, blocks }
+    }
+
+    /// It on its way into the keyspace.
+    #[must_use]
+    pub fn into_collection(mut self, limits: Limits) -> NewCollection {
+        self.set.settle_name(self.longest, limits.sorted_set, &self.blocks);
+        NewCollection::of_sorted_set(self.set, limits, self.blocks)
+    }
+
+    /// What it has so far; it has no members then.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        let NewSortedSet { set, longest, blocks } = self;
+        let (set, longest) = (std::mem::take(set), std::mem::take(longest));
+        NewSortedSet { set, longest, blocks: Arc::clone(blocks) }
+    }
+
+    /// Gives a member the score that `choose` works out from the one that it has, if it has one.
+    pub fn update(&mut self, member: &Text<'_>, choose: impl FnOnce(Option<f64>) -> f64) {
+        self.longest = self.longest.max(member.len());
+        let new = |old| Some(choose(old));
+        if let (Some(old), Some(new)) = self.set.update(member, new, Self::LARGE, &self.blocks)
+            && old == new
+            && old.is_sign_negative() != new.is_sign_negative()
+        {
+            // A sorted set takes both zeros for one, a sum does not.
+            self.set.remove(member);
+            self.set.set(member, new, Self::LARGE, &self.blocks);
+        }
+    }
+
+    /// Gives a member a score, which is a number.
+    pub fn set(&mut self, member: &Text<'_>, score: f64) {
+        self.longest = self.longest.max(member.len());
+        self.set.set(member, score, Self::LARGE, &self.blocks);
+    }
+
+    /// It to be read.
+    #[must_use]
+    pub fn read(&self) -> SortedSetRef<'_> {
+        self.set.read()
+    }
+
+    /// How many members it has.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "it is asked for a count")]
+    pub fn len(&self) -> u64 {
+        self.set.read().len()
+    }
+}

@@ -1,0 +1,40 @@
+//! Small programs on other people's client libraries, which are compiled here.
+
+use harness::{Server, root};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Every folder that may hold libraries that setup has unpacked.
+fn libraries() -> Vec<PathBuf> {
+    let folders = fs::read_dir(root().join(".setup/debian/usr/lib")).into_iter().flatten();
+    folders.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect()
+}
+
+/// Compiles a C program of `tests/programs` that uses hiredis into `folder`.
+fn compile(name: &str, folder: &Path) -> PathBuf {
+    let (source, program) =
+        (root().join("tests/programs").join(name).with_extension("c"), folder.join(name));
+    let mut command = Command::new("cc");
+    command.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&program).arg(&source);
+    command.arg("-I").arg(root().join(".setup/debian/usr/include"));
+    for library in libraries() {
+        command.arg(format!("-L{0}", library.display()));
+        command.arg(format!("-Wl,-rpath,{0}", library.display()));
+    }
+    let output = command.arg("-lhiredis").output().expect("cc starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name} does not compile: {errors}");
+    program
+}
+
+#[test]
+fn a_program_on_hiredis_counts_to_ten_thousand() {
+    let server = Server::nagi();
+    let program = compile("hincrby", Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let port = server.resp().port().to_string();
+    let output = Command::new(program).arg(port).output().expect("the program starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "10000\n");
+}
