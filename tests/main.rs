@@ -6,6 +6,7 @@
 mod administration;
 mod binary;
 mod bitmap;
+mod blocking;
 mod claims;
 mod client;
 mod clients;

@@ -6,6 +6,7 @@ use harness::Server;
 const SOURCES: &[&str] = &[
     include_str!("administration.rs"),
     include_str!("bitmap.rs"),
+    include_str!("blocking.rs"),
     include_str!("client.rs"),
     include_str!("connection.rs"),
     include_str!("hash.rs"),

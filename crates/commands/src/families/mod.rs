@@ -2,6 +2,7 @@
 
 pub(crate) mod bitmaps;
 pub(crate) mod connections;
+pub(crate) mod deadline;
 pub(crate) mod derived_set;
 pub(crate) mod elements;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::state::pubsub::PubSub;
 use crate::state::saves::Saves;
 use crate::state::statistics::{Statistics, Tally};
 use nagi_proto::Args;
-use nagi_store::{Database, Key};
+use nagi_store::{Claim, Database, Key};
 use std::sync::Arc;
 
 /// A set of commands with the form of its replies: [`Redis`]' commands, or
@@ -97,6 +97,23 @@ impl<'a, C: CommandSet> Context<'a, C> {
         let progress = job(self)?;
         self.suspension = Suspension::<C>::after(progress, job);
         Ok(())
+    }
+}
+
+impl Context<'_> {
+    /// The same while the request's keys are claimed.
+    pub(crate) fn claimed_by<'c>(&'c mut self, claim: &'c Claim) -> Context<'c> {
+        Context {
+            db: self.db.claimed_by(claim),
+            client: self.client,
+            server: self.server,
+            attention: self.attention,
+            tally: self.tally,
+            reply: self.reply.reborrow(),
+            args: self.args,
+            prefetched: self.prefetched,
+            suspension: None,
+        }
     }
 }
 

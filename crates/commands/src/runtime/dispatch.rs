@@ -3,6 +3,7 @@
 use crate::error::{QUOTED_BYTES, quotable};
 use crate::runtime::admission;
 use crate::runtime::arguments::is;
+use crate::runtime::blocking;
 use crate::runtime::context::{CommandSet, CommandTable, Entry, Redis};
 use crate::runtime::gate;
 use crate::runtime::queueing;
@@ -63,7 +64,7 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
         return;
     }
     let reasons = cx.attention.reasons();
-    if !reasons.is_empty() {
+    if !reasons.difference(Reasons::AWAITED).is_empty() {
         return run_observed(entry, cx, args, reasons);
     }
     run_unobserved(entry, cx, args);
@@ -136,7 +137,12 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
         return reject(entry, cx, &Error::OUT_OF_MEMORY);
     }
     cx.tally.count_call(entry.index);
-    if let Err(error) = (entry.command.run)(cx, args) {
+    let done = if blocking::has_waiting(cx) && blocking::is_awaited(entry, cx) {
+        blocking::run(entry, cx)
+    } else {
+        (entry.command.run)(cx, args)
+    };
+    if let Err(error) = done {
         cx.tally.count_failure(entry.index);
         refuse(cx, &error);
     }

@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub(crate) mod arguments;
+pub(crate) mod blocking;
 pub(crate) mod context;
 pub mod dispatch;
 pub mod gate;
@@ -10,5 +11,6 @@ pub(crate) mod multi_key;
 pub(crate) mod numbers;
 pub(crate) mod queueing;
 pub(crate) mod resume;
+pub(crate) mod service;
 pub(crate) mod shown;
 pub(crate) mod suspension;

@@ -1,9 +1,11 @@
 //! Requests with very many keys, or much to do with few: they claim them all, work for a slice
 //! per tick, and give them back; whoever needs one of the keys meanwhile waits, and nobody else
-//! notices.
+//! notices. Clients that wait for what has been put under the keys are served before these are
+//! given back.
 
 use crate::runtime::context::Job;
 use crate::runtime::gate;
+use crate::runtime::service::{Awaited, Service};
 use crate::runtime::suspension::Slice;
 use crate::{CommandSet, Context, Error, JobProgress, KeyGroup, Keys};
 use nagi_proto::Args;
@@ -103,7 +105,7 @@ pub(crate) fn claimed_then(
     if cx.db.is_claimed() {
         return unclaimed(cx, work);
     }
-    let mut stage = Stage::Gathering(Walk::new(claimed.keys), cx.db.store().claiming());
+    let mut stage = Stage::begin(cx, claimed);
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
         loop {
@@ -136,11 +138,15 @@ fn unclaimed(
 /// How far a request has come.
 enum Stage {
     /// Its keys are being hashed.
-    Gathering(Walk, Claiming),
+    Gathering(Walk, Claiming, Awaited),
     /// They are being claimed.
-    Claiming(Claiming),
-    /// They are its own.
-    Working(Claim),
+    Claiming(Claiming, Awaited),
+    /// They are its own, and those that clients have begun to wait for are looked for.
+    Looking(Claim, Walk, Awaited, Awaited),
+    /// It works on them.
+    Working(Claim, Awaited),
+    /// Clients that wait for them are served.
+    Serving(Claim, Service, Option<Job>),
     /// It gives them back, and has replied unless there is a job that does so.
     Releasing(Claim, Option<Job>),
     /// It replies.
@@ -152,7 +158,49 @@ enum Outcome {
     Pause(JobProgress),
 }
 
+/// Looks at the keys of a request, claims them if they are to be, and notes those that clients wait
+/// for if they are going to be changed; whether all have been looked at.
+fn gather(
+    cx: &mut Context<'_>,
+    claimed: Claimed,
+    slice: Slice,
+    walk: &mut Walk,
+    awaited: &mut Awaited,
+    mut claiming: Option<&mut Claiming>,
+) -> bool {
+    let looks = !cx.attention.blocked.is_empty() && claimed.intent() == Intent::Write;
+    if claiming.is_none() && !looks {
+        return true;
+    }
+    if claimed.keys.is_whole() {
+        claiming.into_iter().for_each(Claiming::add_everything);
+        if looks {
+            awaited.add_everything(&cx.attention.blocked);
+        }
+        return true;
+    }
+    walk.go_on(
+        cx,
+        |_| slice.is_over(),
+        |cx, position, group| {
+            let intent = claimed.intent.unwrap_or_else(|| group.intent());
+            let name = cx.args.at(position);
+            if let Some(claiming) = &mut claiming {
+                claiming.add(cx.db.key(name), intent);
+            }
+            if looks && intent == Intent::Write {
+                awaited.add(&cx.attention.blocked, name);
+            }
+        },
+    )
+}
+
 impl Stage {
+    fn begin(cx: &Context<'_>, claimed: Claimed) -> Self {
+        let claiming = cx.db.store().claiming();
+        Stage::Gathering(Walk::new(claimed.keys), claiming, Awaited::default())
+    }
+
     /// Goes on until the slice is over or the next stage is reached.
     fn go_on(
         &mut self,
@@ -167,39 +215,55 @@ impl Stage {
             Intent::Write => JobProgress::COMMITTED,
         };
         Ok(match self {
-            Stage::Gathering(walk, claiming) => {
-                let done = walk.go_on(
-                    cx,
-                    |_| slice.is_over(),
-                    |cx, position, group| {
-                        let intent = claimed.intent.unwrap_or_else(|| group.intent());
-                        claiming.add(cx.db.key(cx.args.at(position)), intent);
-                    },
-                );
-                let nothing = cx.db.store().claiming();
-                match done {
-                    true => Outcome::Next(Stage::Claiming(std::mem::replace(claiming, nothing))),
+            Stage::Gathering(walk, claiming, awaited) => {
+                match gather(cx, claimed, slice, walk, awaited, Some(claiming)) {
+                    true => {
+                        awaited.claim(cx, claiming);
+                        let claiming = std::mem::replace(claiming, cx.db.store().claiming());
+                        Outcome::Next(Stage::Claiming(claiming, std::mem::take(awaited)))
+                    }
                     false => Outcome::Pause(JobProgress::NEXT_TICK),
                 }
             }
-            Stage::Claiming(claiming) => {
+            Stage::Claiming(claiming, awaited) => {
                 match cx.db.take_claims(claiming, &cx.client.waker, || slice.is_over()) {
                     Step::More => Outcome::Pause(JobProgress::NEXT_TICK),
                     Step::Wait => Outcome::Pause(JobProgress::WOKEN),
-                    Step::Held(claim) => Outcome::Next(Stage::Working(claim)),
+                    Step::Held(claim) => Outcome::Next(Stage::Looking(
+                        claim,
+                        Walk::new(claimed.keys),
+                        std::mem::take(awaited),
+                        Awaited::default(),
+                    )),
                 }
             }
-            Stage::Working(claim) => {
+            Stage::Looking(claim, walk, before, awaited) => {
+                if !gather(cx, claimed, slice, walk, awaited, None) {
+                    return Ok(Outcome::Pause(JobProgress::NEXT_TICK));
+                }
+                Outcome::Next(match awaited.is_within(before) {
+                    true => Stage::Working(claim.hand_over(), std::mem::take(awaited)),
+                    false => Stage::begin(cx, claimed),
+                })
+            }
+            Stage::Working(claim, awaited) => {
                 if claimed.intent() == Intent::Write && cx.db.store().is_over_limit() {
                     // It was let in when it began, and goes on even if nothing can be evicted.
                     let _ = gate::make_room(cx);
                 }
-                let reply = match work(cx, slice)? {
+                let reply = match work(&mut cx.claimed_by(claim), slice)? {
                     Worked::Unfinished => return Ok(Outcome::Pause(more)),
                     Worked::Done => None,
                     Worked::Then(reply) => Some(reply),
                 };
-                Outcome::Next(Stage::Releasing(claim.hand_over(), reply))
+                let service = Service::new(cx, std::mem::take(awaited));
+                Outcome::Next(Stage::Serving(claim.hand_over(), service, reply))
+            }
+            Stage::Serving(claim, service, reply) => {
+                match service.go_on(&cx.claimed_by(claim), slice) {
+                    true => Outcome::Next(Stage::Releasing(claim.hand_over(), reply.take())),
+                    false => Outcome::Pause(more),
+                }
             }
             Stage::Releasing(claim, reply) => match claim.release(|| slice.is_over()) {
                 true => match reply.take() {

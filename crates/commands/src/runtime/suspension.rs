@@ -13,6 +13,8 @@ pub enum When {
     RoomForReplies,
     /// Once its client's waker has been called.
     Woken,
+    /// The same, which may be in a very long time; it is given up if its client leaves before.
+    Served,
 }
 
 /// What a job answers after each slice.
@@ -38,6 +40,9 @@ impl JobProgress {
         JobProgress::Pending { when: When::RoomForReplies, is_committed: false };
     /// Nothing has been changed yet, and something calls the client's waker.
     pub const WOKEN: JobProgress = JobProgress::Pending { when: When::Woken, is_committed: false };
+    /// The same, which may be in a very long time.
+    pub const SERVED: JobProgress =
+        JobProgress::Pending { when: When::Served, is_committed: false };
     /// Something has been changed, and there is more to do.
     pub const COMMITTED: JobProgress =
         JobProgress::Pending { when: When::NextTick, is_committed: true };

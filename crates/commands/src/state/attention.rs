@@ -2,12 +2,14 @@
 //! the latency monitor, loading and saving. All of them set a bit in one word, so that ordinarily a
 //! request reads that word and nothing else.
 
+use crate::state::blocked::{BlockedClients, NewWaiter, Waiting};
 use crate::state::client::{Client, Marks};
 use crate::state::latency_monitor::Latency;
 use crate::state::login_log::Logins;
 use crate::state::monitors::Monitors;
 use crate::state::watched_keys::WatchedKeys;
 use crate::state::watchers::Watchers;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -30,6 +32,8 @@ bitflags::bitflags! {
         const SAVING = 1 << 5;
         /// Saving has failed, and nothing is to be written meanwhile.
         const UNSAVED = 1 << 6;
+        /// Clients wait for keys to have something for them.
+        const AWAITED = 1 << 7;
     }
 }
 
@@ -42,13 +46,15 @@ pub struct Attention {
     /// Whom the pause holds up.
     held: Mutex<Vec<Waker>>,
     /// Who is to be called, and when.
-    calls: Mutex<Vec<(u64, Waker)>>,
+    calls: Arc<Calls>,
     /// Whether keys stay until somebody looks at them, though their time has come (DEBUG).
     expires_lazily: AtomicBool,
     /// Who sees what others do.
     pub monitors: Monitors,
     /// Who sees what others do with memcached's verbs.
     pub watchers: Watchers,
+    /// Clients that wait for keys to have something for them.
+    pub(crate) blocked: Arc<BlockedClients>,
     /// Which keys clients watch.
     pub watched_keys: Arc<WatchedKeys>,
     /// Logins that failed.
@@ -164,19 +170,73 @@ impl Attention {
 
     /// Has a waker be called at a time, in milliseconds since 1970.
     pub(crate) fn call_at(&self, at_ms: u64, waker: &Waker) {
-        lock(&self.calls).push((at_ms, waker.clone()));
+        self.calls.add(at_ms, waker);
+    }
+
+    /// The same unless what is returned is dropped before, with whether nobody else is called
+    /// earlier.
+    pub(crate) fn alarm(&self, at_ms: u64, waker: &Waker) -> (Alarm, bool) {
+        let (call, is_first) = self.calls.add(at_ms, waker);
+        (Alarm { calls: Arc::clone(&self.calls), call }, is_first)
+    }
+
+    /// Has a client wait for keys, which it has claimed.
+    pub(crate) fn block(&self, new: NewWaiter) -> Waiting {
+        self.blocked.enter(new, || self.set(Reasons::AWAITED, true))
+    }
+
+    /// Notes that nobody waits for keys any more, if that is so.
+    pub(crate) fn end_blocking(&self) {
+        self.blocked.end_if_empty(|| self.set(Reasons::AWAITED, false));
     }
 
     /// Calls those whose time has come. Returns when to look again; never is [`u64::MAX`].
     pub fn call_due(&self, now_ms: u64) -> u64 {
         self.end_pause_if_over(now_ms);
-        let mut calls = lock(&self.calls);
-        let due: Vec<_> = calls.extract_if(.., |(at_ms, _)| *at_ms <= now_ms).collect();
-        let next_ms = calls.iter().map(|(at_ms, _)| *at_ms).min().unwrap_or(u64::MAX);
-        drop(calls);
-        due.into_iter().for_each(|(_, waker)| waker.wake());
+        let (due, next_ms) = self.calls.take_due(now_ms);
+        due.into_values().for_each(Waker::wake);
         let pause_until_ms = self.pause_until_ms.load(Relaxed);
         if pause_until_ms == 0 { next_ms } else { next_ms.min(pause_until_ms) }
+    }
+}
+
+/// A time in milliseconds since 1970, and a number that no other call has.
+type Call = (u64, u64);
+
+/// Who is to be called, and when.
+#[derive(Debug, Default)]
+struct Calls(Mutex<(BTreeMap<Call, Waker>, u64)>);
+
+impl Calls {
+    /// Adds a call; whether none comes before it.
+    fn add(&self, at_ms: u64, waker: &Waker) -> (Call, bool) {
+        let (calls, last) = &mut *lock(&self.0);
+        *last += 1;
+        let call = (at_ms, *last);
+        calls.insert(call, waker.clone());
+        (call, calls.first_key_value().is_some_and(|(first, _)| *first == call))
+    }
+
+    /// Takes those whose time has come, with when the next one's comes.
+    fn take_due(&self, now_ms: u64) -> (BTreeMap<Call, Waker>, u64) {
+        let (calls, _) = &mut *lock(&self.0);
+        let later = calls.split_off(&(now_ms.saturating_add(1), 0));
+        let due = std::mem::replace(calls, later);
+        (due, calls.first_key_value().map_or(u64::MAX, |((at_ms, _), _)| *at_ms))
+    }
+}
+
+/// A call that is not made if this is dropped before.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    calls: Arc<Calls>,
+    call: Call,
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let (calls, _) = &mut *lock(&self.calls.0);
+        calls.remove(&self.call);
     }
 }
 
@@ -185,4 +245,38 @@ const PAUSED: Reasons = Reasons::PAUSED_WRITES.union(Reasons::PAUSED_ALL);
 /// Nothing that is done under these locks can leave them half-done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn calls_are_made_in_time_unless_they_are_given_up() {
+        let (attention, count) = (Attention::default(), Arc::new(Count::default()));
+        let waker = Waker::from(Arc::clone(&count));
+        attention.call_at(20, &waker);
+        let (kept, is_first) = attention.alarm(10, &waker);
+        assert!(is_first);
+        let (dropped, is_first) = attention.alarm(10, &waker);
+        assert!(!is_first);
+        drop(dropped);
+        let (_later, _) = attention.alarm(u64::MAX, &waker);
+        for (now_ms, calls, next_ms) in [(9, 0, 10), (10, 1, 20), (19, 1, 20), (20, 2, u64::MAX)] {
+            assert_eq!(attention.call_due(now_ms), next_ms);
+            assert_eq!(count.0.load(Relaxed), calls, "{now_ms}");
+        }
+        drop(kept);
+    }
 }

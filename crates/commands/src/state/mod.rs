@@ -1,6 +1,7 @@
 //! What the process remembers beside the keyspace.
 
 pub(crate) mod attention;
+pub(crate) mod blocked;
 pub(crate) mod client;
 pub mod histogram;
 pub(crate) mod latency_monitor;

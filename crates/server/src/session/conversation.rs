@@ -12,7 +12,7 @@ use crate::session::large_arguments::{FIRST_BYTES, LargeArguments};
 use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Metrics, Timing};
 use nagi_commands::admission::Restrictions;
-use nagi_commands::{Client, ClientInfo, Config, Hears, Marks, Server as _, admission};
+use nagi_commands::{Client, ClientInfo, Config, Hears, Marks, Server as _, When, admission};
 use nagi_proto::{Output, Span};
 use nagi_store::Wait;
 use nagi_store::accounting::{self, Charge};
@@ -261,9 +261,13 @@ impl Session {
             Err(suspended) => suspended,
         };
         let (replies, began) = (out.len(), timing.now());
+        let was_blocked = suspended.state() == SessionState::Pending(When::Served);
         let underway = suspended.take_underway();
         self.go_on(suspended, environment, out);
         if let Some(mut underway) = underway {
+            if was_blocked {
+                underway.leave_out_wait(began);
+            }
             underway.went_on(began, out.len() - replies, timing);
             match &mut self.suspended {
                 Some(suspended) => suspended.keep_underway(underway),
@@ -298,6 +302,11 @@ impl Session {
         }
     }
 
+    /// How many bytes have arrived and were not executed, or not to the end.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.input.len() + self.large.bytes()
+    }
+
     /// Notes how much input is waiting, and refuses to let it grow without bound.
     fn note_input(
         &self,
@@ -305,7 +314,7 @@ impl Session {
         environment: &RequestEnvironment<'_>,
     ) -> SessionState {
         let info = self.info();
-        let waiting = self.input.len() + self.large.bytes();
+        let waiting = self.waiting_bytes();
         if info.query_bytes.load(Ordering::Relaxed) != waiting {
             info.query_bytes.store(waiting, Ordering::Relaxed);
             let queued = info.queued_bytes.load(Ordering::Relaxed);
@@ -329,7 +338,6 @@ mod tests {
     use super::*;
     use crate::protocols::SpanRoom;
     use crate::state::shared::{ServerOptions, Shared};
-    use nagi_commands::When;
     use nagi_store::accounting::Overhead;
     use proptest::prelude::*;
 

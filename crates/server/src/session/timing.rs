@@ -408,11 +408,13 @@ impl Stopwatch<'_> {
             self.read(place, executed, client, environment);
             self.arrivals.first = self.arrivals.last;
         }
-        let phases = Phases { queue_ns: 0, ..self.phases(ticks::now(), 1) };
+        let worked = ticks::now();
+        let phases = Phases { queue_ns: 0, ..self.phases(worked, 1) };
         let request = describe(executed, phases, client);
         Some(Box::new(Underway {
             kind: executed.kind,
             arrived: self.arrivals.last,
+            worked,
             phases,
             request,
         }))
@@ -492,15 +494,24 @@ pub(crate) struct Underway {
     kind: RequestKind,
     /// When its last byte had arrived, in ticks.
     arrived: u64,
+    /// When it last worked, in ticks.
+    worked: u64,
     phases: Phases,
     request: SlowRequest,
 }
 
 impl Underway {
+    /// It has waited for other clients since it last worked, until `began`, in ticks: that is what
+    /// its client wants, and counts for nothing.
+    pub(crate) fn leave_out_wait(&mut self, began: u64) {
+        self.arrived += began.saturating_sub(self.worked);
+    }
+
     /// It has worked since `began`, in ticks, and written so much of its reply.
     pub(crate) fn went_on(&mut self, began: u64, reply_bytes: usize, timing: &Timing) {
         let now = ticks::now();
         timing.since.set(now);
+        self.worked = now;
         self.phases.execute_ns += timing.ns(now.saturating_sub(began));
         self.request.reply_bytes += reply_bytes;
     }
@@ -539,7 +550,7 @@ impl Timing {
     /// A request that worked over several ticks is over; its reply ends there in the session's
     /// output.
     pub(crate) fn end(&self, underway: Underway, reply_end: usize, metrics: &Metrics<'_>) {
-        let Underway { kind, arrived, mut phases, mut request } = underway;
+        let Underway { kind, arrived, mut phases, mut request, .. } = underway;
         let (now, settings) = (ticks::now(), self.settings.get());
         let since_ns = self.ns(now.saturating_sub(arrived));
         phases.queue_ns = since_ns.saturating_sub(phases.execute_ns);

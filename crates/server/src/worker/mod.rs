@@ -129,6 +129,8 @@ struct ConnectionSlot {
     session: Session,
     /// What it waits for. If that is room for replies there is none.
     state: SessionState,
+    /// What the driver has been asked to receive.
+    wanted: Wanted,
     /// The tick in which it was fed last, and how many bytes.
     fed_at: u64,
     fed_bytes: usize,
@@ -153,11 +155,15 @@ struct SlowReader {
     over_soft_limit_since_ms: Option<u64>,
 }
 
+/// From so many bytes on that have arrived behind a request that waits for other clients, nothing
+/// more is received.
+const MOST_BYTES_BEHIND: usize = 64 * 1024;
+
 /// What is to be received while a session waits. A driver does not tell of a connection's end
-/// while nothing is wanted from it.
+/// while nothing is wanted from it: of a client that waits for others it is to be known.
 fn wanted(state: SessionState) -> Wanted {
     match state {
-        SessionState::Bytes => Wanted::Bytes,
+        SessionState::Bytes | SessionState::Pending(When::Served) => Wanted::Bytes,
         SessionState::LargeArgument => Wanted::IntoBuffer,
         SessionState::Pending(_) | SessionState::Closing => Wanted::Nothing,
     }
@@ -386,6 +392,7 @@ impl Sessions {
             token,
             session,
             state: SessionState::Bytes,
+            wanted: Wanted::Bytes,
             fed_at: 0,
             fed_bytes: 0,
             ended: false,
@@ -555,7 +562,9 @@ impl Sessions {
         let is_refused = state == SessionState::Closing && !slot.session.has_quit();
         let why = if is_refused { Parting::Error } else { Parting::Normal };
         let state = match state {
-            SessionState::Pending(When::NextTick | When::Woken) | SessionState::Closing => state,
+            SessionState::Pending(When::Served) if slot.ended => SessionState::Closing,
+            SessionState::Pending(When::NextTick | When::Woken | When::Served)
+            | SessionState::Closing => state,
             _ if unsent > most => SessionState::Pending(When::RoomForReplies),
             // There is room.
             SessionState::Pending(When::RoomForReplies) => SessionState::Pending(When::NextTick),
@@ -568,9 +577,12 @@ impl Sessions {
             self.remove(token, why);
             return driver.close(token);
         }
-        let before = std::mem::replace(&mut slot.state, state);
-        if wanted(state) != wanted(before) {
-            driver.receive(token, wanted(state));
+        slot.state = state;
+        let is_full = state == SessionState::Pending(When::Served)
+            && slot.session.waiting_bytes() > MOST_BYTES_BEHIND;
+        let wanted = if is_full { Wanted::Nothing } else { wanted(state) };
+        if wanted != std::mem::replace(&mut slot.wanted, wanted) {
+            driver.receive(token, wanted);
         }
         if state == SessionState::Pending(When::NextTick) {
             self.turns.push(token);
@@ -680,8 +692,14 @@ impl<D: Driver> Sink<D> for Sessions {
             self.feed(driver, token, bytes);
         } else {
             slot.session.keep(bytes, &self.timing);
-            if slot.state.is_for_bytes() {
-                self.apply_state(driver, token, SessionState::NEXT_SLICE);
+            match slot.state {
+                SessionState::Pending(When::Served) => {
+                    self.apply_state(driver, token, SessionState::Pending(When::Served));
+                }
+                state if state.is_for_bytes() => {
+                    self.apply_state(driver, token, SessionState::NEXT_SLICE);
+                }
+                _ => {}
             }
         }
     }
@@ -717,7 +735,7 @@ impl<D: Driver> Sink<D> for Sessions {
     fn ended(&mut self, driver: &mut D, token: Token) {
         let Some(slot) = self.slot_of(token) else { return };
         slot.ended = true;
-        if slot.state.is_for_bytes() {
+        if slot.state.is_for_bytes() || slot.state == SessionState::Pending(When::Served) {
             self.remove(token, Parting::Normal);
             driver.close(token);
         }
@@ -739,10 +757,10 @@ impl<D: Driver> Sink<D> for Sessions {
                 Letter::NewConnection(connection) => self.take_connection(driver, connection),
                 Letter::Evict(token) => self.evict(driver, token),
                 Letter::Wake(token) => {
-                    if self
-                        .slot_of(token)
-                        .is_some_and(|slot| slot.state == SessionState::Pending(When::Woken))
-                    {
+                    let waits = SessionState::Pending;
+                    if self.slot_of(token).is_some_and(|slot| {
+                        [waits(When::Woken), waits(When::Served)].contains(&slot.state)
+                    }) {
                         self.feed(driver, token, &mut []);
                     }
                 }

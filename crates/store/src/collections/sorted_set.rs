@@ -11,7 +11,7 @@ use crate::tree::root::Tree;
 use crate::tree::scored::{
     self, Border, Index, Scores, ordered, read_score, short_hash, signed_score, written_score,
 };
-use crate::value::item::{Item, Text};
+use crate::value::item::{Item, OwnedText, Text};
 use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
 use std::ptr::NonNull;
@@ -60,14 +60,21 @@ pub struct Member<'a> {
     pub name: StringValue<'a>,
     /// A number, which may be infinite.
     pub score: f64,
+    item: Item<'a>,
 }
 
 impl<'a> Member<'a> {
     fn of(element: &'a [u8]) -> Self {
         // SAFETY: elements were written by `Text::write`, and hold what they refer to for as long
         // as the collection is borrowed.
-        let name = unsafe { Item::any(scored::member(element)) }.value();
-        Member { name, score: read_score(signed_score(element)) }
+        let item = unsafe { Item::any(scored::member(element)) };
+        Member { name: item.value(), score: read_score(signed_score(element)), item }
+    }
+
+    /// Its bytes for longer than the latch is held.
+    #[must_use]
+    pub fn to_owned_name(&self) -> OwnedText {
+        OwnedText::of(self.item)
     }
 }
 

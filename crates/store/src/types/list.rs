@@ -83,6 +83,15 @@ impl<'a> Popped<'a> {
         }
     }
 
+    /// The first of them, for longer than the latch is held.
+    #[must_use]
+    pub fn first(self) -> Option<OwnedText> {
+        self.list.to_owned_text(match self.side {
+            Side::Start => 0,
+            Side::End => self.list.len() - 1,
+        })
+    }
+
     /// The same elements for longer than the latch is held.
     #[must_use]
     pub fn share(self) -> SharedPopped {

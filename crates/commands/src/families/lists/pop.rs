@@ -1,10 +1,10 @@
 //! Elements taken out of lists at their sides, to be shown or to be put into others.
 
-use crate::families::elements::{ELEMENTS_PER_HOLD, in_strides, write};
+use crate::families::elements::{ELEMENTS_PER_HOLD, strides, write};
 use crate::families::lists::limit;
 use crate::runtime::arguments::{integer, is};
 use crate::runtime::multi_key::{self, Claimed};
-use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, Job, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::types::list::{Popped, SharedPopped};
@@ -18,14 +18,14 @@ const NO_KEYS: Error = Error::fixed("ERR numkeys should be greater than 0");
 const NO_COUNT: Error = Error::fixed("ERR count should be greater than 0");
 
 /// The side that an argument names.
-fn side(argument: &[u8]) -> Result<Side, Error> {
+pub(super) fn side(argument: &[u8]) -> Result<Side, Error> {
     let sides = [("LEFT", Side::Start), ("RIGHT", Side::End)];
     let named = sides.into_iter().find(|(name, _)| is(argument, name));
     named.map(|(_, side)| side).ok_or(Error::SYNTAX)
 }
 
 /// Writes what is popped; what is left to write if it is much.
-fn show(reply: &mut Writer<'_>, popped: Popped<'_>) -> Option<SharedPopped> {
+pub(super) fn show(reply: &mut Writer<'_>, popped: Popped<'_>) -> Option<SharedPopped> {
     reply.array(popped.len() as usize);
     if popped.len() > ELEMENTS_PER_HOLD {
         return Some(popped.share());
@@ -43,10 +43,13 @@ fn show_part(reply: &mut Writer<'_>, popped: &SharedPopped, shown: &mut u64) -> 
 }
 
 /// The same for all of it.
-fn show_rest(cx: &mut Context<'_>, rest: Option<SharedPopped>) -> Result<(), Error> {
-    let Some(popped) = rest else { return Ok(()) };
+pub(super) fn rest(popped: SharedPopped) -> Job {
     let mut shown = 0;
-    in_strides(cx, move |reply| show_part(reply, &popped, &mut shown))
+    strides(move |reply| show_part(reply, &popped, &mut shown))
+}
+
+fn show_rest(cx: &mut Context<'_>, popped: Option<SharedPopped>) -> Result<(), Error> {
+    popped.map_or(Ok(()), |popped| cx.start(rest(popped)))
 }
 
 /// Pops an element, or as many as a request says.
@@ -124,22 +127,31 @@ fn show_with_key(reply: &mut Writer<'_>, key: &[u8], popped: Popped<'_>) -> Opti
     show(reply, popped)
 }
 
-fn lmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+/// What a request says of popping from the first of several lists: behind its keys, from which side
+/// and how many. The number of keys stands at `at`.
+pub(super) fn first_of_several(args: Args<'_>, at: usize) -> Result<(usize, Side, u64), Error> {
     let positive = |at: usize, problem: Error| {
         let number = args.get(at).and_then(|number| integer(number).ok());
         number.and_then(|it| u64::try_from(it).ok()).filter(|it| *it > 0).ok_or(problem)
     };
-    let keys = usize::try_from(positive(1, NO_KEYS)?).unwrap_or(usize::MAX);
-    let at = keys.saturating_add(2);
-    let side = side(args.get(at).ok_or(Error::SYNTAX)?)?;
-    let count = match args.get(at + 1) {
+    let keys = usize::try_from(positive(at, NO_KEYS)?).unwrap_or(usize::MAX);
+    let behind = keys.saturating_add(at + 1);
+    let side = side(args.get(behind).ok_or(Error::SYNTAX)?)?;
+    let count = match args.get(behind + 1) {
         None => 1,
-        Some(option) if is(option, "COUNT") && args.len() > at + 2 => positive(at + 2, NO_COUNT)?,
+        Some(option) if is(option, "COUNT") && args.len() > behind + 2 => {
+            positive(behind + 2, NO_COUNT)?
+        }
         Some(_) => return Err(Error::SYNTAX),
     };
-    if args.len() > at + 3 {
+    if args.len() > behind + 3 {
         return Err(Error::SYNTAX);
     }
+    Ok((behind, side, count))
+}
+
+fn lmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let (at, side, count) = first_of_several(args, 1)?;
     if multi_key::is_long(&LMPOP.keys, args) {
         return pop_first_of_many(cx, at, side, count);
     }
@@ -223,7 +235,7 @@ fn move_element<'a>(
 }
 
 /// The source, and the destination behind it.
-const BOTH_LISTS: Keys = Keys::groups(&[
+pub(super) const BOTH_LISTS: Keys = Keys::groups(&[
     KeyGroup::at(1, Access::RW.union(Access::ACCESS).union(Access::DELETE)),
     KeyGroup::at(2, Access::RW.union(Access::INSERT)),
 ]);

@@ -142,10 +142,8 @@ fn clients(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let (watching_clients, watched_keys) = cx.attention.watched_keys.counts();
     fields.add("watching_clients", watching_clients);
     fields.add("total_watched_keys", watched_keys);
-    fields.add_unused(
-        "0",
-        &["clients_in_timeout_table", "total_blocking_keys", "total_blocking_keys_on_nokey"],
-    );
+    fields.add("total_blocking_keys", cx.attention.blocked.keys());
+    fields.add_unused("0", &["clients_in_timeout_table", "total_blocking_keys_on_nokey"]);
 }
 
 fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {

@@ -1,5 +1,6 @@
 //! Sorted sets.
 
+pub(crate) mod blocking;
 mod combination;
 pub(crate) mod combine;
 pub(crate) mod member;

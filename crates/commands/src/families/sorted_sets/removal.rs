@@ -34,11 +34,12 @@ struct Pop {
     shape: Shape,
 }
 
-impl Pop {
-    fn event(&self) -> Event {
-        if self.from_end { Event::ZPopMax } else { Event::ZPopMin }
-    }
+/// What is noted of popping from an end.
+pub(super) fn pop_event(from_end: bool) -> Event {
+    if from_end { Event::ZPopMax } else { Event::ZPopMin }
+}
 
+impl Pop {
     /// The part of a sorted set of so many members.
     fn part(&self, len: u64) -> Part {
         Part::all(0..len, self.from_end).limited((0, i64::try_from(self.count).unwrap_or(i64::MAX)))
@@ -100,13 +101,13 @@ impl Pop {
         let is_found = match keys.as_slice() {
             [key] => {
                 let mut is_found = false;
-                cx.db.remove_ranks(*key, Some(self.event()), |set| {
+                cx.db.remove_ranks(*key, Some(pop_event(self.from_end)), |set| {
                     is_found = set.is_some();
                     set.map_or(0..0, |set| from_set(0, set))
                 })?;
                 is_found
             }
-            keys => cx.db.remove_ranks_of_first(keys, self.event(), from_set)?,
+            keys => cx.db.remove_ranks_of_first(keys, pop_event(self.from_end), from_set)?,
         };
         if is_long {
             return self.many(cx);
@@ -180,7 +181,7 @@ impl Popping {
         let part = self.left.take(ELEMENTS_PER_HOLD);
         part.visit(value, |member| pop.write(&mut cx.reply, member));
         let is_first = !std::mem::replace(&mut self.is_begun, true);
-        cx.db.remove_ranks(key, is_first.then(|| pop.event()), |set| {
+        cx.db.remove_ranks(key, is_first.then(|| pop_event(pop.from_end)), |set| {
             set.map_or(0..0, |set| {
                 let end = if pop.from_end { set.len() } else { part.len() };
                 end.saturating_sub(part.len())..end
@@ -246,16 +247,20 @@ pub(crate) static ZPOPMAX: Command = Command {
     run: zpopmax,
 };
 
-/// The options of ZMPOP behind its keys.
-fn zmpop_options(args: Args<'_>, keys: usize) -> Result<Pop, Error> {
+/// What a request says of popping from the first of several sorted sets: where its keys end,
+/// whether from the end, and how many. The number of keys stands at `at`.
+pub(super) fn first_of_several(args: Args<'_>, at: usize) -> Result<(usize, bool, u64), Error> {
+    const NO_KEYS: Error = Error::fixed("ERR numkeys should be greater than 0");
     const NO_COUNT: Error = Error::fixed("ERR count should be greater than 0");
-    let side = keys.checked_add(2).and_then(|at| args.get(at)).ok_or(Error::SYNTAX)?;
-    let from_end = match side {
+    let keys = integer(args.at(at)).ok().and_then(|keys| usize::try_from(keys).ok());
+    let keys = keys.filter(|keys| *keys > 0).ok_or(NO_KEYS)?;
+    let behind = keys.checked_add(at + 1).ok_or(Error::SYNTAX)?;
+    let from_end = match args.get(behind).ok_or(Error::SYNTAX)? {
         side if is(side, "MIN") => false,
         side if is(side, "MAX") => true,
         _ => return Err(Error::SYNTAX),
     };
-    let mut rest = Rest::from(args, keys + 3);
+    let mut rest = Rest::from(args, behind + 1);
     let mut count = None;
     while let Some(option) = rest.next() {
         if count.is_some() || !is(option, "COUNT") {
@@ -264,14 +269,12 @@ fn zmpop_options(args: Args<'_>, keys: usize) -> Result<Pop, Error> {
         let given = integer(rest.value()?).ok().and_then(|count| u64::try_from(count).ok());
         count = Some(given.filter(|count| *count > 0).ok_or(NO_COUNT)?);
     }
-    let (count, shape) = (count.unwrap_or(1), Shape::BehindKey);
-    Ok(Pop { keys: &ZMPOP.keys, from_end, count, shape })
+    Ok((behind, from_end, count.unwrap_or(1)))
 }
 
 fn zmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    const NO_KEYS: Error = Error::fixed("ERR numkeys should be greater than 0");
-    let keys = integer(args.at(1)).ok().and_then(|keys| usize::try_from(keys).ok());
-    zmpop_options(args, keys.filter(|keys| *keys > 0).ok_or(NO_KEYS)?)?.run(cx)
+    let (_, from_end, count) = first_of_several(args, 1)?;
+    Pop { keys: &ZMPOP.keys, from_end, count, shape: Shape::BehindKey }.run(cx)
 }
 
 pub(crate) static ZMPOP: Command = Command {

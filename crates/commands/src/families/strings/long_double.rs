@@ -48,9 +48,36 @@ impl LongDouble {
         is_in_range.then_some(LongDouble { negative, ..number })
     }
 
+    /// Whether it is less than zero, or a zero with a sign.
+    pub(crate) fn is_negative(self) -> bool {
+        self.negative
+    }
+
     /// Whether it is no infinity.
     pub(crate) fn is_finite(self) -> bool {
         self.exponent.is_some()
+    }
+
+    /// A number of seconds in milliseconds, rounded up; `None` beyond 64 bits. As a product of
+    /// Redis' `long double`, it is rounded to its precision first.
+    pub(crate) fn milliseconds(self) -> Option<i64> {
+        let mut product = Natural::from(self.mantissa);
+        product.multiply_and_add(1000, 0);
+        let LongDouble { mantissa, exponent, .. } =
+            LongDouble::round(product, self.exponent?, false);
+        let (exponent, mantissa) = (exponent?, u128::from(mantissa));
+        let places = u32::try_from(exponent.unsigned_abs()).unwrap_or(u32::MAX);
+        let magnitude = if exponent < 0 {
+            let whole = mantissa.checked_shr(places).unwrap_or(0);
+            let is_whole = whole.checked_shl(places).unwrap_or(0) == mantissa;
+            whole + u128::from(!is_whole && !self.negative)
+        } else if mantissa == 0 || places < u64::BITS {
+            mantissa.checked_shl(places).unwrap_or(0)
+        } else {
+            return None;
+        };
+        let magnitude = i64::try_from(magnitude).ok()?;
+        Some(if self.negative { -magnitude } else { magnitude })
     }
 
     /// The sum, unless it is infinite or, for two infinities, nothing.
@@ -332,6 +359,29 @@ mod tests {
     fn sum(one: &str, other: &str) -> Option<String> {
         let [one, other] = [one, other].map(|text| LongDouble::parse(text.as_bytes()).unwrap());
         one.checked_add(other).map(LongDouble::format)
+    }
+
+    #[test]
+    fn seconds_are_rounded_up_to_milliseconds() {
+        for (seconds, expected) in [
+            ("0", Some(0)),
+            ("1", Some(1000)),
+            ("0.001", Some(1)),
+            ("0.0010001", Some(2)),
+            ("1e-4000", Some(1)),
+            ("-1e-4000", Some(0)),
+            ("-0.0001", Some(0)),
+            ("-0.0015", Some(-1)),
+            ("1.5", Some(1500)),
+            ("9223372036854775.807", Some(i64::MAX)),
+            ("9223372036854775.808", None),
+            ("1e30", None),
+            ("-1e30", None),
+            ("inf", None),
+        ] {
+            let number = LongDouble::parse(seconds.as_bytes()).unwrap();
+            assert_eq!(number.milliseconds(), expected, "{seconds}");
+        }
     }
 
     #[test]

@@ -4,13 +4,16 @@
 //! slice where they take long.
 //!
 //! ```text
-//! Gathering -> Claiming -> Running -> Releasing
+//! Gathering -> Claiming -> Looking -> Running -> Serving -> Releasing
 //!                             |
 //!                             +-- a watched key was changed: nothing runs
 //! ```
+//!
+//! Clients that wait for its keys are served at its end: what happens within shows nobody anything.
 
 use crate::registry::command::Flags;
 use crate::runtime::resume::go_on;
+use crate::runtime::service::{Awaited, Service};
 use crate::runtime::suspension::Slice;
 use crate::runtime::{dispatch, shown};
 use crate::state::transaction::{Queued, Transaction};
@@ -32,19 +35,36 @@ pub(super) struct Execution {
 
 /// How far it has come.
 enum Stage {
-    /// The keys are being hashed: of how many requests, and how many of the next one's.
-    Gathering(Claiming, usize, usize),
+    /// The keys are being hashed.
+    Gathering(Claiming, Cursor, Awaited),
     /// They are being claimed.
-    Claiming(Claiming),
+    Claiming(Claiming, Awaited),
+    /// Those that clients have begun to wait for are looked for.
+    Looking(Claim, Cursor, Awaited, Awaited),
     /// Requests run, of which so many have; the last of these may not be over.
-    Running(Claim, usize, Option<Suspension>),
+    Running(Claim, usize, Option<Suspension>, Awaited),
+    /// Clients that wait for the keys are served.
+    Serving(Claim, Service),
     /// All have replied, and the keys are given back.
     Releasing(Claim),
 }
 
+/// How many requests' keys have been looked at, and how many keys of the next one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cursor {
+    request: usize,
+    key: usize,
+}
+
+impl Stage {
+    fn begin(store: &Store) -> Self {
+        Stage::Gathering(store.claiming(), Cursor::default(), Awaited::default())
+    }
+}
+
 impl Execution {
     pub(super) fn new(transaction: Box<Transaction>, watches: Watches, store: &Store) -> Self {
-        let stage = Stage::Gathering(store.claiming(), 0, 0);
+        let stage = Stage::begin(store);
         Execution { transaction, watches, stage, is_committed: false }
     }
 
@@ -70,30 +90,46 @@ impl Execution {
     /// Goes on with one thing; when there is more to do if that is not now.
     fn step(&mut self, cx: &mut Context<'_>, slice: Slice) -> Option<When> {
         match &mut self.stage {
-            Stage::Gathering(claiming, next, keys) => {
-                if gather(cx, &self.transaction, claiming, next, keys, slice) {
+            Stage::Gathering(claiming, cursor, awaited) => {
+                if gather(cx, &self.transaction, Some(claiming), cursor, awaited, slice) {
                     self.watches.keys().for_each(|(database, key, _)| {
                         claiming.add(cx.db.sibling(database).key(key), Intent::Read);
                     });
+                    awaited.claim(cx, claiming);
                     let claiming = std::mem::replace(claiming, cx.db.store().claiming());
-                    self.stage = Stage::Claiming(claiming);
+                    self.stage = Stage::Claiming(claiming, std::mem::take(awaited));
                 }
             }
-            Stage::Claiming(claiming) => {
+            Stage::Claiming(claiming, awaited) => {
                 match cx.db.take_claims(claiming, &cx.client.waker, || slice.is_over()) {
                     Step::More => return Some(When::NextTick),
                     Step::Wait => return Some(When::Woken),
-                    Step::Held(claim) => self.begin(cx, claim),
+                    Step::Held(claim) => {
+                        let (before, now) = (std::mem::take(awaited), Awaited::default());
+                        self.stage = Stage::Looking(claim, Cursor::default(), before, now);
+                    }
                 }
             }
-            Stage::Running(claim, done, suspension) => {
+            Stage::Looking(claim, cursor, before, awaited) => {
+                if !gather(cx, &self.transaction, None, cursor, awaited, slice) {
+                    return None;
+                }
+                if awaited.is_within(before) {
+                    let (claim, awaited) = (claim.hand_over(), std::mem::take(awaited));
+                    self.run(cx, claim, awaited);
+                } else {
+                    self.stage = Stage::begin(cx.db.store());
+                }
+            }
+            Stage::Running(claim, done, suspension, awaited) => {
                 let requests = self.transaction.requests();
                 let (request, suspended) = match suspension.take() {
                     Some(suspended) => (requests.get(*done - 1), Some(suspended)),
                     None => (requests.get(*done), None),
                 };
                 let Some(request) = request else {
-                    self.stage = Stage::Releasing(claim.hand_over());
+                    let service = Service::new(cx, std::mem::take(awaited));
+                    self.stage = Stage::Serving(claim.hand_over(), service);
                     return None;
                 };
                 *done += usize::from(suspended.is_none());
@@ -103,8 +139,13 @@ impl Execution {
                 // A client that does not read must not keep others from the keys.
                 return suspension.as_ref().map(|suspension| match suspension.when {
                     When::RoomForReplies | When::NextTick => When::NextTick,
-                    When::Woken => When::Woken,
+                    When::Woken | When::Served => When::Woken,
                 });
+            }
+            Stage::Serving(claim, service) => {
+                if service.go_on(&cx.claimed_by(claim), slice) {
+                    self.stage = Stage::Releasing(claim.hand_over());
+                }
             }
             Stage::Releasing(_) => {}
         }
@@ -112,7 +153,7 @@ impl Execution {
     }
 
     /// Begins to run the requests, unless a watched key was changed.
-    fn begin(&mut self, cx: &mut Context<'_>, mut claim: Claim) {
+    fn run(&mut self, cx: &mut Context<'_>, mut claim: Claim, awaited: Awaited) {
         let has_expired = |(database, key, was_there): (usize, &[u8], bool)| {
             let db = cx.db.sibling(database);
             was_there && db.inspect(db.key(key), |entry| entry.is_none())
@@ -125,41 +166,53 @@ impl Execution {
             Stage::Releasing(claim.hand_over())
         } else {
             cx.reply.array(self.transaction.requests().len());
-            Stage::Running(claim, 0, None)
+            Stage::Running(claim, 0, None, awaited)
         };
     }
 }
 
-/// Hashes the keys of requests; whether all have been.
+/// Looks at the keys of requests, claims them if they are to be, and notes those that clients wait
+/// for if they are going to be changed; whether all have been looked at.
 fn gather(
     cx: &Context<'_>,
     transaction: &Transaction,
-    claiming: &mut Claiming,
-    next: &mut usize,
-    keys: &mut usize,
+    mut claiming: Option<&mut Claiming>,
+    cursor: &mut Cursor,
+    awaited: &mut Awaited,
     slice: Slice,
 ) -> bool {
+    let blocked = &cx.attention.blocked;
+    let looks = !blocked.is_empty();
+    if claiming.is_none() && !looks {
+        return true;
+    }
     let rows = cx.server.commands().entries();
-    while let Some(request) = transaction.requests().get(*next) {
+    while let Some(request) = transaction.requests().get(cursor.request) {
         let row = rows.get(request.row).map(|entry| &entry.command.keys);
         if row.is_some_and(|row| row.is_whole()) {
-            claiming.add_everything();
+            claiming.into_iter().for_each(Claiming::add_everything);
+            awaited.add_everything(blocked);
             return true;
         }
         let args = request.args();
         let groups = row.into_iter().flat_map(|row| row.all_groups());
         let positions =
             groups.flat_map(|group| group.positions(args).map(move |position| (position, group)));
-        for (position, group) in positions.skip(*keys) {
-            if let Some(key) = args.get(position) {
-                claiming.add(cx.db.key(key), group.intent());
+        for (position, group) in positions.skip(cursor.key) {
+            if let Some(name) = args.get(position) {
+                if let Some(claiming) = &mut claiming {
+                    claiming.add(cx.db.key(name), group.intent());
+                }
+                if looks && group.intent() == Intent::Write {
+                    awaited.add(blocked, name);
+                }
             }
-            *keys += 1;
-            if keys.is_multiple_of(STRIDE) && slice.is_over() {
+            cursor.key += 1;
+            if cursor.key.is_multiple_of(STRIDE) && slice.is_over() {
                 return false;
             }
         }
-        (*next, *keys) = (*next + 1, 0);
+        *cursor = Cursor { request: cursor.request + 1, key: 0 };
     }
     true
 }

@@ -101,15 +101,16 @@ pub(super) static KILL: Command = Command {
 };
 
 fn unblock<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    match args.get(3) {
+    let with_error = match args.get(3) {
         _ if args.len() > 4 => return Err(unknown_use("UNBLOCK")),
         Some(reason) if !is(reason, "TIMEOUT") && !is(reason, "ERROR") => {
             return Err(Error::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
         }
-        _ => {}
-    }
-    integer(args.at(2))?;
-    cx.reply.integer(0);
+        reason => reason.is_some_and(|reason| is(reason, "ERROR")),
+    };
+    let client = u64::try_from(integer(args.at(2))?);
+    let is_unblocked = client.is_ok_and(|id| cx.attention.blocked.unblock(id, with_error));
+    cx.reply.integer(is_unblocked.into());
     Ok(())
 }
 
@@ -122,8 +123,8 @@ pub(super) static UNBLOCK: Command = Command {
     categories: Category::CONNECTION,
     group: Group::Connection,
     since: "5.0.0",
-    notes: Notes::of("O(N), N being the clients"),
-    summary: "Answers 0: no command that there is waits for another client",
+    notes: Notes::of("O(1)"),
+    summary: "Ends the wait of a client for keys, as if its time were up or with an error",
     subcommands: &[],
     run: unblock,
 };

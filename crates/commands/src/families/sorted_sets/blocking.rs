@@ -1,0 +1,235 @@
+//! Members of sorted sets that clients wait for.
+
+use crate::families::deadline::deadline;
+use crate::families::elements::{ELEMENTS_PER_HOLD, strides, write, write_score};
+use crate::families::sorted_sets::removal::{first_of_several, pop_event};
+use crate::families::sorted_sets::span::Part;
+use crate::runtime::blocking::{Blocking, Reply, wait};
+use crate::runtime::context::Job;
+use crate::state::blocked::{Name, Scored, Taken, Wanted};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
+use nagi_proto::Args;
+use nagi_store::types::collection::Limits;
+use nagi_store::{Database, Key, Kind, SortedSetRef, WrongType};
+use std::ops::Range;
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&BZMPOP, &BZPOPMAX, &BZPOPMIN];
+
+/// Members of the first of several sorted sets.
+#[derive(Debug)]
+struct Members {
+    keys: Box<[Name]>,
+    from_end: bool,
+    /// How many at most.
+    count: u64,
+}
+
+impl Members {
+    /// Pops them from what is under a key; none if there is nothing.
+    fn pop(&self, db: Database<'_>, key: Key<'_>) -> Result<Scored, WrongType> {
+        let mut members = Vec::new();
+        let mut left = self.count;
+        while left > 0 {
+            let most = left.min(ELEMENTS_PER_HOLD);
+            let event = members.is_empty().then(|| pop_event(self.from_end));
+            let removed = db.remove_ranks(key, event, |set: Option<SortedSetRef<'_>>| {
+                let Some(set) = set else { return 0..0 };
+                let part = Part::all(0..set.len(), self.from_end).take(most);
+                part.visit(set, |member| members.push((member.to_owned_name(), member.score)));
+                part.ranks()
+            })?;
+            left -= removed;
+            if removed < most {
+                break;
+            }
+        }
+        Ok(members)
+    }
+}
+
+impl Wanted for Members {
+    fn kind(&self) -> Kind {
+        Kind::SortedSet
+    }
+
+    fn destination(&self) -> Option<&Name> {
+        None
+    }
+
+    fn takes_several_steps(&self) -> bool {
+        self.keys.len() > 1 || self.count > ELEMENTS_PER_HOLD
+    }
+
+    fn take(
+        &self,
+        db: Database<'_>,
+        _: &Limits,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> Option<Taken> {
+        for name in &self.keys {
+            let key = db.key(name);
+            let kind = db.inspect(key, |entry| entry.map(|(entry, _)| entry.kind()));
+            match kind {
+                None => {}
+                Some(Kind::SortedSet) if !may_take(name) => {}
+                _ => match self.pop(db, key) {
+                    Err(WrongType) => return Some(Taken::WrongType),
+                    Ok(members) if members.is_empty() => {}
+                    Ok(members) => return Some(Taken::Members(Name::clone(name), members)),
+                },
+            }
+        }
+        None
+    }
+}
+
+/// The members that a client was given.
+fn members(taken: Taken) -> Result<Option<(Name, Scored)>, Error> {
+    match taken {
+        Taken::WrongType => Err(Error::WRONG_TYPE),
+        Taken::Members(name, members) => Ok(Some((name, members))),
+        // It waits for sorted sets.
+        Taken::Element(..) | Taken::Elements(..) | Taken::Moved(_) => Ok(None),
+    }
+}
+
+/// Replies with one member that a client was given.
+fn reply_flat(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
+    let taken = members(taken)?;
+    let first = taken.as_ref().and_then(|(name, members)| Some((name, members.first()?)));
+    let reply = &mut cx.reply;
+    match first {
+        None => reply.null_array(),
+        Some((name, (member, score))) => {
+            reply.array(3);
+            reply.bulk(name);
+            write(reply, member.value());
+            write_score(reply, *score);
+        }
+    }
+    Ok(None)
+}
+
+/// Replies with the members that a client was given, as pairs behind the key.
+fn reply_pairs(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
+    let Some((name, members)) = members(taken)? else {
+        cx.reply.null_array();
+        return Ok(None);
+    };
+    cx.reply.array(2);
+    cx.reply.bulk(&name);
+    cx.reply.array(members.len());
+    let mut members = members.into_iter();
+    Ok(Some(strides(move |reply| {
+        for (member, score) in members.by_ref().take(ELEMENTS_PER_HOLD as usize) {
+            reply.array(2);
+            write(reply, member.value());
+            write_score(reply, score);
+        }
+        members.as_slice().is_empty()
+    })))
+}
+
+/// Waits for members of the sorted sets at these places of a request.
+fn wait_for_members(
+    cx: &mut Context<'_>,
+    command: &'static Command,
+    keys: Range<usize>,
+    (from_end, count): (bool, u64),
+    (until_ms, reply): (Option<u64>, Reply),
+) -> Result<(), Error> {
+    let args = cx.args;
+    let keys: Box<[Name]> = keys.map(|at| args.at(at).into()).collect();
+    let wanted = Box::new(Members { keys: keys.clone(), from_end, count });
+    let nothing = |reply: &mut nagi_proto::resp::Writer<'_>| reply.null_array();
+    wait(cx, command, Blocking { keys, wanted, until_ms, nothing, reply })
+}
+
+/// Waits for one member of the sorted sets that a request names.
+fn bzpop<'a>(
+    cx: &mut Context<'a>,
+    args: Args<'a>,
+    command: &'static Command,
+    from_end: bool,
+) -> Result<(), Error> {
+    let last = args.len() - 1;
+    let until_ms = deadline(cx, args.at(last))?;
+    wait_for_members(cx, command, 1..last, (from_end, 1), (until_ms, reply_flat))
+}
+
+fn bzpopmin<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    bzpop(cx, args, &BZPOPMIN, false)
+}
+
+pub(crate) static BZPOPMIN: Command = Command {
+    name: "BZPOPMIN",
+    syntax: "key [key ...] timeout",
+    arity: -3,
+    flags: Flags::WRITE.union(Flags::FAST).union(Flags::BLOCKING),
+    keys: Keys::only(KeyGroup::range(
+        1,
+        -2,
+        1,
+        Access::RW.union(Access::ACCESS).union(Access::DELETE),
+    )),
+    categories: Category::SORTEDSET,
+    group: Group::SortedSet,
+    since: "5.0.0",
+    notes: Notes::of("O(log(N)), N being the members of the sorted set")
+        .history(&[("6.0.0", "timeout with decimals")]),
+    summary: "Removes the member with the lowest score of the first sorted set that there is, and \
+              returns it; waits for one if there is none",
+    subcommands: &[],
+    run: bzpopmin,
+};
+
+fn bzpopmax<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    bzpop(cx, args, &BZPOPMAX, true)
+}
+
+pub(crate) static BZPOPMAX: Command = Command {
+    name: "BZPOPMAX",
+    syntax: "key [key ...] timeout",
+    arity: -3,
+    flags: Flags::WRITE.union(Flags::FAST).union(Flags::BLOCKING),
+    keys: Keys::only(KeyGroup::range(
+        1,
+        -2,
+        1,
+        Access::RW.union(Access::ACCESS).union(Access::DELETE),
+    )),
+    categories: Category::SORTEDSET,
+    group: Group::SortedSet,
+    since: "5.0.0",
+    notes: Notes::of("O(log(N)), N being the members of the sorted set")
+        .history(&[("6.0.0", "timeout with decimals")]),
+    summary: "Removes the member with the highest score of the first sorted set that there is, \
+              and returns it; waits for one if there is none",
+    subcommands: &[],
+    run: bzpopmax,
+};
+
+fn bzmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let (behind, from_end, count) = first_of_several(args, 2)?;
+    let until_ms = deadline(cx, args.at(1))?;
+    wait_for_members(cx, &BZMPOP, 3..behind, (from_end, count), (until_ms, reply_pairs))
+}
+
+pub(crate) static BZMPOP: Command = Command {
+    name: "BZMPOP",
+    syntax: "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
+    arity: -5,
+    flags: Flags::WRITE.union(Flags::BLOCKING),
+    keys: Keys::only(KeyGroup::counted(2, Access::RW.union(Access::ACCESS).union(Access::DELETE))),
+    categories: Category::SORTEDSET,
+    group: Group::SortedSet,
+    since: "7.0.0",
+    notes: Notes::of(
+        "O(K) + O(M log(N)), K being the keys, M the members popped, N those of the sorted set",
+    ),
+    summary: "Removes and returns members from an end of the first of several sorted sets; waits \
+              for one if there is none",
+    subcommands: &[],
+    run: bzmpop,
+};

@@ -1,0 +1,186 @@
+//! Requests that wait until a key has something for them (BLPOP), and requests that change keys for
+//! which clients wait.
+
+use crate::runtime::context::{Command, Entry, Job};
+use crate::runtime::multi_key::{self, Claimed, Worked};
+use crate::runtime::resume::go_on;
+use crate::runtime::suspension::Remainder;
+use crate::state::attention::Alarm;
+use crate::state::blocked::{Name, NewWaiter, Outcome, Taken, Waiting, Wanted};
+use crate::{Context, Error, Flags, JobProgress, Marks, Reasons, Suspension, When};
+use nagi_proto::resp::Writer;
+
+const UNBLOCKED: Error = Error::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+
+/// A request that waits.
+pub(crate) struct Blocking {
+    /// The keys for which it does.
+    pub(crate) keys: Box<[Name]>,
+    /// What it waits for.
+    pub(crate) wanted: Box<dyn Wanted>,
+    /// Until when, in milliseconds since 1970; without end if there is none.
+    pub(crate) until_ms: Option<u64>,
+    /// Replies that there is nothing where it may not wait.
+    pub(crate) nothing: fn(&mut Writer<'_>),
+    /// Replies with what it was given, and returns what is left to reply.
+    pub(crate) reply: Reply,
+}
+
+/// Replies with what a request was given, and returns what is left to reply.
+pub(crate) type Reply = fn(&mut Context<'_>, Taken) -> Result<Option<Job>, Error>;
+
+/// Has a request given what it waits for: at once if that is there, and if not when it is.
+///
+/// # Errors
+/// A value is of another type.
+pub(crate) fn wait(
+    cx: &mut Context<'_>,
+    command: &'static Command,
+    blocking: Blocking,
+) -> Result<(), Error> {
+    let blocked = &cx.attention.blocked;
+    let is_awaited = |name: &Name| blocked.may_concern(name);
+    let is_short = !multi_key::is_long(&command.keys, cx.args);
+    let may_take = is_short
+        && !blocking.wanted.takes_several_steps()
+        && !blocking.wanted.destination().is_some_and(is_awaited);
+    if may_take || cx.db.is_claimed() {
+        let limits = cx.server.config().collection_limits();
+        match blocking.wanted.take(cx.db, &limits, &|_| true) {
+            Some(taken) => return reply(cx, blocking.reply, taken),
+            // Within a transaction nothing is waited for.
+            None if cx.db.is_claimed() => {
+                (blocking.nothing)(&mut cx.reply);
+                return Ok(());
+            }
+            None => {}
+        }
+    }
+    let mut blocking = Some(blocking);
+    multi_key::claimed_then(cx, Claimed::all(&command.keys), move |cx, _| {
+        let Some(Blocking { keys, wanted, until_ms, reply, .. }) = blocking.take() else {
+            return Ok(Worked::Done);
+        };
+        let limits = cx.server.config().collection_limits();
+        if let Some(taken) = wanted.take(cx.db, &limits, &|_| true) {
+            return Ok(Worked::Then(later(reply, taken)));
+        }
+        let new = NewWaiter {
+            client: cx.client.info.id,
+            database: cx.db.index(),
+            keys,
+            wanted,
+            waker: cx.client.waker.clone(),
+        };
+        let alarm = until_ms.map(|at_ms| alarm(cx, at_ms));
+        cx.client.info.mark(Marks::WAITING, true);
+        Ok(Worked::Then(waits(cx.attention.block(new), until_ms, alarm, reply)))
+    })
+}
+
+/// Has a client woken at a time.
+fn alarm(cx: &Context<'_>, at_ms: u64) -> Alarm {
+    let (alarm, is_first) = cx.attention.alarm(at_ms, &cx.client.waker);
+    if is_first {
+        cx.server.hurry();
+    }
+    alarm
+}
+
+/// A client's wait.
+fn waits(waiting: Waiting, until_ms: Option<u64>, alarm: Option<Alarm>, reply: Reply) -> Job {
+    let mut waiting = Some((waiting, alarm));
+    let mut rest: Option<Job> = None;
+    Box::new(move |cx| {
+        if let Some((waits, _)) = &waiting {
+            let is_time_up = until_ms.is_some_and(|at_ms| at_ms <= cx.db.now_ms());
+            let outcome = waits.outcome(is_time_up);
+            if matches!(outcome, Outcome::Waiting) && !is_time_up {
+                return Ok(JobProgress::SERVED);
+            }
+            waiting = None;
+            cx.client.info.mark(Marks::WAITING, false);
+            match outcome {
+                Outcome::Served(taken) => rest = reply(cx, taken)?,
+                Outcome::Unblocked { with_error: true } => return Err(UNBLOCKED),
+                Outcome::Unblocked { .. } | Outcome::Waiting | Outcome::Over => {
+                    cx.reply.null_array();
+                }
+            }
+        }
+        rest.as_mut().map_or(Ok(JobProgress::Done), |rest| rest(cx))
+    })
+}
+
+fn reply(cx: &mut Context<'_>, reply: Reply, taken: Taken) -> Result<(), Error> {
+    match reply(cx, taken)? {
+        Some(rest) => cx.start(rest),
+        None => Ok(()),
+    }
+}
+
+/// The same in a job.
+fn later(reply: Reply, taken: Taken) -> Job {
+    let (mut taken, mut rest): (_, Option<Job>) = (Some(taken), None);
+    Box::new(move |cx| {
+        if let Some(taken) = taken.take() {
+            rest = reply(cx, taken)?;
+        }
+        rest.as_mut().map_or(Ok(JobProgress::Done), |rest| rest(cx))
+    })
+}
+
+/// Whether a request may change keys for which clients wait. It has looked for claims before it
+/// asks: who waits has entered the queues while it had claimed the keys.
+#[cold]
+pub(crate) fn is_awaited(entry: &Entry, cx: &Context<'_>) -> bool {
+    let blocked = &cx.attention.blocked;
+    if blocked.is_empty() {
+        cx.attention.end_blocking();
+        return false;
+    }
+    let Command { flags, keys, .. } = entry.command;
+    if !flags.contains(Flags::WRITE) || flags.contains(Flags::BLOCKING) || cx.db.is_claimed() {
+        return false;
+    }
+    // To look at very many would take long; all of them are looked at once they are claimed.
+    keys.is_whole()
+        || multi_key::is_long(keys, cx.args)
+        || keys.of(cx.args).any(|name| blocked.may_concern(name))
+}
+
+/// Runs a request that may change keys for which clients wait: with its keys claimed, so that these
+/// clients are served before any other sees what they get.
+///
+/// # Errors
+/// Those of its handler.
+#[cold]
+pub(crate) fn run(entry: &'static Entry, cx: &mut Context<'_>) -> Result<(), Error> {
+    let (mut begun, mut suspended): (bool, Option<Suspension>) = (false, None);
+    multi_key::claimed_then(cx, Claimed::all(&entry.command.keys), move |cx, _| {
+        match suspended.take() {
+            Some(suspended) => go_on(cx, suspended),
+            None if !std::mem::replace(&mut begun, true) => (entry.command.run)(cx, cx.args)?,
+            None => {}
+        }
+        Ok(match cx.suspension.take() {
+            None => Worked::Done,
+            // It has done what it does, and replies.
+            Some(Suspension {
+                when: When::RoomForReplies,
+                is_committed: false,
+                what: Remainder::Job(job),
+            }) => Worked::Then(job),
+            Some(more) => {
+                suspended = Some(more);
+                Worked::Unfinished
+            }
+        })
+    })
+}
+
+/// Whether any client waits for keys, as far as a request can tell that has looked for claims.
+#[inline]
+pub(crate) fn has_waiting(cx: &Context<'_>) -> bool {
+    cx.attention.reasons().contains(Reasons::AWAITED)
+}

@@ -1,0 +1,109 @@
+//! Serving clients that wait for keys (BLPOP), by a request that has claimed and changed these.
+
+use crate::Context;
+use crate::runtime::suspension::Slice;
+use crate::state::blocked::{BlockedClients, Name};
+use nagi_store::{Claiming, Intent};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// The keys of a request that clients wait for, and those to which what they are given goes in
+/// turn (BLMOVE): all of them have to be claimed. Most often there are none.
+#[derive(Debug, Default)]
+pub(crate) struct Awaited(Option<Box<Names>>);
+
+#[derive(Debug, Default)]
+struct Names {
+    keys: Vec<Name>,
+    reached: HashSet<Name>,
+    /// Whether whole databases are claimed.
+    is_whole: bool,
+}
+
+impl Awaited {
+    /// Adds a key that is about to be changed, or has been.
+    pub(crate) fn add(&mut self, blocked: &BlockedClients, name: &[u8]) {
+        if !blocked.may_concern(name) {
+            return;
+        }
+        let names = self.0.get_or_insert_default();
+        if blocked.reach(name, &mut names.reached) {
+            names.keys.push(name.into());
+        }
+    }
+
+    /// Adds all keys of all databases.
+    pub(crate) fn add_everything(&mut self, blocked: &BlockedClients) {
+        let names = self.0.get_or_insert_default();
+        names.keys = blocked.names();
+        names.is_whole = true;
+    }
+
+    /// Has them claimed.
+    pub(crate) fn claim(&self, cx: &Context<'_>, claiming: &mut Claiming) {
+        let names = self.0.iter().flat_map(|names| &names.reached);
+        names.for_each(|name| claiming.add(cx.db.key(name), Intent::Write));
+    }
+
+    /// Whether all of them have been claimed where `claimed` was.
+    pub(crate) fn is_within(&self, claimed: &Awaited) -> bool {
+        let mut names = self.0.iter().flat_map(|names| &names.reached);
+        names.all(|name| claimed.has(name))
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        self.0.as_ref().is_some_and(|names| names.is_whole || names.reached.contains(name))
+    }
+}
+
+/// The service of clients under way.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// Keys that may have something for clients, with a database in which clients wait for them.
+    ready: VecDeque<(Name, usize)>,
+    /// The client that was served last, or looked at.
+    last: u64,
+    awaited: Awaited,
+}
+
+impl Service {
+    /// For the clients that wait for these keys, which have been changed.
+    pub(crate) fn new(cx: &Context<'_>, awaited: Awaited) -> Self {
+        let mut service = Service { ready: VecDeque::new(), last: 0, awaited: Awaited::default() };
+        let keys = awaited.0.iter().flat_map(|names| &names.keys);
+        keys.for_each(|name| service.add(cx, name));
+        Service { awaited, ..service }
+    }
+
+    fn add(&mut self, cx: &Context<'_>, name: &Name) {
+        let databases = cx.attention.blocked.databases(name);
+        self.ready.extend(databases.into_iter().map(|database| (Arc::clone(name), database)));
+    }
+
+    /// Goes on until no client is left to be served, which is what `true` means, or the slice is over.
+    /// The first to wait is the first to be served; what moves on to another key serves those who
+    /// wait there afterwards.
+    pub(crate) fn go_on(&mut self, cx: &Context<'_>, slice: Slice) -> bool {
+        let limits = cx.server.config().collection_limits();
+        while let Some((name, database)) = self.ready.front() {
+            let (name, db) = (Arc::clone(name), cx.db.sibling(*database));
+            let blocked = &cx.attention.blocked;
+            let kind = db.untouched().inspect(db.key(&name), |it| it.map(|(it, _)| it.kind()));
+            let waiter = kind.and_then(|kind| blocked.next(&name, db.index(), self.last, kind));
+            let Some(waiter) = waiter else {
+                self.ready.pop_front();
+                self.last = 0;
+                continue;
+            };
+            self.last = waiter.number();
+            if waiter.serve(db, &limits, &|name| self.awaited.has(name)) {
+                blocked.leave(&waiter);
+                waiter.destination().into_iter().for_each(|name| self.add(cx, name));
+            }
+            if slice.is_over() {
+                return false;
+            }
+        }
+        true
+    }
+}

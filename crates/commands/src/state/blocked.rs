@@ -1,0 +1,358 @@
+//! Clients that wait until a key has something for them (BLPOP), in the order in which they came.
+//!
+//! A client enters the queues of its keys while it has claimed them and found nothing. A request
+//! that changes a key for which clients wait claims it as well, and serves them before it gives the
+//! key back, so that no other client ever sees what they get. Which of the two comes first, the
+//! claims decide: nothing is put where it would lie beside a client that waits for it.
+
+use nagi_store::accounting::Charge;
+use nagi_store::types::collection::Limits;
+use nagi_store::types::list::SharedPopped;
+use nagi_store::{Database, Kind, OwnedText};
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Debug;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+/// Counters by hash of how many clients wait for keys, so that most requests need look no further.
+const COUNTERS: usize = 1024;
+/// What a client takes in a queue beside the bytes of the key, in bytes.
+const PLACE_BYTES: usize = 160;
+
+/// A key's name.
+pub(crate) type Name = Arc<[u8]>;
+
+/// What a client waits for.
+pub(crate) trait Wanted: Debug + Send + Sync {
+    /// The type of value that has it.
+    fn kind(&self) -> Kind;
+
+    /// The key that gets what is taken, if one does.
+    fn destination(&self) -> Option<&Name>;
+
+    /// Whether taking it is more than one operation, for which the keys have to be claimed.
+    fn takes_several_steps(&self) -> bool {
+        false
+    }
+
+    /// Takes it, of the first of the keys that `may_take` allows and that has it.
+    fn take(
+        &self,
+        db: Database<'_>,
+        limits: &Limits,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> Option<Taken>;
+}
+
+/// Members with their scores.
+pub(crate) type Scored = Vec<(OwnedText, f64)>;
+
+/// What a client was given.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// Nothing, since a value is of another type.
+    WrongType,
+    /// An element of the list under a key.
+    Element(Name, OwnedText),
+    /// Elements of the list under a key.
+    Elements(Name, SharedPopped),
+    /// An element that is in another list now.
+    Moved(OwnedText),
+    /// Members of the sorted set under a key, with their scores.
+    Members(Name, Scored),
+}
+
+/// What has become of a client that waits.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It waits.
+    Waiting,
+    /// This is for it.
+    Served(Taken),
+    /// Another client has ended its wait (CLIENT UNBLOCK), as if its time were up or with an error.
+    Unblocked {
+        /// Whether with an error.
+        with_error: bool,
+    },
+    /// It waits no more.
+    Over,
+}
+
+/// A client that waits.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    /// Ascending by the time at which it began to.
+    number: u64,
+    client: u64,
+    database: usize,
+    keys: Box<[Name]>,
+    wanted: Box<dyn Wanted>,
+    waker: Waker,
+    outcome: Mutex<Outcome>,
+}
+
+impl Waiter {
+    /// Gives it what it waits for, if that is there; whether it was.
+    pub(crate) fn serve(
+        &self,
+        db: Database<'_>,
+        limits: &Limits,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> bool {
+        let mut outcome = lock(&self.outcome);
+        if !matches!(*outcome, Outcome::Waiting) {
+            return false;
+        }
+        let Some(taken) = self.wanted.take(db, limits, may_take) else { return false };
+        *outcome = Outcome::Served(taken);
+        drop(outcome);
+        self.waker.wake_by_ref();
+        true
+    }
+
+    /// The key that gets what it is given, if one does.
+    pub(crate) fn destination(&self) -> Option<&Name> {
+        self.wanted.destination()
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// The clients that wait for one key in one database.
+#[derive(Debug, Default)]
+struct Queue {
+    /// By their numbers.
+    waiters: BTreeMap<u64, Arc<Waiter>>,
+    /// The keys that get what is taken, with how many of the clients have named each: a change of
+    /// the key must not look at ten thousand clients.
+    destinations: HashMap<Name, usize>,
+}
+
+impl Queue {
+    /// Adds a client; whether it was not there.
+    fn insert(&mut self, waiter: &Arc<Waiter>) -> bool {
+        let is_new = self.waiters.insert(waiter.number, Arc::clone(waiter)).is_none();
+        if let Some(name) = waiter.destination().filter(|_| is_new) {
+            *self.destinations.entry(Arc::clone(name)).or_default() += 1;
+        }
+        is_new
+    }
+
+    /// Removes a client; whether it was there.
+    fn remove(&mut self, waiter: &Waiter) -> bool {
+        let was_there = self.waiters.remove(&waiter.number).is_some();
+        if let Some(name) = waiter.destination().filter(|_| was_there)
+            && let Some(count) = self.destinations.get_mut(name)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.destinations.remove(name);
+            }
+        }
+        was_there
+    }
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    queues: HashMap<Name, BTreeMap<usize, Queue>>,
+    clients: HashMap<u64, Arc<Waiter>>,
+    last_number: u64,
+}
+
+/// Every client that waits.
+#[derive(Debug)]
+pub(crate) struct BlockedClients {
+    table: Mutex<Table>,
+    clients: AtomicUsize,
+    counters: Box<[AtomicU32]>,
+    hasher: RandomState,
+}
+
+impl Default for BlockedClients {
+    fn default() -> Self {
+        BlockedClients {
+            table: Mutex::default(),
+            clients: AtomicUsize::new(0),
+            counters: (0..COUNTERS).map(|_| AtomicU32::new(0)).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+/// A client that begins to wait.
+#[derive(Debug)]
+pub(crate) struct NewWaiter {
+    pub(crate) client: u64,
+    pub(crate) database: usize,
+    pub(crate) keys: Box<[Name]>,
+    pub(crate) wanted: Box<dyn Wanted>,
+    pub(crate) waker: Waker,
+}
+
+impl BlockedClients {
+    /// Whether no client waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.clients.load(Ordering::Relaxed) == 0
+    }
+
+    /// For how many keys clients wait.
+    pub(crate) fn keys(&self) -> usize {
+        lock(&self.table).queues.values().map(BTreeMap::len).sum()
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of counters")]
+    fn counter(&self, name: &[u8]) -> &AtomicU32 {
+        &self.counters[self.hasher.hash_one(name) as usize % COUNTERS]
+    }
+
+    /// Whether a client may wait for a key, in whatever database.
+    pub(crate) fn may_concern(&self, name: &[u8]) -> bool {
+        self.counter(name).load(Ordering::Relaxed) > 0
+    }
+
+    /// Enters a client into the queues of its keys, which it has claimed. `enter` is called before
+    /// any can leave.
+    pub(crate) fn enter(self: &Arc<Self>, new: NewWaiter, enter: impl FnOnce()) -> Waiting {
+        let NewWaiter { client, database, keys, wanted, waker } = new;
+        let mut charge = Charge::default();
+        charge.set(keys.iter().map(|key| key.len() + PLACE_BYTES).sum());
+        let mut table = lock(&self.table);
+        table.last_number += 1;
+        let outcome = Mutex::new(Outcome::Waiting);
+        let number = table.last_number;
+        let waiter = Arc::new(Waiter { number, client, database, keys, wanted, waker, outcome });
+        for key in &waiter.keys {
+            let queues = table.queues.entry(Arc::clone(key)).or_default();
+            if queues.entry(database).or_default().insert(&waiter) {
+                self.counter(key).fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        table.clients.insert(client, Arc::clone(&waiter));
+        self.clients.fetch_add(1, Ordering::Relaxed);
+        enter();
+        Waiting { blocked: Arc::clone(self), waiter, _charge: charge }
+    }
+
+    /// Takes a client out of all queues.
+    pub(crate) fn leave(&self, waiter: &Waiter) {
+        let mut table = lock(&self.table);
+        let is_it = |it: &Arc<Waiter>| it.number == waiter.number;
+        if !table.clients.get(&waiter.client).is_some_and(is_it) {
+            return;
+        }
+        table.clients.remove(&waiter.client);
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+        for key in &waiter.keys {
+            let Some(queues) = table.queues.get_mut(key) else { continue };
+            let Some(queue) = queues.get_mut(&waiter.database) else { continue };
+            if queue.remove(waiter) {
+                self.counter(key).fetch_sub(1, Ordering::Relaxed);
+            }
+            if queue.waiters.is_empty() {
+                queues.remove(&waiter.database);
+            }
+            if queues.is_empty() {
+                table.queues.remove(key);
+            }
+        }
+    }
+
+    /// Calls `end` if no client waits, before any can enter.
+    pub(crate) fn end_if_empty(&self, end: impl FnOnce()) {
+        let table = lock(&self.table);
+        if table.clients.is_empty() {
+            end();
+        }
+    }
+
+    /// Ends the wait of a client; whether it waited.
+    pub(crate) fn unblock(&self, client: u64, with_error: bool) -> bool {
+        let Some(waiter) = lock(&self.table).clients.get(&client).cloned() else { return false };
+        let mut outcome = lock(&waiter.outcome);
+        let waits = matches!(*outcome, Outcome::Waiting);
+        if waits {
+            *outcome = Outcome::Unblocked { with_error };
+            waiter.waker.wake_by_ref();
+        }
+        waits
+    }
+
+    /// All keys that clients wait for.
+    pub(crate) fn names(&self) -> Vec<Name> {
+        lock(&self.table).queues.keys().cloned().collect()
+    }
+
+    /// The databases in which clients wait for a key.
+    pub(crate) fn databases(&self, name: &[u8]) -> Vec<usize> {
+        let table = lock(&self.table);
+        table.queues.get(name).map_or_else(Vec::new, |queues| queues.keys().copied().collect())
+    }
+
+    /// The first client in a queue behind the one of a number that waits for a value of this type.
+    pub(crate) fn next(
+        &self,
+        name: &[u8],
+        database: usize,
+        behind: u64,
+        kind: Kind,
+    ) -> Option<Arc<Waiter>> {
+        let table = lock(&self.table);
+        let queue = table.queues.get(name)?.get(&database)?;
+        let mut waiters = queue.waiters.range(behind + 1..).map(|(_, waiter)| waiter);
+        waiters.find(|waiter| waiter.wanted.kind() == kind).cloned()
+    }
+
+    /// Adds to `reached` a key for which clients wait, if any do, and those to which what is put
+    /// there goes in the end; whether any client waits.
+    pub(crate) fn reach(&self, name: &[u8], reached: &mut HashSet<Name>) -> bool {
+        let table = lock(&self.table);
+        let Some((name, _)) = table.queues.get_key_value(name) else { return false };
+        let mut next = vec![Arc::clone(name)];
+        while let Some(name) = next.pop() {
+            let queues = table.queues.get(&name).into_iter().flat_map(BTreeMap::values);
+            if reached.insert(name) {
+                next.extend(queues.flat_map(|queue| queue.destinations.keys()).cloned());
+            }
+        }
+        true
+    }
+}
+
+/// A client that waits until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    blocked: Arc<BlockedClients>,
+    waiter: Arc<Waiter>,
+    /// For what the queues take, which is no data.
+    _charge: Charge,
+}
+
+impl Waiting {
+    /// What has become of it, which it has been told then. One that waits does no more if its time
+    /// is up, and its outcome is that it waited.
+    pub(crate) fn outcome(&self, is_time_up: bool) -> Outcome {
+        let mut outcome = lock(&self.waiter.outcome);
+        match *outcome {
+            Outcome::Waiting if !is_time_up => Outcome::Waiting,
+            _ => std::mem::replace(&mut outcome, Outcome::Over),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        *lock(&self.waiter.outcome) = Outcome::Over;
+        self.blocked.leave(&self.waiter);
+    }
+}
+
+/// Nothing that is done under these locks can leave them half-done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

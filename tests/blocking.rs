@@ -1,0 +1,505 @@
+//! Clients that wait for what others put under a key.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use harness::{Connection, Random, Reply, Server, encode_command, until, words};
+
+const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+const TIME_IS_UP: &str = "*-1\r\n";
+
+/// What a client does, by its number.
+enum Step {
+    /// Sends a request that is replied to.
+    Ask(usize, &'static str, &'static str),
+    /// Sends a request that waits.
+    Wait(usize, &'static str),
+    /// Is replied to.
+    Hear(usize, &'static str),
+}
+use Step::{Ask, Hear, Wait};
+
+/// Waits until so many clients wait.
+fn until_blocked(client: &mut Connection, count: usize) {
+    let field = format!("blocked_clients:{count}\r\n");
+    let is_so = || client.run("INFO clients").text().contains(&field).then_some(());
+    until("clients that wait", is_so).unwrap();
+}
+
+/// Has clients of a server do one thing after the other.
+fn play(server: &Server, steps: &[Step]) {
+    let mut clients: Vec<Connection> = (0..5).map(|_| server.connect_resp()).collect();
+    let mut observer = server.connect_resp();
+    let mut waiting = Vec::new();
+    for step in steps {
+        match *step {
+            Ask(client, request, reply) => clients[client].check(request, reply),
+            Wait(client, request) => {
+                clients[client].send(encode_command(&words(request)));
+                waiting.push(client);
+                until_blocked(&mut observer, waiting.len());
+            }
+            Hear(client, reply) => {
+                clients[client].expect(reply);
+                waiting.retain(|it| *it != client);
+            }
+        }
+    }
+}
+
+/// The same with nagi, each time with another number of workers, and with redis-server.
+fn play_as_redis(steps: &[Step]) {
+    play(&Server::redis(), steps);
+    for workers in ["1", "2"] {
+        play(&Server::nagi_with(&["--workers", workers]), steps);
+    }
+}
+
+#[test]
+fn what_is_there_is_not_waited_for() {
+    play_as_redis(&[
+        Ask(0, "RPUSH a 1 2 3 4", ":4\r\n"),
+        Ask(0, "BLPOP none a 0", "*2\r\n$1\r\na\r\n$1\r\n1\r\n"),
+        Ask(0, "BRPOP a none 0", "*2\r\n$1\r\na\r\n$1\r\n4\r\n"),
+        Ask(0, "BLMOVE a b LEFT RIGHT 0", "$1\r\n2\r\n"),
+        Ask(0, "BRPOPLPUSH a b 0", "$1\r\n3\r\n"),
+        Ask(0, "EXISTS a", ":0\r\n"),
+        Ask(0, "BLMPOP 0 2 a b LEFT COUNT 5", "*2\r\n$1\r\nb\r\n*2\r\n$1\r\n3\r\n$1\r\n2\r\n"),
+        Ask(0, "SET text x", "+OK\r\n"),
+        Ask(0, "BLPOP text 0", WRONG_TYPE),
+        Ask(0, "BLPOP none text 0", WRONG_TYPE),
+        Ask(0, "BLMOVE text a LEFT LEFT 0", WRONG_TYPE),
+    ]);
+}
+
+#[test]
+fn the_time_that_is_waited_is_checked() {
+    let not_a_number = "-ERR timeout is not a float or out of range\r\n";
+    let syntax = "-ERR syntax error\r\n";
+    play_as_redis(&[
+        Ask(0, "BLPOP a x", not_a_number),
+        Ask(0, "BRPOP a nan", not_a_number),
+        Ask(0, "BLPOP a -1", "-ERR timeout is negative\r\n"),
+        Ask(0, "BLMOVE a b LEFT LEFT -0.5", "-ERR timeout is negative\r\n"),
+        Ask(0, "BLMOVE a b UP LEFT x", syntax),
+        Ask(0, "BRPOPLPUSH a b x", not_a_number),
+        Ask(0, "BLMPOP x 1 a LEFT", not_a_number),
+        Ask(0, "BLMPOP x 1 a UP", syntax),
+        Ask(0, "BLMPOP 0 0 a LEFT", "-ERR numkeys should be greater than 0\r\n"),
+        Ask(0, "BLMPOP 0 2 a LEFT", syntax),
+        Ask(0, "BLPOP a 0.001", TIME_IS_UP),
+        Ask(0, "BLMOVE a b LEFT LEFT 0.01", TIME_IS_UP),
+        Ask(0, "BRPOPLPUSH a b 1e-2", TIME_IS_UP),
+        Ask(0, "BLMPOP 0.01 1 a LEFT", TIME_IS_UP),
+    ]);
+    // Redis says so since 7.0.3.
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    for far in ["1e20", "inf", "9223372036854775.807"] {
+        client.check(&format!("BLPOP a {far}"), "-ERR timeout is out of range\r\n");
+    }
+    let _ = client.run("HELLO 3");
+    client.check("BLPOP a 0.001", "_\r\n");
+}
+
+#[test]
+fn the_first_to_wait_is_the_first_to_be_served() {
+    play_as_redis(&[
+        Wait(0, "BLPOP q 0"),
+        Wait(1, "BRPOP q 0"),
+        Wait(2, "BLMPOP 0 2 other q LEFT COUNT 2"),
+        Wait(3, "BLPOP q 0"),
+        Ask(4, "RPUSH q a b c d", ":4\r\n"),
+        Hear(0, "*2\r\n$1\r\nq\r\n$1\r\na\r\n"),
+        Hear(1, "*2\r\n$1\r\nq\r\n$1\r\nd\r\n"),
+        Hear(2, "*2\r\n$1\r\nq\r\n*2\r\n$1\r\nb\r\n$1\r\nc\r\n"),
+        Ask(4, "EXISTS q", ":0\r\n"),
+        Ask(4, "LPUSH q e", ":1\r\n"),
+        Hear(3, "*2\r\n$1\r\nq\r\n$1\r\ne\r\n"),
+        Ask(4, "LLEN q", ":0\r\n"),
+    ]);
+}
+
+#[test]
+fn what_is_put_there_is_never_seen_beside_who_waits() {
+    play_as_redis(&[
+        Wait(0, "BLPOP q 0"),
+        Ask(4, "MULTI", "+OK\r\n"),
+        Ask(4, "RPUSH q 1", "+QUEUED\r\n"),
+        Ask(4, "LLEN q", "+QUEUED\r\n"),
+        Ask(4, "DEL q", "+QUEUED\r\n"),
+        Ask(4, "EXEC", "*3\r\n:1\r\n:1\r\n:1\r\n"),
+        Ask(4, "MULTI", "+OK\r\n"),
+        Ask(4, "RPUSH q 2 3", "+QUEUED\r\n"),
+        Ask(4, "LPUSH q 1", "+QUEUED\r\n"),
+        Ask(4, "EXEC", "*2\r\n:2\r\n:3\r\n"),
+        Hear(0, "*2\r\n$1\r\nq\r\n$1\r\n1\r\n"),
+        Ask(4, "LRANGE q 0 -1", "*2\r\n$1\r\n2\r\n$1\r\n3\r\n"),
+        Ask(4, "MULTI", "+OK\r\n"),
+        Ask(4, "BLPOP none 0", "+QUEUED\r\n"),
+        Ask(4, "BLMOVE none q LEFT LEFT 0", "+QUEUED\r\n"),
+        Ask(4, "BLMPOP 0 1 none LEFT", "+QUEUED\r\n"),
+        Ask(4, "BLPOP q 0", "+QUEUED\r\n"),
+        Ask(4, "EXEC", "*4\r\n*-1\r\n$-1\r\n*-1\r\n*2\r\n$1\r\nq\r\n$1\r\n2\r\n"),
+    ]);
+}
+
+#[test]
+fn whatever_makes_a_list_appear_serves_who_waits() {
+    play_as_redis(&[
+        Ask(4, "RPUSH source a b c d e", ":5\r\n"),
+        Wait(0, "BLPOP q 0"),
+        Ask(4, "COPY source q", ":1\r\n"),
+        Hear(0, "*2\r\n$1\r\nq\r\n$1\r\na\r\n"),
+        Ask(4, "DEL q", ":1\r\n"),
+        Wait(0, "BLPOP q 0"),
+        Ask(4, "LMOVE source q LEFT LEFT", "$1\r\na\r\n"),
+        Hear(0, "*2\r\n$1\r\nq\r\n$1\r\na\r\n"),
+        Wait(0, "BLPOP q 0"),
+        Ask(4, "RPOPLPUSH source q", "$1\r\ne\r\n"),
+        Hear(0, "*2\r\n$1\r\nq\r\n$1\r\ne\r\n"),
+        Wait(0, "BLPOP q 0"),
+        Ask(4, "BLMOVE source q LEFT RIGHT 0", "$1\r\nb\r\n"),
+        Hear(0, "*2\r\n$1\r\nq\r\n$1\r\nb\r\n"),
+        Wait(0, "BLPOP q 0"),
+        Ask(4, "RENAME source q", "+OK\r\n"),
+        Hear(0, "*2\r\n$1\r\nq\r\n$1\r\nc\r\n"),
+        Ask(4, "MOVE q 1", ":1\r\n"),
+        Wait(0, "BLPOP q 0"),
+        Ask(4, "SWAPDB 0 1", "+OK\r\n"),
+        Hear(0, "*2\r\n$1\r\nq\r\n$1\r\nd\r\n"),
+        Wait(0, "BLPOP q 0"),
+        Ask(4, "SELECT 1", "+OK\r\n"),
+        Ask(4, "RPUSH q elsewhere", ":1\r\n"),
+        Ask(4, "MOVE q 0", ":1\r\n"),
+        Hear(0, "*2\r\n$1\r\nq\r\n$9\r\nelsewhere\r\n"),
+    ]);
+    for server in [Server::nagi(), Server::redis()] {
+        let [mut client, mut other] = [(); 2].map(|()| server.connect_resp());
+        client.check("RPUSH source a", ":1\r\n");
+        let Reply::Bulk(payload) = client.run("DUMP source") else { panic!("a payload") };
+        other.send("BLPOP q 0\r\n");
+        until_blocked(&mut client, 1);
+        client.send(encode_command(&[b"RESTORE", &b"q"[..], b"0", &payload]));
+        client.expect("+OK\r\n");
+        other.expect("*2\r\n$1\r\nq\r\n$1\r\na\r\n");
+        // Of more elements than are pushed at once as well.
+        other.send("BRPOP q 0\r\n");
+        until_blocked(&mut client, 1);
+        let many: Vec<String> = (0..5000).map(|number| number.to_string()).collect();
+        let words = ["RPUSH", "q"].into_iter().chain(many.iter().map(String::as_str));
+        client.send(encode_command(&words.collect::<Vec<_>>()));
+        client.expect(":5000\r\n");
+        other.expect("*2\r\n$1\r\nq\r\n$4\r\n4999\r\n");
+        client.check("LLEN q", ":4999\r\n");
+    }
+}
+
+#[test]
+fn what_moves_on_serves_who_waits_there() {
+    play_as_redis(&[
+        Wait(0, "BLMOVE a b LEFT RIGHT 0"),
+        Wait(1, "BLMOVE b c LEFT LEFT 0"),
+        Wait(2, "BLPOP c 0"),
+        Ask(4, "RPUSH a 1 2", ":2\r\n"),
+        Hear(0, "$1\r\n1\r\n"),
+        Hear(1, "$1\r\n1\r\n"),
+        Hear(2, "*2\r\n$1\r\nc\r\n$1\r\n1\r\n"),
+        Ask(4, "LRANGE a 0 -1", "*1\r\n$1\r\n2\r\n"),
+        Ask(4, "EXISTS b c", ":0\r\n"),
+        Wait(0, "BRPOPLPUSH self self 0"),
+        Ask(4, "RPUSH self 1 2", ":2\r\n"),
+        Hear(0, "$1\r\n2\r\n"),
+        Ask(4, "LRANGE self 0 -1", "*2\r\n$1\r\n2\r\n$1\r\n1\r\n"),
+        Wait(0, "BLMOVE x text LEFT LEFT 0"),
+        Wait(1, "BLPOP x 0"),
+        Ask(4, "SET text x", "+OK\r\n"),
+        Ask(4, "RPUSH x 1", ":1\r\n"),
+        Hear(0, WRONG_TYPE),
+        Hear(1, "*2\r\n$1\r\nx\r\n$1\r\n1\r\n"),
+    ]);
+}
+
+#[test]
+fn values_of_other_types_are_waited_out() {
+    play_as_redis(&[
+        Wait(0, "BLPOP q 0"),
+        Ask(4, "SET q x", "+OK\r\n"),
+        Ask(4, "DEL q", ":1\r\n"),
+        Ask(4, "HSET q f v", ":1\r\n"),
+        Ask(4, "DEL q", ":1\r\n"),
+        Ask(4, "RPUSH q 1", ":1\r\n"),
+        Hear(0, "*2\r\n$1\r\nq\r\n$1\r\n1\r\n"),
+    ]);
+    // Since 7.2 who is served looks at all of its keys again, in its own order.
+    play(
+        &Server::nagi(),
+        &[
+            Wait(0, "BLPOP x y 0"),
+            Ask(4, "SET x text", "+OK\r\n"),
+            Ask(4, "LPUSH y 1", ":1\r\n"),
+            Hear(0, WRONG_TYPE),
+            Ask(4, "LLEN y", ":1\r\n"),
+            Ask(4, "FLUSHALL", "+OK\r\n"),
+            Wait(0, "BLPOP x y 0"),
+            Ask(4, "MULTI", "+OK\r\n"),
+            Ask(4, "LPUSH y 1", "+QUEUED\r\n"),
+            Ask(4, "LPUSH x 2", "+QUEUED\r\n"),
+            Ask(4, "EXEC", "*2\r\n:1\r\n:1\r\n"),
+            Hear(0, "*2\r\n$1\r\nx\r\n$1\r\n2\r\n"),
+        ],
+    );
+}
+
+#[test]
+fn members_of_sorted_sets_are_waited_for() {
+    play_as_redis(&[
+        Ask(0, "ZADD z 1 a 2 b 3 c 4 d", ":4\r\n"),
+        Ask(0, "BZPOPMIN none z 0", "*3\r\n$1\r\nz\r\n$1\r\na\r\n$1\r\n1\r\n"),
+        Ask(0, "BZPOPMAX z none 0", "*3\r\n$1\r\nz\r\n$1\r\nd\r\n$1\r\n4\r\n"),
+        Ask(
+            0,
+            "BZMPOP 0 2 none z MIN COUNT 9",
+            "*2\r\n$1\r\nz\r\n*2\r\n*2\r\n$1\r\nb\r\n$1\r\n2\r\n*2\r\n$1\r\nc\r\n$1\r\n3\r\n",
+        ),
+        Ask(0, "EXISTS z", ":0\r\n"),
+        Ask(0, "BZPOPMIN z 0.001", TIME_IS_UP),
+        Ask(0, "BZMPOP 0.001 1 z MAX", TIME_IS_UP),
+        Ask(0, "BZMPOP x 1 z MAX", "-ERR timeout is not a float or out of range\r\n"),
+        Ask(0, "BZMPOP x 1 z UP", "-ERR syntax error\r\n"),
+        Ask(0, "BZMPOP 0 0 z MIN", "-ERR numkeys should be greater than 0\r\n"),
+        Ask(0, "BZMPOP 0 1 z MIN COUNT 0", "-ERR count should be greater than 0\r\n"),
+        Ask(0, "SET text x", "+OK\r\n"),
+        Ask(0, "BZPOPMAX none text 0", WRONG_TYPE),
+        Wait(0, "BZPOPMIN z 0"),
+        Wait(1, "BZPOPMAX other z 0"),
+        Wait(2, "BZMPOP 0 1 z MAX COUNT 2"),
+        Ask(4, "RPUSH z a list", ":2\r\n"),
+        Ask(4, "DEL z", ":1\r\n"),
+        Ask(4, "ZADD z 1 a 2 b 3 c 4 d 5 e", ":5\r\n"),
+        Hear(0, "*3\r\n$1\r\nz\r\n$1\r\na\r\n$1\r\n1\r\n"),
+        Hear(1, "*3\r\n$1\r\nz\r\n$1\r\ne\r\n$1\r\n5\r\n"),
+        Hear(2, "*2\r\n$1\r\nz\r\n*2\r\n*2\r\n$1\r\nd\r\n$1\r\n4\r\n*2\r\n$1\r\nc\r\n$1\r\n3\r\n"),
+        Ask(4, "ZRANGE z 0 -1", "*1\r\n$1\r\nb\r\n"),
+        Ask(4, "MULTI", "+OK\r\n"),
+        Ask(4, "BZPOPMIN none 0", "+QUEUED\r\n"),
+        Ask(4, "BZMPOP 0 1 none MIN", "+QUEUED\r\n"),
+        Ask(4, "EXEC", "*2\r\n*-1\r\n*-1\r\n"),
+        Wait(0, "BZPOPMIN union 0"),
+        Ask(4, "ZUNIONSTORE union 1 z", ":1\r\n"),
+        Hear(0, "*3\r\n$5\r\nunion\r\n$1\r\nb\r\n$1\r\n2\r\n"),
+        Ask(4, "DEL z", ":1\r\n"),
+        Wait(0, "BZPOPMIN z 0"),
+        Ask(4, "ZADD y 9 i", ":1\r\n"),
+        Ask(4, "RENAME y z", "+OK\r\n"),
+        Hear(0, "*3\r\n$1\r\nz\r\n$1\r\ni\r\n$1\r\n9\r\n"),
+        Wait(0, "BZPOPMIN earth 0"),
+        Ask(4, "GEOADD earth 13.361389 38.115556 Palermo", ":1\r\n"),
+        Hear(0, "*3\r\n$5\r\nearth\r\n$7\r\nPalermo\r\n$16\r\n3479099956230698\r\n"),
+    ]);
+    let server = Server::nagi();
+    let [mut client, mut other] = [(); 2].map(|()| server.connect_resp());
+    let _ = other.run("HELLO 3");
+    other.send("BZPOPMIN z 0\r\n");
+    until_blocked(&mut client, 1);
+    client.check("ZADD z 1.5 a", ":1\r\n");
+    other.expect("*3\r\n$1\r\nz\r\n$1\r\na\r\n,1.5\r\n");
+    // More than is taken at once.
+    other.send("BZMPOP 0 1 z MIN COUNT 1000\r\n");
+    until_blocked(&mut client, 1);
+    let many: String = (0..1001).map(|number| format!(" {number} m{number}")).collect();
+    client.check(&format!("ZADD z{many}"), ":1001\r\n");
+    let (reply, replies) = (other.reply(), 1000);
+    assert_eq!(reply.list()[1].list().len(), replies);
+    client.check("ZRANGE z 0 -1", "*1\r\n$5\r\nm1000\r\n");
+}
+
+#[test]
+fn another_client_ends_a_wait() {
+    for server in [Server::nagi(), Server::redis()] {
+        let [mut client, mut other] = [(); 2].map(|()| server.connect_resp());
+        let id = other.run("CLIENT ID").integer();
+        client.check(&format!("CLIENT UNBLOCK {id}"), ":0\r\n");
+        for (reason, reply) in [
+            ("", TIME_IS_UP),
+            (" timeout", TIME_IS_UP),
+            (" ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n"),
+        ] {
+            other.send("BLPOP a b 0\r\nPING\r\n");
+            until_blocked(&mut client, 1);
+            let line = client.run(&format!("CLIENT LIST ID {id}")).text();
+            assert!(line.contains(" flags=b ") && line.contains(" cmd=blpop "), "{line}");
+            client.check(&format!("CLIENT UNBLOCK {id}{reason}"), ":1\r\n");
+            other.expect(reply);
+            other.expect("+PONG\r\n");
+            until_blocked(&mut client, 0);
+            client.check(&format!("CLIENT UNBLOCK {id}{reason}"), ":0\r\n");
+            client.check("RPUSH a 1", ":1\r\n");
+            client.check("LPOP a", "$1\r\n1\r\n");
+        }
+    }
+}
+
+/// Whether it has sent more behind its request or not, and whether it ends one direction or both.
+#[test]
+fn who_leaves_while_it_waits_is_given_nothing() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    for behind in ["", "PING\r\n", &"SET key value\r\n".repeat(100)] {
+        for ends_one_direction in [true, false] {
+            let mut other = server.connect_resp();
+            other.send(format!("BLPOP q 0\r\n{behind}"));
+            until_blocked(&mut client, 1);
+            if ends_one_direction {
+                other.finish_sending();
+            } else {
+                drop(other);
+            }
+            until_blocked(&mut client, 0);
+            client.check("RPUSH q 1", ":1\r\n");
+            client.check("LPOP q", "$1\r\n1\r\n");
+        }
+    }
+    let mut other = server.connect_resp();
+    let id = other.run("CLIENT ID").integer();
+    other.send("BLPOP q 0\r\n");
+    until_blocked(&mut client, 1);
+    client.check(&format!("CLIENT KILL ID {id}"), ":1\r\n");
+    client.check("RPUSH q 1", ":1\r\n");
+    client.check("LLEN q", ":1\r\n");
+    client.check("EXISTS key", ":0\r\n");
+}
+
+/// What a client has sent behind a request that waits is executed afterwards, however much it is.
+#[test]
+fn what_is_sent_behind_a_wait_comes_after_it() {
+    let server = Server::nagi();
+    let [mut client, mut other] = [(); 2].map(|()| server.connect_resp());
+    let requests = 100_000;
+    let mut sent = b"BLPOP q 0\r\n".to_vec();
+    sent.extend("INCR n\r\n".repeat(requests).bytes());
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            other.send(&sent);
+            other.expect("*2\r\n$1\r\nq\r\n$1\r\nx\r\n");
+            (1..=requests).for_each(|number| other.expect(format!(":{number}\r\n")));
+        });
+        until_blocked(&mut client, 1);
+        client.check("EXISTS n", ":0\r\n");
+        client.check("RPUSH q x", ":1\r\n");
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn a_wait_does_not_count_as_slow() {
+    let server = Server::nagi_with(&["--slowlog-log-slower-than", "100000"]);
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET slowlog-total-slower-than 100000", "+OK\r\n");
+    client.check("BLPOP q 0.3", TIME_IS_UP);
+    client.check("SLOWLOG LEN", ":0\r\n");
+}
+
+/// A crowd that waits for one key goes at once, and one element goes round among those who move it.
+#[test]
+fn crowds_wait() {
+    const CROWD: usize = 3000;
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let mut client = server.connect_resp();
+    let crowd = |request: &str| -> Vec<Connection> {
+        let connect = |_| {
+            let mut other = server.connect_resp();
+            other.send(encode_command(&words(request)));
+            other
+        };
+        (0..CROWD).map(connect).collect()
+    };
+    let crowd_that_leaves = crowd("BLPOP a 0");
+    until_blocked(&mut client, CROWD);
+    drop(crowd_that_leaves);
+    until_blocked(&mut client, 0);
+    client.check("RPUSH a 1", ":1\r\n");
+    client.check("LPOP a", "$1\r\n1\r\n");
+    let there = crowd("BLMOVE a b LEFT RIGHT 0");
+    let back = crowd("BLMOVE b a LEFT RIGHT 0");
+    until_blocked(&mut client, 2 * CROWD);
+    client.check("RPUSH a 1", ":1\r\n");
+    there.into_iter().chain(back).for_each(|mut other| other.expect("$1\r\n1\r\n"));
+    client.check("LRANGE a 0 -1", "*1\r\n$1\r\n1\r\n");
+    client.check("EXISTS b", ":0\r\n");
+}
+
+/// Many producers, consumers, and one who moves elements on.
+#[test]
+fn nothing_is_lost_or_had_twice() {
+    const ELEMENTS: usize = 2000;
+    let server = Server::nagi_with(&["--workers", "3"]);
+    let mut random = Random::announced();
+    let randoms = [(); 4].map(|()| random.fork());
+    let is_over = AtomicBool::new(false);
+    let mut taken: Vec<String> = thread::scope(|scope| {
+        let (server, is_over) = (&server, &is_over);
+        let consumers =
+            [0, 1, 2, 3].map(|number| scope.spawn(move || consume(server, number, is_over)));
+        let producers: Vec<_> = (0..)
+            .zip(randoms)
+            .map(|(number, random)| scope.spawn(move || produce(server, number, ELEMENTS, random)))
+            .collect();
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        is_over.store(true, Ordering::Relaxed);
+        consumers.into_iter().flat_map(|consumer| consumer.join().unwrap()).collect()
+    });
+    let mut client = server.connect_resp();
+    for queue in ["q0", "q1", "q2"] {
+        taken.extend(client.run(&format!("LRANGE {queue} 0 -1")).list().iter().map(Reply::text));
+    }
+    let count = taken.len();
+    taken.sort();
+    taken.dedup();
+    assert_eq!((count, taken.len()), (4 * ELEMENTS, 4 * ELEMENTS));
+    until_blocked(&mut client, 0);
+}
+
+fn produce(server: &Server, number: usize, elements: usize, mut random: Random) {
+    let mut client = server.connect_resp();
+    for element in 0..elements {
+        let push = format!("RPUSH q{} {number}:{element}", random.below(3));
+        match random.below(4) {
+            0 => {
+                client.check("MULTI", "+OK\r\n");
+                client.check(&push, "+QUEUED\r\n");
+                let _ = client.run("EXEC");
+            }
+            1 => {
+                client.check(&push.replace(" q", &format!(" own{number}q")), ":1\r\n");
+                let (_, queue) = push.split_once(' ').unwrap();
+                let queue = queue.split(' ').next().unwrap();
+                let _ = client.run(&format!("LMOVE own{number}{queue} {queue} LEFT RIGHT"));
+            }
+            _ => drop(client.run(&push)),
+        }
+    }
+}
+
+/// Takes elements until there is none for a while and there will be no more.
+fn consume(server: &Server, number: usize, is_over: &AtomicBool) -> Vec<String> {
+    let mut client = server.connect_resp();
+    let mut taken = Vec::new();
+    loop {
+        let request = match number {
+            0 => "BLMOVE q1 q0 LEFT RIGHT 0.05",
+            1 => "BLMPOP 0.05 3 q2 q1 q0 LEFT COUNT 2",
+            _ => "BRPOP q0 q1 q2 0.05",
+        };
+        let reply = client.run(request);
+        match &reply {
+            Reply::Array(items) => match &items[1] {
+                Reply::Array(elements) => taken.extend(elements.iter().map(Reply::text)),
+                element => taken.push(element.text()),
+            },
+            Reply::Bulk(_) => {}
+            _ if is_over.load(Ordering::Relaxed) => return taken,
+            _ => {}
+        }
+    }
+}
