@@ -173,3 +173,93 @@ fn arguments(arguments: &Reply) -> String {
     };
     arguments.list().iter().map(one).collect::<Vec<_>>().join(", ")
 }
+
+/// Redis 8.0.6's commands: name, group, arguments.
+const OF_REDIS_8: &str = include_str!("reference/redis-8.0.6.tsv");
+
+/// The groups of which every command is there with every option.
+const COMPLETE_GROUPS: &[&str] = &[
+    "bitmap",
+    "generic",
+    "geo",
+    "hash",
+    "hyperloglog",
+    "list",
+    "pubsub",
+    "set",
+    "sorted-set",
+    "string",
+    "transactions",
+];
+
+/// What is not there, or otherwise, in spite of that, and why.
+const NOT_AS_IN_REDIS_8: &[(&str, &str)] = &[
+    ("hexpire", "fields do not expire yet"),
+    ("hexpireat", "fields do not expire yet"),
+    ("hexpiretime", "fields do not expire yet"),
+    ("hgetdel", "fields do not expire yet"),
+    ("hgetex", "fields do not expire yet"),
+    ("hpersist", "fields do not expire yet"),
+    ("hpexpire", "fields do not expire yet"),
+    ("hpexpireat", "fields do not expire yet"),
+    ("hpexpiretime", "fields do not expire yet"),
+    ("hpttl", "fields do not expire yet"),
+    ("hsetex", "fields do not expire yet"),
+    ("httl", "fields do not expire yet"),
+    ("migrate", "not written yet"),
+    ("sort", "not written yet"),
+    ("sort_ro", "not written yet"),
+];
+
+fn lines_of(described: &BTreeMap<String, Documentation>) -> BTreeMap<String, (String, String)> {
+    let line = |(name, fields): (&String, &Documentation)| {
+        let text = |field: &str| fields.get(field).map(Reply::text).unwrap_or_default();
+        let arguments = fields.get("arguments").map(arguments).unwrap_or_default();
+        (name.clone(), (text("group"), arguments))
+    };
+    described.iter().map(line).collect()
+}
+
+#[test]
+fn nothing_that_redis_8_has_is_missing() {
+    if let Ok(port) = std::env::var("NAGI_REDIS_8_PORT") {
+        return write_reference(&port);
+    }
+    let server = Server::nagi();
+    let of_nagi = lines_of(&ask_documentation(&mut server.connect_resp()));
+    let mut faults = BTreeMap::new();
+    for line in OF_REDIS_8.lines() {
+        let [name, group, arguments] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("not three fields: {line}");
+        };
+        if !COMPLETE_GROUPS.contains(&group) {
+            continue;
+        }
+        match of_nagi.get(name) {
+            None => _ = faults.insert(name, "it is missing".to_owned()),
+            Some((_, others)) if others != arguments => {
+                faults.insert(name, format!("  {others}\n  not\n  {arguments}"));
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, reason) in NOT_AS_IN_REDIS_8 {
+        let fault = faults.remove(name);
+        assert!(fault.is_some(), "{name} ({reason}) is as in Redis");
+    }
+    let faults: Vec<_> = faults.iter().map(|(name, fault)| format!("{name}: {fault}")).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Writes the reference anew, from a Redis 8.0.6 that listens on this port.
+fn write_reference(port: &str) {
+    let port: u16 = port.parse().expect("NAGI_REDIS_8_PORT is a port");
+    let mut client = Connection::open(([127, 0, 0, 1], port).into());
+    let lines = lines_of(&ask_documentation(&mut client));
+    let text: String = lines
+        .iter()
+        .map(|(name, (group, arguments))| format!("{name}\t{group}\t{arguments}\n"))
+        .collect();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/reference/redis-8.0.6.tsv");
+    std::fs::write(path, text).expect("the reference can be written");
+}

@@ -281,3 +281,14 @@ fn large_arguments_and_many_requests_are_queued() {
     assert!(list.contains("flags=x ") && list.contains(" multi=1 watch=3 "), "{list}");
     client.check("DISCARD", "+OK\r\n");
 }
+
+#[test]
+fn a_transaction_does_not_wait_for_itself() {
+    let server = Server::nagi_with(&["--enable-debug-command", "local"]);
+    let mut client = server.connect_resp();
+    client.check("MULTI", "+OK\r\n");
+    client.check("SET key value", "+QUEUED\r\n");
+    client.check("DEBUG RELOAD", "+QUEUED\r\n");
+    client.check("EXEC", "*2\r\n+OK\r\n-ERR DEBUG RELOAD is not possible inside a transaction\r\n");
+    client.check("GET key", "$5\r\nvalue\r\n");
+}

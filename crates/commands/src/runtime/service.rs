@@ -59,7 +59,7 @@ impl Awaited {
 /// The service of clients under way.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// Keys that may have something for clients, with a database in which clients wait for them.
+    /// Keys that may have something for clients, with a database in which these wait.
     ready: VecDeque<(Name, usize)>,
     /// The client that was served last, or looked at.
     last: u64,
@@ -80,7 +80,8 @@ impl Service {
         self.ready.extend(databases.into_iter().map(|database| (Arc::clone(name), database)));
     }
 
-    /// Goes on until no client is left to be served, which is what `true` means, or the slice is over.
+    /// Goes on until no client is left to be served, which is what `true` means, or the slice is
+    /// over.
     /// The first to wait is the first to be served; what moves on to another key serves those who
     /// wait there afterwards.
     pub(crate) fn go_on(&mut self, cx: &Context<'_>, slice: Slice) -> bool {

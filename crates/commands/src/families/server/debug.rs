@@ -269,6 +269,10 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if cx.attention.reasons().contains(Reasons::LOADING) {
         return Err(Error::fixed("LOADING Redis is loading the dataset in memory"));
     }
+    // It would wait for the transaction's own claims.
+    if cx.db.is_claimed() {
+        return Err(Error::fixed("ERR DEBUG RELOAD is not possible inside a transaction"));
+    }
     let mut stage = if saves { Reload::Order } else { Reload::Empty };
     cx.start(Box::new(move |cx| {
         let (server, waker) = (cx.server.saves(), cx.client.waker.clone());
