@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use harness::{Connection, Server, as_redis};
+use harness::{Connection, Server, as_redis, until};
 
 #[test]
 fn keys_are_counted_removed_and_typed() {
@@ -289,5 +289,22 @@ fn encodings_are_those_of_redis_after_every_change() {
             let asked = format!("OBJECT ENCODING {key}");
             assert_eq!(ours.run(&asked), theirs.run(&asked), "{key} after {command}");
         }
+    }
+}
+
+/// Without active expiry too.
+#[test]
+fn what_a_lookup_finds_expired_is_removed() {
+    let server = Server::nagi_with(&["--enable-debug-command", "local"]);
+    let mut client = server.connect_resp();
+    client.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
+    for (lookup, nothing) in [("GET a", "$-1\r\n"), ("MGET b a", "*2\r\n$-1\r\n$-1\r\n")] {
+        client.check("PSETEX a 1 value", "+OK\r\n");
+        client.check("PSETEX later 1 value", "+OK\r\n");
+        let is_over = || (client.run("PTTL later").integer() < 0).then_some(());
+        until("the keys expire", is_over).unwrap();
+        client.check("DBSIZE", ":1\r\n");
+        client.check(lookup, nothing);
+        client.check("DBSIZE", ":0\r\n");
     }
 }

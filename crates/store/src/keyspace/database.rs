@@ -208,12 +208,27 @@ impl<'a> Database<'a> {
     #[inline]
     pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
         if let OperationScope::Latched(shards) = self.scope {
-            return self.read_latched(shards, key, |shard, key| self.read_in(shard, key, look));
+            return self.read_latched(shards, key, |shard, key| self.read_in(shard, key, look).0);
         }
         let long = self.store.long_keys.found(key);
         let key = key.kept_as(long.as_ref());
         let held = self.store.latch_of(key).lock_untimed();
-        self.read_in(&held, key, look)
+        let (result, has_expired) = self.read_in(&held, key, look);
+        drop(held);
+        if has_expired {
+            self.remove_expired(key);
+        }
+        result
+    }
+
+    /// Removes what a lookup has found to be expired, as Redis does, unless the key is claimed: the
+    /// request that holds it may have begun before that time.
+    #[cold]
+    pub(crate) fn remove_expired(&self, key: Key<'_>) {
+        let spares = self.store.spared().is_some_and(|spares| spares(key.hash));
+        if matches!(self.scope, OperationScope::Alone) && !spares {
+            self.write(key, |_| ());
+        }
     }
 
     /// Shows `look` the shard of a key under a hold.
@@ -239,13 +254,14 @@ impl<'a> Database<'a> {
         shard: &Shard,
         key: Key<'_>,
         look: impl FnOnce(Option<EntryView<'_>>) -> R,
-    ) -> R {
+    ) -> (R, bool) {
+        let mut has_expired = false;
         let entry = self.entry(shard, key).filter(|entry| {
-            let is_live = self.is_live(entry);
-            if !is_live {
+            has_expired = !self.is_live(entry);
+            if has_expired {
                 self.counters.expired_misses.add(1);
             }
-            is_live
+            !has_expired
         });
         self.count_lookup(entry.is_some());
         // SAFETY: the latch is held while `look` runs.
@@ -255,7 +271,16 @@ impl<'a> Database<'a> {
             self.access.note(entry, key.hash ^ self.counters.hits.get());
             entry.mark_fetched();
         }
-        result
+        (result, has_expired)
+    }
+
+    /// Whether there is an entry of a key that has expired.
+    #[cold]
+    pub(crate) fn has_expired(&self, key: Key<'_>) -> bool {
+        let long = self.store.long_keys.found(key);
+        let key = key.kept_as(long.as_ref());
+        let held = self.store.latch_of(key).lock_untimed();
+        self.entry(&held, key).is_some_and(|entry| !self.is_live(&entry))
     }
 
     /// The entry of a key, unless it has expired.

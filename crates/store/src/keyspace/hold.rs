@@ -89,8 +89,15 @@ impl<'a> Database<'a> {
         if self.is_latched() {
             return work(*self);
         }
+        let misses = self.counters.expired_misses.get();
         let hold = Hold::new(self.store, keys);
-        work(self.within(&hold))
+        let result = work(self.within(&hold));
+        drop(hold);
+        if self.counters.expired_misses.get() != misses {
+            let expired = keys.iter().filter(|key| self.has_expired(**key));
+            expired.for_each(|key| self.remove_expired(*key));
+        }
+        result
     }
 
     /// The same database for operations on keys whose latches are held.
