@@ -282,3 +282,18 @@ fn counting_can_be_switched_off() {
     assert_eq!(first_words(&client.run("SLOWLOG GET 1").list()[0]), "SET key value");
     as_redis(&[("SLOWLOG", "-ERR wrong number of arguments for 'slowlog' command\r\n")]);
 }
+
+/// EXEC only by what was spent before it ran.
+#[test]
+fn requests_of_a_transaction_are_logged_by_themselves() {
+    let server = Server::nagi_with(&["--enable-debug-command", "local"]);
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET slowlog-total-slower-than 100000", "+OK\r\n");
+    client.check("MULTI", "+OK\r\n");
+    client.check("DEBUG SLEEP 0.2", "+QUEUED\r\n");
+    client.check("PING", "+QUEUED\r\n");
+    client.check("EXEC", "*2\r\n+OK\r\n+PONG\r\n");
+    let log = client.run("SLOWLOG GET");
+    let [entry] = log.list() else { panic!("one entry, not {log:?}") };
+    assert_eq!(first_words(entry), "DEBUG SLEEP 0.2");
+}

@@ -292,3 +292,30 @@ fn a_transaction_does_not_wait_for_itself() {
     client.check("EXEC", "*2\r\n+OK\r\n-ERR DEBUG RELOAD is not possible inside a transaction\r\n");
     client.check("GET key", "$5\r\nvalue\r\n");
 }
+
+/// A key that was not there and is not afterwards has not changed; one that comes with its database
+/// has.
+#[test]
+fn exchanged_databases_change_the_keys_that_differ() {
+    as_redis(&[
+        ("SET here 1", "+OK\r\n"),
+        ("SELECT 1", "+OK\r\n"),
+        ("SET there 1", "+OK\r\n"),
+        ("SELECT 0", "+OK\r\n"),
+        ("WATCH nowhere", "+OK\r\n"),
+        ("SWAPDB 0 1", "+OK\r\n"),
+        ("MULTI", "+OK\r\n"),
+        ("EXISTS nowhere there", "+QUEUED\r\n"),
+        ("EXEC", "*1\r\n:1\r\n"),
+        ("WATCH here", "+OK\r\n"),
+        ("SWAPDB 0 1", "+OK\r\n"),
+        ("MULTI", "+OK\r\n"),
+        ("PING", "+QUEUED\r\n"),
+        ("EXEC", "*-1\r\n"),
+        ("WATCH here", "+OK\r\n"),
+        ("SWAPDB 0 1", "+OK\r\n"),
+        ("MULTI", "+OK\r\n"),
+        ("PING", "+QUEUED\r\n"),
+        ("EXEC", "*-1\r\n"),
+    ]);
+}

@@ -101,9 +101,10 @@ impl WatchedKeys {
         self.each_of(|index| database.is_none_or(|it| it == index), |it| it.was_there);
     }
 
-    /// Notes that two databases were exchanged.
+    /// Notes that two databases were exchanged. Whether a key that was not there is now, EXEC looks
+    /// for itself.
     fn swapped(&self, first: usize, second: usize) {
-        self.each_of(|index| index == first || index == second, |_| true);
+        self.each_of(|index| index == first || index == second, |it| it.was_there);
     }
 
     fn each_of(&self, is_meant: impl Fn(usize) -> bool, is_touched: impl Fn(&Watcher) -> bool) {

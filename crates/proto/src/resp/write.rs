@@ -43,6 +43,18 @@ impl<'a> Writer<'a> {
         Writer { out: self.out, version: self.version }
     }
 
+    /// Bytes in the output.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether the output is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
     /// Replies from here on are in `version`.
     pub fn set_version(&mut self, version: Version) {
         self.version = version;

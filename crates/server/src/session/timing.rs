@@ -15,7 +15,7 @@ use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::{Loggable, RequestKind};
 use crate::session::sampling::Samplers;
 use nagi_commands::phases::Phases;
-use nagi_commands::{Client, Config, Entry, Server as _, SlowRequest, Statistics, Tally};
+use nagi_commands::{Client, Config, Entry, Flags, Server as _, SlowRequest, Statistics, Tally};
 use nagi_store::ticks;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -86,6 +86,16 @@ impl Settings {
         }
     }
 
+    /// Whether a request of this kind belongs into the slow log.
+    fn are_passed_by_request(self, kind: RequestKind, phases: Phases) -> bool {
+        let runs_queued = |entry: &Entry| entry.command.flags.contains(Flags::RUNS_QUEUED);
+        // What a transaction executes is logged by itself.
+        self.are_passed_by(match entry(kind).is_some_and(runs_queued) {
+            true => Phases { queue_ns: 0, execute_ns: 0, ..phases },
+            false => phases,
+        })
+    }
+
     fn are_passed_by(self, phases: Phases) -> bool {
         let passes = |ns: u64, us: i64| u64::try_from(us).is_ok_and(|us| ns / 1000 >= us);
         passes(phases.execute_ns, self.execute_us) || passes(phases.total_ns(), self.total_us)
@@ -106,7 +116,7 @@ struct Bounds {
 /// A request that has been executed, and whose reply is to be sent.
 #[derive(Debug)]
 pub(crate) struct Unsent {
-    family: &'static str,
+    kind: RequestKind,
     phases: Phases,
     /// When its execution ended, in ticks.
     at: u64,
@@ -320,15 +330,15 @@ impl Timing {
 
     /// Reports a request whose reply the kernel has taken as a whole.
     pub(crate) fn finish(&self, unsent: Unsent, metrics: &Metrics<'_>) {
-        let Unsent { family, mut phases, at, weight, request, logged, .. } = unsent;
+        let Unsent { kind, mut phases, at, weight, request, logged, .. } = unsent;
         phases.send_ns = self.ns(ticks::now().saturating_sub(at));
         if let Some(request) = request {
             request.send_ns.store(phases.send_ns, Ordering::Relaxed);
-            if !logged && self.settings.get().are_passed_by(phases) {
+            if !logged && self.settings.get().are_passed_by_request(kind, phases) {
                 metrics.log(request);
             }
         }
-        metrics.tally.phases.add(family, phases, weight);
+        metrics.tally.phases.add(family(kind), phases, weight);
     }
 }
 
@@ -467,8 +477,8 @@ impl Stopwatch<'_> {
         let (timing, settings) = (self.timing, self.timing.settings.get());
         let sampler = timing.samplers.of(entry(executed.kind), count);
         let phases = self.phases(now, count);
-        let is_slow =
-            settings.are_passed_by(Phases { execute_ns: phases.execute_ns * count, ..phases });
+        let all = Phases { execute_ns: phases.execute_ns * count, ..phases };
+        let is_slow = settings.are_passed_by_request(executed.kind, all);
         let weight = if is_slow || executed.is_large() {
             sampler.leave_out(count);
             count
@@ -529,7 +539,8 @@ impl Timing {
         metrics: &Metrics<'_>,
     ) {
         // The request itself may have changed them, which Redis heeds as well.
-        let slow = Settings::of(metrics.config).are_passed_by(phases);
+        let settings = Settings::of(metrics.config);
+        let slow = settings.are_passed_by_request(executed.kind, phases);
         let request =
             (slow || executed.is_large()).then(|| Arc::new(describe(executed, phases, client)));
         if let Some(request) = request.as_ref().filter(|_| slow) {
@@ -537,7 +548,7 @@ impl Timing {
         }
         self.has_unsent.set(true);
         self.unsent.borrow_mut().push(Unsent {
-            family: family(executed.kind),
+            kind: executed.kind,
             phases,
             at,
             reply_end: executed.replies.1 as u64,
@@ -558,7 +569,7 @@ impl Timing {
         if let Some(entry) = entry(kind).filter(|_| settings.tracks) {
             metrics.tally.time_calls(entry.index, 1, phases.execute_ns);
         }
-        let slow = settings.are_passed_by(phases);
+        let slow = settings.are_passed_by_request(kind, phases);
         let request = Arc::new(request);
         if slow {
             metrics.log(Arc::clone(&request));
@@ -566,7 +577,7 @@ impl Timing {
         self.since.set(now);
         self.has_unsent.set(true);
         self.unsent.borrow_mut().push(Unsent {
-            family: family(kind),
+            kind,
             phases,
             at: now,
             reply_end: reply_end as u64,

@@ -16,10 +16,14 @@ use crate::runtime::resume::go_on;
 use crate::runtime::service::{Awaited, Service};
 use crate::runtime::suspension::Slice;
 use crate::runtime::{dispatch, shown};
+use crate::state::phases::Phases;
+use crate::state::slow_log::SlowRequest;
 use crate::state::transaction::{Queued, Transaction};
 use crate::state::watched_keys::Watches;
 use crate::{Context, JobProgress, Reasons, Suspension, When};
 use nagi_store::{Claim, Claiming, Intent, Step, Store};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Keys between two looks at the clock.
 const STRIDE: usize = 32;
@@ -31,6 +35,16 @@ pub(super) struct Execution {
     stage: Stage,
     /// Whether it may have changed something.
     is_committed: bool,
+    /// What the request under way has taken so far.
+    spent: Option<Spent>,
+}
+
+/// What a request has taken.
+struct Spent {
+    began: Instant,
+    /// Of the time since then, that in which it was executed.
+    executed: Duration,
+    reply_bytes: usize,
 }
 
 /// How far it has come.
@@ -65,7 +79,7 @@ impl Stage {
 impl Execution {
     pub(super) fn new(transaction: Box<Transaction>, watches: Watches, store: &Store) -> Self {
         let stage = Stage::begin(store);
-        Execution { transaction, watches, stage, is_committed: false }
+        Execution { transaction, watches, stage, is_committed: false, spent: None }
     }
 
     /// Goes on for a slice.
@@ -135,7 +149,16 @@ impl Execution {
                 *done += usize::from(suspended.is_none());
                 let is_write = self.transaction.flags().contains(Flags::WRITE);
                 self.is_committed |= is_write;
+                let (began, replies) = (Instant::now(), cx.reply.len());
                 *suspension = run(cx, request, claim, suspended);
+                let none = Spent { began, executed: Duration::ZERO, reply_bytes: 0 };
+                let spent = self.spent.get_or_insert(none);
+                spent.executed += began.elapsed();
+                spent.reply_bytes += cx.reply.len() - replies;
+                if suspension.is_none() {
+                    log_if_slow(cx, request, spent);
+                    self.spent = None;
+                }
                 // A client that does not read must not keep others from the keys.
                 return suspension.as_ref().map(|suspension| match suspension.when {
                     When::RoomForReplies | When::NextTick => When::NextTick,
@@ -154,11 +177,12 @@ impl Execution {
 
     /// Begins to run the requests, unless a watched key was changed.
     fn run(&mut self, cx: &mut Context<'_>, mut claim: Claim, awaited: Awaited) {
-        let has_expired = |(database, key, was_there): (usize, &[u8], bool)| {
+        // A key may have expired, or have come by SWAPDB, without a change of its own.
+        let has_changed = |(database, key, was_there): (usize, &[u8], bool)| {
             let db = cx.db.sibling(database);
-            was_there && db.inspect(db.key(key), |entry| entry.is_none())
+            db.inspect(db.key(key), |entry| entry.is_some() != was_there)
         };
-        let is_stale = self.watches.is_changed() || self.watches.keys().any(has_expired);
+        let is_stale = self.watches.is_changed() || self.watches.keys().any(has_changed);
         drop(std::mem::take(&mut self.watches));
         cx.attention.watched_keys.settle(cx.db.store());
         self.stage = if is_stale {
@@ -215,6 +239,39 @@ fn gather(
         *cursor = Cursor { request: cursor.request + 1, key: 0 };
     }
     true
+}
+
+/// Puts a request into the slow log if it has taken long.
+fn log_if_slow(cx: &Context<'_>, request: &Queued, spent: &Spent) {
+    let (config, total) = (cx.server.config(), spent.began.elapsed());
+    let passes = |took: Duration, least_us: i64| {
+        u64::try_from(least_us).is_ok_and(|least_us| took >= Duration::from_micros(least_us))
+    };
+    if !passes(spent.executed, config.slowlog_log_slower_than_us.signed())
+        && !passes(total, config.slowlog_total_slower_than_us.signed())
+    {
+        return;
+    }
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let args = request.args();
+    let phases = Phases {
+        queue_ns: nanoseconds(total.saturating_sub(spent.executed)),
+        execute_ns: nanoseconds(spent.executed),
+        ..Phases::default()
+    };
+    let request = SlowRequest {
+        at_s: now.saturating_sub(total).as_secs(),
+        phases,
+        request_bytes: (0..args.len()).map(|index| args.len_of(index)).sum(),
+        reply_bytes: spent.reply_bytes,
+        arguments: shown::kept_arguments(cx.server.commands().entries().get(request.row), args),
+        address: cx.client.info.address.clone(),
+        name: cx.client.info.name(),
+        ..SlowRequest::default()
+    };
+    let log = &cx.server.statistics().slow_log;
+    log.add(Arc::new(request), config.slowlog_max_len.bytes());
 }
 
 /// Runs a request, or goes on with one that is not over. Returns what is left of it.
