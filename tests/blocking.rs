@@ -340,6 +340,26 @@ fn another_client_ends_a_wait() {
     }
 }
 
+#[test]
+fn a_wait_that_ends_with_an_error_has_failed() {
+    let server = Server::nagi();
+    let [mut client, mut other] = [(); 2].map(|()| server.connect_resp());
+    let id = other.run("CLIENT ID").integer();
+    for (reason, reply) in
+        [("TIMEOUT", TIME_IS_UP), ("ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n")]
+    {
+        other.send("BLPOP a 0\r\n");
+        until_blocked(&mut client, 1);
+        client.check(&format!("CLIENT UNBLOCK {id} {reason}"), ":1\r\n");
+        other.expect(reply);
+    }
+    let counted = client.run("INFO commandstats").text();
+    let blpop = counted.lines().find(|line| line.starts_with("cmdstat_blpop:"));
+    let blpop = blpop.expect("BLPOP was called");
+    assert!(blpop.contains(":calls=2,"), "{blpop}");
+    assert!(blpop.ends_with(",rejected_calls=0,failed_calls=1"), "{blpop}");
+}
+
 /// Whether it has sent more behind its request or not, and whether it ends one direction or both.
 #[test]
 fn who_leaves_while_it_waits_is_given_nothing() {

@@ -141,7 +141,7 @@ pub(crate) static PFCOUNT: Command = Command {
     name: "PFCOUNT",
     syntax: "key [key ...]",
     arity: -2,
-    flags: Flags::READONLY,
+    flags: Flags::READONLY.union(Flags::PAUSED_AS_WRITE),
     keys: Keys::all(Access::RW.union(Access::ACCESS)),
     categories: Category::HYPERLOGLOG,
     group: Group::HyperLogLog,

@@ -102,6 +102,8 @@ bitflags::bitflags! {
         /// Its reply is a message, which is sent even to a client that wants no replies. COMMAND
         /// does not show it.
         const MESSAGES = 1 << 18;
+        /// Held up while writes are paused, as it would reach replicas. COMMAND does not show it.
+        const PAUSED_AS_WRITE = 1 << 19;
     }
 }
 
@@ -110,7 +112,9 @@ impl Flags {
     #[must_use]
     pub fn shown(self) -> Flags {
         let unshown = Flags::PROBE | Flags::NOT_QUEUED | Flags::RUNS_QUEUED;
-        self.difference(unshown | Flags::WHILE_SUBSCRIBED | Flags::MESSAGES)
+        self.difference(
+            unshown | Flags::WHILE_SUBSCRIBED | Flags::MESSAGES | Flags::PAUSED_AS_WRITE,
+        )
     }
 }
 

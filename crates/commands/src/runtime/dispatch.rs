@@ -172,7 +172,8 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
         cx.suspension = Some(Suspension::restart(None));
         return;
     }
-    if attention.holds(reasons, flags.contains(Flags::WRITE), cx.client, cx.db.now_ms()) {
+    let is_write = flags.intersects(Flags::WRITE | Flags::PAUSED_AS_WRITE);
+    if attention.holds(reasons, is_write, cx.client, cx.db.now_ms()) {
         cx.suspension = Some(Suspension::restart(None));
         return;
     }
@@ -272,6 +273,10 @@ impl CommandSet for Redis {
     }
 
     fn refuse(cx: &mut Context<'_>, error: &Error) {
+        let last = cx.client.info.last_command.load(Ordering::Relaxed) as usize;
+        if let Some(index) = last.checked_sub(1) {
+            cx.tally.count_failure(index);
+        }
         refuse(cx, error);
     }
 }

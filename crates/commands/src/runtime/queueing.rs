@@ -12,7 +12,7 @@ pub(crate) fn flags(entry: &Entry, cx: &Context<'_>) -> Flags {
     let flags = entry.command.flags;
     match &cx.client.transaction {
         Some(queued) if flags.contains(Flags::RUNS_QUEUED) => {
-            flags | queued.flags() & (Flags::WRITE | Flags::DENYOOM)
+            flags | queued.flags() & (Flags::WRITE | Flags::DENYOOM | Flags::PAUSED_AS_WRITE)
         }
         _ => flags,
     }

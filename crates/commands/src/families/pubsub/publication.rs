@@ -8,7 +8,11 @@ use nagi_proto::Args;
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&PUBLISH, &SPUBLISH];
 
-const FLAGS: Flags = Flags::PUBSUB.union(Flags::LOADING).union(Flags::STALE).union(Flags::FAST);
+const FLAGS: Flags = Flags::PUBSUB
+    .union(Flags::LOADING)
+    .union(Flags::STALE)
+    .union(Flags::FAST)
+    .union(Flags::PAUSED_AS_WRITE);
 
 /// Publishes, unless workers are behind with what was published before: then it waits for them.
 fn to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
