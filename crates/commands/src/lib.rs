@@ -31,16 +31,16 @@ pub use runtime::context::{
 pub use runtime::resume::go_on;
 pub use runtime::shown::{kept_arguments, stop_monitoring};
 pub use runtime::suspension::{JobProgress, When};
-pub use runtime::{admission, dispatch, gate};
+pub use runtime::{admission, dispatch, gate, notification};
 pub use state::attention::{Attention, Reasons};
 pub use state::client::{Class, Client, ClientInfo, ClientNames, Hears, Marks};
+pub use state::events_listener::EventsListener;
 pub use state::latency_monitor::Latency;
 pub use state::monitors::Monitors;
 pub use state::process::Process;
 pub use state::pubsub::PubSub;
 pub use state::slow_log::{SlowLog, SlowRequest};
 pub use state::statistics::{CommandTotals, Statistics, Tally, Totals};
-pub use state::watched_keys::WatchListener;
 pub use state::{histogram, loading, phases, pubsub, saves};
 
 /// The version of Redis whose commands, replies and error texts these are.

@@ -9,7 +9,7 @@ use crate::{
 };
 use nagi_proto::memcached::Step;
 use nagi_proto::{Args, Output, resp};
-use nagi_store::{Clock, Counters, Options, Store};
+use nagi_store::{Clock, Counters, Event, Options, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -156,19 +156,21 @@ impl Bench {
         let counters = store.counters(0);
         let tally = process.statistics.worker(0);
         let replica = Replica::of(&store);
-        let watched = Arc::clone(&process.attention.watched_keys);
-        assert!(store.tell_events(Box::new(crate::WatchListener(watched))));
+        let listener = crate::EventsListener::new(&process.attention);
+        assert!(store.tell_events(Box::new(listener)));
         Bench { clock, process, client, memcached, store, counters, tally, replica }
     }
 
-    /// The events that were told since the last call, as `key:event` words.
+    /// The events that were told since the last call, as `key:event` words, but for those of new
+    /// keys.
     pub(crate) fn take_events(&self) -> String {
         let mut words = Vec::new();
         for change in self.replica.take() {
             self.replica.store.apply(&self.replica.counters, &change);
             for key in &change.keys {
                 let name = String::from_utf8_lossy(&key.key);
-                words.extend(key.events.iter().map(|event| format!("{name}:{}", event.name())));
+                let events = key.events.iter().filter(|event| **event != Event::New);
+                words.extend(events.map(|event| format!("{name}:{}", event.name())));
             }
         }
         words.join(" ")

@@ -53,7 +53,7 @@ pub use collections::sorted_range::{MemberBound, ScoreBound};
 pub use collections::sorted_set::{Member, SortedSetLimits, SortedSetRef, SortedSetScan};
 pub use effects::change::{Effect, EntryEffect, KeyChange, KeyEffect, StoreChange};
 pub use effects::event::Event;
-pub use effects::hook::ChangeListener;
+pub use effects::hook::{ChangeListener, MissInterest};
 pub use entry::attributes::{Attributes, Marks};
 pub use entry::interning::Interning;
 pub use entry::key::Key;

@@ -1,27 +1,20 @@
 //! Values of settings whose form has rules of its own: what each check returns is the value as
 //! CONFIG GET shows it. Rules and texts are Redis'.
 
-use super::kinds::{Fault, Lines, integer};
-
-/// The classes of events by their letters, in the order in which they are shown, and those of them
-/// that `A` stands for.
-const EVENTS: &str = "g$lshzxetdnKEm";
-const ALL_EVENTS: &str = "g$lshzxetd";
+use super::kinds::{Fault, Letters, Lines, integer};
+use crate::state::notifications::EventClasses;
 
 /// `notify-keyspace-events`: letters, each a class of events.
-pub(super) fn events(given: &str) -> Result<String, Fault> {
-    if !given.chars().all(|letter| letter == 'A' || EVENTS.contains(letter)) {
-        return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
-    }
-    let is_given =
-        |letter: char| given.contains(letter) || given.contains('A') && ALL_EVENTS.contains(letter);
-    if !ALL_EVENTS.chars().all(is_given) {
-        return Ok(EVENTS.chars().filter(|letter| is_given(*letter)).collect());
-    }
-    // Redis forgets the n beside A.
-    let others = "KEm".chars().filter(|letter| is_given(*letter));
-    Ok(std::iter::once('A').chain(others).collect())
-}
+pub(super) static EVENT_CLASSES: Letters = Letters {
+    parse: |given| {
+        let classes = EventClasses::of_letters(given);
+        let classes = classes.ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
+        Ok(classes.bits().into())
+    },
+    show: |bits| {
+        EventClasses::from_bits_truncate(u32::try_from(bits).unwrap_or_default()).letters()
+    },
+};
 
 /// `hz`: what is out of its range counts as the nearest that is not.
 pub(super) fn frequency(given: &str) -> Result<String, Fault> {
@@ -117,22 +110,6 @@ mod tests {
         for value in values {
             assert!(check(value).is_err(), "{value}");
         }
-    }
-
-    #[test]
-    fn classes_of_events_are_shown_in_order() {
-        for (given, shown) in [
-            ("", ""),
-            ("EKAn", "AKE"),
-            ("g$lzxeKm", "g$lzxeKm"),
-            ("tdnx", "xtdn"),
-            ("g$lshzxetdn", "A"),
-            ("KEg", "gKE"),
-            ("KK", "K"),
-        ] {
-            assert_eq!(events(given).as_deref(), Ok(shown), "{given}");
-        }
-        refused(events, &["Q", "K E", "é"]);
     }
 
     #[test]

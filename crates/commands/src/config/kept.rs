@@ -193,7 +193,6 @@ pub(super) static ROWS: &[Setting] = &[
         NO_REPLICATION),
     aside("mptcp", &[], Switch, "no", FIXED, OTHERWISE),
     aside("no-appendfsync-on-rewrite", &[], Switch, "no", SET, NO_AOF),
-    aside("notify-keyspace-events", &[], Checked(checks::events), "", SET, NO_PUBSUB),
     aside("oom-score-adj", &[], Choice(&["no", "yes", "relative", "absolute"]), "no", SET,
         NOT_READ),
     aside("oom-score-adj-values", &[], Lines(&SCORES), "0 200 800", SET, NOT_READ),

@@ -63,6 +63,8 @@ pub enum Kind {
     Password,
     /// One word that has to pass a check, which may change how it is written.
     Checked(fn(&str) -> Result<String, Fault>),
+    /// Letters in any order, each of which stands for something.
+    Letters(&'static Letters),
     /// Several words.
     Words,
     /// Several words that may be given in several lines, which add up.
@@ -75,6 +77,14 @@ pub struct Lines {
     pub add: fn(&str, &str, Origin) -> Result<String, Fault>,
     /// How many words CONFIG REWRITE writes into a line.
     pub words_a_line: usize,
+}
+
+/// How a setting is read and shown that consists of letters.
+pub struct Letters {
+    /// What they stand for, as bits of a number.
+    pub parse: fn(&str) -> Result<u64, Fault>,
+    /// These as letters.
+    pub show: fn(u64) -> String,
 }
 
 /// A value that a setting accepts.
@@ -106,6 +116,7 @@ impl Kind {
     ) -> Result<Value, Fault> {
         let number = match self {
             Kind::Text | Kind::Password | Kind::Words => return Ok(Value::Text(value.into())),
+            Kind::Letters(letters) => (letters.parse)(value)?,
             Kind::Checked(check) => return Ok(Value::Text(check(value)?.into())),
             Kind::Lines(lines) => {
                 return Ok(Value::Text((lines.add)(present, value, origin)?.into()));
@@ -149,6 +160,7 @@ impl Kind {
             Kind::Switch => word(&["no", "yes"]),
             Kind::Choice(words) => word(words),
             Kind::Port if number == ANY_PORT => ANY.to_owned(),
+            Kind::Letters(letters) => (letters.show)(number),
             Kind::Permissions => format!("{number:o}"),
             Kind::MemoryOrPercent if number.cast_signed() < 0 => {
                 format!("{}%", number.cast_signed().unsigned_abs())

@@ -363,6 +363,18 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Paths of sockets on which to serve memcached clients as well",
     },
     Setting {
+        name: "notify-keyspace-events",
+        aliases: &[],
+        kind: Kind::Letters(&checks::EVENT_CLASSES),
+        default: "",
+        changeable: true,
+        place: Place::Number(|values| &values.notify_keyspace_events),
+        summary: "Which events of keys are published: K on __keyspace@N__ channels, E on \
+                  __keyevent@N__ channels; of commands on any type (g), strings ($), lists (l), \
+                  sets (s), hashes (h), sorted sets (z), streams (t); expired (x), evicted (e) \
+                  and new (n) keys, and lookups that miss (m); A is all but n and m",
+    },
+    Setting {
         name: "pidfile",
         aliases: &[],
         kind: Kind::Text,

@@ -98,6 +98,7 @@ pub struct Values {
     pub memcached_protocol: Number,
     pub memcached_shutdown: Number,
     pub memcached_unixsocket: Text,
+    pub notify_keyspace_events: Number,
     pub pidfile: Text,
     pub port: Number,
     pub protected_mode: Number,

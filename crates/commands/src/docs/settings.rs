@@ -92,6 +92,7 @@ fn values(kind: &Kind) -> String {
         Kind::Choice(words) => words.iter().map(|word| code(word)).collect::<Vec<_>>().join(", "),
         Kind::Port => "port".to_owned(),
         Kind::Permissions => "octal number".to_owned(),
+        Kind::Letters(_) => "letters".to_owned(),
         Kind::Text | Kind::Checked(_) => "text".to_owned(),
         Kind::MemoryOrPercent => "bytes or percent".to_owned(),
         Kind::Password => "word".to_owned(),

@@ -216,7 +216,11 @@ pub fn must_wait(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
     if cx.client.info.marks().contains(Marks::WAITING) {
         cx.client.info.mark(Marks::WAITING, false);
     }
-    if !reasons.intersects(Reasons::SAVING | Reasons::PAUSED_WRITES | Reasons::PAUSED_ALL) {
+    const HOLDING: Reasons = Reasons::SAVING
+        .union(Reasons::PAUSED_WRITES)
+        .union(Reasons::PAUSED_ALL)
+        .union(Reasons::NOTIFIED);
+    if !reasons.intersects(HOLDING) {
         gate::end_delay(cx.server.saves(), cx.client);
         return false;
     }

@@ -6,6 +6,7 @@ use crate::runtime::arguments::is;
 use crate::runtime::blocking;
 use crate::runtime::context::{CommandSet, CommandTable, Entry, Redis};
 use crate::runtime::gate;
+use crate::runtime::notification;
 use crate::runtime::queueing;
 use crate::runtime::shown;
 use crate::state::client::Restrictions;
@@ -174,6 +175,12 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
     }
     let is_write = flags.intersects(Flags::WRITE | Flags::PAUSED_AS_WRITE);
     if attention.holds(reasons, is_write, cx.client, cx.db.now_ms()) {
+        cx.suspension = Some(Suspension::restart(None));
+        return;
+    }
+    let is_heard = flags.contains(Flags::WRITE)
+        || flags.contains(Flags::READONLY) && attention.notifications.has_misses();
+    if reasons.contains(Reasons::NOTIFIED) && is_heard && notification::holds_up(cx) {
         cx.suspension = Some(Suspension::restart(None));
         return;
     }

@@ -3,6 +3,7 @@
 //! bits of [`Reasons`], so that ordinarily no request comes here.
 
 use crate::runtime::context::CommandSet;
+use crate::runtime::notification;
 use crate::state::latency_monitor::EVICTION;
 use crate::state::saves::Saves;
 use crate::{
@@ -141,9 +142,12 @@ pub(crate) fn verdict<C: CommandSet>(
     if attention.holds(reasons, changes(keys), cx.client, cx.db.now_ms()) {
         return Verdict::Wait;
     }
+    let is_writer = !keys.is_none() && keys.intent() == Intent::Write;
+    if reasons.contains(Reasons::NOTIFIED) && is_writer && notification::holds_up(cx) {
+        return Verdict::Wait;
+    }
     let is_delayed = reasons.contains(Reasons::SAVING)
-        && !keys.is_none()
-        && keys.intent() == Intent::Write
+        && is_writer
         && delays(cx.server, cx.db.store(), cx.client, cx.db.now_ms());
     if is_delayed { Verdict::Wait } else { Verdict::Pass }
 }

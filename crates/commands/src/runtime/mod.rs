@@ -8,6 +8,7 @@ pub mod dispatch;
 pub mod gate;
 pub(crate) mod help;
 pub(crate) mod multi_key;
+pub mod notification;
 pub(crate) mod numbers;
 pub(crate) mod queueing;
 pub(crate) mod resume;

@@ -2,12 +2,21 @@
 
 use crate::runtime::context::{CommandSet, Context, Suspension};
 use crate::runtime::gate;
-use crate::runtime::suspension::Remainder;
+use crate::runtime::notification;
+use crate::runtime::suspension::{Remainder, When};
+use crate::state::attention::Reasons;
 use nagi_store::{Interning, Rope};
 
 /// Goes on with a request for one slice. If `cx.suspension` is set afterwards, there is more to do.
 pub fn go_on<C: CommandSet>(cx: &mut Context<'_, C>, suspension: Suspension<C>) {
     match suspension.what {
+        // It would cause events faster than they are sent.
+        Remainder::Job(job)
+            if cx.attention.reasons().contains(Reasons::NOTIFIED) && notification::holds_up(cx) =>
+        {
+            let what = Remainder::Job(job);
+            cx.suspension = Some(Suspension::<C> { what, when: When::Woken, ..suspension });
+        }
         Remainder::Job(job) => {
             if let Err(error) = cx.start(job) {
                 C::refuse(cx, &error);

@@ -7,6 +7,7 @@ use crate::state::client::{Client, Marks};
 use crate::state::latency_monitor::Latency;
 use crate::state::login_log::Logins;
 use crate::state::monitors::Monitors;
+use crate::state::notifications::Notifications;
 use crate::state::watched_keys::WatchedKeys;
 use crate::state::watchers::Watchers;
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ bitflags::bitflags! {
         const UNSAVED = 1 << 6;
         /// Clients wait for keys to have something for them.
         const AWAITED = 1 << 7;
+        /// Clients may subscribe to events of keys.
+        const NOTIFIED = 1 << 8;
     }
 }
 
@@ -57,6 +60,8 @@ pub struct Attention {
     pub(crate) blocked: Arc<BlockedClients>,
     /// Which keys clients watch.
     pub watched_keys: Arc<WatchedKeys>,
+    /// What happens to keys, for who subscribes to it.
+    pub notifications: Arc<Notifications>,
     /// Logins that failed.
     pub(crate) logins: Logins,
     /// What took long.

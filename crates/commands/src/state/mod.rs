@@ -3,12 +3,14 @@
 pub(crate) mod attention;
 pub(crate) mod blocked;
 pub(crate) mod client;
+pub(crate) mod events_listener;
 pub mod histogram;
 pub(crate) mod latency_monitor;
 pub mod loading;
 pub(crate) mod login_log;
 pub(crate) mod memcached_users;
 pub(crate) mod monitors;
+pub(crate) mod notifications;
 pub mod phases;
 pub(crate) mod process;
 pub mod pubsub;

@@ -5,7 +5,7 @@
 //! tells nothing.
 
 use nagi_store::accounting::Charge;
-use nagi_store::{ChangeListener, Effect, Event, Store, StoreChange, free_elsewhere};
+use nagi_store::{Effect, Event, Store, StoreChange, free_elsewhere};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -40,7 +40,8 @@ pub struct WatchedKeys {
     keys: AtomicU64,
     /// How many clients watch any.
     clients: AtomicU64,
-    /// Held while the store is told whether to tell changes: whether something else wants it.
+    /// Held while the store is told whether to tell changes: whether who subscribes to events of
+    /// keys wants it.
     listening: Mutex<bool>,
 }
 
@@ -64,8 +65,15 @@ impl WatchedKeys {
     }
 
     /// Has the store tell changes if anybody watches keys, or something else wants it.
-    pub fn settle(&self, store: &Store) {
+    pub(crate) fn settle(&self, store: &Store) {
         let listening = lock(&self.listening);
+        store.listen(*listening || self.clients.load(Ordering::SeqCst) > 0);
+    }
+
+    /// The same, where `is_wanted` says anew whether something else wants it.
+    pub(crate) fn settle_with(&self, store: &Store, is_wanted: impl FnOnce() -> bool) {
+        let mut listening = lock(&self.listening);
+        *listening = is_wanted();
         store.listen(*listening || self.clients.load(Ordering::SeqCst) > 0);
     }
 
@@ -127,18 +135,9 @@ impl Watcher {
     }
 }
 
-/// Hears of changes from the store, for those who watch keys.
-#[derive(Debug)]
-pub struct WatchListener(pub Arc<WatchedKeys>);
-
-impl ChangeListener for WatchListener {
-    fn changed(&self, change: &StoreChange) {
-        self.0.note(change);
-    }
-}
-
 impl WatchedKeys {
-    fn note(&self, change: &StoreChange) {
+    /// Notes what has been changed; its latches are held.
+    pub(crate) fn note(&self, change: &StoreChange) {
         for effect in &change.effects {
             match effect {
                 Effect::Flush(database) => self.flushed(*database),

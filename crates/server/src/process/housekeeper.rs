@@ -4,7 +4,7 @@ use crate::process::log;
 use crate::state::mailbox::Reminders;
 use crate::state::shared::{NEVER, Shared};
 use nagi_commands::saves::Order;
-use nagi_commands::{ClientInfo, Marks, Reasons, Server as _};
+use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, notification};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,8 +47,8 @@ pub(crate) fn run(shared: &Shared) {
         }
         shared.statistics().sample(Instant::now(), shared.store.totals().expired);
         shared.statistics().peak_bytes(shared.store.used_bytes());
-        // Clients that watched keys may have left.
-        shared.attention.watched_keys.settle(&shared.store);
+        // Clients that watched keys or subscribed to events may have left.
+        notification::settle(shared, &shared.store);
         limit_client_memory(shared);
         save_if_due(shared, now_ms);
         shared.remind_all(Reminders::HOUSEKEEPING);

@@ -12,8 +12,8 @@ use crate::state::mailbox::{Letter, Mailbox, Reminders};
 use crate::state::registry::Registry;
 use nagi_commands::saves::Saves;
 use nagi_commands::{
-    Addresses, Attention, ClientInfo, CommandTable, Config, Marks, Process, PubSub, Reasons,
-    Server, Statistics, WatchListener, admission, command_table,
+    Addresses, Attention, ClientInfo, CommandTable, Config, EventsListener, Marks, Process, PubSub,
+    Reasons, Server, Statistics, admission, command_table,
 };
 use nagi_store::{Clock, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -85,7 +85,7 @@ impl Shared {
         });
         config.limit_memory(&store);
         let attention = Attention::default();
-        store.tell_events(Box::new(WatchListener(Arc::clone(&attention.watched_keys))));
+        store.tell_events(Box::new(EventsListener::new(&attention)));
         attention.set_latency_threshold_ms(config.latency_monitor_threshold_ms.get());
         let io = Io::choose(&config)?;
         let listeners = Listening::new(listeners);

@@ -19,7 +19,9 @@ use crate::state::descriptors::RESERVED_CONNECTIONS;
 use crate::state::mailbox::{Letter, NewConnection, Reminders};
 use crate::state::shared::Shared;
 use nagi_commands::memcached::{Parting, tell_of_arrival, tell_of_parting};
-use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, Tally, When, stop_monitoring};
+use nagi_commands::{
+    ClientInfo, Marks, Reasons, Server as _, Tally, When, notification, stop_monitoring,
+};
 use nagi_proto::Output;
 use nagi_store::accounting::{self, Charge, Overhead};
 use nagi_store::{Ageing, Compactor, Counters, Expirer, Scope, WalkProgress, Walker};
@@ -264,6 +266,10 @@ impl Sessions {
             self.expire_at = None;
             return None;
         }
+        if notification::is_behind(&*self.shared) {
+            self.expire_at = Some(Instant::now() + EXPIRY_PAUSE);
+            return Some(EXPIRY_PAUSE);
+        }
         let latency = &self.shared.attention.latency;
         let counters = &self.counters;
         let mut expire = || self.expirer.run(store, counters, now_ms, EXPIRY_SLICE);
@@ -280,7 +286,12 @@ impl Sessions {
         timeout: Option<Duration>,
     ) -> std::io::Result<usize> {
         self.ticks += 1;
-        let idle = self.turns.is_empty() && self.orphans.is_empty() && !self.has_messages;
+        // Of keys that have expired, among others.
+        notification::publish(&*self.shared);
+        let idle = self.turns.is_empty()
+            && self.orphans.is_empty()
+            && !self.has_messages
+            && !self.shared.attention.notifications.is_pending();
         let timeout = if idle { timeout } else { Some(Duration::ZERO) };
         let mut turns = std::mem::take(&mut self.turns);
         let happened = driver.turn(timeout, self)? + turns.len();
@@ -473,6 +484,8 @@ impl Sessions {
             output_overhead: &mut self.output_overhead,
         };
         let state = slot.session.feed(received, &mut slice, &mut self.output);
+        // Before the reply tells that it is done.
+        notification::publish(&*self.shared);
         if !self.output.is_empty() {
             let bytes = self.output.len() as u64;
             self.tally.output_bytes.add(bytes);

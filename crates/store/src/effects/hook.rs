@@ -7,7 +7,7 @@ use crate::entry::view::EntryView;
 use nagi_chunk::Chunk;
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Is told of changes, with all latches held of the operation that made them: it notes what it
 /// wants and asks nothing of the store.
@@ -22,6 +22,20 @@ pub(crate) struct ChangeHook {
     /// Those that want events, and what wants effects.
     listeners: [OnceLock<Box<dyn ChangeListener>>; 2],
     last_number: AtomicU64,
+    /// What is wanted of lookups that find nothing.
+    misses: AtomicU8,
+}
+
+/// What is to be done where a lookup finds nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissInterest {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What has expired goes at once, which is told.
+    Expiry,
+    /// The same, and the miss is told.
+    Miss,
 }
 
 impl ChangeHook {
@@ -29,6 +43,23 @@ impl ChangeHook {
     pub(crate) fn attach(&self, listener: Box<dyn ChangeListener>, wants_effects: bool) -> bool {
         let [events, effects] = &self.listeners;
         if wants_effects { effects } else { events }.set(listener).is_ok()
+    }
+
+    /// Says what is wanted of lookups that find nothing.
+    pub(crate) fn set_miss_interest(&self, interest: MissInterest) {
+        self.misses.store(interest as u8, Ordering::Relaxed);
+    }
+
+    /// Whether anything is wanted of lookups that find nothing.
+    #[inline]
+    pub(crate) fn hears_of_misses(&self) -> bool {
+        self.misses.load(Ordering::Relaxed) != MissInterest::Nothing as u8
+    }
+
+    /// Whether they are told.
+    #[inline]
+    pub(crate) fn tells_misses(&self) -> bool {
+        self.misses.load(Ordering::Relaxed) == MissInterest::Miss as u8
     }
 
     /// Whether something wants effects, and so all changes.
@@ -50,6 +81,13 @@ impl ChangeHook {
     #[cold]
     pub(crate) fn tell_one(&self, epoch: u8, recorded: Recorded) {
         self.tell(epoch, vec![recorded.key], recorded.effect.into_iter().collect());
+    }
+
+    /// Tells a lookup that has found nothing, with no latch held.
+    #[cold]
+    pub(crate) fn tell_miss(&self, epoch: u8, (database, key): (usize, Chunk)) {
+        let change = KeyChange { database, key, events: vec![Event::KeyMiss], is_modified: false };
+        self.tell(epoch, vec![change], Vec::new());
     }
 
     /// The same of what was done under one hold.

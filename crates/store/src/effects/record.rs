@@ -21,6 +21,8 @@ pub(crate) struct Record {
     /// Whether attributes are others.
     pub(crate) is_reshaped: bool,
     pub(crate) events: Vec<Event>,
+    /// Whether the key counts as new, where that does not follow from what stands there.
+    pub(crate) is_new: Option<bool>,
     /// What the effect is, or that there is none, where it is not what follows from the rest.
     pub(crate) chosen: Option<Option<Effect>>,
 }
@@ -54,6 +56,11 @@ impl Record {
             Some(Effect::Key(KeyEffect { database, key, entry }))
         });
         let is_modified = changes > 0;
+        if self.is_new.unwrap_or(!self.was_there && now.is_some()) {
+            // Behind the miss of a command that looks first.
+            let place = self.events.iter().take_while(|event| **event == Event::KeyMiss).count();
+            self.events.insert(place, Event::New);
+        }
         if effect.is_none() && self.events.is_empty() && !is_modified {
             return None;
         }

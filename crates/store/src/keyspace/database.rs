@@ -29,6 +29,15 @@ pub(crate) enum OperationScope<'a> {
     Claimed(PhantomData<&'a Claim>),
 }
 
+/// What a lookup has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Live,
+    Nothing,
+    /// An entry whose time is over.
+    Expired,
+}
+
 /// A database, at the time of the batch that is being executed.
 #[derive(Clone, Copy, Debug)]
 pub struct Database<'a> {
@@ -38,6 +47,8 @@ pub struct Database<'a> {
     pub(crate) now_ms: u64,
     pub(crate) access: AccessClock,
     pub(crate) scope: OperationScope<'a>,
+    /// Whether a lookup that finds nothing is told, where somebody wants to hear of it.
+    pub(crate) tells_misses: bool,
 }
 
 impl<'a> Database<'a> {
@@ -58,6 +69,12 @@ impl<'a> Database<'a> {
     #[must_use]
     pub fn untouched(&self) -> Self {
         Database { access: self.access.untouching(), ..*self }
+    }
+
+    /// The same database for looking at keys of which nothing is told if they are not there.
+    #[must_use]
+    pub fn unnoticed(&self) -> Self {
+        Database { tells_misses: false, ..self.untouched() }
     }
 
     /// Its number.
@@ -207,18 +224,37 @@ impl<'a> Database<'a> {
     /// Shows `look` what stands under a key, its latch held; counts a hit or a miss.
     #[inline]
     pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
+        let (result, found) = self.read_silently(key, look);
+        if found != Found::Live {
+            self.missed(key, found);
+        }
+        result
+    }
+
+    #[inline(always)]
+    fn read_silently<R>(
+        &self,
+        key: Key<'_>,
+        look: impl FnOnce(Option<EntryView<'_>>) -> R,
+    ) -> (R, Found) {
         if let OperationScope::Latched(shards) = self.scope {
-            return self.read_latched(shards, key, |shard, key| self.read_in(shard, key, look).0);
+            return self.read_latched(shards, key, |shard, key| self.read_in(shard, key, look));
         }
         let long = self.store.long_keys.found(key);
         let key = key.kept_as(long.as_ref());
         let held = self.store.latch_of(key).lock_untimed();
-        let (result, has_expired) = self.read_in(&held, key, look);
-        drop(held);
-        if has_expired {
+        self.read_in(&held, key, look)
+    }
+
+    /// Does what a lookup that has found nothing brings with it.
+    #[cold]
+    fn missed(&self, key: Key<'_>, found: Found) {
+        if self.store.hook.hears_of_misses() {
+            self.tell_miss(key);
+        }
+        if found == Found::Expired {
             self.remove_expired(key);
         }
-        result
     }
 
     /// Removes what a lookup has found to be expired, as Redis does, unless the key is claimed: the
@@ -228,6 +264,23 @@ impl<'a> Database<'a> {
         let spares = self.store.spared().is_some_and(|spares| spares(key.hash));
         if matches!(self.scope, OperationScope::Alone) && !spares {
             self.write(key, |_| ());
+        }
+    }
+
+    /// Tells that a lookup has found nothing. What has expired goes at once, as somebody wants to
+    /// hear of that as well, unless it may be claimed.
+    #[cold]
+    fn tell_miss(&self, key: Key<'_>) {
+        let tells_misses = self.tells_misses && self.store.hook.tells_misses();
+        if !self.looks_for_claims() {
+            return self.write(key, |slot| {
+                if tells_misses {
+                    slot.note(Event::KeyMiss);
+                }
+            });
+        }
+        if tells_misses {
+            self.store.hook.tell_miss(self.store.word.read().epoch(), (self.index, kept_key(key)));
         }
     }
 
@@ -254,14 +307,14 @@ impl<'a> Database<'a> {
         shard: &Shard,
         key: Key<'_>,
         look: impl FnOnce(Option<EntryView<'_>>) -> R,
-    ) -> (R, bool) {
-        let mut has_expired = false;
+    ) -> (R, Found) {
+        let mut found = Found::Nothing;
         let entry = self.entry(shard, key).filter(|entry| {
-            has_expired = !self.is_live(entry);
-            if has_expired {
+            found = if self.is_live(entry) { Found::Live } else { Found::Expired };
+            if found == Found::Expired {
                 self.counters.expired_misses.add(1);
             }
-            !has_expired
+            found == Found::Live
         });
         self.count_lookup(entry.is_some());
         // SAFETY: the latch is held while `look` runs.
@@ -271,7 +324,7 @@ impl<'a> Database<'a> {
             self.access.note(entry, key.hash ^ self.counters.hits.get());
             entry.mark_fetched();
         }
-        (result, has_expired)
+        (result, found)
     }
 
     /// Whether there is an entry of a key that has expired.
@@ -330,9 +383,13 @@ impl<'a> Database<'a> {
     }
 
     /// The same of what stands in a slot.
-    pub(crate) fn count_lookup_in(&self, slot: &Slot<'_>) {
-        self.count_lookup(slot.entry().is_some());
+    pub(crate) fn count_lookup_in(&self, slot: &mut Slot<'_>) {
+        let is_found = slot.entry().is_some();
+        self.count_lookup(is_found);
         self.counters.expired_misses.add(u64::from(slot.was_expired()));
+        if !is_found && self.store.hook.tells_misses() {
+            slot.note(Event::KeyMiss);
+        }
     }
 }
 
@@ -347,6 +404,6 @@ impl Store {
     ) -> Database<'a> {
         debug_assert!(index < self.databases(), "SELECT refuses what is not there");
         let (access, scope) = (self.limit.clock(now_ms), OperationScope::Alone);
-        Database { store: self, counters, index, now_ms, access, scope }
+        Database { store: self, counters, index, now_ms, access, scope, tells_misses: true }
     }
 }

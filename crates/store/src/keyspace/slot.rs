@@ -130,6 +130,14 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// Says whether the key counts as new, where that does not follow from what stands here: what
+    /// replaces an entry that is removed first is new, and what was told to be new is not again.
+    pub(crate) fn choose_new(&mut self, is_new: bool) {
+        if let Some(record) = &mut self.record {
+            record.is_new = Some(is_new);
+        }
+    }
+
     /// Notes what happened to a collection, which may have lost its last element.
     #[inline]
     pub(crate) fn note_removal(&mut self, event: Event) {

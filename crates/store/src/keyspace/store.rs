@@ -3,7 +3,7 @@
 use crate::claims::claiming::Claiming;
 use crate::claims::table::{Claims, Intent, Wait};
 use crate::effects::change::Effect;
-use crate::effects::hook::{ChangeHook, ChangeListener};
+use crate::effects::hook::{ChangeHook, ChangeListener, MissInterest};
 use crate::entry::interning::{self, Interning};
 use crate::entry::key::{Hasher, Key};
 use crate::entry::long_key::{INTERNED_BYTES, LongKeys};
@@ -158,6 +158,11 @@ impl Store {
     /// after this has been called sees to it.
     pub fn listen(&self, is_listening: bool) {
         self.word.listen(is_listening || self.hook.has_effects_listener());
+    }
+
+    /// Says what is wanted of lookups that find nothing, while changes are told.
+    pub fn listen_for_misses(&self, interest: MissInterest) {
+        self.hook.set_miss_interest(interest);
     }
 
     /// How many databases there are.

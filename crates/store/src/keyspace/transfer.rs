@@ -19,6 +19,10 @@ impl Database<'_> {
         is_moved: bool,
         (left, arrived): TransferEvents,
     ) {
+        if self.store.word.read().is_listening() {
+            // Before what is told of the key that it comes from.
+            there.write(to, |slot| slot.note(Event::New));
+        }
         let taken = self.write(from, |slot| {
             let copy = slot.copy();
             // It follows from what is done at the other key.
@@ -32,6 +36,7 @@ impl Database<'_> {
         let Some((value, attributes)) = taken else { return };
         there.write(to, |slot| {
             slot.put(value.as_new(), attributes);
+            slot.choose_new(false);
             arrived.into_iter().for_each(|event| slot.note(event));
             slot.choose_effect(|| {
                 let (from, to) = ((self.index, kept_key(from)), (there.index, kept_key(to)));

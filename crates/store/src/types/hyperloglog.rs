@@ -538,7 +538,7 @@ impl Database<'_> {
     /// [`Refusal::NotASketch`] or [`Refusal::Corrupted`].
     pub fn sketch_cardinality(&self, key: Key<'_>) -> Result<u64, Refusal> {
         self.write(key, |slot| {
-            self.count_lookup(slot.entry().is_some());
+            self.count_lookup_in(slot);
             let estimated = match slot.string()? {
                 None => return Ok(0),
                 Some(StringValue::Bytes(bytes)) => {

@@ -105,6 +105,7 @@ impl Database<'_> {
             if allowed {
                 let options = SetOptions { expiry, ..SetOptions::default() };
                 slot.put_until(value, options, Event::Restore);
+                slot.choose_new(true);
                 usage.into_iter().for_each(|usage| slot.set_usage(usage));
             }
             allowed

@@ -248,9 +248,8 @@ impl Database<'_> {
         look: impl FnOnce(Option<StringValue<'_>>) -> R,
     ) -> Result<R, WrongType> {
         self.write(key, |slot| {
-            let string = slot.string();
-            self.count_lookup(!matches!(string, Ok(None)));
-            let result = look(string?);
+            self.count_lookup_in(slot);
+            let result = look(slot.string()?);
             slot.delete();
             Ok(result)
         })

@@ -1,6 +1,7 @@
 //! Publishing messages.
 
 use crate::runtime::arguments::value;
+use crate::runtime::notification;
 use crate::state::pubsub::{Kind, Published};
 use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Server};
 use nagi_proto::Args;
@@ -30,6 +31,7 @@ fn to(cx: &mut Context<'_>, kind: Kind) -> Result<(), Error> {
 }
 
 fn publish_now(cx: &mut Context<'_>, kind: Kind) {
+    notification::publish(cx.server);
     let args = cx.args;
     let published = cx.server.pubsub().publish(kind, args.at(1), || value(args, 2));
     cx.reply.integer(i64::try_from(published.receivers).unwrap_or(i64::MAX));

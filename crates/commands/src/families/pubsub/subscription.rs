@@ -3,6 +3,7 @@
 //! The reply is a message for each name, like those of publishers: what is published arrives behind
 //! the message that says so.
 
+use crate::runtime::notification;
 use crate::runtime::suspension::Slice;
 use crate::state::pubsub::Kind;
 use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
@@ -23,6 +24,7 @@ fn add(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error
     let mut next = 1;
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
+        notification::publish(cx.server);
         while let Some(name) = cx.args.get(next) {
             let before = cx.server.pubsub().subscribe(&cx.client.info, kind, name);
             confirm(cx, kind, word, Some(name), &before);
@@ -31,6 +33,7 @@ fn add(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Error
                 return Ok(JobProgress::ROOM_FOR_REPLIES);
             }
         }
+        notification::settle(cx.server, cx.db.store());
         Ok(JobProgress::Done)
     }))
 }
@@ -48,6 +51,7 @@ fn remove(cx: &mut Context<'_>, kind: Kind, word: &'static str) -> Result<(), Er
     let mut next = 0;
     cx.start(Box::new(move |cx| {
         let slice = Slice::begin();
+        notification::publish(cx.server);
         loop {
             let name = match &all {
                 Some(all) => all.get(next).map(|name| &name[..]),

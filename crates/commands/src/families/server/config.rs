@@ -6,6 +6,7 @@ use crate::glob::Pattern;
 use crate::runtime::admission;
 use crate::runtime::gate;
 use crate::runtime::help;
+use crate::runtime::notification;
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 
@@ -124,6 +125,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let threshold_ms = cx.server.config().latency_monitor_threshold_ms.get();
     cx.attention.set_latency_threshold_ms(threshold_ms);
     gate::stop_writes_if_unsaved(cx.server.saves(), cx.server.config(), cx.attention);
+    notification::settle(cx.server, cx.db.store());
     cx.reply.ok();
     Ok(())
 }

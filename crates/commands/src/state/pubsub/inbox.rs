@@ -91,6 +91,11 @@ impl Publishers {
         self.full.load(Ordering::Acquire) > 0 && self.begin_wait(waker)
     }
 
+    /// Whether one would have to wait.
+    pub(super) fn is_any_full(&self) -> bool {
+        self.full.load(Ordering::Acquire) > 0
+    }
+
     #[cold]
     fn begin_wait(&self, waker: &Waker) -> bool {
         // Who makes room takes what is in here afterwards.

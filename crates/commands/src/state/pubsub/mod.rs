@@ -190,6 +190,12 @@ impl PubSub {
         self.publishers.wait(waker)
     }
 
+    /// Whether workers are behind with what was published before.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.publishers.is_any_full()
+    }
+
     /// Has a client subscribe to something, if it does not. Its worker calls this. Returns what was
     /// published for it before.
     pub(crate) fn subscribe(&self, client: &Arc<ClientInfo>, kind: Kind, name: &[u8]) -> Output {

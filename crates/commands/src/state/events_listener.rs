@@ -1,0 +1,34 @@
+//! What hears of changes from the store, for clients that watch keys and for those that subscribe
+//! to events: the store has room for one.
+
+use crate::state::attention::Attention;
+use crate::state::notifications::Notifications;
+use crate::state::watched_keys::WatchedKeys;
+use nagi_store::{ChangeListener, StoreChange};
+use std::sync::Arc;
+
+/// Hands changes to both.
+#[derive(Debug)]
+pub struct EventsListener {
+    watched_keys: Arc<WatchedKeys>,
+    notifications: Arc<Notifications>,
+}
+
+impl EventsListener {
+    /// For who is told by way of `attention`.
+    #[must_use]
+    pub fn new(attention: &Attention) -> Self {
+        let (watched_keys, notifications) = (&attention.watched_keys, &attention.notifications);
+        EventsListener {
+            watched_keys: Arc::clone(watched_keys),
+            notifications: Arc::clone(notifications),
+        }
+    }
+}
+
+impl ChangeListener for EventsListener {
+    fn changed(&self, change: &StoreChange) {
+        self.watched_keys.note(change);
+        self.notifications.note(change);
+    }
+}

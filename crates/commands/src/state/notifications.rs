@@ -1,0 +1,282 @@
+//! Keyspace notifications: what happens to keys, as messages for who subscribes to it.
+//!
+//! The store tells events with latches held, in the order in which they happen to a key. They are
+//! queued here in that order, and published when no latch is held: by the worker that caused them,
+//! before the reply is sent, or by another that comes first. Each becomes one entry in the inboxes
+//! of workers that have subscribers ([`PubSub`]), so that a latch is held no longer however many
+//! these are.
+
+use crate::state::pubsub::{Kind, PubSub};
+use nagi_proto::Chunk;
+use nagi_store::{Event, MissInterest, StoreChange};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// For how long one call publishes: what is left is for the next tick of the event loop.
+const SLICE: Duration = Duration::from_micros(300);
+/// How many events are published between two looks at the clock.
+const STRIDE: usize = 16;
+
+bitflags::bitflags! {
+    /// Classes of events, and the channels that they are published on.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct EventClasses: u32 {
+        /// Commands that know any type.
+        const GENERIC = 1 << 0;
+        /// Commands on strings.
+        const STRING = 1 << 1;
+        /// Commands on lists.
+        const LIST = 1 << 2;
+        /// Commands on sets.
+        const SET = 1 << 3;
+        /// Commands on hashes.
+        const HASH = 1 << 4;
+        /// Commands on sorted sets.
+        const SORTED_SET = 1 << 5;
+        /// Keys whose time has come.
+        const EXPIRED = 1 << 6;
+        /// Keys that make room.
+        const EVICTED = 1 << 7;
+        /// Commands on streams.
+        const STREAM = 1 << 8;
+        /// What modules tell.
+        const MODULE = 1 << 9;
+        /// Keys that were not there before.
+        const NEW = 1 << 10;
+        /// Channels by keys.
+        const KEYSPACE = 1 << 11;
+        /// Channels by events.
+        const KEYEVENT = 1 << 12;
+        /// Lookups that find nothing.
+        const KEY_MISS = 1 << 13;
+    }
+}
+
+/// The classes by their letters, in the order in which they are shown.
+const LETTERS: [(char, EventClasses); 14] = [
+    ('g', EventClasses::GENERIC),
+    ('$', EventClasses::STRING),
+    ('l', EventClasses::LIST),
+    ('s', EventClasses::SET),
+    ('h', EventClasses::HASH),
+    ('z', EventClasses::SORTED_SET),
+    ('x', EventClasses::EXPIRED),
+    ('e', EventClasses::EVICTED),
+    ('t', EventClasses::STREAM),
+    ('d', EventClasses::MODULE),
+    ('n', EventClasses::NEW),
+    ('K', EventClasses::KEYSPACE),
+    ('E', EventClasses::KEYEVENT),
+    ('m', EventClasses::KEY_MISS),
+];
+
+impl EventClasses {
+    const CHANNELS: Self = Self::KEYSPACE.union(Self::KEYEVENT);
+    /// What `A` stands for.
+    const ALL: Self =
+        Self::all().difference(Self::CHANNELS).difference(Self::NEW).difference(Self::KEY_MISS);
+
+    /// Those of the letters of `notify-keyspace-events`; `None` if one of them is none.
+    pub(crate) fn of_letters(letters: &str) -> Option<Self> {
+        let of = |letter: char| {
+            let of_row = LETTERS.iter().find(|row| row.0 == letter).map(|row| row.1);
+            of_row.or((letter == 'A').then_some(Self::ALL))
+        };
+        letters.chars().map(of).try_fold(Self::empty(), |classes, one| Some(classes | one?))
+    }
+
+    /// Their letters, as CONFIG GET shows them.
+    pub(crate) fn letters(self) -> String {
+        // Redis forgets the n beside A.
+        let (first, hidden) = match self.contains(Self::ALL) {
+            true => (Some('A'), Self::ALL | Self::NEW),
+            false => (None, Self::empty()),
+        };
+        let shown = LETTERS.iter().filter(|row| (self - hidden).contains(row.1));
+        first.into_iter().chain(shown.map(|row| row.0)).collect()
+    }
+
+    fn of(event: Event) -> Self {
+        use Event::*;
+        match event {
+            Append | IncrBy | IncrByFloat | PfAdd | Set | SetBit | SetRange => Self::STRING,
+            CopyTo | Del | Expire | MoveFrom | MoveTo | Persist | RenameFrom | RenameTo
+            | Restore => Self::GENERIC,
+            LInsert | LPop | LPush | LRem | LSet | LTrim | RPop | RPush | SortStore => Self::LIST,
+            SAdd | SDiffStore | SInterStore | SPop | SRem | SUnionStore => Self::SET,
+            HDel | HIncrBy | HIncrByFloat | HSet => Self::HASH,
+            GeoRadiusStore | GeoSearchStore | ZAdd | ZDiffStore | ZIncr | ZInterStore | ZPopMax
+            | ZPopMin | ZRangeStore | ZRem | ZRemRangeByLex | ZRemRangeByRank
+            | ZRemRangeByScore | ZUnionStore => Self::SORTED_SET,
+            Expired => Self::EXPIRED,
+            Evicted => Self::EVICTED,
+            New => Self::NEW,
+            KeyMiss => Self::KEY_MISS,
+        }
+    }
+}
+
+/// An event that has been told and not been published.
+#[derive(Debug)]
+struct Told {
+    database: usize,
+    key: Chunk,
+    event: Event,
+}
+
+/// What is to be published.
+#[derive(Debug, Default)]
+pub struct Notifications {
+    /// The classes that the setting names, or none while nobody could hear of them.
+    classes: AtomicU32,
+    /// What was told, in order. Locked by who holds latches, and only to add to it.
+    told: Mutex<VecDeque<Told>>,
+    /// What was taken from there. Held while events are published, so that they stay in order.
+    taken: Mutex<VecDeque<Told>>,
+    /// Whether there is anything in either; written with `told` locked.
+    is_pending: AtomicBool,
+    /// Whether the last call left something, so that whoever causes more has to wait.
+    is_behind: AtomicBool,
+}
+
+impl Notifications {
+    /// Has events of these classes published, if somebody could hear of them; whether so, and what
+    /// is wanted of lookups that find nothing.
+    pub(crate) fn listen(&self, classes: EventClasses, pubsub: &PubSub) -> (bool, MissInterest) {
+        let is_wanted = classes.intersects(EventClasses::CHANNELS)
+            && !(classes - EventClasses::CHANNELS).is_empty()
+            && pubsub.count(Kind::Channel) + pubsub.count(Kind::Pattern) > 0;
+        let classes = if is_wanted { classes } else { EventClasses::empty() };
+        self.classes.store(classes.bits(), Ordering::Relaxed);
+        let interest = if classes.contains(EventClasses::KEY_MISS) {
+            MissInterest::Miss
+        } else if classes.contains(EventClasses::EXPIRED) {
+            MissInterest::Expiry
+        } else {
+            MissInterest::Nothing
+        };
+        (is_wanted, interest)
+    }
+
+    fn classes(&self) -> EventClasses {
+        EventClasses::from_bits_retain(self.classes.load(Ordering::Relaxed))
+    }
+
+    /// Whether lookups that find nothing are events.
+    pub(crate) fn has_misses(&self) -> bool {
+        self.classes().contains(EventClasses::KEY_MISS)
+    }
+
+    /// Queues what has happened; latches are held.
+    pub(crate) fn note(&self, change: &StoreChange) {
+        let classes = self.classes();
+        if classes.is_empty() {
+            return;
+        }
+        let wanted = change.keys.iter().flat_map(|key| {
+            let events = key.events.iter().map(move |event| (key, *event));
+            events.filter(|(_, event)| classes.contains(EventClasses::of(*event)))
+        });
+        let mut wanted = wanted.peekable();
+        if wanted.peek().is_some() {
+            let mut told = lock(&self.told);
+            told.extend(wanted.map(|(key, event)| Told {
+                database: key.database,
+                key: key.key.clone(),
+                event,
+            }));
+            self.is_pending.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether there is something to publish.
+    #[must_use]
+    #[inline]
+    pub fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::Acquire)
+    }
+
+    /// Whether events are caused faster than they are published.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.is_behind.load(Ordering::Relaxed)
+    }
+
+    /// Publishes what was told, for less than half a millisecond, and shows `wake` the numbers of
+    /// workers that have something to send. No latch may be held.
+    pub fn publish(&self, pubsub: &PubSub, mut wake: impl FnMut(usize)) {
+        let classes = self.classes();
+        let mut taken = lock(&self.taken);
+        let started = Instant::now();
+        loop {
+            if taken.is_empty() {
+                let mut told = lock(&self.told);
+                if told.is_empty() {
+                    self.is_pending.store(false, Ordering::Release);
+                    self.is_behind.store(false, Ordering::Relaxed);
+                    return;
+                }
+                std::mem::swap(&mut *told, &mut *taken);
+            }
+            let count = STRIDE.min(taken.len());
+            for told in taken.drain(..count) {
+                publish_one(&told, classes, pubsub, &mut wake);
+            }
+            if started.elapsed() >= SLICE && !taken.is_empty() {
+                self.is_behind.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+}
+
+/// Publishes an event on its two channels, as far as these are wanted.
+fn publish_one(told: &Told, classes: EventClasses, pubsub: &PubSub, wake: &mut impl FnMut(usize)) {
+    let (key, event) = (&told.key[..], told.event.name());
+    let mut channel = Vec::with_capacity(32 + key.len());
+    let mut publish = |channel: &[u8], message: &[u8]| {
+        let published = pubsub.publish(Kind::Channel, channel, || message);
+        published.workers.into_iter().for_each(&mut *wake);
+    };
+    if classes.contains(EventClasses::KEYSPACE) {
+        channel.extend(format!("__keyspace@{}__:", told.database).as_bytes());
+        channel.extend(key);
+        publish(&channel, event.as_bytes());
+    }
+    if classes.contains(EventClasses::KEYEVENT) {
+        publish(format!("__keyevent@{}__:{event}", told.database).as_bytes(), key);
+    }
+}
+
+/// Nothing that is done under these locks can leave them half-done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_shown_in_order() {
+        for (given, shown) in [
+            ("", ""),
+            ("EKAn", "AKE"),
+            ("g$lzxeKm", "g$lzxeKm"),
+            ("tdnx", "xtdn"),
+            ("g$lshzxetdn", "A"),
+            ("KEg", "gKE"),
+            ("mnK", "nKm"),
+            ("KK", "K"),
+        ] {
+            let classes = EventClasses::of_letters(given);
+            assert_eq!(classes.map(EventClasses::letters).as_deref(), Some(shown), "{given}");
+        }
+        assert!(EventClasses::of_letters("An").is_some_and(|it| it.contains(EventClasses::NEW)));
+        for given in ["Q", "K E", "é"] {
+            assert_eq!(EventClasses::of_letters(given), None, "{given}");
+        }
+    }
+}
