@@ -40,6 +40,7 @@ mod memory;
 mod meta;
 mod monitor;
 mod network;
+mod notifications;
 mod one_keyspace;
 mod operators;
 mod ordering;

@@ -74,7 +74,7 @@ impl<'a> Database<'a> {
     /// The same database for looking at keys of which nothing is told if they are not there.
     #[must_use]
     pub fn unnoticed(&self) -> Self {
-        Database { tells_misses: false, ..self.untouched() }
+        Database { tells_misses: false, ..*self }
     }
 
     /// Its number.
@@ -387,7 +387,12 @@ impl<'a> Database<'a> {
         let is_found = slot.entry().is_some();
         self.count_lookup(is_found);
         self.counters.expired_misses.add(u64::from(slot.was_expired()));
-        if !is_found && self.store.hook.tells_misses() {
+        self.note_miss_in(slot);
+    }
+
+    /// Notes that a lookup has found nothing, if that is so.
+    pub(crate) fn note_miss_in(&self, slot: &mut Slot<'_>) {
+        if self.tells_misses && self.store.hook.tells_misses() && slot.entry().is_none() {
             slot.note(Event::KeyMiss);
         }
     }

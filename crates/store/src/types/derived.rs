@@ -76,7 +76,12 @@ impl Database<'_> {
         if keys.iter().map(len).sum::<Result<usize, WrongType>>()? > most_bytes {
             return Ok(None);
         }
-        let string = |key: &Key<'_>| self.write(*key, |slot| Ok(slot.string()?.map(shared)));
+        let string = |key: &Key<'_>| {
+            self.write(*key, |slot| {
+                self.note_miss_in(slot);
+                Ok(slot.string()?.map(shared))
+            })
+        };
         keys.iter().map(string).collect::<Result<_, _>>().map(Some)
     }
 

@@ -45,6 +45,8 @@ impl Database<'_> {
             let outcome = db.check(from, (db.sibling(index), to), replace);
             if outcome == Relocated::Done {
                 db.transfer(from, (db.sibling(index), to), false, (None, Some(Event::CopyTo)));
+            } else if outcome == Relocated::Missing {
+                db.write(from, |slot| db.note_miss_in(slot));
             }
             outcome
         })

@@ -248,7 +248,7 @@ impl Database<'_> {
     ) -> Result<bool, WrongType> {
         self.latched(keys, |db| {
             for (place, key) in keys.iter().enumerate() {
-                if db.read_sorted_set(*key, |set| set.is_some())? {
+                if db.unnoticed().read_sorted_set(*key, |set| set.is_some())? {
                     let ranks =
                         |set: Option<SortedSetRef<'_>>| set.map_or(0..0, |set| choose(place, set));
                     db.remove_ranks(*key, Some(event), ranks)?;

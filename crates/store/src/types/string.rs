@@ -274,6 +274,7 @@ impl Database<'_> {
     ) -> Result<(bool, R), WrongType> {
         let value = NewValue::from_given(value);
         self.write_briefly(key, |slot| {
+            self.note_miss_in(slot);
             let result = look(slot.string()?);
             Ok((slot.set(value, options), result))
         })

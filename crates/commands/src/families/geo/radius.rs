@@ -291,6 +291,8 @@ fn search(
     if let Some(Destination { position, .. }) = request.destination {
         let sources = if form.source_at() == 1 { &FIRST } else { &SECOND };
         let plan = Plan { keys, sources, kinds: KINDS, begin };
+        // It has been looked up.
+        cx.db = cx.db.unnoticed();
         return derived_set::store(cx, plan, position, event);
     }
     let (details, query) = (request.details, request.query());

@@ -39,8 +39,11 @@ pub(crate) static OBJECT: Command = Command {
 };
 
 fn encoding<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let name =
-        cx.db.unnoticed().get(cx.key(args.at(2)), |entry| entry.map(|entry| entry.encoding_name()));
+    let name = cx
+        .db
+        .untouched()
+        .unnoticed()
+        .get(cx.key(args.at(2)), |entry| entry.map(|entry| entry.encoding_name()));
     match name {
         Some(name) => cx.reply.bulk(name.as_bytes()),
         None => cx.reply.null(),
@@ -72,7 +75,7 @@ fn number(cx: &mut Context<'_>, number: Option<u64>) {
 }
 
 fn freq<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let frequency = cx.db.unnoticed().frequency(cx.key(args.at(2)));
+    let frequency = cx.db.untouched().unnoticed().frequency(cx.key(args.at(2)));
     if frequency.is_some() && !policy(cx).counts_uses() {
         return Err(NO_FREQUENCY);
     }
@@ -96,7 +99,7 @@ static FREQ: Command = Command {
 };
 
 fn idletime<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let idle_ms = cx.db.unnoticed().idle_ms(cx.key(args.at(2)));
+    let idle_ms = cx.db.untouched().unnoticed().idle_ms(cx.key(args.at(2)));
     if idle_ms.is_some() && policy(cx).counts_uses() {
         return Err(NO_IDLE_TIME);
     }
@@ -120,7 +123,7 @@ static IDLETIME: Command = Command {
 };
 
 fn refcount<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let value = cx.db.unnoticed().get(cx.key(args.at(2)), |entry| {
+    let value = cx.db.untouched().unnoticed().get(cx.key(args.at(2)), |entry| {
         let entry = entry?;
         let is_number = entry.encoding_name() == "int";
         let string = entry.string().ok().filter(|_| is_number);

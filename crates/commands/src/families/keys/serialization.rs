@@ -54,7 +54,7 @@ pub(crate) static DUMP: Command = Command {
 
 fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let options = Options::parse(args)?;
-    if !options.replace && cx.db.kind(cx.key(args.at(1))).is_some() {
+    if !options.replace && cx.db.unnoticed().kind(cx.key(args.at(1))).is_some() {
         return Err(BUSY_KEY);
     }
     let expiry = options.expiry(cx.db.now_ms(), integer(args.at(2))?)?;

@@ -112,7 +112,7 @@ static SET_ACTIVE_EXPIRE: Tool = Tool {
 };
 
 fn object<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let db = cx.db.unnoticed();
+    let db = cx.db.untouched().unnoticed();
     let key = cx.key(args.at(2));
     let compress = cx.server.config().rdbcompression.is_on();
     let found = db.get(key, |entry| {

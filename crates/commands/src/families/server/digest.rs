@@ -251,7 +251,11 @@ pub(crate) fn values<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Err
                 None => {
                     let key = cx.db.key(cx.args.at(next));
                     next += 1;
-                    work = cx.db.unnoticed().get(key, |entry| Some(Work::new(false, &entry?)));
+                    work = cx
+                        .db
+                        .untouched()
+                        .unnoticed()
+                        .get(key, |entry| Some(Work::new(false, &entry?)));
                     if work.is_none() {
                         sums.push(Sum::default());
                     }

@@ -30,6 +30,7 @@ fn incrbyfloat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         };
         if let Some(sum) = cx
             .db
+            .unnoticed()
             .derive(&[key], key, QUICK_BYTES, Some(Event::IncrByFloat), at_once)
             .transpose()?
             .flatten()
