@@ -61,6 +61,7 @@ mod settings;
 mod shutdown;
 mod slow_link;
 mod slowlog;
+mod sort;
 mod sorted_set;
 mod string;
 mod transaction;

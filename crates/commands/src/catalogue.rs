@@ -25,6 +25,7 @@ const FAMILIES: &[&[&Command]] = &[
     keys::object::ALL,
     keys::relocation::ALL,
     keys::serialization::ALL,
+    keys::sorting::ALL,
     lists::blocking::ALL,
     lists::pop::ALL,
     lists::push::ALL,

@@ -5,3 +5,4 @@ pub(crate) mod keyspace;
 pub(crate) mod object;
 pub(crate) mod relocation;
 pub(crate) mod serialization;
+pub(crate) mod sorting;

@@ -1,0 +1,129 @@
+//! SORT and SORT_RO: the elements of a list, a set or a sorted set in another order.
+//!
+//! The value is taken as it is at one moment, and with STORE it is claimed together with the
+//! destination. The keys of BY and GET follow from the elements and cannot be claimed: each is
+//! looked up when its turn comes, for what stands there then.
+
+mod merge;
+mod pattern;
+mod request;
+mod work;
+
+use self::request::{Request, destination};
+use self::work::{Sorting, Stored};
+use crate::runtime::multi_key::{self, Claimed};
+use crate::runtime::suspension::Slice;
+use crate::{
+    Access, Category, Command, Context, Error, Flags, Group, JobProgress, KeyGroup, Keys, Notes,
+};
+use nagi_proto::Args;
+use nagi_store::{Event, Kind};
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&SORT, &SORT_RO];
+
+const KINDS: &[Kind] = &[Kind::List, Kind::Set, Kind::SortedSet];
+
+/// Replies with what is sorted.
+fn show(cx: &mut Context<'_>, request: Request) -> Result<(), Error> {
+    let source = cx.db.share_as(cx.key(cx.args.at(1)), KINDS)?;
+    let (mut sorting, mut shown) = (Sorting::new(request, source), None);
+    cx.start(Box::new(move |cx| {
+        let slice = Slice::begin();
+        if shown.is_none() {
+            if !sorting.go_on(cx, slice)? {
+                return Ok(JobProgress::NEXT_TICK);
+            }
+            cx.reply.array(sorting.len());
+        }
+        let shown = shown.get_or_insert(0);
+        while *shown < sorting.len() {
+            *shown += sorting.show(cx, *shown, |cx, kept| match kept {
+                Some(kept) => kept.write(&mut cx.reply),
+                None => cx.reply.null(),
+            });
+            if slice.is_over() && *shown < sorting.len() {
+                return Ok(JobProgress::ROOM_FOR_REPLIES);
+            }
+        }
+        Ok(JobProgress::Done)
+    }))
+}
+
+/// Stores what is sorted as a list, and replies how many elements that has.
+fn store(cx: &mut Context<'_>, request: Request, to: usize) -> Result<(), Error> {
+    let (mut sorting, mut stored) = (None, None);
+    multi_key::claimed(cx, Claimed::all(&SORT.keys), move |cx, slice| {
+        let sorting = match &mut sorting {
+            Some(sorting) => sorting,
+            None => {
+                let source = cx.db.share_as(cx.key(cx.args.at(1)), KINDS)?;
+                sorting.insert(Sorting::new(request.clone(), source))
+            }
+        };
+        if stored.is_none() && !sorting.go_on(cx, slice)? {
+            return Ok(false);
+        }
+        let stored = stored.get_or_insert_with(|| Stored::new(cx));
+        let Some(list) = stored.go_on(cx, sorting, slice) else { return Ok(false) };
+        let len = cx.db.store_collection(cx.key(cx.args.at(to)), list, Event::SortStore);
+        cx.reply.integer(len as i64);
+        Ok(true)
+    })
+}
+
+const SOURCE: KeyGroup = KeyGroup::at(1, Access::RO.union(Access::ACCESS));
+/// The keys of BY and GET, which follow from the elements.
+const PATTERNS: KeyGroup = KeyGroup::by_grammar(|_| 0..0, Access::RO.union(Access::ACCESS));
+const DESTINATION: KeyGroup = KeyGroup::by_grammar(destination, Access::OW.union(Access::UPDATE));
+
+const CATEGORIES: Category =
+    Category::SET.union(Category::SORTEDSET).union(Category::LIST).union(Category::DANGEROUS);
+const COMPLEXITY: &str = "O(N*log(N) + M), N being the elements, M those that are returned; O(M) \
+                          where nothing is sorted";
+
+fn sort<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let request = Request::parse(args, true)?;
+    match request.destination {
+        Some(to) => store(cx, request, to),
+        None => show(cx, request),
+    }
+}
+
+pub(crate) static SORT: Command = Command {
+    name: "SORT",
+    syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] \
+             [ALPHA] [STORE destination]",
+    arity: -2,
+    flags: Flags::WRITE.union(Flags::DENYOOM),
+    keys: Keys::groups(&[SOURCE, PATTERNS, DESTINATION]),
+    categories: CATEGORIES,
+    group: Group::Generic,
+    since: "1.0.0",
+    notes: Notes::of(COMPLEXITY),
+    summary: "Returns or stores the elements of a list, a set or a sorted set in order, by \
+              themselves or by what stands under other keys",
+    subcommands: &[],
+    run: sort,
+};
+
+fn sort_ro<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let request = Request::parse(args, false)?;
+    show(cx, request)
+}
+
+pub(crate) static SORT_RO: Command = Command {
+    name: "SORT_RO",
+    syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] \
+             [ALPHA]",
+    arity: -2,
+    flags: Flags::READONLY,
+    keys: Keys::groups(&[SOURCE, PATTERNS]),
+    categories: CATEGORIES,
+    group: Group::Generic,
+    since: "7.0.0",
+    notes: Notes::of(COMPLEXITY),
+    summary: "Returns the elements of a list, a set or a sorted set in order, as SORT does",
+    subcommands: &[],
+    run: sort_ro,
+};

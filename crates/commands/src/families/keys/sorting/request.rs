@@ -1,0 +1,82 @@
+//! What SORT was asked for.
+
+use crate::Error;
+use crate::families::keys::sorting::pattern::has_asterisk;
+use crate::runtime::arguments::{integer, is};
+use nagi_proto::Args;
+use std::ops::Range;
+
+/// The options of a request; patterns by their positions among the arguments.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Request {
+    pub(super) descends: bool,
+    pub(super) is_alphabetic: bool,
+    /// How many elements are left out at the start, and how many there are to be; all if that is
+    /// negative.
+    limit: Option<(i64, i64)>,
+    /// The pattern by which elements are sorted.
+    pub(super) by: Option<usize>,
+    /// Whether they stay in the order that they have.
+    pub(super) is_unsorted: bool,
+    pub(super) get: Vec<usize>,
+    /// Where it is stored.
+    pub(super) destination: Option<usize>,
+}
+
+impl Request {
+    pub(super) fn parse(args: Args<'_>, may_store: bool) -> Result<Self, Error> {
+        let (mut request, mut at) = (Request::default(), 2);
+        while let Some(option) = args.get(at) {
+            let left = args.len() - at - 1;
+            at += 1;
+            if is(option, "ASC") {
+                request.descends = false;
+            } else if is(option, "DESC") {
+                request.descends = true;
+            } else if is(option, "ALPHA") {
+                request.is_alphabetic = true;
+            } else if is(option, "LIMIT") && left >= 2 {
+                request.limit = Some((integer(args.at(at))?, integer(args.at(at + 1))?));
+                at += 2;
+            } else if may_store && is(option, "STORE") && left >= 1 {
+                request.destination = Some(at);
+                at += 1;
+            } else if is(option, "BY") && left >= 1 {
+                request.by = Some(at);
+                // Once one of several has no asterisk, nothing is sorted.
+                request.is_unsorted |= !has_asterisk(args.at(at));
+                at += 1;
+            } else if is(option, "GET") && left >= 1 {
+                request.get.push(at);
+                at += 1;
+            } else {
+                return Err(Error::SYNTAX);
+            }
+        }
+        Ok(request)
+    }
+
+    /// Which of so many elements in order are wanted.
+    pub(super) fn range(&self, elements: u64) -> Range<u64> {
+        let Some((start, count)) = self.limit else { return 0..elements };
+        let start = u64::try_from(start).unwrap_or(0).min(elements);
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        start..start.saturating_add(count).min(elements)
+    }
+}
+
+/// The argument behind the last STORE that is an option.
+pub(super) fn destination(args: Args<'_>) -> Range<usize> {
+    let (mut at, mut found) = (2, 0..0);
+    while let Some(word) = args.get(at) {
+        if is(word, "STORE") && at + 1 < args.len() {
+            found = at + 1..at + 2;
+        }
+        at += match word {
+            word if is(word, "LIMIT") => 3,
+            word if is(word, "GET") || is(word, "BY") => 2,
+            _ => 1,
+        };
+    }
+    found
+}

@@ -1,0 +1,259 @@
+//! Sorting, slice by slice: elements are collected, weighed and put in order, and then shown or
+//! stored.
+
+use crate::families::elements::ELEMENTS_PER_HOLD;
+use crate::families::keys::sorting::merge::MergeSort;
+use crate::families::keys::sorting::pattern::{Kept, look_up};
+use crate::families::keys::sorting::request::Request;
+use crate::runtime::numbers::double;
+use crate::runtime::suspension::Slice;
+use crate::{Context, Error};
+use nagi_store::accounting::Charge;
+use nagi_store::types::collection::{NewCollection, NewCollections, NewElement};
+use nagi_store::{Kind, SharedValue, StringValue, Text, Value, free_elsewhere};
+use std::cmp::Ordering;
+use std::ops::{ControlFlow, Range};
+
+/// Elements between two looks at the clock, where each may be looked up.
+const STRIDE: usize = 16;
+
+const NO_NUMBER: Error = Error::fixed("ERR One or more scores can't be converted into double");
+
+/// What an element is sorted by.
+#[derive(Debug)]
+enum Weight {
+    /// Itself.
+    Own,
+    /// A number.
+    Score(f64),
+    /// A string, which there may not be.
+    Text(Option<Kept>),
+}
+
+#[derive(Debug)]
+struct Element {
+    kept: Kept,
+    weight: Weight,
+}
+
+/// Elements that are being sorted.
+pub(super) struct Sorting {
+    request: Request,
+    source: Option<SharedValue>,
+    elements: Vec<Element>,
+    charge: Charge,
+    own_bytes: usize,
+    /// Which elements of the source are collected, and how many have been.
+    wanted: Range<u64>,
+    collected: u64,
+    /// How many have been weighed.
+    weighed: usize,
+    order: Option<MergeSort>,
+    /// Which of those in order are wanted.
+    result: Range<usize>,
+}
+
+impl Drop for Sorting {
+    fn drop(&mut self) {
+        free_elsewhere((std::mem::take(&mut self.elements), self.order.take(), self.source.take()));
+    }
+}
+
+impl Sorting {
+    /// Begins to sort what a request asks for.
+    pub(super) fn new(mut request: Request, source: Option<SharedValue>) -> Self {
+        let value = source.as_ref().map(SharedValue::read);
+        let len = value.as_ref().map_or(0, Value::len);
+        let is_set = value.as_ref().is_some_and(|value| matches!(value, Value::Set(_)));
+        if is_set && request.is_unsorted && request.destination.is_some() {
+            // A set has no order of its own that could be stored.
+            (request.is_unsorted, request.is_alphabetic, request.by) = (false, true, None);
+        }
+        let result = request.range(len);
+        let wanted = if request.is_unsorted { result.clone() } else { 0..len };
+        let kept = (wanted.end - wanted.start) as usize;
+        let result = match request.is_unsorted {
+            true => 0..kept,
+            false => result.start as usize..result.end as usize,
+        };
+        Sorting {
+            request,
+            elements: Vec::with_capacity(kept),
+            charge: Charge::default(),
+            own_bytes: 0,
+            wanted,
+            collected: 0,
+            weighed: 0,
+            order: None,
+            result,
+            source,
+        }
+    }
+
+    /// Goes on until the slice is over; whether all is in order.
+    ///
+    /// # Errors
+    /// A weight is no number.
+    pub(super) fn go_on(&mut self, cx: &Context<'_>, slice: Slice) -> Result<bool, Error> {
+        while self.collected < self.wanted.end - self.wanted.start {
+            self.collect();
+            if slice.is_over() {
+                return Ok(false);
+            }
+        }
+        if self.request.is_unsorted {
+            return Ok(true);
+        }
+        while self.weighed < self.elements.len() {
+            self.weigh(cx)?;
+            if slice.is_over() {
+                return Ok(false);
+            }
+        }
+        let Sorting { elements, order, request, .. } = self;
+        let order = order.get_or_insert_with(|| MergeSort::new(elements.len()));
+        let compare = |first: usize, second: usize| {
+            let pair = elements.get(first).zip(elements.get(second));
+            let ordering = pair.map_or(Ordering::Equal, |(first, second)| compare(first, second));
+            if request.descends { ordering.reverse() } else { ordering }
+        };
+        Ok(order.go_on(compare, || slice.is_over()))
+    }
+
+    /// Copies some elements of the source.
+    fn collect(&mut self) {
+        let Sorting { source: Some(source), elements, wanted, .. } = self else { return };
+        let (before, mut left) = (elements.len(), ELEMENTS_PER_HOLD);
+        left = left.min(wanted.end - wanted.start - self.collected);
+        let rank = wanted.start + self.collected;
+        self.collected += left;
+        let mut keep = |string: StringValue<'_>| {
+            elements.push(Element { kept: Kept::of(string), weight: Weight::Own });
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let backwards = self.request.is_unsorted && self.request.descends;
+        match source.read() {
+            Value::List(list) if backwards => list.walk_back(list.len() - 1 - rank, keep),
+            Value::List(list) => list.walk(rank, keep),
+            Value::Set(set) => set.walk(rank, keep),
+            Value::SortedSet(set) if backwards => {
+                set.walk_back(set.len() - 1 - rank, |member| keep(member.name))
+            }
+            Value::SortedSet(set) => set.walk(rank, |member| keep(member.name)),
+            Value::String(_) | Value::Hash(_) => None,
+        };
+        let new = elements.iter().skip(before);
+        self.own_bytes += new.map(|it| it.kept.own_bytes() + size_of::<Element>()).sum::<usize>();
+        self.charge.set(self.own_bytes);
+    }
+
+    /// Finds out by what some elements are sorted.
+    fn weigh(&mut self, cx: &Context<'_>) -> Result<(), Error> {
+        for element in self.elements.iter_mut().skip(self.weighed).take(STRIDE) {
+            self.weighed += 1;
+            let by = self.request.by.map(|at| look_up(cx, cx.args.at(at), &element.kept));
+            element.weight = match (by, self.request.is_alphabetic) {
+                (None, true) => Weight::Own,
+                (Some(found), true) => {
+                    self.own_bytes += found.as_ref().map_or(0, Kept::own_bytes);
+                    Weight::Text(found)
+                }
+                (None, false) => Weight::Score(score(&element.kept)?),
+                (Some(None), false) => Weight::Score(0.0),
+                (Some(Some(found)), false) => Weight::Score(score(&found)?),
+            };
+        }
+        self.charge.set(self.own_bytes);
+        Ok(())
+    }
+
+    /// How many strings the result has.
+    pub(super) fn len(&self) -> usize {
+        self.result.len() * self.request.get.len().max(1)
+    }
+
+    /// Shows some strings of the result, from the one with so many before it on, until `show`
+    /// breaks off; how many. Where nothing stands under a key, there is none.
+    pub(super) fn show(
+        &self,
+        cx: &mut Context<'_>,
+        from: usize,
+        mut show: impl FnMut(&mut Context<'_>, Option<&Kept>),
+    ) -> usize {
+        let per_element = self.request.get.len().max(1);
+        let end = self.len().min(from + STRIDE);
+        for at in from..end {
+            let rank = self.result.start + at / per_element;
+            let place = self.order.as_ref().and_then(|order| order.places().get(rank));
+            let element = self.elements.get(place.copied().unwrap_or(rank));
+            let Some(element) = element else { continue };
+            match self.request.get.get(at % per_element) {
+                None => show(cx, Some(&element.kept)),
+                Some(pattern) => {
+                    let found = look_up(cx, cx.args.at(*pattern), &element.kept);
+                    show(cx, found.as_ref());
+                }
+            }
+        }
+        end - from
+    }
+}
+
+/// The number that a string is, as C's `strtod` reads it: up to a zero byte, and nothing is 0.
+fn score(kept: &Kept) -> Result<f64, Error> {
+    let number = kept.value().with_bytes(|bytes| {
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        let text = bytes.get(..end)?;
+        let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+        let blanks = text.iter().take_while(|byte| is_blank(byte)).count();
+        if text.is_empty() { Some(0.0) } else { double(text.get(blanks..)?) }
+    });
+    number.filter(|number| !number.is_nan()).ok_or(NO_NUMBER)
+}
+
+fn compare(first: &Element, second: &Element) -> Ordering {
+    match (&first.weight, &second.weight) {
+        (Weight::Score(one), Weight::Score(other)) => {
+            let ordering = one.partial_cmp(other).unwrap_or(Ordering::Equal);
+            ordering.then_with(|| first.kept.compare(&second.kept))
+        }
+        (Weight::Text(Some(one)), Weight::Text(Some(other))) => one.compare(other),
+        (Weight::Text(one), Weight::Text(other)) => one.is_some().cmp(&other.is_some()),
+        _ => first.kept.compare(&second.kept),
+    }
+}
+
+/// A list that a result is stored as.
+pub(super) struct Stored {
+    list: Option<NewCollection>,
+    len: usize,
+}
+
+impl Stored {
+    pub(super) fn new(cx: &Context<'_>) -> Self {
+        let new = NewCollections::new(cx.db.store(), cx.server.config().collection_limits());
+        Stored { list: new.begin(Kind::List), len: 0 }
+    }
+
+    /// Adds what there is until the slice is over; the list, once it is complete.
+    pub(super) fn go_on(
+        &mut self,
+        cx: &mut Context<'_>,
+        sorting: &Sorting,
+        slice: Slice,
+    ) -> Option<NewCollection> {
+        while self.len < sorting.len() {
+            let list = self.list.as_mut()?;
+            self.len += sorting.show(cx, self.len, |_, kept| {
+                let text = kept.map_or_else(|| Text::new(b""), Kept::text);
+                // It is a list.
+                let _ = list.add(NewElement::Item(&text));
+            });
+            if slice.is_over() && self.len < sorting.len() {
+                return None;
+            }
+        }
+        self.list.take()
+    }
+}
