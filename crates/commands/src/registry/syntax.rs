@@ -91,6 +91,7 @@ impl Argument {
 
     fn token(word: &'static str) -> Self {
         let name = match word {
+            "ALPHA" => "sorting".to_owned(),
             "CH" => "change".to_owned(),
             "INCR" => "increment".to_owned(),
             word => word.to_ascii_lowercase(),

@@ -184,10 +184,16 @@ struct KeyPlaces {
 }
 
 impl KeyPlaces {
-    fn take(&mut self) -> usize {
-        let place = self.next.min(self.groups.saturating_sub(1));
-        self.next += 1;
-        place
+    /// That of an argument; none if it is about no key.
+    fn take(&mut self, argument: &Argument) -> Option<usize> {
+        let place = match (argument.kind, argument.token) {
+            (Kind::Key, _) => self.next,
+            // SORT's patterns, which share a group behind that of its source.
+            (Kind::Pattern, Some("BY" | "GET")) => 1,
+            _ => return None,
+        };
+        self.next = self.next.max(place + 1);
+        Some(place.min(self.groups.saturating_sub(1)))
     }
 }
 
@@ -201,8 +207,8 @@ fn document_arguments(reply: &mut Writer<'_>, arguments: &[Argument], keys: &mut
                 .into_iter()
                 .filter_map(|(flag, is_set)| is_set.then_some(flag))
                 .collect();
-        let is_key = *kind == Kind::Key;
-        let fields = [is_key, token.is_some(), !flags.is_empty()];
+        let key_place = keys.take(argument);
+        let fields = [key_place.is_some(), token.is_some(), !flags.is_empty()];
         reply.map(3 + fields.iter().filter(|it| **it).count());
         reply.bulk(b"name");
         reply.bulk(name.as_bytes());
@@ -212,9 +218,9 @@ fn document_arguments(reply: &mut Writer<'_>, arguments: &[Argument], keys: &mut
             reply.bulk(b"display_text");
             reply.bulk(name.as_bytes());
         }
-        if is_key {
+        if let Some(place) = key_place {
             reply.bulk(b"key_spec_index");
-            reply.integer(keys.take() as i64);
+            reply.integer(place as i64);
         }
         if let Some(token) = token {
             reply.bulk(b"token");
