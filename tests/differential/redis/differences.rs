@@ -43,6 +43,8 @@ const LOOSE: &[(&str, Comparison, &str)] = &[
     ("SDIFF", Comparison::Unordered, "members come in any order"),
     ("SINTER", Comparison::Unordered, "members come in any order"),
     ("SMEMBERS", Comparison::Unordered, "members come in any order"),
+    ("SORT", Comparison::Unordered, "BY nosort leaves the order of a set open, BY of equal texts"),
+    ("SORT_RO", Comparison::Unordered, "as SORT"),
     ("SPOP", Comparison::Unordered, "members come in any order"),
     ("SRANDMEMBER", Comparison::Kind, "is drawn"),
     ("SSCAN", Comparison::Unordered, "members come in any order"),

@@ -24,6 +24,7 @@ const NO_CLUSTER: &str = "There is no cluster mode";
 const ALWAYS_CHECKED: &str = "Payloads and files are always checked, and their versions too";
 const ALWAYS_SYNCED: &str = "Files are synchronised with the disk as they grow";
 const BY_SAVE: &str = "A signal saves if there are points in save, as Redis does by default";
+const NO_LOCALES: &str = "SORT compares bytes";
 const NO_HTTP: &str = "HTTP is not there yet";
 const NO_MODULES: &str = "There are no modules";
 const NO_PUBSUB: &str = "Publish and subscribe are not there yet";
@@ -177,7 +178,7 @@ pub(super) static ROWS: &[Setting] = &[
         "What is large is always freed in the background"),
     aside("list-compress-depth", &[], Integer(0..=INT), "0", SET, NO_SUCH_TYPE),
     directive("loadmodule", NO_MODULES),
-    aside("locale-collate", &[], Checked(checks::locale), "", SET, NO_SUCH_TYPE),
+    aside("locale-collate", &[], Checked(checks::locale), "", SET, NO_LOCALES),
     aside("log-format", &[], Choice(&["legacy", "logfmt"]), "legacy", SET, NOT_READ),
     aside("log-timestamp-format", &[], Choice(&["legacy", "iso8601", "milliseconds"]), "legacy",
         SET, NOT_READ),

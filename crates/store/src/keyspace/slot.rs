@@ -130,6 +130,11 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// Whether what is done here is told.
+    pub(crate) fn is_told(&self) -> bool {
+        self.record.is_some()
+    }
+
     /// Says whether the key counts as new, where that does not follow from what stands here: what
     /// replaces an entry that is removed first is new, and what was told to be new is not again.
     pub(crate) fn choose_new(&mut self, is_new: bool) {

@@ -19,21 +19,23 @@ impl Database<'_> {
         is_moved: bool,
         (left, arrived): TransferEvents,
     ) {
-        if self.store.word.read().is_listening() {
-            // Before what is told of the key that it comes from.
-            there.write(to, |slot| slot.note(Event::New));
-        }
         let taken = self.write(from, |slot| {
-            let copy = slot.copy();
+            let (copy, is_told) = (slot.copy(), slot.is_told());
             // It follows from what is done at the other key.
             slot.choose_effect(|| None);
             if is_moved {
                 slot.remove();
-                left.into_iter().for_each(|event| slot.note(event));
             }
-            copy
+            copy.map(|copy| (copy, is_told))
         });
-        let Some((value, attributes)) = taken else { return };
+        let Some(((value, attributes), is_told)) = taken else { return };
+        if is_told {
+            // The one is told to be new before the other is told to have gone.
+            there.write(to, |slot| slot.note(Event::New));
+            if let Some(left) = left.filter(|_| is_moved) {
+                self.write(from, |slot| slot.note(left));
+            }
+        }
         there.write(to, |slot| {
             slot.put(value.as_new(), attributes);
             slot.choose_new(false);

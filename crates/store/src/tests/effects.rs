@@ -38,7 +38,7 @@ fn nothing_is_told_of_reads_and_of_what_changes_nothing() {
     let db = fixture.db(0);
     let [key, none] = [&b"key"[..], b"none"].map(|key| db.key(key));
     db.set(key, b"10", SetOptions::default());
-    assert_eq!(told(&replica), ["key:set"]);
+    assert_eq!(told(&replica), ["key:new key:set"]);
     db.get(key, |_| ());
     db.get_many(&[key, none], |_| ());
     assert!(!db.delete(none) && !db.persist(key) && !db.persist(none));
@@ -102,10 +102,10 @@ fn operations_under_one_hold_are_one_change() {
     drop(hold);
     let changes = replica.take();
     assert_eq!(changes.len(), 1);
-    assert_eq!(names(&changes[0]), ["set", "incrby", "rename_from", "rename_to"]);
+    assert_eq!(names(&changes[0]), ["new", "set", "incrby", "new", "rename_from", "rename_to"]);
     changes.iter().for_each(|change| replica.store.apply(&replica.counters, change));
     outside.set_many(vec![(a, b"x".into()), (b, b"y".into())], false);
-    assert_eq!(told(&replica), ["a:set b:set"]);
+    assert_eq!(told(&replica), ["a:new a:set b:set"]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn what_goes_by_itself_is_told_as_removed() {
     fixture.pass_ms(10);
     let db = fixture.db(0);
     db.set(db.key(b"lazy"), b"v", SetOptions::default());
-    assert_eq!(told(&replica), ["lazy:expired", "lazy:set"]);
+    assert_eq!(told(&replica), ["lazy:expired", "lazy:new lazy:set"]);
     let mut expirer = Expirer::new(0, 1);
     while expirer.run(&fixture.store, &fixture.counters, db.now_ms(), Duration::MAX) {}
     let mut swept = told(&replica);

@@ -54,12 +54,12 @@ impl Kept {
 
     /// In the order of bytes.
     pub(super) fn compare(&self, other: &Kept) -> Ordering {
-        let pieces = |kept| -> Vec<&[u8]> {
+        fn pieces(kept: &Kept) -> Vec<&[u8]> {
             match kept {
-                &Kept::Bytes(ref bytes) => vec![&bytes[..]],
+                Kept::Bytes(bytes) => vec![&bytes[..]],
                 Kept::Rope(rope) => rope.chunks().map(Deref::deref).collect(),
             }
-        };
+        }
         match (self, other) {
             (Kept::Bytes(bytes), Kept::Bytes(others)) => bytes.cmp(others),
             _ => pieces(self).into_iter().flatten().cmp(pieces(other).into_iter().flatten()),
