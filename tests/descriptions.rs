@@ -207,8 +207,6 @@ const NOT_AS_IN_REDIS_8: &[(&str, &str)] = &[
     ("hsetex", "fields do not expire yet"),
     ("httl", "fields do not expire yet"),
     ("migrate", "not written yet"),
-    ("sort", "not written yet"),
-    ("sort_ro", "not written yet"),
 ];
 
 fn lines_of(described: &BTreeMap<String, Documentation>) -> BTreeMap<String, (String, String)> {

@@ -224,26 +224,19 @@ impl<'a> Database<'a> {
     /// Shows `look` what stands under a key, its latch held; counts a hit or a miss.
     #[inline]
     pub(crate) fn read<R>(&self, key: Key<'_>, look: impl FnOnce(Option<EntryView<'_>>) -> R) -> R {
-        let (result, found) = self.read_silently(key, look);
+        let read_in = |shard: &Shard, key: Key<'_>| self.read_in(shard, key, look);
+        let (result, found) = if let OperationScope::Latched(shards) = self.scope {
+            self.read_latched(shards, key, read_in)
+        } else {
+            let long = self.store.long_keys.found(key);
+            let key = key.kept_as(long.as_ref());
+            let held = self.store.latch_of(key).lock_untimed();
+            read_in(&held, key)
+        };
         if found != Found::Live {
             self.missed(key, found);
         }
         result
-    }
-
-    #[inline(always)]
-    fn read_silently<R>(
-        &self,
-        key: Key<'_>,
-        look: impl FnOnce(Option<EntryView<'_>>) -> R,
-    ) -> (R, Found) {
-        if let OperationScope::Latched(shards) = self.scope {
-            return self.read_latched(shards, key, |shard, key| self.read_in(shard, key, look));
-        }
-        let long = self.store.long_keys.found(key);
-        let key = key.kept_as(long.as_ref());
-        let held = self.store.latch_of(key).lock_untimed();
-        self.read_in(&held, key, look)
     }
 
     /// Does what a lookup that has found nothing brings with it.
