@@ -171,8 +171,8 @@ fn a_server_of_nothing_does_not_start() {
 }
 
 #[test]
-fn options_without_a_purpose_yet_are_accepted() {
-    let server = start(&["--dir", "/tmp", "--save", "", "--http-port", "0"]);
+fn a_folder_is_shown_as_it_was_given() {
+    let server = start(&["--dir", "/tmp", "--save", ""]);
     assert_eq!(setting(&mut server.connect_resp(), "dir"), "/tmp");
 }
 

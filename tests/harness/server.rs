@@ -29,6 +29,7 @@ pub struct Server {
     folder: PathBuf,
     resp: Option<SocketAddr>,
     memcached: Option<SocketAddr>,
+    http: Option<SocketAddr>,
     /// Keeps a port that it was told to take from going to another process meanwhile.
     _reservation: Option<Reservation>,
 }
@@ -63,6 +64,9 @@ impl Server {
         let folder = new_folder()?;
         let ports_file = folder.join("ports");
         command.args(["--port", "any", "--memcached-port", "any", "--ports-file"]).arg(&ports_file);
+        if command.get_args().all(|argument| argument != "--http-port") {
+            command.args(["--http-port", "0"]);
+        }
         if let Some(io) = std::env::var_os("NAGI_TEST_IO") {
             command.arg("--io").arg(io);
         }
@@ -70,6 +74,7 @@ impl Server {
         let ports = server.wait("the ports file", || fs::read_to_string(&ports_file).ok())?;
         server.resp = address_of("resp", &ports);
         server.memcached = address_of("memcached", &ports);
+        server.http = address_of("http", &ports);
         Ok(server)
     }
 
@@ -171,7 +176,7 @@ impl Server {
             .stderr(errors)
             .spawn()
             .map_err(|error| format!("cannot start {command:?}: {error}"))?;
-        Ok(Self { process, folder, resp: None, memcached: None, _reservation: None })
+        Ok(Self { process, folder, resp: None, memcached: None, http: None, _reservation: None })
     }
 
     /// Waits for a condition of a starting server, and not longer than it runs.
@@ -203,6 +208,15 @@ impl Server {
     #[must_use]
     pub fn memcached_address(&self) -> SocketAddr {
         self.memcached.expect("the server speaks memcached's protocol")
+    }
+
+    /// Where it serves pages over HTTP; a test that asks starts it with `--http-port any`.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn http(&self) -> SocketAddr {
+        self.http.expect("the server speaks HTTP")
     }
 
     /// A new connection that speaks RESP.

@@ -16,6 +16,7 @@ mod registry;
 mod runtime;
 mod secret;
 mod state;
+pub mod status;
 #[cfg(test)]
 mod testing;
 

@@ -31,6 +31,7 @@ fn text(server: &Running, styled: bool) -> String {
     let rows = [
         ("redis", addresses(server, Protocol::Resp)),
         ("memcached", addresses(server, Protocol::Memcached)),
+        ("http", http(server)),
         ("workers", format!("{workers} ({})", process.io)),
         ("memory", memory(server)),
         ("process", std::process::id().to_string()),
@@ -51,6 +52,12 @@ fn memory(server: &Running) -> String {
         bytes => format!("at most {:.1} MiB", bytes as f64 / f64::from(1 << 20)),
     };
     format!("{limit} ({})", policy.name())
+}
+
+/// Where pages about it are served.
+fn http(server: &Running) -> String {
+    let urls: Vec<_> = server.http_addresses().iter().map(|it| format!("http://{it}")).collect();
+    if urls.is_empty() { "off".to_owned() } else { urls.join("  ") }
 }
 
 /// Where a protocol is spoken.

@@ -184,6 +184,10 @@ fn configure(
         config.set_default("bind", "* -::*")?;
         config.set_default("memcached-port", "0")?;
     }
+    if role != Role::Nagi {
+        // Nor a page.
+        config.set_default("http-port", "0")?;
+    }
     let mut directives: Vec<Directive> = Vec::new();
     let mut reads_stdin = arguments.stdin;
     match &arguments.file {
@@ -251,6 +255,9 @@ fn write_ports(path: &Path, server: &Running) -> io::Result<()> {
     for endpoint in server.endpoints() {
         // Writing to a string cannot fail.
         let _ = writeln!(lines, "{} {}", endpoint.protocol.name(), endpoint.address);
+    }
+    for address in server.http_addresses() {
+        let _ = writeln!(lines, "http {address}");
     }
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(".unfinished");

@@ -3,13 +3,17 @@
 use super::Repository;
 
 /// What each crate may depend on among ours; a crate that is not here may not exist.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 12] = [
     ("crates/chunk", &[]),
     ("crates/proto", &["nagi-chunk"]),
     ("crates/store", &["nagi-chunk"]),
     ("crates/persist", &["nagi-store", "nagi-proto"]),
     ("crates/commands", &["nagi-proto", "nagi-store", "nagi-persist"]),
-    ("crates/server", &["nagi-commands", "nagi-proto", "nagi-store", "nagi-persist", "nagi-chunk"]),
+    ("crates/http", &[]),
+    (
+        "crates/server",
+        &["nagi-commands", "nagi-http", "nagi-proto", "nagi-store", "nagi-persist", "nagi-chunk"],
+    ),
     ("crates/client", &["nagi-proto"]),
     ("crates/load", &["nagi-client", "nagi-proto"]),
     ("crates/nagi", &["nagi-server", "nagi-load", "nagi-commands", "nagi-persist"]),

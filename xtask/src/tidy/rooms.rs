@@ -18,6 +18,7 @@ const ROOMS: &[(&str, &[Room])] = &[
     ("store", STORE),
     ("persist", PERSIST),
     ("commands", COMMANDS),
+    ("http", HTTP),
     ("server", SERVER),
     ("client", CLIENT),
     ("load", LOAD),
@@ -103,9 +104,12 @@ const COMMANDS: &[Room] = &[
     ("config", &["error", "glob", "state"]),
     ("runtime", &["config", "error", "registry", "secret", "state"]),
     ("families", &["config", "error", "glob", "registry", "runtime", "state"]),
+    ("status", &["registry", "runtime", "state"]),
     ("memcached", &["config", "registry", "runtime", "state"]),
     ("catalogue", &["families", "memcached", "runtime"]),
 ];
+
+const HTTP: &[Room] = &[("site", &[]), ("guard", &["site"]), ("listening", &["guard", "site"])];
 
 const SERVER: &[Room] = &[
     ("net", &[]),

@@ -8,7 +8,7 @@ use crate::state::memcached_users::Users;
 use crate::state::usage;
 use nagi_store::{Policy, Store, Tuning};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -25,6 +25,8 @@ pub struct Config {
     found: RwLock<BTreeMap<&'static str, String>>,
     /// Defaults of the server whose place this one takes, where they are not the rows'.
     defaults: RwLock<BTreeMap<&'static str, String>>,
+    /// Names of settings that were given when it started.
+    given: RwLock<BTreeSet<&'static str>>,
     /// The users of memcached's protocols, if there is a file of them.
     memcached_users: OnceLock<Users>,
     /// Held by whoever changes settings that belong together.
@@ -47,6 +49,7 @@ impl Default for Config {
             file: OnceLock::new(),
             found: RwLock::default(),
             defaults: RwLock::default(),
+            given: RwLock::default(),
             memcached_users: OnceLock::new(),
             changing: Mutex::default(),
         };
@@ -124,6 +127,17 @@ impl Config {
         let mut defaults = self.defaults.write().unwrap_or_else(PoisonError::into_inner);
         defaults.insert(setting.name, setting.value(self));
         Ok(())
+    }
+
+    /// Whether a setting was given on the command line or in a file, whatever its value.
+    #[must_use]
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given.read().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+
+    /// Notes that a setting was given.
+    pub(super) fn note_given(&self, setting: &'static Setting) {
+        self.given.write().unwrap_or_else(PoisonError::into_inner).insert(setting.name);
     }
 
     /// Which of memcached's protocols is spoken.

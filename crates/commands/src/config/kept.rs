@@ -25,7 +25,6 @@ const ALWAYS_CHECKED: &str = "Payloads and files are always checked, and their v
 const ALWAYS_SYNCED: &str = "Files are synchronised with the disk as they grow";
 const BY_SAVE: &str = "A signal saves if there are points in save, as Redis does by default";
 const NO_LOCALES: &str = "SORT compares bytes";
-const NO_HTTP: &str = "HTTP is not there yet";
 const NO_MODULES: &str = "There are no modules";
 const NO_PUBSUB: &str = "Publish and subscribe are not there yet";
 const NO_RENAMING: &str = "Commands keep their names: whoever may connect may send all of them";
@@ -157,7 +156,6 @@ pub(super) static ROWS: &[Setting] = &[
     aside("extended-redis-compatibility", &[], Switch, "no", SET, OTHERWISE),
     aside("hash-seed", &[], Text, "", FIXED, OTHERWISE),
     aside("hide-user-data-from-log", &[], Switch, "yes", SET, OTHERWISE),
-    aside("http-port", &[], Integer(0..=0), "0", FIXED, NO_HTTP),
     aside("hz", &[], Checked(checks::frequency), "10", SET, OTHERWISE),
     aside("ignore-warnings", &[], Text, "", SET, OTHERWISE),
     aside("import-mode", &[], Switch, "no", SET, NO_REPLICATION),

@@ -48,7 +48,7 @@ pub fn load(
         let fail = |reason| LoadError { place: directive.source.to_string(), reason };
         let setting = find(&directive.name).ok_or_else(|| fail(unknown(directive)))?;
         match value(setting, directive).and_then(|value| apply(config, setting, &value)) {
-            Ok(()) => {}
+            Ok(()) => config.note_given(setting),
             Err(Refusal::Unsupported) if ignore_unsupported => {
                 loaded.left_out.push(format!("{}: {}", directive.source, setting.summary));
             }

@@ -159,6 +159,36 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Length beyond which a HyperLogLog is kept densely",
     },
     Setting {
+        name: "http-bind",
+        aliases: &[],
+        kind: Kind::Lines(&BIND),
+        default: "127.0.0.1 -::1",
+        changeable: false,
+        place: Place::Text(|values| &values.http_bind),
+        summary: "Addresses on which to serve pages over HTTP; others than those of the loopback \
+                  need a requirepass",
+    },
+    Setting {
+        name: "http-hosts",
+        aliases: &[],
+        kind: Kind::Words,
+        default: "",
+        changeable: true,
+        place: Place::Text(|values| &values.http_hosts),
+        summary: "Names by which browsers may call the server over HTTP, beside localhost and its \
+                  addresses",
+    },
+    Setting {
+        name: "http-port",
+        aliases: &[],
+        kind: Kind::Port,
+        default: "7379",
+        changeable: false,
+        place: Place::Number(|values| &values.http_port),
+        summary: "Port for metrics and health over HTTP; 0 for none, any for one that the kernel \
+                  chooses; one that is taken stops the start if it was asked for",
+    },
+    Setting {
         name: "io",
         aliases: &[],
         kind: Kind::Choice(&IO),

@@ -114,6 +114,20 @@ impl Distribution {
         self.buckets.iter().sum()
     }
 
+    /// All times together, in nanoseconds, each to within its bucket.
+    #[must_use]
+    pub fn sum_ns(&self) -> u64 {
+        let buckets = self.buckets.iter().enumerate();
+        buckets.fold(0, |sum, (place, count)| {
+            // Many buckets are empty, and behind the last one a time is no longer known.
+            if *count == 0 {
+                sum
+            } else {
+                sum.saturating_add(count.saturating_mul(longest_of(place)))
+            }
+        })
+    }
+
     /// How many times were at most so long, in nanoseconds, to within a bucket.
     #[must_use]
     pub fn count_up_to(&self, ns: u64) -> u64 {
@@ -157,6 +171,7 @@ mod tests {
         let mut all = Distribution::default();
         all.add(&histogram);
         assert_eq!(all.count(), 1000);
+        assert!((500_500_000..=516_000_000).contains(&all.sum_ns()), "{}", all.sum_ns());
         for (percent, us) in [(0.0, 1), (50.0, 500), (99.0, 990), (99.9, 999), (100.0, 1000)] {
             let ns = all.percentile(percent);
             assert!((us * 1000..=us * 1035).contains(&ns), "{percent}: {ns}");

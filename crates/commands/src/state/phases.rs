@@ -2,7 +2,7 @@
 
 use crate::state::histogram::{Distribution, Histogram};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The phases of a request, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,10 @@ impl Phases {
 /// The phases of the requests of one worker, by families of commands: of a sample of them, each
 /// counted for all that it stands for, and of those that took long.
 #[derive(Debug, Default)]
-pub struct PhaseTally(Mutex<BTreeMap<&'static str, [Histogram; 4]>>);
+pub struct PhaseTally(Mutex<Families>);
+
+/// Shared, so that a reader holds the lock for no longer than it takes to name them.
+type Families = BTreeMap<&'static str, Arc<[Histogram; 4]>>;
 
 /// What was counted of each phase of a family's requests.
 pub(crate) type PhaseTotals = BTreeMap<&'static str, [Distribution; 4]>;
@@ -53,9 +56,10 @@ impl PhaseTally {
 
     /// Adds to the sums of all workers.
     pub(crate) fn add_to(&self, totals: &mut PhaseTotals) {
-        for (family, histograms) in self.lock().iter() {
+        let families = self.lock().clone();
+        for (family, histograms) in families {
             let sums = totals.entry(family).or_default();
-            for (sum, histogram) in sums.iter_mut().zip(histograms) {
+            for (sum, histogram) in sums.iter_mut().zip(histograms.iter()) {
                 sum.add(histogram);
             }
         }
@@ -66,7 +70,7 @@ impl PhaseTally {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, [Histogram; 4]>> {
+    fn lock(&self) -> MutexGuard<'_, Families> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

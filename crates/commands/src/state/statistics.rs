@@ -297,6 +297,14 @@ impl Statistics {
         (longest(|tally| &tally.longest_slice), longest(|tally| &tally.longest_send))
     }
 
+    /// How many requests each worker has executed, since the process started.
+    pub(crate) fn calls_of_workers(&self) -> Vec<u64> {
+        let calls = |tally: &Arc<Tally>| {
+            tally.commands.iter().map(|it| it.calls.get()).sum::<u64>() + tally.verbs.calls.get()
+        };
+        self.workers.iter().map(calls).collect()
+    }
+
     /// The most memory that has been in use, now that `used_bytes` are.
     pub fn peak_bytes(&self, used_bytes: u64) -> u64 {
         self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)

@@ -24,6 +24,11 @@ macro_rules! tallies {
                 $(self.$name = self.$name.wrapping_add(tally.$name.get());)+
             }
 
+            /// How many were executed.
+            pub(crate) fn calls(&self) -> u64 {
+                self.calls
+            }
+
             pub(crate) fn subtract(&mut self, baseline: &VerbTotals) {
                 self.calls = self.calls.wrapping_sub(baseline.calls);
                 $(self.$name = self.$name.wrapping_sub(baseline.$name);)+

@@ -5,4 +5,5 @@ pub(crate) mod housekeeper;
 pub mod log;
 pub(crate) mod server;
 pub(crate) mod signals;
+mod status;
 pub mod supervisor;

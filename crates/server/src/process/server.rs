@@ -10,12 +10,14 @@ use crate::net::waker::Waker;
 use crate::persistence::loading::{self, LoadError};
 use crate::persistence::{dump_file, saver};
 use crate::process::housekeeper;
+use crate::process::status::{Pages, StatusError};
 use crate::state::descriptors;
 use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
 use nagi_commands::memcached::{Users, UsersError, tell_of_eviction};
 use nagi_commands::{Process, Reasons, Server as _};
 use nagi_store::{Policy, Walker, accounting};
+use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
@@ -26,6 +28,7 @@ use std::{fmt, io};
 pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    http: Vec<SocketAddr>,
 }
 
 /// Why a server could not be started.
@@ -39,6 +42,8 @@ pub enum StartError {
     SamePort(u64),
     /// The file of memcached's users is not one.
     Users(UsersError),
+    /// Pages cannot be served over HTTP.
+    Status(StatusError),
     /// The kernel refuses something else.
     Io(io::Error),
 }
@@ -55,6 +60,7 @@ impl fmt::Display for StartError {
                 "--port and --memcached-port are both {port}: each protocol needs a port of its own"
             ),
             StartError::Users(error) => error.fmt(f),
+            StartError::Status(error) => error.fmt(f),
             StartError::Io(error) => error.fmt(f),
         }
     }
@@ -71,6 +77,12 @@ impl From<OpenError> for StartError {
 impl From<UsersError> for StartError {
     fn from(error: UsersError) -> Self {
         StartError::Users(error)
+    }
+}
+
+impl From<StatusError> for StartError {
+    fn from(error: StatusError) -> Self {
+        StartError::Status(error)
     }
 }
 
@@ -94,6 +106,7 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     if !users.is_empty() {
         options.config.set_memcached_users(Users::read(users.as_ref().as_ref())?);
     }
+    let pages = Pages::open(&options.config)?;
     let listeners = open::all(&options.config)?;
     if listeners.is_empty() {
         return Err(StartError::NoAddress);
@@ -113,8 +126,9 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     }
     shared.log_protection();
     descriptors::prepare(shared.config(), shared.process().workers);
-    let mut running = Running { shared, threads: Vec::new() };
-    match running.spawn_all() {
+    let http = pages.addresses();
+    let mut running = Running { shared, threads: Vec::new(), http };
+    match running.spawn_all(pages) {
         Ok(()) => Ok(running),
         Err(error) => {
             running.stop();
@@ -126,7 +140,7 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
 }
 
 impl Running {
-    fn spawn_all(&mut self) -> io::Result<()> {
+    fn spawn_all(&mut self, pages: Pages) -> io::Result<()> {
         let (report, reports) = mpsc::channel();
         for index in 0..self.shared.process().workers {
             let shared = Arc::clone(&self.shared);
@@ -152,6 +166,11 @@ impl Running {
         let saver = self.spawn("saver".to_owned(), move || saver::run(&shared))?;
         // Likewise.
         let _ = self.shared.saver.set(saver);
+        if let Some(sampler) = pages.serve(&self.shared)? {
+            let thread = self.spawn("sampler".to_owned(), move || sampler.run())?;
+            // Likewise.
+            let _ = self.shared.sampler.set(thread);
+        }
         Ok(())
     }
 
@@ -166,6 +185,12 @@ impl Running {
     #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.shared.listeners.endpoints()
+    }
+
+    /// Where pages are served over HTTP.
+    #[must_use]
+    pub fn http_addresses(&self) -> &[SocketAddr] {
+        &self.http
     }
 
     /// The memory limit in bytes, 0 for none, and what goes when it is reached.

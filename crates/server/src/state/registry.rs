@@ -31,6 +31,11 @@ impl Registry {
         self.connections.load(Ordering::Relaxed)
     }
 
+    /// How many connections each worker has or has been promised.
+    pub(crate) fn loads(&self) -> Box<[usize]> {
+        lock(&self.loads).clone()
+    }
+
     /// Promises a connection to the worker with the fewest: to `own`, which asks, if it is one of
     /// them. `None` if there are `most` already.
     pub(crate) fn assign(&self, own: usize, most: usize) -> Option<usize> {

@@ -58,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) saves_at_end: OnceLock<bool>,
     pub(crate) housekeeper: OnceLock<Thread>,
     pub(crate) saver: OnceLock<Thread>,
+    pub(crate) sampler: OnceLock<Thread>,
     pub(crate) io: Io,
     config: Config,
     statistics: Statistics,
@@ -108,6 +109,7 @@ impl Shared {
             saves_at_end: OnceLock::new(),
             housekeeper: OnceLock::new(),
             saver: OnceLock::new(),
+            sampler: OnceLock::new(),
             io,
             config,
             statistics: Statistics::new(workers, command_table().entries().len()),
@@ -210,7 +212,9 @@ impl Shared {
         self.listeners.stop();
         self.mailboxes.iter().for_each(Mailbox::wake);
         self.saves.cancel();
-        for thread in [&self.housekeeper, &self.saver].into_iter().filter_map(OnceLock::get) {
+        for thread in
+            [&self.housekeeper, &self.saver, &self.sampler].into_iter().filter_map(OnceLock::get)
+        {
             thread.unpark();
         }
     }

@@ -1,0 +1,176 @@
+//! Prometheus' text form and OpenMetrics, as far as they differ: in the names of counters, in
+//! units, and in how a page ends.
+
+use std::fmt::Write as _;
+
+/// In which form metrics are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus' text form, version 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The one that an Accept header asks for.
+    #[must_use]
+    pub fn accepted(accept: &str) -> Format {
+        let mut kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default());
+        match kinds.any(|kind| kind.trim().eq_ignore_ascii_case("application/openmetrics-text")) {
+            true => Format::OpenMetrics,
+            false => Format::Prometheus,
+        }
+    }
+
+    /// Its media type.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// A page under way.
+pub(super) struct Exposition {
+    format: Format,
+    text: String,
+}
+
+impl Exposition {
+    pub(super) fn new(format: Format) -> Self {
+        Exposition { format, text: String::with_capacity(32 << 10) }
+    }
+
+    /// A number that goes up and down. A unit stands at the end of its name.
+    pub(super) fn gauge(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
+        self.gauges(name, help, [(String::new(), value)]);
+    }
+
+    /// The same, by labels such as `mode="user"`.
+    pub(super) fn gauges<V: std::fmt::Display>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (String, V)>,
+    ) {
+        self.head(name, name, "gauge", help);
+        for (labels, value) in samples {
+            self.sample(name, "", &labels, value);
+        }
+    }
+
+    /// A number that only grows; its name is given without the `_total` at its end.
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
+        self.counters(name, help, [(String::new(), value)]);
+    }
+
+    /// The same, by labels.
+    pub(super) fn counters<V: std::fmt::Display>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (String, V)>,
+    ) {
+        match self.format {
+            Format::Prometheus => self.head(name, &format!("{name}_total"), "counter", help),
+            Format::OpenMetrics => self.head(name, name, "counter", help),
+        }
+        for (labels, value) in samples {
+            self.sample(name, "_total", &labels, value);
+        }
+    }
+
+    /// Begins a family of histograms.
+    pub(super) fn histograms(&mut self, name: &str, help: &str) {
+        self.head(name, name, "histogram", help);
+    }
+
+    /// What a page says of what does not change: 1, with labels.
+    pub(super) fn info(&mut self, name: &str, help: &str, labels: &str) {
+        match self.format {
+            Format::Prometheus => self.head(name, &format!("{name}_info"), "gauge", help),
+            Format::OpenMetrics => self.head(name, name, "info", help),
+        }
+        self.sample(name, "_info", labels, 1);
+    }
+
+    /// One line: a name with what is behind it, labels, and a value.
+    pub(super) fn sample(
+        &mut self,
+        name: &str,
+        suffix: &str,
+        labels: &str,
+        value: impl std::fmt::Display,
+    ) {
+        // Writing to a string cannot fail.
+        let _ = match labels {
+            "" => writeln!(self.text, "{name}{suffix} {value}"),
+            labels => writeln!(self.text, "{name}{suffix}{{{labels}}} {value}"),
+        };
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        if self.format == Format::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.text
+    }
+
+    fn head(&mut self, name: &str, family: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.text, "# HELP {family} {help}\n# TYPE {family} {kind}");
+        let unit = ["seconds", "bytes", "ratio"]
+            .into_iter()
+            .find(|unit| name.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_')));
+        if let Some(unit) = unit.filter(|_| self.format == Format::OpenMetrics) {
+            let _ = writeln!(self.text, "# UNIT {family} {unit}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_differ_in_names_units_and_the_end() {
+        let page = |format| {
+            let mut page = Exposition::new(format);
+            page.counter("nagi_received_bytes", "Bytes.", 7);
+            page.gauges("nagi_busy", "Busy.", [("worker=\"0\"".to_owned(), 0.5)]);
+            page.info("nagi_build", "Build.", "version=\"1\"");
+            page.finish()
+        };
+        assert_eq!(
+            page(Format::Prometheus),
+            "# HELP nagi_received_bytes_total Bytes.\n# TYPE nagi_received_bytes_total counter\n\
+             nagi_received_bytes_total 7\n\
+             # HELP nagi_busy Busy.\n# TYPE nagi_busy gauge\nnagi_busy{worker=\"0\"} 0.5\n\
+             # HELP nagi_build_info Build.\n# TYPE nagi_build_info gauge\n\
+             nagi_build_info{version=\"1\"} 1\n"
+        );
+        assert_eq!(
+            page(Format::OpenMetrics),
+            "# HELP nagi_received_bytes Bytes.\n# TYPE nagi_received_bytes counter\n\
+             # UNIT nagi_received_bytes bytes\nnagi_received_bytes_total 7\n\
+             # HELP nagi_busy Busy.\n# TYPE nagi_busy gauge\nnagi_busy{worker=\"0\"} 0.5\n\
+             # HELP nagi_build Build.\n# TYPE nagi_build info\n\
+             nagi_build_info{version=\"1\"} 1\n# EOF\n"
+        );
+    }
+
+    #[test]
+    fn open_metrics_is_for_who_asks_for_it() {
+        for (accept, expected) in [
+            ("", Format::Prometheus),
+            ("*/*", Format::Prometheus),
+            ("text/plain;version=0.0.4", Format::Prometheus),
+            ("application/openmetrics-text", Format::OpenMetrics),
+            ("text/html, application/openmetrics-text;version=1.0.0;q=0.5", Format::OpenMetrics),
+        ] {
+            assert_eq!(Format::accepted(accept), expected, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The metrics of `/metrics`. Their labels have few values: families of commands, phases and
+//! workers; never a key, an address or a name that a client chose.
+
+use super::exposition::{Exposition, Format};
+use super::sample::Sample;
+use crate::VERSION;
+use crate::state::histogram::Distribution;
+use crate::state::phases::Phases;
+use std::time::Duration;
+
+/// Bounds of the buckets of times, as they are written and in nanoseconds.
+const BOUNDS: [(&str, u64); 15] = [
+    ("0.00001", 10_000),
+    ("0.000025", 25_000),
+    ("0.00005", 50_000),
+    ("0.0001", 100_000),
+    ("0.00025", 250_000),
+    ("0.0005", 500_000),
+    ("0.001", 1_000_000),
+    ("0.0025", 2_500_000),
+    ("0.005", 5_000_000),
+    ("0.01", 10_000_000),
+    ("0.025", 25_000_000),
+    ("0.1", 100_000_000),
+    ("0.5", 500_000_000),
+    ("1.0", 1_000_000_000),
+    ("10.0", 10_000_000_000),
+];
+
+/// All metrics of a sample.
+#[must_use]
+pub fn metrics(sample: &Sample, format: Format) -> String {
+    let mut page = Exposition::new(format);
+    process(sample, &mut page);
+    traffic(sample, &mut page);
+    commands(sample, &mut page);
+    memory(sample, &mut page);
+    keyspace(sample, &mut page);
+    saves(sample, &mut page);
+    phases(sample, &mut page);
+    page.finish()
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.6}", duration.as_secs_f64())
+}
+
+/// Nanoseconds as seconds.
+fn seconds_of(ns: u64) -> String {
+    format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+}
+
+fn process(sample: &Sample, page: &mut Exposition) {
+    page.info("nagi_build", "The version of nagi.", &format!("version=\"{VERSION}\""));
+    let started = Duration::from_millis(sample.started_at_ms);
+    page.gauge(
+        "nagi_start_time_seconds",
+        "When the process started, since 1970.",
+        seconds(started),
+    );
+    page.gauge(
+        "nagi_ready",
+        "Whether reads and writes are answered: 0 while loading or while writes are refused.",
+        u8::from(sample.is_ready),
+    );
+    page.gauge("nagi_loading", "Whether a file is being loaded.", u8::from(sample.is_loading));
+    page.counters(
+        "nagi_cpu_seconds",
+        "CPU time of the process.",
+        [("user", sample.cpu[0]), ("system", sample.cpu[1])]
+            .map(|(mode, time)| (format!("mode=\"{mode}\""), seconds(time))),
+    );
+    page.gauge(
+        "nagi_sampler_lateness_seconds",
+        "How much later than due these figures were read.",
+        seconds(sample.lateness),
+    );
+    page.gauge(
+        "nagi_sampler_longest_lateness_seconds",
+        "The longest that figures were late since the start.",
+        seconds(sample.longest_lateness),
+    );
+    let of_worker = |index: usize| format!("worker=\"{index}\"");
+    let workers = || sample.workers.iter().enumerate();
+    page.counters(
+        "nagi_worker_requests",
+        "Requests that a worker has executed.",
+        workers().map(|(index, worker)| (of_worker(index), worker.requests)),
+    );
+    page.gauges(
+        "nagi_worker_connections",
+        "Connections that a worker owns.",
+        workers().map(|(index, worker)| (of_worker(index), worker.connections)),
+    );
+}
+
+fn traffic(sample: &Sample, page: &mut Exposition) {
+    let totals = &sample.totals;
+    page.gauge("nagi_connected_clients", "Connections now.", sample.connections());
+    page.gauge("nagi_max_clients", "Most connections at a time.", sample.most_clients);
+    for (name, help, count) in [
+        ("nagi_connections", "Connections accepted.", totals.connections),
+        (
+            "nagi_refused_connections",
+            "Connections turned away because there were maxclients already.",
+            totals.refused_connections,
+        ),
+        ("nagi_received_bytes", "Bytes received from clients.", totals.input_bytes),
+        ("nagi_sent_bytes", "Bytes sent to clients.", totals.output_bytes),
+        ("nagi_receives", "How often something was received.", totals.reads),
+        ("nagi_sends", "How often something was sent.", totals.writes),
+    ] {
+        page.counter(name, help, count);
+    }
+    page.counters(
+        "nagi_closed_connections",
+        "Connections that the server closed, by the limit that they had passed.",
+        [
+            ("output-buffer", totals.output_limit_disconnections),
+            ("query-buffer", totals.query_limit_disconnections),
+            ("memory", totals.evicted_clients),
+            ("idle", totals.idle_disconnections),
+        ]
+        .map(|(limit, count)| (format!("limit=\"{limit}\""), count)),
+    );
+}
+
+fn commands(sample: &Sample, page: &mut Exposition) {
+    let families = || {
+        sample.families.iter().map(|(family, counted)| (format!("family=\"{family}\""), counted))
+    };
+    page.counters(
+        "nagi_commands",
+        "Commands executed, by family.",
+        families().map(|(family, it)| (family, it.calls)),
+    );
+    page.counters(
+        "nagi_command_seconds",
+        "Time that commands were executed for, by family.",
+        families().map(|(family, it)| (family, seconds_of(it.busy_ns))),
+    );
+    page.counters(
+        "nagi_command_failures",
+        "Commands that answered an error, by family.",
+        families().map(|(family, it)| (family, it.failed)),
+    );
+    page.counters(
+        "nagi_command_rejections",
+        "Commands refused before they were executed, by family.",
+        families().map(|(family, it)| (family, it.rejected)),
+    );
+    page.counter(
+        "nagi_memcached_requests",
+        "Requests in memcached's protocols.",
+        sample.memcached_requests,
+    );
+    page.counter(
+        "nagi_error_replies",
+        "Error replies.",
+        sample.totals.errors.values().sum::<u64>(),
+    );
+    page.gauge("nagi_slow_requests", "Requests in the slow log.", sample.slow_requests);
+}
+
+fn memory(sample: &Sample, page: &mut Exposition) {
+    for (name, help, bytes) in [
+        ("nagi_memory_dataset_bytes", "Memory that data takes.", sample.dataset_bytes),
+        (
+            "nagi_memory_clients_bytes",
+            "Memory that requests and replies take.",
+            sample.client_bytes,
+        ),
+        ("nagi_memory_peak_bytes", "The most that both have taken.", sample.peak_bytes),
+        ("nagi_memory_limit_bytes", "Most memory for data, 0 for no limit.", sample.limit_bytes),
+        ("nagi_memory_resident_bytes", "Memory of the process in RAM.", sample.resident_bytes),
+    ] {
+        page.gauge(name, help, bytes);
+    }
+}
+
+fn keyspace(sample: &Sample, page: &mut Exposition) {
+    for (name, help, count) in [
+        ("nagi_keyspace_hits", "Lookups that found their key.", sample.keyspace.hits),
+        ("nagi_keyspace_misses", "Lookups that did not.", sample.keyspace.misses),
+        ("nagi_expired_keys", "Keys removed because their time had come.", sample.keyspace.expired),
+        ("nagi_evicted_keys", "Keys removed to make room.", sample.keyspace.evicted),
+    ] {
+        page.counter(name, help, count);
+    }
+}
+
+fn saves(sample: &Sample, page: &mut Exposition) {
+    let saves = &sample.saves;
+    page.gauge(
+        "nagi_save_in_progress",
+        "Whether the data is being saved.",
+        u8::from(saves.in_progress),
+    );
+    page.gauge(
+        "nagi_save_written_keys",
+        "Keys that the save under way has written.",
+        saves.keys_written,
+    );
+    page.gauge(
+        "nagi_last_save_failed",
+        "Whether the last save in the background failed.",
+        u8::from(saves.has_failed),
+    );
+    page.gauge(
+        "nagi_last_save_timestamp_seconds",
+        "When the last save that succeeded ended, or when the process started, since 1970.",
+        saves.last_success_s,
+    );
+    page.gauge("nagi_unsaved_changes", "Changes that are in no file.", saves.unsaved_changes);
+}
+
+/// Where the time of requests went. A sample of them is timed, each of which counts for all that it
+/// stands for, and all that take long.
+fn phases(sample: &Sample, page: &mut Exposition) {
+    let name = "nagi_request_phase_seconds";
+    page.histograms(
+        name,
+        "Time that requests were received, queued, executed and answered for, by family; the sum \
+         is within 4 %.",
+    );
+    for (family, distributions) in &sample.phases {
+        for (phase, times) in Phases::NAMES.iter().zip(distributions) {
+            histogram(page, name, &format!("family=\"{family}\",phase=\"{phase}\""), times);
+        }
+    }
+}
+
+fn histogram(page: &mut Exposition, name: &str, labels: &str, times: &Distribution) {
+    for (bound, ns) in BOUNDS {
+        page.sample(name, "_bucket", &format!("{labels},le=\"{bound}\""), times.count_up_to(ns));
+    }
+    let count = times.count();
+    page.sample(name, "_bucket", &format!("{labels},le=\"+Inf\""), count);
+    page.sample(name, "_sum", labels, seconds_of(times.sum_ns()));
+    page.sample(name, "_count", labels, count);
+}

@@ -1,0 +1,176 @@
+//! The sample: every figure at one moment.
+
+use crate::state::phases::PhaseTotals;
+use crate::state::usage::Usage;
+use crate::{CommandTotals, Reasons, Server, Totals};
+use nagi_store::{Policy, Store};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// All figures that pages show, as they were at one moment. Reading them takes no latch, which is
+/// why keys are not counted.
+#[derive(Debug)]
+pub struct Sample {
+    /// When the process started, in milliseconds since 1970.
+    pub started_at_ms: u64,
+    /// When it was taken, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// How much later it was taken than it should have been.
+    pub lateness: Duration,
+    /// The longest that any was late.
+    pub longest_lateness: Duration,
+    /// Whether the data is being loaded.
+    pub is_loading: bool,
+    /// Whether reads and writes are answered.
+    pub is_ready: bool,
+    /// What each worker does.
+    pub workers: Vec<WorkerSample>,
+    /// Most connections at a time.
+    pub most_clients: u64,
+    /// What the workers have counted since the last reset.
+    pub totals: Totals,
+    /// Their commands, by family.
+    pub families: BTreeMap<&'static str, CommandTotals>,
+    /// Requests in memcached's protocols.
+    pub memcached_requests: u64,
+    /// Requests in a second, of both kinds.
+    pub requests_per_second: u64,
+    /// What the keyspace has counted.
+    pub keyspace: nagi_store::Totals,
+    /// What `maxmemory` limits, in bytes.
+    pub dataset_bytes: u64,
+    /// What clients' requests and replies take, in bytes.
+    pub client_bytes: u64,
+    /// The most that both have taken, in bytes.
+    pub peak_bytes: u64,
+    /// `maxmemory`, 0 for no limit.
+    pub limit_bytes: u64,
+    /// What the kernel says that is in RAM, in bytes.
+    pub resident_bytes: u64,
+    /// CPU time outside and within the kernel.
+    pub cpu: [Duration; 2],
+    /// What is saved.
+    pub(crate) saves: SaveSample,
+    /// Requests in the slow log.
+    pub slow_requests: usize,
+    /// Where the time of requests went, by families.
+    pub(crate) phases: PhaseTotals,
+}
+
+/// What a worker does.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkerSample {
+    /// Requests that it has executed since the process started.
+    pub requests: u64,
+    /// Connections that it has or is about to have.
+    pub connections: usize,
+}
+
+/// What is saved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SaveSample {
+    /// Whether a save is under way.
+    pub(crate) in_progress: bool,
+    /// Keys of the save under way that were written.
+    pub(crate) keys_written: u64,
+    /// When the last one ended that succeeded, in seconds since 1970.
+    pub(crate) last_success_s: u64,
+    /// Whether the last one in the background failed.
+    pub(crate) has_failed: bool,
+    /// Changes that are in no file.
+    pub(crate) unsaved_changes: u64,
+}
+
+/// Whether the server answers reads and writes: it does not while it loads, after a save that
+/// failed where that is to stop writes, nor where memory is full and nothing may be evicted.
+#[must_use]
+pub fn is_ready(server: &dyn Server, store: &Store) -> bool {
+    let (limit_bytes, policy) = store.limit();
+    let is_full = limit_bytes > 0
+        && policy == Policy::NoEviction
+        && store.used_bytes().saturating_sub(store.client_bytes()) >= limit_bytes;
+    !is_full && !server.attention().reasons().intersects(Reasons::LOADING | Reasons::UNSAVED)
+}
+
+impl Sample {
+    /// Reads all figures now. `connections` are those of each worker, and the two latenesses those
+    /// of this sample and the longest.
+    #[must_use]
+    pub fn take(
+        server: &dyn Server,
+        store: &Store,
+        connections: &[usize],
+        [lateness, longest_lateness]: [Duration; 2],
+    ) -> Sample {
+        let statistics = server.statistics();
+        let totals = statistics.totals();
+        let calls = statistics.calls_of_workers().into_iter().zip(connections);
+        let (used_bytes, client_bytes) = (store.used_bytes(), store.client_bytes());
+        let usage = Usage::read();
+        let changes = store.totals();
+        let saves = server.saves();
+        let status = saves.status();
+        Sample {
+            started_at_ms: server.process().started_at_ms,
+            at_ms: store.now_ms(),
+            lateness,
+            longest_lateness,
+            is_loading: server.attention().reasons().contains(Reasons::LOADING),
+            is_ready: is_ready(server, store),
+            workers: calls
+                .map(|(requests, &connections)| WorkerSample { requests, connections })
+                .collect(),
+            most_clients: server.config().maxclients.get(),
+            families: families(server, &totals),
+            memcached_requests: totals.verbs.calls(),
+            totals,
+            requests_per_second: statistics.rates().requests,
+            keyspace: changes,
+            dataset_bytes: used_bytes.saturating_sub(client_bytes),
+            client_bytes,
+            peak_bytes: statistics.peak_bytes(used_bytes),
+            limit_bytes: store.limit().0,
+            resident_bytes: usage.as_ref().map_or(0, |usage| usage.resident_bytes),
+            cpu: usage.map_or([Duration::ZERO; 2], |usage| [usage.user, usage.system]),
+            saves: SaveSample {
+                in_progress: status.in_progress,
+                keys_written: match status.in_progress {
+                    true => saves.progress.keys.load(Ordering::Relaxed),
+                    false => 0,
+                },
+                last_success_s: status.last_success_s,
+                has_failed: status.last_error.is_some(),
+                unsaved_changes: changes.changes.saturating_sub(status.changes_saved),
+            },
+            slow_requests: statistics.slow_log.len(),
+            phases: statistics.phases(),
+        }
+    }
+
+    /// For how long the process runs.
+    #[must_use]
+    pub fn uptime_s(&self) -> u64 {
+        self.at_ms.saturating_sub(self.started_at_ms) / 1000
+    }
+
+    /// Connections of all workers.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.workers.iter().map(|worker| worker.connections).sum()
+    }
+}
+
+/// Sums up commands by their families, each of which is there whether it was used or not: a series
+/// that begins with its first event hides that event from whoever computes a rate.
+fn families(server: &dyn Server, totals: &Totals) -> BTreeMap<&'static str, CommandTotals> {
+    let mut families = BTreeMap::<_, CommandTotals>::new();
+    for (entry, counted) in server.commands().entries().iter().zip(&totals.commands) {
+        let family = families.entry(entry.command.group.name()).or_default();
+        family.calls += counted.calls;
+        family.busy_ns += counted.busy_ns;
+        family.rejected += counted.rejected;
+        family.failed += counted.failed;
+    }
+    families
+}

@@ -1,0 +1,269 @@
+//! Which requests are refused before any page is made.
+//!
+//! A browser runs what foreign sites send it, and reaches loopback addresses that those sites do
+//! not: so a request has to call the server by a name that no foreign site can have (DNS
+//! rebinding), and must not come from another site's page.
+
+use crate::site::Site;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::Method;
+use hyper::header::{
+    AUTHORIZATION, CONTENT_LENGTH, FORWARDED, HOST, HeaderMap, HeaderName, ORIGIN,
+    TRANSFER_ENCODING, VIA,
+};
+use hyper::http::request::Parts;
+use std::net::IpAddr;
+
+/// The longest path with its query, in bytes.
+const LONGEST_TARGET: usize = 2048;
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) reason: &'static str,
+}
+
+const fn refusal(status: u16, reason: &'static str) -> Refusal {
+    Refusal { status, reason }
+}
+
+/// Whether a client at `peer` may have what it asks for.
+///
+/// # Errors
+/// Why not, for the answer.
+pub(crate) fn check(site: &dyn Site, request: &Parts, peer: IpAddr) -> Result<(), Refusal> {
+    let headers = &request.headers;
+    if request.method != Method::GET && request.method != Method::HEAD {
+        return Err(refusal(405, "only GET and HEAD are answered"));
+    }
+    if headers.contains_key(TRANSFER_ENCODING)
+        || headers.get_all(CONTENT_LENGTH).iter().any(|length| length != "0")
+    {
+        return Err(refusal(413, "no request here has a body"));
+    }
+    if request.uri.path_and_query().is_some_and(|target| target.as_str().len() > LONGEST_TARGET) {
+        return Err(refusal(414, "the address is too long"));
+    }
+    let host = only(headers, HOST).ok_or(refusal(400, "there has to be one Host header"))?;
+    if request.uri.authority().is_some() {
+        return Err(refusal(400, "this is no proxy"));
+    }
+    if !is_own_name(host, &site.hosts()) {
+        return Err(refusal(403, "the server does not go by this name (see http-hosts)"));
+    }
+    if !is_same_origin(headers, host) {
+        return Err(refusal(403, "other sites' pages may not ask"));
+    }
+    if site.is_open(request.uri.path()) {
+        return Ok(());
+    }
+    if site.has_password() {
+        return match is_authorized(site, headers) {
+            true => Ok(()),
+            false => Err(refusal(401, "a password is needed")),
+        };
+    }
+    if !peer.to_canonical().is_loopback() {
+        return Err(refusal(403, "without a password only this machine may ask"));
+    }
+    if is_forwarded(headers) {
+        // Behind a proxy every client has a loopback address.
+        return Err(refusal(403, "without a password nothing is answered through a proxy"));
+    }
+    Ok(())
+}
+
+/// The value of a header that is there exactly once, as text.
+fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+/// Whether a Host header has an address, a loopback name or one of `hosts`.
+fn is_own_name(host: &str, hosts: &str) -> bool {
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, port)) if port.is_empty() || is_port(port) => {
+            return address.parse::<std::net::Ipv6Addr>().is_ok();
+        }
+        Some(_) => return false,
+        None => match host.find(':').map(|at| host.split_at(at)) {
+            Some((name, port)) if is_port(port) => name,
+            Some(_) => return false,
+            None => host,
+        },
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_loopback =
+        name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost");
+    let mut hosts = hosts.split_whitespace();
+    is_loopback
+        || name.parse::<std::net::Ipv4Addr>().is_ok()
+        || hosts.any(|host| host.eq_ignore_ascii_case(name))
+}
+
+/// Whether it is a colon and a port.
+fn is_port(text: &str) -> bool {
+    text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+}
+
+/// Whether a request comes from no page at all, or from one of this server.
+fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
+    let sites = headers.get_all(SEC_FETCH_SITE);
+    if sites.iter().any(|site| site != "none" && site != "same-origin") {
+        return false;
+    }
+    headers.get_all(ORIGIN).iter().all(|origin| {
+        let origin = origin.to_str().ok();
+        let name = origin.and_then(|it| it.strip_prefix("http://").or(it.strip_prefix("https://")));
+        name.is_some_and(|name| name.eq_ignore_ascii_case(host))
+    })
+}
+
+/// Whether a proxy says that it has forwarded a request.
+fn is_forwarded(headers: &HeaderMap) -> bool {
+    let mut names = headers.keys();
+    names.any(|it| it == FORWARDED || it == VIA || it.as_str().starts_with("x-forwarded-"))
+}
+
+/// Whether the password is given, in the Basic or the Bearer scheme.
+fn is_authorized(site: &dyn Site, headers: &HeaderMap) -> bool {
+    let Some(given) = only(headers, AUTHORIZATION) else { return false };
+    let Some((scheme, secret)) = given.split_once(' ') else { return false };
+    let secret = secret.trim();
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return site.is_login(b"", secret.as_bytes());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return false;
+    }
+    let Ok(login) = STANDARD.decode(secret) else { return false };
+    let Some(colon) = login.iter().position(|byte| *byte == b':') else { return false };
+    let (user, password) = login.split_at(colon);
+    site.is_login(user, password.get(1..).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::{Answer, Ask};
+    use std::sync::Arc;
+
+    struct Guarded(&'static str);
+
+    impl Site for Guarded {
+        fn answer(&self, _: Ask<'_>) -> Option<Answer> {
+            None
+        }
+
+        fn is_open(&self, path: &str) -> bool {
+            path == "/open"
+        }
+
+        fn has_password(&self) -> bool {
+            !self.0.is_empty()
+        }
+
+        fn is_login(&self, user: &[u8], password: &[u8]) -> bool {
+            (user.is_empty() || user == b"default") && password == self.0.as_bytes()
+        }
+
+        fn hosts(&self) -> Arc<str> {
+            "cache.example  Other".into()
+        }
+    }
+
+    fn status(password: &'static str, path: &str, headers: &[(&str, &str)], peer: &str) -> u16 {
+        let mut request = hyper::Request::get(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let checked = check(&Guarded(password), &parts, peer.parse().unwrap());
+        checked.map_or_else(|refusal| refusal.status, |()| 200)
+    }
+
+    #[test]
+    fn a_server_answers_to_its_own_names_only() {
+        for (host, expected) in [
+            ("localhost", 200),
+            ("LOCALHOST:7379", 200),
+            ("localhost.", 200),
+            ("a.localhost:1", 200),
+            ("127.0.0.1:7379", 200),
+            ("192.0.2.7", 200),
+            ("[::1]", 200),
+            ("[::1]:7379", 200),
+            ("cache.example:80", 200),
+            ("other", 200),
+            ("evil.example", 403),
+            ("localhost.evil.example", 403),
+            ("evillocalhost", 403),
+            ("[::1].evil.example", 403),
+            ("localhost:port", 403),
+            ("127.0.0.1:99999", 403),
+            ("127.0.0.1.evil.example", 403),
+            ("", 403),
+        ] {
+            assert_eq!(status("", "/", &[("host", host)], "127.0.0.1"), expected, "{host}");
+        }
+        assert_eq!(status("", "/", &[], "127.0.0.1"), 400);
+        let twice = [("host", "localhost"), ("host", "localhost")];
+        assert_eq!(status("", "/", &twice, "127.0.0.1"), 400);
+        assert_eq!(status("", "http://localhost/", &[("host", "localhost")], "127.0.0.1"), 400);
+    }
+
+    #[test]
+    fn what_a_foreign_page_or_a_proxy_sends_is_refused() {
+        for (name, value, expected) in [
+            ("origin", "http://localhost", 200),
+            ("origin", "http://evil.example", 403),
+            ("origin", "null", 403),
+            ("sec-fetch-site", "none", 200),
+            ("sec-fetch-site", "same-origin", 200),
+            ("sec-fetch-site", "same-site", 403),
+            ("sec-fetch-site", "cross-site", 403),
+            ("forwarded", "for=192.0.2.1", 403),
+            ("x-forwarded-for", "192.0.2.1", 403),
+            ("x-forwarded-proto", "https", 403),
+            ("via", "1.1 proxy", 403),
+            ("content-length", "0", 200),
+            ("content-length", "1", 413),
+            ("transfer-encoding", "chunked", 413),
+        ] {
+            let headers = [("host", "localhost"), (name, value)];
+            assert_eq!(status("", "/", &headers, "127.0.0.1"), expected, "{name}: {value}");
+        }
+        assert_eq!(status("", "/", &[("host", "192.0.2.1")], "192.0.2.7"), 403);
+        assert_eq!(status("", "/", &[("host", "[::1]")], "::ffff:127.0.0.1"), 200);
+        let long = "/".repeat(LONGEST_TARGET + 1);
+        assert_eq!(status("", &long, &[("host", "localhost")], "127.0.0.1"), 414);
+    }
+
+    #[test]
+    fn a_password_is_given_in_one_of_two_ways() {
+        let basic = |login: &str| format!("Basic {}", STANDARD.encode(login));
+        for (given, expected) in [
+            (basic("default:sesame"), 200),
+            (basic(":sesame"), 200),
+            ("bearer sesame".to_owned(), 200),
+            (basic("other:sesame"), 401),
+            (basic("default:sesam"), 401),
+            (basic("sesame"), 401),
+            ("Basic !".to_owned(), 401),
+            ("Bearer".to_owned(), 401),
+            ("Digest sesame".to_owned(), 401),
+        ] {
+            let headers = [("host", "localhost"), ("authorization", given.as_str())];
+            assert_eq!(status("sesame", "/", &headers, "192.0.2.7"), expected, "{given}");
+        }
+        assert_eq!(status("sesame", "/", &[("host", "localhost")], "127.0.0.1"), 401);
+        assert_eq!(status("sesame", "/open", &[("host", "localhost")], "127.0.0.1"), 200);
+        let proxied =
+            [("host", "localhost"), ("via", "1.1 proxy"), ("authorization", "Bearer sesame")];
+        assert_eq!(status("sesame", "/", &proxied, "127.0.0.1"), 200);
+    }
+}

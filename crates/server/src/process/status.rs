@@ -1,0 +1,230 @@
+//! Pages about the server, over HTTP, and the sampler: a thread that reads all figures once a
+//! second. Workers notice neither: pages are made from the last sample, once for all who ask.
+
+use crate::state::shared::Shared;
+use nagi_commands::status::{Format, Sample, is_ready, metrics};
+use nagi_commands::{Config, Server as _, admission};
+use nagi_http::{Answer, Ask, Site};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use std::{fmt, io, thread};
+
+/// How often a sample is taken.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Why pages cannot be served.
+#[derive(Debug)]
+pub enum StatusError {
+    /// A word of `http-bind` is no address.
+    NoAddress(String),
+    /// Other machines could see everything.
+    NeedsPassword(IpAddr),
+    /// An address cannot be listened on.
+    Open(SocketAddr, io::Error),
+}
+
+impl fmt::Display for StatusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StatusError::NoAddress(word) => write!(f, "--http-bind: {word} is not an IP address"),
+            StatusError::NeedsPassword(address) => write!(
+                f,
+                "--http-bind {address}: other machines may see pages only with a password \
+                 (--requirepass PASSWORD)"
+            ),
+            StatusError::Open(address, error) => write!(
+                f,
+                "cannot serve HTTP on {address}: {error}; choose another port with --http-port, \
+                 or none with --http-port 0"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for StatusError {}
+
+/// Listeners of pages that are not served yet.
+#[derive(Debug, Default)]
+pub(crate) struct Pages(Vec<TcpListener>);
+
+impl Pages {
+    /// Listens on the addresses of the settings. Where the default port is taken and was not asked
+    /// for, there are no pages, which the log says.
+    pub(crate) fn open(config: &Config) -> Result<Pages, StatusError> {
+        if !config.http_port.is_on() {
+            return Ok(Pages::default());
+        }
+        // Left to the kernel, it is beyond all ports.
+        let port = u16::try_from(config.http_port.get()).unwrap_or(0);
+        let opened = Pages::on(port, config);
+        if let Err(StatusError::Open(address, error)) = &opened
+            && !config.is_given("http-port")
+        {
+            tracing::warn!(
+                %address, %error, "there are no pages over HTTP (choose a port with --http-port)"
+            );
+            config.http_port.set(0);
+            return Ok(Pages::default());
+        }
+        let pages = opened?;
+        let port = pages.addresses().first().map_or(0, SocketAddr::port);
+        config.found_port("http-port", port);
+        Ok(pages)
+    }
+
+    fn on(mut port: u16, config: &Config) -> Result<Pages, StatusError> {
+        let mut pages = Pages::default();
+        for word in config.http_bind.get().split_whitespace() {
+            let (host, is_optional) = match word.strip_prefix('-') {
+                Some(host) => (host, true),
+                None => (word, false),
+            };
+            let address: IpAddr =
+                host.parse().map_err(|_| StatusError::NoAddress(host.to_owned()))?;
+            if !address.is_loopback() && !admission::is_password_required(config) {
+                return Err(StatusError::NeedsPassword(address));
+            }
+            let address = SocketAddr::new(address, port);
+            match nagi_http::bind(address) {
+                Ok(listener) => {
+                    // The other addresses get the port that the kernel has chosen for the first.
+                    port = listener.local_addr().map_or(port, |it| it.port());
+                    pages.0.push(listener);
+                }
+                Err(error) if is_optional && error.kind() != io::ErrorKind::AddrInUse => {
+                    tracing::debug!(%address, %error, "no HTTP there");
+                }
+                Err(error) => return Err(StatusError::Open(address, error)),
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Where they are.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.0.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+
+    /// Serves them from now on; nothing if there are none. They end with the sampler.
+    pub(crate) fn serve(self, shared: &Arc<Shared>) -> io::Result<Option<Sampler>> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let latenesses = [Duration::ZERO; 2];
+        let board = Arc::new(Board {
+            shared: Arc::clone(shared),
+            latest: RwLock::new(Arc::new(Rendered::sample(shared, latenesses))),
+        });
+        let site: Arc<dyn Site> = Arc::clone(&board) as _;
+        let serving = nagi_http::start(self.0, site)?;
+        Ok(Some(Sampler { board, _serving: serving }))
+    }
+}
+
+/// A sample, and the pages that were made of it.
+struct Rendered {
+    sample: Sample,
+    prometheus: OnceLock<Answer>,
+    open_metrics: OnceLock<Answer>,
+}
+
+impl Rendered {
+    fn sample(shared: &Shared, latenesses: [Duration; 2]) -> Rendered {
+        Rendered {
+            sample: Sample::take(shared, &shared.store, &shared.registry.loads(), latenesses),
+            prometheus: OnceLock::new(),
+            open_metrics: OnceLock::new(),
+        }
+    }
+
+    fn metrics(&self, format: Format) -> Answer {
+        let made = match format {
+            Format::Prometheus => &self.prometheus,
+            Format::OpenMetrics => &self.open_metrics,
+        };
+        let answer = made.get_or_init(|| Answer {
+            status: 200,
+            content_type: format.content_type(),
+            body: metrics(&self.sample, format).into(),
+        });
+        answer.clone()
+    }
+}
+
+/// What the sampler publishes, and pages are made from.
+struct Board {
+    shared: Arc<Shared>,
+    latest: RwLock<Arc<Rendered>>,
+}
+
+impl Board {
+    fn latest(&self) -> Arc<Rendered> {
+        Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Site for Board {
+    fn answer(&self, ask: Ask<'_>) -> Option<Answer> {
+        match ask.path {
+            "/healthz" => Some(Answer::line(200, "ok")),
+            "/readyz" => {
+                let shared = &*self.shared;
+                let is_ready = !shared.is_stopping() && is_ready(shared, &shared.store);
+                Some(match is_ready {
+                    true => Answer::line(200, "ready"),
+                    false => Answer::line(503, "not ready"),
+                })
+            }
+            "/metrics" => Some(self.latest().metrics(Format::accepted(ask.accept))),
+            _ => None,
+        }
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        ["/healthz", "/readyz"].contains(&path)
+    }
+
+    fn has_password(&self) -> bool {
+        admission::is_password_required(self.shared.config())
+    }
+
+    fn is_login(&self, user: &[u8], password: &[u8]) -> bool {
+        let config = self.shared.config();
+        match user {
+            b"" => admission::is_password(config, password),
+            user => admission::is_login(config, user, password),
+        }
+    }
+
+    fn hosts(&self) -> Arc<str> {
+        self.shared.config().http_hosts.get()
+    }
+}
+
+/// The thread that takes samples. Dropping it ends the pages.
+pub(crate) struct Sampler {
+    board: Arc<Board>,
+    _serving: nagi_http::Running,
+}
+
+impl Sampler {
+    /// Samples until the server stops.
+    pub(crate) fn run(self) {
+        let mut due = Instant::now() + PERIOD;
+        let mut longest = Duration::ZERO;
+        while !self.board.shared.is_stopping() {
+            let now = Instant::now();
+            if now < due {
+                thread::park_timeout(due - now);
+                continue;
+            }
+            let lateness = now - due;
+            longest = longest.max(lateness);
+            let latest = Arc::new(Rendered::sample(&self.board.shared, [lateness, longest]));
+            *self.board.latest.write().unwrap_or_else(PoisonError::into_inner) = latest;
+            // One that is late does not make the next one come early.
+            due = (due + PERIOD).max(Instant::now());
+        }
+    }
+}

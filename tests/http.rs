@@ -1,0 +1,392 @@
+//! Metrics and health over HTTP, and who may see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Stdio};
+
+use harness::{Connection, Server, nagi_binary, until};
+
+/// A server that serves pages as well.
+fn nagi(more: &[&str]) -> Server {
+    Server::nagi_with(&[&["--http-port", "any"], more].concat())
+}
+
+struct Response {
+    status: u16,
+    /// By their names in small letters.
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+/// Sends a request as it is, and receives all until the server closes the connection.
+fn exchange(address: SocketAddr, request: impl AsRef<[u8]>) -> Response {
+    let mut client = Connection::open(address);
+    // What is refused early is not read to its end.
+    let _ = client.try_send(request);
+    let text = String::from_utf8(client.rest()).expect("answers are text");
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text}"));
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3));
+    let headers = lines.filter_map(|line| line.split_once(": "));
+    Response {
+        status: status.and_then(|status| status.parse().ok()).expect("a status line"),
+        headers: headers.map(|(name, it)| (name.to_lowercase(), it.to_owned())).collect(),
+        body: body.to_owned(),
+    }
+}
+
+/// Asks for a page with further headers, each line with its end.
+fn get_with(server: &Server, path: &str, headers: &str) -> Response {
+    let address = server.http();
+    exchange(address, format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"))
+}
+
+fn get(server: &Server, path: &str) -> Response {
+    get_with(server, path, "")
+}
+
+/// A page of metrics, of which every line has been checked.
+#[derive(Default)]
+struct Metrics {
+    /// By family: its type.
+    types: BTreeMap<String, String>,
+    /// By family: its unit.
+    units: BTreeMap<String, String>,
+    /// By name and labels as they are written.
+    samples: BTreeMap<String, f64>,
+}
+
+impl Metrics {
+    fn parse(text: &str, is_open: bool) -> Self {
+        let text = match is_open {
+            true => text.strip_suffix("# EOF\n").expect("OpenMetrics ends with a line of its own"),
+            false => text,
+        };
+        assert!(text.ends_with('\n'), "the last line ends");
+        let mut metrics = Metrics::default();
+        let mut helped = BTreeSet::new();
+        let mut family = String::new();
+        for line in text.lines() {
+            let words: Vec<&str> = line.splitn(4, ' ').collect();
+            match *words.as_slice() {
+                ["#", "HELP", name, help] => {
+                    assert!(helped.insert(name.to_owned()), "twice: {line}");
+                    assert!(!help.is_empty() && !help.contains('\\'), "{line}");
+                    family = name.to_owned();
+                }
+                ["#", "TYPE", name, kind] => {
+                    assert_eq!(name, family, "TYPE follows HELP: {line}");
+                    metrics.types.insert(name.to_owned(), kind.to_owned());
+                }
+                ["#", "UNIT", name, unit] => {
+                    assert!(is_open && name == family && name.ends_with(&format!("_{unit}")));
+                    metrics.units.insert(name.to_owned(), unit.to_owned());
+                }
+                _ => metrics.add(line, &family, is_open),
+            }
+        }
+        for name in helped {
+            assert!(metrics.types.contains_key(&name), "{name} has no type");
+        }
+        metrics
+    }
+
+    /// Takes in a sample, which belongs to the family whose head came last.
+    fn add(&mut self, line: &str, family: &str, is_open: bool) {
+        let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
+        let (name, labels) = match series.strip_suffix('}') {
+            Some(series) => series.split_once('{').unwrap_or_else(|| panic!("{line}")),
+            None => (series, ""),
+        };
+        let is_name =
+            |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
+        assert!(name.starts_with("nagi_") && is_name(name), "{line}");
+        for label in labels.split(',').filter(|label| !label.is_empty()) {
+            let (key, value) = label.split_once('=').unwrap_or_else(|| panic!("{line}"));
+            let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+            assert!(is_name(key) && value.is_some_and(|it| !it.contains('"')), "{line}");
+        }
+        let suffix = name.strip_prefix(family).unwrap_or_else(|| panic!("{line} in {family}"));
+        let kind = self.types.get(family).map_or("", |kind| kind);
+        let expected: &[&str] = match (kind, is_open) {
+            ("gauge", _) => &[""],
+            ("counter", false) => &[""],
+            ("counter", true) => &["_total"],
+            ("info", true) => &["_info"],
+            ("histogram", _) => &["_bucket", "_sum", "_count"],
+            _ => panic!("{line}: of type {kind:?}"),
+        };
+        assert!(expected.contains(&suffix), "{line}: {suffix:?} of a {kind}");
+        assert_eq!(kind == "counter" && !is_open, name.ends_with("_total") && !is_open, "{line}");
+        let value: f64 = value.parse().unwrap_or_else(|_| panic!("{line}: no number"));
+        assert!(value.is_finite() && value >= 0.0, "{line}");
+        assert!(self.samples.insert(series.to_owned(), value).is_none(), "twice: {line}");
+    }
+
+    fn value(&self, series: &str) -> f64 {
+        *self.samples.get(series).unwrap_or_else(|| panic!("no {series}"))
+    }
+
+    /// Checks that buckets grow and that the last one has all, of every histogram.
+    fn check_histograms(&self, text: &str) {
+        let mut last: BTreeMap<String, f64> = BTreeMap::new();
+        let buckets = text.lines().filter_map(|line| line.split_once("_bucket{"));
+        for (name, rest) in buckets {
+            let (labels, rest) = rest.split_once(",le=\"").expect("the bound comes last");
+            let (bound, count) = rest.split_once("\"} ").expect("a count");
+            let series = format!("{name}{{{labels}}}");
+            let count: f64 = count.parse().expect("a number");
+            let before = last.insert(series.clone(), count).unwrap_or(0.0);
+            assert!(count >= before, "{series} {bound}");
+            if bound == "+Inf" {
+                assert_eq!(count, self.value(&format!("{name}_count{{{labels}}}")), "{series}");
+                assert!(self.samples.contains_key(&format!("{name}_sum{{{labels}}}")));
+            }
+        }
+        assert!(!last.is_empty(), "there are histograms");
+    }
+}
+
+const OPEN_METRICS: &str =
+    "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n";
+
+#[test]
+fn metrics_are_well_formed_and_right() {
+    let server = nagi(&["--workers", "2", "--maxmemory", "100mb"]);
+    let mut client = server.connect_resp();
+    for _ in 0..10 {
+        client.check("SET key value", "+OK\r\n");
+        client.check("GET key", "$5\r\nvalue\r\n");
+        client.check("GET none", "$-1\r\n");
+    }
+    client.check("RPUSH list a", ":1\r\n");
+    client.check(
+        "GET list",
+        "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+    );
+    server.connect_memcached().check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
+    let text = until("a sample of all requests", || {
+        let text = get(&server, "/metrics").body;
+        text.contains("\nnagi_memcached_requests_total 1\n").then_some(text)
+    })
+    .expect("they are counted");
+    let metrics = Metrics::parse(&text, false);
+    metrics.check_histograms(&text);
+    for (series, expected) in [
+        ("nagi_commands_total{family=\"string\"}", 31.0),
+        ("nagi_commands_total{family=\"list\"}", 1.0),
+        ("nagi_commands_total{family=\"hash\"}", 0.0),
+        ("nagi_command_failures_total{family=\"string\"}", 1.0),
+        ("nagi_error_replies_total", 1.0),
+        ("nagi_keyspace_hits_total", 12.0),
+        ("nagi_keyspace_misses_total", 10.0),
+        ("nagi_memory_limit_bytes", 104_857_600.0),
+        ("nagi_connections_total", 2.0),
+        ("nagi_unsaved_changes", 11.0),
+        ("nagi_ready", 1.0),
+        ("nagi_loading", 0.0),
+    ] {
+        assert_eq!(metrics.value(series), expected, "{series}");
+    }
+    let of_workers = ["0", "1"].map(|it| format!("nagi_worker_requests_total{{worker=\"{it}\"}}"));
+    let requests: f64 = of_workers.iter().map(|series| metrics.value(series)).sum();
+    assert_eq!(requests, 33.0, "those of all workers");
+    for series in
+        ["nagi_memory_resident_bytes", "nagi_memory_dataset_bytes", "nagi_received_bytes_total"]
+    {
+        assert!(metrics.value(series) > 0.0, "{series}");
+    }
+
+    let response = get_with(&server, "/metrics", OPEN_METRICS);
+    assert!(
+        response.headers["content-type"].starts_with("application/openmetrics-text; version=1")
+    );
+    let open = Metrics::parse(&response.body, true);
+    open.check_histograms(&response.body);
+    assert_eq!(open.units["nagi_received_bytes"], "bytes");
+    assert_eq!(open.types["nagi_build"], "info");
+    let names = |metrics: &Metrics| metrics.samples.keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(names(&open), names(&metrics), "both forms have the same series");
+}
+
+#[test]
+fn samples_go_on_by_themselves() {
+    let server = nagi(&[]);
+    let requests = |server: &Server| {
+        Metrics::parse(&get(server, "/metrics").body, false)
+            .value("nagi_commands_total{family=\"connection\"}")
+    };
+    let mut client = server.connect_resp();
+    for count in [1.0, 2.0] {
+        client.check("PING", "+PONG\r\n");
+        until("the next sample", || (requests(&server) == count).then_some(())).expect("counts");
+    }
+}
+
+#[test]
+fn health_is_told_without_a_password_and_readiness_follows_what_is_refused() {
+    let server = nagi(&["--requirepass", "sesame"]);
+    let mut client = server.connect_resp();
+    client.check("AUTH sesame", "+OK\r\n");
+    client.check("SET key value", "+OK\r\n");
+    let told = |path| {
+        let response = get(&server, path);
+        (response.status, response.body)
+    };
+    assert_eq!(told("/healthz"), (200, "ok\n".to_owned()));
+    assert_eq!(told("/readyz"), (200, "ready\n".to_owned()));
+    client.check("CONFIG SET maxmemory 1", "+OK\r\n");
+    let full = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    client.check("SET key other", full);
+    assert_eq!(told("/readyz"), (503, "not ready\n".to_owned()));
+    assert_eq!(told("/healthz"), (200, "ok\n".to_owned()));
+    client.check("CONFIG SET maxmemory-policy allkeys-lru", "+OK\r\n");
+    assert_eq!(told("/readyz"), (200, "ready\n".to_owned()));
+}
+
+#[test]
+fn a_password_keeps_strangers_out() {
+    let server = nagi(&["--requirepass", "sesame"]);
+    let refused = get(&server, "/metrics");
+    assert_eq!((refused.status, refused.body.contains("nagi_")), (401, false));
+    assert!(refused.headers["www-authenticate"].starts_with("Basic realm="));
+    for (authorization, status) in [
+        ("Bearer sesame", 200),
+        // default:sesame, :sesame, default:open
+        ("Basic ZGVmYXVsdDpzZXNhbWU=", 200),
+        ("Basic OnNlc2FtZQ==", 200),
+        ("Basic ZGVmYXVsdDpvcGVu", 401),
+        ("Bearer open", 401),
+        ("Bearer", 401),
+    ] {
+        let header = format!("Authorization: {authorization}\r\nX-Forwarded-For: 192.0.2.1\r\n");
+        assert_eq!(get_with(&server, "/metrics", &header).status, status, "{authorization}");
+    }
+    let mut client = server.connect_resp();
+    client.check("AUTH sesame", "+OK\r\n");
+    client.check("CONFIG SET requirepass \"\"", "+OK\r\n");
+    assert_eq!(get(&server, "/metrics").status, 200);
+    assert_eq!(get_with(&server, "/metrics", "Via: 1.1 proxy\r\n").status, 403);
+}
+
+#[test]
+fn foreign_pages_and_names_are_refused() {
+    let server = nagi(&["--http-hosts", "cache.example"]);
+    for (headers, status) in [
+        ("Sec-Fetch-Site: same-origin\r\n", 200),
+        ("Sec-Fetch-Site: cross-site\r\n", 403),
+        ("Sec-Fetch-Site: same-site\r\n", 403),
+        ("Origin: http://evil.example\r\n", 403),
+        ("Forwarded: for=192.0.2.1\r\n", 403),
+        ("X-Forwarded-Host: evil.example\r\n", 403),
+        ("Content-Length: 5\r\n", 413),
+        ("Transfer-Encoding: chunked\r\n", 413),
+    ] {
+        assert_eq!(get_with(&server, "/metrics", headers).status, status, "{headers}");
+    }
+    for (host, status) in [
+        ("cache.example:80", 200),
+        ("localhost", 200),
+        ("evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+    ] {
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        assert_eq!(exchange(server.http(), request).status, status, "{host}");
+    }
+    server.connect_resp().check("CONFIG SET http-hosts \"\"", "+OK\r\n");
+    let request = "GET /metrics HTTP/1.1\r\nHost: cache.example\r\n\r\n";
+    assert_eq!(exchange(server.http(), request).status, 403, "names are those of now");
+}
+
+#[test]
+fn every_answer_is_safe_to_show() {
+    let server = nagi(&[]);
+    for (path, status) in
+        [("/metrics", 200), ("/healthz", 200), ("/nosuch", 404), ("/nosuch?%3Cscript%3E", 404)]
+    {
+        let response = get(&server, path);
+        assert_eq!(response.status, status, "{path}");
+        assert!(!response.body.contains('<'), "{path}");
+        for (name, value) in [
+            ("cache-control", "no-store"),
+            ("x-content-type-options", "nosniff"),
+            ("connection", "close"),
+        ] {
+            assert_eq!(response.headers[name], value, "{path}");
+        }
+        assert!(response.headers["content-security-policy"].starts_with("default-src 'none';"));
+        assert!(!response.headers.contains_key("set-cookie"));
+    }
+}
+
+#[test]
+fn broken_and_oversized_requests_harm_nobody() {
+    let server = nagi(&[]);
+    let address = server.http();
+    let host = format!("Host: {address}\r\n");
+    let long = "a".repeat(20_000);
+    for (request, status) in [
+        (format!("POST /metrics HTTP/1.1\r\n{host}\r\n"), 405),
+        (format!("GET /{} HTTP/1.1\r\n{host}\r\n", &long[..3000]), 414),
+        (format!("GET /{long} HTTP/1.1\r\n{host}\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\n{host}X: {long}\r\n\r\n"), 431),
+        (format!("GET / HTTP/1.1\r\n{host}{}\r\n", "X: y\r\n".repeat(100)), 431),
+        (format!("GET / HTTP/1.1\r\n{host}{host}\r\n"), 400),
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        (format!("GET http://{address}/ HTTP/1.1\r\n{host}\r\n"), 400),
+        (format!("GET / HTTP/1.1\r\n{host}Content-Length: 1\r\nContent-Length: 2\r\n\r\n"), 400),
+        (format!("GET / HTTP/1.1\r\n{host} folded\r\n\r\n"), 400),
+        (format!("GET  / HTTP/9.9\r\n{host}\r\n"), 400),
+        ("*1\r\n$4\r\nPING\r\n".to_owned(), 400),
+    ] {
+        let shown: String = request.chars().take(80).collect();
+        assert_eq!(exchange(address, request).status, status, "{shown:?}");
+    }
+    let both = format!("GET /healthz HTTP/1.1\r\n{host}\r\nGET /metrics HTTP/1.1\r\n{host}\r\n");
+    assert_eq!(exchange(address, both).body, "ok\n", "one request a connection");
+    let head = exchange(address, format!("HEAD /metrics HTTP/1.1\r\n{host}\r\n"));
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+    assert!(head.headers["content-length"].parse::<usize>().expect("a length") > 1000);
+    let mut slow = Connection::open(address);
+    slow.send("GET /healthz HTTP/1.1\r\n");
+    assert!(!String::from_utf8_lossy(&slow.rest()).contains("ok\n"), "it is closed in the end");
+    assert_eq!(get(&server, "/healthz").status, 200);
+}
+
+#[test]
+fn many_connections_that_say_nothing_keep_others_waiting_for_a_while_only() {
+    let server = nagi(&[]);
+    let silent: Vec<Connection> = (0..200).map(|_| Connection::open(server.http())).collect();
+    server.connect_resp().check("PING", "+PONG\r\n");
+    drop(silent);
+    assert_eq!(get(&server, "/healthz").status, 200);
+}
+
+#[test]
+fn a_port_that_was_asked_for_must_be_free_and_the_default_need_not_be() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("it is bound").port().to_string();
+    let start = |more: &[&str]| {
+        let mut command = Command::new(nagi_binary());
+        command.arg("serve").args(more);
+        Server::start_nagi(command).err().expect("it does not start")
+    };
+    let problem = start(&["--http-port", &port]);
+    assert!(problem.contains(&format!("cannot serve HTTP on 127.0.0.1:{port}")), "{problem}");
+    let problem = start(&["--http-port", "any", "--http-bind", "127.0.0.1 0.0.0.0"]);
+    assert!(problem.contains("--requirepass"), "{problem}");
+    // Whether this test takes it or something else on this machine has it.
+    let _default = TcpListener::bind("127.0.0.1:7379");
+    let ports = std::env::temp_dir().join(format!("nagi-http-{}", std::process::id()));
+    let mut command = Command::new(nagi_binary());
+    command.args(["serve", "--port", "any", "--memcached-port", "0", "--save", "", "--ports-file"]);
+    let mut server =
+        command.arg(&ports).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("starts");
+    let text = until("its ports", || std::fs::read_to_string(&ports).ok());
+    server.kill().expect("it runs");
+    let log = server.wait_with_output().expect("it has ended").stderr;
+    let (text, log) = (text.expect("it starts"), String::from_utf8_lossy(&log).into_owned());
+    let _ = std::fs::remove_file(&ports);
+    assert!(text.contains("resp ") && !text.contains("http 127.0.0.1"), "{text}");
+    assert!(log.contains("there are no pages over HTTP"), "{log}");
+}
