@@ -390,3 +390,115 @@ fn a_port_that_was_asked_for_must_be_free_and_the_default_need_not_be() {
     assert!(text.contains("resp ") && !text.contains("http 127.0.0.1"), "{text}");
     assert!(log.contains("there are no pages over HTTP"), "{log}");
 }
+
+#[test]
+fn lines_are_those_of_mod_status() {
+    let server = nagi(&["--workers", "3"]);
+    let mut client = server.connect_resp();
+    client.check("SET key value", "+OK\r\n");
+    for path in ["/server-status?auto", "/server-status/?auto"] {
+        let lines = until("a sample of the request", || {
+            let text = get(&server, path).body;
+            text.contains("\nTotal Accesses: 1\n").then_some(text)
+        })
+        .expect("it is counted");
+        let fields: BTreeMap<&str, &str> =
+            lines.lines().map(|line| line.split_once(": ").expect("a name and a value")).collect();
+        // prometheus-apache-exporter takes it apart at its slash and dots, and panics otherwise.
+        let version = fields["ServerVersion"].strip_prefix("nagi/").expect("our name");
+        assert_eq!(version.split('.').filter(|it| it.parse::<u32>().is_ok()).count(), 3);
+        let letters = fields["Scoreboard"];
+        assert!(letters.len() == 3 && letters.chars().all(|it| "_KW".contains(it)), "{letters}");
+        assert!(letters.contains(['K', 'W']), "the client's worker has it: {letters}");
+        for name in "ServerUptimeSeconds|Total kBytes|Total Duration|CPUUser|CPUSystem|CPULoad|\
+                     Uptime|ReqPerSec|BytesPerSec|BytesPerReq|BusyWorkers|IdleWorkers|Processes|\
+                     Stopping|ConnsTotal|ParentServerConfigGeneration|ParentServerMPMGeneration"
+            .split('|')
+        {
+            assert!(fields[name].parse::<f64>().is_ok(), "{name}: {}", fields[name]);
+        }
+        let [busy, idle] = ["BusyWorkers", "IdleWorkers"].map(|it| fields[it].parse::<usize>());
+        let busy = busy.expect("a number");
+        assert_eq!(busy, letters.matches('W').count());
+        assert_eq!(idle, Ok(3 - busy));
+        assert_eq!(fields["ConnsTotal"], "1");
+    }
+}
+
+#[test]
+fn a_worker_is_seen_to_be_busy() {
+    let server = nagi(&["--workers", "1"]);
+    let mut client = server.connect_resp();
+    until("a busy worker", || {
+        client.check("SET key value", "+OK\r\n");
+        get(&server, "/server-status?auto").body.contains("\nScoreboard: W\n").then_some(())
+    })
+    .expect("it executes requests");
+    until("an idle worker", || {
+        get(&server, "/server-status?auto").body.contains("\nScoreboard: K\n").then_some(())
+    })
+    .expect("it only keeps a connection");
+}
+
+#[test]
+fn json_has_the_types_of_placks_middleware() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    client.check("CLIENT SETNAME <b>", "+OK\r\n");
+    client.check("SELECT 3", "+OK\r\n");
+    let page = until("the connection", || {
+        let page: serde_json::Value =
+            serde_json::from_str(&get(&server, "/server-status?json").body).expect("JSON");
+        (page["stats"][0]["method"] == "select").then_some(page)
+    })
+    .expect("it is listed");
+    for name in ["Uptime", "TotalAccesses", "TotalKbytes", "BusyWorkers", "IdleWorkers"] {
+        let text = page[name].as_str().expect("numbers are strings");
+        assert!(text.parse::<u64>().is_ok(), "{name}: {text}");
+    }
+    let connection = &page["stats"][0];
+    for (name, expected) in [
+        ("pid", server.process_id().to_string().into()),
+        ("host", serde_json::Value::Null),
+        ("uri", serde_json::Value::Null),
+        ("status", "_".into()),
+        ("protocol", "RESP2".into()),
+        ("name", "<b>".into()),
+        ("state", "idle".into()),
+        ("database", 3.into()),
+    ] {
+        assert_eq!(connection[name], expected, "{name}");
+    }
+    assert!(connection["ss"].is_u64() && connection["remote_addr"].is_string());
+    assert_eq!(page["ready"], true);
+}
+
+#[test]
+fn the_page_is_whole_without_a_script_and_shows_names_as_text() {
+    let server = nagi(&["--requirepass", "sesame"]);
+    let mut client = server.connect_resp();
+    client.check("AUTH sesame", "+OK\r\n");
+    client.check("CLIENT SETNAME <script>alert('1')</script>&", "+OK\r\n");
+    let mut blocked = server.connect_resp();
+    blocked.check("AUTH sesame", "+OK\r\n");
+    blocked.check("SUBSCRIBE news", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    let login = "Authorization: Bearer sesame\r\n";
+    let page = until("both connections", || {
+        let page = get_with(&server, "/server-status", login);
+        let has_both = ["&lt;script&gt;", ">subscribed<"].iter().all(|it| page.body.contains(it));
+        has_both.then_some(page)
+    })
+    .expect("they are listed");
+    assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
+    assert!(page.body.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;<"));
+    assert!(!page.body.contains("<script>") && !page.body.contains("sesame"));
+    assert_eq!(page.body.matches("<script").count(), 1, "our own, from a file");
+    assert!(!page.body.contains("http:") && !page.body.contains("https:"), "no other host");
+    for (path, kind) in [("status.css", "text/css"), ("status.js", "text/javascript")] {
+        let path = format!("/server-status/{path}");
+        assert!(page.body.contains(&path), "{path}");
+        let file = get_with(&server, &path, login);
+        assert!(file.status == 200 && file.headers["content-type"].starts_with(kind), "{path}");
+        assert_eq!(get(&server, &path).status, 401);
+    }
+}

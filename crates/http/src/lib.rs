@@ -9,5 +9,6 @@ mod guard;
 mod listening;
 mod site;
 
+pub use hyper::body::Bytes;
 pub use listening::{Running, bind, start};
 pub use site::{Answer, Ask, Site};

@@ -1,5 +1,6 @@
 //! What the process uses of the machine, as the kernel counts it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What the process has used.
@@ -34,6 +35,19 @@ impl Usage {
         let resident_bytes = field(24)? * rustix::param::page_size() as u64;
         Some(Usage { user: duration(14)?, system: duration(15)?, resident_bytes })
     }
+}
+
+/// For how long each thread has run, in nanoseconds, by the threads' names: proc(5),
+/// `/proc/pid/task/tid/schedstat`. Empty where the kernel does not count.
+pub(crate) fn thread_times_ns() -> BTreeMap<String, u64> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return BTreeMap::new() };
+    let times = tasks.flatten().filter_map(|task| {
+        let path = task.path();
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        let times = std::fs::read_to_string(path.join("schedstat")).ok()?;
+        Some((name.trim_end().to_owned(), times.split(' ').next()?.parse().ok()?))
+    });
+    times.collect()
 }
 
 /// Bytes of memory that the machine has.

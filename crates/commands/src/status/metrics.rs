@@ -88,6 +88,11 @@ fn process(sample: &Sample, page: &mut Exposition) {
         workers().map(|(index, worker)| (of_worker(index), worker.requests)),
     );
     page.gauges(
+        "nagi_worker_busy_ratio",
+        "The share of the last second for which a worker ran on a processor.",
+        workers().map(|(index, worker)| (of_worker(index), format!("{:.4}", worker.busy))),
+    );
+    page.gauges(
         "nagi_worker_connections",
         "Connections that a worker owns.",
         workers().map(|(index, worker)| (of_worker(index), worker.connections)),

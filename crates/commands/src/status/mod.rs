@@ -2,10 +2,16 @@
 //! thread that has the time, from which every page is made. However many ask, workers notice none
 //! of them.
 
+mod clients;
 mod exposition;
 mod metrics;
+mod page;
 mod sample;
+mod server_status;
 
+pub use clients::ClientSample;
 pub use exposition::Format;
 pub use metrics::metrics;
+pub use page::{SCRIPT, STYLE, page};
 pub use sample::{Sample, WorkerSample, is_ready};
+pub use server_status::{auto, json};

@@ -1,7 +1,8 @@
 //! The sample: every figure at one moment.
 
 use crate::state::phases::PhaseTotals;
-use crate::state::usage::Usage;
+use crate::state::usage::{self, Usage};
+use crate::status::clients::{self, ClientSample};
 use crate::{CommandTotals, Reasons, Server, Totals};
 use nagi_store::{Policy, Store};
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub struct Sample {
     pub is_ready: bool,
     /// What each worker does.
     pub workers: Vec<WorkerSample>,
+    /// The connections, the oldest first; none of them where they are many and nobody has asked.
+    pub clients: Option<Vec<ClientSample>>,
     /// Most connections at a time.
     pub most_clients: u64,
     /// What the workers have counted since the last reset.
@@ -65,6 +68,12 @@ pub struct WorkerSample {
     pub requests: u64,
     /// Connections that it has or is about to have.
     pub connections: usize,
+    /// For how long it has run on a processor, in nanoseconds, as far as the kernel counts that.
+    pub cpu_ns: u64,
+    /// The share of the time since the last sample that it has run for, from 0 to 1.
+    pub busy: f64,
+    /// Requests in a second since the last sample.
+    pub requests_per_second: u64,
 }
 
 /// What is saved.
@@ -93,19 +102,55 @@ pub fn is_ready(server: &dyn Server, store: &Store) -> bool {
     !is_full && !server.attention().reasons().intersects(Reasons::LOADING | Reasons::UNSAVED)
 }
 
+impl WorkerSample {
+    /// Its letter on the scoreboard, of mod_status' alphabet: `W` where it executed requests or ran
+    /// for a tenth of the time at least, `K` where it only keeps connections, `_` where it has
+    /// none.
+    #[must_use]
+    pub fn letter(&self) -> char {
+        match self.connections {
+            _ if self.requests_per_second > 0 || self.busy >= 0.1 => 'W',
+            0 => '_',
+            _ => 'K',
+        }
+    }
+}
+
 impl Sample {
-    /// Reads all figures now. `connections` are those of each worker, and the two latenesses those
-    /// of this sample and the longest.
+    /// The workers' letters; `S` for each while the data is loaded.
+    #[must_use]
+    pub fn scoreboard(&self) -> String {
+        let letter = |it: &WorkerSample| if self.is_loading { 'S' } else { it.letter() };
+        self.workers.iter().map(letter).collect()
+    }
+
+    /// How many workers are busy, which is what `W` stands for.
+    #[must_use]
+    pub fn busy_workers(&self) -> usize {
+        self.workers.iter().filter(|worker| worker.letter() == 'W').count()
+    }
+
+    /// Requests that were executed since the process started.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.requests).sum()
+    }
+
+    /// Reads all figures now. `connections` are those of each worker, `previous` is the sample
+    /// before this one, and the two latenesses are those of this sample and the longest. Clients
+    /// are listed if `lists_clients` says so.
     #[must_use]
     pub fn take(
         server: &dyn Server,
         store: &Store,
         connections: &[usize],
+        previous: Option<&Sample>,
         [lateness, longest_lateness]: [Duration; 2],
+        lists_clients: bool,
     ) -> Sample {
         let statistics = server.statistics();
         let totals = statistics.totals();
-        let calls = statistics.calls_of_workers().into_iter().zip(connections);
+        let now_ms = store.now_ms();
         let (used_bytes, client_bytes) = (store.used_bytes(), store.client_bytes());
         let usage = Usage::read();
         let changes = store.totals();
@@ -113,14 +158,13 @@ impl Sample {
         let status = saves.status();
         Sample {
             started_at_ms: server.process().started_at_ms,
-            at_ms: store.now_ms(),
+            at_ms: now_ms,
             lateness,
             longest_lateness,
             is_loading: server.attention().reasons().contains(Reasons::LOADING),
             is_ready: is_ready(server, store),
-            workers: calls
-                .map(|(requests, &connections)| WorkerSample { requests, connections })
-                .collect(),
+            workers: workers(server, connections, previous, now_ms),
+            clients: lists_clients.then(|| clients::list(server, now_ms)),
             most_clients: server.config().maxclients.get(),
             families: families(server, &totals),
             memcached_requests: totals.verbs.calls(),
@@ -159,6 +203,33 @@ impl Sample {
     pub fn connections(&self) -> usize {
         self.workers.iter().map(|worker| worker.connections).sum()
     }
+}
+
+/// What each worker does.
+fn workers(
+    server: &dyn Server,
+    connections: &[usize],
+    previous: Option<&Sample>,
+    now_ms: u64,
+) -> Vec<WorkerSample> {
+    let times_ns = usage::thread_times_ns();
+    let calls = server.statistics().calls_of_workers();
+    let workers = calls.into_iter().zip(connections).enumerate();
+    workers
+        .map(|(index, (requests, &connections))| {
+            let cpu_ns = times_ns.get(&format!("worker-{index}")).copied().unwrap_or(0);
+            let mut worker = WorkerSample { requests, connections, cpu_ns, ..Default::default() };
+            let before = previous.and_then(|it| Some((it.at_ms, it.workers.get(index)?)));
+            if let Some((at_ms, before)) = before {
+                let passed_ms = now_ms.saturating_sub(at_ms).max(1);
+                let ran_ns = cpu_ns.saturating_sub(before.cpu_ns);
+                worker.busy = (ran_ns as f64 / (passed_ms as f64 * 1e6)).min(1.0);
+                worker.requests_per_second =
+                    requests.saturating_sub(before.requests) * 1000 / passed_ms;
+            }
+            worker
+        })
+        .collect()
 }
 
 /// Sums up commands by their families, each of which is there whether it was used or not: a series

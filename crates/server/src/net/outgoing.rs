@@ -205,7 +205,7 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let mut outgoing = Outgoing::default();
-        let mut model = Vec::new();
+        let mut model: Vec<u8> = Vec::new();
         for number in 0..200_u8 {
             let mut output = Output::default();
             output.push(&vec![number; 999 * usize::from(number % 5)]);

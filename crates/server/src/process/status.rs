@@ -2,16 +2,22 @@
 //! second. Workers notice neither: pages are made from the last sample, once for all who ask.
 
 use crate::state::shared::Shared;
-use nagi_commands::status::{Format, Sample, is_ready, metrics};
+use nagi_commands::status::{Format, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page};
 use nagi_commands::{Config, Server as _, admission};
-use nagi_http::{Answer, Ask, Site};
+use nagi_http::{Answer, Ask, Bytes, Site};
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
 /// How often a sample is taken.
 const PERIOD: Duration = Duration::from_secs(1);
+/// Up to how many connections are listed in any case. A worker that accepts one waits while they
+/// are.
+const FEW_CONNECTIONS: usize = 1000;
+/// For how long more of them are listed after somebody has asked, in milliseconds.
+const LISTED_FOR_MS: u64 = 10_000;
 
 /// Why pages cannot be served.
 #[derive(Debug)]
@@ -111,10 +117,12 @@ impl Pages {
         if self.0.is_empty() {
             return Ok(None);
         }
-        let latenesses = [Duration::ZERO; 2];
+        let asked_at_ms = AtomicU64::new(0);
+        let first = Rendered::sample(shared, None, [Duration::ZERO; 2], 0);
         let board = Arc::new(Board {
             shared: Arc::clone(shared),
-            latest: RwLock::new(Arc::new(Rendered::sample(shared, latenesses))),
+            latest: RwLock::new(Arc::new(first)),
+            asked_at_ms,
         });
         let site: Arc<dyn Site> = Arc::clone(&board) as _;
         let serving = nagi_http::start(self.0, site)?;
@@ -127,14 +135,29 @@ struct Rendered {
     sample: Sample,
     prometheus: OnceLock<Answer>,
     open_metrics: OnceLock<Answer>,
+    auto: OnceLock<Answer>,
+    json: OnceLock<Answer>,
+    page: OnceLock<Answer>,
 }
 
 impl Rendered {
-    fn sample(shared: &Shared, latenesses: [Duration; 2]) -> Rendered {
+    fn sample(
+        shared: &Shared,
+        previous: Option<&Sample>,
+        latenesses: [Duration; 2],
+        asked_at_ms: u64,
+    ) -> Rendered {
+        let loads = shared.registry.loads();
+        let lists_clients = loads.iter().sum::<usize>() <= FEW_CONNECTIONS
+            || shared.store.now_ms().saturating_sub(asked_at_ms) < LISTED_FOR_MS;
+        let store = &shared.store;
         Rendered {
-            sample: Sample::take(shared, &shared.store, &shared.registry.loads(), latenesses),
+            sample: Sample::take(shared, store, &loads, previous, latenesses, lists_clients),
             prometheus: OnceLock::new(),
             open_metrics: OnceLock::new(),
+            auto: OnceLock::new(),
+            json: OnceLock::new(),
+            page: OnceLock::new(),
         }
     }
 
@@ -143,19 +166,34 @@ impl Rendered {
             Format::Prometheus => &self.prometheus,
             Format::OpenMetrics => &self.open_metrics,
         };
-        let answer = made.get_or_init(|| Answer {
-            status: 200,
-            content_type: format.content_type(),
-            body: metrics(&self.sample, format).into(),
-        });
-        answer.clone()
+        let text = || found(format.content_type(), metrics(&self.sample, format));
+        made.get_or_init(text).clone()
     }
+
+    /// `/server-status`, for programs if the query says so, as with mod_status.
+    fn server_status(&self, query: &str) -> Answer {
+        let sample = &self.sample;
+        let made = match query.split('&').next().unwrap_or_default() {
+            "auto" => self.auto.get_or_init(|| found(TEXT, auto(sample))),
+            "json" => self.json.get_or_init(|| found("application/json", json(sample))),
+            _ => self.page.get_or_init(|| found("text/html; charset=utf-8", page(sample))),
+        };
+        made.clone()
+    }
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+fn found(content_type: &'static str, text: impl Into<Bytes>) -> Answer {
+    Answer { status: 200, content_type, body: text.into() }
 }
 
 /// What the sampler publishes, and pages are made from.
 struct Board {
     shared: Arc<Shared>,
     latest: RwLock<Arc<Rendered>>,
+    /// When connections were asked for, in milliseconds since 1970.
+    asked_at_ms: AtomicU64,
 }
 
 impl Board {
@@ -177,6 +215,12 @@ impl Site for Board {
                 })
             }
             "/metrics" => Some(self.latest().metrics(Format::accepted(ask.accept))),
+            "/server-status" | "/server-status/" => {
+                self.asked_at_ms.store(self.shared.store.now_ms(), Ordering::Relaxed);
+                Some(self.latest().server_status(ask.query))
+            }
+            "/server-status/status.css" => Some(found("text/css; charset=utf-8", STYLE)),
+            "/server-status/status.js" => Some(found("text/javascript; charset=utf-8", SCRIPT)),
             _ => None,
         }
     }
@@ -221,7 +265,13 @@ impl Sampler {
             }
             let lateness = now - due;
             longest = longest.max(lateness);
-            let latest = Arc::new(Rendered::sample(&self.board.shared, [lateness, longest]));
+            let board = &self.board;
+            let asked_at_ms = board.asked_at_ms.load(Ordering::Relaxed);
+            let previous = board.latest();
+            let previous = Some(&previous.sample);
+            let latenesses = [lateness, longest];
+            let latest = Rendered::sample(&board.shared, previous, latenesses, asked_at_ms);
+            let latest = Arc::new(latest);
             *self.board.latest.write().unwrap_or_else(PoisonError::into_inner) = latest;
             // One that is late does not make the next one come early.
             due = (due + PERIOD).max(Instant::now());
