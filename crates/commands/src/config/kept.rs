@@ -24,9 +24,10 @@ const NO_CLUSTER: &str = "There is no cluster mode";
 const ALWAYS_CHECKED: &str = "Payloads and files are always checked, and their versions too";
 const ALWAYS_SYNCED: &str = "Files are synchronised with the disk as they grow";
 const BY_SAVE: &str = "A signal saves if there are points in save, as Redis does by default";
+const NO_COMPRESSION: &str = "Lists are kept as they are";
 const NO_LOCALES: &str = "SORT compares bytes";
 const NO_MODULES: &str = "There are no modules";
-const NO_PUBSUB: &str = "Publish and subscribe are not there yet";
+const NO_TRACKING: &str = "Client-side caching is not there yet";
 const NO_RENAMING: &str = "Commands keep their names: whoever may connect may send all of them";
 const NO_REPLICATION: &str = "There is no replication";
 const NO_SCRIPTS: &str = "Scripts are not there yet";
@@ -174,7 +175,7 @@ pub(super) static ROWS: &[Setting] = &[
         "What is large is always freed in the background"),
     aside("lazyfree-lazy-user-flush", &[], Switch, "no", SET,
         "What is large is always freed in the background"),
-    aside("list-compress-depth", &[], Integer(0..=INT), "0", SET, NO_SUCH_TYPE),
+    aside("list-compress-depth", &[], Integer(0..=INT), "0", SET, NO_COMPRESSION),
     directive("loadmodule", NO_MODULES),
     aside("locale-collate", &[], Checked(checks::locale), "", SET, NO_LOCALES),
     aside("log-format", &[], Choice(&["legacy", "logfmt"]), "legacy", SET, NOT_READ),
@@ -271,7 +272,7 @@ pub(super) static ROWS: &[Setting] = &[
     refused("tls-session-cache-size", &[], Integer(0..=i64::MAX), "20480", SET, &[], NO_TLS),
     refused("tls-session-cache-timeout", &[], Integer(0..=i64::MAX), "300", SET, &[], NO_TLS),
     refused("tls-session-caching", &[], Switch, "yes", SET, &[], NO_TLS),
-    aside("tracking-table-max-keys", &[], Integer(0..=i64::MAX), "1000000", SET, NO_PUBSUB),
+    aside("tracking-table-max-keys", &[], Integer(0..=i64::MAX), "1000000", SET, NO_TRACKING),
     aside("unixsocketgroup", &[], Text, "", FIXED, NOT_READ),
     directive("user", NO_USERS),
 ];
