@@ -48,6 +48,8 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("scan", "tips", "7.2: the response is special"),
     ("setex", "deprecated", "since 7.2"),
     ("setnx", "deprecated", "since 7.2"),
+    ("sort", "arguments", "7.2 has other names"),
+    ("sort_ro", "arguments", "7.2 has other names"),
     ("wait", "categories", "7.2: blocking"),
     ("wait", "flags", "7.2: blocking"),
     ("zrank", "arguments", "7.2 added WITHSCORE"),

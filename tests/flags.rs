@@ -183,10 +183,10 @@ fn lookups_of_what_has_expired_are_counted() {
     let server = Server::nagi_with(&["--enable-debug-command", "yes"]);
     let mut redis = server.connect_resp();
     redis.check("DEBUG SET-ACTIVE-EXPIRE 0", "+OK\r\n");
-    for key in ["get", "gets", "gat", "mg"] {
+    for key in ["get", "gets", "gat", "mg", "later"] {
         redis.check(&format!("SET {key} value PX 1"), "+OK\r\n");
     }
-    let expired = || (redis.run("EXPIRETIME mg").integer() == -2).then_some(());
+    let expired = || (redis.run("EXPIRETIME later").integer() == -2).then_some(());
     until("the keys to expire", expired).expect("they do");
     let client = &mut server.connect_memcached();
     client.check_raw("get none\r\n", "END\r\n");

@@ -201,7 +201,7 @@ impl Arguments for Vocabulary {
             "db" | "destination-db" | "index" | "index1" | "index2" => {
                 &["0", "0", "1", "1", "15", "16", "-1", "x", "", "4294967296", "2147483648"]
             }
-            "pattern" => &PATTERNS,
+            "pattern" | "by-pattern" | "get-pattern" => &PATTERNS,
             "cursor" => &["0", "0", "0", "0", "x", "-1", "", "18446744073709551616", "0x"],
             // Enough for the whole keyspace, whose order is each server's own.
             "count" => &["1000", "100000", "2147483647", "0", "-1", "x", ""],

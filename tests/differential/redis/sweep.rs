@@ -164,7 +164,7 @@ fn fitting(kind: &str, key: &str) -> String {
         "value" | "element" | "pivot" | "message" | "arg" => "value",
         "encoding" => "u8",
         "bit" => "1",
-        "pattern" => "*",
+        "pattern" | "by-pattern" | "get-pattern" => "*",
         "cursor" => "0",
         "count" => "100000",
         "type" => "string",

@@ -42,7 +42,7 @@ impl Kind {
         match name {
             "key" | "key1" | "key2" | "newkey" | "source" | "destination" | "destkey"
             | "sourcekey" | "src" | "dst" | "storekey" | "storedistkey" => Kind::Key,
-            "pattern" => Kind::Pattern,
+            "pattern" | "by-pattern" | "get-pattern" => Kind::Pattern,
             "start" | "stop" if command == "ZRANGE" => Kind::String,
             "min" | "max" if command.ends_with("SCORE") || command == "ZCOUNT" => Kind::Double,
             "score" | "longitude" | "latitude" | "radius" | "width" | "height" => Kind::Double,

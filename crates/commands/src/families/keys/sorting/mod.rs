@@ -92,8 +92,8 @@ fn sort<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static SORT: Command = Command {
     name: "SORT",
-    syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] \
-             [ALPHA] [STORE destination]",
+    syntax: "key [BY by-pattern] [LIMIT offset count] [GET get-pattern [GET get-pattern ...]] \
+             [ASC | DESC] [ALPHA] [STORE destination]",
     arity: -2,
     flags: Flags::WRITE.union(Flags::DENYOOM),
     keys: Keys::groups(&[SOURCE, PATTERNS, DESTINATION]),
@@ -114,8 +114,8 @@ fn sort_ro<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static SORT_RO: Command = Command {
     name: "SORT_RO",
-    syntax: "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] \
-             [ALPHA]",
+    syntax: "key [BY by-pattern] [LIMIT offset count] [GET get-pattern [GET get-pattern ...]] \
+             [ASC | DESC] [ALPHA]",
     arity: -2,
     flags: Flags::READONLY,
     keys: Keys::groups(&[SOURCE, PATTERNS]),
