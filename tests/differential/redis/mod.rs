@@ -42,6 +42,14 @@ const SAMPLES: [&str; 11] = [
     "GEOADD a 13.361389 38.115556 f1 15.087269 37.502669 f2",
 ];
 
+/// From what size on collections have other encodings.
+const LIMITS: [&str; 4] = [
+    "hash-max-listpack-entries 3",
+    "list-max-listpack-size -2",
+    "set-max-intset-entries 4",
+    "zset-max-listpack-value 20",
+];
+
 fn compare(protocol: u8) {
     let (nagi, redis) = (Server::nagi(), Server::redis());
     let (mut ours, mut theirs) = (nagi.connect_resp(), redis.connect_resp());
@@ -57,7 +65,10 @@ fn compare(protocol: u8) {
             history.clear();
             for connection in [&mut ours, &mut theirs] {
                 connection.check("FLUSHALL", "+OK\r\n");
-                connection.check("CONFIG SET hash-max-listpack-entries 3", "+OK\r\n");
+                // What one of them has refused may have left them with different limits.
+                for setting in LIMITS {
+                    connection.check(&format!("CONFIG SET {setting}"), "+OK\r\n");
+                }
             }
         }
         let commands = generator.batch(BATCH);
