@@ -75,6 +75,94 @@ def test_a_pipeline(client, key):
     assert replies[2::3] == [1] * 1000
 
 
+def test_a_transaction(client, key):
+    with client.pipeline() as pipeline:
+        replies = pipeline.set(key, 1).incr(key).hset(f"{key}:hash", "field", "value").execute()
+    assert replies == [True, 2, 1]
+
+    def double(pipeline):
+        before = int(pipeline.get(key))
+        pipeline.multi()
+        pipeline.set(key, before * 2)
+
+    assert client.transaction(double, key) == [True]
+    assert client.get(key) == "4"
+    with client.pipeline() as pipeline:
+        pipeline.watch(key)
+        client.set(key, "changed")
+        pipeline.multi()
+        pipeline.set(key, "lost")
+        with pytest.raises(redis.WatchError):
+            pipeline.execute()
+    assert client.get(key) == "changed"
+
+
+def test_a_queue_whose_consumers_are_killed(resp, client, key):
+    """Each job is moved to the list of its consumer, and away from there when it is done."""
+    host, port = resp
+    jobs, done, consumers = 5000, [], 4
+
+    def consume(number):
+        own = f"{key}:own:{number}"
+        while True:
+            consumer = redis.Redis(host=host, port=port, decode_responses=True)
+            consumer.client_setname(f"consumer-{number}")
+            try:
+                # What was moved before the connection was lost is done first.
+                for job in consumer.lrange(own, 0, -1):
+                    done.append(job)
+                    consumer.lrem(own, 1, job)
+                while job := consumer.blmove(key, own, 5, "LEFT", "RIGHT"):
+                    if job == "end":
+                        return
+                    done.append(job)
+                    consumer.lrem(own, 1, job)
+            except redis.ConnectionError:
+                pass
+
+    threads = [threading.Thread(target=consume, args=(number,)) for number in range(consumers)]
+    for thread in threads:
+        thread.start()
+    for start in range(0, jobs, 100):
+        client.rpush(key, *range(start, start + 100))
+        for line in client.client_list() if start % 500 == 0 else []:
+            if line["name"] == f"consumer-{start // 500 % consumers}":
+                client.client_kill_filter(_id=line["id"])
+    client.rpush(key, *["end"] * consumers)
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+    # A job may be done twice if its consumer is killed before it has said so, but none is lost.
+    assert set(done) == {str(number) for number in range(jobs)}
+    assert client.llen(key) == 0
+
+
+def test_messages_reach_all_subscribers(resp, client, key):
+    host, port = resp
+    subscribers = []
+    for _ in range(200):
+        subscriber = redis.Redis(host=host, port=port, decode_responses=True).pubsub()
+        subscriber.subscribe(key)
+        assert subscriber.get_message(timeout=10)["type"] == "subscribe"
+        subscribers.append(subscriber)
+    for number in range(20):
+        assert client.publish(key, number) == 200
+    for subscriber in subscribers:
+        messages = [subscriber.get_message(timeout=10)["data"] for _ in range(20)]
+        assert messages == [str(number) for number in range(20)]
+        subscriber.close()
+
+
+def test_a_leaderboard(client, key):
+    client.zadd(key, {f"player:{number}": number for number in range(1000)})
+    client.zincrby(key, 10_000, "player:5")
+    best = [tuple(pair) for pair in client.zrevrange(key, 0, 1, withscores=True)]
+    assert best == [("player:5", 10_005.0), ("player:999", 999.0)]
+    assert client.zrevrank(key, "player:999") == 1
+    assert client.zcount(key, 500, "+inf") == 501
+    assert tuple(client.bzpopmax(key, 1)) == (key, "player:5", 10_005.0)
+
+
 def test_databases_are_apart(resp, key):
     host, port = resp
     with redis.Redis(host=host, port=port) as zero, redis.Redis(host=host, port=port, db=9) as nine:
