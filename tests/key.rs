@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use harness::{Connection, Server, as_redis, until};
+use harness::{Connection, Reply, Server, as_redis, until};
 
 #[test]
 fn keys_are_counted_removed_and_typed() {
@@ -290,6 +290,27 @@ fn encodings_are_those_of_redis_after_every_change() {
             assert_eq!(ours.run(&asked), theirs.run(&asked), "{key} after {command}");
         }
     }
+}
+
+#[test]
+fn nothing_expires_while_writes_are_paused() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let expired = |client: &mut Connection| {
+        let text = client.run("INFO stats").text();
+        let line = text.lines().find(|line| line.starts_with("expired_keys:"));
+        line.expect("INFO has it").to_owned()
+    };
+    client.check("MULTI", "+OK\r\n");
+    client.check("SET a value PX 1", "+QUEUED\r\n");
+    client.check("CLIENT PAUSE 100000 WRITE", "+QUEUED\r\n");
+    client.check("EXEC", "*2\r\n+OK\r\n+OK\r\n");
+    let is_over = || (client.run("GET a") == Reply::Null).then_some(());
+    until("the key expires", is_over).unwrap();
+    assert_eq!(expired(&mut client), "expired_keys:0");
+    client.check("CLIENT UNPAUSE", "+OK\r\n");
+    client.check("GET a", "$-1\r\n");
+    assert_eq!(expired(&mut client), "expired_keys:1");
 }
 
 /// Without active expiry too.

@@ -62,8 +62,15 @@ impl RequestEnvironment<'_> {
     /// A client's database.
     #[inline]
     fn database(&self, client: &Client) -> Database<'_> {
-        let db = self.shared.store.database(client.database, self.counters, self.now_ms);
+        let db = self.database_at(client.database);
         if client.info.marks().contains(Marks::NO_TOUCH) { db.untouched() } else { db }
+    }
+
+    /// A database by its number. While writes are paused nothing in it expires.
+    #[inline]
+    fn database_at(&self, index: usize) -> Database<'_> {
+        let db = self.shared.store.database(index, self.counters, self.now_ms);
+        if self.shared.attention.is_paused(self.now_ms) { db.keeping_expired() } else { db }
     }
 
     /// What a handler of memcached's verbs is given.
@@ -77,7 +84,7 @@ impl RequestEnvironment<'_> {
         prefetched: Option<Key<'a>>,
     ) -> memcached::Context<'a> {
         memcached::Context {
-            db: self.shared.store.database(0, self.counters, self.now_ms),
+            db: self.database_at(0),
             client,
             server: self.shared,
             attention: &self.shared.attention,

@@ -49,6 +49,8 @@ pub struct Database<'a> {
     pub(crate) scope: OperationScope<'a>,
     /// Whether a lookup that finds nothing is told, where somebody wants to hear of it.
     pub(crate) tells_misses: bool,
+    /// Whether a lookup removes what it finds expired.
+    pub(crate) removes_expired: bool,
 }
 
 impl<'a> Database<'a> {
@@ -75,6 +77,13 @@ impl<'a> Database<'a> {
     #[must_use]
     pub fn unnoticed(&self) -> Self {
         Database { tells_misses: false, ..*self }
+    }
+
+    /// The same database for looking at keys where what has expired is to stay, as while writes
+    /// are paused.
+    #[must_use]
+    pub fn keeping_expired(&self) -> Self {
+        Database { removes_expired: false, ..*self }
     }
 
     /// Its number.
@@ -255,7 +264,7 @@ impl<'a> Database<'a> {
     #[cold]
     pub(crate) fn remove_expired(&self, key: Key<'_>) {
         let spares = self.store.spared().is_some_and(|spares| spares(key.hash));
-        if matches!(self.scope, OperationScope::Alone) && !spares {
+        if self.removes_expired && matches!(self.scope, OperationScope::Alone) && !spares {
             self.write(key, |_| ());
         }
     }
@@ -265,7 +274,7 @@ impl<'a> Database<'a> {
     #[cold]
     fn tell_miss(&self, key: Key<'_>) {
         let tells_misses = self.tells_misses && self.store.hook.tells_misses();
-        if !self.looks_for_claims() {
+        if self.removes_expired && !self.looks_for_claims() {
             return self.write(key, |slot| {
                 if tells_misses {
                     slot.note(Event::KeyMiss);
@@ -402,6 +411,15 @@ impl Store {
     ) -> Database<'a> {
         debug_assert!(index < self.databases(), "SELECT refuses what is not there");
         let (access, scope) = (self.limit.clock(now_ms), OperationScope::Alone);
-        Database { store: self, counters, index, now_ms, access, scope, tells_misses: true }
+        Database {
+            store: self,
+            counters,
+            index,
+            now_ms,
+            access,
+            scope,
+            tells_misses: true,
+            removes_expired: true,
+        }
     }
 }
