@@ -18,7 +18,7 @@ count() {
     shift 3
     rm -f out* ports
     valgrind --tool=callgrind --callgrind-out-file=out "$nagi" serve --port any \
-        --memcached-port 0 --workers 1 --io epoll --ports-file ports "$@" >log 2>&1 &
+        --memcached-port 0 --http-port 0 --workers 1 --io epoll --ports-file ports "$@" >log 2>&1 &
     local server=$!
     until [ -s ports ] || ! kill -0 "$server"; do sleep 0.1; done
     port=$(grep resp ports | head -1 | sed 's,.*:,,')

@@ -242,13 +242,14 @@ impl<'a> Database<'a> {
             let held = self.store.latch_of(key).lock_untimed();
             read_in(&held, key)
         };
-        if found != Found::Live {
+        if found == Found::Expired || found == Found::Nothing && self.store.hook.hears_of_misses() {
             self.missed(key, found);
         }
         result
     }
 
-    /// Does what a lookup that has found nothing brings with it.
+    /// Does what a lookup brings with it that has found what is expired, or nothing where a
+    /// listener wants to know of that.
     #[cold]
     fn missed(&self, key: Key<'_>, found: Found) {
         if self.store.hook.hears_of_misses() {
