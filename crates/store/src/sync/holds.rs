@@ -199,6 +199,11 @@ pub(crate) fn begin() {
     }
 }
 
+/// What began was no hold.
+pub(crate) fn forget() {
+    IS_TIMED.set(false);
+}
+
 /// Notes work within a hold.
 pub(crate) fn note(work: Work) {
     if PROBE.get().is_some() {

@@ -63,6 +63,14 @@ pub(crate) fn slow() {
     }
 }
 
+/// Forgets what was slow while no latch of a shard was held: collections are built and freed outside
+/// the keyspace by the same code as within it.
+#[cold]
+fn forget_slow() {
+    SLOW_SINCE.set(0);
+    holds::forget();
+}
+
 #[cold]
 fn note_hold(since: u64) {
     if since == NESTED {
@@ -126,7 +134,7 @@ impl<T> Latch<T> {
     /// Takes the latch within the hold of another, whose time is what counts.
     #[inline]
     pub(crate) fn lock_nested(&self) -> Held<'_, T> {
-        let mut held = self.lock_untimed();
+        let mut held = self.take();
         held.since = NESTED;
         held
     }
@@ -134,6 +142,14 @@ impl<T> Latch<T> {
     /// Takes the latch for what is short unless it calls [`slow`].
     #[inline]
     pub(crate) fn lock_untimed(&self) -> Held<'_, T> {
+        if SLOW_SINCE.get() != 0 {
+            forget_slow();
+        }
+        self.take()
+    }
+
+    #[inline]
+    fn take(&self) -> Held<'_, T> {
         steps::reach(Step::Locking);
         if !self.word.compare_exchange(FREE, HELD) {
             self.lock_contended();
@@ -252,6 +268,16 @@ mod tests {
         drop(held);
         assert!(longest_hold() >= wait / 2, "{:?}", longest_hold());
         assert_eq!(SLOW_SINCE.get(), 0, "the next hold is another");
+    }
+
+    #[test]
+    fn slow_work_outside_a_latch_is_not_timed() {
+        let latch = Latch::new(0);
+        slow();
+        drop(latch.lock_nested());
+        let held = latch.lock_untimed();
+        assert_eq!(SLOW_SINCE.get(), 0, "the hold begins here");
+        drop(held);
     }
 
     #[test]
