@@ -7,6 +7,7 @@ pub(crate) mod derived_set;
 pub(crate) mod elements;
 #[cfg(test)]
 mod events;
+mod first_of_several;
 pub(crate) mod geo;
 pub(crate) mod hashes;
 pub(crate) mod hyperloglog;

@@ -2,7 +2,8 @@
 
 use crate::families::deadline::deadline;
 use crate::families::elements::write;
-use crate::families::lists::pop::{BOTH_LISTS, first_of_several, rest, show, side};
+use crate::families::first_of_several::PopOptions;
+use crate::families::lists::pop::{BOTH_LISTS, rest, show, side};
 use crate::runtime::blocking::{Blocking, wait};
 use crate::runtime::context::Job;
 use crate::state::blocked::{Name, Taken, Wanted};
@@ -208,9 +209,9 @@ pub(crate) static BRPOP: Command = Command {
 };
 
 fn blmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (behind, side, count) = first_of_several(args, 2)?;
+    let PopOptions { behind_keys, side, count } = PopOptions::parse(args, 2, side)?;
     let until_ms = deadline(cx, args.at(1))?;
-    wait_for_elements(cx, &BLMPOP, 3..behind, (side, Some(count)), until_ms)
+    wait_for_elements(cx, &BLMPOP, 3..behind_keys, (side, Some(count)), until_ms)
 }
 
 pub(crate) static BLMPOP: Command = Command {

@@ -1,6 +1,7 @@
 //! Elements taken out of lists at their sides, to be shown or to be put into others.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, strides, write};
+use crate::families::first_of_several::PopOptions;
 use crate::families::lists::limit;
 use crate::runtime::arguments::{integer, is};
 use crate::runtime::multi_key::{self, Claimed};
@@ -14,8 +15,6 @@ use nagi_store::{Key, Side};
 pub(crate) static ALL: &[&Command] = &[&LMOVE, &LMPOP, &LPOP, &RPOP, &RPOPLPUSH];
 
 const NEGATIVE: Error = Error::fixed("ERR value is out of range, must be positive");
-const NO_KEYS: Error = Error::fixed("ERR numkeys should be greater than 0");
-const NO_COUNT: Error = Error::fixed("ERR count should be greater than 0");
 
 /// The side that an argument names.
 pub(super) fn side(argument: &[u8]) -> Result<Side, Error> {
@@ -127,31 +126,8 @@ fn show_with_key(reply: &mut Writer<'_>, key: &[u8], popped: Popped<'_>) -> Opti
     show(reply, popped)
 }
 
-/// What a request says of popping from the first of several lists: behind its keys, from which side
-/// and how many. The number of keys stands at `at`.
-pub(super) fn first_of_several(args: Args<'_>, at: usize) -> Result<(usize, Side, u64), Error> {
-    let positive = |at: usize, problem: Error| {
-        let number = args.get(at).and_then(|number| integer(number).ok());
-        number.and_then(|it| u64::try_from(it).ok()).filter(|it| *it > 0).ok_or(problem)
-    };
-    let keys = usize::try_from(positive(at, NO_KEYS)?).unwrap_or(usize::MAX);
-    let behind = keys.saturating_add(at + 1);
-    let side = side(args.get(behind).ok_or(Error::SYNTAX)?)?;
-    let count = match args.get(behind + 1) {
-        None => 1,
-        Some(option) if is(option, "COUNT") && args.len() > behind + 2 => {
-            positive(behind + 2, NO_COUNT)?
-        }
-        Some(_) => return Err(Error::SYNTAX),
-    };
-    if args.len() > behind + 3 {
-        return Err(Error::SYNTAX);
-    }
-    Ok((behind, side, count))
-}
-
 fn lmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (at, side, count) = first_of_several(args, 1)?;
+    let PopOptions { behind_keys: at, side, count } = PopOptions::parse(args, 1, side)?;
     if multi_key::is_long(&LMPOP.keys, args) {
         return pop_first_of_many(cx, at, side, count);
     }

@@ -2,7 +2,8 @@
 
 use crate::families::deadline::deadline;
 use crate::families::elements::{ELEMENTS_PER_HOLD, strides, write, write_score};
-use crate::families::sorted_sets::removal::{first_of_several, pop_event};
+use crate::families::first_of_several::PopOptions;
+use crate::families::sorted_sets::removal::{is_end, pop_event};
 use crate::families::sorted_sets::span::Part;
 use crate::runtime::blocking::{Blocking, Reply, wait};
 use crate::runtime::context::Job;
@@ -211,9 +212,9 @@ pub(crate) static BZPOPMAX: Command = Command {
 };
 
 fn bzmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (behind, from_end, count) = first_of_several(args, 2)?;
+    let PopOptions { behind_keys, side, count } = PopOptions::parse(args, 2, is_end)?;
     let until_ms = deadline(cx, args.at(1))?;
-    wait_for_members(cx, &BZMPOP, 3..behind, (from_end, count), (until_ms, reply_pairs))
+    wait_for_members(cx, &BZMPOP, 3..behind_keys, (side, count), (until_ms, reply_pairs))
 }
 
 pub(crate) static BZMPOP: Command = Command {

@@ -1,8 +1,9 @@
 //! Sorted sets: members popped from either end, and spans removed.
 
 use crate::families::elements::{ELEMENTS_PER_HOLD, write, write_member, write_score};
+use crate::families::first_of_several::PopOptions;
 use crate::families::sorted_sets::span::{By, Part, Span};
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{integer, is};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
@@ -247,33 +248,17 @@ pub(crate) static ZPOPMAX: Command = Command {
     run: zpopmax,
 };
 
-/// What a request says of popping from the first of several sorted sets: where its keys end,
-/// whether from the end, and how many. The number of keys stands at `at`.
-pub(super) fn first_of_several(args: Args<'_>, at: usize) -> Result<(usize, bool, u64), Error> {
-    const NO_KEYS: Error = Error::fixed("ERR numkeys should be greater than 0");
-    const NO_COUNT: Error = Error::fixed("ERR count should be greater than 0");
-    let keys = integer(args.at(at)).ok().and_then(|keys| usize::try_from(keys).ok());
-    let keys = keys.filter(|keys| *keys > 0).ok_or(NO_KEYS)?;
-    let behind = keys.checked_add(at + 1).ok_or(Error::SYNTAX)?;
-    let from_end = match args.get(behind).ok_or(Error::SYNTAX)? {
-        side if is(side, "MIN") => false,
-        side if is(side, "MAX") => true,
-        _ => return Err(Error::SYNTAX),
-    };
-    let mut rest = Rest::from(args, behind + 1);
-    let mut count = None;
-    while let Some(option) = rest.next() {
-        if count.is_some() || !is(option, "COUNT") {
-            return Err(Error::SYNTAX);
-        }
-        let given = integer(rest.value()?).ok().and_then(|count| u64::try_from(count).ok());
-        count = Some(given.filter(|count| *count > 0).ok_or(NO_COUNT)?);
+/// Whether an argument names the end, with the highest scores, or the start.
+pub(super) fn is_end(argument: &[u8]) -> Result<bool, Error> {
+    match argument {
+        side if is(side, "MIN") => Ok(false),
+        side if is(side, "MAX") => Ok(true),
+        _ => Err(Error::SYNTAX),
     }
-    Ok((behind, from_end, count.unwrap_or(1)))
 }
 
 fn zmpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (_, from_end, count) = first_of_several(args, 1)?;
+    let PopOptions { side: from_end, count, .. } = PopOptions::parse(args, 1, is_end)?;
     Pop { keys: &ZMPOP.keys, from_end, count, shape: Shape::BehindKey }.run(cx)
 }
 
