@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Connections at a time; who comes then waits to be accepted.
+/// Connections at a time; further ones wait to be accepted.
 const CONNECTIONS: usize = 64;
 /// How long a request may take to arrive.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
@@ -93,7 +93,7 @@ pub fn start(listeners: Vec<std::net::TcpListener>, site: Arc<dyn Site>) -> io::
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
-        be_nice();
+        lower_priority();
         runtime.block_on(async move {
             let places = Arc::new(Semaphore::new(CONNECTIONS));
             for listener in listeners {
@@ -113,7 +113,7 @@ pub fn start(listeners: Vec<std::net::TcpListener>, site: Arc<dyn Site>) -> io::
 }
 
 /// Lowers the priority of this thread.
-fn be_nice() {
+fn lower_priority() {
     let niceness = rustix::process::getpriority_process(None).unwrap_or(0);
     if let Err(error) = rustix::process::setpriority_process(None, niceness + NICENESS) {
         tracing::debug!(%error, "HTTP is served at the usual priority");

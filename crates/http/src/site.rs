@@ -1,4 +1,4 @@
-//! What is served: pages, and who may see them.
+//! What is served: pages, and which clients may see them.
 
 use hyper::body::Bytes;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Answer {
     }
 }
 
-/// Pages, and who may see them.
+/// Pages, and which clients may see them.
 pub trait Site: Send + Sync + 'static {
     /// The page that is asked for; none if there is no such page. It must not wait for anything.
     fn answer(&self, ask: Ask<'_>) -> Option<Answer>;

@@ -255,7 +255,7 @@ impl Keys {
     }
 
     /// The arguments up to `last` are channels of shards: clients of a cluster find the slots by
-    /// them, to anybody else they are no keys.
+    /// them, to other clients they are no keys.
     #[must_use]
     pub const fn channels(last: i8) -> Keys {
         Keys(Scope::Channels(KeyGroup::range(1, last, 1, Access::NOT_KEY)))

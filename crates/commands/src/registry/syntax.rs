@@ -48,7 +48,7 @@ impl Kind {
             "score" | "longitude" | "latitude" | "radius" | "width" | "height" => Kind::Double,
             "unix-time-seconds" | "unix-time-milliseconds" => Kind::UnixTime,
             "increment" if command.ends_with("INCRBYFLOAT") => Kind::Double,
-            // Of a request that waits for elements; others have milliseconds.
+            // Of a request that waits for elements; other time-outs are milliseconds.
             "timeout" if command.starts_with('B') => Kind::Double,
             "value" if matches!(command, "BITFIELD" | "SETBIT") => Kind::Integer,
             "index" | "index1" | "index2" | "db" | "destination-db" | "seconds"

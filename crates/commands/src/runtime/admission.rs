@@ -1,5 +1,5 @@
 //! What a client may do: before it has logged in, where it has got in by a place that is kept for
-//! administrators, and while it subscribes in RESP2. Whoever speaks another protocol asks
+//! administrators, and while it subscribes in RESP2. A session of another protocol asks
 //! [`is_password`].
 
 use crate::config::Number;

@@ -131,7 +131,7 @@ fn later(reply: Reply, taken: Taken) -> Job {
 }
 
 /// Whether a request may change keys for which clients wait. It has looked for claims before it
-/// asks: who waits has entered the queues while it had claimed the keys.
+/// asks: a client that waits has entered the queues while it had claimed the keys.
 #[cold]
 pub(crate) fn is_awaited(entry: &Entry, cx: &Context<'_>) -> bool {
     let blocked = &cx.attention.blocked;

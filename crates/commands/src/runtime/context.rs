@@ -147,7 +147,7 @@ pub trait Server: Sync {
     /// end, which it otherwise does where `save` has points.
     fn shut_down(&self, saves: Option<bool>);
 
-    /// Who subscribes to what.
+    /// The subscriptions of all clients.
     fn pubsub(&self) -> &PubSub;
 
     /// What is saved, and how that goes.

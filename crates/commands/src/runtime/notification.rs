@@ -5,8 +5,8 @@ use crate::state::attention::Reasons;
 use crate::state::notifications::EventClasses;
 use nagi_store::Store;
 
-/// Has the store tell what somebody wants to hear of from now on: who watches keys, and who
-/// subscribes to events that `notify-keyspace-events` names.
+/// Has the store report changes from now on if clients watch keys, or subscribe to events that
+/// `notify-keyspace-events` names.
 pub fn settle(server: &dyn Server, store: &Store) {
     let attention = server.attention();
     attention.watched_keys.settle_with(store, || {
@@ -19,7 +19,7 @@ pub fn settle(server: &dyn Server, store: &Store) {
     });
 }
 
-/// Publishes what has happened to keys, so that who subscribes or publishes next comes behind it.
+/// Publishes what has happened to keys, so that later subscriptions and messages come behind it.
 /// No latch may be held.
 #[inline]
 pub fn publish(server: &dyn Server) {

@@ -48,7 +48,7 @@ pub struct Attention {
     pause_until_ms: AtomicU64,
     /// Whom the pause holds up.
     held: Mutex<Vec<Waker>>,
-    /// Who is to be called, and when.
+    /// Wakers to be called, and when.
     calls: Arc<Calls>,
     /// Whether keys stay until somebody looks at them, though their time has come (DEBUG).
     expires_lazily: AtomicBool,
@@ -60,7 +60,7 @@ pub struct Attention {
     pub(crate) blocked: Arc<BlockedClients>,
     /// Which keys clients watch.
     pub watched_keys: Arc<WatchedKeys>,
-    /// What happens to keys, for who subscribes to it.
+    /// Events of keys on their way to subscribers.
     pub notifications: Arc<Notifications>,
     /// Logins that failed.
     pub(crate) logins: Logins,
@@ -178,7 +178,7 @@ impl Attention {
         self.calls.add(at_ms, waker);
     }
 
-    /// The same unless what is returned is dropped before, with whether nobody else is called
+    /// The same unless what is returned is dropped before, with whether no other call is
     /// earlier.
     pub(crate) fn alarm(&self, at_ms: u64, waker: &Waker) -> (Alarm, bool) {
         let (call, is_first) = self.calls.add(at_ms, waker);
@@ -190,7 +190,7 @@ impl Attention {
         self.blocked.enter(new, || self.set(Reasons::AWAITED, true))
     }
 
-    /// Notes that nobody waits for keys any more, if that is so.
+    /// Notes that no client waits for keys any more, if that is so.
     pub(crate) fn end_blocking(&self) {
         self.blocked.end_if_empty(|| self.set(Reasons::AWAITED, false));
     }
@@ -208,7 +208,7 @@ impl Attention {
 /// A time in milliseconds since 1970, and a number that no other call has.
 type Call = (u64, u64);
 
-/// Who is to be called, and when.
+/// Wakers to be called, and when.
 #[derive(Debug, Default)]
 struct Calls(Mutex<(BTreeMap<Call, Waker>, u64)>);
 

@@ -259,7 +259,7 @@ pub struct ClientInfo {
     /// Keys that it watches.
     pub watched_keys: AtomicUsize,
     /// Memory that unsent replies take, in bytes, as of a tenth of a second ago; of a large value
-    /// that others hold as well, a share.
+    /// that other clients hold as well, a share.
     pub kept_output_bytes: AtomicUsize,
     /// The number of the last command that ran, for [`crate::CommandTable::label`]; 0 for none.
     pub last_command: AtomicU32,

@@ -15,7 +15,7 @@ pub struct EventsListener {
 }
 
 impl EventsListener {
-    /// For who is told by way of `attention`.
+    /// For the watched keys and the notifications of `attention`.
     #[must_use]
     pub fn new(attention: &Attention) -> Self {
         let (watched_keys, notifications) = (&attention.watched_keys, &attention.notifications);

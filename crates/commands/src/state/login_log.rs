@@ -30,7 +30,7 @@ pub(crate) struct FailedLogin {
     pub(crate) last_ms: u64,
 }
 
-/// An entry of the log, whose memory is no data: whoever connects can fill the log.
+/// An entry of the log, whose memory is no data: any client that connects can fill the log.
 #[derive(Debug)]
 struct Logged {
     login: FailedLogin,

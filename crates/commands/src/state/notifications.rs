@@ -1,6 +1,6 @@
-//! Keyspace notifications: what happens to keys, as messages for who subscribes to it.
+//! Keyspace notifications: events of keys as messages to subscribers.
 //!
-//! The store tells events with latches held, in the order in which they happen to a key. They are
+//! The store reports events with latches held, in the order in which they happen to a key. They are
 //! queued here in that order, and published when no latch is held: by the worker that caused them,
 //! before the reply is sent, or by another that comes first. Each becomes one entry in the inboxes
 //! of workers that have subscribers ([`PubSub`]), so that a latch is held no longer however many
@@ -118,9 +118,9 @@ impl EventClasses {
     }
 }
 
-/// An event that has been told and not been published.
+/// An event that has happened and not been published.
 #[derive(Debug)]
-struct Told {
+struct QueuedEvent {
     database: usize,
     key: Chunk,
     event: Event,
@@ -129,20 +129,20 @@ struct Told {
 /// What is to be published.
 #[derive(Debug, Default)]
 pub struct Notifications {
-    /// The classes that the setting names, or none while nobody could hear of them.
+    /// The classes that the setting names, or none while there are no subscribers.
     classes: AtomicU32,
-    /// What was told, in order. Locked by who holds latches, and only to add to it.
-    told: Mutex<VecDeque<Told>>,
-    /// What was taken from there. Held while events are published, so that they stay in order.
-    taken: Mutex<VecDeque<Told>>,
-    /// Whether there is anything in either; written with `told` locked.
+    /// In the order in which they happened. Locked under latches, and then only to add to it.
+    queued: Mutex<VecDeque<QueuedEvent>>,
+    /// Events taken from there. Held while events are published, so that they stay in order.
+    taken: Mutex<VecDeque<QueuedEvent>>,
+    /// Whether there is anything in either; written with `queued` locked.
     is_pending: AtomicBool,
-    /// Whether the last call left something, so that whoever causes more has to wait.
+    /// Whether the last call left something, so that requests that cause more have to wait.
     is_behind: AtomicBool,
 }
 
 impl Notifications {
-    /// Has events of these classes published, if somebody could hear of them; whether so, and what
+    /// Has events of these classes published if there are subscribers; whether there are, and what
     /// is wanted of lookups that find nothing.
     pub(crate) fn listen(&self, classes: EventClasses, pubsub: &PubSub) -> (bool, MissInterest) {
         let is_wanted = classes.intersects(EventClasses::CHANNELS)
@@ -181,8 +181,8 @@ impl Notifications {
         });
         let mut wanted = wanted.peekable();
         if wanted.peek().is_some() {
-            let mut told = lock(&self.told);
-            told.extend(wanted.map(|(key, event)| Told {
+            let mut queued = lock(&self.queued);
+            queued.extend(wanted.map(|(key, event)| QueuedEvent {
                 database: key.database,
                 key: key.key.clone(),
                 event,
@@ -204,7 +204,7 @@ impl Notifications {
         self.is_behind.load(Ordering::Relaxed)
     }
 
-    /// Publishes what was told, for less than half a millisecond, and shows `wake` the numbers of
+    /// Publishes what is queued, for less than half a millisecond, and shows `wake` the numbers of
     /// workers that have something to send. No latch may be held.
     pub fn publish(&self, pubsub: &PubSub, mut wake: impl FnMut(usize)) {
         let classes = self.classes();
@@ -212,17 +212,17 @@ impl Notifications {
         let started = Instant::now();
         loop {
             if taken.is_empty() {
-                let mut told = lock(&self.told);
-                if told.is_empty() {
+                let mut queued = lock(&self.queued);
+                if queued.is_empty() {
                     self.is_pending.store(false, Ordering::Release);
                     self.is_behind.store(false, Ordering::Relaxed);
                     return;
                 }
-                std::mem::swap(&mut *told, &mut *taken);
+                std::mem::swap(&mut *queued, &mut *taken);
             }
             let count = STRIDE.min(taken.len());
-            for told in taken.drain(..count) {
-                publish_one(&told, classes, pubsub, &mut wake);
+            for queued in taken.drain(..count) {
+                publish_one(&queued, classes, pubsub, &mut wake);
             }
             if started.elapsed() >= SLICE && !taken.is_empty() {
                 self.is_behind.store(true, Ordering::Relaxed);
@@ -233,20 +233,25 @@ impl Notifications {
 }
 
 /// Publishes an event on its two channels, as far as these are wanted.
-fn publish_one(told: &Told, classes: EventClasses, pubsub: &PubSub, wake: &mut impl FnMut(usize)) {
-    let (key, event) = (&told.key[..], told.event.name());
+fn publish_one(
+    queued: &QueuedEvent,
+    classes: EventClasses,
+    pubsub: &PubSub,
+    wake: &mut impl FnMut(usize),
+) {
+    let (key, event) = (&queued.key[..], queued.event.name());
     let mut channel = Vec::with_capacity(32 + key.len());
     let mut publish = |channel: &[u8], message: &[u8]| {
         let published = pubsub.publish(Kind::Channel, channel, || message);
         published.workers.into_iter().for_each(&mut *wake);
     };
     if classes.contains(EventClasses::KEYSPACE) {
-        channel.extend(format!("__keyspace@{}__:", told.database).as_bytes());
+        channel.extend(format!("__keyspace@{}__:", queued.database).as_bytes());
         channel.extend(key);
         publish(&channel, event.as_bytes());
     }
     if classes.contains(EventClasses::KEYEVENT) {
-        publish(format!("__keyevent@{}__:{event}", told.database).as_bytes(), key);
+        publish(format!("__keyevent@{}__:{event}", queued.database).as_bytes(), key);
     }
 }
 

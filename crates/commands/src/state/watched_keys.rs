@@ -22,7 +22,7 @@ const MANY_KEYS: usize = 1000;
 /// A database's number and a key.
 type WatchedKey = (usize, Box<[u8]>);
 
-/// Who watches a key, and what was there when they began.
+/// A client that watches a key, and what was there when it began.
 #[derive(Debug)]
 struct Watcher {
     client: Arc<AtomicBool>,
@@ -40,7 +40,7 @@ pub struct WatchedKeys {
     keys: AtomicU64,
     /// How many clients watch any.
     clients: AtomicU64,
-    /// Held while the store is told whether to tell changes: whether who subscribes to events of
+    /// Held while the store is told whether to tell changes: whether subscribers to events of
     /// keys wants it.
     listening: Mutex<bool>,
 }
@@ -64,7 +64,7 @@ impl WatchedKeys {
         (self.clients.load(Ordering::Relaxed), self.keys.load(Ordering::Relaxed))
     }
 
-    /// Has the store tell changes if anybody watches keys, or something else wants it.
+    /// Has the store report changes if clients watch keys, or something else wants it.
     pub(crate) fn settle(&self, store: &Store) {
         let listening = lock(&self.listening);
         store.listen(*listening || self.clients.load(Ordering::SeqCst) > 0);

@@ -27,7 +27,7 @@ pub struct Sample {
     pub is_ready: bool,
     /// What each worker does.
     pub workers: Vec<WorkerSample>,
-    /// The connections, the oldest first; none of them where they are many and nobody has asked.
+    /// The connections, the oldest first; none of them where they are many and no page asked.
     pub clients: Option<Vec<ClientSample>>,
     /// Most connections at a time.
     pub most_clients: u64,
@@ -233,7 +233,7 @@ fn workers(
 }
 
 /// Sums up commands by their families, each of which is there whether it was used or not: a series
-/// that begins with its first event hides that event from whoever computes a rate.
+/// that begins with its first event hides that event from the computation of a rate.
 fn families(server: &dyn Server, totals: &Totals) -> BTreeMap<&'static str, CommandTotals> {
     let mut families = BTreeMap::<_, CommandTotals>::new();
     for (entry, counted) in server.commands().entries().iter().zip(&totals.commands) {

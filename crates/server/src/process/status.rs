@@ -16,7 +16,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Up to how many connections are listed in any case. A worker that accepts one waits while they
 /// are.
 const FEW_CONNECTIONS: usize = 1000;
-/// For how long more of them are listed after somebody has asked, in milliseconds.
+/// For how long more of them are listed after a request for them, in milliseconds.
 const LISTED_FOR_MS: u64 = 10_000;
 
 /// Why pages cannot be served.

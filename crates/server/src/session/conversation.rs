@@ -39,7 +39,7 @@ pub(crate) struct Session {
     arrivals: Arrivals,
     /// The request at the start of the input, if it has begun and is not over.
     suspended: Option<Suspended>,
-    /// What others have for the client, until its reply is over.
+    /// Messages of other clients, until the reply to this one is over.
     held: Held,
 }
 
@@ -233,7 +233,7 @@ impl Session {
         self.suspended.as_ref().is_some_and(Suspended::has_replied)
     }
 
-    /// Sends what others have for the client behind the reply that has begun.
+    /// Sends messages of other clients behind the reply that has begun.
     pub(crate) fn hold(&mut self, output: &Output) {
         self.held.push(output);
     }

@@ -1,4 +1,4 @@
-//! What others have for a client while a reply to it is being written.
+//! Messages of other clients that wait until a reply has been written.
 //!
 //! A long reply is written over many ticks, and what is sent between two of them would land in its
 //! middle. So it is held back, in order, until the reply is over. The worker counts it among what

@@ -110,7 +110,7 @@ impl Sessions {
         has_departed
     }
 
-    /// Sends a client what others have for it; behind the reply that is being written, if one is.
+    /// Sends a client messages of other clients; behind the reply that is being written, if one is.
     /// A client that leaves too much of this unread is closed.
     pub(super) fn send_unasked(
         &mut self,
@@ -132,7 +132,10 @@ impl Sessions {
             && unread > self.shared.unsent_limit
             && !self.has_hard_limit(token)
         {
-            tracing::warn!(token.index, "closed: a client that does not read what others do");
+            tracing::warn!(
+                token.index,
+                "closed: a client that does not read the requests of other clients"
+            );
             self.abort(driver, token);
         }
     }

@@ -82,12 +82,12 @@ impl Claiming {
             return;
         }
         self.names.push((key.hash, intent));
-        // Gathering may take many ticks, between which others look at what is data.
+        // Gathering may take many ticks, between which other threads ask how much is data.
         let room = accounting::room_bytes::<(u64, Intent)>(self.names.capacity());
         self.claim.charge.set(room);
     }
 
-    /// Has everything claimed: nobody else works on any key meanwhile.
+    /// Has everything claimed: no other request works on any key meanwhile.
     pub fn add_everything(&mut self) {
         self.is_whole = true;
         self.names.clear();

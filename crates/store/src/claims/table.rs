@@ -38,7 +38,7 @@ pub enum Intent {
 pub(crate) struct Claims {
     /// How many are held or being taken. Nobody looks further while it is 0.
     active: AtomicU64,
-    /// Who holds everything; 0 for nobody. It is the only one active then.
+    /// The claim that holds everything; 0 for none. It is the only one active then.
     exclusive: AtomicU64,
     last_owner: AtomicU64,
     stripes: Box<[Mutex<Stripe>]>,
@@ -156,7 +156,7 @@ impl Claims {
         self.exclusive.load(Ordering::Acquire) != 0
     }
 
-    /// Waits until nobody holds everything, if somebody does.
+    /// Waits until no claim holds everything, if one does.
     #[cold]
     fn unheld(self: &Arc<Self>, waker: &Waker) -> Option<Wait> {
         let mut entrance = lock(&self.entrance);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 /// Is told of changes, with all latches held of the operation that made them: it notes what it
 /// wants and asks nothing of the store.
 pub trait ChangeListener: Send + Sync {
-    /// Something was changed. Effects on single keys are there only if somebody wants them.
+    /// Something was changed. Effects on single keys are there only if a listener wants them.
     fn changed(&self, change: &StoreChange);
 }
 
@@ -52,7 +52,7 @@ impl ChangeHook {
 
     /// Whether anything is wanted of lookups that find nothing.
     #[inline]
-    pub(crate) fn hears_of_misses(&self) -> bool {
+    pub(crate) fn listens_for_misses(&self) -> bool {
         self.misses.load(Ordering::Relaxed) != MissInterest::Nothing as u8
     }
 

@@ -47,7 +47,7 @@ pub struct Database<'a> {
     pub(crate) now_ms: u64,
     pub(crate) access: AccessClock,
     pub(crate) scope: OperationScope<'a>,
-    /// Whether a lookup that finds nothing is told, where somebody wants to hear of it.
+    /// Whether a lookup that finds nothing is reported, where a listener wants to know of it.
     pub(crate) tells_misses: bool,
     /// Whether a lookup removes what it finds expired.
     pub(crate) removes_expired: bool,
@@ -242,7 +242,9 @@ impl<'a> Database<'a> {
             let held = self.store.latch_of(key).lock_untimed();
             read_in(&held, key)
         };
-        if found == Found::Expired || found == Found::Nothing && self.store.hook.hears_of_misses() {
+        if found == Found::Expired
+            || found == Found::Nothing && self.store.hook.listens_for_misses()
+        {
             self.missed(key, found);
         }
         result
@@ -252,7 +254,7 @@ impl<'a> Database<'a> {
     /// listener wants to know of that.
     #[cold]
     fn missed(&self, key: Key<'_>, found: Found) {
-        if self.store.hook.hears_of_misses() {
+        if self.store.hook.listens_for_misses() {
             self.tell_miss(key);
         }
         if found == Found::Expired {
@@ -270,8 +272,8 @@ impl<'a> Database<'a> {
         }
     }
 
-    /// Tells that a lookup has found nothing. What has expired goes at once, as somebody wants to
-    /// hear of that as well, unless it may be claimed.
+    /// Tells that a lookup has found nothing. What has expired goes at once, as listeners want to
+    /// know of that as well, unless it may be claimed.
     #[cold]
     fn tell_miss(&self, key: Key<'_>) {
         let tells_misses = self.tells_misses && self.store.hook.tells_misses();

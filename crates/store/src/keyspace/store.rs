@@ -154,8 +154,8 @@ impl Store {
         self.hook.attach(listener, false)
     }
 
-    /// Has changes told or not, of operations that begin from now on: whoever takes a key's latch
-    /// after this has been called sees to it.
+    /// Has changes reported or not, of operations that begin from now on: one that takes a key's
+    /// latch after this has been called sees to it.
     pub fn listen(&self, is_listening: bool) {
         self.word.listen(is_listening || self.hook.has_effects_listener());
     }

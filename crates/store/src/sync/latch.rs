@@ -63,8 +63,8 @@ pub(crate) fn slow() {
     }
 }
 
-/// Forgets what was slow while no latch of a shard was held: collections are built and freed outside
-/// the keyspace by the same code as within it.
+/// Forgets what was slow while no latch of a shard was held: collections are built and freed
+/// outside the keyspace by the same code as within it.
 #[cold]
 fn forget_slow() {
     SLOW_SINCE.set(0);

@@ -78,7 +78,7 @@ static CHANNELS: Command = Command {
     group: Group::PubSub,
     since: "2.8.0",
     notes: Notes::of("O(N), N being the channels"),
-    summary: "Returns the channels that somebody subscribes to and that fit the pattern",
+    summary: "Returns the channels that have subscribers and fit the pattern",
     subcommands: &[],
     run: channels,
 };
@@ -99,7 +99,7 @@ static NUMPAT: Command = Command {
     group: Group::PubSub,
     since: "2.8.0",
     notes: Notes::of("O(1)"),
-    summary: "Returns how many patterns somebody subscribes to",
+    summary: "Returns how many patterns have subscribers",
     subcommands: &[],
     run: numpat,
 };
@@ -138,7 +138,7 @@ static SHARDCHANNELS: Command = Command {
     group: Group::PubSub,
     since: "7.0.0",
     notes: Notes::of("O(N), N being the channels"),
-    summary: "Returns the channels of shards that somebody subscribes to and that fit the pattern",
+    summary: "Returns the channels of shards that have subscribers and fit the pattern",
     subcommands: &[],
     run: shardchannels,
 };

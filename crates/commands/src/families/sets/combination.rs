@@ -82,7 +82,7 @@ impl Way {
     }
 }
 
-/// Members of one set that all of some others have, or none of them.
+/// Members of one set that all other sets have, or none of them.
 pub(super) struct Selection {
     base: SharedValue,
     others: Vec<SharedValue>,

@@ -197,7 +197,7 @@ pub(crate) static ZDIFF: Command = Command {
     notes: Notes::of(
         "O(N K log(M)), N being the members of the first, K the keys, M those of the largest",
     ),
-    summary: "Returns the members of a sorted set that others do not have",
+    summary: "Returns the members of a sorted set that the other sorted sets do not have",
     subcommands: &[],
     run: zdiff,
 };
@@ -289,8 +289,8 @@ pub(crate) static ZDIFFSTORE: Command = Command {
     notes: Notes::of(
         "O(N K log(M)), N being the members of the first, K the keys, M those of the largest",
     ),
-    summary: "Stores the members of a sorted set that others do not have, and returns how many \
-              these are",
+    summary: "Stores the members of a sorted set that the other sorted sets do not have, and \
+              returns how many these are",
     subcommands: &[],
     run: zdiffstore,
 };

@@ -9,7 +9,7 @@
 //!                             +-- a watched key was changed: nothing runs
 //! ```
 //!
-//! Clients that wait for its keys are served at its end: what happens within shows nobody anything.
+//! Clients that wait for its keys are served at its end, and not by a request within.
 
 use crate::registry::command::Flags;
 use crate::runtime::resume::go_on;

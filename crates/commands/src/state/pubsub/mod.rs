@@ -4,10 +4,10 @@
 //! that has subscribers; the worker hands it to them. So ten thousand subscribers cost a publisher
 //! no more than one on each worker, and a message can be published while a shard's latch is held.
 //!
-//! Everybody sees the messages of a channel in one order, since a publisher holds the stripe of the
-//! channel while it fills all inboxes. Messages of different channels that fit a pattern have one
-//! order as well. What one client publishes arrives in that order on any channels, since an inbox
-//! is read from the start.
+//! All subscribers see the messages of a channel in one order, since a publisher holds the stripe
+//! of the channel while it fills all inboxes. Messages of different channels that fit a pattern
+//! have one order as well. What one client publishes arrives in that order on any channels, since
+//! an inbox is read from the start.
 //!
 //! Locks are taken in this order: a stripe, the patterns, the order of patterns, a worker's table,
 //! an inbox.
@@ -47,7 +47,7 @@ const DEPARTED: usize = 1024;
 
 type Names = HashMap<Name, Counts>;
 
-/// Who subscribes to what, and what is on its way to them.
+/// Subscriptions, and the messages on their way to subscribers.
 pub struct PubSub {
     stripes: Box<[Mutex<Stripe>]>,
     stripe_of: RandomState,
@@ -112,7 +112,7 @@ impl Worker {
 }
 
 impl PubSub {
-    /// Nobody subscribes to anything yet.
+    /// One without subscriptions.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         PubSub {
@@ -128,7 +128,7 @@ impl PubSub {
     }
 
     /// Publishes a message, to the subscribers of a channel or of a shard's. Any thread may call
-    /// this, with a shard's latch held; where nobody subscribes to anything it is a load and a
+    /// this, with a shard's latch held; where there are no subscriptions it is a load and a
     /// branch.
     #[inline]
     pub fn publish<M: Into<Message>>(
@@ -300,7 +300,7 @@ impl PubSub {
         worker.take(&mut worker.distribute(&self.publishers), client, &self.publishers)
     }
 
-    /// How many names of a kind somebody subscribes to.
+    /// How many names of a kind have subscribers.
     #[inline]
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.names.of(kind).load(Ordering::Acquire)

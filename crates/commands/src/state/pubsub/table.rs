@@ -25,7 +25,7 @@ pub(super) struct Table {
     free: Vec<u32>,
     /// The subscribers' places, by their numbers.
     places: HashMap<u64, u32>,
-    /// Who subscribes to what.
+    /// Subscribers by channel or pattern.
     names: ByKind<HashMap<Name, BTreeSet<u32>>>,
     /// Subscribers that messages wait for, the longest first.
     due: VecDeque<u32>,

@@ -1,4 +1,4 @@
-//! Who is sent what, in which order, and whom publishers wait for.
+//! Which subscribers are sent what, in which order, and for which workers publishers wait.
 
 use super::*;
 use std::sync::atomic::AtomicBool;
