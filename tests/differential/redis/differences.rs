@@ -508,11 +508,12 @@ fn is_own_step(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
     are_steps && (!begins || goes_on(ours) || goes_on(theirs))
 }
 
-/// Whether the words behind the command's have a number like 1.5, or a blank before one.
+/// Whether the words behind the command's have a number that is no integer, as 1.5, or one behind a
+/// blank.
 fn has_odd_count(words: &Words) -> bool {
     let is_odd = |word: &Vec<u8>| {
-        let number = std::str::from_utf8(word).ok().and_then(|it| it.trim().parse::<f64>().ok());
-        number.is_some() && (word.contains(&b'.') || word.first().is_some_and(|it| *it == b' '))
+        let text = std::str::from_utf8(word).unwrap_or_default();
+        text.trim().parse::<f64>().is_ok() && text.parse::<i64>().is_err()
     };
     words.iter().skip(3).take(2).any(is_odd)
 }
