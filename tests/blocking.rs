@@ -340,6 +340,21 @@ fn another_client_ends_a_wait() {
     }
 }
 
+/// However the clocks of the threads stand to each other.
+#[test]
+fn no_wait_outlasts_its_time() {
+    let server = Server::nagi_with(&["--workers", "4"]);
+    thread::scope(|scope| {
+        for number in 0..16 {
+            let mut client = server.connect_resp();
+            scope.spawn(move || {
+                let request = format!("BLPOP none{number} 0.001");
+                (0..300).for_each(|_| client.check(&request, TIME_IS_UP));
+            });
+        }
+    });
+}
+
 #[test]
 fn a_wait_that_ends_with_an_error_has_failed() {
     let server = Server::nagi();

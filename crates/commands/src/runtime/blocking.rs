@@ -74,12 +74,12 @@ pub(crate) fn wait(
         };
         let alarm = until_ms.map(|at_ms| alarm(cx, at_ms));
         cx.client.info.mark(Marks::WAITING, true);
-        Ok(Worked::Then(waits(cx.attention.block(new), until_ms, alarm, reply)))
+        Ok(Worked::Then(waits(cx.attention.block(new), alarm, reply)))
     })
 }
 
 /// Has a client woken at a time.
-fn alarm(cx: &Context<'_>, at_ms: u64) -> Alarm {
+pub(crate) fn alarm(cx: &Context<'_>, at_ms: u64) -> Alarm {
     let (alarm, is_first) = cx.attention.alarm(at_ms, &cx.client.waker);
     if is_first {
         cx.server.hurry();
@@ -88,12 +88,12 @@ fn alarm(cx: &Context<'_>, at_ms: u64) -> Alarm {
 }
 
 /// A client's wait.
-fn waits(waiting: Waiting, until_ms: Option<u64>, alarm: Option<Alarm>, reply: Reply) -> Job {
+fn waits(waiting: Waiting, alarm: Option<Alarm>, reply: Reply) -> Job {
     let mut waiting = Some((waiting, alarm));
     let mut rest: Option<Job> = None;
     Box::new(move |cx| {
-        if let Some((waits, _)) = &waiting {
-            let is_time_up = until_ms.is_some_and(|at_ms| at_ms <= cx.db.now_ms());
+        if let Some((waits, alarm)) = &waiting {
+            let is_time_up = alarm.as_ref().is_some_and(Alarm::was_made);
             let outcome = waits.outcome(is_time_up);
             if matches!(outcome, Outcome::Waiting) && !is_time_up {
                 return Ok(JobProgress::SERVED);

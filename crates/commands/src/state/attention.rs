@@ -238,6 +238,15 @@ pub(crate) struct Alarm {
     call: Call,
 }
 
+impl Alarm {
+    /// Whether it has been made. The caller's clock may be ahead of the one that a worker has read
+    /// for its tick, and calls once.
+    pub(crate) fn was_made(&self) -> bool {
+        let (calls, _) = &*lock(&self.calls.0);
+        !calls.contains_key(&self.call)
+    }
+}
+
 impl Drop for Alarm {
     fn drop(&mut self) {
         let (calls, _) = &mut *lock(&self.calls.0);

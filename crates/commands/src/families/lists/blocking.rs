@@ -341,6 +341,13 @@ mod tests {
         );
     }
 
+    /// The housekeeper calls by its own clock, and only once: a worker that still has an earlier
+    /// time must not wait on.
+    #[test]
+    fn a_wait_ends_at_its_call_by_whichever_clock() {
+        converse("BLPOP none 0.01 => *-1|");
+    }
+
     #[test]
     fn who_waits_is_served_in_order_by_changes_of_their_own() {
         let mut bench = Bench::new();

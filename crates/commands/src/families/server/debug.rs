@@ -5,6 +5,7 @@ use crate::config::rewrite::{Added, rewrite};
 use crate::families::server::digest;
 use crate::runtime::admission;
 use crate::runtime::arguments::{integer, is};
+use crate::runtime::blocking::alarm;
 use crate::runtime::suspension::Slice;
 use crate::state::saves::{Order, Ticket};
 use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Reasons};
@@ -76,12 +77,9 @@ pub(crate) static DEBUG: Command = Command {
 fn sleep<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let seconds: f64 = String::from_utf8_lossy(args.at(2)).parse().unwrap_or(0.0);
     let until_ms = cx.db.now_ms().saturating_add((seconds * 1000.0).ceil() as u64);
-    if until_ms > cx.db.now_ms() {
-        cx.attention.call_at(until_ms, &cx.client.waker);
-        cx.server.hurry();
-    }
+    let alarm = (until_ms > cx.db.now_ms()).then(|| alarm(cx, until_ms));
     cx.start(Box::new(move |cx| {
-        if cx.db.now_ms() < until_ms {
+        if alarm.as_ref().is_some_and(|alarm| !alarm.was_made()) {
             return Ok(JobProgress::WOKEN);
         }
         cx.reply.ok();
