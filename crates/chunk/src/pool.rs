@@ -4,10 +4,10 @@
 //! What was freed of late is kept for the next requests, and returned to the kernel if there
 //! was none in a while.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a block, which holds one chunk.
 pub const BLOCK_BYTES: usize = 64 * 1024;
@@ -136,7 +136,7 @@ pub fn cool() {
 
 /// Nothing that is done under this lock can leave it half-done.
 fn pool() -> MutexGuard<'static, Pool> {
-    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+    POOL.lock()
 }
 
 #[cfg(not(miri))]

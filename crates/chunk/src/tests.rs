@@ -2,12 +2,12 @@
 
 use crate::pool::{self, BLOCK_BYTES};
 use crate::{CHUNK_BYTES, Chunk, UninitChunk};
+use parking_lot::{Mutex, MutexGuard};
 use proptest::prelude::*;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock()
 }
 
 #[test]

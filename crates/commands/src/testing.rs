@@ -10,8 +10,9 @@ use crate::{
 use nagi_proto::memcached::Step;
 use nagi_proto::{Args, Output, resp};
 use nagi_store::{Clock, Counters, Event, Options, Store};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 #[path = "../../store/src/tests/replica.rs"]
 mod replica;
@@ -88,7 +89,7 @@ impl Server for FakeServer {
     }
 
     fn shut_down(&self, _: Option<bool>) {
-        *self.asked_to_stop.lock().unwrap() = true;
+        *self.asked_to_stop.lock() = true;
     }
 
     fn config(&self) -> &Config {
@@ -113,7 +114,7 @@ impl Server for FakeServer {
     }
 
     fn flush_at(&self, at_ms: u64) {
-        *self.flush_at_ms.lock().unwrap() = Some(at_ms);
+        *self.flush_at_ms.lock() = Some(at_ms);
     }
 }
 

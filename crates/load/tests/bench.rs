@@ -3,9 +3,10 @@
 
 mod scripted;
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
@@ -79,7 +80,7 @@ fn warming_up_is_not_measured() {
 fn stalling_server(after: u32) -> SocketAddr {
     let seen = Mutex::new(0);
     scripted::serve(move |_| {
-        let mut seen = seen.lock().unwrap();
+        let mut seen = seen.lock();
         *seen += 1;
         if *seen == after {
             scripted::stall(STALL);
@@ -116,14 +117,14 @@ fn forking_server() -> SocketAddr {
     let (fork, asked) = (Mutex::new(()), Mutex::new(0));
     scripted::serve(move |arguments| {
         let name = arguments.first().map(Vec::as_slice).unwrap_or_default();
-        let held = fork.lock().unwrap();
+        let held = fork.lock();
         match name {
             b"BGSAVE" => {
                 scripted::stall(STALL);
                 b"+Background saving started\r\n".to_vec()
             }
             b"INFO" => {
-                let mut asked = asked.lock().unwrap();
+                let mut asked = asked.lock();
                 *asked += 1;
                 let saving = u8::from(*asked <= 6);
                 let info = format!(
@@ -231,7 +232,7 @@ fn errors_are_told_apart_by_their_text() {
 fn a_closed_connection_is_an_error_and_the_others_go_on() {
     let seen = Mutex::new(0);
     let address = scripted::serve(move |_| {
-        let mut seen = seen.lock().unwrap();
+        let mut seen = seen.lock();
         *seen += 1;
         if *seen == 100 { Vec::new() } else { b"+OK\r\n".to_vec() }
     });
@@ -244,7 +245,7 @@ fn a_closed_connection_is_an_error_and_the_others_go_on() {
 fn each_request_that_a_lost_connection_owed_an_answer_counts() {
     let seen = Mutex::new(0);
     let address = scripted::serve(move |_| {
-        let mut seen = seen.lock().unwrap();
+        let mut seen = seen.lock();
         *seen += 1;
         if *seen == 41 { Vec::new() } else { b"+OK\r\n".to_vec() }
     });
@@ -267,7 +268,7 @@ fn filling_writes_each_key_once() {
     let log = Arc::clone(&written);
     let address = scripted::serve(move |arguments| match arguments {
         [name, key, _] if name == b"SET" => {
-            log.lock().unwrap().push(key.clone());
+            log.lock().push(key.clone());
             b"+OK\r\n".to_vec()
         }
         _ => b"$-1\r\n".to_vec(),
@@ -277,7 +278,7 @@ fn filling_writes_each_key_once() {
         "--fill --keys 1003 --key-bytes 12 --threads 2 --connections 5 --ratio 1:0 --requests 10",
     );
     assert_eq!(report.requests, 10);
-    let written = written.lock().unwrap();
+    let written = written.lock();
     assert_eq!(written.len(), 1003);
     let distinct: HashSet<&Vec<u8>> = written.iter().collect();
     assert_eq!(distinct.len(), 1003);

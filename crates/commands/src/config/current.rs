@@ -7,11 +7,12 @@ use super::{kept, rows};
 use crate::state::memcached_users::Users;
 use crate::state::usage;
 use nagi_store::{Policy, Store, Tuning};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 /// The value of every setting.
 #[derive(Debug)]
@@ -76,7 +77,7 @@ impl Config {
             return;
         }
         if port != 0 {
-            let mut found = self.found.write().unwrap_or_else(PoisonError::into_inner);
+            let mut found = self.found.write();
             found.insert(setting.name, port.to_string());
         }
         number.set(port.into());
@@ -124,7 +125,7 @@ impl Config {
     pub fn set_default(&self, name: &str, value: &str) -> Result<(), Cow<'static, str>> {
         self.set(name, value, Origin::Startup)?;
         let setting = find(name).ok_or("unknown setting")?;
-        let mut defaults = self.defaults.write().unwrap_or_else(PoisonError::into_inner);
+        let mut defaults = self.defaults.write();
         defaults.insert(setting.name, setting.value(self));
         Ok(())
     }
@@ -132,12 +133,12 @@ impl Config {
     /// Whether a setting was given on the command line or in a file, whatever its value.
     #[must_use]
     pub fn is_given(&self, name: &str) -> bool {
-        self.given.read().unwrap_or_else(PoisonError::into_inner).contains(name)
+        self.given.read().contains(name)
     }
 
     /// Notes that a setting was given.
     pub(super) fn note_given(&self, setting: &'static Setting) {
-        self.given.write().unwrap_or_else(PoisonError::into_inner).insert(setting.name);
+        self.given.write().insert(setting.name);
     }
 
     /// Which of memcached's protocols is spoken.
@@ -164,7 +165,7 @@ impl Config {
 
     /// Keeps others from changing settings while those that are given together are checked and set.
     pub(crate) fn changing(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.changing.lock()
     }
 
     /// The file that the settings were read from.
@@ -199,7 +200,7 @@ impl Setting {
             Place::Number(number) => self.kind.show(&Value::Number(number(config).get())),
             Place::Text(text) => text(config).get().as_ref().to_owned(),
             Place::Aside | Place::Refused(_) | Place::Directive => {
-                let aside = config.aside.read().unwrap_or_else(PoisonError::into_inner);
+                let aside = config.aside.read();
                 aside.get(self.name).map_or_else(|| self.default_value(), |it| it.as_ref().into())
             }
         }
@@ -208,13 +209,13 @@ impl Setting {
     /// Its value, as a file is to say it: a port that was left to the kernel is left to it again.
     pub(crate) fn written_value(&self, config: &Config) -> String {
         let value = self.value(config);
-        let found = config.found.read().unwrap_or_else(PoisonError::into_inner);
+        let found = config.found.read();
         if found.get(self.name) == Some(&value) { ANY.to_owned() } else { value }
     }
 
     /// Whether it has its default value.
     pub(crate) fn is_default(&self, config: &Config) -> bool {
-        let defaults = config.defaults.read().unwrap_or_else(PoisonError::into_inner);
+        let defaults = config.defaults.read();
         let value = self.value(config);
         defaults.get(self.name).map_or_else(|| value == self.default_value(), |it| *it == value)
     }
@@ -243,7 +244,7 @@ impl Setting {
             (Place::Text(text), Value::Text(value)) => text(config).set(value),
             (Place::Aside | Place::Refused(_), value) => {
                 let value = self.kind.show(&value).into();
-                let mut aside = config.aside.write().unwrap_or_else(PoisonError::into_inner);
+                let mut aside = config.aside.write();
                 aside.insert(self.name, value);
             }
             _ => debug_assert!(false, "a kind stores what it has parsed"),

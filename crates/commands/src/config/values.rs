@@ -1,7 +1,8 @@
 //! Where the values of settings are kept that the server goes by.
 
+use parking_lot::RwLock;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 /// A setting that is a number; reading it costs a load.
 #[derive(Debug, Default)]
@@ -50,11 +51,11 @@ impl Text {
     /// Its value now.
     #[must_use]
     pub fn get(&self) -> Arc<str> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.read())
     }
 
     pub(super) fn set(&self, value: Arc<str>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = value;
+        *self.0.write() = value;
     }
 }
 

@@ -214,10 +214,10 @@ fn the_cache_as_a_whole() {
     bench.expect("EXISTS other", ":1|");
     bench.expect_memcached("set a 0 0 1|1", "STORED|");
     bench.expect_memcached("flush_all 10", "OK|");
-    assert_eq!(*bench.process.flush_at_ms.lock().unwrap(), Some(START_MS + 10_000));
+    assert_eq!(*bench.process.flush_at_ms.lock(), Some(START_MS + 10_000));
     bench.expect_memcached("get a", "VALUE a 0 1|1|END|");
     bench.expect_memcached("flush_all -1", "OK|");
-    assert_eq!(*bench.process.flush_at_ms.lock().unwrap(), Some(u64::MAX));
+    assert_eq!(*bench.process.flush_at_ms.lock(), Some(u64::MAX));
     bench.expect_memcached("get a", "END|");
     bench.expect_memcached("flush_all x", "CLIENT_ERROR invalid exptime argument|");
     bench.expect_memcached("version", "VERSION 1.6.45-nagi/0.1.0|");

@@ -10,9 +10,10 @@ use crate::state::monitors::Monitors;
 use crate::state::notifications::Notifications;
 use crate::state::watched_keys::WatchedKeys;
 use crate::state::watchers::Watchers;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 bitflags::bitflags! {
@@ -122,7 +123,7 @@ impl Attention {
     pub fn unpause(&self) {
         self.set(Reasons::PAUSED_WRITES | Reasons::PAUSED_ALL, false);
         self.pause_until_ms.store(0, Relaxed);
-        let held = std::mem::take(&mut *lock(&self.held));
+        let held = std::mem::take(&mut *self.held.lock());
         held.into_iter().for_each(Waker::wake);
     }
 
@@ -164,7 +165,7 @@ impl Attention {
             return false;
         }
         // Whoever ends the pause takes what is in here afterwards.
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         let holds = self.is_paused(now_ms);
         if holds {
             client.info.mark(Marks::WAITING, true);
@@ -215,7 +216,7 @@ struct Calls(Mutex<(BTreeMap<Call, Waker>, u64)>);
 impl Calls {
     /// Adds a call; whether none comes before it.
     fn add(&self, at_ms: u64, waker: &Waker) -> (Call, bool) {
-        let (calls, last) = &mut *lock(&self.0);
+        let (calls, last) = &mut *self.0.lock();
         *last += 1;
         let call = (at_ms, *last);
         calls.insert(call, waker.clone());
@@ -224,7 +225,7 @@ impl Calls {
 
     /// Takes those whose time has come, with when the next one's comes.
     fn take_due(&self, now_ms: u64) -> (BTreeMap<Call, Waker>, u64) {
-        let (calls, _) = &mut *lock(&self.0);
+        let (calls, _) = &mut *self.0.lock();
         let later = calls.split_off(&(now_ms.saturating_add(1), 0));
         let due = std::mem::replace(calls, later);
         (due, calls.first_key_value().map_or(u64::MAX, |((at_ms, _), _)| *at_ms))
@@ -242,24 +243,19 @@ impl Alarm {
     /// Whether it has been made. The caller's clock may be ahead of the one that a worker has read
     /// for its tick, and calls once.
     pub(crate) fn was_made(&self) -> bool {
-        let (calls, _) = &*lock(&self.calls.0);
+        let (calls, _) = &*self.calls.0.lock();
         !calls.contains_key(&self.call)
     }
 }
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        let (calls, _) = &mut *lock(&self.calls.0);
+        let (calls, _) = &mut *self.calls.0.lock();
         calls.remove(&self.call);
     }
 }
 
 const PAUSED: Reasons = Reasons::PAUSED_WRITES.union(Reasons::PAUSED_ALL);
-
-/// Nothing that is done under these locks can leave them half-done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 #[cfg(test)]
 mod tests {

@@ -9,12 +9,13 @@ use nagi_store::accounting::Charge;
 use nagi_store::types::collection::Limits;
 use nagi_store::types::list::SharedPopped;
 use nagi_store::{Database, Kind, OwnedText};
+use parking_lot::Mutex;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 /// Counters by hash of how many clients wait for keys, so that most requests need look no further.
@@ -102,7 +103,7 @@ impl Waiter {
         limits: &Limits,
         may_take: &dyn Fn(&[u8]) -> bool,
     ) -> bool {
-        let mut outcome = lock(&self.outcome);
+        let mut outcome = self.outcome.lock();
         if !matches!(*outcome, Outcome::Waiting) {
             return false;
         }
@@ -203,7 +204,7 @@ impl BlockedClients {
 
     /// For how many keys clients wait.
     pub(crate) fn keys(&self) -> usize {
-        lock(&self.table).queues.values().map(BTreeMap::len).sum()
+        self.table.lock().queues.values().map(BTreeMap::len).sum()
     }
 
     #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of counters")]
@@ -222,7 +223,7 @@ impl BlockedClients {
         let NewWaiter { client, database, keys, wanted, waker } = new;
         let mut charge = Charge::default();
         charge.set(keys.iter().map(|key| key.len() + PLACE_BYTES).sum());
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         table.last_number += 1;
         let outcome = Mutex::new(Outcome::Waiting);
         let number = table.last_number;
@@ -241,7 +242,7 @@ impl BlockedClients {
 
     /// Takes a client out of all queues.
     pub(crate) fn leave(&self, waiter: &Waiter) {
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         let is_it = |it: &Arc<Waiter>| it.number == waiter.number;
         if !table.clients.get(&waiter.client).is_some_and(is_it) {
             return;
@@ -265,7 +266,7 @@ impl BlockedClients {
 
     /// Calls `end` if no client waits, before any can enter.
     pub(crate) fn end_if_empty(&self, end: impl FnOnce()) {
-        let table = lock(&self.table);
+        let table = self.table.lock();
         if table.clients.is_empty() {
             end();
         }
@@ -273,8 +274,8 @@ impl BlockedClients {
 
     /// Ends the wait of a client; whether it waited.
     pub(crate) fn unblock(&self, client: u64, with_error: bool) -> bool {
-        let Some(waiter) = lock(&self.table).clients.get(&client).cloned() else { return false };
-        let mut outcome = lock(&waiter.outcome);
+        let Some(waiter) = self.table.lock().clients.get(&client).cloned() else { return false };
+        let mut outcome = waiter.outcome.lock();
         let waits = matches!(*outcome, Outcome::Waiting);
         if waits {
             *outcome = Outcome::Unblocked { with_error };
@@ -285,12 +286,12 @@ impl BlockedClients {
 
     /// All keys that clients wait for.
     pub(crate) fn names(&self) -> Vec<Name> {
-        lock(&self.table).queues.keys().cloned().collect()
+        self.table.lock().queues.keys().cloned().collect()
     }
 
     /// The databases in which clients wait for a key.
     pub(crate) fn databases(&self, name: &[u8]) -> Vec<usize> {
-        let table = lock(&self.table);
+        let table = self.table.lock();
         table.queues.get(name).map_or_else(Vec::new, |queues| queues.keys().copied().collect())
     }
 
@@ -302,7 +303,7 @@ impl BlockedClients {
         behind: u64,
         kind: Kind,
     ) -> Option<Arc<Waiter>> {
-        let table = lock(&self.table);
+        let table = self.table.lock();
         let queue = table.queues.get(name)?.get(&database)?;
         let mut waiters = queue.waiters.range(behind + 1..).map(|(_, waiter)| waiter);
         waiters.find(|waiter| waiter.wanted.kind() == kind).cloned()
@@ -311,7 +312,7 @@ impl BlockedClients {
     /// Adds to `reached` a key for which clients wait, if any do, and those to which what is put
     /// there goes in the end; whether any client waits.
     pub(crate) fn reach(&self, name: &[u8], reached: &mut HashSet<Name>) -> bool {
-        let table = lock(&self.table);
+        let table = self.table.lock();
         let Some((name, _)) = table.queues.get_key_value(name) else { return false };
         let mut next = vec![Arc::clone(name)];
         while let Some(name) = next.pop() {
@@ -337,7 +338,7 @@ impl Waiting {
     /// What has become of it, which it has been told then. One that waits does no more if its time
     /// is up, and its outcome is that it waited.
     pub(crate) fn outcome(&self, is_time_up: bool) -> Outcome {
-        let mut outcome = lock(&self.waiter.outcome);
+        let mut outcome = self.waiter.outcome.lock();
         match *outcome {
             Outcome::Waiting if !is_time_up => Outcome::Waiting,
             _ => std::mem::replace(&mut outcome, Outcome::Over),
@@ -347,12 +348,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        *lock(&self.waiter.outcome) = Outcome::Over;
+        *self.waiter.outcome.lock() = Outcome::Over;
         self.blocked.leave(&self.waiter);
     }
-}
-
-/// Nothing that is done under these locks can leave them half-done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,8 +5,9 @@ use crate::state::transaction::Transaction;
 use crate::state::watched_keys::Watches;
 use nagi_proto::Output;
 use nagi_proto::resp::Version;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -293,7 +294,7 @@ impl ClientInfo {
 
     /// What the client said of itself.
     pub(crate) fn names(&self) -> MutexGuard<'_, ClientNames> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock()
     }
 
     /// To how many names of a kind it subscribes.

@@ -1,8 +1,8 @@
 //! The latency monitor: what took longer than `latency-monitor-threshold`, by kinds of events.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How many samples of a kind of event are kept.
@@ -79,7 +79,7 @@ impl Latency {
     }
 
     pub(crate) fn events(&self) -> MutexGuard<'_, BTreeMap<&'static str, Series>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+        self.events.lock()
     }
 
     pub(crate) fn of(&self, event: &[u8]) -> Option<(&'static str, Series)> {

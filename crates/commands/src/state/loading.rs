@@ -1,8 +1,8 @@
 //! How far loading has come, for INFO.
 
 use nagi_persist::rdb::Progress;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A file on its way into memory, if one is.
@@ -68,7 +68,7 @@ impl Loading {
 
     /// Nothing that is done under this lock can leave it half-done.
     fn lock(&self) -> MutexGuard<'_, Option<Began>> {
-        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+        self.began.lock()
     }
 }
 

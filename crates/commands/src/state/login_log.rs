@@ -1,9 +1,9 @@
 //! Logins that failed, for ACL LOG: who tries passwords is to be seen.
 
 use nagi_store::accounting::Overhead;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Failures of one user within this time are one entry.
 const TOGETHER_MS: u64 = 60_000;
@@ -109,6 +109,6 @@ impl Logins {
 
     /// Nothing that is done under this lock can leave the entries half-done.
     fn lock(&self) -> MutexGuard<'_, VecDeque<Logged>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }

@@ -4,7 +4,8 @@
 
 use crate::state::client::ClientInfo;
 use nagi_store::accounting::{self, Charge};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Lines that wait for a monitor to take them, in bytes, before it is let go.
 pub(crate) const QUEUE_BYTES: usize = 64 << 20;
@@ -38,12 +39,12 @@ impl Monitors {
     /// What a command is to hold while it runs and is shown, so that lines come in the order of
     /// changes.
     pub(crate) fn order(&self) -> MutexGuard<'_, ()> {
-        lock(&self.order)
+        self.order.lock()
     }
 
     /// Adds a monitor, and calls `first` before anybody else comes or goes.
     pub(crate) fn add(&self, client: &Arc<ClientInfo>, first: impl FnOnce()) {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         if !queues.iter().any(|queue| queue.client.id == client.id) {
             let (lines, charge) = (Vec::new(), Charge::default());
             queues.push(Queue { client: Arc::clone(client), lines, charge });
@@ -53,7 +54,7 @@ impl Monitors {
 
     /// Forgets a monitor, and calls `last` before anybody else comes or goes if it was the last.
     pub(crate) fn remove(&self, id: u64, last: impl FnOnce()) {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         queues.retain(|queue| queue.client.id != id);
         if queues.is_empty() {
             last();
@@ -63,7 +64,7 @@ impl Monitors {
     /// Queues a line for every monitor.
     pub(crate) fn push(&self, line: &str) -> Queued {
         let mut queued = Queued::default();
-        for queue in lock(&self.queues).iter_mut() {
+        for queue in self.queues.lock().iter_mut() {
             if queue.lines.len() + line.len() > QUEUE_BYTES {
                 queued.full.push(Arc::clone(&queue.client));
                 continue;
@@ -82,7 +83,7 @@ impl Monitors {
     /// What the monitors of a worker are to be sent: by their seats.
     #[must_use]
     pub fn take(&self, worker: usize) -> Vec<(u64, Vec<u8>)> {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         let waiting = queues
             .iter_mut()
             .filter(|queue| queue.client.worker == worker && !queue.lines.is_empty());
@@ -92,9 +93,4 @@ impl Monitors {
         };
         waiting.map(take).collect()
     }
-}
-
-/// Nothing that is done under these locks can leave them half-done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

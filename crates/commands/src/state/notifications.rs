@@ -9,9 +9,9 @@
 use crate::state::pubsub::{Kind, PubSub};
 use nagi_proto::Chunk;
 use nagi_store::{Event, MissInterest, StoreChange};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// For how long one call publishes: what is left is for the next tick of the event loop.
@@ -181,7 +181,7 @@ impl Notifications {
         });
         let mut wanted = wanted.peekable();
         if wanted.peek().is_some() {
-            let mut queued = lock(&self.queued);
+            let mut queued = self.queued.lock();
             queued.extend(wanted.map(|(key, event)| QueuedEvent {
                 database: key.database,
                 key: key.key.clone(),
@@ -208,11 +208,11 @@ impl Notifications {
     /// workers that have something to send. No latch may be held.
     pub fn publish(&self, pubsub: &PubSub, mut wake: impl FnMut(usize)) {
         let classes = self.classes();
-        let mut taken = lock(&self.taken);
+        let mut taken = self.taken.lock();
         let started = Instant::now();
         loop {
             if taken.is_empty() {
-                let mut queued = lock(&self.queued);
+                let mut queued = self.queued.lock();
                 if queued.is_empty() {
                     self.is_pending.store(false, Ordering::Release);
                     self.is_behind.store(false, Ordering::Relaxed);
@@ -253,11 +253,6 @@ fn publish_one(
     if classes.contains(EventClasses::KEYEVENT) {
         publish(format!("__keyevent@{}__:{event}", queued.database).as_bytes(), key);
     }
-}
-
-/// Nothing that is done under these locks can leave them half-done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Where the time of requests went: to receive it, in the queue, to execute it, to send the reply.
 
 use crate::state::histogram::{Distribution, Histogram};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The phases of a request, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +72,6 @@ impl PhaseTally {
     }
 
     fn lock(&self) -> MutexGuard<'_, Families> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -3,8 +3,8 @@
 
 use crate::state::loading::Loading;
 use nagi_persist::save::SaveProgress;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -387,7 +387,7 @@ impl Saves {
 
     /// Nothing that is done under this lock can leave it half-done.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

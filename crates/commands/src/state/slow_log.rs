@@ -2,9 +2,10 @@
 
 use crate::state::phases::Phases;
 use nagi_store::accounting::Overhead;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A request that took long.
 #[derive(Debug, Default)]
@@ -88,6 +89,6 @@ impl SlowLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

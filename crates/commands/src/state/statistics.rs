@@ -7,9 +7,10 @@ use crate::state::rates::{Rates, Sums};
 use crate::state::slow_log::SlowLog;
 use crate::state::verb_statistics::{VerbTally, VerbTotals};
 use nagi_store::{Counter, ticks};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 macro_rules! tallies {
@@ -190,7 +191,7 @@ impl Tally {
     pub(crate) fn count_error(&self, text: &[u8]) {
         let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
         let code = &*String::from_utf8_lossy(code);
-        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut errors = self.errors.lock();
         match errors.get_mut(code) {
             Some(count) => *count += 1,
             None => {
@@ -320,16 +321,16 @@ impl Statistics {
             sums.input_bytes += tally.input_bytes.get();
             sums.output_bytes += tally.output_bytes.get();
         }
-        self.rates.lock().unwrap_or_else(PoisonError::into_inner).sample(now, sums);
+        self.rates.lock().sample(now, sums);
     }
 
     /// What there is of each in a second now.
     pub(crate) fn rates(&self) -> Sums {
-        self.rates.lock().unwrap_or_else(PoisonError::into_inner).per_second()
+        self.rates.lock().per_second()
     }
 
     fn baseline(&self) -> MutexGuard<'_, Baseline> {
-        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
+        self.baseline.lock()
     }
 
     fn sum(&self) -> Totals {
@@ -344,7 +345,7 @@ impl Statistics {
                 total.rejected = total.rejected.wrapping_add(command.rejected.get());
                 total.failed = total.failed.wrapping_add(command.failed.get());
             }
-            let errors = tally.errors.lock().unwrap_or_else(PoisonError::into_inner);
+            let errors = tally.errors.lock();
             for (code, count) in errors.iter() {
                 *totals.errors.entry(code.clone()).or_default() += count;
             }

@@ -6,11 +6,12 @@
 
 use nagi_store::accounting::Charge;
 use nagi_store::{Effect, Event, Store, StoreChange, free_elsewhere};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Parts of the table, each with a lock of its own.
 const STRIPES: usize = 64;
@@ -66,20 +67,20 @@ impl WatchedKeys {
 
     /// Has the store report changes if clients watch keys, or something else wants it.
     pub(crate) fn settle(&self, store: &Store) {
-        let listening = lock(&self.listening);
+        let listening = self.listening.lock();
         store.listen(*listening || self.clients.load(Ordering::SeqCst) > 0);
     }
 
     /// The same, where `is_wanted` says anew whether something else wants it.
     pub(crate) fn settle_with(&self, store: &Store, is_wanted: impl FnOnce() -> bool) {
-        let mut listening = lock(&self.listening);
+        let mut listening = self.listening.lock();
         *listening = is_wanted();
         store.listen(*listening || self.clients.load(Ordering::SeqCst) > 0);
     }
 
     #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of stripes")]
     fn stripe(&self, key: &WatchedKey) -> MutexGuard<'_, Stripe> {
-        lock(&self.stripes[self.hasher.hash_one(key) as usize % STRIPES])
+        self.stripes[self.hasher.hash_one(key) as usize % STRIPES].lock()
     }
 
     fn add(&self, key: WatchedKey, watcher: Watcher) {
@@ -120,7 +121,7 @@ impl WatchedKeys {
             return;
         }
         for stripe in &self.stripes {
-            for ((database, _), watchers) in &*lock(stripe) {
+            for ((database, _), watchers) in &*stripe.lock() {
                 if is_meant(*database) {
                     watchers.iter().filter(|it| is_touched(it)).for_each(Watcher::touch);
                 }
@@ -256,8 +257,4 @@ impl Drop for WatchingEnd {
     fn drop(&mut self) {
         self.keys.keys().for_each(|key| self.shared.remove(key, &self.is_changed));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,9 +4,10 @@
 
 use crate::state::client::ClientInfo;
 use nagi_store::accounting::{self, Charge};
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Lines that wait for a watcher, in bytes: memcached's `watcher_logbuf_size`.
@@ -178,7 +179,7 @@ impl Watchers {
 
     /// Nothing that is done under the lock can leave it half-done.
     fn list(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        self.list.lock()
     }
 }
 

@@ -10,11 +10,12 @@ use super::reader::{Header, Item, Reader, Record, Text};
 use super::text::unpack;
 use nagi_store::types::restore::Usage;
 use nagi_store::{Given, parse_i64};
+use parking_lot::Mutex;
 use std::io::Read;
 use std::mem;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::thread;
 
 /// A batch is handed over when it has so many bytes or keys: some hundred microseconds of work.
@@ -408,17 +409,15 @@ pub fn load_with_threads<B: Builders>(
     let (sender, receiver) = mpsc::sync_channel::<Batch<B::Value>>(threads * WAITING);
     let (receiver, fault, faulty) =
         (Mutex::new(receiver), Mutex::new(None), AtomicBool::new(false));
-    let next = || receiver.lock().ok().and_then(|receiver| receiver.recv().ok());
+    let next = || receiver.lock().recv().ok();
     let work = || {
         while let Some(batch) = next() {
             // Those that wait are still taken off, so that whoever reads is not held up.
             if faulty.load(Ordering::Relaxed) {
                 continue;
             }
-            if let Err(found) = take(batch)
-                && let Ok(mut fault) = fault.lock()
-            {
-                fault.get_or_insert(found);
+            if let Err(found) = take(batch) {
+                fault.lock().get_or_insert(found);
                 faulty.store(true, Ordering::Relaxed);
             }
         }
@@ -436,7 +435,7 @@ pub fn load_with_threads<B: Builders>(
         loaded
     });
     match fault.into_inner() {
-        Ok(Some(fault)) => Err(fault),
-        _ => loaded,
+        Some(fault) => Err(fault),
+        None => loaded,
     }
 }

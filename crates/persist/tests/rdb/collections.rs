@@ -7,9 +7,9 @@ use nagi_persist::rdb::{
     Progress, Reader, Rejected, load, load_with_threads,
 };
 use nagi_store::{CHUNK_BYTES, parse_i64};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{self, Read};
-use std::sync::Mutex;
 
 /// An element as a person would write it: `item`, `member`, `member=score`, `field=value@expiry`.
 pub(crate) fn shown(element: &Element<'_>) -> String {
@@ -139,7 +139,7 @@ pub(crate) fn loaded(
         while let Some(loaded) = batch.next_key(lists)? {
             if let LoadedValue::Collection(elements) = loaded.value {
                 let key = loaded.key.escape_ascii().to_string();
-                kept.lock().unwrap().insert(key, elements);
+                kept.lock().insert(key, elements);
             }
         }
         Ok(())
@@ -150,7 +150,7 @@ pub(crate) fn loaded(
     } else {
         load_with_threads(file, &options, &progress, lists, threads, take)?;
     }
-    Ok(kept.into_inner().unwrap())
+    Ok(kept.into_inner())
 }
 
 /// What golden/make.sh has put under each key.

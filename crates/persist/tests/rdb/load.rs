@@ -7,9 +7,9 @@ use nagi_persist::rdb::{
     load_with_threads,
 };
 use nagi_store::{CHUNK_BYTES, Given};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 const LOAD: LoadOptions =
@@ -61,7 +61,7 @@ fn keep(batch: &mut Batch<Infallible>, kept: &Mutex<HashMap<Vec<u8>, Known>>) ->
             usage: loaded.usage,
             memcached: loaded.memcached,
         };
-        if kept.lock().unwrap().insert(known.key.clone(), known).is_some() {
+        if kept.lock().insert(known.key.clone(), known).is_some() {
             return Err(loaded.duplicate());
         }
     }
@@ -80,7 +80,7 @@ fn loaded(file: &[u8], threads: usize) -> Result<(Loading, HashMap<Vec<u8>, Know
     assert_eq!(progress.bytes.load(Ordering::Relaxed), file.len() as u64);
     assert_eq!(progress.keys.load(Ordering::Relaxed), loading.keys);
     assert_eq!(progress.expired.load(Ordering::Relaxed), loading.expired);
-    Ok((loading, kept.into_inner().unwrap()))
+    Ok((loading, kept.into_inner()))
 }
 
 #[test]

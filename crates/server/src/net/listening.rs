@@ -4,7 +4,8 @@ use crate::net::listener::{Endpoint, Listener, Listeners};
 use crate::net::open::{self, OpenError};
 use crate::net::protocol::Protocol;
 use nagi_commands::{Addresses, Config};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// All listeners of a server.
@@ -23,7 +24,7 @@ impl Listening {
 
     /// Those that are listened to now.
     pub(crate) fn get(&self) -> Listeners {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner).listeners)
+        Arc::clone(&self.0.lock().listeners)
     }
 
     /// Where clients can connect.
@@ -44,7 +45,7 @@ impl Listening {
     /// Listens to `wanted`, and no longer to other addresses; where that cannot be done, all is as
     /// it was before.
     pub(crate) fn change(&self, wanted: &Addresses, config: &Config) -> Result<(), OpenError> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock();
         if open.stopped {
             return Ok(());
         }
@@ -67,7 +68,7 @@ impl Listening {
 
     /// Refuses clients that connect from now on.
     pub(crate) fn stop(&self) {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock();
         open.stopped = true;
         open.listeners.iter().for_each(|listener| listener.stop());
     }

@@ -5,9 +5,10 @@ use crate::state::shared::Shared;
 use nagi_commands::status::{Format, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page};
 use nagi_commands::{Config, Server as _, admission};
 use nagi_http::{Answer, Ask, Bytes, Site};
+use parking_lot::RwLock;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
@@ -198,7 +199,7 @@ struct Board {
 
 impl Board {
     fn latest(&self) -> Arc<Rendered> {
-        Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.latest.read())
     }
 }
 
@@ -272,7 +273,7 @@ impl Sampler {
             let latenesses = [lateness, longest];
             let latest = Rendered::sample(&board.shared, previous, latenesses, asked_at_ms);
             let latest = Arc::new(latest);
-            *self.board.latest.write().unwrap_or_else(PoisonError::into_inner) = latest;
+            *self.board.latest.write() = latest;
             // One that is late does not make the next one come early.
             due = (due + PERIOD).max(Instant::now());
         }

@@ -7,10 +7,10 @@ use crate::net::driver::Token;
 use crate::net::protocol::Protocol;
 use crate::net::waker::Waker;
 use bitflags::bitflags;
+use parking_lot::Mutex;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Something to do for one connection.
 pub(crate) enum Letter {
@@ -73,7 +73,7 @@ impl Mailbox {
 
     /// Leaves a letter.
     pub(crate) fn post(&self, letter: Letter) {
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner).push(letter);
+        self.letters.lock().push(letter);
         self.remind(Reminders::LETTERS);
     }
 
@@ -99,9 +99,7 @@ impl Mailbox {
     pub(crate) fn collect(&self) -> (Reminders, Vec<Letter>) {
         let reminders = Reminders::from_bits_truncate(self.reminders.swap(0, Ordering::AcqRel));
         let letters = match reminders.contains(Reminders::LETTERS) {
-            true => {
-                std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
-            }
+            true => std::mem::take(&mut *self.letters.lock()),
             false => Vec::new(),
         };
         (reminders.difference(Reminders::LETTERS), letters)

@@ -1,9 +1,10 @@
 //! All connections, across workers.
 
 use nagi_commands::ClientInfo;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Every connection of the process.
 #[derive(Debug)]
@@ -33,13 +34,13 @@ impl Registry {
 
     /// How many connections each worker has or has been promised.
     pub(crate) fn loads(&self) -> Box<[usize]> {
-        lock(&self.loads).clone()
+        self.loads.lock().clone()
     }
 
     /// Promises a connection to the worker with the fewest: to `own`, which asks, if it is one of
     /// them. `None` if there are `most` already.
     pub(crate) fn assign(&self, own: usize, most: usize) -> Option<usize> {
-        let mut loads = lock(&self.loads);
+        let mut loads = self.loads.lock();
         if self.connections() >= most {
             return None;
         }
@@ -51,7 +52,7 @@ impl Registry {
 
     /// Takes a promise or a connection of `worker` back.
     pub(crate) fn release(&self, worker: usize) {
-        if let Some(load) = lock(&self.loads).get_mut(worker) {
+        if let Some(load) = self.loads.lock().get_mut(worker) {
             *load = load.saturating_sub(1);
             self.connections.fetch_sub(1, Ordering::Relaxed);
         }
@@ -64,23 +65,18 @@ impl Registry {
 
     /// Makes a connection visible.
     pub(crate) fn add(&self, info: &Arc<ClientInfo>) {
-        lock(&self.clients).insert(info.id, Arc::clone(info));
+        self.clients.lock().insert(info.id, Arc::clone(info));
     }
 
     /// Makes a connection invisible again.
     pub(crate) fn remove(&self, id: u64) {
-        lock(&self.clients).remove(&id);
+        self.clients.lock().remove(&id);
     }
 
     /// All connections, the oldest first.
     pub(crate) fn clients(&self) -> Vec<Arc<ClientInfo>> {
-        lock(&self.clients).values().cloned().collect()
+        self.clients.lock().values().cloned().collect()
     }
-}
-
-/// Nothing that is done under these locks can leave them half-done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -13,10 +13,8 @@ use loom::sync::{
     atomic::{AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
-use std::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicU64, Ordering},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Parts of the table, each with a lock of its own.
 const STRIPES: usize = if cfg!(loom) { 1 } else { 256 };
@@ -142,7 +140,7 @@ impl Claims {
     /// Does `work`, which must be over in no time, while nothing is claimed and nobody can begin
     /// to; or it is not done, and `waker` is called once it is worth another try.
     pub(crate) fn unclaimed(self: &Arc<Self>, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
-        let mut entrance = lock(&self.entrance);
+        let mut entrance = self.entrance.lock();
         if !self.any() {
             work();
             return None;
@@ -159,7 +157,7 @@ impl Claims {
     /// Waits until no claim holds everything, if one does.
     #[cold]
     fn unheld(self: &Arc<Self>, waker: &Waker) -> Option<Wait> {
-        let mut entrance = lock(&self.entrance);
+        let mut entrance = self.entrance.lock();
         if !self.is_exclusive() {
             return None;
         }
@@ -174,7 +172,7 @@ impl Claims {
 
     /// Lets a claimer begin, unless it is held back.
     pub(super) fn begin(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<(), Wait> {
-        let mut entrance = lock(&self.entrance);
+        let mut entrance = self.entrance.lock();
         let others_first = entrance.ticket.is_some_and(|holder| holder != owner);
         if others_first || self.is_exclusive() || !entrance.whole.is_empty() {
             let number = entrance.held_back.push(Kind::Claimer, waker);
@@ -193,7 +191,7 @@ impl Claims {
         ahead: Option<&Wait>,
         waker: &Waker,
     ) -> Result<(), Wait> {
-        let mut entrance = lock(&self.entrance);
+        let mut entrance = self.entrance.lock();
         let own = ahead.filter(|wait| wait.place == Place::Whole).map(|wait| wait.number);
         if !self.any() && entrance.whole.is_first(own) {
             self.active.fetch_add(1, Ordering::SeqCst);
@@ -207,7 +205,7 @@ impl Claims {
 
     /// A claimer holds nothing any more.
     pub(super) fn end(&self) {
-        let mut entrance = lock(&self.entrance);
+        let mut entrance = self.entrance.lock();
         if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.exclusive.store(0, Ordering::SeqCst);
             entrance.whole.wake_next();
@@ -259,11 +257,11 @@ impl Claims {
 
     /// Lets nobody else begin until `owner` has what it needs.
     pub(super) fn take_ticket(&self, owner: u64) {
-        lock(&self.entrance).ticket.get_or_insert(owner);
+        self.entrance.lock().ticket.get_or_insert(owner);
     }
 
     pub(super) fn give_ticket(&self, owner: u64) {
-        let mut entrance = lock(&self.entrance);
+        let mut entrance = self.entrance.lock();
         if entrance.ticket == Some(owner) {
             entrance.ticket = None;
             entrance.held_back.wake_all();
@@ -279,9 +277,9 @@ impl Claims {
                     tidy(&mut stripe, name);
                 }
             }
-            Place::Entrance => lock(&self.entrance).held_back.remove(number),
+            Place::Entrance => self.entrance.lock().held_back.remove(number),
             Place::Whole => {
-                let mut entrance = lock(&self.entrance);
+                let mut entrance = self.entrance.lock();
                 entrance.whole.remove(number);
                 if !entrance.whole.is_empty() {
                     if !self.any() {
@@ -297,9 +295,9 @@ impl Claims {
     /// Whether nothing is remembered of anyone.
     #[cfg(test)]
     pub(super) fn is_forgotten(&self) -> bool {
-        let entrance = lock(&self.entrance);
+        let entrance = self.entrance.lock();
         !self.any()
-            && self.stripes.iter().all(|stripe| lock(stripe).is_empty())
+            && self.stripes.iter().all(|stripe| stripe.lock().is_empty())
             && entrance.ticket.is_none()
             && entrance.held_back.is_empty()
             && entrance.whole.is_empty()
@@ -307,7 +305,7 @@ impl Claims {
 
     #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of stripes")]
     fn stripe(&self, name: u64) -> MutexGuard<'_, Stripe> {
-        lock(&self.stripes[name as usize % STRIPES])
+        self.stripes[name as usize % STRIPES].lock()
     }
 }
 
@@ -342,9 +340,4 @@ impl Drop for Wait {
     fn drop(&mut self) {
         self.claims.leave(self.place, self.number);
     }
-}
-
-/// Nothing that is done under these locks can leave them half-done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -91,7 +91,7 @@ fn joined(chunks: &[Chunk]) -> Arc<[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Mutex, PoisonError};
+    use parking_lot::Mutex;
 
     fn key(bytes: &[u8], hash: u64) -> Key<'_> {
         Key { bytes, hash, long: None }
@@ -165,7 +165,7 @@ mod tests {
                     for round in 0..rounds {
                         let which = (thread + round) % 2;
                         let made = keys.made(key(&names[which], 1)).unwrap();
-                        let mut held = held[which].lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut held = held[which].lock();
                         let is_same = |it: &LongKey| it.address() == made.address();
                         assert!(held.iter().all(is_same));
                         if round % 3 == 0 {

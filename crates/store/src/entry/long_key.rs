@@ -17,11 +17,12 @@ use crate::entry::identity_hasher::IdentityHasher;
 use crate::memory::accounting;
 use crate::memory::reclaim;
 use crate::sync::holds::{self, Work};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// The longest key that stands in its entry. With it, any value that is no rope has room in an
 /// arena.
@@ -68,7 +69,7 @@ impl LongKey {
         let (entries, keys) = (AtomicUsize::new(0), Arc::clone(keys));
         let kept = Arc::new(Kept { bytes, hash, entries, keys });
         if kept.bytes.len() >= INTERNED_BYTES {
-            lock(&kept.keys.by_address).insert(kept.bytes.as_ptr().addr(), Arc::downgrade(&kept));
+            kept.keys.by_address.lock().insert(kept.bytes.as_ptr().addr(), Arc::downgrade(&kept));
         }
         LongKey(kept)
     }
@@ -125,7 +126,7 @@ impl Drop for Kept {
         let len = self.bytes.len();
         note(len);
         if len >= INTERNED_BYTES {
-            lock(&self.keys.by_address).remove(&self.bytes.as_ptr().addr());
+            self.keys.by_address.lock().remove(&self.bytes.as_ptr().addr());
         }
         self.keys.forget(self.hash);
         if len > QUICK_BYTES {
@@ -142,7 +143,7 @@ impl LongKeys {
 
     /// The one whose bytes these are, not only such as are equal to them.
     pub(crate) fn at(&self, bytes: &[u8]) -> Option<LongKey> {
-        let kept = lock(&self.by_address).get(&bytes.as_ptr().addr()).and_then(Weak::upgrade)?;
+        let kept = self.by_address.lock().get(&bytes.as_ptr().addr()).and_then(Weak::upgrade)?;
         (kept.bytes.len() == bytes.len()).then_some(LongKey(kept))
     }
 
@@ -165,7 +166,7 @@ impl LongKeys {
         let mut others: Vec<LongKey> = Vec::new();
         loop {
             let is_new = |it: &LongKey| others.iter().all(|other| other.address() != it.address());
-            let mut stripe = lock(self.stripe(hash));
+            let mut stripe = self.stripe(hash).lock();
             let known = stripe.get(&hash).into_iter().flatten();
             let new: Vec<_> = known.filter_map(Weak::upgrade).map(LongKey).filter(is_new).collect();
             if new.is_empty()
@@ -189,7 +190,7 @@ impl LongKeys {
 
     /// Forgets those of a hash that nobody holds.
     fn forget(&self, hash: u64) {
-        let mut stripe = lock(self.stripe(hash));
+        let mut stripe = self.stripe(hash).lock();
         let Some(keys) = stripe.get_mut(&hash) else { return };
         keys.retain(|key| key.strong_count() > 0);
         if keys.is_empty() {
@@ -208,7 +209,7 @@ impl LongKeys {
     /// How many there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.by_hash.iter().map(|stripe| lock(stripe).values().map(Vec::len).sum::<usize>()).sum()
+        self.by_hash.iter().map(|stripe| stripe.lock().values().map(Vec::len).sum::<usize>()).sum()
     }
 }
 
@@ -218,11 +219,6 @@ fn is_equal(kept: &[u8], bytes: &[u8]) -> bool {
     }
     note(bytes.len());
     kept == bytes
-}
-
-/// Nothing that is done under these locks can leave them half-done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes that somebody looks at, copies or frees: within a latch that would be a fault.

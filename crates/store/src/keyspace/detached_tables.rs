@@ -3,8 +3,8 @@
 
 use crate::index::table::Table;
 use crate::sync::steps::{self, Step};
+use parking_lot::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 
 /// A queue, into which sending never waits.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ impl Default for DetachedTables {
 impl DetachedTables {
     /// The end to take tables out at, unless a save has it.
     pub(crate) fn open(&self) -> Option<Receiver<Table>> {
-        self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.receiver.lock().take()
     }
 
     /// Takes that end back.
     pub(crate) fn close(&self, receiver: Receiver<Table>) {
-        *self.receiver.lock().unwrap_or_else(PoisonError::into_inner) = Some(receiver);
+        *self.receiver.lock() = Some(receiver);
     }
 
     /// Hands a table over. The receiver stands in `self` or in the saver's hands, so whatever is

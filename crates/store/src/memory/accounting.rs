@@ -331,8 +331,8 @@ fn count(bytes: i64) {
 pub(crate) mod tests {
     use super::*;
     use crate::memory::region::PAGE_BYTES;
+    use parking_lot::{Mutex, MutexGuard};
     use std::alloc::System;
-    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     thread_local! {
         static PAGES_ALONE: Cell<usize> = const { Cell::new(0) };
@@ -362,7 +362,7 @@ pub(crate) mod tests {
     /// Nobody else takes chunks or longer pieces while this is held.
     pub(crate) fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
-        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+        ALONE.lock()
     }
 
     #[test]

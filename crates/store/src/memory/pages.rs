@@ -26,10 +26,11 @@ use crate::memory::region::{self, PAGE_BYTES, REGION_BYTES};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch::{self, Latch};
 use crate::sync::ticks;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -456,7 +457,7 @@ impl PagePool {
     /// with zeros first, which must not happen under a latch.
     pub(crate) fn prepare(&self) {
         // Two would ask for the same.
-        let _turn = self.preparing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.preparing.lock();
         if self.arenas.lock_nested().regions.lacks_next() {
             let region = region::map();
             // SAFETY: just mapped. Arenas are filled in no order, and many stay nearly empty.

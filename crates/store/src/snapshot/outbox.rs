@@ -2,7 +2,7 @@
 
 use crate::snapshot::images::Images;
 use crate::sync::steps::{self, Step};
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -91,7 +91,7 @@ impl Outbox {
 
     /// The ends to take things out at, unless a save has them; everything is counted anew.
     pub(crate) fn open(&self, pre_image_limit_bytes: usize) -> Option<Receivers> {
-        let receivers = self.receivers.lock().ok()?.take()?;
+        let receivers = self.receivers.lock().take()?;
         self.cause.store(0, Ordering::Relaxed);
         self.miscounts.store(0, Ordering::Relaxed);
         self.pre_image_limit_bytes.store(pre_image_limit_bytes, Ordering::Relaxed);
@@ -105,9 +105,7 @@ impl Outbox {
     }
 
     pub(crate) fn close(&self, receivers: Receivers) {
-        if let Ok(mut place) = self.receivers.lock() {
-            *place = Some(receivers);
-        }
+        *self.receivers.lock() = Some(receivers);
     }
 
     /// Gives the snapshot up; the first cause counts.

@@ -3,9 +3,9 @@
 //! first task and ends with the last store, so that nothing of it is left at the end of a process
 //! that looks for leaks.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// How many stores there are.
@@ -65,7 +65,7 @@ impl<T: Send + 'static> SharedThread<T> {
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running<T>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 }
 

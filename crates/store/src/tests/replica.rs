@@ -3,10 +3,11 @@
 use nagi_store::{
     ChangeListener, Counters, Marks, Options, Rope, Store, StoreChange, StringValue, Value,
 };
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What was told, and a store that nothing else happens to. Nothing expires in it by itself.
 pub(crate) struct Replica {
@@ -19,7 +20,7 @@ struct Recorder(Arc<Mutex<Vec<StoreChange>>>);
 
 impl ChangeListener for Recorder {
     fn changed(&self, change: &StoreChange) {
-        self.0.lock().unwrap().push(change.clone());
+        self.0.lock().push(change.clone());
     }
 }
 
@@ -46,7 +47,7 @@ impl Replica {
 
     /// What was told since the last call, by its numbers.
     pub(crate) fn take(&self) -> Vec<StoreChange> {
-        let mut told = std::mem::take(&mut *self.told.lock().unwrap());
+        let mut told = std::mem::take(&mut *self.told.lock());
         told.sort_by_key(|change| change.number);
         assert!(told.windows(2).all(|pair| pair[0].number < pair[1].number), "a number twice");
         told

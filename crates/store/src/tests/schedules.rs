@@ -10,8 +10,9 @@ use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
 use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
 use crate::{Counters, Database, Expirer, Scope, Store, WalkProgress, Walker};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ struct Stage {
 
 impl Stage {
     fn lock(&self) -> MutexGuard<'_, Script> {
-        self.script.lock().unwrap()
+        self.script.lock()
     }
 
     /// Called by the threads at each of their steps.
@@ -85,7 +86,7 @@ impl Stage {
         while script.taken[own] >= script.allowed[own] {
             script.stands[own] = Stand::Stopped;
             self.changed.notify_all();
-            script = self.changed.wait(script).unwrap();
+            self.changed.wait(&mut script);
         }
         script.stands[own] = Stand::Going;
         script.taken[own] += 1;
@@ -100,14 +101,14 @@ impl Stage {
             || stands(&script) == (Stand::Blocked, Stand::Ended)
             || stands(&script) == (Stand::Blocked, Stand::Blocked)
         {
-            script = self.changed.wait(script).unwrap();
+            self.changed.wait(&mut script);
         }
         if script.stands[own] == Stand::Stopped && script.taken[own] < steps {
             script.allowed[own] = steps;
             script.stands[own] = Stand::Going;
             self.changed.notify_all();
             while script.stands[own] == Stand::Going {
-                script = self.changed.wait(script).unwrap();
+                self.changed.wait(&mut script);
             }
         }
     }

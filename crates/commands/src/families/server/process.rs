@@ -130,9 +130,9 @@ mod tests {
              SHUTDOWN ABORT NOW => -ERR syntax error|",
         );
         let mut bench = Bench::new();
-        assert!(!*bench.process.asked_to_stop.lock().unwrap());
+        assert!(!*bench.process.asked_to_stop.lock());
         bench.expect("SHUTDOWN NOSAVE NOW FORCE", "");
-        assert!(*bench.process.asked_to_stop.lock().unwrap());
+        assert!(*bench.process.asked_to_stop.lock());
         assert!(bench.client.closing);
     }
 }

@@ -5,8 +5,9 @@
 //! stands for much work is full, and publishers wait while one is.
 
 use super::message::Publication;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 /// The work from which on an inbox is full, in bytes that are to be copied: some milliseconds.
@@ -72,7 +73,7 @@ impl Inbox {
 
     /// Nothing that is done under the lock can leave it half-done.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 
@@ -99,7 +100,7 @@ impl Publishers {
     #[cold]
     fn begin_wait(&self, waker: &Waker) -> bool {
         // Who makes room takes what is in here afterwards.
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let waits = self.full.load(Ordering::Acquire) > 0;
         if waits {
             waiting.push(waker.clone());
@@ -112,7 +113,7 @@ impl Publishers {
         if self.full.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let wakers = std::mem::take(&mut *waiting);
         drop(waiting);
         wakers.into_iter().for_each(Waker::wake);

@@ -30,11 +30,12 @@ use crate::state::client::ClientInfo;
 pub use kind::{ByKind, Kind};
 pub use message::Message;
 use nagi_proto::Output;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::Waker;
 
 /// Parts of the map of channels, each behind a lock of its own. With so many, even a million
@@ -95,7 +96,7 @@ impl Stripe {
 impl Worker {
     /// Hands what is in the inbox to the subscribers of now.
     fn distribute(&self, publishers: &Publishers) -> MutexGuard<'_, Table> {
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         for publication in self.inbox.take() {
             table.distribute(&publication);
         }
@@ -154,8 +155,7 @@ impl PubSub {
     ) -> Published {
         let Some(mut stripe) = self.stripe(channel) else { return Published::default() };
         let own = stripe.names(kind).get_key_value(channel);
-        let patterns =
-            has_patterns.then(|| self.patterns.read().unwrap_or_else(PoisonError::into_inner));
+        let patterns = has_patterns.then(|| self.patterns.read());
         let fits = |(pattern, _): &(&Name, &Counts)| Pattern::new(pattern).matches(channel);
         let fitting: Vec<_> = patterns.iter().flat_map(|it| it.iter()).filter(fits).collect();
         let mut all = Counts::default();
@@ -170,7 +170,7 @@ impl PubSub {
             }
         };
         let name = own.map_or_else(|| Name::from(channel), |(name, _)| Arc::clone(name));
-        let _order = (!fitting.is_empty()).then(|| lock(&self.pattern_order));
+        let _order = (!fitting.is_empty()).then(|| self.pattern_order.lock());
         let fitting = fitting.into_iter().map(|(pattern, _)| Arc::clone(pattern)).collect();
         let publication = Arc::new(Publication::new(kind, name, fitting, message()));
         let mut published = Published { receivers: counts.total(), workers: Vec::new() };
@@ -240,7 +240,7 @@ impl PubSub {
     /// What a client subscribes to.
     pub(crate) fn names_of(&self, client: &ClientInfo, kind: Kind) -> Vec<Name> {
         let worker = self.workers.get(client.worker);
-        worker.map_or_else(Vec::new, |worker| lock(&worker.table).names_of(client, kind))
+        worker.map_or_else(Vec::new, |worker| worker.table.lock().names_of(client, kind))
     }
 
     /// Has a client subscribe to nothing any more: when it leaves, or says RESET. What it
@@ -265,7 +265,7 @@ impl PubSub {
     pub fn forget_departed(&self, index: usize) -> bool {
         let Some(worker) = self.workers.get(index) else { return false };
         for _ in 0..DEPARTED {
-            let Some((kind, name)) = lock(&worker.table).next_departed() else { return false };
+            let Some((kind, name)) = worker.table.lock().next_departed() else { return false };
             self.with_names(kind, &name, |names| forget(names, &name, index));
         }
         true
@@ -275,7 +275,7 @@ impl PubSub {
     /// any.
     pub fn next_messages(&self, worker: usize) -> Option<(u64, Output)> {
         let worker = self.workers.get(worker)?;
-        let mut table = lock(&worker.table);
+        let mut table = worker.table.lock();
         let next = match table.next() {
             Some(next) => Some(next),
             None => {
@@ -291,7 +291,7 @@ impl PubSub {
     /// The messages that wait for a client and have been encoded for it.
     pub fn encoded_messages_of(&self, client: &ClientInfo) -> Output {
         let Some(worker) = self.workers.get(client.worker) else { return Output::default() };
-        worker.take(&mut lock(&worker.table), client, &self.publishers)
+        worker.take(&mut worker.table.lock(), client, &self.publishers)
     }
 
     /// All messages that wait for a client.
@@ -323,7 +323,7 @@ impl PubSub {
         part: usize,
         pattern: &Pattern<'_>,
     ) -> Option<Vec<Name>> {
-        let mut stripe = lock(self.stripes.get(part)?);
+        let mut stripe = self.stripes.get(part)?.lock();
         let fitting = stripe.names(kind).keys().filter(|name| pattern.matches(name));
         Some(fitting.cloned().collect())
     }
@@ -343,14 +343,14 @@ impl PubSub {
             result
         };
         if kind == Kind::Pattern {
-            return counted(&mut self.patterns.write().unwrap_or_else(PoisonError::into_inner));
+            return counted(&mut self.patterns.write());
         }
         self.stripe(name).map_or_else(R::default, |mut stripe| counted(stripe.names(kind)))
     }
 
     fn stripe(&self, name: &[u8]) -> Option<MutexGuard<'_, Stripe>> {
         let hash = self.stripe_of.hash_one(name) as usize;
-        self.stripes.get(hash % STRIPES).map(lock)
+        self.stripes.get(hash % STRIPES).map(Mutex::lock)
     }
 }
 
@@ -376,9 +376,4 @@ fn count(counted: &AtomicUsize, before: usize, after: usize) {
     } else if before > after {
         counted.fetch_sub(before - after, Ordering::AcqRel);
     }
-}
-
-/// Nothing that is done under these locks can leave them half-done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
