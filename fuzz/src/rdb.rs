@@ -7,7 +7,7 @@ use nagi_persist::rdb::{
     Batch, Builder, Builders, CollectionType, Element, ElementText, Fault, Item, LoadOptions,
     LoadedValue, Measure, Progress, Reader, Rejected, Text, load, unpack,
 };
-use nagi_store::{Given, Rope};
+use nagi_store::{StringInput, Rope};
 use std::collections::HashSet;
 use std::io::{self, Read};
 
@@ -244,10 +244,10 @@ fn load_all(file: &[u8]) -> Option<Value> {
         while let Some(loaded) = batch.next_key(&Lists)? {
             last = Some(match loaded.value {
                 LoadedValue::Collection(list) => Value::of_list(list),
-                LoadedValue::String(Given::Bytes(bytes)) => {
+                LoadedValue::String(StringInput::Bytes(bytes)) => {
                     Value { seen: bytes.to_vec(), elements: 0 }
                 }
-                LoadedValue::String(Given::Rope(rope)) => Value::of_rope(&rope),
+                LoadedValue::String(StringInput::Rope(rope)) => Value::of_rope(&rope),
             });
         }
         Ok(())

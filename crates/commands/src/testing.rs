@@ -4,8 +4,8 @@ use crate::memcached;
 use crate::runtime::dispatch;
 use crate::state::saves::Saves;
 use crate::{
-    Addresses, Attention, Client, ClientInfo, CommandTable, Config, Context, Marks, Process,
-    PubSub, Server, Statistics, Tally, When, command_table, go_on,
+    Addresses, Client, ClientInfo, CommandTable, Config, Context, Marks, Process, PubSub,
+    RequestHooks, Server, Statistics, Tally, When, command_table, go_on,
 };
 use nagi_proto::memcached::Step;
 use nagi_proto::{Args, Output, resp};
@@ -50,7 +50,7 @@ pub(crate) struct FakeServer {
     pub(crate) process: Process,
     pub(crate) asked_to_stop: Mutex<bool>,
     pub(crate) flush_at_ms: Mutex<Option<u64>>,
-    pub(crate) attention: Attention,
+    pub(crate) hooks: RequestHooks,
     pub(crate) pubsub: PubSub,
     pub(crate) saves: Saves,
 }
@@ -68,7 +68,7 @@ impl Server for FakeServer {
         clients.iter().for_each(|client| client.mark(Marks::KILLED, true));
     }
 
-    fn hurry(&self) {}
+    fn check_timers(&self) {}
 
     fn show_monitors(&self, _: usize) {}
 
@@ -76,8 +76,8 @@ impl Server for FakeServer {
 
     fn show_watchers(&self, _: usize) {}
 
-    fn attention(&self) -> &Attention {
-        &self.attention
+    fn hooks(&self) -> &RequestHooks {
+        &self.hooks
     }
 
     fn pubsub(&self) -> &PubSub {
@@ -150,15 +150,15 @@ impl Bench {
             },
             asked_to_stop: Mutex::default(),
             flush_at_ms: Mutex::default(),
-            attention: Attention::default(),
+            hooks: RequestHooks::default(),
             pubsub: PubSub::new(1),
             saves: Saves::default(),
         };
         let counters = store.counters(0);
         let tally = process.statistics.worker(0);
         let replica = Replica::of(&store);
-        let listener = crate::EventsListener::new(&process.attention);
-        assert!(store.tell_events(Box::new(listener)));
+        let listener = crate::EventsListener::new(&process.hooks);
+        assert!(store.report_events_to(Box::new(listener)));
         Bench { clock, process, client, memcached, store, counters, tally, replica }
     }
 
@@ -206,7 +206,7 @@ impl Bench {
                 reply: resp::Writer::new(out, self.client.version),
                 client: &mut self.client,
                 server: &self.process,
-                attention: &self.process.attention,
+                hooks: &self.process.hooks,
                 tally: &self.tally,
                 args,
                 prefetched: None,
@@ -217,7 +217,7 @@ impl Bench {
                     assert_ne!(suspension.when, When::Woken, "nothing calls the waker");
                     // The housekeeper's clock is ahead of the worker's.
                     if suspension.when == When::Served {
-                        self.process.attention.call_due(u64::MAX - 1);
+                        self.process.hooks.call_due(u64::MAX - 1);
                     }
                     go_on(&mut cx, suspension);
                 }
@@ -248,7 +248,7 @@ impl Bench {
                 reply: resp::Writer::new(&mut out, self.client.version),
                 client: &mut self.client,
                 server: &self.process,
-                attention: &self.process.attention,
+                hooks: &self.process.hooks,
                 tally: &self.tally,
                 args,
                 prefetched: None,
@@ -286,7 +286,7 @@ impl Bench {
                         db: self.store.database(0, &self.counters, self.store.now_ms()),
                         client: &mut self.memcached,
                         server: &self.process,
-                        attention: &self.process.attention,
+                        hooks: &self.process.hooks,
                         tally: &self.tally,
                         reply: nagi_proto::memcached::Writer::new(&mut out, quiet),
                         args,

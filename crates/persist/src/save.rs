@@ -97,7 +97,7 @@ impl fmt::Display for SaveError {
 impl std::error::Error for SaveError {}
 
 /// What goes on beside a save, as far as it has a say in that.
-pub trait Company {
+pub trait SaveHost {
     /// Called when walkers had better go on that have paused.
     fn resume(&self);
 
@@ -115,9 +115,9 @@ pub fn save(
     snapshot: Snapshot<'_>,
     target: &Target<'_>,
     progress: &SaveProgress,
-    company: &dyn Company,
+    host: &dyn SaveHost,
 ) -> Result<Saved, SaveError> {
-    save_in(&System, store, snapshot, target, progress, company)
+    save_in(&System, store, snapshot, target, progress, host)
 }
 
 fn save_in<F: Files>(
@@ -126,7 +126,7 @@ fn save_in<F: Files>(
     mut snapshot: Snapshot<'_>,
     target: &Target<'_>,
     progress: &SaveProgress,
-    company: &dyn Company,
+    host: &dyn SaveHost,
 ) -> Result<Saved, SaveError> {
     files.remove_abandoned(target.path);
     let (temporary, file) = create(files, target.path);
@@ -135,7 +135,7 @@ fn save_in<F: Files>(
     let has_begun = file.is_ok();
     let written = file.and_then(|file| {
         let disk = Disk { file, written: &progress.bytes };
-        let written = write_all(disk, store, &mut snapshot, target, progress, company);
+        let written = write_all(disk, store, &mut snapshot, target, progress, host);
         match written.map_err(|error| failed("writing", error))? {
             Some((saved, mut file)) => {
                 files.sync(&mut file).map_err(|error| failed("synchronising", error))?;
@@ -150,7 +150,7 @@ fn save_in<F: Files>(
     }
     if snapshot.is_aborted() {
         // The walk still has to come to its end, even if it has paused because nothing was taken.
-        company.resume();
+        host.resume();
     }
     let outcome = snapshot.finish();
     let saved = written.and_then(|saved| outcome.map(|()| saved).map_err(SaveError::Snapshot));
@@ -184,11 +184,11 @@ fn write_all<W: Write>(
     snapshot: &mut Snapshot<'_>,
     target: &Target<'_>,
     progress: &SaveProgress,
-    company: &dyn Company,
+    host: &dyn SaveHost,
 ) -> io::Result<Option<(Saved, W)>> {
     let writer = Writer::new(disk, target.options, &target.preamble)?;
     let sized = vec![false; store.databases()];
-    let mut scribe = Scribe { writer, block: Block::default(), database: None, sized };
+    let mut scribe = RdbWriter { writer, block: Block::default(), database: None, sized };
     let counters = Counters::default();
     let db = store.database(0, &counters, store.now_ms());
     loop {
@@ -208,13 +208,13 @@ fn write_all<W: Write>(
                 let size = snapshot.size_of(images.database());
                 scribe.add(db, &images, size)?;
                 progress.keys.store(scribe.writer.keys(), Ordering::Relaxed);
-                company.pace();
+                host.pace();
             }
             None if is_walked => break,
             None => {}
         }
         if !is_walked && snapshot.has_room() {
-            company.resume();
+            host.resume();
         }
     }
     let (keys, bytes) = (scribe.writer.keys(), scribe.writer.bytes());
@@ -231,7 +231,7 @@ fn put_in_place(files: &impl Files, temporary: &Path, path: &Path) -> Result<(),
 }
 
 /// The file as it grows.
-struct Scribe<'a, W: Write> {
+struct RdbWriter<'a, W: Write> {
     writer: Writer<Disk<'a, W>>,
     block: Block,
     /// The database that the last keys were of.
@@ -240,7 +240,7 @@ struct Scribe<'a, W: Write> {
     sized: Vec<bool>,
 }
 
-impl<W: Write> Scribe<'_, W> {
+impl<W: Write> RdbWriter<'_, W> {
     fn add(&mut self, db: Database<'_>, images: &Images, size: DatabaseSize) -> io::Result<()> {
         let database = images.database();
         if self.database.replace(database) != Some(database) {

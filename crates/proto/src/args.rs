@@ -49,22 +49,22 @@ impl Awaited {
 }
 
 /// Bytes in one piece, whoever keeps them.
-pub type Joined = Arc<dyn AsRef<[u8]> + Send + Sync>;
+pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// A long argument, in chunks of its own.
 #[derive(Default)]
-pub struct Landed {
+pub struct LargeArgument {
     chunks: RefCell<Vec<Chunk>>,
     len: usize,
-    joined: OnceCell<Joined>,
+    joined: OnceCell<SharedBytes>,
 }
 
-impl Landed {
+impl LargeArgument {
     /// The argument that these chunks make.
     #[must_use]
     pub fn new(chunks: Vec<Chunk>) -> Self {
         let len = chunks.iter().map(|chunk| chunk.len()).sum();
-        Landed { chunks: chunks.into(), len, joined: OnceCell::new() }
+        LargeArgument { chunks: chunks.into(), len, joined: OnceCell::new() }
     }
 
     /// Its length in bytes.
@@ -105,7 +105,7 @@ impl Landed {
         if let Some(bytes) = self.joined.get() {
             let _ = joined.set(Arc::clone(bytes));
         }
-        Landed { chunks: self.chunks.clone(), len: self.len, joined }
+        LargeArgument { chunks: self.chunks.clone(), len: self.len, joined }
     }
 
     /// A copy of it, which takes nothing away.
@@ -129,7 +129,7 @@ impl Landed {
     }
 
     /// Is from now on in one piece, which somebody else has made of its chunks. Returns these.
-    pub fn join_as(&self, joined: Joined) -> Vec<Chunk> {
+    pub fn join_as(&self, joined: SharedBytes) -> Vec<Chunk> {
         let _ = self.joined.set(joined);
         self.chunks.take()
     }
@@ -141,10 +141,10 @@ impl Landed {
     }
 }
 
-impl fmt::Debug for Landed {
+impl fmt::Debug for LargeArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Landed { len, .. } = self;
-        f.debug_struct("Landed").field("len", len).finish_non_exhaustive()
+        let LargeArgument { len, .. } = self;
+        f.debug_struct("LargeArgument").field("len", len).finish_non_exhaustive()
     }
 }
 
@@ -153,7 +153,7 @@ impl fmt::Debug for Landed {
 pub struct Args<'a> {
     request: &'a [u8],
     spans: &'a [Span],
-    landed: &'a [Landed],
+    landed: &'a [LargeArgument],
 }
 
 impl<'a> Args<'a> {
@@ -165,7 +165,7 @@ impl<'a> Args<'a> {
 
     /// The same with those arguments that were received on their own, in order.
     #[must_use]
-    pub fn with_landed(self, landed: &'a [Landed]) -> Self {
+    pub fn with_landed(self, landed: &'a [LargeArgument]) -> Self {
         Args { landed, ..self }
     }
 
@@ -179,7 +179,7 @@ impl<'a> Args<'a> {
     /// Bytes of those.
     #[must_use]
     pub fn landed_bytes(&self) -> usize {
-        self.landed.iter().map(Landed::len).sum()
+        self.landed.iter().map(LargeArgument::len).sum()
     }
 
     /// How many arguments there are, the command's name included.
@@ -196,7 +196,7 @@ impl<'a> Args<'a> {
 
     /// Those that were received on their own, in order.
     #[must_use]
-    pub fn all_landed(&self) -> &'a [Landed] {
+    pub fn all_landed(&self) -> &'a [LargeArgument] {
         self.landed
     }
 
@@ -249,7 +249,9 @@ impl<'a> Args<'a> {
 
     #[cold]
     fn join(&self, span: Span) -> Option<&'a [u8]> {
-        (span.start == LANDED).then(|| self.landed.get(span.len as usize))?.map(Landed::joined)
+        (span.start == LANDED)
+            .then(|| self.landed.get(span.len as usize))?
+            .map(LargeArgument::joined)
     }
 
     /// The length of the argument at `index`, however it was received; 0 if there is none.
@@ -264,7 +266,7 @@ impl<'a> Args<'a> {
     /// The argument at `index` if it was received on its own.
     #[must_use]
     #[inline]
-    pub fn landed(&self, index: usize) -> Option<&'a Landed> {
+    pub fn landed(&self, index: usize) -> Option<&'a LargeArgument> {
         let span = self.spans.get(index).filter(|span| span.start == LANDED)?;
         self.landed.get(span.len as usize)
     }

@@ -14,6 +14,6 @@ pub mod resp;
 #[cfg(test)]
 mod testing;
 
-pub use args::{Args, Awaited, Joined, LONG_BYTES, Landed, Span};
+pub use args::{Args, Awaited, LONG_BYTES, LargeArgument, SharedBytes, Span};
 pub use malformed::MalformedReply;
 pub use output::{Chunk, Chunks, Output};

@@ -126,7 +126,7 @@ fn shown<D: Derivation>(derivation: D) -> Job {
 /// How far a set is that is shown.
 enum Stage<D> {
     Deriving(D),
-    Showing(Exhibition),
+    Showing(SetReply),
 }
 
 impl<D: Derivation> Stage<D> {
@@ -137,7 +137,7 @@ impl<D: Derivation> Stage<D> {
                 return false;
             }
             let (shown, set) = (derivation.shown(), derivation.take());
-            *self = Stage::Showing(Exhibition { set, shown, rank: None });
+            *self = Stage::Showing(SetReply { set, shown, rank: None });
         }
         match self {
             Stage::Deriving(_) => false,
@@ -147,14 +147,14 @@ impl<D: Derivation> Stage<D> {
 }
 
 /// A set on its way into a reply.
-struct Exhibition {
+struct SetReply {
     set: NewSortedSet,
     shown: Shown,
     /// How many members have been shown, once it has begun.
     rank: Option<u64>,
 }
 
-impl Exhibition {
+impl SetReply {
     /// Goes on until the slice is over; whether all is shown.
     fn go_on(&mut self, reply: &mut Writer<'_>, slice: Slice) -> bool {
         let (set, len) = (self.set.read(), self.set.len());

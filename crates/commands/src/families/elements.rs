@@ -6,7 +6,7 @@
 
 use crate::families::keys::keyspace::cursor;
 use crate::glob::Pattern;
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::context::Job;
 use crate::runtime::numbers::score;
 use crate::runtime::suspension::Slice;
@@ -189,7 +189,7 @@ impl ScanOptions {
         names_only: Option<&str>,
     ) -> Result<Self, Error> {
         let mut options = ScanOptions { cursor, pattern: None, count: 10, names_only: false };
-        let mut rest = Rest::from(args, 3);
+        let mut rest = RemainingArguments::from(args, 3);
         while let Some(option) = rest.next() {
             if is(option, "COUNT") {
                 let count = u64::try_from(integer(rest.value()?)?).ok();

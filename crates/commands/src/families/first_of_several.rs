@@ -1,7 +1,7 @@
 //! What requests say that pop from the first of several keys that has anything (LMPOP, ZMPOP).
 
 use crate::Error;
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use nagi_proto::Args;
 
 /// What is popped.
@@ -30,7 +30,7 @@ impl<S> PopOptions<S> {
         let keys = usize::try_from(positive(args.at(at), NO_KEYS)?).unwrap_or(usize::MAX);
         let behind_keys = keys.saturating_add(at + 1);
         let side = side(args.get(behind_keys).ok_or(Error::SYNTAX)?)?;
-        let mut rest = Rest::from(args, behind_keys + 1);
+        let mut rest = RemainingArguments::from(args, behind_keys + 1);
         let mut count = None;
         while let Some(option) = rest.next() {
             if count.is_some() || !is(option, "COUNT") {

@@ -5,7 +5,7 @@ use super::{Context, Error, VERSION, control, must_log_in, operation, statistics
 use crate::runtime::admission;
 use crate::runtime::gate::{self, Verdict};
 use crate::runtime::shown;
-use crate::{Access, Keys, Marks, Reasons};
+use crate::{Access, HookFlags, Keys, Marks};
 use nagi_proto::memcached::binary::{self, Frame, Head};
 use nagi_store::types::counter::Step;
 use nagi_store::types::string::Expiry;
@@ -162,7 +162,7 @@ pub fn kept_arguments(frame: &Frame<'_>) -> Vec<Vec<u8>> {
 /// Runs a request from lookup to reply.
 pub fn execute<'a>(cx: &mut Context<'a>, frame: &Frame<'a>) {
     let row = OPCODES.iter().find(|row| row.code == frame.opcode);
-    if cx.attention.reasons().contains(Reasons::MONITORED)
+    if cx.hooks.reasons().contains(HookFlags::MONITORED)
         && let Some(row) = row
         && !is_login(row)
         && !must_log_in(cx)
@@ -175,8 +175,8 @@ pub fn execute<'a>(cx: &mut Context<'a>, frame: &Frame<'a>) {
 /// The same where monitors see it.
 #[cold]
 fn execute_shown<'a>(cx: &mut Context<'a>, row: &'static Opcode, frame: &Frame<'a>) {
-    let attention = cx.attention;
-    let _order = attention.monitors.order();
+    let hooks = cx.hooks;
+    let _order = hooks.monitors.order();
     let mut words = String::new();
     for word in words_of(row, frame) {
         words.push(' ');
@@ -212,14 +212,14 @@ pub fn meets_claim(cx: &Context<'_>, key: &[u8]) -> Option<Wait> {
 /// the client's waker is called when it is worth another try.
 #[must_use]
 pub fn must_wait(cx: &mut Context<'_>, frame: &Frame<'_>) -> bool {
-    let reasons = cx.attention.reasons();
+    let reasons = cx.hooks.reasons();
     if cx.client.info.marks().contains(Marks::WAITING) {
         cx.client.info.mark(Marks::WAITING, false);
     }
-    const HOLDING: Reasons = Reasons::SAVING
-        .union(Reasons::PAUSED_WRITES)
-        .union(Reasons::PAUSED_ALL)
-        .union(Reasons::NOTIFIED);
+    const HOLDING: HookFlags = HookFlags::SAVING
+        .union(HookFlags::PAUSED_WRITES)
+        .union(HookFlags::PAUSED_ALL)
+        .union(HookFlags::NOTIFIED);
     if !reasons.intersects(HOLDING) {
         gate::end_delay(cx.server.saves(), cx.client);
         return false;
@@ -263,7 +263,7 @@ fn run<'a>(cx: &mut Context<'a>, row: &Opcode, frame: &Frame<'a>) -> Result<(), 
     if must_log_in(cx) && !matches!(row.code, 0x0a | 0x0b | 0x20 | 0x21 | 0x22 | 0x07 | 0x17) {
         return Err(AUTH_FAILED);
     }
-    if let Some(line) = gate::refusal_of_verb(cx.attention.reasons(), keys(row.code)) {
+    if let Some(line) = gate::refusal_of_verb(cx.hooks.reasons(), keys(row.code)) {
         return Err(Failure(NOT_NOW, line.trim_start_matches("SERVER_ERROR ")));
     }
     let key = cx.key(frame.key);
@@ -321,10 +321,10 @@ fn get(cx: &mut Context<'_>, call: &Call<'_, '_>, with_key: bool) -> Result<(), 
     let expiry = if touched { call.expiry(cx, 0) } else { Expiry::Keep };
     let fetch = Fetch { expiry, versioned: gives_versions(cx), ..Fetch::default() };
     let key = if with_key { call.frame.key } else { b"" };
-    let Context { db, reply, tally, attention, .. } = cx;
+    let Context { db, reply, tally, hooks, .. } = cx;
     let (found, seen) = db.fetch(call.key, &fetch, |found| {
         statistics::count_get(tally, found.is_some(), touched);
-        let seen = watch::seen(attention, found.as_ref().map(|found| &found.entry));
+        let seen = watch::seen(hooks, found.as_ref().map(|found| &found.entry));
         let Some(found) = found else { return (false, seen) };
         let (entry, out) = (found.entry, reply.output());
         let (value, flags) = (found.value, entry.flags().to_be_bytes());

@@ -10,7 +10,7 @@ use crate::runtime::context::{CommandSet, Suspension};
 use crate::runtime::dispatch;
 use crate::runtime::gate::{self, Verdict};
 use crate::runtime::shown;
-use crate::state::attention::Reasons;
+use crate::state::hooks::HookFlags;
 use nagi_proto::Args;
 use nagi_proto::memcached::Writer;
 use nagi_store::Wait;
@@ -112,7 +112,7 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     if must_log_in(cx) {
         return log_in(verb, cx, args);
     }
-    let reasons = cx.attention.reasons();
+    let reasons = cx.hooks.reasons();
     if !reasons.is_empty() {
         match gate::verdict(reasons, &verb.keys, cx) {
             Verdict::Pass => {}
@@ -127,7 +127,7 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
         cx.suspension = Some(Suspension::restart(Some(wait)));
         return;
     }
-    if reasons.contains(Reasons::MONITORED) {
+    if reasons.contains(HookFlags::MONITORED) {
         return run_shown(verb, cx, args);
     }
     run_now(verb, cx, args);
@@ -136,8 +136,8 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
 /// Runs what nothing keeps from running, and shows it to monitors.
 #[cold]
 fn run_shown<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
-    let attention = cx.attention;
-    let _order = attention.monitors.order();
+    let hooks = cx.hooks;
+    let _order = hooks.monitors.order();
     let words = shown::plain_words(args);
     run_now(verb, cx, args);
     shown::show(cx.server, cx.client, &words);

@@ -24,4 +24,4 @@ pub use dispatch::{VERBS, execute, refuse, resolve, run};
 pub use meta::forget_refused;
 pub use verb::{Context, Error, Handler, Job, Memcached, Verb};
 use verb::{VERSION, must_log_in};
-pub use watch::{Parting, tell_of_arrival, tell_of_eviction, tell_of_parting};
+pub use watch::{CloseReason, report_connection, report_disconnection, report_eviction};

@@ -11,7 +11,7 @@ use nagi_store::types::versioned::{Count, Counted, Removal, Write, Written};
 
 /// Makes room for a value that is about to be stored.
 pub(super) fn make_room(cx: &Context<'_>) -> Result<(), Error> {
-    let evict = || cx.server.attention().latency.time(EVICTION, || cx.db.make_room());
+    let evict = || cx.server.hooks().latency.time(EVICTION, || cx.db.make_room());
     let store = cx.db.store();
     let lacks_room = cx.args.has_landed() && !store.has_room_for(cx.args.landed_bytes());
     if lacks_room || store.is_over_limit() && !evict() {
@@ -39,7 +39,11 @@ pub(super) fn store(
     watch::written(cx, key, written, shown);
     if cx.db.store().is_far_over_limit() {
         cx.suspension = Some(Suspension::job(Box::new(|cx| {
-            Ok(if cx.db.make_up() { JobProgress::NEXT_TICK } else { JobProgress::Done })
+            Ok(if cx.db.evict_for_large_write() {
+                JobProgress::NEXT_TICK
+            } else {
+                JobProgress::Done
+            })
         })));
     }
     if expects {

@@ -14,14 +14,14 @@ fn end(cx: &mut Context<'_>) {
 
 fn get<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let show = |cx: &mut Context<'_>, key: Key<'_>| {
-        let Context { db, reply, tally, attention, .. } = cx;
+        let Context { db, reply, tally, hooks, .. } = cx;
         let seen = db.get(key, |entry| {
             let entry = entry.filter(|entry| entry.string().is_ok());
             statistics::count_get(tally, entry.is_some(), false);
             if let Some(entry) = entry {
                 value(reply, entry, None);
             }
-            watch::seen(attention, entry.as_ref())
+            watch::seen(hooks, entry.as_ref())
         });
         watch::fetched(cx, key, seen);
     };
@@ -41,13 +41,13 @@ pub(super) static GET: Verb = Verb {
 fn gets<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let show = |cx: &mut Context<'_>, key: Key<'_>| {
         let versioned = gives_versions(cx);
-        let Context { db, reply, tally, attention, .. } = cx;
+        let Context { db, reply, tally, hooks, .. } = cx;
         let seen = db.get_versioned(key, |entry| {
             statistics::count_get(tally, entry.is_some(), false);
             if let Some((entry, cas)) = entry {
                 value(reply, entry, Some(if versioned { cas } else { 0 }));
             }
-            watch::seen(attention, entry.as_ref().map(|(entry, _)| entry))
+            watch::seen(hooks, entry.as_ref().map(|(entry, _)| entry))
         });
         watch::fetched(cx, key, seen);
     };
@@ -71,17 +71,17 @@ const BEHIND_EXPTIME: Keys =
 fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
     let show = move |cx: &mut Context<'_>, key: Key<'_>| {
-        let Context { db, reply, tally, attention, .. } = cx;
+        let Context { db, reply, tally, hooks, .. } = cx;
         let seen = db.get_and_touch(key, expiry, |entry| {
             statistics::count_get(tally, entry.is_some(), true);
             if let Some(entry) = entry {
                 value(reply, entry, None);
             }
-            watch::seen(attention, entry.as_ref())
+            watch::seen(hooks, entry.as_ref())
         });
         let seen = seen.unwrap_or_else(|_| {
             statistics::count_get(tally, false, true);
-            watch::seen(attention, None)
+            watch::seen(hooks, None)
         });
         watch::fetched(cx, key, seen);
     };
@@ -102,13 +102,13 @@ fn gats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let expiry = expiry(args.at(1), cx.db.now_ms()).ok_or(Error::EXPTIME)?;
     let show = move |cx: &mut Context<'_>, key: Key<'_>| {
         let versioned = gives_versions(cx);
-        let Context { db, reply, tally, attention, .. } = cx;
+        let Context { db, reply, tally, hooks, .. } = cx;
         let seen = db.get_versioned_and_touch(key, expiry, |entry| {
             statistics::count_get(tally, entry.is_some(), true);
             if let Some((entry, cas)) = entry {
                 value(reply, entry, Some(if versioned { cas } else { 0 }));
             }
-            watch::seen(attention, entry.as_ref().map(|(entry, _)| entry))
+            watch::seen(hooks, entry.as_ref().map(|(entry, _)| entry))
         });
         watch::fetched(cx, key, seen);
     };

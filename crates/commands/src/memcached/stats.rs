@@ -101,7 +101,7 @@ fn general(cx: &Context<'_>) -> Vec<Field> {
         fields.push(field("rusage_system", format_args!("{:.6}", usage.system.as_secs_f64())));
     }
     let connections = cx.server.clients().len();
-    let watched = cx.attention.watchers.totals();
+    let watched = cx.hooks.watchers.totals();
     fields.extend([
         field("max_connections", cx.server.config().maxclients.get()),
         field("curr_connections", connections),

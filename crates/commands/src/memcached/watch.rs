@@ -26,7 +26,7 @@ fn watch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let store = cx.db.store();
     let changed = |streams| listen(store, streams);
-    if !cx.attention.watchers.add(&cx.client.info, streams, changed) {
+    if !cx.hooks.watchers.add(&cx.client.info, streams, changed) {
         return Err(Error("WATCHER_TOO_MANY log watcher limit reached"));
     }
     cx.client.info.mark(Marks::WATCHER, true);
@@ -47,13 +47,13 @@ pub(super) static WATCH: Verb = Verb {
 
 /// Has the store tell of evictions if somebody watches them.
 fn listen(store: &Store, streams: Streams) {
-    store.tell_of_evictions(streams.contains(Streams::EVICTIONS));
+    store.set_evictions_observed(streams.contains(Streams::EVICTIONS));
 }
 
 /// Writes a line for all who watch `stream`, and has it sent.
 #[cold]
 fn tell(server: &dyn Server, stream: Streams, event: fmt::Arguments<'_>) {
-    let workers = server.attention().watchers.push(stream, event);
+    let workers = server.hooks().watchers.push(stream, event);
     workers.into_iter().for_each(|worker| server.show_watchers(worker));
 }
 
@@ -79,8 +79,8 @@ pub(super) type Seen = Option<Option<usize>>;
 
 /// To be called with what a lookup shows, under the latch.
 #[inline]
-pub(super) fn seen(attention: &crate::Attention, entry: Option<&EntryView<'_>>) -> Seen {
-    let is_watched = attention.watchers.watches(Streams::FETCHERS);
+pub(super) fn seen(hooks: &crate::RequestHooks, entry: Option<&EntryView<'_>>) -> Seen {
+    let is_watched = hooks.watchers.watches(Streams::FETCHERS);
     is_watched.then(|| entry.map(|entry| entry.value_bytes()))
 }
 
@@ -88,12 +88,12 @@ pub(super) fn seen(attention: &crate::Attention, entry: Option<&EntryView<'_>>) 
 #[inline]
 pub(super) fn fetched(cx: &Context<'_>, key: Key<'_>, seen: Seen) {
     if let Some(found) = seen {
-        tell_of_fetch(cx, key, found);
+        report_fetch(cx, key, found);
     }
 }
 
 #[cold]
-fn tell_of_fetch(cx: &Context<'_>, key: Key<'_>, found: Option<usize>) {
+fn report_fetch(cx: &Context<'_>, key: Key<'_>, found: Option<usize>) {
     let (status, class, bytes) = match found {
         Some(bytes) => ("found", CLASS, bytes),
         None => ("not_found", 0, 0),
@@ -112,9 +112,9 @@ fn tell_of_fetch(cx: &Context<'_>, key: Key<'_>, found: Option<usize>) {
 /// counts as a fetch as well.
 #[inline]
 pub(super) fn looks_up(cx: &Context<'_>, key: Key<'_>) {
-    if cx.attention.watchers.watches(Streams::FETCHERS) {
+    if cx.hooks.watchers.watches(Streams::FETCHERS) {
         let found = cx.db.inspect(key, |entry| entry.map(|(entry, _)| entry.value_bytes()));
-        tell_of_fetch(cx, key, found);
+        report_fetch(cx, key, found);
     }
 }
 
@@ -163,14 +163,14 @@ impl Offer {
 /// What is offered, if anybody watches what becomes of it.
 #[inline]
 pub(super) fn offered(cx: &Context<'_>, offer: impl FnOnce() -> Offer) -> Option<Offer> {
-    cx.attention.watchers.watches(Streams::MUTATIONS).then(offer)
+    cx.hooks.watchers.watches(Streams::MUTATIONS).then(offer)
 }
 
 /// Tells that it was stored as it was offered, or not at all.
 #[inline]
 pub(super) fn stored(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Option<Offer>) {
     if let Some(offer) = offer {
-        tell_of_storage(cx, key, status, offer);
+        report_store(cx, key, status, offer);
     }
 }
 
@@ -178,12 +178,12 @@ pub(super) fn stored(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Option
 #[inline]
 pub(super) fn written(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Option<Offer>) {
     if let Some(offer) = offer {
-        tell_of_writing(cx, key, written, offer);
+        report_write(cx, key, written, offer);
     }
 }
 
 #[cold]
-fn tell_of_writing(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Offer) {
+fn report_write(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Offer) {
     let (status, offer) = match written {
         // What was added to has a length and an expiry of its own.
         Written::Done { bytes, .. } => {
@@ -197,7 +197,7 @@ fn tell_of_writing(cx: &Context<'_>, key: Key<'_>, written: Written, offer: Offe
         Written::Changed => ("exists", offer),
         Written::Missing => ("not_found", offer),
     };
-    tell_of_storage(cx, key, status, offer);
+    report_store(cx, key, status, offer);
 }
 
 /// Tells of a value that was refused before anybody looked for its key.
@@ -207,7 +207,7 @@ pub(super) fn refused(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Optio
 }
 
 #[cold]
-fn tell_of_storage(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Offer) {
+fn report_store(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Offer) {
     let ttl_s = match offer.expiry {
         Expiry::AtMs(at_ms) => at_ms.saturating_sub(cx.db.now_ms()).div_ceil(1000),
         Expiry::Never | Expiry::Keep => 0,
@@ -227,7 +227,7 @@ fn tell_of_storage(cx: &Context<'_>, key: Key<'_>, status: &str, offer: Offer) {
 /// How long the value is that is about to be deleted, if anybody watches that.
 #[inline]
 pub(super) fn to_be_deleted(cx: &Context<'_>, key: Key<'_>) -> Option<usize> {
-    if !cx.attention.watchers.watches(Streams::DELETIONS) {
+    if !cx.hooks.watchers.watches(Streams::DELETIONS) {
         return None;
     }
     cx.db.inspect(key, |entry| entry.map(|(entry, _)| entry.value_bytes()))
@@ -237,12 +237,12 @@ pub(super) fn to_be_deleted(cx: &Context<'_>, key: Key<'_>) -> Option<usize> {
 #[inline]
 pub(super) fn deleted(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: Option<usize>) {
     if let Some(bytes) = bytes {
-        tell_of_deletion(cx, key, command, bytes);
+        report_deletion(cx, key, command, bytes);
     }
 }
 
 #[cold]
-fn tell_of_deletion(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: usize) {
+fn report_deletion(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: usize) {
     let key = Escaped(key.bytes());
     let event = format_args!("type=deleted key={key} cmd={command} clsid={CLASS} size={bytes}");
     tell(cx.server, Streams::DELETIONS, event);
@@ -250,7 +250,7 @@ fn tell_of_deletion(cx: &Context<'_>, key: Key<'_>, command: &str, bytes: usize)
 
 /// Tells of an entry that eviction has removed.
 #[cold]
-pub fn tell_of_eviction(server: &dyn Server, evicted: &Evicted, now_ms: u64) {
+pub fn report_eviction(server: &dyn Server, evicted: &Evicted, now_ms: u64) {
     let ttl_s = evicted.expire_at_ms.map(|at_ms| at_ms.saturating_sub(now_ms) / 1000);
     tell(
         server,
@@ -268,7 +268,7 @@ pub fn tell_of_eviction(server: &dyn Server, evicted: &Evicted, now_ms: u64) {
 
 /// Why a connection has come to its end, by memcached's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parting {
+pub enum CloseReason {
     /// The client has left, or has been answered in full.
     Normal,
     /// The network has lost it, or it was let go.
@@ -279,21 +279,21 @@ pub enum Parting {
     Shutdown,
 }
 
-impl Parting {
+impl CloseReason {
     fn name(self) -> &'static str {
         match self {
-            Parting::Normal => "normal",
-            Parting::Error => "error",
-            Parting::Idle => "idle_timeout",
-            Parting::Shutdown => "shutdown",
+            CloseReason::Normal => "normal",
+            CloseReason::Error => "error",
+            CloseReason::Idle => "idle_timeout",
+            CloseReason::Shutdown => "shutdown",
         }
     }
 }
 
 /// Tells of a connection that has come, of whatever protocol.
 #[inline]
-pub fn tell_of_arrival(server: &dyn Server, client: &ClientInfo) {
-    if server.attention().watchers.watches(Streams::CONNECTIONS) {
+pub fn report_connection(server: &dyn Server, client: &ClientInfo) {
+    if server.hooks().watchers.watches(Streams::CONNECTIONS) {
         let (peer, descriptor) = (Peer(client), client.descriptor);
         let event = format_args!("type=conn_new {peer} cfd={descriptor}");
         tell(server, Streams::CONNECTIONS, event);
@@ -301,12 +301,17 @@ pub fn tell_of_arrival(server: &dyn Server, client: &ClientInfo) {
 }
 
 /// Has a client that leaves watch nothing any more, and tells others that it has left.
-pub fn tell_of_parting(server: &dyn Server, store: &Store, client: &ClientInfo, why: Parting) {
+pub fn report_disconnection(
+    server: &dyn Server,
+    store: &Store,
+    client: &ClientInfo,
+    why: CloseReason,
+) {
     if client.marks().contains(Marks::WATCHER) {
         let changed = |streams| listen(store, streams);
-        server.attention().watchers.remove(client.id, changed);
+        server.hooks().watchers.remove(client.id, changed);
     }
-    if server.attention().watchers.watches(Streams::CONNECTIONS) {
+    if server.hooks().watchers.watches(Streams::CONNECTIONS) {
         let (peer, descriptor, why) = (Peer(client), client.descriptor, why.name());
         let event = format_args!("type=conn_close {peer} reason={why} cfd={descriptor}");
         tell(server, Streams::CONNECTIONS, event);

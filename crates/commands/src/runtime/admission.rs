@@ -124,7 +124,7 @@ pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry) -> Result<(), Error> {
         return Err(NOAUTH);
     }
     let is_for_subscribers = Flags::WHILE_SUBSCRIBED | Flags::MESSAGES;
-    if cx.client.hears_messages_only() && !entry.command.flags.intersects(is_for_subscribers) {
+    if cx.client.receives_messages_only() && !entry.command.flags.intersects(is_for_subscribers) {
         return Err(Error::new(format!(
             "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
              are allowed in this context",

@@ -1,23 +1,23 @@
 //! Reading arguments: option words, numbers and times.
 
 use crate::{Context, Error};
-use nagi_proto::{Args, Landed};
+use nagi_proto::{Args, LargeArgument};
 use nagi_store::types::string::Expiry;
-use nagi_store::{Given, Rope, parse_i64};
+use nagi_store::{Rope, StringInput, parse_i64};
 
 /// The argument at `index`, to be kept: in the chunks into which it was received, if it is long.
 /// It can be asked for once.
-pub(crate) fn value(args: Args<'_>, index: usize) -> Given<'_> {
+pub(crate) fn value(args: Args<'_>, index: usize) -> StringInput<'_> {
     match args.landed(index) {
-        Some(landed) => Given::Rope(Rope::from_chunks(landed.take())),
-        None => Given::Bytes(args.at(index)),
+        Some(landed) => StringInput::Rope(Rope::from_chunks(landed.take())),
+        None => StringInput::Bytes(args.at(index)),
     }
 }
 
 /// The length in bytes of the argument at `index`, which stays in the chunks into which it was
 /// received, if it is long.
 pub(crate) fn length(args: Args<'_>, index: usize) -> usize {
-    args.landed(index).map_or_else(|| args.at(index).len(), Landed::len)
+    args.landed(index).map_or_else(|| args.at(index).len(), LargeArgument::len)
 }
 
 /// Whether an argument is this option, in any case.
@@ -43,15 +43,15 @@ pub(crate) fn database(cx: &Context<'_>, argument: &[u8]) -> Result<usize, Error
 }
 
 /// The arguments from some place on, taken one by one.
-pub(crate) struct Rest<'a> {
+pub(crate) struct RemainingArguments<'a> {
     args: Args<'a>,
     next: usize,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> RemainingArguments<'a> {
     /// Those from `index` on.
     pub(crate) fn from(args: Args<'a>, index: usize) -> Self {
-        Rest { args, next: index }
+        RemainingArguments { args, next: index }
     }
 
     /// How many there are.
@@ -65,7 +65,7 @@ impl<'a> Rest<'a> {
     }
 }
 
-impl<'a> Iterator for Rest<'a> {
+impl<'a> Iterator for RemainingArguments<'a> {
     type Item = &'a [u8];
 
     #[inline]

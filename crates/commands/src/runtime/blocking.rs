@@ -5,9 +5,9 @@ use crate::runtime::context::{Command, Entry, Job};
 use crate::runtime::multi_key::{self, Claimed, Worked};
 use crate::runtime::resume::go_on;
 use crate::runtime::suspension::Remainder;
-use crate::state::attention::Alarm;
 use crate::state::blocked::{Name, NewWaiter, Outcome, Taken, Waiting, Wanted};
-use crate::{Context, Error, Flags, JobProgress, Marks, Reasons, Suspension, When};
+use crate::state::hooks::Alarm;
+use crate::{Context, Error, Flags, HookFlags, JobProgress, Marks, Suspension, When};
 use nagi_proto::resp::Writer;
 
 const UNBLOCKED: Error = Error::fixed("UNBLOCKED client unblocked via CLIENT UNBLOCK");
@@ -38,7 +38,7 @@ pub(crate) fn wait(
     command: &'static Command,
     blocking: Blocking,
 ) -> Result<(), Error> {
-    let blocked = &cx.attention.blocked;
+    let blocked = &cx.hooks.blocked;
     let is_awaited = |name: &Name| blocked.may_concern(name);
     let is_short = !multi_key::is_long(&command.keys, cx.args);
     let may_take = is_short
@@ -74,15 +74,15 @@ pub(crate) fn wait(
         };
         let alarm = until_ms.map(|at_ms| alarm(cx, at_ms));
         cx.client.info.mark(Marks::WAITING, true);
-        Ok(Worked::Then(waits(cx.attention.block(new), alarm, reply)))
+        Ok(Worked::Then(waits(cx.hooks.block(new), alarm, reply)))
     })
 }
 
 /// Has a client woken at a time.
 pub(crate) fn alarm(cx: &Context<'_>, at_ms: u64) -> Alarm {
-    let (alarm, is_first) = cx.attention.alarm(at_ms, &cx.client.waker);
+    let (alarm, is_first) = cx.hooks.alarm(at_ms, &cx.client.waker);
     if is_first {
-        cx.server.hurry();
+        cx.server.check_timers();
     }
     alarm
 }
@@ -134,9 +134,9 @@ fn later(reply: Reply, taken: Taken) -> Job {
 /// asks: a client that waits has entered the queues while it had claimed the keys.
 #[cold]
 pub(crate) fn is_awaited(entry: &Entry, cx: &Context<'_>) -> bool {
-    let blocked = &cx.attention.blocked;
+    let blocked = &cx.hooks.blocked;
     if blocked.is_empty() {
-        cx.attention.end_blocking();
+        cx.hooks.end_blocking();
         return false;
     }
     let Command { flags, keys, .. } = entry.command;
@@ -182,5 +182,5 @@ pub(crate) fn run(entry: &'static Entry, cx: &mut Context<'_>) -> Result<(), Err
 /// Whether any client waits for keys, as far as a request can tell that has looked for claims.
 #[inline]
 pub(crate) fn has_waiting(cx: &Context<'_>) -> bool {
-    cx.attention.reasons().contains(Reasons::AWAITED)
+    cx.hooks.reasons().contains(HookFlags::AWAITED)
 }

@@ -4,8 +4,8 @@ use crate::config::{Addresses, Config};
 use crate::error::Error;
 use crate::registry::{command, table};
 use crate::runtime::suspension::{self, JobProgress};
-use crate::state::attention::Attention;
 use crate::state::client::{Client, ClientInfo};
+use crate::state::hooks::RequestHooks;
 use crate::state::process::Process;
 use crate::state::pubsub::PubSub;
 use crate::state::saves::Saves;
@@ -63,7 +63,7 @@ pub struct Context<'a, C: CommandSet = Redis> {
     /// The process around it.
     pub server: &'a dyn Server,
     /// Why requests are looked at more closely.
-    pub attention: &'a Attention,
+    pub hooks: &'a RequestHooks,
     /// What this worker counts.
     pub tally: &'a Tally,
     /// Where the reply goes.
@@ -107,7 +107,7 @@ impl Context<'_> {
             db: self.db.claimed_by(claim),
             client: self.client,
             server: self.server,
-            attention: self.attention,
+            hooks: self.hooks,
             tally: self.tally,
             reply: self.reply.reborrow(),
             args: self.args,
@@ -129,7 +129,7 @@ pub trait Server: Sync {
     fn kill(&self, clients: &[Arc<ClientInfo>]);
 
     /// Has what is due looked for at once: there is something new to wait for.
-    fn hurry(&self);
+    fn check_timers(&self);
 
     /// Has a worker send what monitors that it owns are to see.
     fn show_monitors(&self, worker: usize);
@@ -141,7 +141,7 @@ pub trait Server: Sync {
     fn show_watchers(&self, worker: usize);
 
     /// What requests must pass, or be seen by, before they run.
-    fn attention(&self) -> &Attention;
+    fn hooks(&self) -> &RequestHooks;
 
     /// Asks the process to stop, as SIGTERM does; `saves` tells whether it saves its data at the
     /// end, which it otherwise does where `save` has points.

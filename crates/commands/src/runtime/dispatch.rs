@@ -11,7 +11,7 @@ use crate::runtime::queueing;
 use crate::runtime::shown;
 use crate::state::client::Restrictions;
 use crate::{
-    Client, Context, Error, Flags, Job, JobProgress, KeyGroup, Keys, Marks, Reasons, Suspension,
+    Client, Context, Error, Flags, HookFlags, Job, JobProgress, KeyGroup, Keys, Marks, Suspension,
 };
 use nagi_proto::{Args, resp};
 use nagi_store::{Database, Wait};
@@ -64,8 +64,8 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if cx.client.restrictions.contains(Restrictions::IN_TRANSACTION) && is_queued(entry, cx, args) {
         return;
     }
-    let reasons = cx.attention.reasons();
-    if !reasons.difference(Reasons::AWAITED).is_empty() {
+    let reasons = cx.hooks.reasons();
+    if !reasons.difference(HookFlags::AWAITED).is_empty() {
         return run_observed(entry, cx, args, reasons);
     }
     run_unobserved(entry, cx, args);
@@ -74,7 +74,7 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
 /// Queues a request of a client that is in a transaction, or refuses it; `false` if it is to run.
 #[cold]
 fn is_queued(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool {
-    let refusal = gate::refusal(cx.attention.reasons(), queueing::flags(entry, cx));
+    let refusal = gate::refusal(cx.hooks.reasons(), queueing::flags(entry, cx));
     match refusal.map_or_else(|| queueing::queue(entry, cx, args), Err) {
         Ok(is_queued) => is_queued,
         Err(error) => {
@@ -133,7 +133,7 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     cx.client.info.last_command.store(number, Ordering::Relaxed);
     if cx.db.store().is_over_limit()
         && queueing::flags(entry, cx).contains(Flags::DENYOOM)
-        && (cx.attention.is_paused(cx.db.now_ms()) || !gate::make_room(cx))
+        && (cx.hooks.is_paused(cx.db.now_ms()) || !gate::make_room(cx))
     {
         return reject(entry, cx, &Error::OUT_OF_MEMORY);
     }
@@ -150,7 +150,11 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     let adds = entry.command.flags.contains(Flags::DENYOOM);
     if adds && cx.suspension.is_none() && cx.db.store().is_far_over_limit() {
         cx.suspension = Some(Suspension::job(Box::new(|cx| {
-            Ok(if cx.db.make_up() { JobProgress::NEXT_TICK } else { JobProgress::Done })
+            Ok(if cx.db.evict_for_large_write() {
+                JobProgress::NEXT_TICK
+            } else {
+                JobProgress::Done
+            })
         })));
     }
 }
@@ -160,13 +164,18 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
 /// order of their changes, which is why no two run at a time then; the latency monitor holds a
 /// clock.
 #[cold]
-fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>, reasons: Reasons) {
-    let attention = cx.attention;
+fn run_observed<'a>(
+    entry: &'static Entry,
+    cx: &mut Context<'a>,
+    args: Args<'a>,
+    reasons: HookFlags,
+) {
+    let hooks = cx.hooks;
     let flags = queueing::flags(entry, cx);
     if let Some(error) = gate::refusal(reasons, flags) {
         return reject(entry, cx, &error);
     }
-    if reasons.contains(Reasons::SAVING)
+    if reasons.contains(HookFlags::SAVING)
         && flags.contains(Flags::WRITE)
         && gate::delays(cx.server, cx.db.store(), cx.client, cx.db.now_ms())
     {
@@ -174,18 +183,18 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
         return;
     }
     let is_write = flags.intersects(Flags::WRITE | Flags::PAUSED_AS_WRITE);
-    if attention.holds(reasons, is_write, cx.client, cx.db.now_ms()) {
+    if hooks.holds(reasons, is_write, cx.client, cx.db.now_ms()) {
         cx.suspension = Some(Suspension::restart(None));
         return;
     }
     let is_heard = flags.contains(Flags::WRITE)
-        || flags.contains(Flags::READONLY) && attention.notifications.has_misses();
-    if reasons.contains(Reasons::NOTIFIED) && is_heard && notification::holds_up(cx) {
+        || flags.contains(Flags::READONLY) && hooks.notifications.has_misses();
+    if reasons.contains(HookFlags::NOTIFIED) && is_heard && notification::holds_up(cx) {
         cx.suspension = Some(Suspension::restart(None));
         return;
     }
-    let is_monitored = reasons.contains(Reasons::MONITORED);
-    let order = is_monitored.then(|| attention.monitors.order());
+    let is_monitored = reasons.contains(HookFlags::MONITORED);
+    let order = is_monitored.then(|| hooks.monitors.order());
     if is_monitored
         && cx.client.info.marks().contains(Marks::MONITOR)
         && flags.intersects(Flags::WRITE | Flags::READONLY)
@@ -194,7 +203,7 @@ fn run_observed<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>,
     }
     let is_shown = is_monitored && !flags.contains(Flags::ADMIN);
     let words = is_shown.then(|| shown::words(entry.command, args));
-    let started = reasons.contains(Reasons::TIMED).then(Instant::now);
+    let started = reasons.contains(HookFlags::TIMED).then(Instant::now);
     run_unobserved(entry, cx, args);
     if cx.suspension.as_ref().is_some_and(Suspension::is_restart) {
         return;
@@ -215,14 +224,14 @@ fn time(cx: &mut Context<'_>, event: &'static str, started: Instant) {
         Box::new(move |cx| {
             let progress = job(cx);
             if progress.as_ref().map_or(true, |progress| *progress == JobProgress::Done) {
-                cx.attention.latency.add(event, started.elapsed());
+                cx.hooks.latency.add(event, started.elapsed());
             }
             progress
         })
     };
     match cx.suspension.take() {
         Some(suspension) => cx.suspension = Some(suspension.map_job(timed)),
-        None => cx.attention.latency.add(event, started.elapsed()),
+        None => cx.hooks.latency.add(event, started.elapsed()),
     }
 }
 

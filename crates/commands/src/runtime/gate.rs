@@ -1,13 +1,13 @@
 //! What keeps requests from running on rare occasions: the data is being loaded, saving it has
 //! failed, a save cannot keep up with what is written, or there is a pause. All of it is behind
-//! bits of [`Reasons`], so that ordinarily no request comes here.
+//! bits of [`HookFlags`], so that ordinarily no request comes here.
 
 use crate::runtime::context::CommandSet;
 use crate::runtime::notification;
 use crate::state::latency_monitor::EVICTION;
 use crate::state::saves::Saves;
 use crate::{
-    Access, Attention, Client, Config, Context, Error, Flags, Keys, Marks, Reasons, Server,
+    Access, Client, Config, Context, Error, Flags, HookFlags, Keys, Marks, RequestHooks, Server,
 };
 use nagi_store::{Intent, Store};
 use std::time::{Duration, Instant};
@@ -38,27 +38,27 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Evicts what has to go; see [`nagi_store::Database::make_room`].
 #[cold]
 pub(crate) fn make_room(cx: &Context<'_>) -> bool {
-    cx.attention.latency.time(EVICTION, || cx.db.make_room())
+    cx.hooks.latency.time(EVICTION, || cx.db.make_room())
 }
 
 /// Why a command must not run now.
-pub(crate) fn refusal(reasons: Reasons, flags: Flags) -> Option<Error> {
-    if reasons.contains(Reasons::UNSAVED) && flags.intersects(Flags::WRITE | Flags::PROBE) {
+pub(crate) fn refusal(reasons: HookFlags, flags: Flags) -> Option<Error> {
+    if reasons.contains(HookFlags::UNSAVED) && flags.intersects(Flags::WRITE | Flags::PROBE) {
         return Some(MISCONF);
     }
-    let waits = reasons.contains(Reasons::LOADING);
+    let waits = reasons.contains(HookFlags::LOADING);
     (waits && !flags.intersects(Flags::LOADING | Flags::PROBE)).then_some(LOADING)
 }
 
 /// The same of a verb of memcached's, by what it does with which keys.
-pub(crate) fn refusal_of_verb(reasons: Reasons, keys: &Keys) -> Option<&'static str> {
+pub(crate) fn refusal_of_verb(reasons: HookFlags, keys: &Keys) -> Option<&'static str> {
     if keys.is_none() {
         return None;
     }
-    if reasons.contains(Reasons::UNSAVED) && changes(keys) {
+    if reasons.contains(HookFlags::UNSAVED) && changes(keys) {
         return Some(MISCONF_WORDS);
     }
-    reasons.contains(Reasons::LOADING).then_some(LOADING_WORDS)
+    reasons.contains(HookFlags::LOADING).then_some(LOADING_WORDS)
 }
 
 /// Whether a verb that does this with keys is there to change them: `mg` may write, and is how
@@ -82,8 +82,8 @@ pub(crate) fn delays(server: &dyn Server, store: &Store, client: &mut Client, no
     client.info.mark(Marks::WAITING, true);
     let over = pressure.clamp(DELAYED, FULL) - DELAYED;
     let step_ms = 1 + over * (LONGEST_STEP_MS - 1) / (FULL - DELAYED);
-    server.attention().call_at(now_ms + step_ms as u64, &client.waker);
-    server.hurry();
+    server.hooks().call_at(now_ms + step_ms as u64, &client.waker);
+    server.check_timers();
     true
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn end_delay(saves: &Saves, client: &mut Client) {
 /// waited for a save that is over, how long is counted.
 pub(crate) fn end_hold<C: CommandSet>(cx: &mut Context<'_, C>) {
     cx.client.info.mark(Marks::WAITING, false);
-    if !cx.attention.reasons().contains(Reasons::SAVING) {
+    if !cx.hooks.reasons().contains(HookFlags::SAVING) {
         end_delay(cx.server.saves(), cx.client);
     }
 }
@@ -113,9 +113,9 @@ fn gives_up(saves: &Saves, store: &Store) -> bool {
 }
 
 /// Has writing commands be refused if they are to be and saving has failed.
-pub fn stop_writes_if_unsaved(saves: &Saves, config: &Config, attention: &Attention) {
+pub fn stop_writes_if_unsaved(saves: &Saves, config: &Config, hooks: &RequestHooks) {
     let is_asked_for = config.stop_writes_on_bgsave_error.is_on() && !config.save.get().is_empty();
-    attention.set(Reasons::UNSAVED, is_asked_for && saves.has_failed());
+    hooks.set(HookFlags::UNSAVED, is_asked_for && saves.has_failed());
 }
 
 /// What a verb of memcached's comes upon.
@@ -131,22 +131,22 @@ pub(crate) enum Verdict {
 /// Whether a verb runs that does this with keys.
 #[cold]
 pub(crate) fn verdict<C: CommandSet>(
-    reasons: Reasons,
+    reasons: HookFlags,
     keys: &Keys,
     cx: &mut Context<'_, C>,
 ) -> Verdict {
     if let Some(words) = refusal_of_verb(reasons, keys) {
         return Verdict::Refuse(words);
     }
-    let attention = cx.attention;
-    if attention.holds(reasons, changes(keys), cx.client, cx.db.now_ms()) {
+    let hooks = cx.hooks;
+    if hooks.holds(reasons, changes(keys), cx.client, cx.db.now_ms()) {
         return Verdict::Wait;
     }
     let is_writer = !keys.is_none() && keys.intent() == Intent::Write;
-    if reasons.contains(Reasons::NOTIFIED) && is_writer && notification::holds_up(cx) {
+    if reasons.contains(HookFlags::NOTIFIED) && is_writer && notification::holds_up(cx) {
         return Verdict::Wait;
     }
-    let is_delayed = reasons.contains(Reasons::SAVING)
+    let is_delayed = reasons.contains(HookFlags::SAVING)
         && is_writer
         && delays(cx.server, cx.db.store(), cx.client, cx.db.now_ms());
     if is_delayed { Verdict::Wait } else { Verdict::Pass }
@@ -180,8 +180,8 @@ mod tests {
 
     /// When the last client that waits is called.
     fn called_at(bench: &Bench) -> u64 {
-        let next = bench.process.attention.call_due(START_MS);
-        bench.process.attention.call_due(u64::MAX - 1);
+        let next = bench.process.hooks.call_due(START_MS);
+        bench.process.hooks.call_due(u64::MAX - 1);
         next - START_MS
     }
 
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn what_writes_is_refused_while_saving_fails() {
         let mut bench = Bench::new();
-        bench.process.attention.set(Reasons::UNSAVED, true);
+        bench.process.hooks.set(HookFlags::UNSAVED, true);
         let misconf = String::from_utf8_lossy(&MISCONF.0).into_owned();
         for command in ["SET key value", "PING", "FLUSHALL"] {
             bench.expect(command, &format!("-{misconf}|"));
@@ -249,7 +249,7 @@ mod tests {
         bench.expect("GET key", "$-1|");
         bench.expect_memcached("get key", "END|");
         bench.expect_memcached("delete key", "SERVER_ERROR saving has failed, see the log|");
-        bench.process.attention.set(Reasons::UNSAVED, false);
+        bench.process.hooks.set(HookFlags::UNSAVED, false);
         bench.expect("SET key value", "+OK|");
     }
 }

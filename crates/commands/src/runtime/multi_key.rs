@@ -168,14 +168,14 @@ fn gather(
     awaited: &mut Awaited,
     mut claiming: Option<&mut Claiming>,
 ) -> bool {
-    let looks = !cx.attention.blocked.is_empty() && claimed.intent() == Intent::Write;
+    let looks = !cx.hooks.blocked.is_empty() && claimed.intent() == Intent::Write;
     if claiming.is_none() && !looks {
         return true;
     }
     if claimed.keys.is_whole() {
         claiming.into_iter().for_each(Claiming::add_everything);
         if looks {
-            awaited.add_everything(&cx.attention.blocked);
+            awaited.add_everything(&cx.hooks.blocked);
         }
         return true;
     }
@@ -189,7 +189,7 @@ fn gather(
                 claiming.add(cx.db.key(name), intent);
             }
             if looks && intent == Intent::Write {
-                awaited.add(&cx.attention.blocked, name);
+                awaited.add(&cx.hooks.blocked, name);
             }
         },
     )

@@ -1,20 +1,20 @@
 //! When events of keys are told, and when they are published.
 
 use crate::runtime::context::{CommandSet, Context, Server};
-use crate::state::attention::Reasons;
+use crate::state::hooks::HookFlags;
 use crate::state::notifications::EventClasses;
 use nagi_store::Store;
 
 /// Has the store report changes from now on if clients watch keys, or subscribe to events that
 /// `notify-keyspace-events` names.
 pub fn settle(server: &dyn Server, store: &Store) {
-    let attention = server.attention();
-    attention.watched_keys.settle_with(store, || {
+    let hooks = server.hooks();
+    hooks.watched_keys.settle_with(store, || {
         let bits = u32::try_from(server.config().notify_keyspace_events.get()).unwrap_or(0);
         let classes = EventClasses::from_bits_truncate(bits);
-        let (is_wanted, misses) = attention.notifications.listen(classes, server.pubsub());
+        let (is_wanted, misses) = hooks.notifications.listen(classes, server.pubsub());
         store.listen_for_misses(misses);
-        attention.set(Reasons::NOTIFIED, is_wanted);
+        hooks.set(HookFlags::NOTIFIED, is_wanted);
         is_wanted
     });
 }
@@ -23,14 +23,14 @@ pub fn settle(server: &dyn Server, store: &Store) {
 /// No latch may be held.
 #[inline]
 pub fn publish(server: &dyn Server) {
-    if server.attention().notifications.is_pending() {
+    if server.hooks().notifications.is_pending() {
         publish_pending(server);
     }
 }
 
 #[cold]
 fn publish_pending(server: &dyn Server) {
-    let notifications = &server.attention().notifications;
+    let notifications = &server.hooks().notifications;
     notifications.publish(server.pubsub(), |worker| server.show_messages(worker));
 }
 
@@ -38,7 +38,7 @@ fn publish_pending(server: &dyn Server) {
 /// its client's waker is called.
 #[cold]
 pub(crate) fn holds_up<C: CommandSet>(cx: &Context<'_, C>) -> bool {
-    if cx.attention.notifications.is_behind() {
+    if cx.hooks.notifications.is_behind() {
         // In the next tick some more are published.
         cx.client.waker.wake_by_ref();
         return true;
@@ -49,6 +49,6 @@ pub(crate) fn holds_up<C: CommandSet>(cx: &Context<'_, C>) -> bool {
 /// Whether workers are behind with events, so that what need not be done now causes no more.
 #[must_use]
 pub fn is_behind(server: &dyn Server) -> bool {
-    server.attention().reasons().contains(Reasons::NOTIFIED)
-        && (server.attention().notifications.is_behind() || server.pubsub().is_full())
+    server.hooks().reasons().contains(HookFlags::NOTIFIED)
+        && (server.hooks().notifications.is_behind() || server.pubsub().is_full())
 }

@@ -54,7 +54,7 @@ pub(crate) fn queue(
 pub(crate) fn abort(entry: Option<&Entry>, cx: &mut Context<'_>, error: &Error) -> Option<Error> {
     if entry.is_some_and(|entry| entry.command.flags.contains(Flags::RUNS_QUEUED)) {
         drop(cx.client.end_transaction());
-        cx.attention.watched_keys.settle(cx.db.store());
+        cx.hooks.watched_keys.settle(cx.db.store());
         let text = String::from_utf8_lossy(&error.0);
         let why = text.strip_prefix("ERR ").unwrap_or(&text);
         return Some(Error::new(format!("EXECABORT Transaction discarded because of: {why}")));

@@ -4,7 +4,7 @@ use crate::runtime::context::{CommandSet, Context, Suspension};
 use crate::runtime::gate;
 use crate::runtime::notification;
 use crate::runtime::suspension::{Remainder, When};
-use crate::state::attention::Reasons;
+use crate::state::hooks::HookFlags;
 use nagi_store::{Interning, Rope};
 
 /// Goes on with a request for one slice. If `cx.suspension` is set afterwards, there is more to do.
@@ -12,7 +12,7 @@ pub fn go_on<C: CommandSet>(cx: &mut Context<'_, C>, suspension: Suspension<C>) 
     match suspension.what {
         // It would cause events faster than they are sent.
         Remainder::Job(job)
-            if cx.attention.reasons().contains(Reasons::NOTIFIED) && notification::holds_up(cx) =>
+            if cx.hooks.reasons().contains(HookFlags::NOTIFIED) && notification::holds_up(cx) =>
         {
             let what = Remainder::Job(job);
             cx.suspension = Some(Suspension::<C> { what, when: When::Woken, ..suspension });

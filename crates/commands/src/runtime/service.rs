@@ -76,7 +76,7 @@ impl Service {
     }
 
     fn add(&mut self, cx: &Context<'_>, name: &Name) {
-        let databases = cx.attention.blocked.databases(name);
+        let databases = cx.hooks.blocked.databases(name);
         self.ready.extend(databases.into_iter().map(|database| (Arc::clone(name), database)));
     }
 
@@ -88,7 +88,7 @@ impl Service {
         let limits = cx.server.config().collection_limits();
         while let Some((name, database)) = self.ready.front() {
             let (name, db) = (Arc::clone(name), cx.db.sibling(*database));
-            let blocked = &cx.attention.blocked;
+            let blocked = &cx.hooks.blocked;
             let kind = db.untouched().inspect(db.key(&name), |it| it.map(|(it, _)| it.kind()));
             let waiter = kind.and_then(|kind| blocked.next(&name, db.index(), self.last, kind));
             let Some(waiter) = waiter else {

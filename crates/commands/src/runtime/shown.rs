@@ -1,6 +1,6 @@
 //! Requests as people are shown them, by MONITOR and in the slow log: without what is secret.
 
-use crate::{Client, ClientInfo, Command, Entry, Marks, Reasons, Server};
+use crate::{Client, ClientInfo, Command, Entry, HookFlags, Marks, Server};
 use nagi_proto::Args;
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -45,7 +45,7 @@ pub(crate) fn shorten(start: &[u8], len: usize) -> Vec<u8> {
 
 /// Shows monitors a request that has run, by its [`words`].
 pub(crate) fn show(server: &dyn Server, client: &Client, words: &str) {
-    let queued = server.attention().monitors.push(&line(client, words));
+    let queued = server.hooks().monitors.push(&line(client, words));
     queued.workers.into_iter().for_each(|worker| server.show_monitors(worker));
     if !queued.full.is_empty() {
         server.kill(&queued.full);
@@ -58,8 +58,8 @@ pub fn stop_monitoring(server: &dyn Server, client: &ClientInfo) {
         return;
     }
     client.mark(Marks::MONITOR, false);
-    let attention = server.attention();
-    attention.monitors.remove(client.id, || attention.set(Reasons::MONITORED, false));
+    let hooks = server.hooks();
+    hooks.monitors.remove(client.id, || hooks.set(HookFlags::MONITORED, false));
 }
 
 /// A request that has run as monitors see it: time, database, client and [`words`].

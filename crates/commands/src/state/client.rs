@@ -43,7 +43,7 @@ pub struct Client {
     /// Why it may not run any command that it likes.
     pub restrictions: Restrictions,
     /// Which replies it wants to hear (CLIENT REPLY).
-    pub hears: Hears,
+    pub reply_mode: ReplyMode,
     /// Whether EXEC runs its requests, whose replies nothing may come between.
     pub(crate) is_executing: bool,
     /// What was published for it meanwhile.
@@ -72,7 +72,7 @@ impl Client {
             closing: false,
             has_quit: false,
             restrictions: Restrictions::empty(),
-            hears: Hears::default(),
+            reply_mode: ReplyMode::default(),
             is_executing: false,
             messages: None,
             is_answered_anyway: false,
@@ -129,7 +129,7 @@ impl Client {
     }
 
     /// Whether it subscribes and speaks RESP2, in which messages look like replies.
-    pub(crate) fn hears_messages_only(&self) -> bool {
+    pub(crate) fn receives_messages_only(&self) -> bool {
         self.restrictions.contains(Restrictions::SUBSCRIBES) && self.version == Version::Two
     }
 
@@ -142,7 +142,7 @@ impl Client {
 
 /// Which replies a client wants to hear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hears {
+pub enum ReplyMode {
     /// All of them.
     #[default]
     All,
@@ -154,21 +154,21 @@ pub enum Hears {
     AllButThis,
 }
 
-impl Hears {
+impl ReplyMode {
     /// Whether the request that begins now is to be answered.
     #[inline]
     pub fn begin(&mut self) -> bool {
-        if *self == Hears::AllButNext {
-            *self = Hears::AllButThis;
+        if *self == ReplyMode::AllButNext {
+            *self = ReplyMode::AllButThis;
         }
-        *self == Hears::All
+        *self == ReplyMode::All
     }
 
     /// Whether a request that was not to be answered is to be all the same: CLIENT REPLY ON.
     pub fn end(&mut self) -> bool {
-        let all = *self == Hears::All;
-        if *self == Hears::AllButThis {
-            *self = Hears::All;
+        let all = *self == ReplyMode::All;
+        if *self == ReplyMode::AllButThis {
+            *self = ReplyMode::All;
         }
         all
     }
@@ -238,7 +238,7 @@ pub struct ClientInfo {
     /// The worker that owns it.
     pub worker: usize,
     /// By which its worker finds it.
-    pub seat: u64,
+    pub connection_token: u64,
     /// [`Marks`], as bits.
     pub marks: AtomicU32,
     /// When it connected, in milliseconds since 1970.

@@ -1,7 +1,7 @@
 //! What hears of changes from the store, for clients that watch keys and for those that subscribe
 //! to events: the store has room for one.
 
-use crate::state::attention::Attention;
+use crate::state::hooks::RequestHooks;
 use crate::state::notifications::Notifications;
 use crate::state::watched_keys::WatchedKeys;
 use nagi_store::{ChangeListener, StoreChange};
@@ -15,10 +15,10 @@ pub struct EventsListener {
 }
 
 impl EventsListener {
-    /// For the watched keys and the notifications of `attention`.
+    /// For the watched keys and the notifications of `hooks`.
     #[must_use]
-    pub fn new(attention: &Attention) -> Self {
-        let (watched_keys, notifications) = (&attention.watched_keys, &attention.notifications);
+    pub fn new(hooks: &RequestHooks) -> Self {
+        let (watched_keys, notifications) = (&hooks.watched_keys, &hooks.notifications);
         EventsListener {
             watched_keys: Arc::clone(watched_keys),
             notifications: Arc::clone(notifications),

@@ -1,10 +1,10 @@
 //! What the process remembers beside the keyspace.
 
-pub(crate) mod attention;
 pub(crate) mod blocked;
 pub(crate) mod client;
 pub(crate) mod events_listener;
 pub mod histogram;
+pub(crate) mod hooks;
 pub(crate) mod latency_monitor;
 pub mod loading;
 pub(crate) mod login_log;

@@ -89,7 +89,7 @@ impl Monitors {
             .filter(|queue| queue.client.worker == worker && !queue.lines.is_empty());
         let take = |queue: &mut Queue| {
             queue.charge.set(0);
-            (queue.client.seat, std::mem::take(&mut queue.lines))
+            (queue.client.connection_token, std::mem::take(&mut queue.lines))
         };
         waiting.map(take).collect()
     }

@@ -1,7 +1,7 @@
 //! Requests that a client has queued (MULTI), to be executed by EXEC.
 
 use crate::registry::command::Flags;
-use nagi_proto::{Args, Landed, Span};
+use nagi_proto::{Args, LargeArgument, Span};
 use nagi_store::accounting::Charge;
 
 /// What a request takes beside its bytes and the places of its arguments.
@@ -27,7 +27,7 @@ pub(crate) struct Queued {
     pub(crate) row: usize,
     bytes: Box<[u8]>,
     spans: Box<[Span]>,
-    large: Box<[Landed]>,
+    large: Box<[LargeArgument]>,
 }
 
 impl Queued {
@@ -36,7 +36,7 @@ impl Queued {
             row,
             bytes: args.bytes().into(),
             spans: args.spans().into(),
-            large: args.all_landed().iter().map(Landed::share).collect(),
+            large: args.all_landed().iter().map(LargeArgument::share).collect(),
         }
     }
 

@@ -163,11 +163,11 @@ impl Watchers {
         let waiting = list.watchers.iter_mut().filter(|watcher| {
             watcher.client.worker == worker
                 && !watcher.lines.is_empty()
-                && has_taken(watcher.client.seat)
+                && has_taken(watcher.client.connection_token)
         });
         let take = |watcher: &mut Watcher| {
             watcher.charge.set(0);
-            (watcher.client.seat, std::mem::take(&mut watcher.lines))
+            (watcher.client.connection_token, std::mem::take(&mut watcher.lines))
         };
         waiting.map(take).collect()
     }

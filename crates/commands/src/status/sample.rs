@@ -3,7 +3,7 @@
 use crate::state::phases::PhaseTotals;
 use crate::state::usage::{self, Usage};
 use crate::status::clients::{self, ClientSample};
-use crate::{CommandTotals, Reasons, Server, Totals};
+use crate::{CommandTotals, HookFlags, Server, Totals};
 use nagi_store::{Policy, Store};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -99,7 +99,7 @@ pub fn is_ready(server: &dyn Server, store: &Store) -> bool {
     let is_full = limit_bytes > 0
         && policy == Policy::NoEviction
         && store.used_bytes().saturating_sub(store.client_bytes()) >= limit_bytes;
-    !is_full && !server.attention().reasons().intersects(Reasons::LOADING | Reasons::UNSAVED)
+    !is_full && !server.hooks().reasons().intersects(HookFlags::LOADING | HookFlags::UNSAVED)
 }
 
 impl WorkerSample {
@@ -161,7 +161,7 @@ impl Sample {
             at_ms: now_ms,
             lateness,
             longest_lateness,
-            is_loading: server.attention().reasons().contains(Reasons::LOADING),
+            is_loading: server.hooks().reasons().contains(HookFlags::LOADING),
             is_ready: is_ready(server, store),
             workers: workers(server, connections, previous, now_ms),
             clients: lists_clients.then(|| clients::list(server, now_ms)),

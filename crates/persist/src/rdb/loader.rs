@@ -9,7 +9,7 @@ use super::note::{FIELD, Memcached};
 use super::reader::{Header, Item, Reader, Record, Text};
 use super::text::unpack;
 use nagi_store::types::restore::Usage;
-use nagi_store::{Given, parse_i64};
+use nagi_store::{StringInput, parse_i64};
 use parking_lot::Mutex;
 use std::io::Read;
 use std::mem;
@@ -61,7 +61,7 @@ enum PackedValue<V> {
 #[derive(Debug)]
 pub enum LoadedValue<'a, V> {
     /// A string, in the form in which the store takes it.
-    String(Given<'a>),
+    String(StringInput<'a>),
     /// What a builder has made.
     Collection(V),
 }
@@ -190,16 +190,16 @@ impl<V> Batch<V> {
     ) -> Result<Loaded<'_, V>, Fault> {
         let from = self.at;
         let value = match text {
-            Text::Rope(rope) => Given::Rope(rope),
+            Text::Rope(rope) => StringInput::Rope(rope),
             Text::Int(number) => {
                 let mut spelled = itoa::Buffer::new();
                 self.unpacked.clear();
                 self.unpacked.extend_from_slice(spelled.format(number).as_bytes());
-                Given::Bytes(&self.unpacked)
+                StringInput::Bytes(&self.unpacked)
             }
             Text::Plain(len) => {
                 self.at += len;
-                Given::Bytes(self.bytes.get(from..self.at).unwrap_or_default())
+                StringInput::Bytes(self.bytes.get(from..self.at).unwrap_or_default())
             }
             Text::Packed(packed_len, len) => {
                 self.at += packed_len;
@@ -207,7 +207,7 @@ impl<V> Batch<V> {
                 if !unpack(bytes, len, &mut self.unpacked) {
                     return Err(Fault::unpacked(record.offset));
                 }
-                Given::Bytes(&self.unpacked)
+                StringInput::Bytes(&self.unpacked)
             }
         };
         let key = self.bytes.get(key).unwrap_or_default();

@@ -19,7 +19,7 @@ const PATH: &str = "/data/dump.rdb";
 
 /// Files by their names, in memory.
 #[derive(Default)]
-struct Shelf {
+struct MemoryDisk {
     files: RefCell<BTreeMap<PathBuf, Rc<RefCell<Vec<u8>>>>>,
     /// Where it fails.
     fault: Cell<Option<Fault>>,
@@ -41,13 +41,13 @@ enum Fault {
     SyncFolder,
 }
 
-struct Sheet<'a> {
-    shelf: &'a Shelf,
+struct MemoryFile<'a> {
+    shelf: &'a MemoryDisk,
     bytes: Rc<RefCell<Vec<u8>>>,
     interrupted: u32,
 }
 
-impl Write for Sheet<'_> {
+impl Write for MemoryFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.interrupted < self.shelf.interruptions.get() {
             self.interrupted += 1;
@@ -76,7 +76,7 @@ impl Write for Sheet<'_> {
     }
 }
 
-impl Shelf {
+impl MemoryDisk {
     fn fail_if(&self, is_it: impl Fn(Fault) -> bool) -> io::Result<()> {
         let fails = self.fault.get().is_some_and(is_it);
         if fails { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
@@ -91,10 +91,10 @@ impl Shelf {
     }
 }
 
-impl<'s> Files for &'s Shelf {
-    type File = Sheet<'s>;
+impl<'s> Files for &'s MemoryDisk {
+    type File = MemoryFile<'s>;
 
-    fn create(&self, path: &Path) -> io::Result<Sheet<'s>> {
+    fn create(&self, path: &Path) -> io::Result<MemoryFile<'s>> {
         self.fail_if(|fault| matches!(fault, Fault::Create))?;
         let mut files = self.files.borrow_mut();
         if files.contains_key(path) {
@@ -102,10 +102,10 @@ impl<'s> Files for &'s Shelf {
         }
         let bytes = Rc::<RefCell<Vec<u8>>>::default();
         files.insert(path.to_owned(), Rc::clone(&bytes));
-        Ok(Sheet { shelf: self, bytes, interrupted: 0 })
+        Ok(MemoryFile { shelf: self, bytes, interrupted: 0 })
     }
 
-    fn sync(&self, _: &mut Sheet<'s>) -> io::Result<()> {
+    fn sync(&self, _: &mut MemoryFile<'s>) -> io::Result<()> {
         self.fail_if(|fault| matches!(fault, Fault::Sync))
     }
 
@@ -151,14 +151,14 @@ fn set_all(store: &Store, keys: usize, len: usize, mark: &str) {
 }
 
 /// Saves, and walks whenever it is asked to.
-fn save_to(shelf: &Shelf, store: &Store, limit: usize) -> Result<Saved, SaveError> {
+fn save_to(shelf: &MemoryDisk, store: &Store, limit: usize) -> Result<Saved, SaveError> {
     let snapshot = store.cut(limit, Waker::noop()).unwrap();
     let progress = SaveProgress::default();
     save_snapshot(shelf, store, snapshot, Walker::default(), &progress)
 }
 
 fn save_snapshot(
-    shelf: &Shelf,
+    shelf: &MemoryDisk,
     store: &Store,
     snapshot: Snapshot<'_>,
     walker: Walker,
@@ -186,7 +186,7 @@ struct Alone<'a> {
     walker: RefCell<Walker>,
 }
 
-impl Company for Alone<'_> {
+impl SaveHost for Alone<'_> {
     fn resume(&self) {
         while self.store.walk(&mut self.walker.borrow_mut(), || false) == WalkProgress::More {}
     }
@@ -200,7 +200,7 @@ fn contents(file: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let options = LoadOptions { databases: 1, now_ms: None, verify_checksum: true };
     let mut take = |mut batch: Batch<Infallible>| {
         while let Some(key) = batch.next_key(&NoCollections)? {
-            let LoadedValue::String(nagi_store::Given::Bytes(value)) = key.value else {
+            let LoadedValue::String(nagi_store::StringInput::Bytes(value)) = key.value else {
                 panic!("all are short strings")
             };
             all.insert(key.key.to_vec(), value.to_vec());
@@ -217,7 +217,7 @@ fn expected(keys: usize, len: usize, mark: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
 
 /// Saves, changes everything, fails to save, and saves again.
 fn fail_and_mend(fault: Fault, keys: usize, len: usize) {
-    let (shelf, store) = (Shelf::default(), store(keys, len));
+    let (shelf, store) = (MemoryDisk::default(), store(keys, len));
     save_to(&shelf, &store, usize::MAX).unwrap();
     let good = shelf.dump();
     set_all(&store, keys, len, "other");
@@ -245,7 +245,7 @@ fn whatever_fails_the_last_file_stays_and_the_next_save_succeeds() {
 
 #[test]
 fn a_disk_that_is_full_after_any_byte_is_an_error_and_nothing_else() {
-    let (shelf, store) = (Shelf::default(), store(20, 30));
+    let (shelf, store) = (MemoryDisk::default(), store(20, 30));
     save_to(&shelf, &store, usize::MAX).unwrap();
     let good = shelf.dump();
     for room in 0..good.len() {
@@ -270,7 +270,7 @@ proptest! {
 
     #[test]
     fn a_disk_may_take_bytes_as_it_likes(most in 1..5000_usize, interruptions in 0..3_u32) {
-        let (shelf, store) = (Shelf::default(), store(200, 700));
+        let (shelf, store) = (MemoryDisk::default(), store(200, 700));
         shelf.most.set(most);
         shelf.interruptions.set(interruptions);
         save_to(&shelf, &store, usize::MAX).unwrap();
@@ -283,7 +283,7 @@ proptest! {
 #[test]
 fn a_save_beyond_the_limit_ends_while_the_walk_pauses() {
     let (keys, len) = (24_000, 1000);
-    let (shelf, store) = (Shelf::default(), store(keys, len));
+    let (shelf, store) = (MemoryDisk::default(), store(keys, len));
     save_to(&shelf, &store, usize::MAX).unwrap();
     let good = shelf.dump();
     let snapshot = store.cut(1 << 20, Waker::noop()).unwrap();
@@ -316,7 +316,7 @@ fn databases(file: &[u8]) -> (Vec<u64>, Vec<(u64, u64)>) {
 
 #[test]
 fn what_another_process_of_the_same_number_writes_is_not_touched() {
-    let (shelf, store) = (Shelf::default(), store(100, 30));
+    let (shelf, store) = (MemoryDisk::default(), store(100, 30));
     let others = [0, 1].map(|tries| Path::new(PATH).with_file_name(temporary_name(tries)));
     for path in &others {
         (&shelf).create(path).unwrap().write_all(b"theirs").unwrap();
@@ -334,7 +334,7 @@ fn what_another_process_of_the_same_number_writes_is_not_touched() {
 
 #[test]
 fn a_file_says_how_large_databases_were_at_the_cut() {
-    let (shelf, store, counters) = (Shelf::default(), store(500, 30), Counters::default());
+    let (shelf, store, counters) = (MemoryDisk::default(), store(500, 30), Counters::default());
     let db = |index| store.database(index, &counters, 1);
     for (key, expiry) in [(b"a", Expiry::Never), (b"b", Expiry::AtMs(9)), (b"c", Expiry::AtMs(9))] {
         db(3).set(db(3).key(key), b"x", SetOptions { expiry, ..Default::default() });
@@ -406,7 +406,7 @@ impl<'a> Files for Gate<'a> {
 /// Those who walk are elsewhere.
 struct Others;
 
-impl Company for Others {
+impl SaveHost for Others {
     fn resume(&self) {}
 
     fn pace(&self) {}

@@ -6,7 +6,7 @@ use nagi_persist::rdb::{
     Batch, Fault, LoadOptions, LoadedValue, Loading, Memcached, NoCollections, Progress, load,
     load_with_threads,
 };
-use nagi_store::{CHUNK_BYTES, Given};
+use nagi_store::{CHUNK_BYTES, StringInput};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -46,8 +46,8 @@ fn keep(batch: &mut Batch<Infallible>, kept: &Mutex<HashMap<Vec<u8>, Known>>) ->
     while let Some(loaded) = batch.next_key(&NoCollections)? {
         let value = match &loaded.value {
             LoadedValue::Collection(none) => match *none {},
-            LoadedValue::String(Given::Bytes(bytes)) => bytes.to_vec(),
-            LoadedValue::String(Given::Rope(rope)) => {
+            LoadedValue::String(StringInput::Bytes(bytes)) => bytes.to_vec(),
+            LoadedValue::String(StringInput::Rope(rope)) => {
                 let mut bytes = Vec::new();
                 rope.copy_range(0..rope.len(), &mut bytes);
                 bytes

@@ -9,10 +9,11 @@ use nagi_persist::rdb::{
     Batch, Fault, LoadOptions, LoadedValue, NoCollections, Options, Preamble, Progress, Version,
     load,
 };
-use nagi_persist::save::{Company, SaveProgress, Target, save};
+use nagi_persist::save::{SaveHost, SaveProgress, Target, save};
 use nagi_store::types::string::SetOptions;
 use nagi_store::{
-    Claim, Counters, CutError, Database, Given, Intent, Snapshot, Step, Store, Walker, parse_i64,
+    Claim, Counters, CutError, Database, Intent, Snapshot, Step, Store, StringInput, Walker,
+    parse_i64,
 };
 use std::convert::Infallible;
 use std::fs::{self, File};
@@ -32,7 +33,7 @@ const CLAIMING: [usize; 2] = [3, 4];
 /// Walks as workers do, who need not be asked.
 struct Walking;
 
-impl Company for Walking {
+impl SaveHost for Walking {
     fn resume(&self) {}
 
     fn pace(&self) {}
@@ -161,7 +162,7 @@ fn sum(path: &Path) -> i64 {
     let mut sum = 0;
     let mut take = |mut batch: Batch<Infallible>| -> Result<(), Fault> {
         while let Some(loaded) = batch.next_key(&NoCollections)? {
-            let LoadedValue::String(Given::Bytes(text)) = loaded.value else {
+            let LoadedValue::String(StringInput::Bytes(text)) = loaded.value else {
                 panic!("numbers are short strings")
             };
             sum += parse_i64(text).expect("a number");

@@ -385,7 +385,7 @@ fn not_a_bulk(got: Option<&u8>) -> ProtocolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Args, Landed};
+    use crate::{Args, LargeArgument};
 
     const LIMITS: Limits = Limits { bulk_bytes: 512 << 20, authenticated: true };
     const LOGIN: Limits = Limits { bulk_bytes: 512 << 20, authenticated: false };
@@ -521,8 +521,8 @@ mod tests {
             let mut spans = Vec::new();
             let taken = parser.parse_landed(&mut input, &LIMITS, &landed, &mut spans);
             assert_eq!(taken, Ok(Some(input.len() - 4)), "up to the next request");
-            let places: Vec<Landed> =
-                long.iter().map(|word| Landed::new(vec![word[..].into()])).collect();
+            let places: Vec<LargeArgument> =
+                long.iter().map(|word| LargeArgument::new(vec![word[..].into()])).collect();
             let args = Args::new(&input, &spans).with_landed(&places);
             let words: Vec<&[u8]> = args.from(0).collect();
             assert_eq!(words, [b"MSET", &b"a"[..], &long[0], b"b", &long[1]]);

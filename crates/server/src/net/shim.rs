@@ -222,18 +222,23 @@ impl KernelShim for Faults {
 
 /// Whose requests are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speech {
+enum RequestNumbering {
     Resp,
     Text,
     Meta,
     Binary,
 }
 
-const SPEECHES: [Speech; 4] = [Speech::Resp, Speech::Text, Speech::Meta, Speech::Binary];
+const SPEECHES: [RequestNumbering; 4] = [
+    RequestNumbering::Resp,
+    RequestNumbering::Text,
+    RequestNumbering::Meta,
+    RequestNumbering::Binary,
+];
 
-impl Speech {
+impl RequestNumbering {
     fn protocol(self) -> Protocol {
-        if self == Speech::Resp { Protocol::Resp } else { Protocol::Memcached }
+        if self == RequestNumbering::Resp { Protocol::Resp } else { Protocol::Memcached }
     }
 
     /// Request number `number` of client `client`, and its reply.
@@ -241,7 +246,7 @@ impl Speech {
         let name = format!("{client}:{number}");
         let len = name.len();
         match self {
-            Speech::Resp if number % 97 == 96 => {
+            RequestNumbering::Resp if number % 97 == 96 => {
                 // Long enough to land in chunks and to be sent from them.
                 let value = name.repeat(150_000 / len);
                 let (key, bytes) = (format!("large:{client}"), value.len());
@@ -249,19 +254,21 @@ impl Speech {
                 let reply = format!("+OK\r\n${bytes}\r\n{value}\r\n").into_bytes();
                 ([set, resp(&["GET", &key])].concat(), reply)
             }
-            Speech::Resp => (resp(&["ECHO", &name]), format!("${len}\r\n{name}\r\n").into_bytes()),
-            Speech::Text => {
+            RequestNumbering::Resp => {
+                (resp(&["ECHO", &name]), format!("${len}\r\n{name}\r\n").into_bytes())
+            }
+            RequestNumbering::Text => {
                 let request = format!("set k{client} 0 0 {len}\r\n{name}\r\nget k{client}\r\n");
                 let reply = format!("STORED\r\nVALUE k{client} 0 {len}\r\n{name}\r\nEND\r\n");
                 (request.into_bytes(), reply.into_bytes())
             }
-            Speech::Meta => {
+            RequestNumbering::Meta => {
                 let request =
                     format!("ms m{client} {len} O{number}\r\n{name}\r\nmg m{client} v\r\n");
                 let reply = format!("HD O{number}\r\nVA {len}\r\n{name}\r\n");
                 (request.into_bytes(), reply.into_bytes())
             }
-            Speech::Binary => {
+            RequestNumbering::Binary => {
                 // No-operations: the opaque field comes back.
                 let mut request = [0; 24];
                 (request[0], request[1]) = (0x80, 0x0a);
@@ -300,7 +307,7 @@ enum Verdict {
 /// Sends all requests in pieces, says that no more come, and holds the replies against those that
 /// are due.
 fn converse(
-    speech: Speech,
+    speech: RequestNumbering,
     client: usize,
     count: usize,
     stream: &Socket,

@@ -4,7 +4,7 @@
 use crate::persistence::dump_file;
 use crate::state::shared::Shared;
 use nagi_commands::loading::Loading as Show;
-use nagi_commands::{Reasons, Server as _};
+use nagi_commands::{HookFlags, Server as _};
 use nagi_persist::rdb::{
     Batch, Fault, LoadOptions, LoadedValue, Loading, StoreBuilders, load_with_threads,
 };
@@ -95,7 +95,7 @@ pub(crate) fn load_again(shared: &Shared, merge: bool) {
     if let Err(error) = &outcome {
         tracing::warn!(error, "{} could not be loaded", path.display());
     }
-    shared.attention().set(Reasons::LOADING, false);
+    shared.hooks().set(HookFlags::LOADING, false);
     shared.saves().loading.end();
     shared.saves().end_load(outcome.map(|_| ()));
 }
@@ -140,7 +140,7 @@ fn take(
     let counters = Counters::default();
     let now_ms = shared.store.now_ms();
     while let Some(loaded) = batch.next_key(builders)? {
-        shared.store.tend();
+        shared.store.maintain();
         let known = Known {
             expire_at_ms: loaded.expire_at_ms,
             flags: loaded.memcached.flags,

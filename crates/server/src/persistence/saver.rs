@@ -8,9 +8,9 @@ use crate::state::mailbox::Reminders;
 use crate::state::shared::Shared;
 use nagi_commands::gate::stop_writes_if_unsaved;
 use nagi_commands::saves::{Ending, Order};
-use nagi_commands::{REDIS_VERSION, Reasons, Server as _};
+use nagi_commands::{HookFlags, REDIS_VERSION, Server as _};
 use nagi_persist::rdb::{Options, Preamble, Version};
-use nagi_persist::save::{Company, SaveError, Saved, Target, save};
+use nagi_persist::save::{SaveError, SaveHost, Saved, Target, save};
 use nagi_store::{CutError, Snapshot, SnapshotError, Walker};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -43,8 +43,8 @@ pub(crate) fn run(shared: &Shared) {
             Some(Order::Save | Order::BackgroundSave) => {
                 priority.lower();
                 let paused = Cell::new((cpu_time(), Instant::now()));
-                let company = Workers { shared, paused, priority: &priority };
-                tell(shared, save_now(shared, &waker, &company));
+                let host = Workers { shared, paused, priority: &priority };
+                tell(shared, save_now(shared, &waker, &host));
             }
         }
     }
@@ -56,8 +56,8 @@ pub(crate) fn run(shared: &Shared) {
 /// Why it came to nothing.
 pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
     shared.saves().order_last();
-    let company = Alone { shared, walker: RefCell::default() };
-    let outcome = save_now(shared, Waker::noop(), &company);
+    let host = Alone { shared, walker: RefCell::default() };
+    let outcome = save_now(shared, Waker::noop(), &host);
     let failed = outcome.as_ref().err().map(ToString::to_string);
     tell(shared, outcome);
     failed.map_or(Ok(()), Err)
@@ -70,11 +70,11 @@ pub(crate) fn last_save(shared: &Shared) -> Result<(), String> {
 /// Why it could not be saved; then writes are served again.
 pub(crate) fn save_before_the_end(shared: &Shared) -> Result<(), String> {
     let has_points = !shared.config().save.get().is_empty();
-    let is_loading = shared.attention().reasons().contains(Reasons::LOADING);
+    let is_loading = shared.hooks().reasons().contains(HookFlags::LOADING);
     if !has_points || is_loading || shared.unsaved_changes() == 0 {
         return Ok(());
     }
-    shared.attention().pause_writes(shared.store.now_ms());
+    shared.hooks().pause_writes(shared.store.now_ms());
     let (saves, waker) = (shared.saves(), Waker::from(Arc::new(Unpark(thread::current()))));
     let mut ordered = None;
     let saved = loop {
@@ -88,16 +88,16 @@ pub(crate) fn save_before_the_end(shared: &Shared) -> Result<(), String> {
         }
     };
     if saved.is_err() {
-        shared.attention().unpause();
+        shared.hooks().unpause();
     }
     saved
 }
 
 /// Requests are looked at more closely from before the cut until the save is over.
-fn save_now(shared: &Shared, waker: &Waker, company: &dyn Company) -> Result<Saved, SaveError> {
-    shared.attention().set(Reasons::SAVING, true);
-    let outcome = cut(shared, waker).and_then(|snapshot| write(shared, snapshot, company));
-    shared.attention().set(Reasons::SAVING, false);
+fn save_now(shared: &Shared, waker: &Waker, host: &dyn SaveHost) -> Result<Saved, SaveError> {
+    shared.hooks().set(HookFlags::SAVING, true);
+    let outcome = cut(shared, waker).and_then(|snapshot| write(shared, snapshot, host));
+    shared.hooks().set(HookFlags::SAVING, false);
     outcome
 }
 
@@ -109,7 +109,7 @@ struct Workers<'a> {
     priority: &'a SaverPriority,
 }
 
-impl Company for Workers<'_> {
+impl SaveHost for Workers<'_> {
     fn resume(&self) {
         self.shared.remind_all(Reminders::WALK);
     }
@@ -141,7 +141,7 @@ struct Alone<'a> {
     walker: RefCell<Walker>,
 }
 
-impl Company for Alone<'_> {
+impl SaveHost for Alone<'_> {
     fn resume(&self) {
         if let Ok(mut walker) = self.walker.try_borrow_mut() {
             self.shared.store.walk(&mut walker, || false);
@@ -180,11 +180,7 @@ fn cut<'a>(shared: &'a Shared, waker: &Waker) -> Result<Snapshot<'a>, SaveError>
     }
 }
 
-fn write(
-    shared: &Shared,
-    snapshot: Snapshot<'_>,
-    company: &dyn Company,
-) -> Result<Saved, SaveError> {
+fn write(shared: &Shared, snapshot: Snapshot<'_>, host: &dyn SaveHost) -> Result<Saved, SaveError> {
     tracing::info!(cut_us = snapshot.cut_took().as_micros(), "a save has begun");
     let config = shared.config();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -203,8 +199,8 @@ fn write(
             is_aof_base: false,
         },
     };
-    company.resume();
-    save(&shared.store, snapshot, &target, &shared.saves().progress, company)
+    host.resume();
+    save(&shared.store, snapshot, &target, &shared.saves().progress, host)
 }
 
 fn pre_image_limit(shared: &Shared) -> usize {
@@ -242,5 +238,5 @@ fn tell(shared: &Shared, outcome: Result<Saved, SaveError>) {
         }
     };
     shared.saves().end(ending);
-    stop_writes_if_unsaved(shared.saves(), shared.config(), shared.attention());
+    stop_writes_if_unsaved(shared.saves(), shared.config(), shared.hooks());
 }

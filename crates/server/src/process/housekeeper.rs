@@ -4,7 +4,7 @@ use crate::process::log;
 use crate::state::mailbox::Reminders;
 use crate::state::shared::{NEVER, Shared};
 use nagi_commands::saves::Order;
-use nagi_commands::{ClientInfo, Marks, Reasons, Server as _, notification};
+use nagi_commands::{ClientInfo, HookFlags, Marks, Server as _, notification};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ pub(crate) fn run(shared: &Shared) {
     let mut round_at = Instant::now();
     while !shared.is_stopping() {
         let now_ms = shared.store.now_ms();
-        let until_call_ms = shared.attention.call_due(now_ms).saturating_sub(now_ms).max(1);
+        let until_call_ms = shared.hooks.call_due(now_ms).saturating_sub(now_ms).max(1);
         let until_round = round_at.saturating_duration_since(Instant::now());
         if shared.client_memory.take_due() {
             limit_client_memory(shared);
@@ -83,7 +83,7 @@ impl Settings {
 /// Asks for a save if one of the points of `save` is reached.
 fn save_if_due(shared: &Shared, now_ms: u64) {
     let points = shared.config().save.get();
-    if points.is_empty() || shared.attention.reasons().contains(Reasons::LOADING) {
+    if points.is_empty() || shared.hooks.reasons().contains(HookFlags::LOADING) {
         return;
     }
     let status = shared.saves().status();

@@ -14,8 +14,8 @@ use crate::process::status::{Pages, StatusError};
 use crate::state::descriptors;
 use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
-use nagi_commands::memcached::{Users, UsersError, tell_of_eviction};
-use nagi_commands::{Process, Reasons, Server as _};
+use nagi_commands::memcached::{Users, UsersError, report_eviction};
+use nagi_commands::{HookFlags, Process, Server as _};
 use nagi_store::{Policy, Walker, accounting};
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -113,14 +113,14 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     }
     let shared = Arc::new(Shared::new(options, listeners)?);
     let weak = Arc::downgrade(&shared);
-    shared.store.hear_of_evictions(Box::new(move |evicted| {
+    shared.store.observe_evictions(Box::new(move |evicted| {
         if let Some(shared) = weak.upgrade() {
-            tell_of_eviction(&*shared, evicted, shared.store.now_ms());
+            report_eviction(&*shared, evicted, shared.store.now_ms());
         }
     }));
     // Where there is nothing to load, no client is to be told of loading.
     let has_file = dump_file::path(&shared).is_some_and(|path| path.symlink_metadata().is_ok());
-    shared.attention.set(Reasons::LOADING, has_file);
+    shared.hooks.set(HookFlags::LOADING, has_file);
     if has_file {
         shared.saves().loading.begin(0);
     }
@@ -213,7 +213,7 @@ impl Running {
     pub fn load(&self) -> Result<bool, LoadError> {
         let is_loaded = loading::load(&self.shared)?;
         if is_loaded {
-            self.shared.attention.set(Reasons::LOADING, false);
+            self.shared.hooks.set(HookFlags::LOADING, false);
             // A thread that waits for this finds that all commands run.
             self.shared.saves().loading.end();
         }
@@ -248,7 +248,7 @@ impl Running {
                 tracing::error!("a thread has panicked");
             }
         }
-        if shared.attention.reasons().contains(Reasons::LOADING) {
+        if shared.hooks.reasons().contains(HookFlags::LOADING) {
             // What is there is a part of what the file has.
             return Ok(());
         }

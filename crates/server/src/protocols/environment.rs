@@ -33,7 +33,7 @@ impl RequestEnvironment<'_> {
             reply: nagi_proto::resp::Writer::new(out, client.version),
             client,
             server: self.shared,
-            attention: &self.shared.attention,
+            hooks: &self.shared.hooks,
             tally: self.tally,
             args,
             prefetched,
@@ -70,7 +70,7 @@ impl RequestEnvironment<'_> {
     #[inline]
     fn database_at(&self, index: usize) -> Database<'_> {
         let db = self.shared.store.database(index, self.counters, self.now_ms);
-        if self.shared.attention.is_paused(self.now_ms) { db.keeping_expired() } else { db }
+        if self.shared.hooks.is_paused(self.now_ms) { db.keeping_expired() } else { db }
     }
 
     /// What a handler of memcached's verbs is given.
@@ -87,7 +87,7 @@ impl RequestEnvironment<'_> {
             db: self.database_at(0),
             client,
             server: self.shared,
-            attention: &self.shared.attention,
+            hooks: &self.shared.hooks,
             tally: self.tally,
             reply: nagi_proto::memcached::Writer::new(out, quiet),
             args,

@@ -17,9 +17,9 @@ use crate::protocols::remainder::Remainder;
 use crate::protocols::session_state::SessionState;
 use arrayvec::ArrayVec;
 use nagi_commands::{Client, Entry, kept_arguments};
-use nagi_proto::{Args, Awaited, Landed, Output, Span};
+use nagi_proto::{Args, Awaited, LargeArgument, Output, Span};
 use nagi_store::accounting::{self, Overhead};
-use nagi_store::{Ahead, Key};
+use nagi_store::{Key, Prefetch};
 
 /// Most requests of a batch.
 pub(crate) const BATCH: usize = 32;
@@ -74,7 +74,7 @@ impl SpanRoom {
 pub(crate) struct LargeParts {
     /// Where each of them would begin in the request.
     pub(crate) offsets: Vec<u32>,
-    pub(crate) arguments: Vec<Landed>,
+    pub(crate) arguments: Vec<LargeArgument>,
 }
 
 /// A request on its way to its handler.
@@ -85,7 +85,7 @@ pub(crate) struct Request<'a, W> {
     pub(crate) end: usize,
     /// Its first key, and what is known of the memory that the key will need.
     pub(crate) key: Option<Key<'a>>,
-    pub(crate) ahead: Option<Ahead<'a>>,
+    pub(crate) ahead: Option<Prefetch<'a>>,
     /// What there is to do for it.
     pub(crate) work: W,
 }

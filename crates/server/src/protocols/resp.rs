@@ -8,7 +8,7 @@ use crate::protocols::session_state::SessionState;
 use crate::protocols::{BATCH, BatchInput, LargeParts, Request, RequestKind, RequestProtocol};
 use arrayvec::ArrayVec;
 use nagi_commands::{
-    Client, Context, Entry, Error, Flags, Hears, Server as _, Suspension, admission, dispatch,
+    Client, Context, Entry, Error, Flags, ReplyMode, Server as _, Suspension, admission, dispatch,
 };
 use nagi_proto::resp::{Limits, Parser, ProtocolError};
 use nagi_proto::{Args, Awaited, Output, Span};
@@ -65,7 +65,7 @@ impl RequestProtocol for Resp {
         out: &mut Output,
     ) -> Option<Remainder> {
         environment.send_encoded_messages(client, out);
-        let suspension = if client.hears == Hears::All {
+        let suspension = if client.reply_mode == ReplyMode::All {
             run(request.work, environment.context(client, out, request.args, request.key))
         } else {
             run_unanswered(request, client, environment, out)
@@ -228,11 +228,11 @@ fn run_unanswered(
     let &Request { args, work, .. } = request;
     let is_message = |entry: &Entry| entry.command.flags.contains(Flags::MESSAGES);
     client.is_answered_anyway = work.is_some_and(is_message);
-    let is_answered = client.hears.begin() || client.is_answered_anyway;
+    let is_answered = client.reply_mode.begin() || client.is_answered_anyway;
     let mut unsent = Output::default();
     let replies = if is_answered { &mut *out } else { &mut unsent };
     let suspension = run(work, environment.context(client, replies, args, None));
-    if suspension.is_none() && client.hears.end() && !is_answered {
+    if suspension.is_none() && client.reply_mode.end() && !is_answered {
         out.append(&unsent);
     }
     suspension

@@ -7,7 +7,7 @@ use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Executed, Timing};
 use nagi_commands::Client;
 use nagi_proto::Output;
-use nagi_store::Ahead;
+use nagi_store::Prefetch;
 use nagi_store::accounting::Overhead;
 
 /// What a session is given for the length of a slice.
@@ -64,10 +64,10 @@ pub(super) fn execute<P: RequestProtocol>(
         let ahead = requests.get(place).and_then(|request| request.key.zip(request.ahead));
         ahead.into_iter().for_each(|(key, ahead)| ahead.prefetch_entry(key));
     };
-    (0..Ahead::REQUESTS).for_each(prefetch_entry);
+    (0..Prefetch::REQUESTS).for_each(prefetch_entry);
     let mut stopwatch = timing.begin_batch(arrivals, count);
     for (place, request) in requests.iter().enumerate() {
-        prefetch_entry(place + Ahead::REQUESTS);
+        prefetch_entry(place + Prefetch::REQUESTS);
         let replied = out.len();
         let remainder = P::execute(request, client, environment, out);
         output_overhead.set(out.own_bytes());

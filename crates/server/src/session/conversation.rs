@@ -12,7 +12,7 @@ use crate::session::large_arguments::{FIRST_BYTES, LargeArguments};
 use crate::session::suspended::Suspended;
 use crate::session::timing::{Arrivals, Metrics, Timing};
 use nagi_commands::admission::Restrictions;
-use nagi_commands::{Client, ClientInfo, Config, Hears, Marks, Server as _, When, admission};
+use nagi_commands::{Client, ClientInfo, Config, Marks, ReplyMode, Server as _, When, admission};
 use nagi_proto::{Output, Span};
 use nagi_store::Wait;
 use nagi_store::accounting::{self, Charge};
@@ -285,7 +285,8 @@ impl Session {
     ) {
         let _batch = environment.shared.store.batch(environment.counters);
         let mut unsent = Output::default();
-        let is_answered = self.client.hears == Hears::All || self.client.is_answered_anyway;
+        let is_answered =
+            self.client.reply_mode == ReplyMode::All || self.client.is_answered_anyway;
         let replies = if is_answered { &mut *out } else { &mut unsent };
         let (len, large) = (suspended.len(), self.large.complete_parts());
         let input = self.input.as_mut_slice();
@@ -294,7 +295,7 @@ impl Session {
         if self.suspended.is_none() {
             self.input.consume(len);
             self.large = LargeArguments::default();
-            if self.client.hears.end() && !is_answered {
+            if self.client.reply_mode.end() && !is_answered {
                 out.append(&unsent);
             }
             self.held.release(out);
@@ -342,7 +343,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// A session with a store to itself.
-    struct Talk {
+    struct SessionFixture {
         shared: Shared,
         session: Session,
         spans: SpanRoom,
@@ -350,10 +351,10 @@ mod tests {
         slices: usize,
     }
 
-    impl Talk {
+    impl SessionFixture {
         fn new(protocol: Protocol) -> Self {
             let shared = Shared::new(ServerOptions::default(), Vec::new()).unwrap();
-            Talk {
+            SessionFixture {
                 session: Session::new(
                     Arc::default(),
                     protocol,
@@ -398,7 +399,7 @@ mod tests {
 
     /// What a client is answered that sends `pieces` one after the other.
     fn converse(protocol: Protocol, pieces: &[&[u8]]) -> String {
-        let mut talk = Talk::new(protocol);
+        let mut talk = SessionFixture::new(protocol);
         let mut replies = Vec::new();
         for piece in pieces {
             let (more, state) = talk.say(piece);
@@ -525,14 +526,14 @@ mod tests {
 
     #[test]
     fn a_long_pipeline_is_served_in_slices() {
-        let mut talk = Talk::new(Protocol::Resp);
+        let mut talk = SessionFixture::new(Protocol::Resp);
         let requests = 10 * SLICE_REQUESTS;
         let (replies, state) = talk.say(multibulk(&["PING"]).repeat(requests).as_bytes());
         assert_eq!(replies, b"+PONG\r\n".repeat(requests));
         assert_eq!(state, SessionState::Bytes);
         assert!(talk.slices >= 9, "a slice has a bounded number of requests");
 
-        let mut talk = Talk::new(Protocol::Resp);
+        let mut talk = SessionFixture::new(Protocol::Resp);
         let value = "v".repeat(SLICE_REPLY_BYTES / 4);
         talk.say(multibulk(&["SET", "key", &value]).as_bytes());
         talk.slices = 0;
@@ -542,7 +543,7 @@ mod tests {
 
     #[test]
     fn a_job_holds_up_its_own_client_only() {
-        let mut talk = Talk::new(Protocol::Resp);
+        let mut talk = SessionFixture::new(Protocol::Resp);
         for start in (0..200_000).step_by(1000) {
             let set = |key: usize| multibulk(&["SET", &format!("key:{key}"), "v"]);
             talk.say((start..start + 1000).map(set).collect::<String>().as_bytes());
@@ -560,7 +561,7 @@ mod tests {
 
     #[test]
     fn a_request_without_end_is_given_up() {
-        let mut talk = Talk::new(Protocol::Resp);
+        let mut talk = SessionFixture::new(Protocol::Resp);
         let limit = "1mb";
         talk.say(multibulk(&["CONFIG", "SET", "client-query-buffer-limit", limit]).as_bytes());
         assert_eq!(talk.say(b"*2\r\n$3\r\nGET\r\n$9000000\r\n").1, SessionState::Bytes);
@@ -573,7 +574,7 @@ mod tests {
 
     #[test]
     fn a_long_argument_is_received_into_room_of_its_own() {
-        let mut talk = Talk::new(Protocol::Resp);
+        let mut talk = SessionFixture::new(Protocol::Resp);
         let value: String = (0..1_000_000).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
         let set = multibulk(&["SET", "key", &value]);
         let (begin, end) = set.as_bytes().split_at(20_000);
@@ -603,7 +604,7 @@ mod tests {
 
     #[test]
     fn an_idle_session_keeps_no_buffers() {
-        let mut talk = Talk::new(Protocol::Resp);
+        let mut talk = SessionFixture::new(Protocol::Resp);
         let set = multibulk(&["SET", "key", &"v".repeat(1_000_000)]);
         for piece in set.as_bytes().chunks(70_000) {
             talk.say(piece);

@@ -6,7 +6,7 @@
 use crate::net::receive_buffer::{BUFFER_CHUNKS, ReceiveBuffer};
 use crate::protocols::LargeParts;
 use nagi_chunk::{CHUNK_BYTES, UninitChunk, pool};
-use nagi_proto::{Awaited, Chunk, Landed};
+use nagi_proto::{Awaited, Chunk, LargeArgument};
 use nagi_store::Rope;
 
 /// What must have arrived of an argument before it gets chunks.
@@ -16,12 +16,12 @@ pub(crate) const FIRST_BYTES: usize = 16 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct LargeArguments {
     complete: LargeParts,
-    arriving: Option<Arriving>,
+    arriving: Option<PartialArgument>,
 }
 
 /// An argument that is arriving.
 #[derive(Debug)]
-struct Arriving {
+struct PartialArgument {
     at: u32,
     /// Chunks that are full, and the length of all of them.
     chunks: Vec<Chunk>,
@@ -34,7 +34,7 @@ struct Arriving {
     unplaced: usize,
 }
 
-impl Arriving {
+impl PartialArgument {
     /// Has a buffer for what comes next. Where the kernel has yet to provide the memory, while it
     /// receives, a chunk takes sixteen page faults more.
     fn extend_buffer(&mut self) {
@@ -79,7 +79,7 @@ impl LargeArguments {
 
     /// Begins to receive an argument.
     pub(crate) fn begin(&mut self, awaited: Awaited) {
-        self.arriving = Some(Arriving {
+        self.arriving = Some(PartialArgument {
             at: awaited.at,
             chunks: Vec::new(),
             bytes: 0,
@@ -137,13 +137,13 @@ impl LargeArguments {
             return false;
         };
         self.complete.offsets.push(arriving.at);
-        self.complete.arguments.push(Landed::new(arriving.chunks));
+        self.complete.arguments.push(LargeArgument::new(arriving.chunks));
         true
     }
 
     /// How many bytes it holds that no command has.
     pub(crate) fn bytes(&self) -> usize {
-        let complete = self.complete.arguments.iter().map(Landed::len).sum::<usize>();
+        let complete = self.complete.arguments.iter().map(LargeArgument::len).sum::<usize>();
         complete
             + self.arriving.as_ref().map_or(0, |arriving| {
                 arriving.bytes + arriving.buffer.filled() + arriving.lent.unwrap_or(0)
@@ -155,7 +155,7 @@ impl Drop for LargeArguments {
     fn drop(&mut self) {
         // As ropes, what is large is freed by the reclaimer.
         let arriving = self.arriving.take().map(|arriving| arriving.chunks);
-        let complete = self.complete.arguments.iter().map(Landed::take);
+        let complete = self.complete.arguments.iter().map(LargeArgument::take);
         complete.chain(arriving).map(Rope::from_chunks).for_each(drop);
     }
 }

@@ -3,9 +3,9 @@
 use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::remainder::Remainder;
 use crate::protocols::session_state::SessionState;
-use crate::session::timing::Underway;
+use crate::session::timing::RunningRequest;
 use nagi_commands::Client;
-use nagi_proto::{Args, Landed, Output, Span};
+use nagi_proto::{Args, LargeArgument, Output, Span};
 use nagi_store::Wait;
 use nagi_store::accounting::{self, Charge};
 
@@ -21,7 +21,7 @@ pub(crate) struct Suspended {
     /// Whether a part of its reply has been written.
     has_replied: bool,
     /// What is known of its time.
-    underway: Option<Box<Underway>>,
+    underway: Option<Box<RunningRequest>>,
 }
 
 impl Suspended {
@@ -30,7 +30,7 @@ impl Suspended {
         remainder: Remainder,
         args: Args<'_>,
         len: usize,
-        underway: Option<Box<Underway>>,
+        underway: Option<Box<RunningRequest>>,
     ) -> Self {
         let (spans, mut charge) = (args.spans().to_vec(), Charge::default());
         charge.set(accounting::room_bytes::<Span>(spans.capacity()));
@@ -63,12 +63,12 @@ impl Suspended {
     }
 
     /// Takes what is known of its time.
-    pub(crate) fn take_underway(&mut self) -> Option<Box<Underway>> {
+    pub(crate) fn take_underway(&mut self) -> Option<Box<RunningRequest>> {
         self.underway.take()
     }
 
     /// Keeps what is known of its time.
-    pub(crate) fn keep_underway(&mut self, underway: Box<Underway>) {
+    pub(crate) fn keep_underway(&mut self, underway: Box<RunningRequest>) {
         self.underway = Some(underway);
     }
 
@@ -85,7 +85,7 @@ impl Suspended {
     pub(crate) fn go_on(
         self,
         input: &[u8],
-        large: &[Landed],
+        large: &[LargeArgument],
         client: &mut Client,
         environment: &RequestEnvironment<'_>,
         out: &mut Output,

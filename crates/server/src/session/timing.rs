@@ -50,7 +50,7 @@ pub(crate) struct Timing {
     since: Cell<u64>,
     /// The length of a tick in 2^-32 nanoseconds.
     tick: Cell<u64>,
-    day: Day,
+    day: WallClock,
     settings: Cell<Settings>,
     bounds: Bounds,
     samplers: Samplers,
@@ -61,7 +61,7 @@ pub(crate) struct Timing {
 
 /// The time of day, which is not read for every request.
 #[derive(Debug, Default)]
-struct Day {
+struct WallClock {
     /// What it was when it was read last, in milliseconds since 1970.
     now_ms: Cell<u64>,
     /// When that was, and how long it will do, in ticks.
@@ -207,7 +207,7 @@ impl Default for Timing {
             latest: Cell::new(ticks::now()),
             since: Cell::new(0),
             tick: Cell::new(1 << 32),
-            day: Day::default(),
+            day: WallClock::default(),
             settings: Cell::default(),
             bounds: Bounds::default(),
             samplers: Samplers::default(),
@@ -409,7 +409,7 @@ impl Stopwatch<'_> {
         executed: Executed<'_>,
         client: &Client,
         environment: &RequestEnvironment<'_>,
-    ) -> Option<Box<Underway>> {
+    ) -> Option<Box<RunningRequest>> {
         if self.timing.since.get() == 0 {
             return None;
         }
@@ -421,7 +421,7 @@ impl Stopwatch<'_> {
         let worked = ticks::now();
         let phases = Phases { queue_ns: 0, ..self.phases(worked, 1) };
         let request = describe(executed, phases, client);
-        Some(Box::new(Underway {
+        Some(Box::new(RunningRequest {
             kind: executed.kind,
             arrived: self.arrivals.last,
             worked,
@@ -500,7 +500,7 @@ impl Stopwatch<'_> {
 
 /// A request that works over several ticks.
 #[derive(Debug)]
-pub(crate) struct Underway {
+pub(crate) struct RunningRequest {
     kind: RequestKind,
     /// When its last byte had arrived, in ticks.
     arrived: u64,
@@ -510,7 +510,7 @@ pub(crate) struct Underway {
     request: SlowRequest,
 }
 
-impl Underway {
+impl RunningRequest {
     /// It has waited for other clients since it last worked, until `began`, in ticks: that is what
     /// its client wants, and counts for nothing.
     pub(crate) fn leave_out_wait(&mut self, began: u64) {
@@ -560,8 +560,8 @@ impl Timing {
 
     /// A request that worked over several ticks is over; its reply ends there in the session's
     /// output.
-    pub(crate) fn end(&self, underway: Underway, reply_end: usize, metrics: &Metrics<'_>) {
-        let Underway { kind, arrived, mut phases, mut request, .. } = underway;
+    pub(crate) fn end(&self, underway: RunningRequest, reply_end: usize, metrics: &Metrics<'_>) {
+        let RunningRequest { kind, arrived, mut phases, mut request, .. } = underway;
         let (now, settings) = (ticks::now(), self.settings.get());
         let since_ns = self.ns(now.saturating_sub(arrived));
         phases.queue_ns = since_ns.saturating_sub(phases.execute_ns);

@@ -12,8 +12,8 @@ use crate::state::mailbox::{Letter, Mailbox, Reminders};
 use crate::state::registry::Registry;
 use nagi_commands::saves::Saves;
 use nagi_commands::{
-    Addresses, Attention, ClientInfo, CommandTable, Config, EventsListener, Marks, Process, PubSub,
-    Reasons, Server, Statistics, admission, command_table,
+    Addresses, ClientInfo, CommandTable, Config, EventsListener, HookFlags, Marks, Process, PubSub,
+    RequestHooks, Server, Statistics, admission, command_table,
 };
 use nagi_store::{Clock, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) listeners: Listening,
     pub(crate) unsent_limit: usize,
-    pub(crate) attention: Attention,
+    pub(crate) hooks: RequestHooks,
     pub(crate) client_memory: ClientMemory,
     /// When database 0 is to be emptied, in milliseconds since 1970.
     pub(crate) flush_at_ms: AtomicU64,
@@ -85,9 +85,9 @@ impl Shared {
             ..nagi_store::Options::default()
         });
         config.limit_memory(&store);
-        let attention = Attention::default();
-        store.tell_events(Box::new(EventsListener::new(&attention)));
-        attention.set_latency_threshold_ms(config.latency_monitor_threshold_ms.get());
+        let hooks = RequestHooks::default();
+        store.report_events_to(Box::new(EventsListener::new(&hooks)));
+        hooks.set_latency_threshold_ms(config.latency_monitor_threshold_ms.get());
         let io = Io::choose(&config)?;
         let listeners = Listening::new(listeners);
         listeners.note_ports(&config);
@@ -103,7 +103,7 @@ impl Shared {
             registry: Registry::new(workers),
             listeners,
             unsent_limit: options.unsent_limit,
-            attention,
+            hooks,
             client_memory: ClientMemory::default(),
             flush_at_ms: AtomicU64::new(NEVER),
             saves_at_end: OnceLock::new(),
@@ -198,7 +198,7 @@ impl Shared {
     /// Says in the log how many changes are lost with the process, if any are.
     pub(crate) fn report_unsaved_changes(&self) {
         let changes = self.unsaved_changes();
-        if changes > 0 && !self.attention.reasons().contains(Reasons::LOADING) {
+        if changes > 0 && !self.hooks.reasons().contains(HookFlags::LOADING) {
             tracing::warn!(changes, "the changes since the last save are lost");
         }
     }
@@ -222,7 +222,7 @@ impl Shared {
     /// Asks a client's worker to close it, so that clients take less memory.
     pub(crate) fn evict(&self, client: &ClientInfo) {
         self.registry.remove(client.id);
-        self.post(client.worker, Letter::Evict(Token::from_u64(client.seat)));
+        self.post(client.worker, Letter::Evict(Token::from_u64(client.connection_token)));
     }
 }
 
@@ -249,7 +249,7 @@ impl Server for Shared {
         }
     }
 
-    fn hurry(&self) {
+    fn check_timers(&self) {
         if let Some(housekeeper) = self.housekeeper.get() {
             housekeeper.unpark();
         }
@@ -267,8 +267,8 @@ impl Server for Shared {
         self.remind(worker, Reminders::WATCHERS);
     }
 
-    fn attention(&self) -> &Attention {
-        &self.attention
+    fn hooks(&self) -> &RequestHooks {
+        &self.hooks
     }
 
     fn pubsub(&self) -> &PubSub {
@@ -321,7 +321,7 @@ impl Server for Shared {
 
     fn flush_at(&self, at_ms: u64) {
         self.flush_at_ms.store(at_ms, Ordering::Relaxed);
-        self.hurry();
+        self.check_timers();
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{ConnectionSlot, Sessions, SlowReader};
 use crate::net::driver::{Driver, Token};
 use crate::net::listener;
-use nagi_commands::memcached::Parting;
+use nagi_commands::memcached::CloseReason;
 use nagi_commands::{Class, Marks, Server as _};
 use nagi_proto::Output;
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ const EXEMPT: Marks = Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB);
 impl Sessions {
     /// Closes a connection at once, with what its client has left unread.
     fn abort(&mut self, driver: &mut impl Driver, token: Token) {
-        self.remove(token, Parting::Error);
+        self.remove(token, CloseReason::Error);
         driver.abort(token);
     }
 
@@ -89,7 +89,7 @@ impl Sessions {
 
     /// Sends monitors their lines; one that does not read is closed.
     pub(super) fn send_to_monitors(&mut self, driver: &mut impl Driver) {
-        for (slot, lines) in self.shared.attention.monitors.take(self.worker) {
+        for (slot, lines) in self.shared.hooks.monitors.take(self.worker) {
             let mut output = Output::default();
             output.push(&lines);
             self.send_unasked(driver, Token::from_u64(slot), output);
@@ -101,8 +101,9 @@ impl Sessions {
     pub(super) fn send_messages(&mut self, driver: &mut impl Driver) -> bool {
         let began = Instant::now();
         let has_departed = self.shared.pubsub().forget_departed(self.worker);
-        while let Some((seat, output)) = self.shared.pubsub().next_messages(self.worker) {
-            self.send_unasked(driver, Token::from_u64(seat), output);
+        while let Some((connection_token, output)) = self.shared.pubsub().next_messages(self.worker)
+        {
+            self.send_unasked(driver, Token::from_u64(connection_token), output);
             if began.elapsed() >= MESSAGES_SLICE {
                 return true;
             }
@@ -157,7 +158,7 @@ impl Sessions {
     /// what does not fit into their buffer meanwhile is left out.
     pub(super) fn send_to_watchers(&mut self, driver: &mut impl Driver) {
         let has_taken = |slot| driver.unsent_bytes(Token::from_u64(slot)) == 0;
-        for (slot, lines) in self.shared.attention.watchers.take(self.worker, has_taken) {
+        for (slot, lines) in self.shared.hooks.watchers.take(self.worker, has_taken) {
             let mut output = Output::default();
             output.push(lines.as_bytes());
             self.send_unasked(driver, Token::from_u64(slot), output);
@@ -254,7 +255,7 @@ impl Sessions {
                 );
             }
             self.tally.idle_disconnections.add(1);
-            self.remove(token, Parting::Idle);
+            self.remove(token, CloseReason::Idle);
             driver.close(token);
         }
     }

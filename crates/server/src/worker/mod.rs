@@ -18,9 +18,9 @@ use crate::session::timing::{Metrics, Timing, Unsent};
 use crate::state::descriptors::RESERVED_CONNECTIONS;
 use crate::state::mailbox::{Letter, NewConnection, Reminders};
 use crate::state::shared::Shared;
-use nagi_commands::memcached::{Parting, tell_of_arrival, tell_of_parting};
+use nagi_commands::memcached::{CloseReason, report_connection, report_disconnection};
 use nagi_commands::{
-    ClientInfo, Marks, Reasons, Server as _, Tally, When, notification, stop_monitoring,
+    ClientInfo, HookFlags, Marks, Server as _, Tally, When, notification, stop_monitoring,
 };
 use nagi_proto::Output;
 use nagi_store::accounting::{self, Charge, Overhead};
@@ -262,7 +262,7 @@ impl Sessions {
     fn look_for_expired(&mut self) -> Option<Duration> {
         let store = &self.shared.store;
         let now_ms = store.now_ms();
-        if !self.shared.attention.expires_actively(now_ms) {
+        if !self.shared.hooks.expires_actively(now_ms) {
             self.expire_at = None;
             return None;
         }
@@ -270,11 +270,13 @@ impl Sessions {
             self.expire_at = Some(Instant::now() + EXPIRY_PAUSE);
             return Some(EXPIRY_PAUSE);
         }
-        let latency = &self.shared.attention.latency;
+        let latency = &self.shared.hooks.latency;
         let counters = &self.counters;
         let mut expire = || self.expirer.run(store, counters, now_ms, EXPIRY_SLICE);
         let more = latency.time("expire-cycle", &mut expire)
-            || latency.time("eviction-cycle", || store.database(0, counters, now_ms).shed());
+            || latency.time("eviction-cycle", || {
+                store.database(0, counters, now_ms).evict_between_commands()
+            });
         self.expire_at = more.then(|| Instant::now() + EXPIRY_PAUSE);
         more.then_some(EXPIRY_PAUSE)
     }
@@ -291,7 +293,7 @@ impl Sessions {
         let idle = self.turns.is_empty()
             && self.orphans.is_empty()
             && !self.has_messages
-            && !self.shared.attention.notifications.is_pending();
+            && !self.shared.hooks.notifications.is_pending();
         let timeout = if idle { timeout } else { Some(Duration::ZERO) };
         let mut turns = std::mem::take(&mut self.turns);
         let happened = driver.turn(timeout, self)? + turns.len();
@@ -308,7 +310,7 @@ impl Sessions {
         }
         self.measure_lists();
         if self.shared.client_memory.comes_due(|| self.shared.store.client_bytes()) {
-            self.shared.hurry();
+            self.shared.check_timers();
         }
         Ok(happened + usize::from(self.has_messages))
     }
@@ -334,7 +336,7 @@ impl Sessions {
         for index in 0..self.slots.len() {
             if let Some(Some(slot)) = self.slots.get(index) {
                 let token = slot.token;
-                self.remove(token, Parting::Shutdown);
+                self.remove(token, CloseReason::Shutdown);
                 driver.close(token);
             }
         }
@@ -382,7 +384,7 @@ impl Sessions {
             local_address,
             descriptor,
             worker: self.worker,
-            seat: token.to_u64(),
+            connection_token: token.to_u64(),
             connected_at_ms: now_ms,
             active_at_ms: now_ms.into(),
             resp: if protocol == Protocol::Resp { 2 } else { 0 }.into(),
@@ -395,7 +397,7 @@ impl Sessions {
         let mut session = Session::new(Arc::clone(&info), protocol, self.shared.config(), waker);
         let idle_bytes = accounting::allocated_by_thread() - before;
         let overhead = Overhead::new(usize::try_from(idle_bytes).unwrap_or(0));
-        tell_of_arrival(&*self.shared, &info);
+        report_connection(&*self.shared, &info);
         if is_reserved {
             session.administrate();
         }
@@ -429,7 +431,7 @@ impl Sessions {
     }
 
     /// Forgets a session.
-    fn remove(&mut self, token: Token, why: Parting) {
+    fn remove(&mut self, token: Token, why: CloseReason) {
         if let Some(place) = self.slots.get_mut(token.index as usize)
             && let Some(slot) = place.take_if(|slot| slot.token == token)
         {
@@ -440,7 +442,7 @@ impl Sessions {
             // What was published for it goes with it.
             drop(self.shared.pubsub().leave(info));
             self.has_messages |= info.marks().contains(Marks::PUBSUB);
-            tell_of_parting(&*self.shared, &self.shared.store, info, why);
+            report_disconnection(&*self.shared, &self.shared.store, info, why);
             if slot.session.is_committed() {
                 self.orphans.push(slot.session);
             }
@@ -573,7 +575,7 @@ impl Sessions {
             self.shared.unsent_limit
         };
         let is_refused = state == SessionState::Closing && !slot.session.has_quit();
-        let why = if is_refused { Parting::Error } else { Parting::Normal };
+        let why = if is_refused { CloseReason::Error } else { CloseReason::Normal };
         let state = match state {
             SessionState::Pending(When::Served) if slot.ended => SessionState::Closing,
             SessionState::Pending(When::NextTick | When::Woken | When::Served)
@@ -749,18 +751,18 @@ impl<D: Driver> Sink<D> for Sessions {
         let Some(slot) = self.slot_of(token) else { return };
         slot.ended = true;
         if slot.state.is_for_bytes() || slot.state == SessionState::Pending(When::Served) {
-            self.remove(token, Parting::Normal);
+            self.remove(token, CloseReason::Normal);
             driver.close(token);
         }
     }
 
     fn lost(&mut self, _: &mut D, token: Token, error: Errno) {
         self.log_lost(token, error);
-        self.remove(token, Parting::Error);
+        self.remove(token, CloseReason::Error);
     }
 
     fn may_yield(&self) -> bool {
-        !self.shared.attention.reasons().contains(Reasons::SAVING)
+        !self.shared.hooks.reasons().contains(HookFlags::SAVING)
     }
 
     fn woken(&mut self, driver: &mut D) {

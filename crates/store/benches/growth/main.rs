@@ -13,7 +13,7 @@ use fastrand::Rng;
 use nagi_store::accounting::Counting;
 use nagi_store::holds::{self, Holds};
 use nagi_store::types::string::SetOptions;
-use nagi_store::{Ahead, Counters, Database, Options, Store, StringValue};
+use nagi_store::{Counters, Database, Options, Prefetch, Store, StringValue};
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -191,9 +191,9 @@ fn in_batch(
         let ahead = keys.get(place).zip(aheads.get(place).copied().flatten());
         ahead.into_iter().for_each(|(key, ahead)| ahead.prefetch_entry(db.key(key)));
     };
-    (0..Ahead::REQUESTS).for_each(look_ahead);
+    (0..Prefetch::REQUESTS).for_each(look_ahead);
     for (place, key) in keys.iter().enumerate() {
-        look_ahead(place + Ahead::REQUESTS);
+        look_ahead(place + Prefetch::REQUESTS);
         work(db, key);
     }
 }

@@ -3,7 +3,7 @@
 use crate::claims::table::{Claims, Intent, Wait};
 use crate::entry::key::Key;
 use crate::memory::accounting::{self, Charge};
-use crate::sync::quiescence::{Grace, Quiescence};
+use crate::sync::quiescence::{GracePeriod, Quiescence};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -28,7 +28,7 @@ pub struct Claiming {
     /// How many of the names have been seen to.
     next: usize,
     wait: Option<Wait>,
-    grace: Option<Grace>,
+    grace: Option<GracePeriod>,
 }
 
 /// How far [`crate::Database::take_claims`] has come.

@@ -38,21 +38,21 @@ impl Wake for Bell {
 }
 
 /// A store's claims and two values under the names 1 and 2.
-struct World {
+struct Fixture {
     claims: Arc<Claims>,
     quiescence: Quiescence,
     values: [UnsafeCell<u32>; 2],
 }
 
 // SAFETY: whether the values are reached by one thread at a time is what the model checks.
-unsafe impl Sync for World {}
+unsafe impl Sync for Fixture {}
 // SAFETY: as above.
-unsafe impl Send for World {}
+unsafe impl Send for Fixture {}
 
-impl World {
+impl Fixture {
     fn new() -> Arc<Self> {
         let values = [UnsafeCell::new(0), UnsafeCell::new(0)];
-        Arc::new(World { claims: Claims::new(), quiescence: Quiescence::new(2), values })
+        Arc::new(Fixture { claims: Claims::new(), quiescence: Quiescence::new(2), values })
     }
 
     fn add_one(&self, name: u64) {
@@ -130,7 +130,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 #[test]
 fn two_claimers_in_opposite_orders_both_get_through() {
     check(|| {
-        let world = World::new();
+        let world = Fixture::new();
         let other = {
             let world = Arc::clone(&world);
             thread::spawn(move || world.claim(1, [2, 1]))
@@ -145,7 +145,7 @@ fn two_claimers_in_opposite_orders_both_get_through() {
 #[test]
 fn a_request_is_before_or_after_a_claim_and_never_within() {
     check(|| {
-        let world = World::new();
+        let world = Fixture::new();
         let other = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
@@ -162,7 +162,7 @@ fn a_request_is_before_or_after_a_claim_and_never_within() {
 #[test]
 fn of_a_claim_on_everything_and_one_on_names_each_gets_through_alone() {
     check(|| {
-        let world = World::new();
+        let world = Fixture::new();
         let other = {
             let world = Arc::clone(&world);
             thread::spawn(move || world.claim(1, [2, 1]))
@@ -177,7 +177,7 @@ fn of_a_claim_on_everything_and_one_on_names_each_gets_through_alone() {
 #[test]
 fn two_claims_on_everything_come_one_after_the_other() {
     check(|| {
-        let world = World::new();
+        let world = Fixture::new();
         let other = {
             let world = Arc::clone(&world);
             thread::spawn(move || world.claim_everything(1))
@@ -192,7 +192,7 @@ fn two_claims_on_everything_come_one_after_the_other() {
 #[test]
 fn a_request_is_never_within_a_claim_on_everything() {
     check(|| {
-        let world = World::new();
+        let world = Fixture::new();
         let other = {
             let world = Arc::clone(&world);
             thread::spawn(move || world.request(1, 2))

@@ -18,15 +18,15 @@ impl Wake for Bell {
     }
 }
 
-struct Person {
+struct Claimant {
     bell: Arc<Bell>,
     waker: Waker,
 }
 
-impl Person {
+impl Claimant {
     fn new() -> Self {
         let bell = Arc::<Bell>::default();
-        Person { waker: Waker::from(Arc::clone(&bell)), bell }
+        Claimant { waker: Waker::from(Arc::clone(&bell)), bell }
     }
 
     fn calls(&self) -> usize {
@@ -38,14 +38,14 @@ fn key(name: u64) -> Key<'static> {
     Key { bytes: b"", hash: name, long: None }
 }
 
-struct World {
+struct Fixture {
     claims: Arc<Claims>,
     quiescence: Quiescence,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
-        World { claims: Claims::new(), quiescence: Quiescence::new(2) }
+        Fixture { claims: Claims::new(), quiescence: Quiescence::new(2) }
     }
 
     fn claiming(&self, names: &[u64], intent: Intent) -> Claiming {
@@ -54,17 +54,17 @@ impl World {
         claiming
     }
 
-    fn step(&self, claiming: &mut Claiming, person: &Person) -> Step {
+    fn step(&self, claiming: &mut Claiming, person: &Claimant) -> Step {
         claiming.step(&self.quiescence, 0, &person.waker, || false)
     }
 
     fn held(&self, names: &[u64], intent: Intent) -> Claim {
-        let step = self.step(&mut self.claiming(names, intent), &Person::new());
+        let step = self.step(&mut self.claiming(names, intent), &Claimant::new());
         let Step::Held(claim) = step else { unreachable!("{step:?}") };
         claim
     }
 
-    fn waits(&self, claiming: &mut Claiming, person: &Person) {
+    fn waits(&self, claiming: &mut Claiming, person: &Claimant) {
         let step = self.step(claiming, person);
         assert!(matches!(step, Step::Wait), "{step:?}");
     }
@@ -77,8 +77,8 @@ impl World {
 
 #[test]
 fn request_that_meets_a_claim_waits_and_is_woken() {
-    let world = World::new();
-    let (reader, writer) = (Person::new(), Person::new());
+    let world = Fixture::new();
+    let (reader, writer) = (Claimant::new(), Claimant::new());
     assert!(world.claims.meet(1, Intent::Write, &writer.waker).is_none());
     let claim = world.held(&[1, 2, 2, 1], Intent::Read);
     assert!(world.claims.any());
@@ -96,8 +96,8 @@ fn request_that_meets_a_claim_waits_and_is_woken() {
 
 #[test]
 fn a_claim_waits_for_the_batches_that_do_not_know_of_it() {
-    let world = World::new();
-    let person = Person::new();
+    let world = Fixture::new();
+    let person = Claimant::new();
     let batch = world.quiescence.enter(1);
     let mut claiming = world.claiming(&[1], Intent::Write);
     assert!(matches!(world.step(&mut claiming, &person), Step::More));
@@ -111,8 +111,8 @@ fn a_claim_waits_for_the_batches_that_do_not_know_of_it() {
 
 #[test]
 fn claimers_are_served_in_order_of_arrival() {
-    let world = World::new();
-    let [first, second, third] = [(); 3].map(|()| Person::new());
+    let world = Fixture::new();
+    let [first, second, third] = [(); 3].map(|()| Claimant::new());
     let claim = world.held(&[1], Intent::Write);
     let request = world.claims.meet(1, Intent::Read, &first.waker);
     let mut claiming = world.claiming(&[1], Intent::Write);
@@ -120,7 +120,7 @@ fn claimers_are_served_in_order_of_arrival() {
     let late = world.claims.meet(1, Intent::Read, &third.waker);
     drop(claim);
     assert_eq!([first.calls(), second.calls(), third.calls()], [1, 0, 0]);
-    world.waits(&mut world.claiming(&[1], Intent::Read), &Person::new());
+    world.waits(&mut world.claiming(&[1], Intent::Read), &Claimant::new());
     drop(request);
     assert_eq!([first.calls(), second.calls(), third.calls()], [1, 1, 0]);
     let Step::Held(claim) = world.step(&mut claiming, &second) else { panic!("its turn") };
@@ -133,8 +133,8 @@ fn claimers_are_served_in_order_of_arrival() {
 
 #[test]
 fn waiting_claimer_holds_no_claim() {
-    let world = World::new();
-    let person = Person::new();
+    let world = Fixture::new();
+    let person = Claimant::new();
     let claim = world.held(&[5], Intent::Write);
     let mut claiming = world.claiming(&[1, 2, 5], Intent::Write);
     world.waits(&mut claiming, &person);
@@ -147,8 +147,8 @@ fn waiting_claimer_holds_no_claim() {
 
 #[test]
 fn claimer_that_failed_often_holds_newcomers_back() {
-    let world = World::new();
-    let (patient, newcomer) = (Person::new(), Person::new());
+    let world = Fixture::new();
+    let (patient, newcomer) = (Claimant::new(), Claimant::new());
     let mut patient_one = world.claiming(&[1, 2], Intent::Write);
     for name in [1, 2, 1] {
         let obstacle = world.held(&[name], Intent::Write);
@@ -166,8 +166,8 @@ fn claimer_that_failed_often_holds_newcomers_back() {
 
 #[test]
 fn whole_keyspace_is_available_only_without_claims() {
-    let world = World::new();
-    let (flusher, newcomer) = (Person::new(), Person::new());
+    let world = Fixture::new();
+    let (flusher, newcomer) = (Claimant::new(), Claimant::new());
     assert!(world.claims.meet_any(&flusher.waker).is_none());
     let claim = world.held(&[1], Intent::Read);
     let wait = world.claims.meet_any(&flusher.waker);
@@ -186,8 +186,8 @@ fn whole_keyspace_is_available_only_without_claims() {
 
 #[test]
 fn claiming_stops_at_the_end_of_a_slice() {
-    let world = World::new();
-    let person = Person::new();
+    let world = Fixture::new();
+    let person = Claimant::new();
     let names: Vec<u64> = (0..200).collect();
     let mut claiming = world.claiming(&names, Intent::Write);
     let mut slices = 1;
@@ -210,10 +210,10 @@ fn claiming_stops_at_the_end_of_a_slice() {
 
 #[test]
 fn write_claim_includes_read_claim() {
-    let world = World::new();
+    let world = Fixture::new();
     let mut claiming = world.claiming(&[1, 2], Intent::Read);
     claiming.add(key(1), Intent::Write);
-    let step = world.step(&mut claiming, &Person::new());
+    let step = world.step(&mut claiming, &Claimant::new());
     assert!(matches!(step, Step::Held(_)), "{step:?}");
     drop((step, claiming));
     assert!(world.is_forgotten());
@@ -221,8 +221,8 @@ fn write_claim_includes_read_claim() {
 
 #[test]
 fn dropped_claim_wakes_the_next_waiter() {
-    let world = World::new();
-    let [first, second] = [(); 2].map(|()| Person::new());
+    let world = Fixture::new();
+    let [first, second] = [(); 2].map(|()| Claimant::new());
     let claim = world.held(&[1], Intent::Write);
     let mut gone = world.claiming(&[1], Intent::Write);
     world.waits(&mut gone, &first);

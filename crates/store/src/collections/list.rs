@@ -5,7 +5,7 @@ use crate::packed::{At, Packed, PackedRef};
 use crate::tree::blocks::Blocks;
 use crate::tree::cut::Garbage;
 use crate::tree::layout::Elements;
-use crate::tree::leaf::Spot;
+use crate::tree::leaf::LeafPosition;
 use crate::tree::root::{Found, Side, Tree};
 use crate::value::item::{Item, OwnedText, Text, listpack_bytes};
 use crate::value::string::StringValue;
@@ -487,7 +487,7 @@ impl ListTree {
         }
     }
 
-    fn seek(&self, rank: u64) -> (Found<'_>, Spot) {
+    fn seek(&self, rank: u64) -> (Found<'_>, LeafPosition) {
         let found = self.tree.find_rank(rank);
         let spot = found.leaf.spot::<Elements>(found.before.min(u64::from(u16::MAX)) as usize);
         (found, spot)

@@ -58,7 +58,7 @@ impl ChangeHook {
 
     /// Whether they are told.
     #[inline]
-    pub(crate) fn tells_misses(&self) -> bool {
+    pub(crate) fn reports_misses(&self) -> bool {
         self.misses.load(Ordering::Relaxed) == MissInterest::Miss as u8
     }
 
@@ -79,20 +79,20 @@ impl ChangeHook {
 
     /// The same of one key.
     #[cold]
-    pub(crate) fn tell_one(&self, epoch: u8, recorded: Recorded) {
+    pub(crate) fn report_one(&self, epoch: u8, recorded: Recorded) {
         self.tell(epoch, vec![recorded.key], recorded.effect.into_iter().collect());
     }
 
     /// Tells a lookup that has found nothing, with no latch held.
     #[cold]
-    pub(crate) fn tell_miss(&self, epoch: u8, (database, key): (usize, Chunk)) {
+    pub(crate) fn report_miss(&self, epoch: u8, (database, key): (usize, Chunk)) {
         let change = KeyChange { database, key, events: vec![Event::KeyMiss], is_modified: false };
         self.tell(epoch, vec![change], Vec::new());
     }
 
     /// The same of what was done under one hold.
     #[cold]
-    pub(crate) fn tell_many(&self, epoch: u8, records: Vec<Recorded>) {
+    pub(crate) fn report_many(&self, epoch: u8, records: Vec<Recorded>) {
         let (keys, effects): (_, Vec<_>) =
             { records }.drain(..).map(|it| (it.key, it.effect)).unzip();
         self.tell(epoch, keys, effects.into_iter().flatten().collect());
@@ -100,7 +100,7 @@ impl ChangeHook {
 
     /// The same of an entry that goes without having been removed by an operation.
     #[cold]
-    pub(crate) fn tell_removed(
+    pub(crate) fn report_removed(
         &self,
         epoch: u8,
         database: usize,
@@ -108,12 +108,12 @@ impl ChangeHook {
         event: Event,
     ) {
         let key: Chunk = entry.long_key().unwrap_or_else(|| entry.key().into());
-        self.tell_gone(epoch, (database, key), event);
+        self.report_gone(epoch, (database, key), event);
     }
 
     /// The same of a key.
     #[cold]
-    pub(crate) fn tell_gone(&self, epoch: u8, (database, key): (usize, Chunk), event: Event) {
+    pub(crate) fn report_gone(&self, epoch: u8, (database, key): (usize, Chunk), event: Event) {
         let change =
             KeyChange { database, key: key.clone(), events: vec![event], is_modified: true };
         let effect = KeyEffect { database, key, entry: EntryEffect::Remove };

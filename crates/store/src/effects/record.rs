@@ -48,9 +48,9 @@ impl Record {
         (database, key): (usize, Chunk),
         now: Option<EntryView<'_>>,
         changes: u32,
-        tells_effects: bool,
+        reports_effects: bool,
     ) -> Option<Recorded> {
-        let chosen = if tells_effects { self.chosen.take() } else { Some(None) };
+        let chosen = if reports_effects { self.chosen.take() } else { Some(None) };
         let effect = chosen.unwrap_or_else(|| {
             let (entry, key) = (self.effect_on(now)?, key.clone());
             Some(Effect::Key(KeyEffect { database, key, entry }))

@@ -10,7 +10,7 @@ pub(crate) use crate::entry::encoding::Encoding;
 pub use crate::entry::encoding::Kind;
 use crate::entry::root::{Root, RootRef};
 use crate::value::rope::Rope;
-use crate::value::string::{Given, StringValue};
+use crate::value::string::{StringInput, StringValue};
 use nagi_chunk::CHUNK_BYTES;
 
 /// A value is of another type than an operation works on.
@@ -183,10 +183,10 @@ impl<'a> NewValue<'a> {
     }
 
     /// The form of what a caller has handed over.
-    pub(crate) fn from_given(given: impl Into<Given<'a>>) -> Self {
+    pub(crate) fn from_input(given: impl Into<StringInput<'a>>) -> Self {
         match given.into() {
-            Given::Rope(rope) => NewValue::rope(rope),
-            Given::Bytes(bytes) => NewValue::from_bytes(bytes),
+            StringInput::Rope(rope) => NewValue::rope(rope),
+            StringInput::Bytes(bytes) => NewValue::from_bytes(bytes),
         }
     }
 

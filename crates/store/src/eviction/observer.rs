@@ -1,4 +1,4 @@
-//! What eviction removes, told to one who wants to know.
+//! Reports each entry that eviction removes to an observer, while one is wanted.
 
 use crate::entry::view::EntryView;
 use std::fmt;
@@ -33,40 +33,41 @@ impl Evicted {
     }
 }
 
-/// Is told of each entry that is evicted, with no latch held.
-pub type Hearing = Box<dyn Fn(&Evicted) + Send + Sync>;
+/// Is called for each entry that is evicted, with no latch held.
+pub type EvictionObserver = Box<dyn Fn(&Evicted) + Send + Sync>;
 
-/// Who is told, and whether it listens.
+/// The observer, and whether it is to be called.
 #[derive(Default)]
 pub(crate) struct EvictionNotifier {
-    listens: AtomicBool,
-    hearing: OnceLock<Hearing>,
+    is_enabled: AtomicBool,
+    observer: OnceLock<EvictionObserver>,
 }
 
 impl EvictionNotifier {
     #[inline]
-    pub(crate) fn listens(&self) -> bool {
-        self.listens.load(Ordering::Relaxed)
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.is_enabled.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn tell(&self, evicted: &Evicted) {
-        if let Some(hearing) = self.hearing.get() {
-            hearing(evicted);
+    pub(crate) fn report(&self, evicted: &Evicted) {
+        if let Some(observer) = self.observer.get() {
+            observer(evicted);
         }
     }
 
     /// The first one stays.
-    pub(crate) fn hear(&self, hearing: Hearing) {
-        let _ = self.hearing.set(hearing);
+    pub(crate) fn observe(&self, observer: EvictionObserver) {
+        let _ = self.observer.set(observer);
     }
 
-    pub(crate) fn listen(&self, listens: bool) {
-        self.listens.store(listens, Ordering::Relaxed);
+    pub(crate) fn enable(&self, is_enabled: bool) {
+        self.is_enabled.store(is_enabled, Ordering::Relaxed);
     }
 }
 
 impl fmt::Debug for EvictionNotifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EvictionNotifier").field("listens", &self.listens).finish_non_exhaustive()
+        let enabled = &self.is_enabled;
+        f.debug_struct("EvictionNotifier").field("is_enabled", enabled).finish_non_exhaustive()
     }
 }

@@ -476,7 +476,7 @@ impl Segment {
     }
 
     /// Has the word at a place tell in which half it falls.
-    pub(crate) fn tell_half(&mut self, index: Index, half: Half) {
+    pub(crate) fn distinguish_half(&mut self, index: Index, half: Half) {
         if index < (self.geometry().lines - 1) * LANES {
             // SAFETY: the place is in a bucket.
             unsafe { self.set_word(index, self.word(index).in_half(half)) };

@@ -5,7 +5,7 @@ use crate::entry::key::OwnedName;
 
 /// How far a visit of a bucket has come that takes several holds.
 #[derive(Clone, Debug)]
-pub(crate) struct Within {
+pub(crate) struct BucketCursor {
     /// What was visited last; the order is that of names.
     pub(crate) after: OwnedName,
     /// The first position behind what is visited in this order.
@@ -19,7 +19,7 @@ pub(crate) struct Sweep {
     /// equal hash beyond its places, which may be too many for one step.
     pub(crate) position: u64,
     /// How far it has come in that bucket.
-    pub(crate) within: Option<Within>,
+    pub(crate) within: Option<BucketCursor>,
     /// Nothing that it has left behind in that segment expires before this, nor what was written
     /// since, in milliseconds since 1970.
     pub(crate) earliest_ms: u64,

@@ -27,7 +27,7 @@ use crate::eviction::policy::{SAMPLES, VictimSelection};
 use crate::index::directory::{self, Directory};
 use crate::index::placement::{POSITION_BITS, Range, fingerprint};
 use crate::index::segment::{Index, Segment, prefetch};
-use crate::index::sweep::{Sweep, Within};
+use crate::index::sweep::{BucketCursor, Sweep};
 use crate::index::word::{LANES, Word};
 use crate::memory::pages::PagePool;
 use crate::memory::reclaim::Removed;
@@ -78,7 +78,7 @@ pub(crate) struct Table {
     slab: Slab,
     progress: SnapshotProgress,
     /// Where the walk for a snapshot goes on within a bucket.
-    walk_within: Option<Box<Within>>,
+    walk_cursor: Option<Box<BucketCursor>>,
 }
 
 // SAFETY: a table's entries are reached only through it, under its shard's latch. Its segments are
@@ -86,7 +86,7 @@ pub(crate) struct Table {
 unsafe impl Send for Table {}
 
 /// How entries go that nobody asked to remove.
-pub(crate) struct Unasked<'a> {
+pub(crate) struct ServerRemovals<'a> {
     /// Tells of a key's hash whether the entry is to stay, if any is.
     pub(crate) spares: Option<&'a dyn Fn(u64) -> bool>,
     /// Is shown each entry, with the number of its database, before it goes.
@@ -120,7 +120,7 @@ impl Table {
             pool,
             slab,
             progress,
-            walk_within: None,
+            walk_cursor: None,
         }
     }
 
@@ -302,7 +302,7 @@ impl Table {
     pub(crate) fn visit_bucket(
         &self,
         position: u64,
-        within: &mut Option<Within>,
+        within: &mut Option<BucketCursor>,
         mut visit: impl FnMut(Entry),
     ) -> Option<u64> {
         let before = within.take();
@@ -341,7 +341,7 @@ impl Table {
         let next = before.as_ref().map_or(next, |before| next.min(before.next));
         // SAFETY: as above.
         let after = last.map(|last| unsafe { last.owned_name() });
-        *within = after.map(|after| Within { after, next });
+        *within = after.map(|after| BucketCursor { after, next });
         if within.is_some() {
             return Some(position);
         }
@@ -356,7 +356,7 @@ impl Table {
         let is_aborted = self.progress.is_aborted();
         for _ in 0..BUCKETS_PER_HOLD {
             let Some(position) = self.progress.walked_to() else { break };
-            let mut within = self.walk_within.take().map(|within| *within);
+            let mut within = self.walk_cursor.take().map(|within| *within);
             let before = within.clone();
             self.visit_bucket(position, &mut within.clone(), |entry| prefetch(entry.pointer()));
             let (mut saved, mut is_left) = (0, false);
@@ -376,8 +376,8 @@ impl Table {
             });
             self.progress.walk_on(saved, if is_left { Some(position) } else { behind });
             let within = if is_left { before } else { within };
-            self.walk_within = within.map(Box::new);
-            if self.walk_within.is_some() || images.copied_bytes() >= enough {
+            self.walk_cursor = within.map(Box::new);
+            if self.walk_cursor.is_some() || images.copied_bytes() >= enough {
                 break;
             }
         }
@@ -411,7 +411,7 @@ impl Table {
         barrier: MutationBarrier,
         selection: VictimSelection,
         random: u64,
-        unasked: &mut Unasked<'_>,
+        unasked: &mut ServerRemovals<'_>,
     ) -> bool {
         let only_volatile = selection.policy.only_volatile();
         if only_volatile && self.volatile == 0 {
@@ -444,7 +444,7 @@ impl Table {
     }
 
     /// Whether an entry is to stay.
-    fn is_spared(&self, entry: Entry, unasked: &Unasked<'_>) -> bool {
+    fn is_spared(&self, entry: Entry, unasked: &ServerRemovals<'_>) -> bool {
         unasked.spares.is_some_and(|spares| spares(self.hash_of(entry)))
     }
 

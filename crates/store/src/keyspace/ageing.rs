@@ -3,7 +3,7 @@
 //! The fine clock of [`crate::eviction::access`] goes round in three days. Workers walk through the
 //! store, a few entries each time they have a moment, and find each long before.
 
-use crate::index::sweep::Within;
+use crate::index::sweep::BucketCursor;
 use crate::keyspace::store::Store;
 
 /// Buckets that a worker goes through at a time: with two workers and ten times a second, 200
@@ -18,7 +18,7 @@ pub struct Ageing {
     shard: usize,
     database: usize,
     position: u64,
-    within: Option<Within>,
+    within: Option<BucketCursor>,
 }
 
 impl Ageing {

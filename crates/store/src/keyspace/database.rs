@@ -48,7 +48,7 @@ pub struct Database<'a> {
     pub(crate) access: AccessClock,
     pub(crate) scope: OperationScope<'a>,
     /// Whether a lookup that finds nothing is reported, where a listener wants to know of it.
-    pub(crate) tells_misses: bool,
+    pub(crate) reports_misses: bool,
     /// Whether a lookup removes what it finds expired.
     pub(crate) removes_expired: bool,
 }
@@ -76,7 +76,7 @@ impl<'a> Database<'a> {
     /// The same database for looking at keys of which nothing is told if they are not there.
     #[must_use]
     pub fn unnoticed(&self) -> Self {
-        Database { tells_misses: false, ..*self }
+        Database { reports_misses: false, ..*self }
     }
 
     /// The same database for looking at keys where what has expired is to stay, as while writes
@@ -178,7 +178,7 @@ impl<'a> Database<'a> {
         let barrier = self.store.word.read();
         let (result, recorded) = self.write_in(&mut held, barrier, key, &mut garbage, work);
         if let Some(recorded) = recorded {
-            self.store.hook.tell_one(barrier.epoch(), *recorded);
+            self.store.hook.report_one(barrier.epoch(), *recorded);
         }
         drop(held);
         self.store.reclaimer.free(garbage);
@@ -220,7 +220,7 @@ impl<'a> Database<'a> {
         self.counters.expired.add(u64::from(was_expired));
         if was_expired && barrier.is_listening() {
             let gone = (self.index, kept_key(key));
-            self.store.hook.tell_gone(barrier.epoch(), gone, Event::Expired);
+            self.store.hook.report_gone(barrier.epoch(), gone, Event::Expired);
         }
         let result = work(&mut slot);
         self.counters.changes.add(slot.changes());
@@ -255,7 +255,7 @@ impl<'a> Database<'a> {
     #[cold]
     fn missed(&self, key: Key<'_>, found: Found) {
         if self.store.hook.listens_for_misses() {
-            self.tell_miss(key);
+            self.report_miss(key);
         }
         if found == Found::Expired {
             self.remove_expired(key);
@@ -275,17 +275,19 @@ impl<'a> Database<'a> {
     /// Tells that a lookup has found nothing. What has expired goes at once, as listeners want to
     /// know of that as well, unless it may be claimed.
     #[cold]
-    fn tell_miss(&self, key: Key<'_>) {
-        let tells_misses = self.tells_misses && self.store.hook.tells_misses();
+    fn report_miss(&self, key: Key<'_>) {
+        let reports_misses = self.reports_misses && self.store.hook.reports_misses();
         if self.removes_expired && !self.looks_for_claims() {
             return self.write(key, |slot| {
-                if tells_misses {
+                if reports_misses {
                     slot.note(Event::KeyMiss);
                 }
             });
         }
-        if tells_misses {
-            self.store.hook.tell_miss(self.store.word.read().epoch(), (self.index, kept_key(key)));
+        if reports_misses {
+            self.store
+                .hook
+                .report_miss(self.store.word.read().epoch(), (self.index, kept_key(key)));
         }
     }
 
@@ -397,7 +399,7 @@ impl<'a> Database<'a> {
 
     /// Notes that a lookup has found nothing, if that is so.
     pub(crate) fn note_miss_in(&self, slot: &mut Slot<'_>) {
-        if self.tells_misses && self.store.hook.tells_misses() && slot.entry().is_none() {
+        if self.reports_misses && self.store.hook.reports_misses() && slot.entry().is_none() {
             slot.note(Event::KeyMiss);
         }
     }
@@ -421,7 +423,7 @@ impl Store {
             now_ms,
             access,
             scope,
-            tells_misses: true,
+            reports_misses: true,
             removes_expired: true,
         }
     }

@@ -4,9 +4,9 @@ use crate::effects::event::Event;
 use crate::entry::garbage::Garbage;
 use crate::entry::view::EntryView;
 use crate::eviction::access::Tuning;
-use crate::eviction::observer::{Evicted, Hearing};
+use crate::eviction::observer::{Evicted, EvictionObserver};
 use crate::eviction::policy::{Policy, VictimSelection};
-use crate::index::table::Unasked;
+use crate::index::table::ServerRemovals;
 use crate::keyspace::database::Database;
 use crate::keyspace::store::Store;
 use crate::memory::accounting;
@@ -50,11 +50,11 @@ impl Database<'_> {
         done
     }
 
-    /// The same for who has added much, to be called until it answers `false`: whether memory is
-    /// still far beyond the limit and something can go. Who adds much waits until there is room
-    /// for it, or the limit would not hold; and nobody else does.
+    /// The same after a command that has added much, to be called until it answers `false`:
+    /// whether memory is still far beyond the limit and something can go. Such a command waits
+    /// until there is room, or the limit would not hold; other commands do not wait.
     #[must_use]
-    pub fn make_up(&self) -> bool {
+    pub fn evict_for_large_write(&self) -> bool {
         let is_far = || self.store.is_far_over_limit();
         is_far() && self.make_room() && is_far()
     }
@@ -62,7 +62,7 @@ impl Database<'_> {
     /// The same between commands, so that a limit that was lowered is met although none arrives;
     /// whether there is more to do and something that can go.
     #[must_use]
-    pub fn shed(&self) -> bool {
+    pub fn evict_between_commands(&self) -> bool {
         if !self.store.is_over_limit() {
             self.store.limit.search_again();
             return false;
@@ -127,19 +127,19 @@ impl Database<'_> {
             let mut show = |database, entry: EntryView<'_>| {
                 if barrier.is_listening() {
                     let hook = &self.store.hook;
-                    hook.tell_removed(barrier.epoch(), database, &entry, Event::Evicted);
+                    hook.report_removed(barrier.epoch(), database, &entry, Event::Evicted);
                 }
-                if notifier.listens() {
+                if notifier.is_enabled() {
                     evicted = Some(Evicted::of(&entry, selection.clock.idle_ms(entry.access())));
                 }
             };
-            let mut unasked = Unasked { spares, show: &mut show, garbage: &mut garbage };
+            let mut unasked = ServerRemovals { spares, show: &mut show, garbage: &mut garbage };
             let found = tables.any(|table| table.evict(barrier, selection, random, &mut unasked));
             drop(held);
             self.store.reclaimer.free(garbage);
             self.store.notify_preparer();
             if let Some(evicted) = evicted {
-                notifier.tell(&evicted);
+                notifier.report(&evicted);
             }
             if found {
                 self.counters.evicted.add(1);
@@ -193,15 +193,15 @@ impl Store {
         self.limit.search_again();
     }
 
-    /// Has `hearing` be told of entries that are evicted, while [`Store::tell_of_evictions`] says
-    /// so. Whoever comes first stays.
-    pub fn hear_of_evictions(&self, hearing: Hearing) {
-        self.notifier.hear(hearing);
+    /// Sets what is called for each entry that is evicted, while
+    /// [`Store::set_evictions_observed`] says so. The first one stays.
+    pub fn observe_evictions(&self, observer: EvictionObserver) {
+        self.notifier.observe(observer);
     }
 
-    /// Whether somebody wants to be told.
-    pub fn tell_of_evictions(&self, tells: bool) {
-        self.notifier.listen(tells);
+    /// Whether the observer is called.
+    pub fn set_evictions_observed(&self, is_observed: bool) {
+        self.notifier.enable(is_observed);
     }
 
     /// Sets how the policies that count uses do it.

@@ -8,7 +8,7 @@
 use crate::effects::event::Event;
 use crate::entry::garbage::Garbage;
 use crate::entry::view::EntryView;
-use crate::index::table::Unasked;
+use crate::index::table::ServerRemovals;
 use crate::keyspace::store::Store;
 use crate::sync::counters::Counters;
 use std::time::{Duration, Instant};
@@ -70,12 +70,12 @@ impl Store {
         let barrier = self.word.read();
         let mut show = |database, entry: EntryView<'_>| {
             if barrier.is_listening() {
-                self.hook.tell_removed(barrier.epoch(), database, &entry, Event::Expired);
+                self.hook.report_removed(barrier.epoch(), database, &entry, Event::Expired);
             }
         };
         // One table's step at a hold.
         let more = held.tables_mut().iter_mut().any(|table| {
-            let mut unasked = Unasked { spares, show: &mut show, garbage: &mut garbage };
+            let mut unasked = ServerRemovals { spares, show: &mut show, garbage: &mut garbage };
             let (removed, unfinished) = table.expire(barrier, now_ms, &mut unasked);
             counters.expired.add(removed as u64);
             removed > 0 || unfinished

@@ -47,7 +47,7 @@ impl Drop for Hold<'_> {
     fn drop(&mut self) {
         let Gathered { garbage, records } = self.gathered.take();
         if !records.is_empty() {
-            self.store.hook.tell_many(self.barrier.epoch(), records);
+            self.store.hook.report_many(self.barrier.epoch(), records);
         }
         // Nothing is freed, and no long key given back, while a latch is held.
         self.held.get_mut().clear();

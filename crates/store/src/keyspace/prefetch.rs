@@ -12,7 +12,7 @@ use crate::sync::latch::Latch;
 /// A key's bucket, which has been asked for, and its latch, which has not: what is to be written is
 /// asked for shortly before, or other workers have it again when its turn comes.
 #[derive(Clone, Copy, Debug)]
-pub struct Ahead<'a> {
+pub struct Prefetch<'a> {
     bucket: Bucket,
     latch: &'a Latch<Shard>,
 }
@@ -22,17 +22,17 @@ impl Store {
     /// there is nothing to ask for.
     #[must_use]
     #[inline]
-    pub fn prefetch(&self, database: usize, key: Key<'_>) -> Option<Ahead<'_>> {
+    pub fn prefetch(&self, database: usize, key: Key<'_>) -> Option<Prefetch<'_>> {
         let shard = self.shard_of(key);
         let latch = self.shards.get(shard)?;
         let position = self.placement.ranges().get(shard)?.position(key.hash);
         let bucket = self.directories.peek(database, shard, position)?.bucket(position)?;
         bucket.prefetch();
-        Some(Ahead { bucket, latch })
+        Some(Prefetch { bucket, latch })
     }
 }
 
-impl Ahead<'_> {
+impl Prefetch<'_> {
     /// So many requests before a key's own its entry is to be asked for: late enough for its bucket
     /// to have arrived, early enough for the entry, and never more at once than a processor can
     /// wait for.

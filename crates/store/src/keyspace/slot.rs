@@ -175,8 +175,8 @@ impl<'a> Slot<'a> {
     #[cold]
     fn close_record(&self, record: Record) -> Option<Box<Recorded>> {
         let key = (self.moment.database, kept_key(self.key));
-        let tells_effects = self.barrier.tells_effects();
-        record.close(key, self.entry(), self.changes, tells_effects).map(Box::new)
+        let reports_effects = self.barrier.reports_effects();
+        record.close(key, self.entry(), self.changes, reports_effects).map(Box::new)
     }
 
     /// Whether what stands here can go for expiring that could not.

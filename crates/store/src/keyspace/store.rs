@@ -141,16 +141,16 @@ impl Store {
 
     /// Has changes told with their effects, of operations that begin from now on. The first
     /// listener stays; whether this one is it.
-    pub fn tell_changes(&self, listener: Box<dyn ChangeListener>) -> bool {
+    pub fn report_changes_to(&self, listener: Box<dyn ChangeListener>) -> bool {
         let is_first = self.hook.attach(listener, true);
-        self.word.tell_effects();
+        self.word.report_effects();
         self.word.listen(true);
         is_first
     }
 
     /// Has the events of changes told, while [`Store::listen`] says so. The first listener stays;
     /// whether this one is it.
-    pub fn tell_events(&self, listener: Box<dyn ChangeListener>) -> bool {
+    pub fn report_events_to(&self, listener: Box<dyn ChangeListener>) -> bool {
         self.hook.attach(listener, false)
     }
 
@@ -181,15 +181,15 @@ impl Store {
     /// middle of none. It remembers nothing of the store from one batch to the next.
     #[inline]
     pub fn batch(&self, counters: &Counters) -> Batch<'_> {
-        self.pool.tend();
+        self.pool.maintain();
         self.quiescence.enter(counters.worker)
     }
 
     /// Sees to it that nobody who stores something has to wait for the kernel under a latch: to be
     /// called before by whoever stores much in no batch.
     #[inline]
-    pub fn tend(&self) {
-        self.pool.tend();
+    pub fn maintain(&self) {
+        self.pool.maintain();
     }
 
     /// Says that about so many bytes are going to be stored by whoever has nothing else to do, so

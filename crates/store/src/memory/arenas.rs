@@ -229,7 +229,7 @@ impl Arenas {
         // SAFETY: the hole goes on behind what was cut off it.
         let rest = unsafe { hole.next() };
         rest.write(whole - len, HOLE, len);
-        rest.tell_next();
+        rest.reach_step();
         self.list(rest);
     }
 
@@ -329,7 +329,7 @@ impl Arenas {
             first = before;
         }
         first.write(len, HOLE, first.previous_len());
-        first.tell_next();
+        first.reach_step();
         first
     }
 
@@ -466,7 +466,7 @@ impl Piece {
     }
 
     /// Tells the next piece how long this one has become.
-    fn tell_next(self) {
+    fn reach_step(self) {
         match self.neighbour() {
             Some(next) => next.write(next.len(), next.flags(), self.len()),
             // SAFETY: the piece lies in an arena of a table.

@@ -19,7 +19,7 @@
 //! kernel. So the preparer asks it beforehand (`provide`), without a latch: for the pages that come
 //! next, for the memory of some of those that were given back to it, and, in a large store, for
 //! that of whole arenas. The preparer also gives back what is idle, a slice at a time. Only where
-//! it was not in time does a worker do some of this, between batches (`tend`).
+//! it was not in time does a worker do some of this, between batches (`maintain`).
 
 use crate::memory::idle::{self, Idle, NOTE_BYTES, Unit};
 use crate::memory::region::{self, PAGE_BYTES, REGION_BYTES};
@@ -154,7 +154,7 @@ struct Frontier {
 }
 
 /// What is to be done next so that no thread has to wait for the kernel.
-enum Want {
+enum PreparerTask {
     /// Another region; whether it will be the first.
     Region(bool),
     Memory(Frontier),
@@ -363,7 +363,7 @@ impl PagePool {
     /// Prepares memory so that no thread waits for the kernel under a latch, and returns idle
     /// memory to it. Nearly always there is nothing to do. No latch may be held.
     #[inline]
-    pub(crate) fn tend(&self) {
+    pub(crate) fn maintain(&self) {
         if self.stock.load(Ordering::Relaxed) == CRITICAL {
             self.prepare();
         }
@@ -468,7 +468,7 @@ impl PagePool {
             let want = self.pages.lock_nested().regions.want();
             match want {
                 None => return,
-                Some(Want::Region(is_first)) => {
+                Some(PreparerTask::Region(is_first)) => {
                     let region = region::map();
                     if is_first {
                         // SAFETY: just mapped. A large page would be most of a small database.
@@ -476,7 +476,7 @@ impl PagePool {
                     }
                     self.pages.lock_nested().regions.add(region);
                 }
-                Some(Want::Memory(Frontier { region, provided, .. })) => {
+                Some(PreparerTask::Memory(Frontier { region, provided, .. })) => {
                     // SAFETY: the pages lie within the region.
                     unsafe {
                         let start = region.add(provided * PAGE_BYTES);
@@ -680,15 +680,15 @@ impl Regions {
     }
 
     /// What has to be done so that more than [`LOW_PAGES`] are provided.
-    fn want(&self) -> Option<Want> {
+    fn want(&self) -> Option<PreparerTask> {
         if self.provided_pages() > LOW_PAGES {
             return None;
         }
         let unfinished = |it: &Frontier| it.provided.max(it.carved) < REGION_PAGES;
         let frontier = [self.current, self.next].into_iter().flatten().find(unfinished);
         let begun_step = |it: Frontier| it.carved / STEP_PAGES * STEP_PAGES;
-        frontier.map_or(Some(Want::Region(self.all.is_empty())), |it| {
-            Some(Want::Memory(Frontier { provided: it.provided.max(begun_step(it)), ..it }))
+        frontier.map_or(Some(PreparerTask::Region(self.all.is_empty())), |it| {
+            Some(PreparerTask::Memory(Frontier { provided: it.provided.max(begun_step(it)), ..it }))
         })
     }
 

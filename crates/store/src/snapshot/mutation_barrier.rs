@@ -49,7 +49,7 @@ impl Word {
     }
 
     /// From now on they are told with what makes the same of another store.
-    pub(crate) fn tell_effects(&self) {
+    pub(crate) fn report_effects(&self) {
         self.0.fetch_or(EFFECTS, Ordering::AcqRel);
     }
 
@@ -113,7 +113,7 @@ impl MutationBarrier {
     }
 
     /// Whether they are told with their effects.
-    pub(crate) fn tells_effects(self) -> bool {
+    pub(crate) fn reports_effects(self) -> bool {
         self.word & EFFECTS != 0
     }
 
@@ -132,7 +132,7 @@ pub(crate) mod observer {
 
     /// An entry as it was when it passed the barrier.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub(crate) struct Passage {
+    pub(crate) struct PassedEntry {
         pub(crate) key: Vec<u8>,
         pub(crate) value: Vec<u8>,
         pub(crate) expire_at_ms: Option<u64>,
@@ -140,7 +140,7 @@ pub(crate) mod observer {
     }
 
     thread_local! {
-        static PASSAGES: RefCell<Option<Vec<Passage>>> = const { RefCell::new(None) };
+        static PASSAGES: RefCell<Option<Vec<PassedEntry>>> = const { RefCell::new(None) };
     }
 
     pub(super) fn saw(entry: Entry, epoch: u8) {
@@ -150,7 +150,7 @@ pub(crate) mod observer {
         // SAFETY: the barrier is passed with the latch held; the view ends here.
         let view = unsafe { EntryView::new(entry) };
         let key = view.long_key().map_or_else(|| view.key().to_vec(), |key| key.to_vec());
-        let passage = Passage {
+        let passage = PassedEntry {
             key,
             value: view.string().map_or_else(|_| Vec::new(), |it| it.with_bytes(<[u8]>::to_vec)),
             expire_at_ms: view.expire_at_ms(),
@@ -160,7 +160,7 @@ pub(crate) mod observer {
     }
 
     /// What this thread has let pass since the last call; the first one makes it note that.
-    pub(crate) fn take() -> Vec<Passage> {
+    pub(crate) fn take() -> Vec<PassedEntry> {
         PASSAGES.replace(Some(Vec::new())).unwrap_or_default()
     }
 }

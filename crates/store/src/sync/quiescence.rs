@@ -40,7 +40,7 @@ pub struct Batch<'a> {
 
 /// The batches to wait for.
 #[derive(Debug)]
-pub(crate) struct Grace {
+pub(crate) struct GracePeriod {
     /// Workers and what their slots were.
     pending: Vec<(usize, u64)>,
 }
@@ -71,7 +71,7 @@ impl Quiescence {
 
     /// The batches under way that may not have seen what the caller has published before; not
     /// that of worker `own`, which asks.
-    pub(crate) fn grace(&self, own: Option<usize>) -> Grace {
+    pub(crate) fn grace(&self, own: Option<usize>) -> GracePeriod {
         barrier::heavy();
         let counts = self.slots.iter().enumerate();
         let pending = counts
@@ -79,11 +79,11 @@ impl Quiescence {
             .map(|(worker, Slot(count))| (worker, count.load(Ordering::Acquire)))
             .filter(|(_, count)| count % 2 == 1)
             .collect();
-        Grace { pending }
+        GracePeriod { pending }
     }
 
     /// Whether all batches that `grace` waits for have ended.
-    pub(crate) fn is_over(&self, grace: &mut Grace) -> bool {
+    pub(crate) fn is_over(&self, grace: &mut GracePeriod) -> bool {
         grace.pending.retain(|(worker, before)| {
             let slot = self.slots.get(*worker);
             slot.is_some_and(|Slot(count)| count.load(Ordering::Acquire) == *before)

@@ -8,8 +8,8 @@ use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
 use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
 use crate::{
-    Clock, Counters, Database, Effect, EntryEffect, Expirer, Given, Key, Options, Scope, Store,
-    StoreChange,
+    Clock, Counters, Database, Effect, EntryEffect, Expirer, Key, Options, Scope, Store,
+    StoreChange, StringInput,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -136,7 +136,7 @@ fn what_goes_by_itself_is_told_as_removed() {
 
 const WRITE: Write<'static> = Write {
     mode: Mode::Set,
-    value: Given::Bytes(b"7"),
+    value: StringInput::Bytes(b"7"),
     flags: 3,
     expiry: Expiry::Keep,
     expected: None,

@@ -2,12 +2,12 @@
 //! the operation.
 
 use super::Fixture;
-use crate::snapshot::mutation_barrier::observer::{self, Passage};
+use crate::snapshot::mutation_barrier::observer::{self, PassedEntry};
 use crate::types::counter::Step;
 use crate::types::key::ExpireWhen;
 use crate::types::string::{Condition, End, Expiry, SetOptions};
 use crate::types::versioned::{Count, Fetch, Mode, Removal, Write};
-use crate::{Database, Given, Key};
+use crate::{Database, Key, StringInput};
 
 const LONG: usize = 200_000;
 
@@ -93,7 +93,7 @@ const PATHS: &[Path] = &[
 
 const WRITE: Write<'static> = Write {
     mode: Mode::Set,
-    value: Given::Bytes(b"new"),
+    value: StringInput::Bytes(b"new"),
     flags: 0,
     expiry: Expiry::Never,
     expected: None,
@@ -116,7 +116,7 @@ fn passages(value: &[u8], path: Path) {
     (path.1)(fixture.db(0), key);
     let first = observer::take().into_iter().next();
     let expected =
-        Passage { key: b"key".to_vec(), value: value.to_vec(), expire_at_ms: None, epoch: 1 };
+        PassedEntry { key: b"key".to_vec(), value: value.to_vec(), expire_at_ms: None, epoch: 1 };
     assert_eq!(first, Some(expected), "{} of {} bytes", path.0, value.len());
 }
 

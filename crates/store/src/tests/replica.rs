@@ -40,7 +40,7 @@ impl Replica {
     /// An empty store for the changes of another, which is empty too.
     pub(crate) fn of(store: &Store) -> Self {
         let told = Arc::default();
-        assert!(store.tell_changes(Box::new(Recorder(Arc::clone(&told)))));
+        assert!(store.report_changes_to(Box::new(Recorder(Arc::clone(&told)))));
         let options = Options { databases: store.databases(), shards: 4, ..Options::default() };
         Replica { store: Store::new(&options), counters: Counters::default(), told }
     }

@@ -39,7 +39,7 @@ impl Role {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stand {
+enum ThreadState {
     #[default]
     Going,
     Stopped,
@@ -50,7 +50,7 @@ enum Stand {
 
 #[derive(Default)]
 struct Script {
-    stands: [Stand; 2],
+    stands: [ThreadState; 2],
     taken: [usize; 2],
     /// After how many steps each stops.
     allowed: [usize; 2],
@@ -75,7 +75,7 @@ impl Stage {
         if step == Step::Blocked {
             // Once it has the latch it waits for its turn.
             script.allowed[own] = script.taken[own];
-            script.stands[own] = Stand::Blocked;
+            script.stands[own] = ThreadState::Blocked;
             self.changed.notify_all();
             return;
         }
@@ -84,11 +84,11 @@ impl Stage {
         }
         script.log.push((role, step));
         while script.taken[own] >= script.allowed[own] {
-            script.stands[own] = Stand::Stopped;
+            script.stands[own] = ThreadState::Stopped;
             self.changed.notify_all();
             self.changed.wait(&mut script);
         }
-        script.stands[own] = Stand::Going;
+        script.stands[own] = ThreadState::Going;
         script.taken[own] += 1;
     }
 
@@ -97,17 +97,17 @@ impl Stage {
         let (mut script, own) = (self.lock(), role as usize);
         let stands = |script: &Script| (script.stands[own], script.stands[role.other() as usize]);
         // Whoever waits for a latch that nobody has any more is about to take it.
-        while stands(&script).0 == Stand::Going
-            || stands(&script) == (Stand::Blocked, Stand::Ended)
-            || stands(&script) == (Stand::Blocked, Stand::Blocked)
+        while stands(&script).0 == ThreadState::Going
+            || stands(&script) == (ThreadState::Blocked, ThreadState::Ended)
+            || stands(&script) == (ThreadState::Blocked, ThreadState::Blocked)
         {
             self.changed.wait(&mut script);
         }
-        if script.stands[own] == Stand::Stopped && script.taken[own] < steps {
+        if script.stands[own] == ThreadState::Stopped && script.taken[own] < steps {
             script.allowed[own] = steps;
-            script.stands[own] = Stand::Going;
+            script.stands[own] = ThreadState::Going;
             self.changed.notify_all();
-            while script.stands[own] == Stand::Going {
+            while script.stands[own] == ThreadState::Going {
                 self.changed.wait(&mut script);
             }
         }
@@ -115,7 +115,7 @@ impl Stage {
 
     /// Lets both come to their ends, `first` before the other as far as it can.
     fn finish(&self, first: Role) {
-        while self.lock().stands != [Stand::Ended; 2] {
+        while self.lock().stands != [ThreadState::Ended; 2] {
             self.run(first, usize::MAX);
             self.run(first.other(), usize::MAX);
         }
@@ -148,7 +148,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        self.0.lock().stands[self.1 as usize] = Stand::Ended;
+        self.0.lock().stands[self.1 as usize] = ThreadState::Ended;
         self.0.changed.notify_all();
     }
 }

@@ -1,21 +1,21 @@
 //! Changes of single elements, wherever they stand.
 
 use super::layout::Layout;
-use super::leaf::{Leaf, Spot};
+use super::leaf::{Leaf, LeafPosition};
 use super::rebalance::is_underfull;
 use super::root::{Change, Found, Path, Place, Side, Tree};
 
 impl<L: Layout> Tree<L> {
     /// Where an element of so many bytes goes if it is inserted at a spot.
     #[inline]
-    pub(crate) fn place(&self, found: &Found<'_>, spot: Spot, bytes: usize) -> Place {
+    pub(crate) fn place(&self, found: &Found<'_>, spot: LeafPosition, bytes: usize) -> Place {
         let Found { path, leaf, .. } = *found;
         let fits = leaf.fits(bytes);
         let side = if fits || !L::IS_ORDERED { None } else { self.side(&path, leaf, spot) };
         Place { path, spot, side, fits }
     }
 
-    fn side(&self, path: &Path, leaf: Leaf<'_>, spot: Spot) -> Option<Side> {
+    fn side(&self, path: &Path, leaf: Leaf<'_>, spot: LeafPosition) -> Option<Side> {
         if leaf.is_end(spot) && self.is_outermost(path, Side::End) {
             return Some(Side::End);
         }
@@ -43,7 +43,7 @@ impl<L: Layout> Tree<L> {
     }
 
     /// Removes the element at a spot.
-    pub(crate) fn remove(&mut self, path: &Path, spot: Spot) {
+    pub(crate) fn remove(&mut self, path: &Path, spot: LeafPosition) {
         let element = self.leaf(path).element::<L>(spot);
         let change = Change::removal::<L>(element);
         let expires = L::expires_at_ms(element) > 0;
@@ -66,7 +66,7 @@ impl<L: Layout> Tree<L> {
 
     /// Puts an element in the place of one that is ordered by the same; `false` if there was no
     /// room. Then room was made, and the place is to be looked for again.
-    pub(crate) fn replace(&mut self, path: &Path, spot: Spot, element: &[u8]) -> bool {
+    pub(crate) fn replace(&mut self, path: &Path, spot: LeafPosition, element: &[u8]) -> bool {
         let leaf = self.leaf(path);
         let before = leaf.element::<L>(spot);
         if !leaf.fits(element.len().saturating_sub(before.len())) {

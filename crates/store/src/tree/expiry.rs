@@ -2,7 +2,7 @@
 
 use super::inner::{Inner, seconds};
 use super::layout::Layout;
-use super::leaf::Spot;
+use super::leaf::LeafPosition;
 use super::root::{Found, Path, Tree};
 
 impl<L: Layout> Tree<L> {
@@ -26,7 +26,7 @@ impl<L: Layout> Tree<L> {
                 let mut start = leaf.group(group).start;
                 for (index, element) in leaf.group_elements::<L>(group).enumerate() {
                     if (1..=now_ms).contains(&L::expires_at_ms(element)) {
-                        return Some((Spot { group, index, start }, element));
+                        return Some((LeafPosition { group, index, start }, element));
                     }
                     start += element.len();
                 }

@@ -1,7 +1,7 @@
 //! Trees in the order of hashes: sets and hashes.
 
 use super::layout::{Fields, Layout, Members, UNORDERED_BITS, expiry_bytes, key_of, rest};
-use super::leaf::{Leaf, Spot};
+use super::leaf::{Leaf, LeafPosition};
 use super::root::{Found, Tree};
 use crate::value::item::{Item, Text};
 
@@ -29,7 +29,7 @@ impl Keyed for Fields {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lookup<'a> {
     pub(crate) found: Found<'a>,
-    pub(crate) spot: Spot,
+    pub(crate) spot: LeafPosition,
     pub(crate) element: Option<&'a [u8]>,
 }
 
@@ -89,7 +89,11 @@ impl<L: Keyed> Tree<L> {
 
 /// Looks a name up in the group where it belongs; or where it would be inserted there.
 #[inline]
-fn find_in<'a, L: Keyed>(leaf: Leaf<'a>, name: &Text<'_>, key: u64) -> (Spot, Option<&'a [u8]>) {
+fn find_in<'a, L: Keyed>(
+    leaf: Leaf<'a>,
+    name: &Text<'_>,
+    key: u64,
+) -> (LeafPosition, Option<&'a [u8]>) {
     if leaf.groups() == 0 {
         return (leaf.spot::<L>(0), None);
     }
@@ -98,9 +102,9 @@ fn find_in<'a, L: Keyed>(leaf: Leaf<'a>, name: &Text<'_>, key: u64) -> (Spot, Op
     for (index, element) in leaf.group_elements::<L>(group).enumerate() {
         // SAFETY: elements of trees were written by `Text::write`, and hold what they refer to.
         if name.is(unsafe { Item::any(L::name(element)) }) {
-            return (Spot { group, index, start }, Some(element));
+            return (LeafPosition { group, index, start }, Some(element));
         }
         start += element.len();
     }
-    (Spot { group, index: leaf.group(group).elements, start }, None)
+    (LeafPosition { group, index: leaf.group(group).elements, start }, None)
 }

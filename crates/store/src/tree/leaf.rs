@@ -41,7 +41,7 @@ pub(crate) struct Group {
 
 /// Where an element stands, or would stand, in a leaf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct LeafPosition {
     pub(crate) group: usize,
     /// Elements of the group before it.
     pub(crate) index: usize,
@@ -174,19 +174,19 @@ impl<'a> Leaf<'a> {
 
     /// The element at a spot, and all behind it.
     #[inline]
-    pub(crate) fn from(self, spot: Spot) -> &'a [u8] {
+    pub(crate) fn from(self, spot: LeafPosition) -> &'a [u8] {
         self.0.get(spot.start..self.end()).unwrap_or(&[])
     }
 
     /// The element at a spot.
     #[inline]
-    pub(crate) fn element<L: Layout>(self, spot: Spot) -> &'a [u8] {
+    pub(crate) fn element<L: Layout>(self, spot: LeafPosition) -> &'a [u8] {
         let bytes = self.from(spot);
         bytes.get(..L::element_bytes(bytes)).unwrap_or(bytes)
     }
 
     /// Where the element at a place of the leaf stands; behind the last one if there are fewer.
-    pub(crate) fn spot<L: Layout>(self, place: usize) -> Spot {
+    pub(crate) fn spot<L: Layout>(self, place: usize) -> LeafPosition {
         let mut index = place;
         let mut group = 0;
         while group + 1 < self.groups() && index >= self.group(group).elements {
@@ -194,22 +194,22 @@ impl<'a> Leaf<'a> {
             group += 1;
         }
         if self.groups() == 0 {
-            return Spot { group: 0, index: 0, start: START };
+            return LeafPosition { group: 0, index: 0, start: START };
         }
         let Group { start, elements, .. } = self.group(group);
         let index = index.min(elements);
         let bytes = self.0.get(start..self.end()).unwrap_or(&[]);
         let offset = (0..index).fold(0, |at, _| at + L::element_bytes(rest(bytes, at)));
-        Spot { group, index, start: start + offset }
+        LeafPosition { group, index, start: start + offset }
     }
 
     /// How many elements come before a spot.
-    pub(crate) fn place(self, spot: Spot) -> usize {
+    pub(crate) fn place(self, spot: LeafPosition) -> usize {
         (0..spot.group).map(|group| self.group(group).elements).sum::<usize>() + spot.index
     }
 
     /// Whether a spot is behind all elements.
-    pub(crate) fn is_end(self, spot: Spot) -> bool {
+    pub(crate) fn is_end(self, spot: LeafPosition) -> bool {
         spot.start >= self.end()
     }
 
@@ -321,9 +321,9 @@ impl LeafMut<'_> {
     }
 
     /// Inserts an element that [`Leaf::fits`], with what it is ordered by.
-    pub(crate) fn insert<L: Layout>(&mut self, spot: Spot, key: u64, element: &[u8]) {
+    pub(crate) fn insert<L: Layout>(&mut self, spot: LeafPosition, key: u64, element: &[u8]) {
         let leaf = self.read();
-        let Spot { group, start, .. } = spot;
+        let LeafPosition { group, start, .. } = spot;
         let is_full = |group: usize| {
             let bytes = leaf.group_bytes(group).len() + element.len();
             leaf.group(group).elements >= L::GROUP_ELEMENTS || bytes > L::GROUP_BYTES
@@ -358,7 +358,7 @@ impl LeafMut<'_> {
     }
 
     /// Removes the element at a spot, and gives up what it has elsewhere.
-    pub(crate) fn remove<L: Layout>(&mut self, spot: Spot) {
+    pub(crate) fn remove<L: Layout>(&mut self, spot: LeafPosition) {
         let element = self.read().element::<L>(spot);
         let (len, counted) = (element.len(), Counted::of::<L>(element));
         // SAFETY: the element was written for a tree, and is overwritten now.
@@ -375,7 +375,7 @@ impl LeafMut<'_> {
 
     /// Puts another element in the place of one; `false`, and nothing has changed, if there is no
     /// room. What the old one has elsewhere is given up.
-    pub(crate) fn replace<L: Layout>(&mut self, spot: Spot, element: &[u8]) -> bool {
+    pub(crate) fn replace<L: Layout>(&mut self, spot: LeafPosition, element: &[u8]) -> bool {
         let before = self.read().element::<L>(spot);
         let (len, counted) = (before.len(), Counted::of::<L>(before));
         if self.read().free() + len < element.len() + GROUP_BYTES {

@@ -3,7 +3,7 @@
 use super::blocks::{Blocks, Size};
 use super::inner::{Inner, NEVER, seconds};
 use super::layout::{Layout, bytes_elsewhere};
-use super::leaf::{Leaf, LeafMut, Spot};
+use super::leaf::{Leaf, LeafMut, LeafPosition};
 use super::node::{self, Node};
 use crate::memory::reclaim;
 use std::marker::PhantomData;
@@ -55,7 +55,7 @@ pub enum Side {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) path: Path,
-    pub(crate) spot: Spot,
+    pub(crate) spot: LeafPosition,
     /// Whether there is nothing before it, or behind it, in the tree. In a tree that has no order
     /// of its own that does not matter.
     pub(crate) side: Option<Side>,

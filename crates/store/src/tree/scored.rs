@@ -6,7 +6,7 @@
 
 use super::inner::Inner;
 use super::layout::{Layout, hash, rest};
-use super::leaf::{Leaf, Spot};
+use super::leaf::{Leaf, LeafPosition};
 use super::node::Node;
 use super::root::{Found, Path, Tree};
 use crate::value::item::{Item, Text, item_bytes};
@@ -148,9 +148,9 @@ impl Border<'_> {
 
 /// Where a border lies in a tree.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sought<'a> {
+pub(crate) struct BoundPosition<'a> {
     pub(crate) found: Found<'a>,
-    pub(crate) spot: Spot,
+    pub(crate) spot: LeafPosition,
 }
 
 /// A member that was looked for.
@@ -158,14 +158,14 @@ pub(crate) struct Sought<'a> {
 pub(crate) struct FoundMember {
     /// Where it stands.
     pub(crate) path: Path,
-    pub(crate) spot: Spot,
+    pub(crate) spot: LeafPosition,
     /// How many come before it.
     pub(crate) rank: u64,
     /// Its score as it is written, with a zero's sign.
     pub(crate) score: u64,
 }
 
-impl Sought<'_> {
+impl BoundPosition<'_> {
     /// How many elements lie before it.
     pub(crate) fn rank(&self) -> u64 {
         self.found.before + self.found.leaf.place(self.spot) as u64
@@ -175,7 +175,7 @@ impl Sought<'_> {
 impl Tree<Scores> {
     /// Where a border lies. What is inserted there may have to stand before the first element of
     /// the next leaf, never behind it.
-    pub(crate) fn seek(&self, border: Border<'_>) -> Sought<'_> {
+    pub(crate) fn seek(&self, border: Border<'_>) -> BoundPosition<'_> {
         let found = self.descend(|inner| {
             let first = inner.below(border.score);
             let behind = inner.child_of(border.score) + 1;
@@ -183,14 +183,14 @@ impl Tree<Scores> {
                 |child: usize| first_element(inner, child).is_some_and(|it| border.is_behind(it));
             last_before(first, behind, is_before)
         });
-        Sought { found, spot: spot_in(found.leaf, border, border) }
+        BoundPosition { found, spot: spot_in(found.leaf, border, border) }
     }
 
     /// The element of this score and member.
     pub(crate) fn find(&self, score: u64, member: &Text<'_>) -> Option<FoundMember> {
         // Just behind it, so that it is in the leaf and in the group that are found.
         let behind = Border { score, member: Some(member), is_behind: true };
-        let Sought { found, .. } = self.seek(behind);
+        let BoundPosition { found, .. } = self.seek(behind);
         let spot = spot_in(found.leaf, behind, Border { is_behind: false, ..behind });
         let element = found.leaf.element::<Scores>(spot);
         // SAFETY: as in `Border::is_behind`.
@@ -208,7 +208,7 @@ impl Tree<Scores> {
         element.extend_from_slice(&signed_score.to_le_bytes());
         member.write(&mut element);
         loop {
-            let Sought { found, spot } =
+            let BoundPosition { found, spot } =
                 self.seek(Border { score, member: Some(member), is_behind: false });
             let place = self.place(&found, spot, element.len());
             if self.insert(&place, score, &element) {
@@ -224,7 +224,7 @@ impl Tree<Index> {
         &self,
         hash: u32,
         mut is_it: impl FnMut(u64) -> bool,
-    ) -> Option<(Path, Spot, u64)> {
+    ) -> Option<(Path, LeafPosition, u64)> {
         let key = u64::from(hash) << u32::BITS;
         let found = self.descend_uncounted(|inner| inner.child_of(key));
         let leaf = found.leaf;
@@ -237,7 +237,7 @@ impl Tree<Index> {
             let score = indexed_score(element);
             if hash_of(element) == hash && is_it(score) {
                 let start = start + index * element.len();
-                return Some((found.path, Spot { group, index, start }, score));
+                return Some((found.path, LeafPosition { group, index, start }, score));
             }
         }
         None
@@ -253,7 +253,11 @@ impl Tree<Index> {
                 leaf.spot::<Index>(0)
             } else {
                 let group = leaf.group_of(key);
-                Spot { group, index: leaf.group(group).elements, start: leaf.group_end(group) }
+                LeafPosition {
+                    group,
+                    index: leaf.group(group).elements,
+                    start: leaf.group_end(group),
+                }
             };
             let place = self.place(&found, spot, element.len());
             if self.insert(&place, key, &element) {
@@ -311,7 +315,7 @@ fn first_element(inner: &Inner, child: usize) -> Option<&[u8]> {
 }
 
 /// Where `at` lies in the group of a leaf in which `border` does.
-fn spot_in(leaf: Leaf<'_>, border: Border<'_>, at: Border<'_>) -> Spot {
+fn spot_in(leaf: Leaf<'_>, border: Border<'_>, at: Border<'_>) -> LeafPosition {
     let groups = leaf.groups();
     if groups == 0 {
         return leaf.spot::<Scores>(0);
@@ -324,5 +328,5 @@ fn spot_in(leaf: Leaf<'_>, border: Border<'_>, at: Border<'_>) -> Spot {
     };
     let group = last_before(first, behind, is_before);
     let (index, bytes) = at.in_run(leaf.group_elements::<Scores>(group));
-    Spot { group, index, start: leaf.group(group).start + bytes }
+    LeafPosition { group, index, start: leaf.group(group).start + bytes }
 }

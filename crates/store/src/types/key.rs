@@ -6,7 +6,7 @@ use crate::entry::key::Key;
 use crate::entry::value::Kind;
 use crate::entry::view::EntryView;
 use crate::index::placement::POSITION_BITS;
-use crate::index::sweep::Within;
+use crate::index::sweep::BucketCursor;
 use crate::index::table::Table;
 use crate::keyspace::database::Database;
 use crate::keyspace::shard::Shard;
@@ -40,7 +40,7 @@ const BUCKETS_PER_HOLD: usize = 16;
 #[derive(Clone, Debug, Default)]
 pub struct Walk {
     cursor: Cursor,
-    within: Option<Within>,
+    within: Option<BucketCursor>,
 }
 
 impl From<Cursor> for Walk {

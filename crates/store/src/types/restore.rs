@@ -9,7 +9,7 @@ use crate::entry::view::EntryView;
 pub use crate::eviction::access::Usage;
 use crate::keyspace::database::Database;
 use crate::types::collection::NewCollection;
-use crate::value::string::Given;
+use crate::value::string::StringInput;
 
 /// What a file has of an entry beside key and value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,8 +41,8 @@ impl Database<'_> {
 
     /// Puts a string under a key as it was when it was saved; `false`, and nothing is done, if
     /// there is one already.
-    pub fn load<'v>(&self, key: Key<'_>, value: impl Into<Given<'v>>, known: &Known) -> bool {
-        self.load_value(key, NewValue::from_given(value), known)
+    pub fn load<'v>(&self, key: Key<'_>, value: impl Into<StringInput<'v>>, known: &Known) -> bool {
+        self.load_value(key, NewValue::from_input(value), known)
     }
 
     /// The same with a collection.
@@ -84,12 +84,12 @@ impl Database<'_> {
     pub fn restore<'v>(
         &self,
         key: Key<'_>,
-        value: impl Into<Given<'v>>,
+        value: impl Into<StringInput<'v>>,
         expiry: Expiry,
         replace: bool,
         usage: Option<Usage>,
     ) -> bool {
-        self.restore_value(key, NewValue::from_given(value), expiry, replace, usage)
+        self.restore_value(key, NewValue::from_input(value), expiry, replace, usage)
     }
 
     fn restore_value(

@@ -9,7 +9,7 @@ use crate::entry::view::EntryView;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
 use crate::value::rope::Patch;
-use crate::value::string::{Given, StringValue};
+use crate::value::string::{StringInput, StringValue};
 
 /// When a write may happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,8 +256,13 @@ impl Database<'_> {
     }
 
     /// Sets a string, whatever stood there before; whether the condition allowed it.
-    pub fn set<'v>(&self, key: Key<'_>, value: impl Into<Given<'v>>, options: SetOptions) -> bool {
-        let value = NewValue::from_given(value);
+    pub fn set<'v>(
+        &self,
+        key: Key<'_>,
+        value: impl Into<StringInput<'v>>,
+        options: SetOptions,
+    ) -> bool {
+        let value = NewValue::from_input(value);
         self.write_briefly(key, |slot| slot.set(value, options))
     }
 
@@ -268,11 +273,11 @@ impl Database<'_> {
     pub fn set_and_get<'v, R>(
         &self,
         key: Key<'_>,
-        value: impl Into<Given<'v>>,
+        value: impl Into<StringInput<'v>>,
         options: SetOptions,
         look: impl FnOnce(Option<StringValue<'_>>) -> R,
     ) -> Result<(bool, R), WrongType> {
-        let value = NewValue::from_given(value);
+        let value = NewValue::from_input(value);
         self.write_briefly(key, |slot| {
             self.note_miss_in(slot);
             let result = look(slot.string()?);
@@ -282,8 +287,8 @@ impl Database<'_> {
 
     /// Sets several strings at one moment; where `if_all_absent`, only if none of the keys exists
     /// (MSETNX). Whether they were set.
-    pub fn set_many(&self, pairs: Vec<(Key<'_>, Given<'_>)>, if_all_absent: bool) -> bool {
-        let prepared = pairs.into_iter().map(|(key, value)| (key, NewValue::from_given(value)));
+    pub fn set_many(&self, pairs: Vec<(Key<'_>, StringInput<'_>)>, if_all_absent: bool) -> bool {
+        let prepared = pairs.into_iter().map(|(key, value)| (key, NewValue::from_input(value)));
         let (keys, values): (Vec<_>, Vec<_>) = prepared.unzip();
         self.latched(&keys, |db| {
             if if_all_absent && keys.iter().any(|key| db.exists(*key)) {

@@ -16,7 +16,7 @@ use crate::keyspace::database::Database;
 use crate::keyspace::slot::Slot;
 use crate::types::counter::Step;
 use crate::value::number::parse_u64;
-use crate::value::string::{Given, StringValue};
+use crate::value::string::{StringInput, StringValue};
 
 /// What a read does beside reading.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,7 @@ pub struct Write<'a> {
     /// How.
     pub mode: Mode,
     /// The value, or what is added to it.
-    pub value: Given<'a>,
+    pub value: StringInput<'a>,
     /// memcached's client flags.
     pub flags: u32,
     /// When it expires.
@@ -271,7 +271,11 @@ impl Slot<'_> {
     }
 
     /// Stores a value, or adds to one where there is none but what is to be added.
-    fn store(&mut self, write: &Write<'_>, value: Result<NewValue<'_>, Given<'_>>) -> Written {
+    fn store(
+        &mut self,
+        write: &Write<'_>,
+        value: Result<NewValue<'_>, StringInput<'_>>,
+    ) -> Written {
         let (entry, mode) = (self.entry(), write.mode);
         let marks = match (&entry, write.expected) {
             (None, Some(_)) if matches!(mode, Mode::Set | Mode::Replace) => {
@@ -392,10 +396,10 @@ impl Database<'_> {
 
     /// Stores a value, or adds to one. What is of another type is replaced, and not added to.
     pub fn store_versioned(&self, key: Key<'_>, mut write: Write<'_>) -> Written {
-        let value = std::mem::replace(&mut write.value, Given::Bytes(b""));
+        let value = std::mem::replace(&mut write.value, StringInput::Bytes(b""));
         let write = &write;
         let value = match write.mode {
-            Mode::Set | Mode::Add | Mode::Replace => Ok(NewValue::from_given(value)),
+            Mode::Set | Mode::Add | Mode::Replace => Ok(NewValue::from_input(value)),
             Mode::Append | Mode::Prepend => Err(value),
         };
         self.write(key, |slot| slot.store(write, value))
@@ -436,13 +440,13 @@ fn marks_of_next(
 }
 
 /// Adds to a value, or stores one where nothing stands; says why not.
-fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: Given<'_>) -> Option<Written> {
+fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: StringInput<'_>) -> Option<Written> {
     let Ok(old) = slot.string() else { return Some(Written::Refused) };
     let Some(old_bytes) = old.map(|string| string.len()) else {
         let Some(expiry) = write.vivify else { return Some(Written::Refused) };
         let (expire_at_ms, flags) = (expiry.at_ms(None), write.flags);
         let attributes = Attributes { expire_at_ms, flags, ..Attributes::default() };
-        slot.put(NewValue::from_given(added), attributes);
+        slot.put(NewValue::from_input(added), attributes);
         slot.note_stored(expiry);
         return None;
     };
@@ -450,12 +454,12 @@ fn add_to(slot: &mut Slot<'_>, write: &Write<'_>, added: Given<'_>) -> Option<Wr
         return Some(Written::TooLong);
     }
     let done = match (write.mode, added) {
-        (Mode::Prepend, Given::Bytes(bytes)) => slot.prepend(bytes),
-        (Mode::Prepend, Given::Rope(rope)) => {
+        (Mode::Prepend, StringInput::Bytes(bytes)) => slot.prepend(bytes),
+        (Mode::Prepend, StringInput::Rope(rope)) => {
             StringValue::Rope(&rope).with_bytes(|bytes| slot.prepend(bytes))
         }
-        (_, Given::Bytes(bytes)) => slot.append(bytes),
-        (_, Given::Rope(rope)) => rope.chunks().try_for_each(|chunk| slot.append(chunk)),
+        (_, StringInput::Bytes(bytes)) => slot.append(bytes),
+        (_, StringInput::Rope(rope)) => rope.chunks().try_for_each(|chunk| slot.append(chunk)),
     };
     slot.forget_marks();
     slot.note(if write.mode == Mode::Append { Event::Append } else { Event::Set });

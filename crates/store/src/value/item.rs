@@ -14,7 +14,7 @@
 
 use crate::value::number::parse_i64;
 use crate::value::rope::Rope;
-use crate::value::string::{Given, StringValue};
+use crate::value::string::{StringInput, StringValue};
 use nagi_chunk::{CHUNK_BYTES, Chunk};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -112,14 +112,14 @@ impl<'a> Text<'a> {
 
     /// The same for a string that a caller hands over.
     #[must_use]
-    pub fn from_given(given: Given<'a>) -> Self {
+    pub fn from_input(given: StringInput<'a>) -> Self {
         match given {
-            Given::Bytes(bytes) => Text::to_store(bytes),
-            Given::Rope(rope) if rope.len() > MOST_INLINE_BYTES => {
+            StringInput::Bytes(bytes) => Text::to_store(bytes),
+            StringInput::Rope(rope) if rope.len() > MOST_INLINE_BYTES => {
                 Text::from_long(Long::from_rope(rope))
             }
             // Ropes are long; this is for completeness.
-            Given::Rope(rope) => {
+            StringInput::Rope(rope) => {
                 let mut bytes = Vec::with_capacity(rope.len());
                 rope.copy_range(0..rope.len(), &mut bytes);
                 let mut text = Text::new(&[]);

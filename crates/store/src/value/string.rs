@@ -46,20 +46,20 @@ impl StringValue<'_> {
 
 /// A string that a caller hands over to be kept.
 #[derive(Debug)]
-pub enum Given<'a> {
+pub enum StringInput<'a> {
     /// In one piece, to be copied.
     Bytes(&'a [u8]),
     /// In chunks, to be kept as they are: more than [`CHUNK_BYTES`](crate::CHUNK_BYTES).
     Rope(Rope),
 }
 
-impl Given<'_> {
+impl StringInput<'_> {
     /// Its length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
-            Given::Bytes(bytes) => bytes.len(),
-            Given::Rope(rope) => rope.len(),
+            StringInput::Bytes(bytes) => bytes.len(),
+            StringInput::Rope(rope) => rope.len(),
         }
     }
 
@@ -70,20 +70,20 @@ impl Given<'_> {
     }
 }
 
-impl<'a> From<&'a [u8]> for Given<'a> {
+impl<'a> From<&'a [u8]> for StringInput<'a> {
     fn from(bytes: &'a [u8]) -> Self {
-        Given::Bytes(bytes)
+        StringInput::Bytes(bytes)
     }
 }
 
-impl<'a> From<&'a Vec<u8>> for Given<'a> {
+impl<'a> From<&'a Vec<u8>> for StringInput<'a> {
     fn from(bytes: &'a Vec<u8>) -> Self {
-        Given::Bytes(bytes)
+        StringInput::Bytes(bytes)
     }
 }
 
-impl<'a, const LEN: usize> From<&'a [u8; LEN]> for Given<'a> {
+impl<'a, const LEN: usize> From<&'a [u8; LEN]> for StringInput<'a> {
     fn from(bytes: &'a [u8; LEN]) -> Self {
-        Given::Bytes(bytes)
+        StringInput::Bytes(bytes)
     }
 }

@@ -1,7 +1,7 @@
 //! BITFIELD: strings as arrays of integers of any width.
 
 use crate::families::bitmaps::bitmap::bit_offset;
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::runtime::suspension::Slice;
 use crate::{
@@ -112,7 +112,7 @@ fn answer(reply: &mut Writer<'_>, number: Option<i64>) {
 fn steps(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Step>, Error> {
     let mut overflow = Overflow::default();
     let mut steps = Vec::new();
-    let mut rest = Rest::from(args, 2);
+    let mut rest = RemainingArguments::from(args, 2);
     while let Some(word) = rest.next() {
         if is(word, "OVERFLOW") {
             overflow = self::overflow(rest.value()?)?;

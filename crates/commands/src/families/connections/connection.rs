@@ -3,14 +3,14 @@
 use crate::families::connections::client;
 use crate::families::pubsub::subscription::leave;
 use crate::runtime::admission;
-use crate::runtime::arguments::{Rest, database, integer, is, value};
+use crate::runtime::arguments::{RemainingArguments, database, integer, is, value};
 use crate::runtime::shown;
 use crate::{
-    Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, Notes, REDIS_VERSION,
+    Category, Command, Context, Error, Flags, Group, Keys, Marks, Notes, REDIS_VERSION, ReplyMode,
 };
 use nagi_proto::Args;
 use nagi_proto::resp::Version;
-use nagi_store::Given;
+use nagi_store::StringInput;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&AUTH, &ECHO, &HELLO, &PING, &QUIT, &RESET, &SELECT];
@@ -25,7 +25,7 @@ const ALWAYS: Flags = Flags::NOSCRIPT
 
 /// A client that hears nothing but messages is answered with something that looks like one.
 fn ping<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    if args.len() <= 2 && cx.client.hears_messages_only() {
+    if args.len() <= 2 && cx.client.receives_messages_only() {
         cx.reply.array(2);
         cx.reply.bulk(b"pong");
         cx.reply.bulk(args.get(1).unwrap_or_default());
@@ -56,8 +56,8 @@ pub(crate) static PING: Command = Command {
 
 fn echo<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     match value(args, 1) {
-        Given::Bytes(bytes) => cx.reply.bulk(bytes),
-        Given::Rope(rope) => cx.reply.bulk_chunks(rope.share(), 0..rope.len()),
+        StringInput::Bytes(bytes) => cx.reply.bulk(bytes),
+        StringInput::Rope(rope) => cx.reply.bulk_chunks(rope.share(), 0..rope.len()),
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.client.info.rename(String::new());
     drop(cx.client.end_transaction());
     cx.client.restrictions = admission::restrictions(cx.server.config(), cx.client.restrictions);
-    cx.client.hears = Hears::All;
+    cx.client.reply_mode = ReplyMode::All;
     cx.client.info.mark(Marks::NO_EVICT | Marks::NO_TOUCH, false);
     shown::stop_monitoring(cx.server, &cx.client.info);
     leave(cx);
@@ -162,7 +162,7 @@ fn log_in(
         let user = user.unwrap_or(admission::DEFAULT_USER);
         let line = client::line(cx, args);
         let most = config.acllog_max_len.bytes();
-        cx.attention.logins.add(args.at(0), user, line, cx.db.now_ms(), most);
+        cx.hooks.logins.add(args.at(0), user, line, cx.db.now_ms(), most);
     }
     outcome
 }
@@ -196,7 +196,7 @@ pub(crate) static AUTH: Command = Command {
 };
 
 fn hello<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let mut rest = Rest::from(args, 1);
+    let mut rest = RemainingArguments::from(args, 1);
     let version = match rest.next().map(integer) {
         None => cx.client.version,
         Some(Ok(2)) => Version::Two,

@@ -6,7 +6,7 @@ use super::position::{position, unit_m};
 use super::search::{Details, Order, Query, Search, StoredSearch};
 use crate::families::derived_set::{self, Begin, Plan};
 use crate::families::elements::ELEMENTS_PER_HOLD;
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::numbers::double;
 use crate::runtime::suspension::Slice;
 use crate::{
@@ -105,7 +105,7 @@ impl<'a> Request<'a> {
             destination: None,
         };
         let options_at = request.parse_place()?;
-        let mut rest = Rest::from(args, options_at);
+        let mut rest = RemainingArguments::from(args, options_at);
         while let Some(option) = rest.next() {
             let is_known = request.parse_flag(option)
                 || request.parse_value(option, &mut rest)?
@@ -168,7 +168,11 @@ impl<'a> Request<'a> {
     }
 
     /// Reads COUNT, STORE or STOREDIST with its value; whether it is one of them.
-    fn parse_value(&mut self, option: &[u8], rest: &mut Rest<'a>) -> Result<bool, Error> {
+    fn parse_value(
+        &mut self,
+        option: &[u8],
+        rest: &mut RemainingArguments<'a>,
+    ) -> Result<bool, Error> {
         if rest.len() == 0 {
             return Ok(false);
         }
@@ -188,7 +192,11 @@ impl<'a> Request<'a> {
     }
 
     /// Reads an option that says where to search, with its values; whether it is one.
-    fn parse_area(&mut self, option: &[u8], rest: &mut Rest<'a>) -> Result<bool, Error> {
+    fn parse_area(
+        &mut self,
+        option: &[u8],
+        rest: &mut RemainingArguments<'a>,
+    ) -> Result<bool, Error> {
         let is_box = self.shape.is_some_and(|(shape, _)| matches!(shape, Shape::Box { .. }));
         let is_circle = self.shape.is_some() && !is_box;
         let left = rest.len();

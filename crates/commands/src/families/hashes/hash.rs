@@ -42,7 +42,7 @@ fn limits(cx: &Context<'_>) -> HashLimits {
 }
 
 fn pair(args: Args<'_>, index: usize) -> Pair<'_> {
-    (Text::to_store(args.at(index)), Text::from_given(value(args, index + 1)))
+    (Text::to_store(args.at(index)), Text::from_input(value(args, index + 1)))
 }
 
 /// Sets the fields of a request, and has `answer` reply how many of them are new.

@@ -1,6 +1,6 @@
 //! Keys, whatever stands under them: removal, existence, type and expiry.
 
-use crate::runtime::arguments::{Rest, Time, is};
+use crate::runtime::arguments::{RemainingArguments, Time, is};
 use crate::runtime::multi_key;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
@@ -226,7 +226,7 @@ fn set_expiry<'a>(
 
 fn expire_when(args: Args<'_>) -> Result<ExpireWhen, Error> {
     let mut when = ExpireWhen::default();
-    for option in Rest::from(args, 3) {
+    for option in RemainingArguments::from(args, 3) {
         match option {
             option if is(option, "NX") => when.absent = true,
             option if is(option, "XX") => when.present = true,

@@ -2,7 +2,7 @@
 
 use crate::error::quotable;
 use crate::glob::Pattern;
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::suspension::Slice;
 use crate::state::saves::Order;
 use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
@@ -18,7 +18,7 @@ fn scan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let cursor = cursor(args.at(1)).ok_or(Error::fixed("ERR invalid cursor"))?;
     let mut filter = Filter::default();
     let mut count = 10;
-    let mut rest = Rest::from(args, 2);
+    let mut rest = RemainingArguments::from(args, 2);
     while let Some(option) = rest.next() {
         if is(option, "COUNT") {
             let number = integer(rest.value()?)?;

@@ -1,6 +1,6 @@
 //! Keys under other names and in other databases, and one picked at random.
 
-use crate::runtime::arguments::{Rest, database, integer, is};
+use crate::runtime::arguments::{RemainingArguments, database, integer, is};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::relocation::Relocated;
@@ -67,7 +67,7 @@ pub(crate) static RENAMENX: Command = Command {
 
 fn copy<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (mut index, mut replace) = (cx.db.index(), false);
-    let mut rest = Rest::from(args, 3);
+    let mut rest = RemainingArguments::from(args, 3);
     while let Some(option) = rest.next() {
         if is(option, "REPLACE") {
             replace = true;

@@ -1,6 +1,6 @@
 //! Values as opaque bytes, out of one server and into another.
 
-use crate::runtime::arguments::{self, Rest, integer, is};
+use crate::runtime::arguments::{self, RemainingArguments, integer, is};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::runtime::suspension::Slice;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
@@ -10,7 +10,7 @@ use nagi_proto::Args;
 use nagi_store::types::collection::NewCollections;
 use nagi_store::types::restore::Usage;
 use nagi_store::types::string::Expiry;
-use nagi_store::{CHUNK_BYTES, Given, Rope};
+use nagi_store::{CHUNK_BYTES, Rope, StringInput};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&DUMP, &RESTORE];
@@ -59,8 +59,8 @@ fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     let expiry = options.expiry(cx.db.now_ms(), integer(args.at(2))?)?;
     let payload = match arguments::value(args, 3) {
-        Given::Bytes(bytes) => Rope::from_bytes(bytes),
-        Given::Rope(rope) => rope,
+        StringInput::Bytes(bytes) => Rope::from_bytes(bytes),
+        StringInput::Rope(rope) => rope,
     };
     let longest_bytes = cx.server.config().proto_max_bulk_len.bytes();
     let limits = cx.server.config().collection_limits();
@@ -112,8 +112,8 @@ pub(crate) static RESTORE: Command = Command {
 fn put(cx: &mut Context<'_>, value: &Rope, expiry: Expiry, options: &Options) -> Result<(), Error> {
     let key = cx.key(cx.args.at(1));
     let given = match value.chunk(0) {
-        Some(_) if value.len() > CHUNK_BYTES => Given::Rope(value.clone()),
-        chunk => Given::Bytes(chunk.map_or(&[], |chunk| chunk)),
+        Some(_) if value.len() > CHUNK_BYTES => StringInput::Rope(value.clone()),
+        chunk => StringInput::Bytes(chunk.map_or(&[], |chunk| chunk)),
     };
     if !cx.db.restore(key, given, expiry, options.replace, options.usage) {
         return Err(BUSY_KEY);
@@ -140,7 +140,7 @@ struct Options {
 impl Options {
     fn parse(args: Args<'_>) -> Result<Self, Error> {
         let mut options = Options::default();
-        let mut rest = Rest::from(args, 4);
+        let mut rest = RemainingArguments::from(args, 4);
         while let Some(option) = rest.next() {
             if is(option, "REPLACE") {
                 options.replace = true;

@@ -300,7 +300,7 @@ mod tests {
         let keys = keys.iter().map(|key| name(key)).collect();
         let waker = Waker::noop().clone();
         let new = NewWaiter { client, database: 0, keys, wanted, waker };
-        bench.process.attention.block(new)
+        bench.process.hooks.block(new)
     }
 
     /// What a client has been given.
@@ -355,7 +355,7 @@ mod tests {
         let second = wait(&bench, 11, &["b"], elements(&["b"], Some(2)));
         let third = wait(&bench, 12, &["b"], moves("b", "c"));
         let fourth = wait(&bench, 13, &["c"], elements(&["c"], None));
-        assert_eq!(bench.process.attention.blocked.keys(), 3);
+        assert_eq!(bench.process.hooks.blocked.keys(), 3);
         bench.expect("RPUSH b 1 2 3 4 5", ":5|");
         let events = "b:rpush b:lpop b:lpop c:rpush b:lpop c:lpop c:del";
         assert_eq!(bench.take_events(), events);
@@ -364,8 +364,8 @@ mod tests {
         assert_eq!(taken(&third).as_deref(), Some("4"));
         assert_eq!(taken(&fourth).as_deref(), Some("4"));
         bench.expect("LRANGE b 0 -1", "*1|$1|5|");
-        assert_eq!(bench.process.attention.blocked.keys(), 0);
-        assert!(bench.process.attention.blocked.is_empty());
+        assert_eq!(bench.process.hooks.blocked.keys(), 0);
+        assert!(bench.process.hooks.blocked.is_empty());
     }
 
     #[test]
@@ -410,11 +410,11 @@ mod tests {
     fn a_key_that_is_waited_for_twice_is_waited_for_once() {
         let mut bench = Bench::new();
         let waiting = wait(&bench, 10, &["q", "q"], elements(&["q", "q"], None));
-        assert!(bench.process.attention.blocked.may_concern(b"q"));
+        assert!(bench.process.hooks.blocked.may_concern(b"q"));
         bench.expect("RPUSH q 1 2", ":2|");
         assert_eq!(taken(&waiting).as_deref(), Some("1"));
         drop(waiting);
-        assert!(!bench.process.attention.blocked.may_concern(b"q"));
+        assert!(!bench.process.hooks.blocked.may_concern(b"q"));
         bench.expect("LLEN q", ":1|");
     }
 }

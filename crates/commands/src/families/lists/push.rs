@@ -28,7 +28,7 @@ fn push<'a>(
         return push_many(cx, (side, only_existing), command);
     }
     let (key, limit) = (cx.key(args.at(1)), limit(cx));
-    let element = |at| Text::from_given(value(args, at));
+    let element = |at| Text::from_input(value(args, at));
     let announced = Some(announced(args));
     let push = |elements: &[Text<'_>]| {
         let push = Push { elements, side, announced, is_last: true, only_existing, limit };
@@ -59,7 +59,7 @@ fn push_many(
         let (key, limit, args) = (cx.key(cx.args.at(1)), limit(cx), cx.args);
         while at < args.len() {
             let end = args.len().min(at + ELEMENTS_PER_HOLD);
-            let elements: Vec<_> = (at..end).map(|at| Text::from_given(value(args, at))).collect();
+            let elements: Vec<_> = (at..end).map(|at| Text::from_input(value(args, at))).collect();
             let is_first = at == 2;
             let pushed = cx.db.push(
                 key,
@@ -166,7 +166,7 @@ pub(crate) static RPUSHX: Command = Command {
 fn lset<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (key, limit) = (cx.key(args.at(1)), limit(cx));
     let place = |len| rank(integer(args.at(2))?, len).ok_or(OUT_OF_RANGE);
-    let element = Text::from_given(value(args, 3));
+    let element = Text::from_input(value(args, 3));
     if !cx.db.set_element(key, place, &element, limit)? {
         return Err(NO_SUCH_KEY);
     }

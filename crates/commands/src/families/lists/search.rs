@@ -1,7 +1,7 @@
 //! Elements of lists by what they are: looked for, removed, or with others put beside them.
 
 use crate::families::lists::{elements, limit, shared_list};
-use crate::runtime::arguments::{Rest, integer, is, length, value};
+use crate::runtime::arguments::{RemainingArguments, integer, is, length, value};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::runtime::suspension::Slice;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes};
@@ -113,7 +113,7 @@ impl Report {
             number.ok_or(Error::fixed(problem))
         };
         let unlimited = |number: u64| if number == 0 { u64::MAX } else { number };
-        let mut rest = Rest::from(args, 3);
+        let mut rest = RemainingArguments::from(args, 3);
         while let Some(option) = rest.next() {
             if is(option, "RANK") {
                 (from, rank) = from_side(rest.value()?)?;
@@ -289,7 +289,7 @@ fn linsert<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     // One that was received on its own can be asked for once.
     if is_quick(args, 3) && args.landed(4).is_none() {
         let (key, pivot, limit) = (cx.key(args.at(1)), wanted(args, 3), limit(cx));
-        let element = Text::from_given(value(args, 4));
+        let element = Text::from_input(value(args, 4));
         let beside = (&pivot, side);
         match cx.db.insert_beside(key, beside, LOOKED_AT_PER_HOLD, &element, limit)? {
             Insertion::TooLong => {}
@@ -324,7 +324,7 @@ fn linsert<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             None => Insertion::Missing,
             Some(rank) => {
                 let rank = if side == Side::Start { rank } else { rank + 1 };
-                let element = Text::from_given(value(cx.args, 4));
+                let element = Text::from_input(value(cx.args, 4));
                 let len = cx.db.insert_element(key, rank, &element, limit)?;
                 len.map_or(Insertion::NoList, Insertion::Done)
             }

@@ -432,13 +432,13 @@ fn log<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         _ if args.len() > 3 => return Err(wrong_use(args)),
         None => 10,
         Some(word) if is(word, "RESET") => {
-            cx.attention.logins.clear();
+            cx.hooks.logins.clear();
             cx.reply.ok();
             return Ok(());
         }
         Some(count) => usize::try_from(integer(count)?).unwrap_or(0),
     };
-    let failures = cx.attention.logins.latest(count);
+    let failures = cx.hooks.logins.latest(count);
     cx.reply.array(failures.len());
     for failure in failures {
         log_entry(cx, &failure);

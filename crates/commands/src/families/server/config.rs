@@ -123,8 +123,8 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     }
     cx.server.config().limit_memory(cx.db.store());
     let threshold_ms = cx.server.config().latency_monitor_threshold_ms.get();
-    cx.attention.set_latency_threshold_ms(threshold_ms);
-    gate::stop_writes_if_unsaved(cx.server.saves(), cx.server.config(), cx.attention);
+    cx.hooks.set_latency_threshold_ms(threshold_ms);
+    gate::stop_writes_if_unsaved(cx.server.saves(), cx.server.config(), cx.hooks);
     notification::settle(cx.server, cx.db.store());
     cx.reply.ok();
     Ok(())
@@ -221,7 +221,7 @@ static SET: Command = Command {
 fn resetstat<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.db.store().reset_counters();
     cx.server.statistics().reset();
-    cx.attention.logins.reset();
+    cx.hooks.logins.reset();
     cx.reply.ok();
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::runtime::arguments::{integer, is};
 use crate::runtime::blocking::alarm;
 use crate::runtime::suspension::Slice;
 use crate::state::saves::{Order, Ticket};
-use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Reasons};
+use crate::{Category, Command, Context, Error, Flags, Group, HookFlags, JobProgress, Keys, Notes};
 use nagi_persist::payload::Dump;
 use nagi_proto::Args;
 use nagi_proto::resp::Version;
@@ -96,7 +96,7 @@ static SLEEP: Tool = Tool {
 };
 
 fn set_active_expire<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    cx.attention.expire_actively(args.at(2) != b"0");
+    cx.hooks.expire_actively(args.at(2) != b"0");
     cx.reply.ok();
     Ok(())
 }
@@ -264,7 +264,7 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             return Err(Error::fixed(text));
         }
     }
-    if cx.attention.reasons().contains(Reasons::LOADING) {
+    if cx.hooks.reasons().contains(HookFlags::LOADING) {
         return Err(Error::fixed("LOADING Redis is loading the dataset in memory"));
     }
     // It would wait for the transaction's own claims.
@@ -286,7 +286,7 @@ fn reload<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
                     None => return Ok(JobProgress::WOKEN),
                 },
                 Reload::Empty => {
-                    cx.attention.set(Reasons::LOADING, true);
+                    cx.hooks.set(HookFlags::LOADING, true);
                     if cx.db.store().meets_any_claim(&waker).is_some() {
                         return Ok(JobProgress::COMMITTED);
                     }
@@ -477,7 +477,7 @@ pub(crate) mod tests {
         ] {
             bench.expect(request, reply);
         }
-        assert!(!bench.process.attention.expires_actively(u64::MAX));
+        assert!(!bench.process.hooks.expires_actively(u64::MAX));
         let object = bench.call(&["DEBUG", "OBJECT", "key"]);
         assert!(object.contains(" refcount:1 encoding:embstr serializedlength:"), "{object}");
         bench.resp(b"HELLO 3\r\n");

@@ -35,7 +35,7 @@ pub(crate) static LATENCY: Command = Command {
 };
 
 fn latest<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    let events = cx.attention.latency.events().clone();
+    let events = cx.hooks.latency.events().clone();
     cx.reply.array(events.len());
     for (name, series) in events {
         let last = series.samples.back().copied();
@@ -69,7 +69,7 @@ static LATEST: Command = Command {
 };
 
 fn history<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let (_, series) = cx.attention.latency.of(args.at(2)).unwrap_or_default();
+    let (_, series) = cx.hooks.latency.of(args.at(2)).unwrap_or_default();
     cx.reply.array(series.samples.len());
     for Sample { at_s, took_ms } in series.samples {
         cx.reply.array(2);
@@ -99,7 +99,7 @@ static HISTORY: Command = Command {
 };
 
 fn reset<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let mut events = cx.attention.latency.events();
+    let mut events = cx.hooks.latency.events();
     let before = events.len();
     events.retain(|name, _| args.len() > 2 && !args.from(2).any(|event| event == name.as_bytes()));
     cx.reply.integer((before - events.len()) as i64);
@@ -122,7 +122,7 @@ static RESET: Command = Command {
 };
 
 fn graph<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let Some((name, series)) = cx.attention.latency.of(args.at(2)) else {
+    let Some((name, series)) = cx.hooks.latency.of(args.at(2)) else {
         return Err(Error::quoting("ERR No samples available for event '", args.at(2), "'"));
     };
     cx.reply.text(&draw(name, &series, cx.db.now_ms() / 1000));
@@ -207,7 +207,7 @@ fn age(seconds: u64) -> String {
 
 fn doctor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     let threshold_ms = cx.server.config().latency_monitor_threshold_ms.get();
-    let events = cx.attention.latency.events().clone();
+    let events = cx.hooks.latency.events().clone();
     let mut text = String::new();
     if events.is_empty() && threshold_ms == 0 {
         text.push_str(
@@ -375,7 +375,7 @@ mod tests {
     const START_S: u64 = START_MS / 1000;
 
     fn note(bench: &Bench, ago_s: u64, took_ms: u64) {
-        let latency = &bench.process.attention.latency;
+        let latency = &bench.process.hooks.latency;
         latency.add_at("command", Duration::from_millis(took_ms), START_S - ago_s);
     }
 
@@ -406,11 +406,11 @@ mod tests {
     #[test]
     fn only_the_latest_are_kept() {
         let bench = Bench::new();
-        bench.process.attention.latency.set_threshold_ms(1);
+        bench.process.hooks.latency.set_threshold_ms(1);
         for number in 0..1000 {
             note(&bench, 1000 - number, 10 + number);
         }
-        let (_, series) = bench.process.attention.latency.of(b"command").unwrap();
+        let (_, series) = bench.process.hooks.latency.of(b"command").unwrap();
         assert_eq!((series.samples.len(), series.range_ms()), (SAMPLES, (850, 1009)));
     }
 
@@ -431,11 +431,11 @@ mod tests {
     fn graphs() {
         let mut bench = Bench::new();
         bench.expect("LATENCY GRAPH x", "-ERR No samples available for event 'x'|");
-        bench.process.attention.latency.set_threshold_ms(1);
+        bench.process.hooks.latency.set_threshold_ms(1);
         for (ago_s, took_ms) in [(7200, 100), (61, 200), (20, 410), (5, 500)] {
             note(&bench, ago_s, took_ms);
         }
-        let (name, series) = bench.process.attention.latency.of(b"command").unwrap();
+        let (name, series) = bench.process.hooks.latency.of(b"command").unwrap();
         let dashes = "-".repeat(COLUMNS);
         assert_eq!(
             draw(name, &series, START_S),

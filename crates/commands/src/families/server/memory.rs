@@ -1,6 +1,6 @@
 //! MEMORY: where the memory is, in figures that are counted where it is allocated.
 
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::help;
 use crate::state::usage::Usage;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
@@ -104,7 +104,7 @@ pub(crate) fn difference(bytes: u64, than: u64) -> i64 {
 }
 
 fn usage<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let mut options = Rest::from(args, 3);
+    let mut options = RemainingArguments::from(args, 3);
     while let Some(option) = options.next() {
         if !is(option, "SAMPLES") {
             return Err(Error::SYNTAX);

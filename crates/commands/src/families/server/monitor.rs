@@ -1,15 +1,15 @@
 //! MONITOR: shows its client every request of all clients, as it is executed.
 
-use crate::{Category, Command, Context, Error, Flags, Group, Keys, Marks, Notes, Reasons};
+use crate::{Category, Command, Context, Error, Flags, Group, HookFlags, Keys, Marks, Notes};
 use nagi_proto::Args;
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[&MONITOR];
 
 fn monitor<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    let attention = cx.attention;
+    let hooks = cx.hooks;
     cx.client.info.mark(Marks::MONITOR, true);
-    attention.monitors.add(&cx.client.info, || attention.set(Reasons::MONITORED, true));
+    hooks.monitors.add(&cx.client.info, || hooks.set(HookFlags::MONITORED, true));
     cx.reply.ok();
     Ok(())
 }
@@ -37,7 +37,7 @@ mod tests {
 
     /// What the first client, which monitors, has been shown: the words, without time and client.
     fn shown(bench: &Bench) -> Vec<String> {
-        let queues = bench.process.attention.monitors.take(0);
+        let queues = bench.process.hooks.monitors.take(0);
         let lines = queues.into_iter().flat_map(|(_, lines)| lines).collect();
         let lines: String = String::from_utf8(lines).unwrap();
         lines.lines().map(|line| line.split_once("] ").unwrap().1.to_owned()).collect()

@@ -1,7 +1,7 @@
 //! The process: TIME and SHUTDOWN.
 
-use crate::runtime::arguments::{Rest, is};
-use crate::{Category, Command, Context, Error, Flags, Group, JobProgress, Keys, Notes, Reasons};
+use crate::runtime::arguments::{RemainingArguments, is};
+use crate::{Category, Command, Context, Error, Flags, Group, HookFlags, JobProgress, Keys, Notes};
 use nagi_proto::Args;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -33,7 +33,7 @@ pub(crate) static TIME: Command = Command {
 
 fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (mut save, mut abort, mut force) = (None, false, false);
-    for option in Rest::from(args, 1) {
+    for option in RemainingArguments::from(args, 1) {
         if is(option, "SAVE") && save != Some(false) {
             save = Some(true);
         } else if is(option, "NOSAVE") && save != Some(true) {
@@ -56,7 +56,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         cx.reply.ok();
         return Ok(());
     }
-    if cx.attention.reasons().contains(Reasons::LOADING) {
+    if cx.hooks.reasons().contains(HookFlags::LOADING) {
         // What is there is a part of what the file has.
         save = Some(false);
     }

@@ -139,10 +139,10 @@ fn clients(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("blocked_clients", waiting.count());
     fields.add("tracking_clients", 0);
     fields.add("pubsub_clients", cx.server.pubsub().clients());
-    let (watching_clients, watched_keys) = cx.attention.watched_keys.counts();
+    let (watching_clients, watched_keys) = cx.hooks.watched_keys.counts();
     fields.add("watching_clients", watching_clients);
     fields.add("total_watched_keys", watched_keys);
-    fields.add("total_blocking_keys", cx.attention.blocked.keys());
+    fields.add("total_blocking_keys", cx.hooks.blocked.keys());
     fields.add_unused("0", &["clients_in_timeout_table", "total_blocking_keys_on_nokey"]);
 }
 
@@ -359,7 +359,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("client_output_buffer_limit_disconnections", totals.output_limit_disconnections);
     fields.add("total_reads_processed", totals.reads);
     fields.add("total_writes_processed", totals.writes);
-    fields.add("acl_access_denied_auth", cx.attention.logins.failures());
+    fields.add("acl_access_denied_auth", cx.hooks.logins.failures());
     let cut = cx.server.saves().status().last_cut.unwrap_or_default();
     fields.add("latest_fork_usec", cut.as_micros());
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());

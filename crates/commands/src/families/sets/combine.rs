@@ -1,7 +1,7 @@
 //! Intersections, unions and differences of sets, shown, counted and stored.
 
 use crate::families::sets::combination::{Operation, Selection, Shown, Stored};
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::context::Job;
 use crate::runtime::multi_key::{self, Claimed, Values, Worked};
 use crate::runtime::suspension::Slice;
@@ -145,7 +145,7 @@ fn sintercard<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if count > args.len() - 2 {
         return Err(TOO_MANY_KEYS);
     }
-    let (mut limit, mut rest) = (0, Rest::from(args, 2 + count));
+    let (mut limit, mut rest) = (0, RemainingArguments::from(args, 2 + count));
     while let Some(option) = rest.next() {
         if !is(option, "LIMIT") {
             return Err(Error::SYNTAX);

@@ -2,7 +2,7 @@
 
 use crate::families::derived_set::{self, Begin, Derivation, Plan, Shown};
 use crate::families::sorted_sets::combination::{Aggregate, Combination, Operation};
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::numbers::double;
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
@@ -48,7 +48,7 @@ impl Combined {
     fn parse(&mut self, args: Args<'_>, (operation, usage): (Operation, Use)) -> Result<(), Error> {
         let is_weighted = operation != Operation::Difference && usage != Use::Counted;
         let keys_at = if usage == Use::Stored { 3 } else { 2 };
-        let mut rest = Rest::from(args, keys_at + self.combination.sources());
+        let mut rest = RemainingArguments::from(args, keys_at + self.combination.sources());
         while let Some(option) = rest.next() {
             if is_weighted && is(option, "WEIGHTS") {
                 self.weigh(&mut rest)?;
@@ -69,7 +69,7 @@ impl Combined {
         Ok(())
     }
 
-    fn weigh(&mut self, rest: &mut Rest<'_>) -> Result<(), Error> {
+    fn weigh(&mut self, rest: &mut RemainingArguments<'_>) -> Result<(), Error> {
         let sources = self.combination.sources();
         if rest.len() < sources {
             return Err(Error::SYNTAX);

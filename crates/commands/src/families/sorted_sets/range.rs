@@ -3,7 +3,7 @@
 use crate::families::derived_set::{self, Derivation, Plan, Shown};
 use crate::families::elements::{ELEMENTS_PER_HOLD, begin_members, in_strides};
 use crate::families::sorted_sets::span::{By, Part, Span};
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_store::types::sorted_set::NewSortedSet;
@@ -46,7 +46,7 @@ impl<'a> Selection<'a> {
     fn parse(args: Args<'a>, at: usize, known: Known) -> Result<Self, Error> {
         let Known { mut by, mut is_reversed, is_stored } = known;
         let (mut limit, mut with_scores) = (None, false);
-        let mut rest = Rest::from(args, at + 2);
+        let mut rest = RemainingArguments::from(args, at + 2);
         while let Some(option) = rest.next() {
             if !is_stored && is(option, "WITHSCORES") {
                 with_scores = true;

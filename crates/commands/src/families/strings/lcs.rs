@@ -1,7 +1,7 @@
 //! LCS: the longest common subsequence of two strings. It takes as many steps as the product of
 //! their lengths, so it is worked out in slices.
 
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::suspension::Slice;
 use crate::{
     Access, Category, Command, Context, Error, Flags, Group, JobProgress, KeyGroup, Keys, Notes,
@@ -74,7 +74,7 @@ pub(crate) static LCS: Command = Command {
 
 fn options(args: Args<'_>) -> Result<Options, Error> {
     let mut options = Options::default();
-    let mut rest = Rest::from(args, 3);
+    let mut rest = RemainingArguments::from(args, 3);
     while let Some(option) = rest.next() {
         if is(option, "IDX") {
             options.indexes = true;

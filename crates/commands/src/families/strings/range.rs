@@ -5,7 +5,7 @@ use crate::runtime::arguments::{integer, value};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
-use nagi_store::{EntryView, Given, StringValue, WrongType};
+use nagi_store::{EntryView, StringInput, StringValue, WrongType};
 use std::ops::Range;
 
 /// The family's rows.
@@ -100,8 +100,10 @@ fn setrange<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let offset = usize::try_from(integer(args.at(2))?).map_err(|_| OFFSET_OUT_OF_RANGE)?;
     let most = cx.server.config().proto_max_bulk_len.bytes();
     let bytes = match value(args, 3) {
-        Given::Bytes(bytes) => bytes,
-        Given::Rope(rope) => return long_value::write(cx, &SETRANGE.keys, rope, Some(offset)),
+        StringInput::Bytes(bytes) => bytes,
+        StringInput::Rope(rope) => {
+            return long_value::write(cx, &SETRANGE.keys, rope, Some(offset));
+        }
     };
     let len = cx.db.set_range(cx.key(args.at(1)), offset, bytes, most)?;
     cx.reply.integer(len as i64);

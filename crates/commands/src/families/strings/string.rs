@@ -1,13 +1,13 @@
 //! Strings, and counters, which are strings that hold a number.
 
 use crate::families::strings::long_value;
-use crate::runtime::arguments::{Rest, Time, integer, is, value};
+use crate::runtime::arguments::{RemainingArguments, Time, integer, is, value};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::types::string::{Condition, End, Expiry, SetOptions};
-use nagi_store::{EntryView, Given, Key, StringValue, WrongType};
+use nagi_store::{EntryView, Key, StringInput, StringValue, WrongType};
 
 /// The family's rows.
 pub(crate) static ALL: &[&Command] = &[
@@ -60,7 +60,7 @@ pub(crate) static GETDEL: Command = Command {
 };
 
 fn getex<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let mut rest = Rest::from(args, 2);
+    let mut rest = RemainingArguments::from(args, 2);
     let mut time = None;
     let mut persist = false;
     while let Some(option) = rest.next() {
@@ -226,7 +226,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 /// What stands behind the value: how to set it, and whether to return what stood there before.
 fn set_options(args: Args<'_>, now_ms: u64) -> Result<(SetOptions, bool), Error> {
-    let mut rest = Rest::from(args, 3);
+    let mut rest = RemainingArguments::from(args, 3);
     let mut options = SetOptions::default();
     let mut returns_old = false;
     let mut time = None;
@@ -417,7 +417,7 @@ pub(crate) static MSETNX: Command = Command {
 };
 
 /// Keys with the values behind them.
-fn pairs<'a>(cx: &Context<'a>, args: Args<'a>) -> Vec<(Key<'a>, Given<'a>)> {
+fn pairs<'a>(cx: &Context<'a>, args: Args<'a>) -> Vec<(Key<'a>, StringInput<'a>)> {
     let keys = args.from(1).step_by(2);
     let values = (2..args.len()).step_by(2).map(|index| value(args, index));
     keys.zip(values).map(|(key, value)| (cx.key(key), value)).collect()
@@ -451,10 +451,10 @@ fn append<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let most = cx.server.config().proto_max_bulk_len.bytes();
     let key = cx.key(args.at(1));
     let bytes = match value(args, 2) {
-        Given::Bytes(bytes) => bytes,
-        Given::Rope(rope) => {
+        StringInput::Bytes(bytes) => bytes,
+        StringInput::Rope(rope) => {
             let absent = SetOptions { condition: Condition::IfAbsent, ..SetOptions::default() };
-            if cx.db.set(key, Given::Rope(rope.clone()), absent) {
+            if cx.db.set(key, StringInput::Rope(rope.clone()), absent) {
                 cx.reply.integer(rope.len() as i64);
                 return Ok(());
             }

@@ -20,7 +20,7 @@ use crate::state::phases::Phases;
 use crate::state::slow_log::SlowRequest;
 use crate::state::transaction::{Queued, Transaction};
 use crate::state::watched_keys::Watches;
-use crate::{Context, JobProgress, Reasons, Suspension, When};
+use crate::{Context, HookFlags, JobProgress, Suspension, When};
 use nagi_store::{Claim, Claiming, Intent, Step, Store};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -184,7 +184,7 @@ impl Execution {
         };
         let is_stale = self.watches.is_changed() || self.watches.keys().any(has_changed);
         drop(std::mem::take(&mut self.watches));
-        cx.attention.watched_keys.settle(cx.db.store());
+        cx.hooks.watched_keys.settle(cx.db.store());
         self.stage = if is_stale {
             cx.reply.null_array();
             Stage::Releasing(claim.hand_over())
@@ -205,7 +205,7 @@ fn gather(
     awaited: &mut Awaited,
     slice: Slice,
 ) -> bool {
-    let blocked = &cx.attention.blocked;
+    let blocked = &cx.hooks.blocked;
     let looks = !blocked.is_empty();
     if claiming.is_none() && !looks {
         return true;
@@ -289,7 +289,7 @@ fn run(
         db: cx.db.sibling(cx.client.database).claimed_by(claim),
         client: &mut *cx.client,
         server: cx.server,
-        attention: cx.attention,
+        hooks: cx.hooks,
         tally: cx.tally,
         reply,
         args,
@@ -300,7 +300,7 @@ fn run(
     match suspended {
         Some(suspended) => go_on(&mut inner, suspended),
         None => {
-            let is_shown = inner.attention.reasons().contains(Reasons::MONITORED)
+            let is_shown = inner.hooks.reasons().contains(HookFlags::MONITORED)
                 && !entry.command.flags.contains(Flags::ADMIN);
             if is_shown {
                 let words = shown::words(entry.command, args);

@@ -47,7 +47,7 @@ fn discard<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         return Err(Error::fixed("ERR DISCARD without MULTI"));
     }
     drop(cx.client.end_transaction());
-    cx.attention.watched_keys.settle(cx.db.store());
+    cx.hooks.watched_keys.settle(cx.db.store());
     cx.reply.ok();
     Ok(())
 }
@@ -77,7 +77,7 @@ fn exec<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     };
     if transaction.is_aborted() {
         drop(watches);
-        cx.attention.watched_keys.settle(cx.db.store());
+        cx.hooks.watched_keys.settle(cx.db.store());
         return Err(Error::fixed("EXECABORT Transaction discarded because of previous errors."));
     }
     let mut execution = Execution::new(transaction, watches, cx.db.store());
@@ -122,7 +122,7 @@ fn watch<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
 /// Watches a key. The store tells changes from before the key is looked at on, so that none is
 /// missed between the two.
 fn watch_key(cx: &mut Context<'_>, key: &[u8]) {
-    let (shared, database) = (&cx.attention.watched_keys, cx.client.database);
+    let (shared, database) = (&cx.hooks.watched_keys, cx.client.database);
     if cx.client.watches.is_empty() {
         cx.client.watches.begin(shared);
         shared.settle(cx.db.store());
@@ -153,7 +153,7 @@ pub(crate) static WATCH: Command = Command {
 fn unwatch<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     drop(std::mem::take(&mut cx.client.watches));
     cx.client.note_transaction();
-    cx.attention.watched_keys.settle(cx.db.store());
+    cx.hooks.watched_keys.settle(cx.db.store());
     cx.reply.ok();
     Ok(())
 }

@@ -44,13 +44,13 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         versioned: flags.versioned,
         version: flags.version,
     };
-    let Context { db, reply, tally, attention, .. } = cx;
+    let Context { db, reply, tally, hooks, .. } = cx;
     let touched = flags.expiry.is_some();
     let now_ms = db.now_ms();
     let db = if flags.untouched { db.untouched() } else { *db };
     let seen = db.fetch(key, &fetch, |found| {
         let found_before = found.as_ref().filter(|found| !found.vivified);
-        let seen = watch::seen(attention, found_before.map(|found| &found.entry));
+        let seen = watch::seen(hooks, found_before.map(|found| &found.entry));
         let hit = found_before.is_some();
         statistics::count_get(tally, hit, touched);
         match found {

@@ -4,7 +4,7 @@
 use super::kind::{Kind, Name};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Chunk, Chunks, Output};
-use nagi_store::Given;
+use nagi_store::StringInput;
 use nagi_store::accounting::Charge;
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ impl From<&[u8]> for Message {
     }
 }
 
-impl From<Given<'_>> for Message {
-    fn from(given: Given<'_>) -> Self {
+impl From<StringInput<'_>> for Message {
+    fn from(given: StringInput<'_>) -> Self {
         match given {
-            Given::Bytes(bytes) => bytes.into(),
-            Given::Rope(rope) => Message(Body::Shared(rope.share(), rope.len())),
+            StringInput::Bytes(bytes) => bytes.into(),
+            StringInput::Rope(rope) => Message(Body::Shared(rope.share(), rope.len())),
         }
     }
 }

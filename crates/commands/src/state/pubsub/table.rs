@@ -186,10 +186,10 @@ impl Table {
         while let Some(place) = self.due.pop_front() {
             let Some(subscriber) = self.subscriber(place) else { continue };
             subscriber.is_due = false;
-            let seat = subscriber.client.seat;
+            let connection_token = subscriber.client.connection_token;
             let messages = self.take_at(place);
             if !messages.is_empty() {
-                return Some((seat, messages));
+                return Some((connection_token, messages));
             }
         }
         None

@@ -6,8 +6,8 @@ use std::task::Wake;
 use std::thread;
 
 fn client(id: u64, worker: usize, resp: u32) -> Arc<ClientInfo> {
-    let (seat, resp) = (id * 10, resp.into());
-    Arc::new(ClientInfo { id, worker, seat, resp, ..ClientInfo::default() })
+    let (connection_token, resp) = (id * 10, resp.into());
+    Arc::new(ClientInfo { id, worker, connection_token, resp, ..ClientInfo::default() })
 }
 
 fn text(output: &Output) -> String {
@@ -23,7 +23,9 @@ fn publish(pubsub: &PubSub, channel: &str, message: &str) -> (usize, Vec<usize>)
 /// What a worker has to send, by seats.
 fn sent(pubsub: &PubSub, worker: usize) -> Vec<(u64, String)> {
     let next = || pubsub.next_messages(worker);
-    std::iter::from_fn(next).map(|(seat, output)| (seat, text(&output))).collect()
+    std::iter::from_fn(next)
+        .map(|(connection_token, output)| (connection_token, text(&output)))
+        .collect()
 }
 
 const MESSAGE: &str = "3|$7|message|$1|a|$1|x|";

@@ -3,7 +3,7 @@
 use super::builder::{Builder, Builders, Rejected};
 use super::{CollectionForm, CollectionHead, CollectionType, Element, ElementText};
 use nagi_store::types::collection::{NewCollection, NewCollections, NewElement};
-use nagi_store::{Given, Kind, StringValue, Text, Value};
+use nagi_store::{Kind, StringInput, StringValue, Text, Value};
 use std::ops::ControlFlow;
 
 /// Makes collections for a store, which cannot keep fields that expire yet.
@@ -74,7 +74,7 @@ fn with_value<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R 
             take(&Text::to_store(itoa::Buffer::new().format(number).as_bytes()))
         }
         ElementText::Bytes(bytes) => take(&Text::to_store(bytes)),
-        ElementText::Long(rope) => take(&Text::from_given(Given::Rope(rope))),
+        ElementText::Long(rope) => take(&Text::from_input(StringInput::Rope(rope))),
     }
 }
 

@@ -26,7 +26,7 @@ use nagi_store::accounting::{self, Charge, Overhead};
 pub(crate) use ring::KernelShim;
 use ring::{Event, NoShim, Ring, Sent, Wait};
 use rustix::io::Errno;
-use spare::{KEPT_OUTPUT_BYTES, Spare};
+use spare::{KEPT_OUTPUT_BYTES, SpareOutputs};
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -55,7 +55,7 @@ pub(crate) struct Uring<K = NoShim> {
     /// Whether something follows one of the sends that are queued. They end without a word, so
     /// that a wait would not.
     attentive: bool,
-    spare: Spare,
+    spare: SpareOutputs,
     /// For the memory of lists that grow with the connections.
     lists_overhead: Overhead,
 }
@@ -185,7 +185,7 @@ impl<K: KernelShim> Uring<K> {
             connections: ConnectionTable::default(),
             again: Vec::new(),
             attentive: false,
-            spare: Spare::new(),
+            spare: SpareOutputs::new(),
             lists_overhead: Overhead::default(),
         };
         driver.ring.watch(driver.waker.as_fd())?;

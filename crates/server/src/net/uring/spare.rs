@@ -10,7 +10,7 @@ pub(super) const KEPT_OUTPUT_BYTES: usize = OUTPUT_ROOM_BYTES;
 const KEPT_OUTPUTS: usize = 64;
 
 /// Empty outputs with some memory.
-pub(super) struct Spare {
+pub(super) struct SpareOutputs {
     outputs: Vec<Output>,
     /// Their memory.
     bytes: usize,
@@ -18,11 +18,11 @@ pub(super) struct Spare {
     overhead: Overhead,
 }
 
-impl Spare {
+impl SpareOutputs {
     /// With one, for that which is written to while the first is on its way.
     pub(super) fn new() -> Self {
         let outputs = Vec::with_capacity(KEPT_OUTPUTS);
-        let mut spare = Spare { outputs, bytes: 0, overhead: Overhead::default() };
+        let mut spare = SpareOutputs { outputs, bytes: 0, overhead: Overhead::default() };
         spare.put(Output::with_room(OUTPUT_ROOM_BYTES));
         spare.measure(0);
         spare

@@ -1,6 +1,6 @@
 //! The sweep that removes what has expired from a table, in steps of some tens of microseconds.
 
-use super::{GLANCES, Table, Unasked, span};
+use super::{GLANCES, ServerRemovals, Table, span};
 use crate::entry::block::Entry;
 use crate::entry::view::EntryView;
 use crate::index::placement::{POSITION_BITS, fingerprint};
@@ -20,7 +20,7 @@ impl Table {
         &mut self,
         barrier: MutationBarrier,
         now_ms: u64,
-        unasked: &mut Unasked<'_>,
+        unasked: &mut ServerRemovals<'_>,
     ) -> (usize, bool) {
         if self.sweep.is_none() {
             if self.earliest_expiry_ms > now_ms {
@@ -57,7 +57,7 @@ impl Table {
         mut segment: Segment,
         position: u64,
         now_ms: u64,
-        unasked: &mut Unasked<'_>,
+        unasked: &mut ServerRemovals<'_>,
     ) -> usize {
         let (mut removed, mut earliest_ms) = (0, u64::MAX);
         let places = segment.volatile_places();
@@ -99,7 +99,7 @@ impl Table {
         mut segment: Segment,
         mut sweep: Sweep,
         now_ms: u64,
-        unasked: &mut Unasked<'_>,
+        unasked: &mut ServerRemovals<'_>,
     ) -> usize {
         let (mut expired, position) = (Vec::new(), sweep.position);
         let behind =

@@ -205,7 +205,7 @@ impl Table {
             for (index, word) in segment.words_of(bucket) {
                 let Some(entry) = word.entry() else { continue };
                 let half = segment.half(self.position_of(entry));
-                segment.tell_half(index, half);
+                segment.distinguish_half(index, half);
             }
             segment.know_halves(bucket);
         }

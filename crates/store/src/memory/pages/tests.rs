@@ -15,12 +15,12 @@ fn next_pages_are_provided_before_they_are_needed() {
         let provided = provided(&pool);
         assert!((1..=LOW_PAGES + STEP_PAGES).contains(&provided), "{provided}");
         pool.take();
-        pool.tend();
+        pool.maintain();
     }
     for _ in 0..3 * REGION_BYTES / ARENA_BYTES {
         assert!(pool.arenas.lock().regions.left() > 0);
         pool.take_arena();
-        pool.tend();
+        pool.maintain();
     }
 }
 
@@ -161,7 +161,7 @@ fn preparer_is_notified_before_a_worker_has_to_prepare() {
     pool.prepare();
     while provided(&pool) > CRITICAL_PAGES {
         pool.take();
-        pool.tend();
+        pool.maintain();
     }
     // Returns at once if it was notified, and waits forever otherwise.
     std::thread::park();
@@ -179,7 +179,7 @@ fn idle_memory_goes_back_a_slice_at_a_time() {
     assert_eq!((pool.used_bytes(), pool.warm_bytes()), (0, given));
     assert!(pool.cool());
     assert_eq!(pool.warm_bytes(), given - SLICE_BYTES);
-    (0..given / SLICE_BYTES).for_each(|_| pool.tend());
+    (0..given / SLICE_BYTES).for_each(|_| pool.maintain());
     assert_eq!(pool.warm_bytes(), MOST_WARM_BYTES);
     pool.take();
     (0..given / SLICE_BYTES).for_each(|_| pool.rest());

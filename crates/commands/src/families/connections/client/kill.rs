@@ -2,7 +2,7 @@
 
 use super::common::{ADMIN, unknown_use};
 use super::list;
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::{Category, Class, ClientInfo, Command, Context, Error, Group, Keys, Notes};
 use nagi_proto::Args;
 
@@ -28,7 +28,7 @@ impl<'a> Filter<'a> {
 
     /// Reads the options, of which each may be given again, the last one counting. Returns whether
     /// the client that asks is to be spared, too.
-    fn parse(options: &mut Rest<'a>) -> Result<(Self, bool), Error> {
+    fn parse(options: &mut RemainingArguments<'a>) -> Result<(Self, bool), Error> {
         let (mut filter, mut skip_me) = (Filter::default(), true);
         while let Some(option) = options.next() {
             let value = options.value()?;
@@ -61,7 +61,7 @@ fn kill<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (filter, skip_me) = if by_address {
         (Filter { address: args.get(2), ..Filter::default() }, false)
     } else {
-        Filter::parse(&mut Rest::from(args, 2))?
+        Filter::parse(&mut RemainingArguments::from(args, 2))?
     };
     let own_id = cx.client.info.id;
     let mut clients = cx.server.clients();
@@ -109,7 +109,7 @@ fn unblock<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         reason => reason.is_some_and(|reason| is(reason, "ERROR")),
     };
     let client = u64::try_from(integer(args.at(2))?);
-    let is_unblocked = client.is_ok_and(|id| cx.attention.blocked.unblock(id, with_error));
+    let is_unblocked = client.is_ok_and(|id| cx.hooks.blocked.unblock(id, with_error));
     cx.reply.integer(is_unblocked.into());
     Ok(())
 }

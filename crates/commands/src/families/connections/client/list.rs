@@ -1,7 +1,7 @@
 //! What is known of connections, a line for each.
 
 use super::common::{ADMIN, PLAIN};
-use crate::runtime::arguments::{Rest, integer, is};
+use crate::runtime::arguments::{RemainingArguments, integer, is};
 use crate::runtime::suspension::Slice;
 use crate::state::pubsub::Kind;
 use crate::{
@@ -71,7 +71,7 @@ fn chosen(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<Arc<ClientInfo>>, Erro
     if is(option, "ID") && args.len() > 3 {
         let clients = all();
         let mut chosen = Vec::new();
-        for id in Rest::from(args, 3) {
+        for id in RemainingArguments::from(args, 3) {
             let id = integer(id).map_err(|_| Error::fixed("ERR Invalid client ID"))?;
             let place = clients.binary_search_by_key(&id, |client| client.id as i64).ok();
             chosen.extend(place.and_then(|place| clients.get(place)).cloned());

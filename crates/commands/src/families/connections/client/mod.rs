@@ -8,7 +8,7 @@ mod pause;
 use self::common::{ADMIN, PLAIN};
 use crate::runtime::arguments::is;
 use crate::runtime::help;
-use crate::{Category, Command, Context, Error, Flags, Group, Hears, Keys, Marks, Notes};
+use crate::{Category, Command, Context, Error, Flags, Group, Keys, Marks, Notes, ReplyMode};
 use nagi_proto::Args;
 
 /// The family's rows.
@@ -173,13 +173,13 @@ static SETINFO: Command = Command {
 fn reply<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mode = args.at(2);
     if is(mode, "ON") {
-        cx.client.hears = Hears::All;
+        cx.client.reply_mode = ReplyMode::All;
         cx.reply.ok();
     } else if is(mode, "OFF") {
-        cx.client.hears = Hears::Nothing;
+        cx.client.reply_mode = ReplyMode::Nothing;
     } else if is(mode, "SKIP") {
-        if cx.client.hears != Hears::Nothing {
-            cx.client.hears = Hears::AllButNext;
+        if cx.client.reply_mode != ReplyMode::Nothing {
+            cx.client.reply_mode = ReplyMode::AllButNext;
         }
     } else {
         return Err(Error::SYNTAX);

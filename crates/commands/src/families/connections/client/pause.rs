@@ -2,7 +2,7 @@
 
 use super::common::{ADMIN, unknown_use};
 use crate::runtime::arguments::{integer, is};
-use crate::state::attention::Paused;
+use crate::state::hooks::Paused;
 use crate::{Category, Command, Context, Error, Group, Keys, Notes};
 use nagi_proto::Args;
 
@@ -22,8 +22,8 @@ fn pause<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let now_ms = cx.db.now_ms();
     let until_ms = now_ms.checked_add(timeout_ms).filter(|ms| i64::try_from(*ms).is_ok());
     let until_ms = until_ms.ok_or(Error::fixed("ERR timeout is out of range"))?;
-    cx.attention.pause(paused, until_ms, now_ms);
-    cx.server.hurry();
+    cx.hooks.pause(paused, until_ms, now_ms);
+    cx.server.check_timers();
     cx.reply.ok();
     Ok(())
 }
@@ -44,7 +44,7 @@ pub(super) static PAUSE: Command = Command {
 };
 
 fn unpause<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    cx.attention.unpause();
+    cx.hooks.unpause();
     cx.reply.ok();
     Ok(())
 }
@@ -66,7 +66,7 @@ pub(super) static UNPAUSE: Command = Command {
 
 #[cfg(test)]
 mod tests {
-    use crate::Reasons;
+    use crate::HookFlags;
     use crate::testing::{Bench, START_MS, converse};
 
     #[test]
@@ -88,19 +88,19 @@ mod tests {
         let mut bench = Bench::new();
         bench.expect("CLIENT PAUSE 1000 WRITE", "+OK|");
         bench.expect("CLIENT PAUSE 100", "+OK|");
-        bench.process.attention.pause(super::Paused::Writes, START_MS + 10, START_MS);
+        bench.process.hooks.pause(super::Paused::Writes, START_MS + 10, START_MS);
         let held = |bench: &Bench, writes, now_ms| {
-            let attention = &bench.process.attention;
-            attention.holds(attention.reasons(), writes, &bench.client, now_ms)
+            let hooks = &bench.process.hooks;
+            hooks.holds(hooks.reasons(), writes, &bench.client, now_ms)
         };
         assert!(held(&bench, true, START_MS + 999) && held(&bench, false, START_MS + 999));
         assert!(!held(&bench, true, START_MS + 1000));
-        assert_eq!(bench.process.attention.call_due(START_MS + 999), START_MS + 1000);
-        assert_eq!(bench.process.attention.call_due(START_MS + 1000), u64::MAX);
-        assert!(bench.process.attention.reasons().is_empty());
+        assert_eq!(bench.process.hooks.call_due(START_MS + 999), START_MS + 1000);
+        assert_eq!(bench.process.hooks.call_due(START_MS + 1000), u64::MAX);
+        assert!(bench.process.hooks.reasons().is_empty());
         bench.expect("CLIENT PAUSE 1000 WRITE", "+OK|");
         assert!(held(&bench, true, START_MS) && !held(&bench, false, START_MS));
         bench.expect("CLIENT UNPAUSE", "+OK|");
-        assert_eq!(bench.process.attention.reasons(), Reasons::empty());
+        assert_eq!(bench.process.hooks.reasons(), HookFlags::empty());
     }
 }

@@ -19,7 +19,7 @@ use std::task::Waker;
 bitflags::bitflags! {
     /// Why requests are looked at more closely.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Reasons: u32 {
+    pub struct HookFlags: u32 {
         /// Writing commands are paused.
         const PAUSED_WRITES = 1 << 0;
         /// All commands are paused.
@@ -43,7 +43,7 @@ bitflags::bitflags! {
 
 /// The word, and what stands behind its bits.
 #[derive(Debug, Default)]
-pub struct Attention {
+pub struct RequestHooks {
     reasons: AtomicU32,
     /// When the pause ends, in milliseconds since 1970.
     pause_until_ms: AtomicU64,
@@ -76,16 +76,16 @@ pub(crate) enum Paused {
     All,
 }
 
-impl Attention {
+impl RequestHooks {
     /// Why the next request is to be looked at; hardly ever for any reason.
     #[must_use]
     #[inline]
-    pub fn reasons(&self) -> Reasons {
-        Reasons::from_bits_retain(self.reasons.load(Relaxed))
+    pub fn reasons(&self) -> HookFlags {
+        HookFlags::from_bits_retain(self.reasons.load(Relaxed))
     }
 
     /// Adds reasons or takes them away.
-    pub fn set(&self, reasons: Reasons, on: bool) {
+    pub fn set(&self, reasons: HookFlags, on: bool) {
         if on {
             self.reasons.fetch_or(reasons.bits(), Relaxed);
         } else {
@@ -96,7 +96,7 @@ impl Attention {
     /// From how many milliseconds on an event counts for the latency monitor; 0 for none.
     pub fn set_latency_threshold_ms(&self, threshold_ms: u64) {
         self.latency.set_threshold_ms(threshold_ms);
-        self.set(Reasons::TIMED, threshold_ms > 0);
+        self.set(HookFlags::TIMED, threshold_ms > 0);
     }
 
     /// Holds commands up until a time. While a pause lasts, another one makes it longer and
@@ -106,8 +106,8 @@ impl Attention {
         self.pause_until_ms.fetch_max(until_ms, Relaxed);
         self.set(
             match paused {
-                Paused::Writes => Reasons::PAUSED_WRITES,
-                Paused::All => Reasons::PAUSED_ALL,
+                Paused::Writes => HookFlags::PAUSED_WRITES,
+                Paused::All => HookFlags::PAUSED_ALL,
             },
             true,
         );
@@ -121,7 +121,7 @@ impl Attention {
 
     /// Ends a pause: what it held up goes on.
     pub fn unpause(&self) {
-        self.set(Reasons::PAUSED_WRITES | Reasons::PAUSED_ALL, false);
+        self.set(HookFlags::PAUSED_WRITES | HookFlags::PAUSED_ALL, false);
         self.pause_until_ms.store(0, Relaxed);
         let held = std::mem::take(&mut *self.held.lock());
         held.into_iter().for_each(Waker::wake);
@@ -144,7 +144,7 @@ impl Attention {
     pub fn expires_actively(&self, now_ms: u64) -> bool {
         !self.expires_lazily.load(Relaxed)
             && !self.is_paused(now_ms)
-            && !self.reasons().contains(Reasons::LOADING)
+            && !self.reasons().contains(HookFlags::LOADING)
     }
 
     pub(crate) fn expire_actively(&self, actively: bool) {
@@ -154,13 +154,13 @@ impl Attention {
     /// Whether a client's command is held up; if so, its waker will be called.
     pub(crate) fn holds(
         &self,
-        reasons: Reasons,
+        reasons: HookFlags,
         writes: bool,
         client: &Client,
         now_ms: u64,
     ) -> bool {
-        let is_meant = reasons.contains(Reasons::PAUSED_ALL)
-            || reasons.contains(Reasons::PAUSED_WRITES) && writes;
+        let is_meant = reasons.contains(HookFlags::PAUSED_ALL)
+            || reasons.contains(HookFlags::PAUSED_WRITES) && writes;
         if !is_meant {
             return false;
         }
@@ -188,12 +188,12 @@ impl Attention {
 
     /// Has a client wait for keys, which it has claimed.
     pub(crate) fn block(&self, new: NewWaiter) -> Waiting {
-        self.blocked.enter(new, || self.set(Reasons::AWAITED, true))
+        self.blocked.enter(new, || self.set(HookFlags::AWAITED, true))
     }
 
     /// Notes that no client waits for keys any more, if that is so.
     pub(crate) fn end_blocking(&self) {
-        self.blocked.end_if_empty(|| self.set(Reasons::AWAITED, false));
+        self.blocked.end_if_empty(|| self.set(HookFlags::AWAITED, false));
     }
 
     /// Calls those whose time has come. Returns when to look again; never is [`u64::MAX`].
@@ -255,7 +255,7 @@ impl Drop for Alarm {
     }
 }
 
-const PAUSED: Reasons = Reasons::PAUSED_WRITES.union(Reasons::PAUSED_ALL);
+const PAUSED: HookFlags = HookFlags::PAUSED_WRITES.union(HookFlags::PAUSED_ALL);
 
 #[cfg(test)]
 mod tests {
@@ -274,17 +274,17 @@ mod tests {
 
     #[test]
     fn calls_are_made_in_time_unless_they_are_given_up() {
-        let (attention, count) = (Attention::default(), Arc::new(Count::default()));
+        let (hooks, count) = (RequestHooks::default(), Arc::new(Count::default()));
         let waker = Waker::from(Arc::clone(&count));
-        attention.call_at(20, &waker);
-        let (kept, is_first) = attention.alarm(10, &waker);
+        hooks.call_at(20, &waker);
+        let (kept, is_first) = hooks.alarm(10, &waker);
         assert!(is_first);
-        let (dropped, is_first) = attention.alarm(10, &waker);
+        let (dropped, is_first) = hooks.alarm(10, &waker);
         assert!(!is_first);
         drop(dropped);
-        let (_later, _) = attention.alarm(u64::MAX, &waker);
+        let (_later, _) = hooks.alarm(u64::MAX, &waker);
         for (now_ms, calls, next_ms) in [(9, 0, 10), (10, 1, 20), (19, 1, 20), (20, 2, u64::MAX)] {
-            assert_eq!(attention.call_due(now_ms), next_ms);
+            assert_eq!(hooks.call_due(now_ms), next_ms);
             assert_eq!(count.0.load(Relaxed), calls, "{now_ms}");
         }
         drop(kept);
