@@ -17,10 +17,11 @@ struct Step {
     run: fn() -> Result<Count>,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step { name: "setup", what: "what the tests need is in .setup/", run: set_up },
     Step { name: "fmt", what: "the code is formatted", run: fmt },
     Step { name: "tidy", what: "the rules of the house", run: check_tidiness },
+    Step { name: "deny", what: "licences and origins of dependencies", run: check_dependencies },
     Step { name: "clippy", what: "clippy, warnings denied", run: clippy },
     Step { name: "unit", what: "unit and property tests", run: unit },
     Step { name: "black-box", what: "the server through its sockets, by epoll", run: black_box },
@@ -77,6 +78,14 @@ fn fmt() -> Result<Count> {
 
 fn check_tidiness() -> Result<Count> {
     tidy::run().map(|()| Count::default())
+}
+
+/// Advisories are left out: asking for them takes a network that a test must not depend on.
+fn check_dependencies() -> Result<Count> {
+    let mut check = Command::new(setup::cargo_deny::program(&workspace::setup_folder()));
+    check.args(["--log-level", "error", "check", "bans", "licenses", "sources"]);
+    process::run(check.current_dir(workspace::root()))?;
+    Ok(Count::default())
 }
 
 fn clippy() -> Result<Count> {

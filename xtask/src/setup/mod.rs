@@ -3,6 +3,7 @@
 //! Nothing is installed on the machine: packages are unpacked, so no service starts on port 6379
 //! or 11211, no root is needed, and deleting `.setup/` undoes everything.
 
+pub(crate) mod cargo_deny;
 mod debian;
 mod python;
 
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::{process, workspace};
 
 /// Raised when what setup does changes, so that it runs again where it has run before.
-const SETUP_VERSION: u32 = 7;
+const SETUP_VERSION: u32 = 8;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
 const PROGRAMS: [(&str, &str); 11] = [
@@ -56,6 +57,7 @@ pub(crate) fn run() -> Result<()> {
         require_programs_in_path()?;
     }
     python::make_environment(&folder)?;
+    cargo_deny::install(&folder)?;
     fs::write(&stamp_path, stamp).context("cannot write .setup/stamp")?;
     println!("setup: .setup/ is complete");
     Ok(())
