@@ -65,6 +65,7 @@ mod slowlog;
 mod sort;
 mod sorted_set;
 mod string;
+mod titles;
 mod transaction;
 mod vanished;
 mod watch;

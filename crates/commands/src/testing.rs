@@ -147,6 +147,7 @@ impl Bench {
                 started_at_ms: START_MS,
                 workers: 1,
                 io: "epoll",
+                worker_threads: Box::default(),
             },
             asked_to_stop: Mutex::default(),
             flush_at_ms: Mutex::default(),

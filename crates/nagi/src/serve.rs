@@ -123,6 +123,7 @@ fn start_as(
     tell(&loaded, without_effect);
     nagi_server::outlive_file_size_limits()?;
     nagi_server::raise_descriptor_limit();
+    show_title(&config);
     let pidfile = PathBuf::from(&*config.pidfile.get());
     let signals = StopSignals::catch()?;
     let server =
@@ -144,6 +145,16 @@ fn start_as(
     remove_files([&pidfile].into_iter().chain(&arguments.ports_file));
     ended.map_err(|error| format!("the data was not saved: {error}"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has ps show the name of the program from now on, without its arguments; the server adds more.
+fn show_title(config: &Config) {
+    let program = std::env::args().next().unwrap_or_default();
+    if config.set_proc_title.is_on()
+        && let Err(error) = nagi_server::title_area::show(&program)
+    {
+        tracing::debug!(%error, "the process keeps its title");
+    }
 }
 
 /// Tells everybody that the server is ready.

@@ -32,6 +32,6 @@ pub use net::protocol::Protocol;
 pub use persistence::loading::LoadError;
 pub use process::server::{Running, StartError, Stopper, start};
 pub use process::signals::{StopSignals, outlive_file_size_limits};
-pub use process::{daemon, log, supervisor};
+pub use process::{daemon, log, supervisor, title_area};
 pub use state::descriptors::raise_descriptor_limit;
 pub use state::shared::ServerOptions;

@@ -3,10 +3,11 @@
 use super::Repository;
 
 /// Where unsafe code may be, and why there.
-const MAY_BE_UNSAFE: [(&str, &str); 8] = [
+const MAY_BE_UNSAFE: [(&str, &str); 9] = [
     ("crates/chunk/src/", "memory from the kernel, and bytes that are not written yet"),
     ("crates/store/src/", "entries and segments are laid out by hand to fit the memory bars"),
     ("crates/server/src/net/reachability.rs", "the kernel is handed an address"),
+    ("crates/server/src/process/title_area.rs", "the kernel is handed addresses"),
     ("crates/server/src/persistence/saver_priority.rs", "the kernel is handed an address"),
     ("crates/server/src/net/uring/ring.rs", "the kernel is handed addresses"),
     ("crates/server/benches/zero_copy.rs", "the same"),

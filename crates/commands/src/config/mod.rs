@@ -16,6 +16,7 @@ mod nearest;
 pub(crate) mod rewrite;
 mod rows;
 mod setting;
+mod title;
 mod values;
 
 pub use addresses::Addresses;
@@ -26,4 +27,5 @@ pub use limits::OutputLimit;
 pub use load::{LoadError, Loaded, load};
 pub use nearest::nearest;
 pub use setting::{Place, Setting};
+pub use title::{TitleVariable, render_title, short_count};
 pub use values::{Number, Text, Values};

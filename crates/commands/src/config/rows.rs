@@ -423,6 +423,17 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Port for Redis clients; 0 for none, any for one that the kernel chooses",
     },
     Setting {
+        name: "proc-title-template",
+        aliases: &[],
+        kind: Kind::Checked(checks::title),
+        default: "{title} {listen-addr} {state} {rate} {requests} conns={connections} \
+                  {server-mode}",
+        changeable: true,
+        place: Place::Text(|values| &values.proc_title_template),
+        summary: "What ps shows, by variables in braces: those of Redis, and state, rate, requests \
+                  and connections",
+    },
+    Setting {
         name: "protected-mode",
         aliases: &[],
         kind: Kind::Switch,
@@ -523,6 +534,15 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: true,
         place: Place::Number(|values| &values.set_max_listpack_value),
         summary: "Longest member of a set of which OBJECT ENCODING says listpack",
+    },
+    Setting {
+        name: "set-proc-title",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "yes",
+        changeable: false,
+        place: Place::Number(|values| &values.set_proc_title),
+        summary: "Whether ps shows a title, and top what each worker does",
     },
     Setting {
         name: "slowlog-log-slower-than",

@@ -1,5 +1,7 @@
 //! What is known of the process from its start.
 
+use std::sync::OnceLock;
+
 /// What does not change while the process lives.
 #[derive(Clone, Debug)]
 pub struct Process {
@@ -11,4 +13,6 @@ pub struct Process {
     pub workers: usize,
     /// What its workers wait with: `epoll` or `io_uring`.
     pub io: &'static str,
+    /// The kernel's numbers of the workers' threads, from the moment that each runs.
+    pub worker_threads: Box<[OnceLock<i32>]>,
 }

@@ -1,6 +1,5 @@
 //! What the process uses of the machine, as the kernel counts it.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What the process has used.
@@ -37,17 +36,11 @@ impl Usage {
     }
 }
 
-/// For how long each thread has run, in nanoseconds, by the threads' names: proc(5),
-/// `/proc/pid/task/tid/schedstat`. Empty where the kernel does not count.
-pub(crate) fn thread_times_ns() -> BTreeMap<String, u64> {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return BTreeMap::new() };
-    let times = tasks.flatten().filter_map(|task| {
-        let path = task.path();
-        let name = std::fs::read_to_string(path.join("comm")).ok()?;
-        let times = std::fs::read_to_string(path.join("schedstat")).ok()?;
-        Some((name.trim_end().to_owned(), times.split(' ').next()?.parse().ok()?))
-    });
-    times.collect()
+/// For how long a thread of the process has run, in nanoseconds: proc(5),
+/// `/proc/pid/task/tid/schedstat`. `None` where the kernel does not count.
+pub(crate) fn thread_time_ns(thread: i32) -> Option<u64> {
+    let times = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    times.split(' ').next()?.parse().ok()
 }
 
 /// Bytes of memory that the machine has.

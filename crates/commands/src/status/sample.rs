@@ -212,12 +212,13 @@ fn workers(
     previous: Option<&Sample>,
     now_ms: u64,
 ) -> Vec<WorkerSample> {
-    let times_ns = usage::thread_times_ns();
+    let threads = &server.process().worker_threads;
     let calls = server.statistics().calls_of_workers();
     let workers = calls.into_iter().zip(connections).enumerate();
     workers
         .map(|(index, (requests, &connections))| {
-            let cpu_ns = times_ns.get(&format!("worker-{index}")).copied().unwrap_or(0);
+            let thread = threads.get(index).and_then(|thread| thread.get().copied());
+            let cpu_ns = thread.and_then(usage::thread_time_ns).unwrap_or(0);
             let mut worker = WorkerSample { requests, connections, cpu_ns, ..Default::default() };
             let before = previous.and_then(|it| Some((it.at_ms, it.workers.get(index)?)));
             if let Some((at_ms, before)) = before {

@@ -7,3 +7,5 @@ pub(crate) mod server;
 pub(crate) mod signals;
 mod status;
 pub mod supervisor;
+pub mod title_area;
+mod titles;

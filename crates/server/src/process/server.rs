@@ -166,11 +166,10 @@ impl Running {
         let saver = self.spawn("saver".to_owned(), move || saver::run(&shared))?;
         // Likewise.
         let _ = self.shared.saver.set(saver);
-        if let Some(sampler) = pages.serve(&self.shared)? {
-            let thread = self.spawn("sampler".to_owned(), move || sampler.run())?;
-            // Likewise.
-            let _ = self.shared.sampler.set(thread);
-        }
+        let sampler = pages.serve(&self.shared)?;
+        let thread = self.spawn("sampler".to_owned(), move || sampler.run())?;
+        // Likewise.
+        let _ = self.shared.sampler.set(thread);
         Ok(())
     }
 
@@ -305,6 +304,10 @@ fn serve<D: Driver>(
     new: fn(Listeners, &Waker) -> io::Result<D>,
     report: mpsc::Sender<io::Result<()>>,
 ) {
+    if let Some(thread) = shared.process().worker_threads.get(worker) {
+        // It is set here only.
+        let _ = thread.set(rustix::thread::gettid().as_raw_nonzero().get());
+    }
     let waker = shared.waker(worker).ok_or(io::ErrorKind::NotFound.into());
     match waker.and_then(|waker| new(shared.listeners.get(), waker)) {
         Ok(mut driver) => worker::run(worker, shared, &mut driver, move || {

@@ -1,6 +1,8 @@
 //! Pages about the server, over HTTP, and the sampler: a thread that reads all figures once a
 //! second. Workers notice neither: pages are made from the last sample, once for all who ask.
+//! ps and top show a part of it as well.
 
+use crate::process::titles;
 use crate::state::shared::Shared;
 use nagi_commands::status::{Format, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page};
 use nagi_commands::{Config, Server as _, admission};
@@ -113,11 +115,8 @@ impl Pages {
         self.0.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
 
-    /// Serves them from now on; nothing if there are none. They end with the sampler.
-    pub(crate) fn serve(self, shared: &Arc<Shared>) -> io::Result<Option<Sampler>> {
-        if self.0.is_empty() {
-            return Ok(None);
-        }
+    /// Serves them from now on, as long as the sampler lives, which takes samples in any case.
+    pub(crate) fn serve(self, shared: &Arc<Shared>) -> io::Result<Sampler> {
         let asked_at_ms = AtomicU64::new(0);
         let first = Rendered::sample(shared, None, [Duration::ZERO; 2], 0);
         let board = Arc::new(Board {
@@ -125,9 +124,11 @@ impl Pages {
             latest: RwLock::new(Arc::new(first)),
             asked_at_ms,
         });
-        let site: Arc<dyn Site> = Arc::clone(&board) as _;
-        let serving = nagi_http::start(self.0, site)?;
-        Ok(Some(Sampler { board, _serving: serving }))
+        let serving = match self.0.is_empty() {
+            true => None,
+            false => Some(nagi_http::start(self.0, Arc::clone(&board) as Arc<dyn Site>)?),
+        };
+        Ok(Sampler { board, _serving: serving })
     }
 }
 
@@ -149,8 +150,10 @@ impl Rendered {
         asked_at_ms: u64,
     ) -> Rendered {
         let loads = shared.registry.loads();
-        let lists_clients = loads.iter().sum::<usize>() <= FEW_CONNECTIONS
-            || shared.store.now_ms().saturating_sub(asked_at_ms) < LISTED_FOR_MS;
+        let has_pages = shared.config().http_port.is_on();
+        let lists_clients = has_pages
+            && (loads.iter().sum::<usize>() <= FEW_CONNECTIONS
+                || shared.store.now_ms().saturating_sub(asked_at_ms) < LISTED_FOR_MS);
         let store = &shared.store;
         Rendered {
             sample: Sample::take(shared, store, &loads, previous, latenesses, lists_clients),
@@ -250,7 +253,7 @@ impl Site for Board {
 /// The thread that takes samples. Dropping it ends the pages.
 pub(crate) struct Sampler {
     board: Arc<Board>,
-    _serving: nagi_http::Running,
+    _serving: Option<nagi_http::Running>,
 }
 
 impl Sampler {
@@ -272,6 +275,7 @@ impl Sampler {
             let previous = Some(&previous.sample);
             let latenesses = [lateness, longest];
             let latest = Rendered::sample(&board.shared, previous, latenesses, asked_at_ms);
+            titles::show(&board.shared, &latest.sample);
             let latest = Arc::new(latest);
             *self.board.latest.write() = latest;
             // One that is late does not make the next one come early.

@@ -96,6 +96,7 @@ impl Shared {
             started_at_ms: store.now_ms(),
             workers,
             io: io.name(),
+            worker_threads: vec![OnceLock::new(); workers].into(),
         };
         Ok(Shared {
             store,
