@@ -22,6 +22,7 @@ mod fairness;
 mod flags;
 mod geo;
 mod hash;
+mod hash_expiry;
 mod http;
 mod hyperloglog;
 mod info;

@@ -452,7 +452,7 @@ mod tests {
         let mut hash = new.begin(Kind::Hash).unwrap();
         for (name, value) in fields {
             let pair = (&Text::new(name), &Text::new(value));
-            assert_eq!(hash.add(NewElement::Field(pair.0, pair.1)), Ok(true));
+            assert_eq!(hash.add(NewElement::Field(pair.0, pair.1, None)), Ok(true));
         }
         assert!(db.load_collection(db.key(b"h"), hash, &known));
         let dumped = db.get(db.key(b"h"), |entry| Dump::new(entry.unwrap().value(), true));

@@ -6,7 +6,7 @@ mod files;
 #[cfg(test)]
 mod tests;
 
-use crate::rdb::{Block, Entry, Memcached, Options, Preamble, Writer};
+use crate::rdb::{Block, Entry, Memcached, Options, Preamble, Version, Writer};
 use files::{Files, System, temporary_name};
 use nagi_store::{
     Counters, Database, DatabaseSize, EntryView, Images, Snapshot, SnapshotError, Store,
@@ -27,8 +27,10 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub struct Target<'a> {
     /// The file.
     pub path: &'a Path,
-    /// How it is written.
+    /// How it is written, with the lowest version that it may be of.
     pub options: Options,
+    /// Whether it is of that version in any case; otherwise of one that can hold the data.
+    pub is_version_fixed: bool,
     /// What it says of itself.
     pub preamble: Preamble<'a>,
 }
@@ -186,9 +188,8 @@ fn write_all<W: Write>(
     progress: &SaveProgress,
     host: &dyn SaveHost,
 ) -> io::Result<Option<(Saved, W)>> {
-    let writer = Writer::new(disk, target.options, &target.preamble)?;
-    let sized = vec![false; store.databases()];
-    let mut scribe = RdbWriter { writer, block: Block::default(), database: None, sized };
+    let mut waiting = Some(disk);
+    let mut writer: Option<RdbWriter<'_, W>> = None;
     let counters = Counters::default();
     let db = store.database(0, &counters, store.now_ms());
     loop {
@@ -201,13 +202,18 @@ fn write_all<W: Write>(
         let is_walked = snapshot.is_walked();
         match snapshot.take(if is_walked { Duration::ZERO } else { PATIENCE }) {
             Some(images) => {
+                // All databases are counted before anything can be taken.
+                if let Some(disk) = waiting.take() {
+                    writer = Some(RdbWriter::begin(disk, store.databases(), snapshot, target)?);
+                }
+                let Some(writer) = &mut writer else { continue };
                 if progress.total_keys.load(Ordering::Relaxed) == 0 {
                     let sizes = (0..store.databases()).map(|it| snapshot.size_of(it).keys);
                     progress.total_keys.store(sizes.sum(), Ordering::Relaxed);
                 }
                 let size = snapshot.size_of(images.database());
-                scribe.add(db, &images, size)?;
-                progress.keys.store(scribe.writer.keys(), Ordering::Relaxed);
+                writer.add(db, &images, size)?;
+                progress.keys.store(writer.writer.keys(), Ordering::Relaxed);
                 host.pace();
             }
             None if is_walked => break,
@@ -217,8 +223,12 @@ fn write_all<W: Write>(
             host.resume();
         }
     }
-    let (keys, bytes) = (scribe.writer.keys(), scribe.writer.bytes());
-    let disk = scribe.writer.finish()?;
+    if let Some(disk) = waiting.take() {
+        writer = Some(RdbWriter::begin(disk, store.databases(), snapshot, target)?);
+    }
+    let Some(RdbWriter { writer, .. }) = writer else { return Ok(None) };
+    let (keys, bytes) = (writer.keys(), writer.bytes());
+    let disk = writer.finish()?;
     let end = 1 + size_of::<u64>() as u64;
     Ok(Some((Saved { keys, bytes: bytes + end }, disk.file)))
 }
@@ -234,13 +244,35 @@ fn put_in_place(files: &impl Files, temporary: &Path, path: &Path) -> Result<(),
 struct RdbWriter<'a, W: Write> {
     writer: Writer<Disk<'a, W>>,
     block: Block,
+    version: Version,
     /// The database that the last keys were of.
     database: Option<usize>,
     /// Those of which it is told how large they are, by their numbers.
     sized: Vec<bool>,
 }
 
-impl<W: Write> RdbWriter<'_, W> {
+impl<'a, W: Write> RdbWriter<'a, W> {
+    fn begin(
+        disk: Disk<'a, W>,
+        databases: usize,
+        snapshot: &Snapshot<'_>,
+        target: &Target<'_>,
+    ) -> io::Result<Self> {
+        let mut options = target.options;
+        let has_expiring_fields =
+            (0..databases).any(|it| snapshot.size_of(it).with_expiring_fields > 0);
+        if has_expiring_fields && !target.is_version_fixed {
+            options.version = Version::WITH_EXPIRING_FIELDS;
+        }
+        Ok(RdbWriter {
+            writer: Writer::new(disk, options, &target.preamble)?,
+            block: Block::of_version(options.version),
+            version: options.version,
+            database: None,
+            sized: vec![false; databases],
+        })
+    }
+
     fn add(&mut self, db: Database<'_>, images: &Images, size: DatabaseSize) -> io::Result<()> {
         let database = images.database();
         if self.database.replace(database) != Some(database) {
@@ -252,6 +284,9 @@ impl<W: Write> RdbWriter<'_, W> {
             }
         }
         for image in images.entries() {
+            if !self.version.holds_value(&image.value()) {
+                return Err(cannot_hold(&image, self.version));
+            }
             if let Some(long) = self.block.push(&entry(db, &image)) {
                 self.flush()?;
                 self.writer.long(&long)?;
@@ -265,6 +300,15 @@ impl<W: Write> RdbWriter<'_, W> {
         self.block.clear();
         written
     }
+}
+
+/// Why a value cannot be saved: only a version that was asked for is too low.
+fn cannot_hold(image: &EntryView<'_>, version: Version) -> io::Error {
+    io::Error::other(format!(
+        "fields of the hash {:?} expire, which no file of version {version} can hold: set \
+         rdb-version to lowest",
+        String::from_utf8_lossy(image.key())
+    ))
 }
 
 fn entry<'a>(db: Database<'_>, image: &EntryView<'a>) -> Entry<'a> {

@@ -46,7 +46,7 @@ mod value;
 
 pub use claims::claiming::{Claim, Claiming, Step};
 pub use claims::table::{Intent, Wait};
-pub use collections::hash::{Field, HashLimits, HashRef};
+pub use collections::hash::{Field, FieldExpiry, HashLimits, HashRef};
 pub use collections::list::{ListLimit, ListRef};
 pub use collections::set::{SetLimits, SetRef};
 pub use collections::sorted_range::{MemberBound, ScoreBound};

@@ -26,7 +26,7 @@ static POLICIES: [&str; Policy::ALL.len()] = {
 pub(super) static IO: [&str; 3] = ["auto", "epoll", "uring"];
 
 /// The words of `rdb-version`.
-pub(super) static RDB_VERSIONS: [&str; 4] = ["lowest", "10", "11", "12"];
+pub(super) static RDB_VERSIONS: [&str; 5] = ["lowest", "10", "11", "12", "80"];
 
 /// In the order of their names.
 pub(super) static ROWS: &[Setting] = &[
@@ -458,7 +458,8 @@ pub(super) static ROWS: &[Setting] = &[
         default: "lowest",
         changeable: true,
         place: Place::Number(|values| &values.rdb_version),
-        summary: "Version of the files that are saved; lowest takes the lowest that holds the data",
+        summary: "Version of the files that are saved, 80 being Valkey's; lowest takes the lowest \
+                  of Redis' that holds the data",
     },
     Setting {
         name: "rdbchecksum",

@@ -55,9 +55,8 @@ impl Kind {
             | "milliseconds" | "ttl" | "frequency" | "count" | "cursor" | "offset" | "start"
             | "end" | "bit" | "increment" | "decrement" | "protover" | "client-id" | "timeout"
             | "numlocal" | "numreplicas" | "min-match-len" | "bits" | "port" | "version"
-            | "numkeys" | "limit" | "weight" | "stop" | "rank" | "num-matches" | "len" => {
-                Kind::Integer
-            }
+            | "numfields" | "numkeys" | "limit" | "weight" | "stop" | "rank" | "num-matches"
+            | "len" => Kind::Integer,
             _ => Kind::String,
         }
     }
@@ -182,14 +181,14 @@ impl Reader<'_> {
     /// again.
     fn optional(&mut self, sequence: &mut Vec<Argument>) {
         let (alternatives, multiple) = self.alternatives();
-        if let ([again], true) = (alternatives.as_slice(), multiple)
-            && let Some(first) = sequence.len().checked_sub(again.len())
-        {
-            let before = sequence.get(first..).unwrap_or_default();
-            if before.iter().zip(again).all(|(argument, again)| argument.is_repeated_by(again)) {
-                let multiple_token = again.iter().any(|argument| argument.token.is_some());
-                let repeated = Argument::joined(Kind::Block, sequence.split_off(first));
-                return sequence.push(Argument { multiple, multiple_token, ..repeated });
+        if let ([again], true) = (alternatives.as_slice(), multiple) {
+            if repeat(sequence, again) {
+                return;
+            }
+            // What is repeated may be the last of what belongs to a word.
+            let last = sequence.last_mut().filter(|last| last.kind == Kind::Block);
+            if last.is_some_and(|last| repeat(&mut last.parts, again)) {
+                return;
             }
         }
         let group = one_of(alternatives);
@@ -216,6 +215,21 @@ impl Reader<'_> {
         }
         Argument { token: Some(token), ..Argument::joined(Kind::Block, parts) }
     }
+}
+
+/// Says of the last arguments of a sequence that they may be repeated, if they are those that come
+/// `again`; whether they are.
+fn repeat(sequence: &mut Vec<Argument>, again: &[Argument]) -> bool {
+    let Some(first) = sequence.len().checked_sub(again.len()) else { return false };
+    let before = sequence.get(first..).unwrap_or_default();
+    let is_repeated =
+        before.iter().zip(again).all(|(argument, again)| argument.is_repeated_by(again));
+    if is_repeated {
+        let multiple_token = again.iter().any(|argument| argument.token.is_some());
+        let repeated = Argument::joined(Kind::Block, sequence.split_off(first));
+        sequence.push(Argument { multiple: true, multiple_token, ..repeated });
+    }
+    is_repeated
 }
 
 fn is_token(word: &str) -> bool {
@@ -271,6 +285,11 @@ mod tests {
                 "GET=(encoding:string offset:integer)?++",
             ),
             ("[ID client-id [client-id ...]]", "ID=client-id:integer?+"),
+            ("FIELDS numfields field [field ...]", "FIELDS=(numfields:integer field:string+)"),
+            (
+                "FIELDS numfields field value [field value ...]",
+                "FIELDS=(numfields:integer (field:string value:string)+)",
+            ),
             (
                 "[BY <MODULE name | PATTERN pattern>]",
                 "BY=one(MODULE=name:string PATTERN=pattern:pattern)?",

@@ -133,7 +133,8 @@ impl Time {
     }
 }
 
+/// That a time lies beyond what can be kept.
 #[cold]
-fn invalid_expire_time(command: &str) -> Error {
+pub(crate) fn invalid_expire_time(command: &str) -> Error {
     Error::new(format!("ERR invalid expire time in '{command}' command"))
 }

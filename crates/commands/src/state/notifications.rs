@@ -106,7 +106,7 @@ impl EventClasses {
             | Restore => Self::GENERIC,
             LInsert | LPop | LPush | LRem | LSet | LTrim | RPop | RPush | SortStore => Self::LIST,
             SAdd | SDiffStore | SInterStore | SPop | SRem | SUnionStore => Self::SET,
-            HDel | HIncrBy | HIncrByFloat | HSet => Self::HASH,
+            HDel | HExpire | HExpired | HIncrBy | HIncrByFloat | HPersist | HSet => Self::HASH,
             GeoRadiusStore | GeoSearchStore | ZAdd | ZDiffStore | ZIncr | ZInterStore | ZPopMax
             | ZPopMin | ZRangeStore | ZRem | ZRemRangeByLex | ZRemRangeByRank
             | ZRemRangeByScore | ZUnionStore => Self::SORTED_SET,

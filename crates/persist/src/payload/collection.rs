@@ -114,7 +114,7 @@ impl DumpElements {
     /// Begins with a collection.
     pub(super) fn new(value: &Value<'_>, compress: bool) -> Self {
         let form = CollectionForm::Plain(CollectionType::Hash);
-        let head = CollectionHead::of(value).unwrap_or(CollectionHead { form, len: 0 });
+        let head = CollectionHead::of(value, false).unwrap_or(CollectionHead { form, len: 0 });
         DumpElements { value: value.share(), dump: DumpCollection::new(&head, compress), rank: 0 }
     }
 

@@ -9,6 +9,7 @@ use super::collection::{
 use super::kind::ValueType;
 use super::note::{Memcached, NotesOut};
 use super::opcode;
+use super::version::Version;
 use crate::encoding::{LEAST_COMPRESSED_BYTES, encode_integer, encode_spelled_integer};
 use crate::length;
 use nagi_store::types::restore::Usage;
@@ -71,6 +72,8 @@ pub struct Block {
     pub(super) strings: Vec<Piece>,
     pub(super) notes: NotesOut,
     pub(super) keys: u64,
+    /// Whether the file is of one of Valkey's own versions.
+    for_valkey: bool,
 }
 
 /// Where a string is in a block: its length's first byte, its own first byte, its end.
@@ -82,9 +85,11 @@ pub(super) struct Piece {
 }
 
 impl<'a> Entry<'a> {
-    fn head(&self) -> Head<'a> {
+    fn head(&self, for_valkey: bool) -> Head<'a> {
         let Entry { key, expire_at_ms, usage, memcached, .. } = *self;
-        Head { key, value_type: ValueType::of(&self.value), expire_at_ms, usage, memcached }
+        let head = CollectionHead::of(&self.value, for_valkey);
+        let value_type = head.map_or(ValueType::String, |head| head.form.value_type());
+        Head { key, value_type, expire_at_ms, usage, memcached }
     }
 }
 
@@ -107,6 +112,12 @@ impl ElementSink for Block {
 }
 
 impl Block {
+    /// For a file of this version. Blocks for all of Redis' versions are alike.
+    #[must_use]
+    pub fn of_version(version: Version) -> Self {
+        Block { for_valkey: matches!(version, Version::Valkey(_)), ..Block::default() }
+    }
+
     /// Appends a collection, all of whose elements have to follow.
     pub fn push_collection(&mut self, entry: &CollectionEntry<'_>) {
         let CollectionEntry { key, head, expire_at_ms, usage, memcached } = *entry;
@@ -126,10 +137,10 @@ impl Block {
     pub fn push(&mut self, entry: &Entry<'_>) -> Option<LongEntry> {
         if let Some(value) = entry.value.share_root() {
             let mut head = Block::default();
-            head.push_head(&entry.head());
+            head.push_head(&entry.head(self.for_valkey));
             return Some(LongEntry { value, head });
         }
-        self.push_head(&entry.head());
+        self.push_head(&entry.head(self.for_valkey));
         match entry.value {
             Value::String(StringValue::Int(number)) => self.push_int(number),
             Value::String(StringValue::Bytes(bytes)) => self.push_text(bytes),
@@ -141,7 +152,7 @@ impl Block {
 
     /// What a collection is made of. It is a small one, which its entry holds.
     fn push_elements(&mut self, value: Value<'_>) {
-        let Some(head) = CollectionHead::of(&value) else { return };
+        let Some(head) = CollectionHead::of(&value, self.for_valkey) else { return };
         let Ok(()) = head.encode(self);
         walk_elements(value, 0, |element| {
             self.push_element(head.form, element);
@@ -240,7 +251,7 @@ mod tests {
         let mut hash = new.begin(Kind::Hash).unwrap();
         for (name, value) in fields {
             let pair = (&Text::new(name), &Text::new(value));
-            assert_eq!(hash.add(NewElement::Field(pair.0, pair.1)), Ok(true));
+            assert_eq!(hash.add(NewElement::Field(pair.0, pair.1, None)), Ok(true));
         }
         assert!(db.load_collection(db.key(b"h"), hash, &known));
         let mut block = Block::default();

@@ -1,7 +1,6 @@
 //! The types of values, as a byte before the key tells them.
 
 use super::collection::CollectionType;
-use nagi_store::Value;
 
 /// How a value was kept, and so how it stands in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,17 +77,6 @@ pub(super) enum Packing {
 type Row = (u8, &'static str, &'static str, Layout);
 
 impl ValueType {
-    /// The type as which a value is written: one that every version reads.
-    pub(super) fn of(value: &Value<'_>) -> Self {
-        match value {
-            Value::String(_) => ValueType::String,
-            Value::Hash(_) => ValueType::Hash,
-            Value::Set(_) => ValueType::Set,
-            Value::SortedSet(_) => ValueType::SortedSet2,
-            Value::List(_) => ValueType::List,
-        }
-    }
-
     /// All of them but those that a number tells of differently in files of Valkey's.
     const COMMON: [ValueType; 25] = [
         ValueType::String,

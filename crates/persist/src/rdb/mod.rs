@@ -21,6 +21,7 @@ mod note;
 mod reader;
 mod skip;
 mod text;
+mod version;
 mod writer;
 
 pub use block::{Block, CollectionEntry, Entry, LongEntry};
@@ -39,7 +40,8 @@ pub use note::Memcached;
 pub use reader::{Header, Item, Reader, Record, Text};
 pub use skip::Measure;
 pub use text::unpack;
-pub use writer::{Options, Preamble, Version, Writer};
+pub use version::Version;
+pub use writer::{Options, Preamble, Writer};
 
 /// What stands before something that is no value.
 mod opcode {

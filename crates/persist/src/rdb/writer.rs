@@ -4,66 +4,16 @@ use super::block::{Block, CollectionEntry, LongEntry, Piece};
 use super::collection::{
     CollectionForm, CollectionHead, Element, ElementSink, ElementText, walk_elements,
 };
-use super::kind::ValueType;
+use super::version::Version;
 use super::{note, opcode};
 use crate::checksum::Checksum;
-use crate::encoding::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES, NEWEST_VERSION, VALKEY_VERSIONS};
-use crate::encoding::{VERSION, encode_integer, encode_spelled_integer};
+use crate::encoding::{LEAST_COMPRESSED_BYTES, LEAST_SAVED_BYTES};
+use crate::encoding::{encode_integer, encode_spelled_integer};
 use crate::length::{self, Length};
 use crate::lzf::Compressor;
 use nagi_store::{Rope, StringValue, Value};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-
-/// Which version of the format a file is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// One of Redis'.
-    Redis(u16),
-    /// One of those that Valkey counts on its own.
-    Valkey(u16),
-}
-
-impl Version {
-    /// The lowest that is written; it has strings, and what is known of them.
-    pub const LOWEST: Version = Version::Redis(VERSION);
-
-    /// The version of a number, if such files are written.
-    #[must_use]
-    pub fn from_number(number: u16) -> Option<Version> {
-        if (VERSION..=NEWEST_VERSION).contains(&number) {
-            Some(Version::Redis(number))
-        } else {
-            VALKEY_VERSIONS.contains(&number).then_some(Version::Valkey(number))
-        }
-    }
-
-    /// Whether its files may hold values of a type, which is as well the lowest that is needed.
-    #[must_use]
-    pub fn holds(self, value_type: ValueType) -> bool {
-        match self {
-            Version::Valkey(_) => {
-                value_type.number() < 22 || value_type == ValueType::HashExpiringOfValkey
-            }
-            Version::Redis(version) => {
-                let since = match value_type {
-                    ValueType::SetListpack | ValueType::Stream3 => 11,
-                    ValueType::HashExpiringOfValkey => return false,
-                    other if other.number() >= 22 => 12,
-                    _ => VERSION,
-                };
-                version >= since
-            }
-        }
-    }
-
-    fn magic(self) -> String {
-        match self {
-            Version::Redis(version) => format!("REDIS{version:04}"),
-            Version::Valkey(version) => format!("VALKEY{version:03}"),
-        }
-    }
-}
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug)]
@@ -218,7 +168,8 @@ impl<W: Write> Writer<W> {
         if let Value::String(StringValue::Rope(rope)) = value {
             return self.rope(rope);
         }
-        let Some(head) = CollectionHead::of(&value) else { return Ok(()) };
+        let for_valkey = matches!(self.options.version, Version::Valkey(_));
+        let Some(head) = CollectionHead::of(&value, for_valkey) else { return Ok(()) };
         head.encode(self)?;
         let failed = walk_elements(value, 0, |element| {
             self.element(head.form, element).map_or_else(ControlFlow::Break, ControlFlow::Continue)

@@ -197,6 +197,7 @@ fn every_file_holds_all_the_money() {
             let target = Target {
                 path: &path,
                 options: Options { version: Version::LOWEST, compress: true, checksum: true },
+                is_version_fixed: false,
                 preamble: Preamble {
                     redis_version: "7.2.4",
                     created_at_s: 0,

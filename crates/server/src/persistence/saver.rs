@@ -192,6 +192,7 @@ fn write(shared: &Shared, snapshot: Snapshot<'_>, host: &dyn SaveHost) -> Result
             compress: config.rdbcompression.is_on(),
             checksum: config.rdbchecksum.is_on(),
         },
+        is_version_fixed: pinned.is_some(),
         preamble: Preamble {
             redis_version: REDIS_VERSION,
             created_at_s: now.as_secs(),

@@ -9,7 +9,6 @@ use crate::tree::layout::Layout;
 use crate::tree::root::Tree;
 use crate::value::item::{Item, Text};
 use std::ops::ControlFlow;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// A tree and what it is called.
@@ -47,26 +46,11 @@ impl<L: Layout> Clone for FormRef<'_, L> {
 
 impl<L: Layout> Copy for FormRef<'_, L> {}
 
-/// A tree as one word, which an entry can hold. It owns the tree: whoever removes the entry has to
-/// take it back ([`Form::from_word`]).
-pub(crate) type Word<L> = NonNull<Named<L>>;
-
 impl<'a, L: Layout> FormRef<'a, L> {
     /// A packed collection's bytes.
     pub(crate) fn packed(bytes: &'a [u8]) -> Self {
         FormRef::Packed(PackedRef::new(bytes))
     }
-
-    /// A tree that an entry holds.
-    ///
-    /// # Safety
-    /// The word came from [`Form::into_word`], was not taken back, and the tree is not changed
-    /// during `'a`.
-    pub(crate) unsafe fn word(word: Word<L>) -> Self {
-        // SAFETY: the caller's promise.
-        FormRef::Tree(unsafe { word.as_ref() })
-    }
-
     /// How many elements there are.
     pub(crate) fn len(self) -> u64 {
         match self {
@@ -123,6 +107,7 @@ impl<'a, L: Layout> FormRef<'a, L> {
     }
 
     /// A copy of its own: the bytes of a packed one, a reference to a tree.
+    #[cfg(test)]
     pub(crate) fn to_owned(self) -> Form<L> {
         match self {
             FormRef::Packed(packed) => Form::Packed(Packed::from_bytes(packed.as_bytes().to_vec())),
@@ -161,23 +146,6 @@ impl<L: Layout> Form<L> {
         Form::Packed(Packed::new(name as u8))
     }
 
-    /// Takes a tree out of an entry.
-    ///
-    /// # Safety
-    /// The word came from [`Form::into_word`], and is not used any more.
-    pub(crate) unsafe fn from_word(word: Word<L>) -> Self {
-        // SAFETY: the caller's promise.
-        Form::Tree(unsafe { Box::from_raw(word.as_ptr()) })
-    }
-
-    /// The tree as a word for an entry to hold, or the packed collection if that is what it is.
-    pub(crate) fn into_word(self) -> Result<Word<L>, Packed<L>> {
-        match self {
-            Form::Packed(packed) => Err(packed),
-            Form::Tree(tree) => Ok(NonNull::from(Box::leak(tree))),
-        }
-    }
-
     /// It to be read.
     #[inline]
     pub(crate) fn read(&self) -> FormRef<'_, L> {
@@ -191,15 +159,6 @@ impl<L: Layout> Form<L> {
         match self {
             Form::Packed(packed) => packed.set_name(name as u8),
             Form::Tree(named) => named.name = name,
-        }
-    }
-
-    /// Whether dropping it takes no longer than a few microseconds. What is larger belongs to the
-    /// reclaimer.
-    pub(crate) fn is_small(&self) -> bool {
-        match self {
-            Form::Packed(_) => true,
-            Form::Tree(named) => named.tree.is_small(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A hash: values under names, each of which may expire on its own.
 //!
-//! Nothing here asks for the time but [`Hash::sweep`]: a field is there until it is removed, and
-//! counts as such. Who shows one looks at [`Field::expires_at_ms`].
+//! A field whose time has come is not found any more, but stays until [`Hash::sweep`] removes it,
+//! and counts as long. What goes through all fields sees it: [`Field::is_expired`].
 
 use super::Name;
 use super::form::{Form, FormRef, New};
@@ -34,6 +34,12 @@ pub struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
+    /// Whether its time has come by `now_ms`.
+    #[must_use]
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
+    }
+
     fn of(element: &'a [u8]) -> Self {
         let name = Fields::name(element);
         let value = rest(name, item_bytes(name));
@@ -47,7 +53,7 @@ impl<'a> Field<'a> {
 
 /// When a field expires that is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expiry {
+pub enum FieldExpiry {
     /// Never.
     Never,
     /// When it would have, if it was there.
@@ -73,11 +79,13 @@ impl<'a> HashRef<'a> {
     }
 
     /// How many fields expire.
+    #[must_use]
     pub fn expiring(self) -> u64 {
         self.0.expiring()
     }
 
     /// No field expires before this time, in milliseconds since 1970; `None` if none does at all.
+    #[must_use]
     pub fn earliest_ms(self) -> Option<u64> {
         match self.0 {
             _ if self.expiring() == 0 => None,
@@ -86,6 +94,24 @@ impl<'a> HashRef<'a> {
                 times.filter(|at_ms| *at_ms > 0).min()
             }
             FormRef::Tree(named) => Some(u64::from(named.tree.earliest_s()) * 1000),
+        }
+    }
+
+    /// Whether there are fields whose time has come by `now_ms`, as far as can be told without
+    /// looking at all.
+    #[must_use]
+    pub fn may_have_expired(self, now_ms: u64) -> bool {
+        self.earliest_ms().is_some_and(|at_ms| at_ms <= now_ms)
+    }
+
+    /// When [`Hash::sweep`] finds something, in milliseconds since 1970: up to a second behind the
+    /// time of the field that expires first. `None` if none does at all.
+    pub(crate) fn sweep_at_ms(self) -> Option<u64> {
+        let earliest_ms = self.earliest_ms()?;
+        match self.0 {
+            FormRef::Packed(_) => Some(earliest_ms),
+            // A tree knows the second.
+            FormRef::Tree(_) => Some(earliest_ms + 1000),
         }
     }
 
@@ -100,17 +126,19 @@ impl<'a> HashRef<'a> {
         self.0.bytes()
     }
 
-    /// The field of this name.
-    pub fn get(self, name: &Text<'_>) -> Option<Field<'a>> {
-        self.0.get(name).map(Field::of)
+    /// The field of this name, unless its time has come by `now_ms`.
+    pub fn get(self, name: &Text<'_>, now_ms: u64) -> Option<Field<'a>> {
+        self.0.get(name).map(Field::of).filter(|field| !field.is_expired(now_ms))
     }
 
-    /// The field with so many before it: a rank that is drawn evenly gives each the same chance.
+    /// The field with so many before it, also if its time has come: a rank that is drawn evenly
+    /// gives each the same chance.
     pub fn select(self, rank: u64) -> Option<Field<'a>> {
         self.0.select(rank).map(Field::of)
     }
 
-    /// Shows fields from the one with so many before it on, until `visit` breaks off.
+    /// Shows fields from the one with so many before it on, those included whose time has come,
+    /// until `visit` breaks off.
     pub fn walk<B>(
         self,
         rank: u64,
@@ -119,8 +147,8 @@ impl<'a> HashRef<'a> {
         self.0.walk(rank, |element| visit(Field::of(element)))
     }
 
-    /// Shows about `count` fields from a cursor on; the cursor to go on with, 0 at the end
-    /// ([`FormRef::scan`]).
+    /// Shows about `count` fields from a cursor on, those included whose time has come; the cursor
+    /// to go on with, 0 at the end ([`FormRef::scan`]).
     pub fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(Field<'_>)) -> u64 {
         self.0.scan(cursor, count, |element| show(Field::of(element)))
     }
@@ -146,20 +174,25 @@ impl Hash {
         }
     }
 
-    /// Sets a field; whether it is new.
+    /// Sets a field at the time `now_ms`; whether it is new.
     pub(crate) fn set(
         &mut self,
         name: &Text<'_>,
         value: &Text<'_>,
-        expiry: Expiry,
+        (expiry, now_ms): (FieldExpiry, u64),
         limits: HashLimits,
         blocks: &Arc<Blocks>,
     ) -> bool {
+        let before_ms = match self.0.read().expiring() {
+            0 => 0,
+            _ => self.0.read().get(name).map_or(0, layout::expires_at_ms),
+        };
+        let was_expired = (1..=now_ms).contains(&before_ms);
         let at_ms = match expiry {
-            Expiry::Never => 0,
-            Expiry::At(at_ms) => at_ms,
-            Expiry::Keep if self.0.read().expiring() == 0 => 0,
-            Expiry::Keep => self.0.read().get(name).map_or(0, layout::expires_at_ms),
+            FieldExpiry::Never => 0,
+            FieldExpiry::At(at_ms) => at_ms,
+            FieldExpiry::Keep if was_expired => 0,
+            FieldExpiry::Keep => before_ms,
         };
         let mut element = Vec::with_capacity(16 + name.item_bytes() + value.item_bytes());
         write_expiry(at_ms, &mut element);
@@ -168,7 +201,7 @@ impl Hash {
         let is_long = name.is_long() || value.is_long();
         let is_new = self.0.set(name, New { element: &element, is_long }, blocks);
         self.rename(name.len().max(value.len()), at_ms > 0, limits);
-        is_new
+        is_new || was_expired
     }
 
     /// Has the encoding's name follow what was set.
@@ -210,8 +243,12 @@ impl Hash {
         true
     }
 
-    /// Removes the field of this name; whether there was one.
-    pub(crate) fn remove(&mut self, name: &Text<'_>) -> bool {
+    /// Removes the field of this name, unless its time has come by `now_ms`; whether there was one.
+    pub(crate) fn remove(&mut self, name: &Text<'_>, now_ms: u64) -> bool {
+        let may_be_expired = self.0.read().expiring() > 0;
+        if may_be_expired && self.read().get(name, now_ms).is_none() {
+            return false;
+        }
         self.0.delete(name)
     }
 

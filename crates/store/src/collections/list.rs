@@ -10,7 +10,6 @@ use crate::tree::root::{Found, Side, Tree};
 use crate::value::item::{Item, OwnedText, Text, listpack_bytes};
 use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Up to where OBJECT ENCODING says listpack.
@@ -219,6 +218,7 @@ impl<'a> ListRef<'a> {
     }
 
     /// A copy of its own: the bytes of a packed one, a reference to a tree.
+    #[cfg(test)]
     pub(crate) fn to_owned(self) -> List {
         match self.0 {
             ListForm::Packed(packed) => {
@@ -236,23 +236,6 @@ impl Default for List {
 }
 
 impl List {
-    /// Takes a tree out of an entry.
-    ///
-    /// # Safety
-    /// The word came from [`List::into_word`], and is not used any more.
-    pub(crate) unsafe fn from_word(word: NonNull<ListTree>) -> Self {
-        // SAFETY: the caller's promise.
-        List::Tree(unsafe { Box::from_raw(word.as_ptr()) })
-    }
-
-    /// The tree as a word for an entry to hold, or the packed list if that is what it is.
-    pub(crate) fn into_word(self) -> Result<NonNull<ListTree>, Packed<Elements>> {
-        match self {
-            List::Packed(packed) => Err(packed),
-            List::Tree(list) => Ok(NonNull::from(Box::leak(list))),
-        }
-    }
-
     /// It to be read.
     pub(crate) fn read(&self) -> ListRef<'_> {
         match self {
@@ -260,15 +243,6 @@ impl List {
             List::Tree(list) => ListRef(ListForm::Tree(list)),
         }
     }
-
-    /// Whether dropping it takes no longer than a few microseconds.
-    pub(crate) fn is_small(&self) -> bool {
-        match self {
-            List::Packed(_) => true,
-            List::Tree(list) => list.tree.is_small(),
-        }
-    }
-
     /// Says that so many elements, of so many bytes together, are about to be added at once, which
     /// may change the encoding's name.
     pub(crate) fn expect(&mut self, elements: usize, bytes: usize, limit: ListLimit) {

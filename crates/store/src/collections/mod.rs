@@ -9,8 +9,6 @@
 //! What OBJECT ENCODING says ([`Name`]) goes by the settings of Redis, 7.2 and later, and is kept
 //! with the elements: it tells nothing of the form.
 
-#![expect(dead_code, reason = "fields that expire lack commands")]
-
 pub(crate) mod form;
 pub(crate) mod hash;
 pub(crate) mod list;

@@ -14,7 +14,6 @@ use crate::tree::scored::{
 use crate::value::item::{Item, OwnedText, Text};
 use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Up to where OBJECT ENCODING says listpack.
@@ -219,6 +218,7 @@ impl<'a> SortedSetRef<'a> {
     }
 
     /// A copy of its own: the bytes of a packed one, references to trees.
+    #[cfg(test)]
     pub(crate) fn to_owned(self) -> SortedSet {
         match self.0 {
             SortedSetForm::Packed(packed) => {
@@ -331,23 +331,6 @@ impl Default for SortedSet {
 }
 
 impl SortedSet {
-    /// Takes a tree out of an entry.
-    ///
-    /// # Safety
-    /// The word came from [`SortedSet::into_word`], and is not used any more.
-    pub(crate) unsafe fn from_word(word: NonNull<SortedTrees>) -> Self {
-        // SAFETY: the caller's promise.
-        SortedSet::Tree(unsafe { Box::from_raw(word.as_ptr()) })
-    }
-
-    /// The trees as a word for an entry to hold, or the packed sorted set if that is what it is.
-    pub(crate) fn into_word(self) -> Result<NonNull<SortedTrees>, Packed<Scores>> {
-        match self {
-            SortedSet::Packed(packed) => Err(packed),
-            SortedSet::Tree(trees) => Ok(NonNull::from(Box::leak(trees))),
-        }
-    }
-
     /// It to be read.
     pub(crate) fn read(&self) -> SortedSetRef<'_> {
         match self {
@@ -355,15 +338,6 @@ impl SortedSet {
             SortedSet::Tree(trees) => SortedSetRef(SortedSetForm::Tree(trees)),
         }
     }
-
-    /// Whether dropping it takes no longer than a few microseconds.
-    pub(crate) fn is_small(&self) -> bool {
-        match self {
-            SortedSet::Packed(_) => true,
-            SortedSet::Tree(trees) => trees.scores.is_small() && trees.index.is_small(),
-        }
-    }
-
     fn set_name(&mut self, name: Name) {
         match self {
             SortedSet::Packed(packed) => packed.set_name(name as u8),

@@ -107,7 +107,7 @@ impl ChangeHook {
         entry: &EntryView<'_>,
         event: Event,
     ) {
-        let key: Chunk = entry.long_key().unwrap_or_else(|| entry.key().into());
+        let key = entry.kept_key();
         self.report_gone(epoch, (database, key), event);
     }
 

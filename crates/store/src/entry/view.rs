@@ -1,6 +1,7 @@
 //! An entry as readers see it.
 
 use super::block::Entry;
+use crate::collections::hash::Hash;
 use crate::entry::attributes::{Attributes, Marks};
 use crate::entry::collection::Collection;
 use crate::entry::value::{Encoding, Kind, OwnedValue, SharedValue, Value, WrongType};
@@ -37,6 +38,11 @@ impl<'a> EntryView<'a> {
     #[must_use]
     pub fn long_key(&self) -> Option<Chunk> {
         self.entry.long_key().map(|key| Arc::clone(key.bytes()).into())
+    }
+
+    /// The key, to be kept.
+    pub(crate) fn kept_key(&self) -> Chunk {
+        self.long_key().unwrap_or_else(|| self.key().into())
     }
 
     /// The value, if it is a string.
@@ -92,6 +98,12 @@ impl<'a> EntryView<'a> {
             return Ok(Some(self.piece()));
         }
         self.collection::<C>().map(|_| None)
+    }
+
+    /// When the fields of a hash are to be swept, in milliseconds since 1970; `None` if none
+    /// expires, and for what is no hash.
+    pub(crate) fn fields_due_ms(&self) -> Option<u64> {
+        self.collection::<Hash>().ok()?.sweep_at_ms()
     }
 
     /// The type of the value.

@@ -2,6 +2,7 @@
 
 pub(crate) mod bucket_search;
 pub(crate) mod directory;
+pub(crate) mod expiring_hashes;
 pub(crate) mod overflow;
 pub(crate) mod placement;
 pub(crate) mod segment;

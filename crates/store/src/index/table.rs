@@ -18,6 +18,7 @@ mod growth;
 
 use crate::entry::attributes::Attributes;
 use crate::entry::block::{Entry, Owned, Shape};
+use crate::entry::encoding::Encoding;
 use crate::entry::garbage::Garbage;
 use crate::entry::key::{Hasher, Key};
 use crate::entry::mutable::Mutable;
@@ -25,6 +26,7 @@ use crate::entry::value::NewValue;
 use crate::entry::view::EntryView;
 use crate::eviction::policy::{SAMPLES, VictimSelection};
 use crate::index::directory::{self, Directory};
+use crate::index::expiring_hashes::ExpiringHashes;
 use crate::index::placement::{POSITION_BITS, Range, fingerprint};
 use crate::index::segment::{Index, Segment, prefetch};
 use crate::index::sweep::{BucketCursor, Sweep};
@@ -33,7 +35,7 @@ use crate::memory::pages::PagePool;
 use crate::memory::reclaim::Removed;
 use crate::memory::slab::{Block, LARGEST_BLOCK, Slab, rounded_bytes};
 use crate::snapshot::mutation_barrier::MutationBarrier;
-use crate::snapshot::{HOLD_BYTES, Images, SnapshotProgress, ValueOutcome};
+use crate::snapshot::{DatabaseSize, HOLD_BYTES, Images, SnapshotProgress, ValueOutcome};
 use crate::sync::holds::{self, Work};
 use crate::sync::latch;
 use crate::sync::steps::{self, Step};
@@ -71,6 +73,8 @@ pub(crate) struct Table {
     /// No entry expires before this time, in milliseconds since 1970, but for those that a sweep
     /// under way has still to come to.
     earliest_expiry_ms: u64,
+    /// Hashes with fields that expire.
+    expiring_hashes: ExpiringHashes,
     /// The sweep for expired entries, while there is one.
     sweep: Option<Sweep>,
     locator: Locator,
@@ -115,6 +119,7 @@ impl Table {
             len: 0,
             volatile: 0,
             earliest_expiry_ms: u64::MAX,
+            expiring_hashes: ExpiringHashes::default(),
             sweep: None,
             locator,
             pool,
@@ -146,7 +151,11 @@ impl Table {
             barrier.is_saving() || self.len == 0 || self.progress.epoch() == barrier.epoch(),
             "a save ends with every table walked"
         );
-        let size = (self.len, self.volatile);
+        let size = || DatabaseSize {
+            keys: self.len as u64,
+            volatile: self.volatile as u64,
+            with_expiring_fields: self.expiring_hashes.len() as u64,
+        };
         self.progress.begin(barrier.epoch(), size, self.directory.place().database);
     }
 
@@ -220,6 +229,7 @@ impl Table {
         self.note_expiry(attributes.expire_at_ms);
         self.len += 1;
         self.volatile += usize::from(attributes.expire_at_ms.is_some());
+        self.note_fields(key.hash, None, fields_due_ms(entry));
         place
     }
 
@@ -234,11 +244,13 @@ impl Table {
         attributes: &Attributes,
     ) -> Owned {
         let shape = Shape::new(key, &value, attributes);
+        let fields_due = fields_due_ms(old.entry());
         if let Some(bytes) = value.piece()
             && old.entry().has_shape(&shape)
         {
             // SAFETY: the entry has this shape.
             unsafe { old.overwrite(bytes, &shape, attributes) };
+            self.note_fields(key.hash, fields_due, fields_due_ms(old.entry()));
             place.segment.note_expiry(attributes.expire_at_ms);
             self.note_expiry(attributes.expire_at_ms);
             return Owned::default();
@@ -257,6 +269,7 @@ impl Table {
             (owned, new)
         };
         barrier.admit(entry);
+        self.note_fields(key.hash, fields_due, fields_due_ms(entry));
         entry.set_access(access);
         let word = Word::new(entry, fingerprint(key.hash), attributes.expire_at_ms.is_some());
         self.volatile += usize::from(word.is_volatile());
@@ -477,6 +490,10 @@ impl Table {
 
     /// Frees an unlinked entry, but for what it owned.
     fn free(&mut self, entry: Entry) -> Owned {
+        let fields_due = fields_due_ms(entry);
+        if fields_due.is_some() {
+            self.note_fields(self.hash_of(entry), fields_due, None);
+        }
         let block = Block { memory: entry.pointer(), on_heap: entry.on_heap() };
         let bytes = entry.bytes();
         self.len -= 1;
@@ -569,4 +586,19 @@ impl Removed for Vec<Table> {
 /// How many positions a segment covers.
 fn span(segment: Segment) -> u64 {
     1 << (POSITION_BITS - segment.depth())
+}
+
+/// When the hash that an entry holds is to be swept, if it is one with fields that expire.
+#[inline]
+fn fields_due_ms(entry: Entry) -> Option<u64> {
+    match entry.encoding() {
+        Encoding::PackedHash | Encoding::TreeHash => fields_of_hash_due_ms(entry),
+        _ => None,
+    }
+}
+
+#[cold]
+fn fields_of_hash_due_ms(entry: Entry) -> Option<u64> {
+    // SAFETY: the latch is held, and the view ends here.
+    unsafe { EntryView::new(entry) }.fields_due_ms()
 }

@@ -8,7 +8,7 @@
 use crate::effects::event::Event;
 use crate::entry::garbage::Garbage;
 use crate::entry::view::EntryView;
-use crate::index::table::ServerRemovals;
+use crate::index::table::{ServerRemovals, Table};
 use crate::keyspace::store::Store;
 use crate::sync::counters::Counters;
 use std::time::{Duration, Instant};
@@ -80,9 +80,20 @@ impl Store {
             counters.expired.add(removed as u64);
             removed > 0 || unfinished
         });
+        let tables = held.tables_mut().iter();
+        let has_expired = |table: &Table| table.with_expired_fields(now_ms, spares);
+        let hash = tables.filter_map(|table| Some((table.database(), has_expired(table)?))).next();
+        // SAFETY: the latch is held; what is taken of the entry is its own.
+        let hash =
+            hash.map(|(database, entry)| (database, unsafe { EntryView::new(entry) }.kept_key()));
         drop(held);
         self.reclaimer.free(garbage);
         self.notify_preparer();
-        more
+        if let Some((database, key)) = &hash {
+            // No claim has begun meanwhile that would not wait for the end of the batch.
+            let db = self.database(*database, counters, now_ms).untouched();
+            db.remove_expired_fields(db.key(key));
+        }
+        more || hash.is_some()
     }
 }

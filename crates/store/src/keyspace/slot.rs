@@ -267,12 +267,15 @@ impl<'a> Slot<'a> {
         let Some(word) = word else {
             return change(&mut C::default(), self.blocks).0;
         };
+        let fields_due = self.fields_due_ms();
         let tree: *mut C::Tree = word.cast().as_ptr();
         // SAFETY: the word is the entry's, which keeps it: a tree stays where it is however it
         // changes, and what is made of it here is not dropped.
         let mut collection = ManuallyDrop::new(C::from_tree(unsafe { Box::from_raw(tree) }));
         let (result, count) = change(&mut collection, self.blocks);
-        if collection.len() == 0 {
+        let is_empty = collection.len() == 0;
+        self.table.note_fields(self.key.hash, fields_due, self.fields_due_ms());
+        if is_empty {
             self.remove();
         } else if let Some(record) = self.record.as_mut().filter(|_| count > 0) {
             record.is_put = true;
@@ -577,6 +580,11 @@ impl<'a> Slot<'a> {
         let Some((value, _)) = self.copy() else { return };
         self.record.iter_mut().for_each(|record| record.is_reshaped = true);
         self.put_as(value.as_new(), attributes, ValueOutcome::Stays);
+    }
+
+    /// When the fields of the hash that stands here are to be swept, if any expires.
+    fn fields_due_ms(&self) -> Option<u64> {
+        self.entry().and_then(|entry| entry.fields_due_ms())
     }
 
     fn occupant(&self) -> Option<(Place, Entry)> {

@@ -24,16 +24,26 @@ pub(crate) struct Outbox {
     pre_images_total: AtomicU64,
     walked_bytes: AtomicUsize,
     /// What each database held at the cut, as far as its tables have been touched since.
-    sizes: Box<[(AtomicUsize, AtomicUsize)]>,
+    sizes: Box<[Sizes]>,
 }
 
-/// How much a database held at the cut.
+/// The parts of [`DatabaseSize`], counted up.
+#[derive(Debug, Default)]
+struct Sizes {
+    keys: AtomicUsize,
+    volatile: AtomicUsize,
+    with_expiring_fields: AtomicUsize,
+}
+
+/// How much a table, or a database, held at the cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatabaseSize {
     /// Its keys.
     pub keys: u64,
     /// Those of them that can expire.
     pub volatile: u64,
+    /// Its hashes with fields that expire.
+    pub with_expiring_fields: u64,
 }
 
 /// Why a snapshot is given up.
@@ -97,9 +107,10 @@ impl Outbox {
         self.pre_image_limit_bytes.store(pre_image_limit_bytes, Ordering::Relaxed);
         self.pre_image_peak_bytes.store(0, Ordering::Relaxed);
         self.pre_images_total.store(0, Ordering::Relaxed);
-        for (entries, volatile) in &self.sizes {
-            entries.store(0, Ordering::Relaxed);
-            volatile.store(0, Ordering::Relaxed);
+        for Sizes { keys, volatile, with_expiring_fields } in &self.sizes {
+            for count in [keys, volatile, with_expiring_fields] {
+                count.store(0, Ordering::Relaxed);
+            }
         }
         Some(receivers)
     }
@@ -135,19 +146,25 @@ impl Outbox {
     }
 
     /// Counts a table as it was at the cut.
-    pub(crate) fn add_size(&self, database: usize, entries: usize, volatile: usize) {
-        if let Some(size) = self.sizes.get(database) {
-            size.0.fetch_add(entries, Ordering::Relaxed);
-            size.1.fetch_add(volatile, Ordering::Relaxed);
+    pub(crate) fn add_size(&self, database: usize, size: DatabaseSize) {
+        if let Some(sizes) = self.sizes.get(database) {
+            let add = |count: &AtomicUsize, more: u64| {
+                count.fetch_add(more as usize, Ordering::Relaxed);
+            };
+            add(&sizes.keys, size.keys);
+            add(&sizes.volatile, size.volatile);
+            add(&sizes.with_expiring_fields, size.with_expiring_fields);
         }
     }
 
     pub(crate) fn size_of(&self, database: usize) -> DatabaseSize {
-        let Some((entries, volatile)) = self.sizes.get(database) else {
-            return DatabaseSize::default();
-        };
+        let Some(sizes) = self.sizes.get(database) else { return DatabaseSize::default() };
         let read = |number: &AtomicUsize| number.load(Ordering::Relaxed) as u64;
-        DatabaseSize { keys: read(entries), volatile: read(volatile) }
+        DatabaseSize {
+            keys: read(&sizes.keys),
+            volatile: read(&sizes.volatile),
+            with_expiring_fields: read(&sizes.with_expiring_fields),
+        }
     }
 
     pub(crate) fn note_miscount(&self) {

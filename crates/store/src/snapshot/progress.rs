@@ -2,7 +2,7 @@
 
 use crate::entry::block::Entry;
 use crate::snapshot::images::{FULL_PRE_IMAGES_BYTES, Images};
-use crate::snapshot::outbox::Outbox;
+use crate::snapshot::outbox::{DatabaseSize, Outbox};
 use nagi_chunk::CHUNK_BYTES;
 use std::sync::Arc;
 
@@ -42,21 +42,25 @@ impl SnapshotProgress {
         SnapshotProgress::new(Arc::clone(&self.outbox))
     }
 
-    /// Must be called with the operation's epoch before anything happens to a table of so many
-    /// entries, and so many that can expire, which is database `database`'s now.
+    /// Must be called with the operation's epoch before anything happens to a table of this size,
+    /// which is database `database`'s now.
     #[inline]
-    pub(crate) fn begin(&mut self, epoch: u8, size: (usize, usize), database: usize) {
+    pub(crate) fn begin(
+        &mut self,
+        epoch: u8,
+        size: impl FnOnce() -> DatabaseSize,
+        database: usize,
+    ) {
         if self.epoch != epoch {
-            self.begin_epoch(epoch, size, database);
+            self.begin_epoch(epoch, size(), database);
         }
     }
 
     #[cold]
-    fn begin_epoch(&mut self, epoch: u8, size: (usize, usize), database: usize) {
-        let (entries, volatile) = size;
-        (self.epoch, self.database, self.unsaved) = (epoch, database, entries);
-        self.outbox.add_size(database, entries, volatile);
-        self.walked_to = (entries > 0).then_some(0);
+    fn begin_epoch(&mut self, epoch: u8, size: DatabaseSize, database: usize) {
+        (self.epoch, self.database, self.unsaved) = (epoch, database, size.keys as usize);
+        self.outbox.add_size(database, size);
+        self.walked_to = (size.keys > 0).then_some(0);
     }
 
     /// The epoch that it counts for.

@@ -47,6 +47,8 @@ counters! {
     expired_misses,
     /// Keys removed because their time had come.
     expired,
+    /// Fields of hashes removed because their time had come.
+    expired_fields,
     /// Keys removed to make room.
     evicted,
     /// Changes that commands made to entries.

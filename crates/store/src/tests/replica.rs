@@ -117,6 +117,7 @@ fn hash_collection(hasher: &mut DefaultHasher, collection: Value<'_>) {
         Value::Hash(fields) => drop(fields.walk(0, |field| {
             hash(field.name);
             hash(field.value);
+            hash(StringValue::Int(field.expires_at_ms.unwrap_or(0).cast_signed()));
             go_on(())
         })),
         Value::Set(members) => drop(members.walk(0, |member| {

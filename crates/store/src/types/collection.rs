@@ -2,7 +2,7 @@
 //! made outside the keyspace to be put there whole, and reading for longer than a latch is held.
 
 use crate::collections::Name;
-use crate::collections::hash::{Expiry, Hash, HashLimits};
+use crate::collections::hash::{FieldExpiry, Hash, HashLimits};
 use crate::collections::list::{List, ListLimit};
 use crate::collections::set::{Set, SetLimits, SetRef};
 use crate::collections::sorted_set::{SortedSet, SortedSetLimits};
@@ -72,8 +72,8 @@ enum Content {
 /// An element of a collection that is being made.
 #[derive(Clone, Copy, Debug)]
 pub enum NewElement<'a> {
-    /// A field of a hash, and its value.
-    Field(&'a Text<'a>, &'a Text<'a>),
+    /// A field of a hash, its value, and when it expires, in milliseconds since 1970.
+    Field(&'a Text<'a>, &'a Text<'a>, Option<u64>),
     /// A member of a set.
     Member(&'a Text<'a>),
     /// A member of a sorted set, and its score, which is a number.
@@ -134,8 +134,9 @@ impl NewCollection {
     pub fn add(&mut self, element: NewElement<'_>) -> Result<bool, WrongType> {
         let NewCollection { content, limits, blocks } = self;
         match (content, element) {
-            (Content::Hash(hash), NewElement::Field(name, value)) => {
-                Ok(hash.set(name, value, Expiry::Never, limits.hash, blocks))
+            (Content::Hash(hash), NewElement::Field(name, value, at_ms)) => {
+                let expiry = at_ms.map_or(FieldExpiry::Never, FieldExpiry::At);
+                Ok(hash.set(name, value, (expiry, 0), limits.hash, blocks))
             }
             (Content::Set(set), NewElement::Member(member)) => {
                 let set = set.get_or_insert_with(|| Set::new(member, 1, limits.set));

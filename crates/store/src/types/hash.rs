@@ -1,6 +1,6 @@
 //! Hashes: maps from the names of fields to strings.
 
-use crate::collections::hash::{Expiry, Hash, HashLimits, HashRef};
+use crate::collections::hash::{FieldExpiry, Hash, HashLimits, HashRef};
 use crate::effects::event::Event;
 use crate::entry::key::Key;
 use crate::entry::value::WrongType;
@@ -19,9 +19,10 @@ impl Slot<'_> {
 
     /// Sets fields; how many of them are new.
     fn set_fields(&mut self, pairs: &[Pair<'_>], limits: HashLimits) -> Result<usize, WrongType> {
+        let expiry = (FieldExpiry::Never, self.now_ms());
         let added = self.change_collection(|hash: &mut Hash, blocks| {
             let set = |hash: &mut Hash, (name, value): &Pair<'_>| {
-                hash.set(name, value, Expiry::Never, limits, blocks)
+                hash.set(name, value, expiry, limits, blocks)
             };
             hash.expect(pairs.len(), limits);
             let added = pairs.iter().filter(|pair| set(hash, pair)).count();
@@ -36,8 +37,9 @@ impl Slot<'_> {
         if self.hash()?.is_none() {
             return Ok(0);
         }
+        let now_ms = self.now_ms();
         let removed = self.change_collection(|hash: &mut Hash, _| {
-            let removed = names.iter().filter(|name| hash.remove(name)).count();
+            let removed = names.iter().filter(|name| hash.remove(name, now_ms)).count();
             (removed, removed as u32)
         })?;
         if removed > 0 {
@@ -72,7 +74,8 @@ impl Database<'_> {
         limits: HashLimits,
     ) -> Result<bool, WrongType> {
         self.write(key, |slot| {
-            let is_there = slot.hash()?.is_some_and(|hash| hash.get(&pair.0).is_some());
+            let now_ms = slot.now_ms();
+            let is_there = slot.hash()?.is_some_and(|hash| hash.get(&pair.0, now_ms).is_some());
             if !is_there {
                 slot.set_fields(std::slice::from_ref(pair), limits)?;
             }
@@ -94,11 +97,12 @@ impl Database<'_> {
         make: impl FnOnce(Option<StringValue<'_>>) -> Result<R, E>,
     ) -> Result<R, E> {
         self.write(key, |slot| {
-            let field = slot.hash()?.and_then(|hash| hash.get(name));
+            let now_ms = slot.now_ms();
+            let field = slot.hash()?.and_then(|hash| hash.get(name, now_ms));
             let value = make(field.map(|field| field.value))?;
             let text = Text::to_store(value.as_ref());
             slot.change_collection(|hash: &mut Hash, blocks| {
-                (hash.set(name, &text, Expiry::Keep, limits, blocks), 1)
+                (hash.set(name, &text, (FieldExpiry::Keep, now_ms), limits, blocks), 1)
             })?;
             slot.note(event);
             Ok(value)

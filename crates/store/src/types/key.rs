@@ -158,6 +158,12 @@ impl Database<'_> {
         self.sum(Table::volatile_len)
     }
 
+    /// How many hashes of the database have fields that expire.
+    #[must_use]
+    pub fn hashes_with_expiry(&self) -> usize {
+        self.sum(Table::hashes_with_expiry)
+    }
+
     /// Goes on with a walk from `cursor`, showing `look` about `count` entries, and returns where
     /// to go on; 0 when all have been shown. Entries of one hash are shown together, however many
     /// they are; [`Database::walk`] need not.
@@ -220,7 +226,7 @@ impl Database<'_> {
 }
 
 impl ExpireWhen {
-    fn allows(self, old_ms: Option<u64>, new_ms: u64) -> bool {
+    pub(super) fn allows(self, old_ms: Option<u64>, new_ms: u64) -> bool {
         let later = old_ms.is_some_and(|old| new_ms > old);
         let earlier = old_ms.is_none_or(|old| new_ms < old);
         !(self.absent && old_ms.is_some()

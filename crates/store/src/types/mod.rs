@@ -8,6 +8,7 @@ pub mod bitmap;
 pub mod collection;
 pub mod counter;
 pub mod derived;
+pub mod field_expiry;
 pub mod hash;
 pub mod hyperloglog;
 pub mod key;

@@ -35,13 +35,13 @@ const NOT_A_FLOAT: Error = Error::fixed("ERR hash value is not a float");
 const NOT_FINITE: Error = Error::fixed("ERR increment would produce NaN or Infinity");
 
 /// Most fields that are named under one hold of a latch; requests that name more claim their key.
-const FIELDS_PER_HOLD: usize = 64;
+pub(super) const FIELDS_PER_HOLD: usize = 64;
 
-fn limits(cx: &Context<'_>) -> HashLimits {
+pub(super) fn limits(cx: &Context<'_>) -> HashLimits {
     cx.server.config().collection_limits().hash
 }
 
-fn pair(args: Args<'_>, index: usize) -> Pair<'_> {
+pub(super) fn pair(args: Args<'_>, index: usize) -> Pair<'_> {
     (Text::to_store(args.at(index)), Text::from_input(value(args, index + 1)))
 }
 
@@ -156,7 +156,8 @@ pub(crate) static HSETNX: Command = Command {
 fn hget<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (key, name) = (cx.key(args.at(1)), Text::new(args.at(2)));
     let Context { db, reply, .. } = cx;
-    Ok(db.read_hash(key, |hash| match hash.and_then(|hash| hash.get(&name)) {
+    let now_ms = db.now_ms();
+    Ok(db.read_hash(key, |hash| match hash.and_then(|hash| hash.get(&name, now_ms)) {
         Some(field) => write(reply, field.value),
         None => reply.null(),
     })?)
@@ -183,10 +184,11 @@ fn hmget<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return walk::named_fields(cx, key);
     }
     let Context { db, reply, .. } = cx;
+    let now_ms = db.now_ms();
     Ok(db.read_hash(key, |hash| {
         reply.array(args.len() - 2);
         for name in args.from(2) {
-            match hash.and_then(|hash| hash.get(&Text::new(name))) {
+            match hash.and_then(|hash| hash.get(&Text::new(name), now_ms)) {
                 Some(field) => write(reply, field.value),
                 None => reply.null(),
             }
@@ -329,10 +331,10 @@ pub(crate) static HLEN: Command = Command {
 };
 
 fn hexists<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let name = Text::new(args.at(2));
-    let is_there =
-        |hash: Option<nagi_store::HashRef<'_>>| hash.is_some_and(|hash| hash.get(&name).is_some());
-    let is_there = cx.db.read_hash(cx.key(args.at(1)), is_there)?;
+    let (name, now_ms) = (Text::new(args.at(2)), cx.db.now_ms());
+    let is_there = cx.db.read_hash(cx.key(args.at(1)), |hash| {
+        hash.is_some_and(|hash| hash.get(&name, now_ms).is_some())
+    })?;
     cx.reply.integer(is_there.into());
     Ok(())
 }
@@ -353,9 +355,9 @@ pub(crate) static HEXISTS: Command = Command {
 };
 
 fn hstrlen<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let name = Text::new(args.at(2));
+    let (name, now_ms) = (Text::new(args.at(2)), cx.db.now_ms());
     let len = cx.db.read_hash(cx.key(args.at(1)), |hash| {
-        hash.and_then(|hash| hash.get(&name)).map_or(0, |field| field.value.len())
+        hash.and_then(|hash| hash.get(&name, now_ms)).map_or(0, |field| field.value.len())
     })?;
     cx.reply.integer(len as i64);
     Ok(())

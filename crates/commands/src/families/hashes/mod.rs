@@ -1,4 +1,6 @@
 //! Hashes.
 
+pub(crate) mod expiry;
 pub(crate) mod hash;
+pub(crate) mod setex;
 pub(crate) mod walk;

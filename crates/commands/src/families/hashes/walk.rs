@@ -50,35 +50,110 @@ pub(super) fn all_fields<'a>(
 ) -> Result<(), Error> {
     let key = cx.key(args.at(1));
     let Context { db, reply, .. } = cx;
+    let now_ms = db.now_ms();
     let is_shown = db.read_hash(key, |hash| {
-        let len = hash.map_or(0, |hash| hash.len());
-        if len > ELEMENTS_PER_HOLD {
+        let Some(hash) = hash else {
+            shown.begin(reply, 0);
+            return true;
+        };
+        if hash.len() > ELEMENTS_PER_HOLD {
             return false;
         }
-        shown.begin(reply, len);
-        hash.into_iter().for_each(|hash| show_all(hash, |field| shown.write(reply, &field)));
+        let mut expired = ExpiredFields::of(hash, now_ms);
+        while !expired.are_known(hash) {}
+        shown.begin(reply, expired.live_of(hash));
+        hash.walk(0, |field| {
+            if !field.is_expired(now_ms) {
+                shown.write(reply, &field);
+            }
+            ControlFlow::<()>::Continue(())
+        });
         true
     })?;
     if is_shown {
         return Ok(());
     }
-    // It may have gone between the two.
     let shared = shared_hash(cx, key)?;
-    let len = fields(shared.as_ref()).map_or(0, |hash| hash.len());
-    shown.begin(&mut cx.reply, len);
-    let mut rank = 0;
+    let mut expired = fields(shared.as_ref()).map(|hash| ExpiredFields::of(hash, now_ms));
+    let (mut rank, mut has_begun) = (0, false);
     in_strides(cx, move |reply| {
-        let mut left = ELEMENTS_PER_HOLD;
-        fields(shared.as_ref()).and_then(|hash| {
-            hash.walk(rank, |field| {
+        let (Some(hash), Some(expired)) = (fields(shared.as_ref()), &mut expired) else {
+            // It has gone between the two.
+            shown.begin(reply, 0);
+            return true;
+        };
+        if !expired.are_known(hash) {
+            return false;
+        }
+        if !std::mem::replace(&mut has_begun, true) {
+            shown.begin(reply, expired.live_of(hash));
+        }
+        walk_stride(hash, rank, |field| {
+            if !field.is_expired(now_ms) {
                 shown.write(reply, &field);
-                left -= 1;
-                if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })
+            }
         });
         rank += ELEMENTS_PER_HOLD;
-        rank >= len
+        rank >= hash.len()
     })
+}
+
+/// Shows as many fields as one stride takes from the one with so many before it on.
+fn walk_stride(hash: HashRef<'_>, rank: u64, mut show: impl FnMut(Field<'_>)) {
+    let mut left = ELEMENTS_PER_HOLD;
+    hash.walk(rank, |field| {
+        show(field);
+        left -= 1;
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+}
+
+/// Which fields of a hash are there still though their time has come, so that they are not shown.
+struct ExpiredFields {
+    now_ms: u64,
+    /// How many fields come before each.
+    ranks: Vec<u64>,
+    /// How many fields have been looked at.
+    walked: u64,
+}
+
+impl ExpiredFields {
+    /// Those of a hash that stays as it is.
+    fn of(hash: HashRef<'_>, now_ms: u64) -> Self {
+        let walked = if hash.may_have_expired(now_ms) { 0 } else { hash.len() };
+        ExpiredFields { now_ms, ranks: Vec::new(), walked }
+    }
+
+    /// Looks at some more of its fields; whether it has seen all.
+    fn are_known(&mut self, hash: HashRef<'_>) -> bool {
+        if self.walked < hash.len() {
+            let mut rank = self.walked;
+            walk_stride(hash, self.walked, |field| {
+                if field.is_expired(self.now_ms) {
+                    self.ranks.push(rank);
+                }
+                rank += 1;
+            });
+            self.walked = rank;
+        }
+        self.walked >= hash.len()
+    }
+
+    /// How many fields are shown.
+    fn live_of(&self, hash: HashRef<'_>) -> u64 {
+        hash.len() - self.ranks.len() as u64
+    }
+
+    /// How many fields come before the one that has so many shown ones before it.
+    fn rank_of(&self, shown_before: u64) -> u64 {
+        let (mut low, mut high) = (0, self.ranks.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            let rank = self.ranks.get(middle).copied().unwrap_or(u64::MAX);
+            if rank - middle as u64 <= shown_before { low = middle + 1 } else { high = middle }
+        }
+        shown_before + low as u64
+    }
 }
 
 /// The value under a key, which is a hash, to be read for longer.
@@ -93,16 +168,9 @@ fn fields(shared: Option<&SharedValue>) -> Option<HashRef<'_>> {
     shared?.read().hash().ok()
 }
 
-fn show_all(hash: HashRef<'_>, mut show: impl FnMut(Field<'_>)) {
-    hash.walk(0, |field| {
-        show(field);
-        ControlFlow::<()>::Continue(())
-    });
-}
-
 /// Shows the values of the fields that a request names, which are many (HMGET).
 pub(super) fn named_fields(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
-    let shared = shared_hash(cx, key)?;
+    let (shared, now_ms) = (shared_hash(cx, key)?, cx.db.now_ms());
     cx.reply.array(cx.args.len() - 2);
     let mut at = 2;
     cx.start(Box::new(move |cx| {
@@ -111,7 +179,7 @@ pub(super) fn named_fields(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Err
         while at < args.len() {
             for name in args.from(at).take(ELEMENTS_PER_HOLD as usize) {
                 let hash = fields(shared.as_ref());
-                match hash.and_then(|hash| hash.get(&Text::new(name))) {
+                match hash.and_then(|hash| hash.get(&Text::new(name), now_ms)) {
                     Some(field) => write(reply, field.value),
                     None => reply.null(),
                 }
@@ -129,14 +197,7 @@ fn hrandfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     const OUT_OF_RANGE: Error = Error::fixed("ERR value is out of range");
     let key = cx.key(args.at(1));
     if args.len() == 2 {
-        let random = cx.db.random();
-        let Context { db, reply, .. } = cx;
-        return Ok(db.read_hash(key, |hash| {
-            match hash.and_then(|hash| hash.select(random % hash.len().max(1))) {
-                Some(field) => write(reply, field.name),
-                None => reply.null(),
-            }
-        })?);
+        return random_field(cx, key);
     }
     let count = drawn_count(args.at(2))?;
     let shown = match args.get(3) {
@@ -147,19 +208,31 @@ fn hrandfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if shown == Shown::NamesAndValues && count.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(OUT_OF_RANGE);
     }
-    let seed = cx.db.random();
+    let (seed, now_ms) = (cx.db.random(), cx.db.now_ms());
     let Some(shared) = shared_hash(cx, key)?.filter(|_| count != 0) else {
         cx.reply.array(0);
         return Ok(());
     };
-    let mut drawn = Drawn::new(shared.read().len(), count, seed);
-    match shown {
-        Shown::NamesAndValues => cx.reply.pairs(drawn.left() as usize),
-        Shown::Names | Shown::Values => cx.reply.array(drawn.left() as usize),
-    }
+    let mut expired = fields(Some(&shared)).map(|hash| ExpiredFields::of(hash, now_ms));
+    let mut drawn = None;
     in_strides(cx, move |reply| {
+        let (Some(hash), Some(expired)) = (fields(Some(&shared)), &mut expired) else {
+            return true;
+        };
+        if !expired.are_known(hash) {
+            return false;
+        }
+        let drawn = drawn.get_or_insert_with(|| {
+            let live = expired.live_of(hash);
+            let drawn = Drawn::new(live, if live == 0 { 0 } else { count }, seed);
+            match shown {
+                Shown::NamesAndValues => reply.pairs(drawn.left() as usize),
+                Shown::Names | Shown::Values => reply.array(drawn.left() as usize),
+            }
+            drawn
+        });
         for rank in drawn.by_ref().take(ELEMENTS_PER_HOLD as usize) {
-            if let Some(field) = fields(Some(&shared)).and_then(|hash| hash.select(rank)) {
+            if let Some(field) = hash.select(expired.rank_of(rank)) {
                 if shown == Shown::NamesAndValues {
                     reply.pair();
                 }
@@ -168,6 +241,25 @@ fn hrandfield<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         }
         drawn.left() == 0
     })
+}
+
+/// Shows one field, each as likely as the others; none if all that are left have expired.
+fn random_field(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
+    /// How often another field is drawn where one has expired, which does not stay for long.
+    const DRAWS: u64 = 64;
+    let Context { db, reply, .. } = cx;
+    let (now_ms, random) = (db.now_ms(), db.random());
+    Ok(db.read_hash(key, |hash| {
+        let live = hash.and_then(|hash| {
+            let drawn = Drawn::new(hash.len(), DRAWS.cast_signed().wrapping_neg(), random);
+            let mut fields = drawn.filter_map(|rank| hash.select(rank));
+            fields.find(|field| !field.is_expired(now_ms))
+        });
+        match live {
+            Some(field) => write(reply, field.name),
+            None => reply.null(),
+        }
+    })?)
 }
 
 pub(crate) static HRANDFIELD: Command = Command {
@@ -192,15 +284,15 @@ fn hscan<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         return Ok(());
     };
     let options = ScanOptions::parse(args, cursor, Some("NOVALUES"))?;
+    let now_ms = cx.db.now_ms();
     let names_only = options.names_only;
     scan(cx, options, if names_only { 1 } else { 2 }, move |cursor, count, show| {
         let hash = fields(Some(&shared));
         Some(hash.map_or(0, |hash| {
-            hash.scan(cursor, count, |field| {
-                show(match names_only {
-                    true => Scanned::Name(field.name),
-                    false => Scanned::Pair(field.name, field.value),
-                });
+            hash.scan(cursor, count, |field| match names_only {
+                _ if field.is_expired(now_ms) => {}
+                true => show(Scanned::Name(field.name)),
+                false => show(Scanned::Pair(field.name, field.value)),
             })
         }))
     })

@@ -103,6 +103,9 @@ fn add_elements(sum: &mut Sum, value: Value<'_>, rank: u64) -> bool {
             let mut element = Sum::default();
             field.name.with_bytes(|name| element.mix_bytes(name));
             field.value.with_bytes(|value| element.mix_bytes(value));
+            if field.expires_at_ms.is_some() {
+                element.add(&Sha1::digest(b"!!hexpire!!"));
+            }
             sum.add(&Sha1::digest(element.0));
             go_on()
         }),

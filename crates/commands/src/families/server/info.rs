@@ -62,7 +62,10 @@ mod tests {
         bench.expect("MGET a b", "*2|$1|1|$1|2|");
         bench.expect("FOO", "-ERR unknown command 'FOO', with args beginning with: |");
         bench.expect_memcached("get none", "END|");
-        bench.expect("INFO keyspace", "$48|# Keyspace|db0:keys=2,expires=1,avg_ttl=10000||");
+        bench.expect(
+            "INFO keyspace",
+            "$60|# Keyspace|db0:keys=2,expires=1,avg_ttl=10000,subexpiry=0||",
+        );
         bench.expect("INFO cluster CLUSTER", "$30|# Cluster|cluster_enabled:0||");
         bench.expect("INFO nosuch", "$0||");
         let default = bench.call(&["INFO"]);

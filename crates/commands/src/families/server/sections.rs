@@ -331,6 +331,7 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add_unused("0.00", &["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"]);
     fields.add("rejected_connections", totals.refused_connections);
     fields.add_unused("0", &["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    fields.add("expired_subkeys", store.expired_fields);
     fields.add("expired_keys", store.expired);
     fields.add("expired_stale_perc", format_args!("{:.2}", stale_percent(cx, rates.expired)));
     // Expiring has no cap that could be reached.
@@ -467,7 +468,9 @@ fn keyspace(cx: &Context<'_>, fields: &mut Fields<'_>) {
         let (keys, expires) = (db.size(), db.volatile_size());
         if keys > 0 {
             let mean_ms = if expires > 0 { mean_time_to_live_ms(&db) } else { 0 };
-            let value = format_args!("keys={keys},expires={expires},avg_ttl={mean_ms}");
+            let hashes = db.hashes_with_expiry();
+            let value =
+                format_args!("keys={keys},expires={expires},avg_ttl={mean_ms},subexpiry={hashes}");
             fields.add(&format!("db{index}"), value);
         }
     }

@@ -6,7 +6,7 @@ use nagi_store::types::collection::{NewCollection, NewCollections, NewElement};
 use nagi_store::{Kind, StringInput, StringValue, Text, Value};
 use std::ops::ControlFlow;
 
-/// Makes collections for a store, which cannot keep fields that expire yet.
+/// Makes collections for a store.
 #[derive(Clone, Debug)]
 pub struct StoreBuilders(pub NewCollections);
 
@@ -42,10 +42,11 @@ impl Builder for StoreBuilder {
             Element::Scored(member, score) => {
                 with_text(member, |member| collection.add(NewElement::Scored(member, score)))
             }
-            Element::Field { name, value, expire_at_ms: None } => with_text(name, |name| {
-                with_value(value, |value| collection.add(NewElement::Field(name, value)))
+            Element::Field { name, value, expire_at_ms } => with_text(name, |name| {
+                with_value(value, |value| {
+                    collection.add(NewElement::Field(name, value, expire_at_ms))
+                })
             }),
-            Element::Field { .. } => return Err(Rejected::Unsupported),
         };
         match is_new {
             Ok(true) => Ok(()),
@@ -79,11 +80,21 @@ fn with_value<R>(text: ElementText<'_>, take: impl FnOnce(&Text<'_>) -> R) -> R 
 }
 
 impl CollectionHead {
-    /// That of a value to be written, unless it is a string.
-    pub(crate) fn of(value: &Value<'_>) -> Option<Self> {
+    /// That of a value to be written to a file of Redis' or one of Valkey's own versions, unless it
+    /// is a string.
+    pub(crate) fn of(value: &Value<'_>, for_valkey: bool) -> Option<Self> {
         let collection = match value {
             Value::String(_) => return None,
-            Value::Hash(_) => CollectionType::Hash,
+            Value::Hash(hash) => match hash.earliest_ms() {
+                None => CollectionType::Hash,
+                Some(earliest_ms) => {
+                    let form = match for_valkey {
+                        true => CollectionForm::ExpiringFieldsOfValkey,
+                        false => CollectionForm::ExpiringFields { earliest_ms },
+                    };
+                    return Some(CollectionHead { form, len: value.len() });
+                }
+            },
             Value::Set(_) => CollectionType::Set,
             Value::SortedSet(_) => CollectionType::SortedSet,
             Value::List(_) => CollectionType::List,

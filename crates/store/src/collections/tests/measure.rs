@@ -1,7 +1,7 @@
 //! What collections cost: `cargo test --release -p nagi-store measure_collections -- --ignored
 //! --nocapture`, with `NAGI_MEASURE_ELEMENTS` for another size than a million.
 
-use crate::collections::hash::{Expiry, Hash, HashLimits};
+use crate::collections::hash::{FieldExpiry, Hash, HashLimits};
 use crate::collections::list::List;
 use crate::collections::set::{Set, SetLimits};
 use crate::collections::sorted_set::{SortedSet, SortedSetLimits};
@@ -82,13 +82,13 @@ impl Measured for MeasuredHash {
     const NAME: &'static str = "hash";
     fn add(&mut self, number: u64, blocks: &Arc<Blocks>) {
         let (name, value) = (name(number), Text::new(&VALUE));
-        self.0.set(&Text::new(&name), &value, Expiry::Never, HASH_LIMITS, blocks);
+        self.0.set(&Text::new(&name), &value, (FieldExpiry::Never, 0), HASH_LIMITS, blocks);
     }
     fn find(&self, number: u64) -> bool {
-        self.0.read().get(&Text::new(&name(number))).is_some()
+        self.0.read().get(&Text::new(&name(number)), 0).is_some()
     }
     fn remove(&mut self, number: u64) {
-        self.0.remove(&Text::new(&name(number)));
+        self.0.remove(&Text::new(&name(number)), 0);
     }
     fn len(&self) -> u64 {
         self.0.read().len()

@@ -6,9 +6,9 @@ mod measure;
 mod sorted_set;
 
 use super::Name;
-use super::hash::{Expiry, Field, Hash, HashLimits, HashRef};
+use super::hash::{Field, FieldExpiry, Hash, HashLimits, HashRef};
 use super::set::{Set, SetLimits};
-use crate::tree::tests::{blocks, check, wait_until_freed};
+use crate::tree::tests::{blocks, check};
 use crate::value::item::Text;
 use crate::value::number::parse_i64;
 use crate::value::string::StringValue;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use super::form::{Form, FormRef};
+use super::form::Form;
 
 const HASH_LIMITS: HashLimits = HashLimits { entries: 128, value_bytes: 64 };
 const SET_LIMITS: SetLimits =
@@ -89,29 +89,36 @@ proptest! {
             let name = Text::new(&field);
             let value = vec![b'v'; if len == 119 { 2000 } else { len % 30 }];
             let value_text = Text::to_store(&value);
-            let before = model.get(&field).cloned();
+            let now_ms = at_ms / 3;
+            let is_live = |it: &(Vec<u8>, Option<u64>)| it.1.is_none_or(|at_ms| at_ms > now_ms);
+            let before = model.get(&field).cloned().filter(is_live);
             prop_assert_eq!(
-                hash.read().get(&name).map(|it| (bytes(it.value), it.expires_at_ms)),
+                hash.read().get(&name, now_ms).map(|it| (bytes(it.value), it.expires_at_ms)),
                 before.clone()
             );
             match what {
                 0 => {
-                    prop_assert_eq!(hash.remove(&name), model.remove(&field).is_some());
+                    prop_assert_eq!(hash.remove(&name, now_ms), before.is_some());
+                    if before.is_some() {
+                        model.remove(&field);
+                    }
                 }
                 1 => {
                     let time = (at_ms % 3 > 0).then_some(at_ms);
                     let is_there = hash.expire(&name, time, &blocks);
-                    prop_assert_eq!(is_there, before.is_some());
+                    prop_assert_eq!(is_there, model.contains_key(&field));
                     model.get_mut(&field).into_iter().for_each(|it| it.1 = time);
                 }
                 _ => {
-                    let expiry = [Expiry::Never, Expiry::Keep, Expiry::At(at_ms)][len % 3];
+                    let at = FieldExpiry::At(at_ms);
+                    let expiry = [FieldExpiry::Never, FieldExpiry::Keep, at][len % 3];
                     let time = match expiry {
-                        Expiry::Never => None,
-                        Expiry::Keep => before.as_ref().and_then(|it| it.1),
-                        Expiry::At(at_ms) => Some(at_ms),
+                        FieldExpiry::Never => None,
+                        FieldExpiry::Keep => before.as_ref().and_then(|it| it.1),
+                        FieldExpiry::At(at_ms) => Some(at_ms),
                     };
-                    let is_new = hash.set(&name, &value_text, expiry, HASH_LIMITS, &blocks);
+                    let when = (expiry, now_ms);
+                    let is_new = hash.set(&name, &value_text, when, HASH_LIMITS, &blocks);
                     prop_assert_eq!(is_new, before.is_none());
                     model.insert(field, (value, time));
                 }
@@ -212,37 +219,17 @@ fn encodings_of_hashes_are_named_as_redis_names_them() {
     let limits = HashLimits { entries: 2, value_bytes: 3 };
     let set = |hash: &mut Hash, name: &str, value: &str, expiry| {
         let (name, value) = (Text::new(name.as_bytes()), Text::new(value.as_bytes()));
-        hash.set(&name, &value, expiry, limits, &blocks);
+        hash.set(&name, &value, (expiry, 0), limits, &blocks);
         hash.read().0.name().word()
     };
     let mut hash = Hash::default();
-    assert_eq!(set(&mut hash, "a", "123", Expiry::Never), "listpack");
-    assert_eq!(set(&mut hash, "b", "123", Expiry::At(9)), "listpackex");
-    assert_eq!(set(&mut hash, "b", "123", Expiry::Never), "listpackex");
-    assert_eq!(set(&mut hash, "c", "123", Expiry::Never), "hashtable");
+    assert_eq!(set(&mut hash, "a", "123", FieldExpiry::Never), "listpack");
+    assert_eq!(set(&mut hash, "b", "123", FieldExpiry::At(9)), "listpackex");
+    assert_eq!(set(&mut hash, "b", "123", FieldExpiry::Never), "listpackex");
+    assert_eq!(set(&mut hash, "c", "123", FieldExpiry::Never), "hashtable");
     for (name, value) in [("abcd", "1"), ("a", "1234")] {
         let mut hash = Hash::default();
-        assert_eq!(set(&mut hash, name, value, Expiry::Never), "hashtable");
+        assert_eq!(set(&mut hash, name, value, FieldExpiry::Never), "hashtable");
         assert!(matches!(hash.0, Form::Packed(_)), "the form is another matter");
     }
-}
-
-#[test]
-fn a_tree_fits_a_word_and_comes_out_as_it_went_in() {
-    let (pool, blocks) = blocks();
-    let mut hash = Hash::default();
-    let value = vec![b'v'; 3000];
-    let (name, value) = (Text::new(b"a"), Text::to_store(&value));
-    hash.set(&name, &value, Expiry::Never, HASH_LIMITS, &blocks);
-    let word = hash.0.into_word().unwrap();
-    // SAFETY: the word has just been made, and is taken back below.
-    let read = HashRef(unsafe { FormRef::word(word) });
-    assert_eq!((read.len(), read.get(&name).unwrap().value.len()), (1, 3000));
-    assert!(read.bytes() > 3000);
-    let clone = read.0.to_owned();
-    // SAFETY: nobody uses the word afterwards.
-    drop(unsafe { Form::from_word(word) });
-    assert_eq!(clone.read().len(), 1);
-    drop(clone);
-    wait_until_freed(&pool);
 }

@@ -1,6 +1,7 @@
-//! The sweep that removes what has expired from a table, in steps of some tens of microseconds.
+//! The sweep that removes what has expired from a table, in steps of some tens of microseconds,
+//! and the hashes whose fields have.
 
-use super::{GLANCES, ServerRemovals, Table, span};
+use super::{GLANCES, ServerRemovals, Table, fields_due_ms, span};
 use crate::entry::block::Entry;
 use crate::entry::view::EntryView;
 use crate::index::placement::{POSITION_BITS, fingerprint};
@@ -159,6 +160,43 @@ impl Table {
         self.earliest_expiry_ms = self.earliest_expiry_ms.min(at_ms);
         if let Some(sweep) = &mut self.sweep {
             sweep.earliest_ms = sweep.earliest_ms.min(at_ms);
+        }
+    }
+
+    /// Keeps right when the hash under a key is to be swept, if it has fields that expire.
+    #[inline]
+    pub(crate) fn note_fields(&mut self, key_hash: u64, before: Option<u64>, now: Option<u64>) {
+        if before.is_some() || now.is_some() {
+            self.expiring_hashes.change(key_hash, before, now);
+        }
+    }
+
+    /// How many hashes have fields that expire.
+    pub(crate) fn hashes_with_expiry(&self) -> usize {
+        self.expiring_hashes.len()
+    }
+
+    /// A hash with fields that have expired by `now_ms`, unless it is spared.
+    pub(crate) fn with_expired_fields(
+        &self,
+        now_ms: u64,
+        spares: Option<&dyn Fn(u64) -> bool>,
+    ) -> Option<Entry> {
+        let is_free = |key_hash: &u64| spares.is_none_or(|spares| !spares(*key_hash));
+        let key_hash = self.expiring_hashes.due(now_ms).take(GLANCES).find(is_free)?;
+        let position = self.locator.range.position(key_hash);
+        let (mut found, mut within) = (None, None);
+        loop {
+            self.visit_bucket(position, &mut within, |entry| {
+                if fields_due_ms(entry).is_some_and(|at_ms| at_ms <= now_ms)
+                    && self.hash_of(entry) == key_hash
+                {
+                    found = Some(entry);
+                }
+            });
+            if found.is_some() || within.is_none() {
+                return found;
+            }
         }
     }
 

@@ -94,7 +94,7 @@ pub(super) fn look_up(cx: &Context<'_>, pattern: &[u8], element: &Kept) -> Optio
     cx.db.get(cx.db.key(&key), |entry| match (entry?.value(), field) {
         (Value::String(string), None) => Some(Kept::of(string)),
         (Value::Hash(hash), Some(field)) => {
-            hash.get(&Text::new(field)).map(|found| Kept::of(found.value))
+            hash.get(&Text::new(field), cx.db.now_ms()).map(|found| Kept::of(found.value))
         }
         _ => None,
     })

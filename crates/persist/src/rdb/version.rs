@@ -1,0 +1,80 @@
+//! Versions of the format, and what each may hold.
+
+use super::collection::CollectionHead;
+use super::kind::ValueType;
+use crate::encoding::{NEWEST_VERSION, VALKEY_VERSIONS, VERSION};
+use nagi_store::Value;
+use std::fmt;
+
+/// Which version of the format a file is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// One of Redis'.
+    Redis(u16),
+    /// One of those that Valkey counts on its own.
+    Valkey(u16),
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Version::Redis(number) | Version::Valkey(number)) = self;
+        number.fmt(f)
+    }
+}
+
+impl Version {
+    /// The lowest that is written; it has strings, and what is known of them.
+    pub const LOWEST: Version = Version::Redis(VERSION);
+
+    /// The lowest of Redis' that has fields which expire.
+    pub const WITH_EXPIRING_FIELDS: Version = Version::Redis(12);
+
+    /// The version of a number, if such files are written.
+    #[must_use]
+    pub fn from_number(number: u16) -> Option<Version> {
+        if (VERSION..=NEWEST_VERSION).contains(&number) {
+            Some(Version::Redis(number))
+        } else {
+            VALKEY_VERSIONS.contains(&number).then_some(Version::Valkey(number))
+        }
+    }
+
+    /// Whether its files may hold values of a type, which is as well the lowest that is needed.
+    #[must_use]
+    pub fn holds(self, value_type: ValueType) -> bool {
+        match self {
+            Version::Valkey(_) => {
+                value_type.number() < 22 || value_type == ValueType::HashExpiringOfValkey
+            }
+            Version::Redis(version) => {
+                let since = match value_type {
+                    ValueType::SetListpack | ValueType::Stream3 => 11,
+                    ValueType::HashExpiringOfValkey => return false,
+                    other if other.number() >= 22 => 12,
+                    _ => VERSION,
+                };
+                version >= since
+            }
+        }
+    }
+
+    /// Whether its files may hold a value of the store.
+    pub(crate) fn holds_value(self, value: &Value<'_>) -> bool {
+        match value {
+            Value::Hash(hash) if hash.expiring() > 0 => {
+                let for_valkey = matches!(self, Version::Valkey(_));
+                CollectionHead::of(value, for_valkey)
+                    .is_none_or(|head| self.holds(head.form.value_type()))
+            }
+            _ => true,
+        }
+    }
+
+    /// What a file begins with.
+    pub(super) fn magic(self) -> String {
+        match self {
+            Version::Redis(version) => format!("REDIS{version:04}"),
+            Version::Valkey(version) => format!("VALKEY{version:03}"),
+        }
+    }
+}
