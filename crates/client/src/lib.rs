@@ -1,13 +1,15 @@
 //! Talking to a cache server.
 //!
 //! A [`Connection`] has many requests in flight and is driven by its owner's event loop, as the
-//! load tool does by the hundred; a [`Client`] waits for each reply.
+//! load tool does by the hundred; a [`Client`] waits for each reply. A [`ring::Ring`] says which of
+//! several servers has a key.
 
 mod address;
 mod client;
 mod connection;
 mod error;
 mod outcome;
+pub mod ring;
 
 pub use address::Address;
 pub use client::{Client, encode_command};

@@ -14,17 +14,20 @@ use super::{OPTIONAL, PROGRAMS};
 use crate::process;
 
 /// Unpacked whether the machine has them or not, so that tests know their versions.
-const TOOLS: [&str; 6] = [
+const TOOLS: [&str; 9] = [
     "redis-tools",
     "redis-server",
     "memcached",
     "libmemcached-tools",
     "libhiredis-dev",
+    "libmemcached-dev",
+    "nutcracker",
+    "ruby-dalli",
     "prometheus-redis-exporter",
 ];
 
 /// Unpacked where the machine lacks them. The second is pip as a wheel that needs no installing.
-const WHERE_MISSING: [&str; 4] = ["python3", "python3-pip-whl", "tcl", "iproute2"];
+const WHERE_MISSING: [&str; 5] = ["python3", "python3-pip-whl", "ruby", "tcl", "iproute2"];
 
 /// Where packages put programs.
 const FOLDERS: [&str; 4] = ["usr/bin", "bin", "usr/sbin", "sbin"];

@@ -17,7 +17,7 @@ use crate::{process, workspace};
 const SETUP_VERSION: u32 = 8;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
     ("memcached", "memcached"),
@@ -26,8 +26,10 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("memccp", "libmemcached-tools"),
     ("memcslap", "libmemcached-tools"),
     ("memccapable", "libmemcached-tools"),
+    ("nutcracker", "nutcracker"),
     ("prometheus-redis-exporter", "prometheus-redis-exporter"),
     ("python3", "python3"),
+    ("ruby", "ruby"),
     ("tclsh", "tcl"),
 ];
 

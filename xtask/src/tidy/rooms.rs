@@ -124,6 +124,7 @@ const SERVER: &[Room] = &[
 const CLIENT: &[Room] = &[
     ("error", &[]),
     ("outcome", &[]),
+    ("ring", &[]),
     ("address", &["error"]),
     ("client", &["address", "error"]),
     ("connection", &["address", "error", "outcome"]),

@@ -1,0 +1,289 @@
+//! Where libmemcached 1.1.4 puts keys, with what depends on the order in which it is configured.
+//!
+//! Its ring is made when the distribution or the servers change, with the hash that is set then. A
+//! hash that is set later applies to keys and leaves the points as they are, so that the same
+//! settings in another order put keys elsewhere. This does the same, call for call.
+
+use std::str::FromStr;
+
+use md5::{Digest, Md5};
+
+use super::hash::Hash;
+use super::server::{DEFAULT_PORT, Server};
+
+/// Points of a server on a ring without weights.
+const POINTS: u32 = 100;
+
+/// Points of a server of average weight on a ring with weights.
+const WEIGHTED_POINTS: u32 = 160;
+
+/// The longest key together with its prefix, in bytes.
+const KEY_BYTES: usize = 250;
+
+/// How keys are distributed.
+///
+/// ```
+/// use nagi_client::ring::Distribution;
+/// assert_eq!("ketama".parse(), Ok(Distribution::Consistent));
+/// assert!("random".parse::<Distribution>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Distribution {
+    /// The hash modulo the number of servers.
+    #[default]
+    Modula,
+    /// A ring of 100 points a server by the key hash; libmemcached's `CONSISTENT` and
+    /// `CONSISTENT_KETAMA` alike.
+    Consistent,
+    /// A ring by MD5 with 160 points for a server of average weight.
+    Weighted,
+    /// A ring whose points are named as spymemcached names them.
+    KetamaSpy,
+}
+
+impl FromStr for Distribution {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Ok(match name {
+            "modula" => Distribution::Modula,
+            "consistent" | "ketama" => Distribution::Consistent,
+            "weighted" => Distribution::Weighted,
+            "ketama_spy" => Distribution::KetamaSpy,
+            "random" => {
+                return Err("random puts a key elsewhere each time, so no get finds it".to_owned());
+            }
+            "virtual_bucket" => {
+                let reason = "virtual_bucket takes its map from a Couchbase server of old";
+                return Err(reason.to_owned());
+            }
+            _ => {
+                return Err(format!(
+                    "no distribution is called {name}; there are modula, consistent, weighted, \
+                     ketama_spy"
+                ));
+            }
+        })
+    }
+}
+
+/// One call of `memcached_behavior_set`.
+///
+/// ```
+/// use nagi_client::ring::{Behavior, Hash, Libmemcached};
+/// let mut memc = Libmemcached::new();
+/// memc.set(Behavior::Hash(Hash::Md5)).set(Behavior::Ketama(true));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behavior {
+    /// `HASH`: of keys, and of the points of rings made from now on.
+    Hash(Hash),
+    /// `DISTRIBUTION`.
+    Distribution(Distribution),
+    /// `KETAMA`: consistent, or else modula.
+    Ketama(bool),
+    /// `KETAMA_WEIGHTED`: MD5 and weighted, or else consistent.
+    KetamaWeighted(bool),
+    /// `SORT_HOSTS`.
+    SortHosts(bool),
+    /// `HASH_WITH_PREFIX_KEY`.
+    HashWithPrefixKey(bool),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Point {
+    value: u32,
+    server: usize,
+}
+
+/// A `memcached_st`: servers, behaviors, and where keys are by them.
+///
+/// ```
+/// use nagi_client::ring::{Behavior, Libmemcached, Server};
+/// let mut memc = Libmemcached::new();
+/// memc.set(Behavior::Ketama(true));
+/// memc.add(Server::new("kyoto", 11211)).add(Server::new("tokyo", 11311));
+/// let server = memc.locate(b"user:1").and_then(|index| memc.servers().get(index));
+/// assert!(server.is_some());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Libmemcached {
+    servers: Vec<Server>,
+    distribution: Distribution,
+    hash: Hash,
+    is_weighted: bool,
+    sorts_hosts: bool,
+    hashes_prefix: bool,
+    prefix: Vec<u8>,
+    points: Vec<Point>,
+}
+
+impl Libmemcached {
+    /// No servers, modula, the default hash.
+    ///
+    /// ```
+    /// assert_eq!(nagi_client::ring::Libmemcached::new().locate(b"key"), None);
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a behavior, which takes effect as it does in libmemcached at this point of the order.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Behavior, Libmemcached};
+    /// Libmemcached::new().set(Behavior::SortHosts(true));
+    /// ```
+    pub fn set(&mut self, behavior: Behavior) -> &mut Self {
+        match behavior {
+            Behavior::Hash(hash) => self.hash = hash,
+            Behavior::Distribution(distribution) => self.distribute(distribution),
+            Behavior::Ketama(false) => self.distribute(Distribution::Modula),
+            Behavior::Ketama(true) | Behavior::KetamaWeighted(false) => {
+                self.distribute(Distribution::Consistent);
+            }
+            Behavior::KetamaWeighted(true) => {
+                self.hash = Hash::Md5;
+                self.distribute(Distribution::Weighted);
+            }
+            Behavior::SortHosts(on) => {
+                self.sorts_hosts = on;
+                self.remake();
+            }
+            Behavior::HashWithPrefixKey(on) => self.hashes_prefix = on,
+        }
+        self
+    }
+
+    /// Sets the prefix of keys, `MEMCACHED_CALLBACK_PREFIX_KEY`; it decides over the server only
+    /// with [`Behavior::HashWithPrefixKey`].
+    ///
+    /// ```
+    /// nagi_client::ring::Libmemcached::new().set_prefix("app:");
+    /// ```
+    pub fn set_prefix(&mut self, prefix: impl Into<Vec<u8>>) -> &mut Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// `memcached_server_add_with_weight`: on a ring a weight over 1 turns weights on.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Libmemcached, Server};
+    /// Libmemcached::new().add(Server::new("kyoto", 0));
+    /// ```
+    pub fn add(&mut self, server: Server) -> &mut Self {
+        self.is_weighted |= server.weight > 1 && self.distribution != Distribution::Modula;
+        self.servers.push(server);
+        self.remake();
+        self
+    }
+
+    /// `memcached_server_push`: a weight over 1 turns weights on, whatever the distribution is.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Libmemcached, Server};
+    /// Libmemcached::new().push(&[Server::new("kyoto", 0), Server::new("tokyo", 0)]);
+    /// ```
+    pub fn push(&mut self, servers: &[Server]) -> &mut Self {
+        self.is_weighted |= servers.iter().any(|server| server.weight > 1);
+        self.servers.extend_from_slice(servers);
+        self.remake();
+        self
+    }
+
+    /// The servers, in the order that [`Libmemcached::locate`] counts.
+    ///
+    /// ```
+    /// assert!(nagi_client::ring::Libmemcached::new().servers().is_empty());
+    /// ```
+    #[must_use]
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Which of [`Libmemcached::servers`] has `key`; `None` without servers.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Libmemcached, Server};
+    /// assert_eq!(Libmemcached::new().add(Server::new("kyoto", 0)).locate(b"key"), Some(0));
+    /// ```
+    #[must_use]
+    pub fn locate(&self, key: &[u8]) -> Option<usize> {
+        let hash = if self.servers.len() == 1 { 0 } else { self.hash_of(key) };
+        if self.distribution == Distribution::Modula {
+            return (hash as usize).checked_rem(self.servers.len());
+        }
+        let after = self.points.partition_point(|point| point.value < hash);
+        let point = self.points.get(after).or_else(|| self.points.first());
+        point.map(|point| point.server)
+    }
+
+    fn hash_of(&self, key: &[u8]) -> u32 {
+        if !self.hashes_prefix {
+            return self.hash.of(key);
+        }
+        match [&self.prefix, key].concat() {
+            whole if whole.len() > KEY_BYTES => 0,
+            whole => self.hash.of(&whole),
+        }
+    }
+
+    fn distribute(&mut self, distribution: Distribution) {
+        match distribution {
+            Distribution::Consistent => self.is_weighted = false,
+            Distribution::Weighted => self.is_weighted = true,
+            Distribution::Modula | Distribution::KetamaSpy => {}
+        }
+        self.distribution = distribution;
+        self.remake();
+    }
+
+    fn remake(&mut self) {
+        if self.sorts_hosts {
+            self.servers.sort_by(|one, other| {
+                one.host.as_bytes().cmp(other.host.as_bytes()).then(one.port.cmp(&other.port))
+            });
+        }
+        if self.distribution == Distribution::Modula || self.servers.is_empty() {
+            return;
+        }
+        let total: u64 = self.servers.iter().map(|server| u64::from(server.weight)).sum();
+        let mut points = Vec::new();
+        for (index, server) in self.servers.iter().enumerate() {
+            let place = |value| Point { value, server: index };
+            if self.is_weighted {
+                for number in 0..self.weighted_names(server, total) {
+                    let digest = Md5::digest(self.point_name(server, number));
+                    let (words, _) = digest.as_chunks::<4>();
+                    points.extend(words.iter().map(|word| place(u32::from_le_bytes(*word))));
+                }
+            } else {
+                points.extend(
+                    (0..POINTS).map(|number| {
+                        place(self.hash.of(self.point_name(server, number).as_bytes()))
+                    }),
+                );
+            }
+        }
+        points.sort_unstable();
+        self.points = points;
+    }
+
+    /// How many names of a server are hashed, each to four points. In single precision, as there.
+    fn weighted_names(&self, server: &Server, total: u64) -> u32 {
+        let share = server.weight as f32 / total as f32;
+        let names = share * WEIGHTED_POINTS as f32 / 4.0 * self.servers.len() as f32;
+        (names + 0.000_000_000_1).floor() as u32
+    }
+
+    fn point_name(&self, server: &Server, number: u32) -> String {
+        let Server { host, port, .. } = server;
+        match self.distribution {
+            Distribution::KetamaSpy => format!("/{host}:{port}-{number}"),
+            _ if *port == DEFAULT_PORT => format!("{host}-{number}"),
+            _ => format!("{host}:{port}-{number}"),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Which server has a key: the distributions of the libraries that cache users have, bit for bit,
+//! so that programs in several languages find each other's values.
+
+mod hash;
+mod libmemcached;
+mod other;
+mod preset;
+mod server;
+mod slots;
+
+pub use hash::Hash;
+pub use libmemcached::{Behavior, Distribution, Libmemcached};
+pub use other::{Dalli, Rendezvous};
+pub use preset::{Configuration, Library};
+pub use server::Server;
+pub use slots::{SLOTS, slot_of};
+
+/// Servers and the rule that says which of them has a key.
+///
+/// ```
+/// use nagi_client::ring::{Configuration, Server};
+/// let configuration: Configuration = "php-ketama".parse()?;
+/// let ring = configuration.ring(vec![Server::new("kyoto", 0), Server::new("tokyo", 0)]);
+/// let server = ring.server_of(b"user:1");
+/// assert!(server.is_some());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug)]
+pub enum Ring {
+    /// libmemcached's, and what stands on it: pylibmc, PHP; and twemproxy's.
+    Libmemcached(Libmemcached),
+    /// dalli's.
+    Dalli(Dalli),
+    /// pymemcache's.
+    Rendezvous(Rendezvous),
+}
+
+impl Ring {
+    /// The servers, in the order that [`Ring::locate`] counts.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Dalli, Ring};
+    /// assert!(Ring::Dalli(Dalli::new(Vec::new())).servers().is_empty());
+    /// ```
+    #[must_use]
+    pub fn servers(&self) -> &[Server] {
+        match self {
+            Ring::Libmemcached(ring) => ring.servers(),
+            Ring::Dalli(ring) => ring.servers(),
+            Ring::Rendezvous(ring) => ring.servers(),
+        }
+    }
+
+    /// Which of the servers has `key`; `None` without servers.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Dalli, Ring, Server};
+    /// assert_eq!(Ring::Dalli(Dalli::new(vec![Server::new("kyoto", 0)])).locate(b"key"), Some(0));
+    /// ```
+    #[must_use]
+    pub fn locate(&self, key: &[u8]) -> Option<usize> {
+        match self {
+            Ring::Libmemcached(ring) => ring.locate(key),
+            Ring::Dalli(ring) => ring.locate(key),
+            Ring::Rendezvous(ring) => ring.locate(key),
+        }
+    }
+
+    /// The server that has `key`; `None` without servers.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Dalli, Ring, Server};
+    /// let ring = Ring::Dalli(Dalli::new(vec![Server::new("kyoto", 0)]));
+    /// assert_eq!(ring.server_of(b"key").map(|server| server.port), Some(11211));
+    /// ```
+    #[must_use]
+    pub fn server_of(&self, key: &[u8]) -> Option<&Server> {
+        self.servers().get(self.locate(key)?)
+    }
+}

@@ -1,0 +1,114 @@
+//! A server of a ring as libraries name it: its name is what is hashed, not its address.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// memcached's port.
+pub(super) const DEFAULT_PORT: u16 = 11211;
+
+/// A server with its weight.
+///
+/// ```
+/// use nagi_client::ring::Server;
+/// let server: Server = "cache-1:11311:3".parse()?;
+/// assert_eq!((server.host.as_str(), server.port, server.weight), ("cache-1", 11311, 3));
+/// let socket: Server = "/run/memcached.sock".parse()?;
+/// assert!(socket.is_unix());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Server {
+    /// A host's name or address, or the path of a Unix socket, which starts with `/`.
+    pub host: String,
+    /// 0 with a Unix socket.
+    pub port: u16,
+    /// Its share compared with that of the others, from 1.
+    pub weight: u32,
+}
+
+impl Server {
+    /// A server of weight 1. Port 0 stands for memcached's, except with a Unix socket.
+    ///
+    /// ```
+    /// assert_eq!(nagi_client::ring::Server::new("kyoto", 0).port, 11211);
+    /// ```
+    #[must_use]
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        let host = host.into();
+        let port = match port {
+            0 if !host.starts_with('/') => DEFAULT_PORT,
+            port => port,
+        };
+        Server { host, port, weight: 1 }
+    }
+
+    /// The same server with another weight; 0 stands for 1.
+    ///
+    /// ```
+    /// assert_eq!(nagi_client::ring::Server::new("kyoto", 0).with_weight(4).weight, 4);
+    /// ```
+    #[must_use]
+    pub fn with_weight(mut self, weight: u32) -> Self {
+        self.weight = weight.max(1);
+        self
+    }
+
+    /// Whether the host is the path of a Unix socket.
+    ///
+    /// ```
+    /// assert!(!nagi_client::ring::Server::new("kyoto", 0).is_unix());
+    /// ```
+    #[must_use]
+    pub fn is_unix(&self) -> bool {
+        self.host.starts_with('/')
+    }
+
+    /// `host:port`, or the path of a Unix socket.
+    pub(super) fn address(&self) -> String {
+        if self.is_unix() { self.host.clone() } else { format!("{}:{}", self.host, self.port) }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(out, "[{}]:{}", self.host, self.port)
+        } else {
+            out.write_str(&self.address())
+        }
+    }
+}
+
+impl FromStr for Server {
+    type Err = String;
+
+    /// Reads `host`, `host:port`, `host:port:weight`, `[v6]:port` or `/path`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let malformed =
+            || format!("{text}: a server is HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH");
+        if text.starts_with('/') {
+            return Ok(Server::new(text, 0));
+        }
+        let (host, rest) = match text.strip_prefix('[').and_then(|text| text.split_once(']')) {
+            Some((host, rest)) => (host, rest),
+            None => text.split_at(text.find(':').unwrap_or(text.len())),
+        };
+        if host.is_empty() || host.contains(char::is_whitespace) {
+            return Err(malformed());
+        }
+        let mut parts = match rest.strip_prefix(':') {
+            Some(rest) => rest.split(':'),
+            None if rest.is_empty() => return Ok(Server::new(host, 0)),
+            None => return Err(malformed()),
+        };
+        let port: u16 = parts.next().and_then(|port| port.parse().ok()).ok_or_else(malformed)?;
+        let weight = match parts.next() {
+            Some(weight) => weight.parse().map_err(|_| malformed())?,
+            None => 1,
+        };
+        if port == 0 || weight == 0 || parts.next().is_some() {
+            return Err(malformed());
+        }
+        Ok(Server::new(host, port).with_weight(weight))
+    }
+}
