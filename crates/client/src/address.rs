@@ -51,16 +51,24 @@ impl Address {
     /// # Errors
     /// The last address that was tried did not answer.
     pub fn connect(&self) -> Result<OwnedFd, Error> {
-        self.open().map_err(|source| Error::Connect { address: self.to_string(), source })
+        self.connect_within(CONNECT_TIMEOUT)
     }
 
-    fn open(&self) -> io::Result<OwnedFd> {
+    /// The same, with a limit on how long each TCP address may take.
+    ///
+    /// # Errors
+    /// The last address that was tried did not answer.
+    pub fn connect_within(&self, timeout: Duration) -> Result<OwnedFd, Error> {
+        self.open(timeout).map_err(|source| Error::Connect { address: self.to_string(), source })
+    }
+
+    fn open(&self, timeout: Duration) -> io::Result<OwnedFd> {
         match self {
             Address::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
             Address::Tcp { resolved, .. } => {
                 let mut failure = io::Error::from(io::ErrorKind::NotFound);
                 for address in resolved {
-                    match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
+                    match TcpStream::connect_timeout(address, timeout) {
                         Ok(stream) => {
                             stream.set_nodelay(true)?;
                             return Ok(stream.into());

@@ -2,14 +2,16 @@
 //!
 //! A [`Connection`] has many requests in flight and is driven by its owner's event loop, as the
 //! load tool does by the hundred; a [`Client`] waits for each reply. A [`ring::Ring`] says which of
-//! several servers has a key.
+//! several servers has a key, and a [`cache::Cache`] asks it.
 
 mod address;
+pub mod cache;
 mod client;
 mod connection;
 mod error;
 mod outcome;
 pub mod ring;
+pub mod wire;
 
 pub use address::Address;
 pub use client::{Client, encode_command};

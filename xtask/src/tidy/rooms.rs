@@ -128,6 +128,8 @@ const CLIENT: &[Room] = &[
     ("address", &["error"]),
     ("client", &["address", "error"]),
     ("connection", &["address", "error", "outcome"]),
+    ("wire", &["client"]),
+    ("cache", &["address", "error", "ring", "wire"]),
 ];
 
 const LOAD: &[Room] = &[

@@ -15,7 +15,7 @@ static CRC32: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 ///
 /// ```
 /// use nagi_client::ring::Hash;
-/// assert_eq!(Hash::Crc.of(b"key"), 0x0a2c);
+/// assert_eq!(Hash::Crc.of(b"key"), 0x0a90);
 /// assert_eq!("fnv1a_32".parse(), Ok(Hash::Fnv1a32));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,0 +1,62 @@
+//! Why a request has no answer, and which server owes it.
+
+use std::fmt;
+
+/// A request without an answer.
+///
+/// ```
+/// use nagi_client::cache::{Failure, Reason};
+/// let failure = Failure { server: "kyoto:11211".into(), reason: Reason::Dead };
+/// assert_eq!(failure.to_string(), "kyoto:11211: not asked, as it did not answer just now");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The server that was responsible; empty where none was reached for.
+    pub server: String,
+    /// What went wrong.
+    pub reason: Reason,
+}
+
+/// What went wrong.
+///
+/// ```
+/// assert_ne!(nagi_client::cache::Reason::Dead, nagi_client::cache::Reason::TimedOut);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The request cannot be sent: the key, or the protocol lacks it. Nothing was sent.
+    Request(String),
+    /// No connection. Nothing was sent.
+    Connect(String),
+    /// The server failed a moment ago and is left alone for a while. Nothing was sent.
+    Dead,
+    /// The answer to a request that changes nothing did not come in time.
+    TimedOut,
+    /// The connection broke before the answer to a request that changes nothing.
+    Broken(String),
+    /// A write was sent and its answer is lost: it may have happened or not.
+    Unknown(String),
+    /// The server refused, in its words.
+    Refused(String),
+    /// The server sent something that is no answer; it may speak another protocol.
+    Protocol(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.server.is_empty() {
+            write!(out, "{}: ", self.server)?;
+        }
+        match &self.reason {
+            Reason::Request(text) | Reason::Refused(text) => out.write_str(text),
+            Reason::Connect(text) => write!(out, "cannot connect: {text}"),
+            Reason::Dead => out.write_str("not asked, as it did not answer just now"),
+            Reason::TimedOut => out.write_str("no answer in time"),
+            Reason::Broken(text) => write!(out, "the connection broke: {text}"),
+            Reason::Unknown(text) => write!(out, "unknown whether it was done: {text}"),
+            Reason::Protocol(text) => write!(out, "not an answer: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

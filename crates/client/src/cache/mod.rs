@@ -1,0 +1,256 @@
+//! A cache over several servers: each key is asked of the server that the ring names, and each
+//! result says which server failed and why.
+
+mod failure;
+mod link;
+mod operations;
+mod pool;
+
+use std::time::{Duration, Instant};
+
+pub use failure::{Failure, Reason};
+pub use operations::{Item, Statistics, Stored};
+pub use pool::Pool;
+
+use link::Link;
+
+use crate::ring::Ring;
+use crate::wire::{Answer, Dialect, Request};
+
+/// Bytes of requests that are under way at once on a connection, unless one alone has more: what
+/// the system buffers, so that a server never has to wait for us to read while we wait to send.
+const WINDOW_BYTES: usize = 32 * 1024;
+
+/// How a [`Cache`] talks.
+///
+/// ```
+/// use nagi_client::cache::Settings;
+/// let settings = Settings { prefix: b"app:".to_vec(), ..Settings::default() };
+/// assert_eq!(settings.timeout.as_millis(), 1000);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the servers speak.
+    pub dialect: Dialect,
+    /// How long a connection, a send and an answer may take, each.
+    pub timeout: Duration,
+    /// How long a server that did not answer in time is left alone; its requests fail at once.
+    /// Its keys go to no other server: that would let one client read what another has replaced.
+    pub retry_after: Duration,
+    /// Put before every key.
+    pub prefix: Vec<u8>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            dialect: Dialect::Text,
+            timeout: Duration::from_secs(1),
+            retry_after: Duration::from_secs(2),
+            prefix: Vec::new(),
+        }
+    }
+}
+
+/// A blocking client of several servers.
+///
+/// ```
+/// use nagi_client::cache::{Cache, Item, Settings};
+/// use nagi_client::ring::{Configuration, Library, Server};
+///
+/// let servers = vec!["127.0.0.1:1".parse::<Server>()?];
+/// let ring = Configuration::from(Library::PhpKetama).ring(servers);
+/// let mut cache = Cache::new(ring, Settings::default());
+/// // No server listens there.
+/// let failure = cache.set(b"user:1", &Item::new(b"Ume")).unwrap_err();
+/// assert_eq!(failure.server, "127.0.0.1:1");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug)]
+pub struct Cache {
+    ring: Ring,
+    links: Vec<Link>,
+    settings: Settings,
+}
+
+/// A request and the number of the server that it goes to.
+type Routed<'a> = (usize, Request<'a>);
+
+impl Cache {
+    /// No connection is made until it is needed.
+    ///
+    /// ```
+    /// use nagi_client::cache::{Cache, Settings};
+    /// use nagi_client::ring::{Dalli, Ring};
+    /// let ring = Ring::Dalli(Dalli::new(Vec::new()));
+    /// assert!(Cache::new(ring, Settings::default()).get(b"key").is_err());
+    /// ```
+    #[must_use]
+    pub fn new(ring: Ring, settings: Settings) -> Self {
+        let links = ring.servers().iter().cloned().map(Link::new).collect();
+        Cache { ring, links, settings }
+    }
+
+    /// Where keys are.
+    ///
+    /// ```
+    /// use nagi_client::cache::{Cache, Settings};
+    /// use nagi_client::ring::{Dalli, Ring, Server};
+    /// let ring = Ring::Dalli(Dalli::new(vec![Server::new("kyoto", 0)]));
+    /// assert_eq!(Cache::new(ring, Settings::default()).ring().servers().len(), 1);
+    /// ```
+    #[must_use]
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Sends requests to all their servers at once and returns the answers in their order.
+    fn exchange(&mut self, requests: &[Routed<'_>]) -> Vec<Result<Answer, Failure>> {
+        let mut results: Vec<Option<Result<Answer, Reason>>> = vec![None; requests.len()];
+        let mut queues: Vec<Vec<(usize, Vec<u8>)>> = vec![Vec::new(); self.links.len()];
+        for (number, (server, request)) in requests.iter().enumerate() {
+            let mut bytes = Vec::new();
+            let encoded = request.encode(self.settings.dialect, &mut bytes);
+            match (encoded, queues.get_mut(*server), results.get_mut(number)) {
+                (Ok(()), Some(queue), _) => queue.push((number, bytes)),
+                (Err(reason), _, Some(result)) => *result = Some(Err(Reason::Request(reason))),
+                _ => {}
+            }
+        }
+        let mut at = vec![0; queues.len()];
+        loop {
+            let sent: Vec<Vec<usize>> = queues
+                .iter()
+                .zip(&mut at)
+                .enumerate()
+                .map(|(server, (queue, at))| {
+                    self.send_window(server, queue, at, requests, &mut results)
+                })
+                .collect();
+            if sent.iter().all(Vec::is_empty) {
+                break;
+            }
+            let deadline = Instant::now() + self.settings.timeout;
+            for (server, numbers) in sent.into_iter().enumerate() {
+                self.receive_window(server, &numbers, deadline, requests, &mut results);
+            }
+        }
+        let no_server = || Err(Reason::Request("there are no servers".to_owned()));
+        let results = results.into_iter().map(|result| result.unwrap_or_else(no_server));
+        let named = results.zip(requests).map(|(result, (server, _))| {
+            let name = || self.ring.servers().get(*server).map(ToString::to_string);
+            match result {
+                Ok(Answer::Refused(text)) => Err(Reason::Refused(text)),
+                result => result,
+            }
+            .map_err(|reason| Failure { server: name().unwrap_or_default(), reason })
+        });
+        named.collect()
+    }
+
+    /// Sends as many of a server's next requests as a window takes: their numbers.
+    fn send_window(
+        &mut self,
+        server: usize,
+        queue: &[(usize, Vec<u8>)],
+        at: &mut usize,
+        requests: &[Routed<'_>],
+        results: &mut [Option<Result<Answer, Reason>>],
+    ) -> Vec<usize> {
+        let Some(link) = self.links.get_mut(server) else { return Vec::new() };
+        let mut bytes = Vec::new();
+        let mut numbers = Vec::new();
+        for (number, request) in queue.iter().skip(*at) {
+            if !bytes.is_empty() && bytes.len() + request.len() > WINDOW_BYTES {
+                break;
+            }
+            bytes.extend_from_slice(request);
+            numbers.push(*number);
+        }
+        *at += numbers.len();
+        if numbers.is_empty() {
+            return numbers;
+        }
+        let Settings { dialect, timeout, retry_after, .. } = self.settings;
+        match link.send(dialect, timeout, &bytes) {
+            Ok(()) => numbers,
+            Err(reason) => {
+                link.fail(&reason, retry_after);
+                for number in numbers {
+                    set(results, number, Err(lost(requests, number, &reason)));
+                }
+                // An empty window ends a server's turn: what is left fails likewise, at once.
+                for (number, _) in queue.iter().skip(*at) {
+                    set(results, *number, Err(not_sent(&reason)));
+                }
+                *at = queue.len();
+                Vec::new()
+            }
+        }
+    }
+
+    fn receive_window(
+        &mut self,
+        server: usize,
+        numbers: &[usize],
+        deadline: Instant,
+        requests: &[Routed<'_>],
+        results: &mut [Option<Result<Answer, Reason>>],
+    ) {
+        let Settings { dialect, timeout, retry_after, .. } = self.settings;
+        let Some(link) = self.links.get_mut(server) else { return };
+        let mut failed: Option<Reason> = None;
+        for &number in numbers {
+            let Some((_, request)) = requests.get(number) else { continue };
+            let mut answer = match &failed {
+                Some(reason) => Err(reason.clone()),
+                None => link.receive(request, deadline),
+            };
+            if let (Err(reason), None) = (&answer, &failed) {
+                link.fail(reason, retry_after);
+                failed = Some(reason.clone());
+            }
+            // What changes nothing is asked once more, unless the server was too slow.
+            if request.is_idempotent() && matches!(answer, Err(Reason::Broken(_))) {
+                let mut bytes = Vec::new();
+                if request.encode(dialect, &mut bytes).is_ok() {
+                    let again = link.send(dialect, timeout, &bytes);
+                    answer = again.and_then(|()| link.receive(request, deadline));
+                    if let Err(reason) = &answer {
+                        link.fail(reason, retry_after);
+                        failed = Some(reason.clone());
+                    }
+                }
+            }
+            set(results, number, answer.map_err(|reason| lost(requests, number, &reason)));
+        }
+    }
+}
+
+fn set(
+    results: &mut [Option<Result<Answer, Reason>>],
+    number: usize,
+    answer: Result<Answer, Reason>,
+) {
+    if let Some(result) = results.get_mut(number) {
+        *result = Some(answer);
+    }
+}
+
+/// What a failure means for a request that was, perhaps in part, sent.
+fn lost(requests: &[Routed<'_>], number: usize, reason: &Reason) -> Reason {
+    let is_read = requests.get(number).is_none_or(|(_, request)| request.is_idempotent());
+    match reason {
+        Reason::TimedOut if !is_read => Reason::Unknown("no answer in time".to_owned()),
+        Reason::Broken(text) | Reason::Protocol(text) if !is_read => Reason::Unknown(text.clone()),
+        reason => reason.clone(),
+    }
+}
+
+/// What a failure means for a request of which nothing was sent.
+fn not_sent(reason: &Reason) -> Reason {
+    match reason {
+        Reason::Connect(text) => Reason::Connect(text.clone()),
+        _ => Reason::Dead,
+    }
+}

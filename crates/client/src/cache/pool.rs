@@ -1,0 +1,77 @@
+//! A cache for several threads: each takes a client of its own for as long as it needs it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Cache, Settings};
+use crate::ring::Ring;
+
+/// Clients with connections that are used again.
+///
+/// ```
+/// use nagi_client::cache::{Pool, Settings};
+/// use nagi_client::ring::{Dalli, Ring, Server};
+/// let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+/// let pool = Pool::new(ring, Settings::default(), 8);
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| assert!(pool.with(|cache| cache.get(b"key")).is_err()));
+/// });
+/// assert_eq!(pool.idle_clients(), 1);
+/// ```
+#[derive(Debug)]
+pub struct Pool {
+    ring: Ring,
+    settings: Settings,
+    kept: usize,
+    idle: Mutex<Vec<Cache>>,
+}
+
+impl Pool {
+    /// A pool that keeps up to `kept` clients while they are not used; it never refuses one.
+    ///
+    /// ```
+    /// use nagi_client::cache::{Pool, Settings};
+    /// use nagi_client::ring::{Dalli, Ring};
+    /// Pool::new(Ring::Dalli(Dalli::new(Vec::new())), Settings::default(), 4);
+    /// ```
+    #[must_use]
+    pub fn new(ring: Ring, settings: Settings, kept: usize) -> Self {
+        Pool { ring, settings, kept, idle: Mutex::default() }
+    }
+
+    /// Lends a client to `work`, and takes it back with its connections.
+    ///
+    /// ```
+    /// use nagi_client::cache::{Pool, Settings};
+    /// use nagi_client::ring::{Dalli, Ring};
+    /// let pool = Pool::new(Ring::Dalli(Dalli::new(Vec::new())), Settings::default(), 4);
+    /// assert!(pool.with(|cache| cache.ring().servers().is_empty()));
+    /// ```
+    pub fn with<T>(&self, work: impl FnOnce(&mut Cache) -> T) -> T {
+        let idle = self.idle().pop();
+        let mut cache =
+            idle.unwrap_or_else(|| Cache::new(self.ring.clone(), self.settings.clone()));
+        let result = work(&mut cache);
+        let mut idle = self.idle();
+        if idle.len() < self.kept {
+            idle.push(cache);
+        }
+        result
+    }
+
+    /// How many clients wait to be lent.
+    ///
+    /// ```
+    /// use nagi_client::cache::{Pool, Settings};
+    /// use nagi_client::ring::{Dalli, Ring};
+    /// let pool = Pool::new(Ring::Dalli(Dalli::new(Vec::new())), Settings::default(), 4);
+    /// assert_eq!(pool.idle_clients(), 0);
+    /// ```
+    #[must_use]
+    pub fn idle_clients(&self) -> usize {
+        self.idle().len()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Cache>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

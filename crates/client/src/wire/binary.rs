@@ -1,0 +1,158 @@
+//! memcached's binary protocol: a header of 24 bytes, extras, key, value.
+
+use nagi_proto::MalformedReply;
+
+use super::request::{Answer, Mode, Request, Value, in_order, malformed};
+
+const HEADER_BYTES: usize = 24;
+
+/// An expiry that has counting fail where nothing is.
+const NO_INITIAL: [u8; 4] = [0xff; 4];
+
+const GET_KEY_QUIETLY: u8 = 0x0d;
+const NO_OPERATION: u8 = 0x0a;
+const STAT: u8 = 0x10;
+const GET_AND_TOUCH: u8 = 0x1d;
+
+pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
+    match request {
+        Request::Get { keys } => {
+            for key in keys {
+                put(out, GET_KEY_QUIETLY, 0, &[], key, &[]);
+            }
+            put(out, NO_OPERATION, 0, &[], &[], &[]);
+        }
+        Request::GetAndTouch { key, expiry } => {
+            put(out, GET_AND_TOUCH, 0, &expiry.to_be_bytes(), key, &[]);
+        }
+        Request::Store { mode, key, value, flags, expiry } => {
+            let (operation, cas) = match mode {
+                Mode::Set => (0x01, 0),
+                Mode::Cas(cas) => (0x01, *cas),
+                Mode::Add => (0x02, 0),
+                Mode::Replace => (0x03, 0),
+                Mode::Append => (0x0e, 0),
+                Mode::Prepend => (0x0f, 0),
+            };
+            let extras = [flags.to_be_bytes(), expiry.to_be_bytes()].concat();
+            let has_extras = !matches!(mode, Mode::Append | Mode::Prepend);
+            put(out, operation, cas, if has_extras { &extras } else { &[] }, key, value);
+        }
+        Request::Delete { key } => put(out, 0x04, 0, &[], key, &[]),
+        Request::Count { key, by, down } => {
+            let extras = [&by.to_be_bytes()[..], &[0; 8], &NO_INITIAL].concat();
+            put(out, if *down { 0x06 } else { 0x05 }, 0, &extras, key, &[]);
+        }
+        Request::Touch { key, expiry } => put(out, 0x1c, 0, &expiry.to_be_bytes(), key, &[]),
+        Request::Stats => put(out, STAT, 0, &[], &[], &[]),
+        Request::Flush => put(out, 0x08, 0, &[], &[], &[]),
+    }
+}
+
+fn put(out: &mut Vec<u8>, operation: u8, cas: u64, extras: &[u8], key: &[u8], value: &[u8]) {
+    let body = (extras.len() + key.len() + value.len()) as u32;
+    out.extend_from_slice(&[0x80, operation]);
+    out.extend_from_slice(&(key.len() as u16).to_be_bytes());
+    out.extend_from_slice(&[extras.len() as u8, 0, 0, 0]);
+    out.extend_from_slice(&body.to_be_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&cas.to_be_bytes());
+    out.extend_from_slice(extras);
+    out.extend_from_slice(key);
+    out.extend_from_slice(value);
+}
+
+/// One packet of the server's.
+struct Packet<'a> {
+    operation: u8,
+    status: u16,
+    cas: u64,
+    extras: &'a [u8],
+    key: &'a [u8],
+    value: &'a [u8],
+    len: usize,
+}
+
+fn packet(input: &[u8]) -> Result<Option<Packet<'_>>, MalformedReply> {
+    if input.first() != Some(&0x81) {
+        return Err(malformed());
+    }
+    let Some((header, rest)) = input.split_at_checked(HEADER_BYTES) else { return Ok(None) };
+    let &[_, operation, k0, k1, extras, _, s0, s1, b0, b1, b2, b3, _, _, _, _, ref cas @ ..] =
+        header
+    else {
+        return Err(malformed());
+    };
+    let body_bytes = u32::from_be_bytes([b0, b1, b2, b3]) as usize;
+    let Some(body) = rest.get(..body_bytes) else { return Ok(None) };
+    let (extras, body) = body.split_at_checked(usize::from(extras)).ok_or_else(malformed)?;
+    let key_bytes = usize::from(u16::from_be_bytes([k0, k1]));
+    let (key, value) = body.split_at_checked(key_bytes).ok_or_else(malformed)?;
+    let cas = cas.first_chunk().copied().map_or(0, u64::from_be_bytes);
+    let status = u16::from_be_bytes([s0, s1]);
+    Ok(Some(Packet { operation, status, cas, extras, key, value, len: HEADER_BYTES + body_bytes }))
+}
+
+pub(super) fn decode(
+    request: &Request<'_>,
+    input: &[u8],
+) -> Result<Option<(usize, Answer)>, MalformedReply> {
+    let mut found = Vec::new();
+    let mut pairs = Vec::new();
+    let mut refused = None;
+    let mut at = 0;
+    loop {
+        let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) else { return Ok(None) };
+        let Some(packet) = packet(rest)? else { return Ok(None) };
+        at += packet.len;
+        let answer = match (request, packet.operation) {
+            (Request::Get { keys }, NO_OPERATION) => {
+                refused.unwrap_or_else(|| in_order(keys, found))
+            }
+            (Request::Get { .. }, _) => {
+                match packet.status {
+                    0 => found.push((packet.key.to_vec(), value(&packet))),
+                    _ => refused = Some(answer(&packet)),
+                }
+                continue;
+            }
+            (Request::Stats, STAT) if packet.status == 0 => {
+                if packet.key.is_empty() {
+                    return Ok(Some((at, Answer::Pairs(pairs))));
+                }
+                let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                pairs.push((text(packet.key), text(packet.value)));
+                continue;
+            }
+            (Request::GetAndTouch { .. }, _) if packet.status == 0 => {
+                Answer::Values(vec![Some(value(&packet))])
+            }
+            (Request::GetAndTouch { .. }, _) if packet.status == 1 => Answer::Values(vec![None]),
+            (Request::Count { .. }, _) if packet.status == 0 => {
+                let number = packet.value.first_chunk().copied().map(u64::from_be_bytes);
+                Answer::Number(number.ok_or_else(malformed)?)
+            }
+            (Request::Store { mode: Mode::Add, .. }, _) if packet.status == 2 => Answer::NotStored,
+            (Request::Store { mode: Mode::Replace, .. }, _) if packet.status == 1 => {
+                Answer::NotStored
+            }
+            _ => answer(&packet),
+        };
+        return Ok(Some((at, answer)));
+    }
+}
+
+fn value(packet: &Packet<'_>) -> Value {
+    let flags = packet.extras.first_chunk().copied().map_or(0, u32::from_be_bytes);
+    Value { bytes: packet.value.to_vec(), flags, cas: Some(packet.cas) }
+}
+
+fn answer(packet: &Packet<'_>) -> Answer {
+    match packet.status {
+        0 => Answer::Done,
+        1 => Answer::Missing,
+        2 => Answer::Changed,
+        5 => Answer::NotStored,
+        _ => Answer::Refused(String::from_utf8_lossy(packet.value).into_owned()),
+    }
+}

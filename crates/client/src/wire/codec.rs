@@ -1,0 +1,113 @@
+//! Requests into the bytes of a protocol, and its bytes into answers.
+
+use nagi_proto::{MalformedReply, memcached};
+
+use super::request::{Answer, Dialect, Request};
+use super::{binary, meta, resp, text};
+
+/// memcached's longest key, in bytes.
+const KEY_BYTES: usize = 250;
+
+impl Request<'_> {
+    /// Appends the request.
+    ///
+    /// # Errors
+    /// The protocol has no such request, or none with this key; nothing has been appended.
+    ///
+    /// ```
+    /// use nagi_client::wire::{Dialect, Request};
+    /// let spaced = Request::Delete { key: b"a b" };
+    /// assert!(spaced.encode(Dialect::Text, &mut Vec::new()).is_err());
+    /// assert!(spaced.encode(Dialect::Resp, &mut Vec::new()).is_ok());
+    /// ```
+    pub fn encode(&self, dialect: Dialect, out: &mut Vec<u8>) -> Result<(), String> {
+        for key in self.keys() {
+            check_key(dialect, key)?;
+        }
+        match dialect {
+            Dialect::Text => text::encode(self, out),
+            Dialect::Meta => meta::encode(self, out),
+            Dialect::Binary => binary::encode(self, out),
+            Dialect::Resp => return resp::encode(self, out),
+        }
+        Ok(())
+    }
+}
+
+fn check_key(dialect: Dialect, key: &[u8]) -> Result<(), String> {
+    if dialect == Dialect::Resp {
+        return Ok(());
+    }
+    let shown = || key.get(..40).unwrap_or(key).escape_ascii();
+    if key.is_empty() || key.len() > KEY_BYTES {
+        return Err(format!("a key of {} bytes: memcached's have 1 to {KEY_BYTES}", key.len()));
+    }
+    if dialect != Dialect::Binary && key.iter().any(|byte| *byte <= b' ' || *byte == 0x7f) {
+        return Err(format!("the key \"{}\" has a blank or control character", shown()));
+    }
+    Ok(())
+}
+
+/// Finds the answers in what a server sends.
+///
+/// ```
+/// use nagi_client::wire::{Answer, Decoder, Dialect, Request};
+/// let mut decoder = Decoder::new(Dialect::Text);
+/// let request = Request::Delete { key: b"k" };
+/// assert_eq!(decoder.next(&request, b"DELE"), Ok(None));
+/// assert_eq!(decoder.next(&request, b"DELETED\r\n"), Ok(Some((9, Answer::Done))));
+/// ```
+#[derive(Debug)]
+pub struct Decoder {
+    dialect: Dialect,
+    text: memcached::ReplyParser,
+    resp: nagi_proto::resp::ReplyParser,
+}
+
+impl Decoder {
+    /// For a new connection.
+    ///
+    /// ```
+    /// use nagi_client::wire::{Decoder, Dialect};
+    /// Decoder::new(Dialect::Meta);
+    /// ```
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Self {
+        Decoder { dialect, text: Default::default(), resp: Default::default() }
+    }
+
+    /// The answer to `request` at the start of `input` with its length in bytes, or `None` until
+    /// all of it is there; the caller then comes again with the same bytes and more behind them.
+    ///
+    /// # Errors
+    /// What the server sends answers no such request.
+    ///
+    /// ```
+    /// use nagi_client::wire::{Decoder, Dialect, Request};
+    /// let mut decoder = Decoder::new(Dialect::Binary);
+    /// assert!(decoder.next(&Request::Stats, &[0x80; 24]).is_err());
+    /// ```
+    pub fn next(
+        &mut self,
+        request: &Request<'_>,
+        input: &[u8],
+    ) -> Result<Option<(usize, Answer)>, MalformedReply> {
+        if input.is_empty() {
+            return Ok(None);
+        }
+        match (self.dialect, request) {
+            (Dialect::Resp, _) => {
+                let Some(len) = self.resp.next(input)? else { return Ok(None) };
+                let reply = input.get(..len).unwrap_or_default();
+                Ok(Some((len, resp::answer(request, reply)?)))
+            }
+            (Dialect::Binary, _) => binary::decode(request, input),
+            (Dialect::Meta, Request::Stats | Request::Flush) | (Dialect::Text, _) => {
+                let Some(len) = self.text.next(input)? else { return Ok(None) };
+                let reply = input.get(..len).unwrap_or_default();
+                Ok(Some((len, text::answer(request, reply)?)))
+            }
+            (Dialect::Meta, _) => meta::decode(request, input),
+        }
+    }
+}

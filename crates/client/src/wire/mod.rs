@@ -1,0 +1,15 @@
+//! Requests as bytes and bytes as answers, in every protocol, without sockets: what blocking and
+//! asynchronous clients have in common.
+
+mod binary;
+mod codec;
+mod meta;
+mod request;
+mod resp;
+mod text;
+
+pub use codec::Decoder;
+pub use request::{Answer, Dialect, Mode, Request, Value};
+
+#[cfg(test)]
+mod tests;

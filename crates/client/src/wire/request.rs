@@ -1,0 +1,232 @@
+//! What is asked and answered, whatever the protocol, and what several of them need to read it.
+
+use nagi_proto::MalformedReply;
+
+/// What a connection speaks.
+///
+/// ```
+/// use nagi_client::wire::Dialect;
+/// assert_eq!("binary".parse(), Ok(Dialect::Binary));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// memcached's classic text protocol.
+    #[default]
+    Text,
+    /// memcached's meta commands.
+    Meta,
+    /// memcached's binary protocol.
+    Binary,
+    /// Redis' RESP2; what is asked here is answered alike in RESP3.
+    Resp,
+}
+
+impl std::str::FromStr for Dialect {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Ok(match name {
+            "text" => Dialect::Text,
+            "meta" => Dialect::Meta,
+            "binary" => Dialect::Binary,
+            "resp" => Dialect::Resp,
+            _ => {
+                return Err(format!(
+                    "no protocol is called {name}; there are text, meta, binary, resp"
+                ));
+            }
+        })
+    }
+}
+
+/// On what condition a value is stored, and how.
+///
+/// ```
+/// assert_ne!(nagi_client::wire::Mode::Add, nagi_client::wire::Mode::Cas(7));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Whatever was there.
+    Set,
+    /// Only where nothing is.
+    Add,
+    /// Only where something is.
+    Replace,
+    /// Behind what is there.
+    Append,
+    /// Before what is there.
+    Prepend,
+    /// Only where the value still has this unique number.
+    Cas(u64),
+}
+
+/// One request.
+///
+/// ```
+/// use nagi_client::wire::{Dialect, Request};
+/// let mut bytes = Vec::new();
+/// Request::Delete { key: b"k" }.encode(Dialect::Text, &mut bytes)?;
+/// assert_eq!(bytes, b"delete k\r\n");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// The values of keys: one of [`Answer::Values`] for each.
+    Get {
+        /// At least one.
+        keys: Vec<&'a [u8]>,
+    },
+    /// The value of a key, whose expiry is set anew.
+    GetAndTouch {
+        /// The key.
+        key: &'a [u8],
+        /// Seconds from now, or a Unix time above 30 days; 0 means never.
+        expiry: u32,
+    },
+    /// Stores a value.
+    Store {
+        /// On what condition.
+        mode: Mode,
+        /// The key.
+        key: &'a [u8],
+        /// What to store.
+        value: &'a [u8],
+        /// What memcached keeps beside it; 0 in RESP.
+        flags: u32,
+        /// Seconds from now, or a Unix time above 30 days; 0 means never.
+        expiry: u32,
+    },
+    /// Removes a key.
+    Delete {
+        /// The key.
+        key: &'a [u8],
+    },
+    /// Adds to a number, or subtracts.
+    Count {
+        /// The key.
+        key: &'a [u8],
+        /// How much.
+        by: u64,
+        /// Whether to subtract.
+        down: bool,
+    },
+    /// Sets an expiry anew.
+    Touch {
+        /// The key.
+        key: &'a [u8],
+        /// Seconds from now, or a Unix time above 30 days; 0 means never.
+        expiry: u32,
+    },
+    /// The server's statistics.
+    Stats,
+    /// Removes every key.
+    Flush,
+}
+
+/// A value with what memcached keeps beside it.
+///
+/// ```
+/// let value = nagi_client::wire::Value { bytes: b"x".to_vec(), flags: 0, cas: None };
+/// assert_eq!(value.bytes, b"x");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// The value itself.
+    pub bytes: Vec<u8>,
+    /// What the client that stored it said of its kind.
+    pub flags: u32,
+    /// Its unique number, where the protocol has one.
+    pub cas: Option<u64>,
+}
+
+/// What a server answered.
+///
+/// ```
+/// assert_ne!(nagi_client::wire::Answer::Done, nagi_client::wire::Answer::Missing);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// For each key in turn its value, or nothing.
+    Values(Vec<Option<Value>>),
+    /// It is done.
+    Done,
+    /// The key is not there.
+    Missing,
+    /// The condition does not hold.
+    NotStored,
+    /// The value has another unique number.
+    Changed,
+    /// The number, after counting.
+    Number(u64),
+    /// Statistics by name.
+    Pairs(Vec<(String, String)>),
+    /// The server refuses, in its words.
+    Refused(String),
+}
+
+impl<'a> Request<'a> {
+    /// Whether doing it twice is the same as doing it once, so that it may be repeated.
+    ///
+    /// ```
+    /// use nagi_client::wire::Request;
+    /// assert!(Request::Stats.is_idempotent());
+    /// assert!(!Request::Count { key: b"k", by: 1, down: false }.is_idempotent());
+    /// ```
+    #[must_use]
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self, Request::Get { .. } | Request::GetAndTouch { .. } | Request::Stats)
+    }
+
+    pub(super) fn keys(&self) -> Vec<&'a [u8]> {
+        match self {
+            Request::Get { keys } => keys.clone(),
+            Request::GetAndTouch { key, .. }
+            | Request::Store { key, .. }
+            | Request::Delete { key }
+            | Request::Count { key, .. }
+            | Request::Touch { key, .. } => vec![key],
+            Request::Stats | Request::Flush => Vec::new(),
+        }
+    }
+}
+
+pub(super) const fn malformed() -> MalformedReply {
+    MalformedReply { at: 0 }
+}
+
+/// A decimal number.
+pub(super) fn number<T: std::str::FromStr>(text: &[u8]) -> Result<T, MalformedReply> {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or_else(malformed)
+}
+
+/// The line at the start of `input` without its end, and what is behind it.
+pub(super) fn split_line(input: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = input.iter().position(|&byte| byte == b'\n')?;
+    let line = input.get(..end)?;
+    Some((line.strip_suffix(b"\r").unwrap_or(line), input.get(end + 1..)?))
+}
+
+/// A value and what is behind it, once both are there.
+type Split<'a> = Option<(&'a [u8], &'a [u8])>;
+
+/// The first `len` bytes of `input` and what is behind the line end after them; `None` until all
+/// of it is there.
+pub(super) fn split_value(input: &[u8], len: usize) -> Result<Split<'_>, MalformedReply> {
+    let Some((value, rest)) = input.split_at_checked(len) else { return Ok(None) };
+    match rest {
+        [b'\r', b'\n', rest @ ..] => Ok(Some((value, rest))),
+        [] | [b'\r'] => Ok(None),
+        _ => Err(malformed()),
+    }
+}
+
+/// Puts the values that came into the order of the keys.
+pub(super) fn in_order(keys: &[&[u8]], mut found: Vec<(Vec<u8>, Value)>) -> Answer {
+    // Servers answer in the order of the keys, leaving out what they do not have.
+    found.reverse();
+    let values = keys.iter().map(|key| {
+        let is_next = found.last().is_some_and(|(of, _)| of == key);
+        if is_next { found.pop().map(|(_, value)| value) } else { None }
+    });
+    Answer::Values(values.collect())
+}

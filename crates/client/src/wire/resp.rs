@@ -1,0 +1,102 @@
+//! The same requests of Redis. Flags and unique numbers have no place there and are refused.
+
+use nagi_proto::MalformedReply;
+use nagi_proto::resp::Reply;
+
+use super::request::{Answer, Mode, Request, Value, malformed};
+use crate::client::encode_command;
+
+/// Above this an expiry is a Unix time, as in memcached.
+const MONTH_SECONDS: u32 = 30 * 24 * 3600;
+
+pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    match request {
+        Request::Get { keys } => {
+            let words: Vec<&[u8]> =
+                [&b"MGET"[..]].into_iter().chain(keys.iter().copied()).collect();
+            encode_command(&words, out);
+        }
+        Request::GetAndTouch { key, expiry } => {
+            let seconds = expiry.to_string();
+            let expiry: &[&[u8]] = match expiry {
+                0 => &[b"PERSIST"],
+                expiry => &[unit(*expiry), seconds.as_bytes()],
+            };
+            encode_command(&[&[&b"GETEX"[..], key], expiry].concat(), out);
+        }
+        Request::Store { flags, .. } if *flags != 0 => {
+            return Err("Redis keeps no flags beside values".to_owned());
+        }
+        Request::Store { mode, key, value, expiry, .. } => {
+            let condition: &[&[u8]] = match mode {
+                Mode::Set => &[],
+                Mode::Add => &[b"NX"],
+                Mode::Replace => &[b"XX"],
+                Mode::Append => {
+                    encode_command(&[b"APPEND", key, value], out);
+                    return Ok(());
+                }
+                Mode::Prepend => return Err("Redis has no command that prepends".to_owned()),
+                Mode::Cas(_) => return Err("Redis has no unique numbers of values".to_owned()),
+            };
+            let seconds = expiry.to_string();
+            let expires: &[&[u8]] = match expiry {
+                0 => &[],
+                expiry => &[unit(*expiry), seconds.as_bytes()],
+            };
+            encode_command(&[&[&b"SET"[..], key, value], condition, expires].concat(), out);
+        }
+        Request::Delete { key } => encode_command(&[b"DEL", key], out),
+        Request::Count { key, by, down } => {
+            let verb: &[u8] = if *down { b"DECRBY" } else { b"INCRBY" };
+            encode_command(&[verb, key, by.to_string().as_bytes()], out);
+        }
+        Request::Touch { key, expiry: 0 } => encode_command(&[b"PERSIST", key], out),
+        Request::Touch { key, expiry } => {
+            let verb: &[u8] = if *expiry > MONTH_SECONDS { b"EXPIREAT" } else { b"EXPIRE" };
+            encode_command(&[verb, key, expiry.to_string().as_bytes()], out);
+        }
+        Request::Stats => encode_command(&[b"INFO"], out),
+        Request::Flush => encode_command(&[b"FLUSHALL"], out),
+    }
+    Ok(())
+}
+
+fn unit(expiry: u32) -> &'static [u8] {
+    if expiry > MONTH_SECONDS { b"EXAT" } else { b"EX" }
+}
+
+/// What a whole reply says.
+pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, MalformedReply> {
+    let (reply, _) = Reply::decode(reply)?.ok_or_else(malformed)?;
+    Ok(match (request, reply) {
+        (_, Reply::Error(text)) => Answer::Refused(text),
+        (Request::Get { .. }, Reply::Array(values)) => {
+            Answer::Values(values.into_iter().map(value).collect::<Result<_, _>>()?)
+        }
+        (Request::GetAndTouch { .. }, reply) => Answer::Values(vec![value(reply)?]),
+        (Request::Store { .. }, Reply::Null) => Answer::NotStored,
+        (Request::Store { .. } | Request::Flush, _) => Answer::Done,
+        (Request::Delete { .. } | Request::Touch { .. }, Reply::Integer(0)) => Answer::Missing,
+        (Request::Delete { .. } | Request::Touch { .. }, Reply::Integer(_)) => Answer::Done,
+        (Request::Count { .. }, Reply::Integer(number)) => match u64::try_from(number) {
+            Ok(number) => Answer::Number(number),
+            Err(_) => Answer::Refused(format!("the number is {number}, below zero")),
+        },
+        (Request::Stats, Reply::Bulk(text)) => {
+            let text = String::from_utf8_lossy(&text);
+            let pairs = text.lines().filter_map(|line| line.split_once(':'));
+            let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+            Answer::Pairs(pairs.map(owned).collect())
+        }
+        _ => return Err(malformed()),
+    })
+}
+
+fn value(reply: Reply) -> Result<Option<Value>, MalformedReply> {
+    match reply {
+        Reply::Bulk(bytes) => Ok(Some(Value { bytes, flags: 0, cas: None })),
+        Reply::Null => Ok(None),
+        _ => Err(malformed()),
+    }
+}

@@ -1,0 +1,112 @@
+//! memcached's classic text protocol.
+
+use nagi_proto::MalformedReply;
+
+use super::request::{
+    Answer, Mode, Request, Value, in_order, malformed, number, split_line, split_value,
+};
+
+pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
+    let mut put = |parts: &[&[u8]]| {
+        for part in parts {
+            out.extend_from_slice(part);
+        }
+    };
+    match request {
+        Request::Get { keys } => {
+            put(&[b"gets"]);
+            for key in keys {
+                put(&[b" ", key]);
+            }
+            put(&[b"\r\n"]);
+        }
+        Request::GetAndTouch { key, expiry } => {
+            put(&[b"gats ", expiry.to_string().as_bytes(), b" ", key, b"\r\n"]);
+        }
+        Request::Store { mode, key, value, flags, expiry } => {
+            let (verb, cas) = match mode {
+                Mode::Set => ("set", None),
+                Mode::Add => ("add", None),
+                Mode::Replace => ("replace", None),
+                Mode::Append => ("append", None),
+                Mode::Prepend => ("prepend", None),
+                Mode::Cas(cas) => ("cas", Some(cas)),
+            };
+            let cas = cas.map(|cas| format!(" {cas}")).unwrap_or_default();
+            let line = format!(" {flags} {expiry} {}{cas}\r\n", value.len());
+            put(&[verb.as_bytes(), b" ", key, line.as_bytes(), value, b"\r\n"]);
+        }
+        Request::Delete { key } => put(&[b"delete ", key, b"\r\n"]),
+        Request::Count { key, by, down } => {
+            let verb: &[u8] = if *down { b"decr " } else { b"incr " };
+            put(&[verb, key, b" ", by.to_string().as_bytes(), b"\r\n"]);
+        }
+        Request::Touch { key, expiry } => {
+            put(&[b"touch ", key, b" ", expiry.to_string().as_bytes(), b"\r\n"]);
+        }
+        Request::Stats => put(&[b"stats\r\n"]),
+        Request::Flush => put(&[b"flush_all\r\n"]),
+    }
+}
+
+/// What a whole reply says.
+pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, MalformedReply> {
+    let (line, _) = split_line(reply).ok_or_else(malformed)?;
+    if let Some(refused) = refusal(line) {
+        return Ok(refused);
+    }
+    Ok(match (request, line) {
+        (Request::Get { keys }, _) => values(keys, reply)?,
+        (Request::GetAndTouch { key, .. }, _) => values(&[*key], reply)?,
+        (Request::Stats, _) => statistics(reply)?,
+        (_, b"STORED" | b"DELETED" | b"TOUCHED" | b"OK") => Answer::Done,
+        (_, b"NOT_FOUND") => Answer::Missing,
+        (_, b"NOT_STORED") => Answer::NotStored,
+        (_, b"EXISTS") => Answer::Changed,
+        (Request::Count { .. }, line) => Answer::Number(number(line.trim_ascii())?),
+        _ => return Err(malformed()),
+    })
+}
+
+/// The server's refusal, if the line is one.
+pub(super) fn refusal(line: &[u8]) -> Option<Answer> {
+    let is_error = line == b"ERROR"
+        || line.starts_with(b"ERROR ")
+        || line.starts_with(b"SERVER_ERROR")
+        || line.starts_with(b"CLIENT_ERROR");
+    is_error.then(|| Answer::Refused(String::from_utf8_lossy(line).into_owned()))
+}
+
+fn values(keys: &[&[u8]], mut reply: &[u8]) -> Result<Answer, MalformedReply> {
+    let mut found = Vec::new();
+    loop {
+        let (line, rest) = split_line(reply).ok_or_else(malformed)?;
+        let Some(line) = line.strip_prefix(b"VALUE ") else {
+            return Ok(match refusal(line) {
+                Some(refused) => refused,
+                None if line == b"END" => in_order(keys, found),
+                None => return Err(malformed()),
+            });
+        };
+        let mut words = line.split(|&byte| byte == b' ');
+        let key = words.next().unwrap_or_default().to_vec();
+        let flags = number(words.next().unwrap_or_default())?;
+        let len = number(words.next().unwrap_or_default())?;
+        let cas = words.next().map(number).transpose()?;
+        let (bytes, rest) = split_value(rest, len)?.ok_or_else(malformed)?;
+        found.push((key, Value { bytes: bytes.to_vec(), flags, cas }));
+        reply = rest;
+    }
+}
+
+fn statistics(mut reply: &[u8]) -> Result<Answer, MalformedReply> {
+    let mut pairs = Vec::new();
+    while let Some((line, rest)) = split_line(reply) {
+        reply = rest;
+        let Some(line) = line.strip_prefix(b"STAT ") else { break };
+        let text = String::from_utf8_lossy(line);
+        let (name, value) = text.split_once(' ').unwrap_or((&text, ""));
+        pairs.push((name.to_owned(), value.to_owned()));
+    }
+    Ok(Answer::Pairs(pairs))
+}

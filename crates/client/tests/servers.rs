@@ -1,0 +1,234 @@
+//! A cache over real servers: memcached in each of its protocols, and Redis.
+#![expect(clippy::unwrap_used, reason = "a test stops where it finds something wrong")]
+#![expect(clippy::indexing_slicing, reason = "a test stops where it finds something wrong")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nagi_client::cache::{Cache, Item, Reason, Settings, Stored};
+use nagi_client::ring::{Configuration, Library, Server};
+use nagi_client::wire::Dialect;
+
+const MEMCACHED: [Dialect; 3] = [Dialect::Text, Dialect::Meta, Dialect::Binary];
+
+/// A server of another project, which ends with the test.
+struct Peer {
+    child: Child,
+    port: u16,
+}
+
+impl Peer {
+    fn start(name: &str, port: u16) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.setup/bin").join(name);
+        let mut command = if script.is_file() { Command::new(script) } else { Command::new(name) };
+        match name {
+            "memcached" => command.args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-U", "0"]),
+            _ => command.args(["--save", "", "--bind", "127.0.0.1", "--port", &port.to_string()]),
+        };
+        if name == "memcached" {
+            command.args(["-p", &port.to_string()]);
+        }
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < deadline, "{name} does not listen");
+            thread::yield_now();
+        }
+        Peer { child, port }
+    }
+
+    fn fresh(name: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        Self::start(name, port)
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn cache(ports: impl IntoIterator<Item = u16>, settings: Settings) -> Cache {
+    let servers = ports.into_iter().map(|port| Server::new("127.0.0.1", port)).collect();
+    Cache::new(Configuration::from(Library::PhpKetama).ring(servers), settings)
+}
+
+fn speaking(dialect: Dialect) -> Settings {
+    Settings { dialect, timeout: Duration::from_secs(10), ..Settings::default() }
+}
+
+/// What every protocol has in common.
+fn common_operations(cache: &mut Cache) {
+    assert_eq!(cache.get(b"none"), Ok(None));
+    assert_eq!(cache.set(b"a", &Item::new(b"one\r\ntwo")), Ok(Stored::Yes));
+    assert_eq!(cache.get(b"a").unwrap().unwrap().bytes, b"one\r\ntwo");
+    assert_eq!(cache.add(b"a", &Item::new(b"x")), Ok(Stored::Condition));
+    assert_eq!(cache.replace(b"none", &Item::new(b"x")), Ok(Stored::Condition));
+    assert_eq!(cache.replace(b"a", &Item::new(b"1")), Ok(Stored::Yes));
+    assert_eq!(cache.append(b"a", &Item::new(b"0")), Ok(Stored::Yes));
+    assert_eq!(cache.increment(b"a", 5), Ok(Some(15)));
+    assert_eq!(cache.decrement(b"a", 6), Ok(Some(9)));
+    assert_eq!(cache.touch(b"a", 1000), Ok(true));
+    assert_eq!(cache.touch(b"none", 1000), Ok(false));
+    let touched = cache.get_and_touch(b"a", 0).unwrap().unwrap();
+    assert_eq!(touched.bytes.trim_ascii(), b"9");
+    assert_eq!(cache.get_and_touch(b"none", 5), Ok(None));
+    assert_eq!(cache.delete(b"a"), Ok(true));
+    assert_eq!(cache.delete(b"a"), Ok(false));
+    let large = vec![b'x'; 900_000];
+    assert_eq!(cache.set(b"large", &Item::new(&large)), Ok(Stored::Yes));
+    assert_eq!(cache.get(b"large").unwrap().unwrap().bytes, large);
+
+    let keys: Vec<String> = (0..500).map(|number| format!("key-{number}")).collect();
+    let items: Vec<(&[u8], Item<'_>)> =
+        keys.iter().map(|key| (key.as_bytes(), Item::new(key.as_bytes()))).collect();
+    assert!(cache.set_many(&items[..499]).iter().all(|stored| *stored == Ok(Stored::Yes)));
+    let names: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+    for (key, value) in names.iter().zip(cache.get_many(&names)) {
+        let value = value.unwrap().map(|value| value.bytes);
+        assert_eq!(value.as_deref(), (*key != b"key-499").then_some(*key));
+    }
+    cache.set_by_key(b"user:1", b"mail", &Item::new(b"m")).unwrap();
+    let related = cache.get_many_by_key(b"user:1", &[b"mail", b"name"]);
+    assert_eq!(related[0].clone().unwrap().unwrap().bytes, b"m");
+    assert_eq!(related[1], Ok(None));
+    assert!(cache.stats().into_iter().all(|found| found.unwrap().1.len() > 10));
+    assert!(cache.flush().iter().all(Result::is_ok));
+    assert_eq!(cache.get(b"large"), Ok(None));
+}
+
+#[test]
+fn every_protocol_of_memcached() {
+    let peers = [Peer::fresh("memcached"), Peer::fresh("memcached"), Peer::fresh("memcached")];
+    for dialect in MEMCACHED {
+        let mut cache = cache(peers.iter().map(|peer| peer.port), speaking(dialect));
+        common_operations(&mut cache);
+        let item = Item::new(b"flagged").flagged(0xfeed);
+        assert_eq!(cache.set(b"f", &item), Ok(Stored::Yes));
+        assert_eq!(cache.prepend(b"f", &Item::new(b"un")), Ok(Stored::Yes));
+        let value = cache.get(b"f").unwrap().unwrap();
+        assert_eq!((value.bytes.as_slice(), value.flags), (&b"unflagged"[..], 0xfeed));
+        let cas = value.cas.unwrap();
+        assert_eq!(cache.compare_and_store(b"f", cas, &item), Ok(Stored::Yes));
+        assert_eq!(cache.compare_and_store(b"f", cas, &item), Ok(Stored::Changed));
+        assert_eq!(cache.compare_and_store(b"none", cas, &item), Ok(Stored::Missing));
+        let refused = cache.set(b"huge", &Item::new(&vec![b'x'; 2 << 20])).unwrap_err();
+        assert!(matches!(refused.reason, Reason::Refused(_)), "{dialect:?} {refused}");
+        assert_eq!(cache.get(b"f").unwrap().unwrap().bytes, b"flagged", "after a refusal");
+    }
+}
+
+#[test]
+fn redis() {
+    let peers = [Peer::fresh("redis-server"), Peer::fresh("redis-server")];
+    let mut cache = cache(peers.iter().map(|peer| peer.port), speaking(Dialect::Resp));
+    common_operations(&mut cache);
+    let flagged = cache.set(b"f", &Item::new(b"x").flagged(1)).unwrap_err();
+    assert!(matches!(flagged.reason, Reason::Request(_)));
+}
+
+#[test]
+fn prefixes_keep_applications_apart() {
+    let peer = Peer::fresh("memcached");
+    let prefixed = Settings { prefix: b"app:".to_vec(), ..speaking(Dialect::Text) };
+    let mut app = cache([peer.port], prefixed);
+    app.set(b"key", &Item::new(b"1")).unwrap();
+    assert_eq!(app.get_many(&[b"key"])[0].clone().unwrap().unwrap().bytes, b"1");
+    let mut plain = cache([peer.port], speaking(Dialect::Text));
+    assert_eq!(plain.get(b"key"), Ok(None));
+    assert_eq!(plain.get(b"app:key").unwrap().unwrap().bytes, b"1");
+}
+
+#[test]
+fn a_stopped_server_costs_one_timeout() {
+    let peer = Peer::fresh("memcached");
+    let timeout = Duration::from_millis(300);
+    let settings =
+        Settings { timeout, retry_after: Duration::from_secs(60), ..Settings::default() };
+    let mut cache = cache([peer.port], settings);
+    cache.set(b"key", &Item::new(b"1")).unwrap();
+    peer.signal("-STOP");
+    let start = Instant::now();
+    let lost = cache.set(b"key", &Item::new(b"2")).unwrap_err();
+    assert!(start.elapsed() >= timeout);
+    assert!(matches!(lost.reason, Reason::Unknown(_)), "{lost}");
+    assert_eq!(lost.server, format!("127.0.0.1:{}", peer.port));
+    let start = Instant::now();
+    for _ in 0..1000 {
+        assert_eq!(cache.get(b"key").unwrap_err().reason, Reason::Dead);
+    }
+    assert!(start.elapsed() < timeout, "{:?}", start.elapsed());
+    peer.signal("-CONT");
+}
+
+#[test]
+fn a_restarted_server_is_found_again() {
+    let mut peer = Peer::fresh("memcached");
+    let mut cache = cache([peer.port], speaking(Dialect::Text));
+    cache.set(b"key", &Item::new(b"1")).unwrap();
+    let port = peer.port;
+    drop(std::mem::replace(&mut peer, Peer::fresh("memcached")));
+    let _again = Peer::start("memcached", port);
+    assert_eq!(cache.set(b"other", &Item::new(b"2")), Ok(Stored::Yes));
+    assert_eq!(cache.get(b"key"), Ok(None));
+}
+
+#[test]
+fn reads_are_asked_again_and_lost_writes_are_unknown() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = thread::spawn(move || {
+        let mut requests = Vec::new();
+        for reply in ["", "END\r\n", ""] {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut bytes = [0; 1000];
+            let len = stream.read(&mut bytes).unwrap();
+            requests.push(String::from_utf8(bytes[..len].to_vec()).unwrap());
+            stream.write_all(reply.as_bytes()).unwrap();
+        }
+        requests
+    });
+    let mut cache = cache([port], speaking(Dialect::Text));
+    assert_eq!(cache.get(b"a"), Ok(None));
+    let lost = cache.delete(b"a").unwrap_err();
+    assert!(matches!(lost.reason, Reason::Unknown(_)), "{lost}");
+    assert_eq!(server.join().unwrap(), ["gets a\r\n", "gets a\r\n", "delete a\r\n"]);
+}
+
+#[test]
+fn one_dead_server_fails_only_its_own_keys() {
+    let peer = Peer::fresh("memcached");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut cache = cache([peer.port, closed], speaking(Dialect::Meta));
+    let keys: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    let names: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+    let values = cache.get_many(&names);
+    for (key, value) in names.iter().zip(&values) {
+        let expected = cache.ring().server_of(key).unwrap();
+        match value {
+            Ok(found) => assert_eq!((found, expected.port), (&None, peer.port)),
+            Err(failure) => assert_eq!(failure.server, format!("127.0.0.1:{closed}")),
+        }
+    }
+    assert!(values.iter().any(Result::is_ok) && values.iter().any(Result::is_err));
+}
+
+#[test]
+fn the_wrong_protocol_is_named() {
+    let peer = Peer::fresh("redis-server");
+    let failure = cache([peer.port], speaking(Dialect::Text)).get(b"a").unwrap_err();
+    assert!(matches!(failure.reason, Reason::Protocol(_)), "{failure}");
+}
