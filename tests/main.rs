@@ -65,6 +65,7 @@ mod slow_link;
 mod slowlog;
 mod sort;
 mod sorted_set;
+mod storm;
 mod string;
 mod titles;
 mod transaction;

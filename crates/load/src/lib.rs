@@ -1,7 +1,7 @@
 //! Load on a cache server, and an honest account of how it bore it.
 //!
-//! [`bench`] is `nagi bench`; [`responder`] is the server that shows what the kernel and the load
-//! itself cost.
+//! [`bench`] is `nagi bench` and [`storm`] `nagi storm`; [`responder`] is the server that shows
+//! what the kernel and the load itself cost.
 
 pub mod bench;
 mod clock;
@@ -13,6 +13,7 @@ mod requests;
 pub mod responder;
 mod run;
 mod save;
+pub mod storm;
 mod tally;
 mod text;
 mod timeline;

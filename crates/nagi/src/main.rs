@@ -1,6 +1,7 @@
 //! The nagi command: arguments, and nothing else.
 
 mod arguments;
+mod client;
 mod memcached;
 mod rdb;
 mod screen;
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use mimalloc::MiMalloc;
-use nagi_load::{bench, responder};
+use nagi_load::{bench, responder, storm};
 use nagi_server::Counting;
 use serve::Role;
 
@@ -40,7 +41,9 @@ enum Command {
     #[command(hide = true)]
     BenchResponder(responder::Options),
     CheckRdb(rdb::Check),
+    Client(client::Options),
     RdbStats(rdb::Stats),
+    Storm(storm::Options),
     /// Prints a shell's completions, to be read by it
     Completions {
         /// The shell
@@ -104,7 +107,9 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Bench(options) => bench::run(&options)?,
         Command::BenchResponder(options) => responder::run(&options)?,
         Command::CheckRdb(options) => return rdb::check(&options),
+        Command::Client(options) => return client::run(&options),
         Command::RdbStats(options) => return rdb::stats(&options),
+        Command::Storm(options) => storm::run(&options)?,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut commands(), "nagi", &mut std::io::stdout());
         }

@@ -16,7 +16,7 @@ const EDGES: [(&str, &[&str]); 12] = [
     ),
     ("crates/client", &["nagi-proto"]),
     ("crates/load", &["nagi-client", "nagi-proto"]),
-    ("crates/nagi", &["nagi-server", "nagi-load", "nagi-commands", "nagi-persist"]),
+    ("crates/nagi", &["nagi-server", "nagi-client", "nagi-load", "nagi-commands", "nagi-persist"]),
     ("tests", &[]),
     ("xtask", &["nagi-tests"]),
 ];

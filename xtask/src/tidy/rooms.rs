@@ -153,12 +153,14 @@ const LOAD: &[Room] = &[
             "timeline", "worker",
         ],
     ),
+    ("storm", &["clock", "tally", "text"]),
 ];
 
 const NAGI: &[Room] = &[
     ("arguments", &[]),
     ("screen", &[]),
     ("memcached", &["arguments"]),
+    ("client", &["screen"]),
     ("rdb", &["screen"]),
     ("serve", &["arguments", "memcached", "screen"]),
 ];

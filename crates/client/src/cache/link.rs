@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::failure::Reason;
+use super::settings::Settings;
 use crate::Address;
 use crate::ring::Server;
-use crate::wire::{Answer, Decoder, Dialect, Request};
+use crate::wire::{Answer, Decoder, Request};
 
 /// Bytes received at once.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -40,13 +41,8 @@ impl Link {
     }
 
     /// Sends bytes over the connection, which is opened first where there is none.
-    pub(super) fn send(
-        &mut self,
-        dialect: Dialect,
-        timeout: Duration,
-        mut bytes: &[u8],
-    ) -> Result<(), Reason> {
-        let open = self.connected(dialect, timeout)?;
+    pub(super) fn send(&mut self, settings: &Settings, mut bytes: &[u8]) -> Result<(), Reason> {
+        let open = self.connected(settings)?;
         while !bytes.is_empty() {
             let sent = retry_on_intr(|| send(&open.socket, bytes, SendFlags::NOSIGNAL));
             match sent {
@@ -99,7 +95,7 @@ impl Link {
         }
     }
 
-    fn connected(&mut self, dialect: Dialect, timeout: Duration) -> Result<&mut Open, Reason> {
+    fn connected(&mut self, settings: &Settings) -> Result<&mut Open, Reason> {
         if self.dead_until.is_some_and(|until| Instant::now() < until) {
             return Err(Reason::Dead);
         }
@@ -116,12 +112,17 @@ impl Link {
                     None if self.server.is_unix() => Address::Unix((&self.server.host).into()),
                     None => Address::tcp(&self.server.host, self.server.port).map_err(connect)?,
                 };
-                let socket = self.address.insert(address).connect_within(timeout);
+                let socket = self.address.insert(address).connect_within(settings.timeout);
                 let socket = socket.map_err(connect)?;
-                set_socket_timeout(&socket, Timeout::Send, Some(timeout))
+                let prepared = set_socket_timeout(&socket, Timeout::Send, Some(settings.timeout))
+                    .and_then(|()| match self.server.is_unix() {
+                        true => Ok(()),
+                        false => set_tcp_nodelay(&socket, settings.tcp_nodelay),
+                    });
+                prepared
                     .map_err(|errno| Reason::Connect(std::io::Error::from(errno).to_string()))?;
                 self.dead_until = None;
-                Open { socket, decoder: Decoder::new(dialect), input: Vec::new() }
+                Open { socket, decoder: Decoder::new(settings.dialect), input: Vec::new() }
             }
         };
         Ok(self.open.insert(open))

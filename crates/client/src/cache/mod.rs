@@ -5,52 +5,23 @@ mod failure;
 mod link;
 mod operations;
 mod pool;
+mod settings;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub use failure::{Failure, Reason};
 pub use operations::{Item, Statistics, Stored};
 pub use pool::Pool;
+pub use settings::Settings;
 
 use link::Link;
 
 use crate::ring::Ring;
-use crate::wire::{Answer, Dialect, Request};
+use crate::wire::{Answer, Request};
 
 /// Bytes of requests that are under way at once on a connection, unless one alone has more: what
 /// the system buffers, so that a server never has to wait for us to read while we wait to send.
 const WINDOW_BYTES: usize = 32 * 1024;
-
-/// How a [`Cache`] talks.
-///
-/// ```
-/// use nagi_client::cache::Settings;
-/// let settings = Settings { prefix: b"app:".to_vec(), ..Settings::default() };
-/// assert_eq!(settings.timeout.as_millis(), 1000);
-/// ```
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// What the servers speak.
-    pub dialect: Dialect,
-    /// How long a connection, a send and an answer may take, each.
-    pub timeout: Duration,
-    /// How long a server that did not answer in time is left alone; its requests fail at once.
-    /// Its keys go to no other server: that would let one client read what another has replaced.
-    pub retry_after: Duration,
-    /// Put before every key.
-    pub prefix: Vec<u8>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            dialect: Dialect::Text,
-            timeout: Duration::from_secs(1),
-            retry_after: Duration::from_secs(2),
-            prefix: Vec::new(),
-        }
-    }
-}
 
 /// A blocking client of several servers.
 ///
@@ -87,7 +58,8 @@ impl Cache {
     /// ```
     #[must_use]
     pub fn new(ring: Ring, settings: Settings) -> Self {
-        let links = ring.servers().iter().cloned().map(Link::new).collect();
+        let round = |_| ring.servers().iter().cloned().map(Link::new);
+        let links = (0..settings.connections.max(1)).flat_map(round).collect();
         Cache { ring, links, settings }
     }
 
@@ -111,7 +83,10 @@ impl Cache {
         for (number, (server, request)) in requests.iter().enumerate() {
             let mut bytes = Vec::new();
             let encoded = request.encode(self.settings.dialect, &mut bytes);
-            match (encoded, queues.get_mut(*server), results.get_mut(number)) {
+            // The links of all servers come once for each connection.
+            let servers = self.ring.servers().len();
+            let link = server.saturating_add(number % self.settings.connections.max(1) * servers);
+            match (encoded, queues.get_mut(link), results.get_mut(number)) {
                 (Ok(()), Some(queue), _) => queue.push((number, bytes)),
                 (Err(reason), _, Some(result)) => *result = Some(Err(Reason::Request(reason))),
                 _ => {}
@@ -123,16 +98,16 @@ impl Cache {
                 .iter()
                 .zip(&mut at)
                 .enumerate()
-                .map(|(server, (queue, at))| {
-                    self.send_window(server, queue, at, requests, &mut results)
+                .map(|(link, (queue, at))| {
+                    self.send_window(link, queue, at, requests, &mut results)
                 })
                 .collect();
             if sent.iter().all(Vec::is_empty) {
                 break;
             }
             let deadline = Instant::now() + self.settings.timeout;
-            for (server, numbers) in sent.into_iter().enumerate() {
-                self.receive_window(server, &numbers, deadline, requests, &mut results);
+            for (link, numbers) in sent.into_iter().enumerate() {
+                self.receive_window(link, &numbers, deadline, requests, &mut results);
             }
         }
         let no_server = || Err(Reason::Request("there are no servers".to_owned()));
@@ -148,16 +123,16 @@ impl Cache {
         named.collect()
     }
 
-    /// Sends as many of a server's next requests as a window takes: their numbers.
+    /// Sends as many of a link's next requests as a window takes: their numbers.
     fn send_window(
         &mut self,
-        server: usize,
+        link: usize,
         queue: &[(usize, Vec<u8>)],
         at: &mut usize,
         requests: &[Routed<'_>],
         results: &mut [Option<Result<Answer, Reason>>],
     ) -> Vec<usize> {
-        let Some(link) = self.links.get_mut(server) else { return Vec::new() };
+        let Some(link) = self.links.get_mut(link) else { return Vec::new() };
         let mut bytes = Vec::new();
         let mut numbers = Vec::new();
         for (number, request) in queue.iter().skip(*at) {
@@ -171,8 +146,8 @@ impl Cache {
         if numbers.is_empty() {
             return numbers;
         }
-        let Settings { dialect, timeout, retry_after, .. } = self.settings;
-        match link.send(dialect, timeout, &bytes) {
+        let Settings { retry_after, .. } = self.settings;
+        match link.send(&self.settings, &bytes) {
             Ok(()) => numbers,
             Err(reason) => {
                 link.fail(&reason, retry_after);
@@ -191,14 +166,14 @@ impl Cache {
 
     fn receive_window(
         &mut self,
-        server: usize,
+        link: usize,
         numbers: &[usize],
         deadline: Instant,
         requests: &[Routed<'_>],
         results: &mut [Option<Result<Answer, Reason>>],
     ) {
-        let Settings { dialect, timeout, retry_after, .. } = self.settings;
-        let Some(link) = self.links.get_mut(server) else { return };
+        let Settings { retry_after, .. } = self.settings;
+        let Some(link) = self.links.get_mut(link) else { return };
         let mut failed: Option<Reason> = None;
         for &number in numbers {
             let Some((_, request)) = requests.get(number) else { continue };
@@ -213,8 +188,8 @@ impl Cache {
             // What changes nothing is asked once more, unless the server was too slow.
             if request.is_idempotent() && matches!(answer, Err(Reason::Broken(_))) {
                 let mut bytes = Vec::new();
-                if request.encode(dialect, &mut bytes).is_ok() {
-                    let again = link.send(dialect, timeout, &bytes);
+                if request.encode(self.settings.dialect, &mut bytes).is_ok() {
+                    let again = link.send(&self.settings, &bytes);
                     answer = again.and_then(|()| link.receive(request, deadline));
                     if let Err(reason) = &answer {
                         link.fail(reason, retry_after);
@@ -242,7 +217,8 @@ fn lost(requests: &[Routed<'_>], number: usize, reason: &Reason) -> Reason {
     let is_read = requests.get(number).is_none_or(|(_, request)| request.is_idempotent());
     match reason {
         Reason::TimedOut if !is_read => Reason::Unknown("no answer in time".to_owned()),
-        Reason::Broken(text) | Reason::Protocol(text) if !is_read => Reason::Unknown(text.clone()),
+        Reason::Broken(text) if !is_read => Reason::Unknown(text.clone()),
+        Reason::Protocol(text) if !is_read => Reason::Unknown(format!("not an answer: {text}")),
         reason => reason.clone(),
     }
 }

@@ -562,6 +562,27 @@ impl Cache {
         self.get_from(keys, servers)
     }
 
+    /// The values of keys with a request for each, spread over the connections of each server.
+    ///
+    /// ```
+    /// # use nagi_client::cache::{Cache, Settings};
+    /// # use nagi_client::ring::{Dalli, Ring, Server};
+    /// # let ring = Ring::Dalli(Dalli::new(vec![Server::new("127.0.0.1", 1)]));
+    /// # let mut cache = Cache::new(ring, Settings::default());
+    /// let values = cache.get_each(&[b"a", b"b"]);
+    /// assert_eq!(values.len(), 2);
+    /// ```
+    pub fn get_each(&mut self, keys: &[&[u8]]) -> Vec<Result<Option<Value>, Failure>> {
+        let whole: Vec<Vec<u8>> = keys.iter().map(|key| self.prefixed(key)).collect();
+        let requests: Vec<_> = keys
+            .iter()
+            .zip(&whole)
+            .map(|(key, whole)| (self.locate(key), Request::Get { keys: vec![whole] }))
+            .collect();
+        let answers = self.exchange(&requests).into_iter().zip(keys);
+        answers.map(|(answer, key)| self.value(key, answer?)).collect()
+    }
+
     /// The values of related keys, with one request to the server that `master` decides.
     ///
     /// ```
@@ -615,7 +636,7 @@ impl Cache {
     /// ```
     pub fn stats(&mut self) -> Vec<Result<Statistics, Failure>> {
         let requests: Vec<_> =
-            (0..self.links.len()).map(|server| (server, Request::Stats)).collect();
+            (0..self.ring.servers().len()).map(|server| (server, Request::Stats)).collect();
         let answers = self.exchange(&requests).into_iter().enumerate();
         answers
             .map(|(server, answer)| match answer? {
@@ -636,7 +657,7 @@ impl Cache {
     /// ```
     pub fn flush(&mut self) -> Vec<Result<(), Failure>> {
         let requests: Vec<_> =
-            (0..self.links.len()).map(|server| (server, Request::Flush)).collect();
+            (0..self.ring.servers().len()).map(|server| (server, Request::Flush)).collect();
         self.exchange(&requests).into_iter().map(|answer| answer.map(drop)).collect()
     }
 

@@ -1,0 +1,256 @@
+//! `nagi storm`: memstorm's job. Sets every record, gets it back, and says how long that took.
+
+mod options;
+mod report;
+
+use std::io::{self, IsTerminal, Write};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+pub use options::Options;
+pub use report::{Latency, Phase, Report};
+
+use nagi_client::Address;
+use nagi_client::cache::{Cache, Item, Stored};
+
+use crate::clock::{SECOND, now_ns};
+use crate::tally::{Errors, LONGEST_NS, Latencies};
+
+/// Requests that -b has under way on a connection.
+const IN_FLIGHT: usize = 100;
+
+/// Bytes of values that a thread has under way at most, unless one alone has more.
+const GROUP_BYTES: usize = 256 << 20;
+
+/// How often progress is shown.
+const PROGRESS: Duration = Duration::from_millis(200);
+
+/// Columns of the progress bar.
+const BAR: u64 = 40;
+
+/// Measures and writes the report.
+///
+/// # Errors
+/// The options contradict each other, a server cannot be reached, the report cannot be written, or
+/// requests failed; in the last case the report has been written.
+pub fn run(options: &Options) -> Result<(), String> {
+    options.check()?;
+    for server in &options.servers {
+        let connected = if server.is_unix() {
+            Address::Unix((&server.host).into()).connect()
+        } else {
+            Address::tcp(&server.host, server.port).and_then(|address| address.connect())
+        };
+        connected.map_err(|error| error.to_string())?;
+    }
+    let mut reports = Vec::new();
+    for &value_bytes in &options.value_bytes {
+        reports.push(measure(options, value_bytes)?);
+    }
+    write(options, &reports)?;
+    let failed: u64 = reports.iter().map(|report| report.set.failed + report.get.failed).sum();
+    let reasons = reports.iter().flat_map(|report| [&report.set, &report.get]);
+    match reasons.flat_map(|phase| phase.errors.iter()).next() {
+        Some((reason, _)) => Err(format!("{failed} requests failed, such as: {reason}")),
+        None => Ok(()),
+    }
+}
+
+fn write(options: &Options, reports: &[Report]) -> Result<(), String> {
+    if let Some(path) = &options.json {
+        let json = serde_json::to_string_pretty(reports).map_err(|error| error.to_string())? + "\n";
+        if path == Path::new("-") {
+            return io::stdout().write_all(json.as_bytes()).map_err(|error| error.to_string());
+        }
+        std::fs::write(path, json).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let text: Vec<String> = reports.iter().map(ToString::to_string).collect();
+    io::stdout().write_all(text.join("\n").as_bytes()).map_err(|error| error.to_string())
+}
+
+fn measure(options: &Options, value_bytes: usize) -> Result<Report, String> {
+    let mut random = fastrand::Rng::with_seed(value_bytes as u64);
+    let value: Vec<u8> = (0..value_bytes).map(|_| random.alphanumeric() as u8).collect();
+    let ring = options.like.ring(options.servers.clone());
+    let mut clients: Vec<Cache> = (0..options.threads)
+        .map(|thread| Cache::new(ring.clone(), options.settings(thread)))
+        .collect();
+    let set = phase(options, "SET", &mut clients, &value, set_group)?;
+    let get = phase(options, "GET", &mut clients, &value, get_group)?;
+    Ok(Report {
+        records: options.records,
+        key_bytes: options.key_bytes,
+        value_bytes,
+        non_blocking: options.non_blocking,
+        tcp_nodelay: options.tcp_nodelay,
+        connections: options.connections,
+        threads: options.threads,
+        loop_kind: "closed loop",
+        servers: options.servers.iter().map(ToString::to_string).collect(),
+        version: env!("CARGO_PKG_VERSION"),
+        set,
+        get,
+    })
+}
+
+/// Sends the requests of some keys at once; for each, why it failed.
+type Group = fn(&mut Cache, &[&[u8]], &[u8]) -> Vec<Result<(), String>>;
+
+fn set_group(cache: &mut Cache, keys: &[&[u8]], value: &[u8]) -> Vec<Result<(), String>> {
+    let items: Vec<_> = keys.iter().map(|key| (*key, Item::new(value))).collect();
+    let stored = cache.set_many(&items).into_iter();
+    stored
+        .map(|stored| match stored {
+            Ok(Stored::Yes) => Ok(()),
+            Ok(_) => Err("not stored".to_owned()),
+            Err(failure) => Err(failure.to_string()),
+        })
+        .collect()
+}
+
+fn get_group(cache: &mut Cache, keys: &[&[u8]], value: &[u8]) -> Vec<Result<(), String>> {
+    let found = cache.get_each(keys).into_iter();
+    found
+        .map(|found| match found {
+            Ok(Some(found)) if found.bytes == value => Ok(()),
+            Ok(Some(_)) => Err("another value was found".to_owned()),
+            Ok(None) => {
+                Err("not found: it was evicted, if the server has little memory".to_owned())
+            }
+            Err(failure) => Err(failure.to_string()),
+        })
+        .collect()
+}
+
+/// What one thread counts.
+struct Count {
+    successful: u64,
+    failed: u64,
+    latencies: Latencies,
+    errors: Errors,
+}
+
+fn phase(
+    options: &Options,
+    name: &str,
+    clients: &mut [Cache],
+    value: &[u8],
+    group: Group,
+) -> Result<Phase, String> {
+    let done = AtomicU64::new(0);
+    let start_ns = now_ns();
+    let (sender, receiver) = channel();
+    let threads = options.threads as u64;
+    let counts: Result<Vec<Count>, String> = thread::scope(|scope| {
+        for (thread, client) in clients.iter_mut().enumerate() {
+            let (sender, done, thread) = (sender.clone(), &done, thread as u64);
+            let of = |thread: u64| {
+                (u128::from(options.records) * u128::from(thread) / u128::from(threads)) as u64
+            };
+            let range = of(thread)..of(thread + 1);
+            scope.spawn(move || {
+                // The receiver waits for every thread.
+                sender.send(work(options, client, range, value, group, done)).ok();
+            });
+        }
+        drop(sender);
+        let shown = !options.quiet && io::stderr().is_terminal();
+        let mut counts = Vec::new();
+        loop {
+            match receiver.recv_timeout(PROGRESS) {
+                Ok(count) => counts.push(count?),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if shown {
+                show(name, done.load(Ordering::Relaxed), options.records);
+            }
+        }
+        if shown {
+            eprint!("\r\x1b[K");
+        }
+        Ok(counts)
+    });
+    let seconds = (now_ns() - start_ns) as f64 / SECOND as f64;
+    total(counts?, seconds, options.records)
+}
+
+/// The phase that the threads' counts make.
+fn total(counts: Vec<Count>, seconds: f64, records: u64) -> Result<Phase, String> {
+    let mut phase = Phase {
+        total_seconds: seconds,
+        average_seconds: seconds / records as f64,
+        ..Phase::default()
+    };
+    let mut latencies = histogram()?;
+    let mut errors = Errors::default();
+    for count in counts {
+        phase.successful += count.successful;
+        phase.failed += count.failed;
+        latencies.add(&count.latencies).map_err(|error| error.to_string())?;
+        errors.add(&count.errors);
+    }
+    let us = |quantile| latencies.value_at_quantile(quantile) as f64 / 1000.0;
+    phase.latency_us = Latency {
+        p50: us(0.5),
+        p90: us(0.9),
+        p99: us(0.99),
+        p99_9: us(0.999),
+        max: latencies.max() as f64 / 1000.0,
+    };
+    phase.errors = errors.by_text().clone();
+    Ok(phase)
+}
+
+fn histogram() -> Result<Latencies, String> {
+    Latencies::new_with_bounds(1, LONGEST_NS, 3).map_err(|error| error.to_string())
+}
+
+/// Asks for the records of `range`, group by group.
+fn work(
+    options: &Options,
+    client: &mut Cache,
+    range: Range<u64>,
+    value: &[u8],
+    group: Group,
+    done: &AtomicU64,
+) -> Result<Count, String> {
+    let mut count =
+        Count { successful: 0, failed: 0, latencies: histogram()?, errors: Errors::default() };
+    let connections = options.connections.div_ceil(options.threads);
+    let together = if options.non_blocking { connections * IN_FLIGHT } else { connections };
+    let together = together.min((GROUP_BYTES / value.len().max(1)).max(1));
+    let mut next = range.start;
+    while next < range.end {
+        let end = range.end.min(next + together as u64);
+        let keys: Vec<String> = (next..end).map(|record| options.key(record)).collect();
+        let names: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+        let sent_ns = now_ns();
+        let results = group(client, &names, value);
+        let latency_ns = now_ns() - sent_ns;
+        for result in results {
+            count.latencies.saturating_record(latency_ns.max(1));
+            match result {
+                Ok(()) => count.successful += 1,
+                Err(text) => {
+                    count.failed += 1;
+                    count.errors.count(&text, 1);
+                }
+            }
+        }
+        done.fetch_add(end - next, Ordering::Relaxed);
+        next = end;
+    }
+    Ok(count)
+}
+
+fn show(name: &str, done: u64, records: u64) {
+    let filled = (u128::from(done) * u128::from(BAR) / u128::from(records.max(1))) as usize;
+    let percent = done as f64 * 100.0 / records.max(1) as f64;
+    let rest = BAR as usize - filled.min(BAR as usize);
+    eprint!("\r[{name}] [{}{}] {percent:.0} %", "=".repeat(filled), " ".repeat(rest));
+}

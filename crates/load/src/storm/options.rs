@@ -1,0 +1,198 @@
+//! The command line of `nagi storm`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nagi_client::cache::Settings;
+use nagi_client::ring::{Configuration, Server};
+use nagi_client::wire::Dialect;
+
+/// memcached's longest key, in bytes.
+const KEY_BYTES: usize = 250;
+
+/// The longest value: what Redis stores at most.
+const VALUE_BYTES: usize = 512 << 20;
+
+/// What keys begin with where there is room.
+const PREFIX: &str = "storm:";
+
+/// Sets every record and gets it back, as memstorm does, over one or several servers.
+///
+/// A closed loop: each client sends its next request when the last one is answered, so that a
+/// server that stalls is asked less. nagi bench --rate shows stalls for what they are.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Servers: HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH, separated by commas.
+    #[arg(
+        long,
+        short,
+        value_delimiter = ',',
+        default_value = "127.0.0.1",
+        value_name = "SERVER,..."
+    )]
+    pub servers: Vec<Server>,
+    /// Records to set and get.
+    #[arg(long = "records", short = 'n', default_value_t = 10_000, value_name = "N")]
+    pub records: u64,
+    /// Bytes of a key.
+    #[arg(long = "key-bytes", short = 'k', default_value_t = 64, value_name = "N")]
+    pub key_bytes: usize,
+    /// Bytes of a value, such as 10240, 10k or 1m; several sizes, separated by commas, are
+    /// measured one after the other.
+    #[arg(
+        long = "value-bytes",
+        short = 'l',
+        value_delimiter = ',',
+        default_value = "1024",
+        value_name = "N,...",
+        value_parser = size
+    )]
+    pub value_bytes: Vec<usize>,
+    /// Send requests without waiting for the answers to those before, up to 100 at once on a
+    /// connection.
+    #[arg(long = "non-blocking", short = 'b')]
+    pub non_blocking: bool,
+    /// Send requests at once instead of waiting for a full packet.
+    #[arg(long)]
+    pub tcp_nodelay: bool,
+    /// Connections to each server, over all threads.
+    #[arg(long, short, default_value_t = 1, value_name = "N")]
+    pub connections: usize,
+    /// Threads that share the records and the connections.
+    #[arg(long, short, default_value_t = 1, value_name = "N")]
+    pub threads: usize,
+    /// What the servers speak: text, meta or binary with memcached, resp with Redis.
+    #[arg(long, default_value = "text", value_name = "NAME")]
+    pub protocol: Dialect,
+    /// How keys are spread, such as php-ketama; `nagi client --help` lists the names.
+    #[arg(long, default_value = "libmemcached", value_name = "LIBRARY")]
+    pub like: Configuration,
+    /// How long a server may take to answer.
+    #[arg(long, default_value_t = 10_000, value_name = "MS")]
+    pub timeout_ms: u64,
+    /// Write everything as JSON to this file; - writes it to the standard output instead of text.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Show no progress.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl Options {
+    /// What cannot be measured, in one line.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let digits = self.records.saturating_sub(1).checked_ilog10().map_or(1, |log| log + 1);
+        let Options { records, key_bytes, threads, connections, .. } = *self;
+        if records == 0 || threads == 0 || connections == 0 || self.timeout_ms == 0 {
+            return Err("-n, -c, -t and --timeout-ms are above 0".to_owned());
+        }
+        if key_bytes < digits as usize {
+            return Err(format!("{records} keys do not fit into keys of {key_bytes} bytes"));
+        }
+        if key_bytes > KEY_BYTES && self.protocol != Dialect::Resp {
+            return Err(format!("memcached's keys have at most {KEY_BYTES} bytes"));
+        }
+        if threads > connections {
+            return Err(format!("{threads} threads have only {connections} connections to share"));
+        }
+        if let Some(dead) = self.servers.iter().find(|server| server.is_unix() && self.tcp_nodelay)
+        {
+            return Err(format!("{dead} is a Unix socket, which has no --tcp-nodelay"));
+        }
+        Ok(())
+    }
+
+    /// How the thread of this number talks.
+    pub(super) fn settings(&self, thread: usize) -> Settings {
+        Settings {
+            dialect: self.protocol,
+            timeout: Duration::from_millis(self.timeout_ms),
+            connections: (self.connections - thread).div_ceil(self.threads),
+            tcp_nodelay: self.tcp_nodelay,
+            ..Settings::default()
+        }
+    }
+
+    /// The key of a record.
+    pub(super) fn key(&self, record: u64) -> String {
+        let digits =
+            self.records.saturating_sub(1).checked_ilog10().map_or(1, |log| log as usize + 1);
+        let room = self.key_bytes - digits;
+        let prefix = if room >= PREFIX.len() { PREFIX } else { "" };
+        let width = self.key_bytes - prefix.len();
+        format!("{prefix}{record:0width$}")
+    }
+}
+
+/// A size in bytes, with k, m or g for 1024 of the former.
+fn size(text: &str) -> Result<usize, String> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G']) {
+        None => (text, 1),
+        Some(digits) => match text.as_bytes().last() {
+            Some(b'k' | b'K') => (digits, 1 << 10),
+            Some(b'm' | b'M') => (digits, 1 << 20),
+            _ => (digits, 1 << 30),
+        },
+    };
+    let bytes = digits.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
+    bytes
+        .filter(|bytes| *bytes <= VALUE_BYTES)
+        .ok_or_else(|| "expected a number of bytes up to 512m".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(line: &str) -> Options {
+        Line::try_parse_from(format!("storm {line}").split(' ')).unwrap().options
+    }
+
+    #[test]
+    fn keys_are_distinct_and_of_the_length_asked_for() {
+        assert_eq!(options("-n 100 -k 10").key(7), "storm:0007");
+        assert_eq!(options("-n 100 -k 2").key(99), "99");
+        assert_eq!(options("-n 1 -k 64").key(0).len(), 64);
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(
+            ["0", "10k", "1m", "512m"].map(|text| size(text).unwrap()),
+            [0, 10 << 10, 1 << 20, 512 << 20]
+        );
+        for text in ["", "k", "513m", "-1", "1.5k"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for (line, reason) in [
+            ("-n 0", "above 0"),
+            ("-k 0", "do not fit"),
+            ("-n 1000 -k 2", "do not fit"),
+            ("-k 251", "250"),
+            ("-t 2", "to share"),
+            ("-s /tmp/socket --tcp-nodelay", "Unix socket"),
+        ] {
+            let refusal = options(line).check().unwrap_err();
+            assert!(refusal.contains(reason), "{line}: {refusal}");
+        }
+        assert_eq!(options("-k 251 --protocol resp").check(), Ok(()));
+    }
+
+    #[test]
+    fn threads_share_connections() {
+        let all = options("-c 5 -t 2");
+        assert_eq!([0, 1].map(|thread| all.settings(thread).connections), [3, 2]);
+    }
+}

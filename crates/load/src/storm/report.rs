@@ -1,0 +1,143 @@
+//! What `nagi storm` found: memstorm's lines, with percentiles below them.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::text::microseconds;
+
+/// One size of values, set and got.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Records that were set and got.
+    pub records: u64,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Bytes of a value.
+    pub value_bytes: usize,
+    /// Whether requests were sent without waiting for the answers before.
+    pub non_blocking: bool,
+    /// Whether requests were sent without waiting for a full packet.
+    pub tcp_nodelay: bool,
+    /// Connections to each server.
+    pub connections: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Always "closed loop": a server that stalls is asked less.
+    pub loop_kind: &'static str,
+    /// Where the load went.
+    pub servers: Vec<String>,
+    /// The version of nagi.
+    pub version: &'static str,
+    /// Storing.
+    pub set: Phase,
+    /// Reading back.
+    pub get: Phase,
+}
+
+/// All requests of one kind.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Phase {
+    /// Requests that did what they should.
+    pub successful: u64,
+    /// The others: refused, lost, not found, another value.
+    pub failed: u64,
+    /// From the first request to the last answer.
+    pub total_seconds: f64,
+    /// The same, divided by the number of records.
+    pub average_seconds: f64,
+    /// Latencies in microseconds; of requests sent together, each has the time of all.
+    pub latency_us: Latency,
+    /// Why requests failed, by text, with how many.
+    pub errors: std::collections::BTreeMap<String, u64>,
+}
+
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Latency {
+    /// The median.
+    pub p50: f64,
+    /// 90 %.
+    pub p90: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// 99.9 %.
+    pub p99_9: f64,
+    /// The slowest.
+    pub max: f64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "Num of Records      : {}", self.records)?;
+        writeln!(out, "Non-Blocking IO     : {}", u8::from(self.non_blocking))?;
+        writeln!(out, "TCP No-Delay        : {}", u8::from(self.tcp_nodelay))?;
+        for (name, phase) in [("SET", &self.set), ("GET", &self.get)] {
+            writeln!(out)?;
+            writeln!(out, "Successful   [{name}]  : {}", phase.successful)?;
+            writeln!(out, "Failed       [{name}]  : {}", phase.failed)?;
+            writeln!(out, "Total Time   [{name}]  : {:.5}s", phase.total_seconds)?;
+            writeln!(out, "Average Time [{name}]  : {:.5}s", phase.average_seconds)?;
+        }
+        let Report { key_bytes, value_bytes, connections, threads, .. } = self;
+        writeln!(
+            out,
+            "\nclosed loop, keys of {key_bytes} B, values of {value_bytes} B, {connections} \
+             connection{} to a server, {threads} thread{}",
+            if *connections == 1 { "" } else { "s" },
+            if *threads == 1 { "" } else { "s" },
+        )?;
+        writeln!(
+            out,
+            "latency in us{:>12}{:>12}{:>12}{:>12}{:>12}",
+            "p50", "p90", "p99", "p99.9", "max"
+        )?;
+        for (name, phase) in [("SET", &self.set), ("GET", &self.get)] {
+            let Latency { p50, p90, p99, p99_9, max } = phase.latency_us;
+            let shown = [p50, p90, p99, p99_9, max].map(|us| microseconds((us * 1000.0) as u64));
+            let columns = shown.map(|text| format!("{text:>12}")).concat();
+            writeln!(out, "[{name}]        {columns}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_begins_as_memstorms() {
+        let set = Phase {
+            successful: 10_000,
+            total_seconds: 13.610_78,
+            average_seconds: 0.001_361,
+            ..Phase::default()
+        };
+        let report = Report {
+            records: 10_000,
+            key_bytes: 64,
+            value_bytes: 10_240,
+            non_blocking: false,
+            tcp_nodelay: false,
+            connections: 1,
+            threads: 1,
+            loop_kind: "closed loop",
+            servers: Vec::new(),
+            version: "0",
+            get: set.clone(),
+            set,
+        };
+        let expected = "Num of Records      : 10000\n\
+                        Non-Blocking IO     : 0\n\
+                        TCP No-Delay        : 0\n\
+                        \n\
+                        Successful   [SET]  : 10000\n\
+                        Failed       [SET]  : 0\n\
+                        Total Time   [SET]  : 13.61078s\n\
+                        Average Time [SET]  : 0.00136s\n\
+                        \n\
+                        Successful   [GET]  : 10000\n";
+        assert!(report.to_string().starts_with(expected), "{report}");
+    }
+}

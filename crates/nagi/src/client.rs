@@ -1,0 +1,280 @@
+//! `nagi client`: its options, and what it prints where.
+
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use nagi_client::cache::{Cache, Failure, Item, Settings, Stored};
+use nagi_client::ring::{Configuration, Server};
+use nagi_client::wire::Dialect;
+
+use crate::screen::unless_unread;
+
+/// Keys that configurations are compared by if none are given.
+const COMPARED_KEYS: usize = 100_000;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Gets, sets and deletes keys on one or several servers, and shows which server has a key
+///
+/// A key goes to the server that the settings of --like name: those of a library, so that what a
+/// program stored is found. The exit status is 0 if every key was found or stored, and otherwise
+/// 1.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Servers: HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH, separated by commas
+    #[arg(
+        long,
+        short,
+        global = true,
+        value_delimiter = ',',
+        default_value = "127.0.0.1",
+        value_name = "SERVER,..."
+    )]
+    servers: Vec<Server>,
+    /// How keys are spread: libmemcached, pylibmc, pylibmc-ketama, php, php-ketama, twemproxy,
+    /// dalli or pymemcache, the first five also with settings, such as libmemcached,hash=md5,ketama
+    #[arg(long, global = true, default_value = "libmemcached", value_name = "LIBRARY")]
+    like: Configuration,
+    /// What the servers speak: text, meta or binary with memcached, resp with Redis
+    #[arg(long, global = true, default_value = "text", value_name = "NAME")]
+    protocol: Dialect,
+    /// How long a server may take to answer
+    #[arg(long, global = true, default_value_t = 1000, value_name = "MS")]
+    timeout_ms: u64,
+    /// Let this key decide the server instead of the key itself
+    #[arg(long, global = true, value_name = "KEY")]
+    by_key: Option<String>,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Prints the value of a key, or of several, each behind its key
+    Get {
+        /// The keys
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// Stores a value
+    Set {
+        /// The key
+        key: String,
+        /// The value; - reads it from the standard input
+        value: String,
+        /// Seconds until it expires, or a Unix time; 0 means never
+        #[arg(long, default_value_t = 0, value_name = "S")]
+        expiry: u32,
+        /// What memcached keeps beside the value
+        #[arg(long, default_value_t = 0, value_name = "N")]
+        flags: u32,
+    },
+    /// Removes keys
+    Delete {
+        /// The keys
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+    /// Prints the statistics of every server
+    Stats,
+    /// Shows which server has each key, without asking one
+    Ring {
+        /// The keys
+        keys: Vec<String>,
+        /// Read keys from a file, one a line
+        #[arg(long, value_name = "FILE")]
+        keys_from: Option<PathBuf>,
+        /// Show what share of keys two configurations place differently; each may name servers of
+        /// its own behind an @, such as php@kyoto,tokyo
+        #[arg(long, num_args = 2, value_names = ["A", "B"])]
+        compare: Option<Vec<Configured>>,
+    },
+}
+
+/// A configuration, perhaps with servers of its own.
+#[derive(Clone, Debug)]
+struct Configured {
+    text: String,
+    configuration: Configuration,
+    servers: Option<Vec<Server>>,
+}
+
+impl std::str::FromStr for Configured {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (configuration, servers) = match text.split_once('@') {
+            Some((configuration, servers)) => (
+                configuration,
+                Some(servers.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?),
+            ),
+            None => (text, None),
+        };
+        Ok(Configured { text: text.to_owned(), configuration: configuration.parse()?, servers })
+    }
+}
+
+/// Does what the options ask for.
+///
+/// # Errors
+/// A server failed or refused, or the output cannot be written.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let mut out = Vec::new();
+    let complete = match &options.action {
+        Action::Get { keys } => get(options, keys, &mut out),
+        Action::Set { key, value, expiry, flags } => set(options, key, value, *expiry, *flags),
+        Action::Delete { keys } => delete(options, keys),
+        Action::Stats => stats(options, &mut out),
+        Action::Ring { keys, keys_from, compare } => {
+            ring(options, keys, keys_from.as_ref(), compare.as_deref(), &mut out)
+        }
+    };
+    // What was found is printed even if a server failed after it.
+    unless_unread(io::stdout().lock().write_all(&out))?;
+    Ok(if complete? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn cache(options: &Options) -> Cache {
+    let settings = Settings {
+        dialect: options.protocol,
+        timeout: Duration::from_millis(options.timeout_ms.max(1)),
+        ..Settings::default()
+    };
+    Cache::new(options.like.ring(options.servers.clone()), settings)
+}
+
+/// Prints a failure; what it is of has failed.
+fn report(key: &str, failure: &Failure) -> bool {
+    eprintln!("nagi: {key}: {failure}");
+    false
+}
+
+fn missing(key: &str) -> bool {
+    eprintln!("nagi: {key}: not found");
+    false
+}
+
+fn get(options: &Options, keys: &[String], out: &mut Vec<u8>) -> Result<bool> {
+    let names: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+    let mut cache = cache(options);
+    let values = match &options.by_key {
+        Some(master) => cache.get_many_by_key(master.as_bytes(), &names),
+        None => cache.get_many(&names),
+    };
+    let mut complete = true;
+    for (key, value) in keys.iter().zip(values) {
+        match value {
+            Ok(Some(value)) => {
+                if keys.len() > 1 {
+                    out.extend_from_slice(format!("{key}\t").as_bytes());
+                }
+                out.extend_from_slice(&value.bytes);
+                out.push(b'\n');
+            }
+            Ok(None) => complete = missing(key),
+            Err(failure) => complete = report(key, &failure),
+        }
+    }
+    Ok(complete)
+}
+
+fn set(options: &Options, key: &str, value: &str, expiry: u32, flags: u32) -> Result<bool> {
+    let mut bytes = value.as_bytes().to_vec();
+    if value == "-" {
+        bytes.clear();
+        io::stdin().read_to_end(&mut bytes)?;
+    }
+    let item = Item::new(&bytes).expiring(expiry).flagged(flags);
+    let master = options.by_key.as_deref().unwrap_or(key);
+    match cache(options).set_by_key(master.as_bytes(), key.as_bytes(), &item) {
+        Ok(Stored::Yes) => Ok(true),
+        Ok(_) => Err(format!("{key}: not stored").into()),
+        Err(failure) => Ok(report(key, &failure)),
+    }
+}
+
+fn delete(options: &Options, keys: &[String]) -> Result<bool> {
+    let mut cache = cache(options);
+    let mut complete = true;
+    for key in keys {
+        let master = options.by_key.as_deref().unwrap_or(key);
+        match cache.delete_by_key(master.as_bytes(), key.as_bytes()) {
+            Ok(true) => {}
+            Ok(false) => complete = missing(key),
+            Err(failure) => complete = report(key, &failure),
+        }
+    }
+    Ok(complete)
+}
+
+fn stats(options: &Options, out: &mut Vec<u8>) -> Result<bool> {
+    let mut complete = true;
+    for found in cache(options).stats() {
+        match found {
+            Ok((server, pairs)) => {
+                for (name, value) in pairs {
+                    writeln!(out, "{server} {name} {value}")?;
+                }
+            }
+            Err(failure) => complete = report("stats", &failure),
+        }
+    }
+    Ok(complete)
+}
+
+fn ring(
+    options: &Options,
+    keys: &[String],
+    keys_from: Option<&PathBuf>,
+    compare: Option<&[Configured]>,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    let mut keys = keys.to_vec();
+    if let Some(path) = keys_from {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        keys.extend(text.lines().map(str::to_owned));
+    }
+    if let Some([one, other]) = compare {
+        if keys.is_empty() {
+            keys = (0..COMPARED_KEYS).map(|number| format!("key:{number}")).collect();
+        }
+        let of = |configured: &Configured| {
+            let servers = configured.servers.clone().unwrap_or_else(|| options.servers.clone());
+            configured.configuration.ring(servers)
+        };
+        let (first, second) = (of(one), of(other));
+        // The same server with another weight is the same server.
+        let address = |server: Option<&Server>| server.map(|one| (one.host.clone(), one.port));
+        let differs = |key: &&String| {
+            let places = [&first, &second].map(|ring| address(ring.server_of(key.as_bytes())));
+            places[0] != places[1]
+        };
+        let count = keys.iter().filter(differs).count();
+        let share = 100.0 * count as f64 / keys.len() as f64;
+        writeln!(
+            out,
+            "{} and {} place {count} of {} keys differently, {share:.1} %",
+            one.text,
+            other.text,
+            keys.len()
+        )?;
+        return Ok(true);
+    }
+    if keys.is_empty() {
+        return Err("no keys: name some, or a file with --keys-from".into());
+    }
+    let ring = options.like.ring(options.servers.clone());
+    for key in &keys {
+        let decides = options.by_key.as_ref().unwrap_or(key);
+        match ring.server_of(decides.as_bytes()) {
+            Some(server) => writeln!(out, "{key}\t{server}")?,
+            None => return Err("there are no servers".into()),
+        }
+    }
+    Ok(true)
+}
