@@ -1,6 +1,6 @@
 //! A cache for several threads: each takes a client of its own for as long as it needs it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Cache, Settings};
 use crate::ring::Ring;
@@ -72,6 +72,6 @@ impl Pool {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Cache>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 }

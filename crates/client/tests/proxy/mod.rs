@@ -1,11 +1,12 @@
 //! twemproxy before servers of the test, each of which notes the keys that it is asked for.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -34,7 +35,7 @@ fn serve(listener: TcpListener, number: usize, places: Places) {
             let mut output = stream.try_clone().unwrap();
             for line in BufReader::new(stream).lines().map_while(Result::ok) {
                 let key = line.trim().strip_prefix("get ").unwrap();
-                places.lock().unwrap().insert(key.to_owned(), number);
+                places.lock().insert(key.to_owned(), number);
                 output.write_all(b"END\r\n").unwrap();
             }
         });
@@ -97,7 +98,7 @@ pub(crate) fn check(mut nutcracker: Command, count: usize) {
     sender.join().unwrap();
 
     let ring = Configuration::from(Library::Twemproxy).ring(servers);
-    let places = places.lock().unwrap();
+    let places = places.lock();
     assert_eq!(places.len(), KEYS);
     let differs = |key: &&String| ring.locate(key.as_bytes()) != places.get(*key).copied();
     assert_eq!(keys.iter().filter(differs).count(), 0, "{count} servers");
