@@ -135,6 +135,36 @@ fn clients_are_listed_with_what_they_said_of_themselves() {
 }
 
 #[test]
+fn clients_are_listed_with_their_traffic() {
+    let server = Server::nagi();
+    let traffic = |client: &mut harness::Connection, id: i64| -> [u64; 3] {
+        let list = client.run("CLIENT LIST").text();
+        let line = list.lines().find(|line| line.starts_with(&format!("id={id} "))).expect("it");
+        ["tot-net-in", "tot-net-out", "tot-cmds"].map(|name| {
+            let field = line.split(' ').find_map(|field| field.strip_prefix(&format!("{name}=")));
+            field.expect("the field").parse().expect("a number")
+        })
+    };
+    let (mut observer, mut client) = (server.connect_resp(), server.connect_resp());
+    let id = client.run("CLIENT ID").integer();
+    let [received, sent, requests] = traffic(&mut observer, id);
+    assert_eq!(requests, 1);
+    client.check_raw("SET key value\r\nGET key\r\n", "+OK\r\n$5\r\nvalue\r\n");
+    // A long value takes another way, and leaves in several pieces.
+    let long = "x".repeat(300_000);
+    let mut request = harness::encode_command(&["SET", "long", &long]);
+    client.check_raw(&request, "+OK\r\n");
+    client.run("GET long");
+    let mut memcached = server.connect_memcached();
+    memcached.check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
+    request.extend_from_slice(&harness::encode_command(&["GET", "long"]));
+    let more = [24 + request.len() as u64, 16 + 5 + 9 + 300_000 + 2, 4];
+    let expected = [received + more[0], sent + more[1], requests + more[2]];
+    assert_eq!(traffic(&mut observer, id), expected);
+    assert_eq!(traffic(&mut observer, id + 1), [9, 27, 1]);
+}
+
+#[test]
 fn clients_are_listed_whichever_worker_they_are_with() {
     let server = Server::nagi_with(&["--workers", "2"]);
     let mut clients: Vec<_> = (0..8).map(|_| server.connect_resp()).collect();

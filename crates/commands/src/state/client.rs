@@ -5,6 +5,7 @@ use crate::state::transaction::Transaction;
 use crate::state::watched_keys::Watches;
 use nagi_proto::Output;
 use nagi_proto::resp::Version;
+use nagi_store::Counter;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -262,6 +263,12 @@ pub struct ClientInfo {
     /// Memory that unsent replies take, in bytes, as of a tenth of a second ago; of a large value
     /// that other clients hold as well, a share.
     pub kept_output_bytes: AtomicUsize,
+    /// Bytes that it has sent.
+    pub received_bytes: Counter,
+    /// Bytes of replies and messages to it, sent or about to be.
+    pub sent_bytes: Counter,
+    /// Requests of its that were read.
+    pub requests: Counter,
     /// The number of the last command that ran, for [`crate::CommandTable::label`]; 0 for none.
     pub last_command: AtomicU32,
     /// To how many names it subscribes.

@@ -30,14 +30,29 @@ pub struct ClientSample {
     pub idle_s: u64,
     /// Memory that it takes, in bytes.
     pub memory_bytes: usize,
+    /// Bytes that it has sent.
+    pub received_bytes: u64,
+    /// Bytes that it was sent.
+    pub sent_bytes: u64,
+    /// Its requests.
+    pub requests: u64,
+    /// Those of the last second.
+    pub requests_per_second: u64,
 }
 
-/// All connections, the oldest first.
-pub(super) fn list(server: &dyn Server, now_ms: u64) -> Vec<ClientSample> {
+/// All connections, the oldest first; `before` are those of a sample so many milliseconds ago.
+pub(super) fn list(
+    server: &dyn Server,
+    (before, passed_ms): (&[ClientSample], u64),
+    now_ms: u64,
+) -> Vec<ClientSample> {
     let mut clients = server.clients();
     clients.sort_unstable_by_key(|client| client.id);
     let sample = |client: &ClientInfo| {
         let names = client.names().clone();
+        let requests = client.requests.get();
+        let known = before.binary_search_by_key(&client.id, |it| it.id).ok();
+        let known = known.and_then(|place| before.get(place));
         let since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
         let library = format!("{} {}", names.library_name, names.library_version);
         ClientSample {
@@ -57,6 +72,11 @@ pub(super) fn list(server: &dyn Server, now_ms: u64) -> Vec<ClientSample> {
             age_s: since(client.connected_at_ms),
             idle_s: since(client.active_at_ms.load(Relaxed)),
             memory_bytes: client.total_bytes(),
+            received_bytes: client.received_bytes.get(),
+            sent_bytes: client.sent_bytes.get(),
+            requests,
+            requests_per_second: known.map_or(0, |it| requests.saturating_sub(it.requests)) * 1000
+                / passed_ms.max(1),
         }
     };
     clients.iter().map(|client| sample(client)).collect()

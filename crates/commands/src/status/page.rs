@@ -59,6 +59,10 @@ pub fn page(sample: &Sample) -> String {
         "Age (s)",
         "Idle (s)",
         "Memory (bytes)",
+        "Received (bytes)",
+        "Sent (bytes)",
+        "Requests",
+        "Requests/s",
     ];
     table(&mut html, "clients", &caption, &columns, clients.map(row));
     html.push_str("</main>\n</body>\n</html>\n");
@@ -99,6 +103,10 @@ fn row(client: &ClientSample) -> Vec<String> {
         client.age_s.to_string(),
         client.idle_s.to_string(),
         client.memory_bytes.to_string(),
+        client.received_bytes.to_string(),
+        client.sent_bytes.to_string(),
+        client.requests.to_string(),
+        client.requests_per_second.to_string(),
     ]
 }
 

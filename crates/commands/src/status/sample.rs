@@ -156,6 +156,10 @@ impl Sample {
         let changes = store.totals();
         let saves = server.saves();
         let status = saves.status();
+        let before = previous.map_or((&[] as &[_], 0), |sample| {
+            let clients = sample.clients.as_deref().unwrap_or_default();
+            (clients, now_ms.saturating_sub(sample.at_ms))
+        });
         Sample {
             started_at_ms: server.process().started_at_ms,
             at_ms: now_ms,
@@ -164,7 +168,7 @@ impl Sample {
             is_loading: server.hooks().reasons().contains(HookFlags::LOADING),
             is_ready: is_ready(server, store),
             workers: workers(server, connections, previous, now_ms),
-            clients: lists_clients.then(|| clients::list(server, now_ms)),
+            clients: lists_clients.then(|| clients::list(server, before, now_ms)),
             most_clients: server.config().maxclients.get(),
             families: families(server, &totals),
             memcached_requests: totals.verbs.calls(),

@@ -108,5 +108,9 @@ fn connection(client: &ClientSample) -> Value {
         "database": client.database,
         "age_seconds": client.age_s,
         "memory_bytes": client.memory_bytes,
+        "received_bytes": client.received_bytes,
+        "sent_bytes": client.sent_bytes,
+        "requests": client.requests,
+        "requests_per_second": client.requests_per_second,
     })
 }

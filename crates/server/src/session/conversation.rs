@@ -218,6 +218,7 @@ impl Session {
             slice.spans.clear();
             at += batch.consumed;
             requests += batch.requests;
+            self.client.info.requests.add(batch.requests as u64);
             if let Some(state) = batch.state {
                 return (at, state);
             }

@@ -124,6 +124,7 @@ impl Sessions {
             slot.session.hold(&output);
         } else {
             slot.replied_bytes += output.len() as u64;
+            slot.session.info().sent_bytes.add(output.len() as u64);
             self.tally.output_bytes.add(output.len() as u64);
             driver.send(token, &mut output);
         }

@@ -495,6 +495,7 @@ impl Sessions {
             driver.send(token, &mut self.output);
             self.output_overhead.set(self.output.own_bytes());
             slot.replied_bytes += bytes;
+            slot.session.info().sent_bytes.add(bytes);
             if self.timing.sent(&self.tally) {
                 self.keep_until_sent(driver, token, bytes);
             }
@@ -703,6 +704,7 @@ impl<D: Driver> Sink<D> for Sessions {
             (slot.fed_at, slot.fed_bytes) = (ticks, 0);
         }
         slot.fed_bytes += bytes.len();
+        slot.session.info().received_bytes.add(bytes.len() as u64);
         if slot.state.is_for_bytes() && slot.fed_bytes <= SLICE_BYTES {
             self.feed(driver, token, bytes);
         } else {
@@ -727,6 +729,7 @@ impl<D: Driver> Sink<D> for Sessions {
         let slot = self.slots.get_mut(token.index as usize).and_then(Option::as_mut);
         let Some(slot) = slot.filter(|slot| slot.token == token) else { return };
         let bytes = slot.session.take_back(buffer, &self.timing);
+        slot.session.info().received_bytes.add(bytes as u64);
         self.tally.input_bytes.add(bytes as u64);
         self.tally.reads.add(1);
         self.feed(driver, token, &mut []);

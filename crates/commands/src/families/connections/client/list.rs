@@ -105,6 +105,7 @@ pub(super) static LIST: Command = Command {
             ("7.0.3", "The field ssub"),
             ("7.2.0", "The fields lib-name and lib-ver"),
             ("7.4.0", "The field watch"),
+            ("8.2.0", "The fields tot-net-in, tot-net-out and tot-cmds"),
         ])
         .tips(&["nondeterministic_output"]),
     summary: "Returns a line about each connection, memcached's included",
@@ -134,7 +135,8 @@ pub(super) fn describe(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
          ssub={} multi={} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 \
          multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={output_bytes} tot-mem={} \
-         events={} cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+         events={} cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} \
+         tot-net-out={} tot-cmds={}",
         client.id,
         client.address,
         client.local_address,
@@ -156,6 +158,9 @@ pub(super) fn describe(
         client.resp.load(Relaxed),
         names.library_name,
         names.library_version,
+        client.received_bytes.get(),
+        client.sent_bytes.get(),
+        client.requests.get(),
     );
 }
 

@@ -356,7 +356,8 @@ mod tests {
             format!(
                 "{start} age=2 idle=2 flags=N db={database} sub=0 psub=0 ssub=0 multi=-1 watch=0 \
                  qbuf={request_bytes} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
-                 omem=0 tot-mem={memory_bytes} events=r {end}\n"
+                 omem=0 tot-mem={memory_bytes} events=r {end} tot-net-in=0 tot-net-out=0 \
+                 tot-cmds=0\n"
             )
         };
         let own = |request: &str, label: &str| {
