@@ -47,6 +47,10 @@ impl Builder for List {
                 self.text(item);
                 return Ok(());
             }
+            Element::Part(part) => {
+                self.seen.extend_from_slice(format!("{part:?}").as_bytes());
+                return Ok(());
+            }
             Element::Member(name) => name,
             Element::Scored(name, score) => {
                 assert!(!score.is_nan());

@@ -2,7 +2,7 @@
 
 use crate::families::{
     bitmaps, connections, geo, hashes, hyperloglog, keys, lists, pubsub, server, sets, sorted_sets,
-    strings, transactions,
+    streams, strings, transactions,
 };
 use crate::memcached::VERBS;
 use crate::runtime::context::{Command, CommandTable};
@@ -59,6 +59,12 @@ const FAMILIES: &[&[&Command]] = &[
     sorted_sets::range::ALL,
     sorted_sets::removal::ALL,
     sorted_sets::walk::ALL,
+    streams::entry::ALL,
+    streams::group::ALL,
+    streams::info::ALL,
+    streams::pending::ALL,
+    streams::range::ALL,
+    streams::read::ALL,
     strings::float::ALL,
     strings::lcs::ALL,
     strings::range::ALL,

@@ -51,6 +51,10 @@ pub use collections::list::{ListLimit, ListRef};
 pub use collections::set::{SetLimits, SetRef};
 pub use collections::sorted_range::{MemberBound, ScoreBound};
 pub use collections::sorted_set::{Member, SortedSetLimits, SortedSetRef, SortedSetScan};
+pub use collections::stream::node::{Fields, NewEntry, StreamEntry, StreamLimits};
+pub use collections::stream::{
+    AddRefusal, Id as StreamId, Keep, NewId, Selection, Stream, StreamBuilder, StreamPart, Trim,
+};
 pub use effects::change::{Effect, EntryEffect, KeyChange, KeyEffect, StoreChange};
 pub use effects::event::Event;
 pub use effects::hook::{ChangeListener, MissInterest};

@@ -31,7 +31,6 @@ const NO_TRACKING: &str = "Client-side caching is not there yet";
 const NO_RENAMING: &str = "Commands keep their names: whoever may connect may send all of them";
 const NO_REPLICATION: &str = "There is no replication";
 const NO_SCRIPTS: &str = "Scripts are not there yet";
-const NO_SUCH_TYPE: &str = "The type that it is about is not there yet";
 const NO_TLS: &str = "There is no TLS: connections are not encrypted";
 const NO_USERS: &str = "There are no users but the default one";
 const NOT_READ: &str = "Nothing here goes by it";
@@ -242,8 +241,6 @@ pub(super) static ROWS: &[Setting] = &[
     aside("slot-migration-max-failover-repl-bytes", &[], Integer(-1..=i64::MAX), "0", SET,
         NO_CLUSTER),
     aside("socket-mark-id", &[], Integer(0..=u32::MAX as i64), "0", FIXED, NOT_READ),
-    aside("stream-node-max-bytes", &[], Memory(0..=i64::MAX as u64), "4kb", SET, NO_SUCH_TYPE),
-    aside("stream-node-max-entries", &[], Integer(0..=i64::MAX), "100", SET, NO_SUCH_TYPE),
     aside("syslog-enabled", &[], Switch, "no", FIXED, NOT_READ),
     aside("syslog-facility", &[], Choice(&FACILITIES), "local0", FIXED, NOT_READ),
     aside("syslog-ident", &[], Text, "redis", FIXED, NOT_READ),

@@ -4,7 +4,7 @@ use super::current::Config;
 use super::values::Number;
 use crate::Class;
 use nagi_store::types::collection::Limits;
-use nagi_store::{HashLimits, ListLimit, SetLimits, SortedSetLimits};
+use nagi_store::{HashLimits, ListLimit, SetLimits, SortedSetLimits, StreamLimits};
 
 /// How many bytes of replies a client may leave unread; 0 stands for any number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +62,15 @@ impl Config {
 }
 
 impl Config {
+    /// Up to where entries are added to a node of a stream.
+    #[must_use]
+    pub fn stream_limits(&self) -> StreamLimits {
+        StreamLimits {
+            node_bytes: self.stream_node_max_bytes.bytes(),
+            node_entries: self.stream_node_max_entries.get(),
+        }
+    }
+
     /// Up to where OBJECT ENCODING gives collections the names of small ones.
     #[must_use]
     pub fn collection_limits(&self) -> Limits {

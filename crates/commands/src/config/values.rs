@@ -123,6 +123,8 @@ pub struct Values {
     pub slowlog_total_slower_than_us: Number,
     pub snapshot_preimage_limit: Number,
     pub stop_writes_on_bgsave_error: Number,
+    pub stream_node_max_bytes: Number,
+    pub stream_node_max_entries: Number,
     pub supervised: Number,
     pub tcp_backlog: Number,
     pub tcp_keepalive_s: Number,

@@ -17,6 +17,7 @@ pub(crate) mod pubsub;
 pub(crate) mod server;
 pub(crate) mod sets;
 pub(crate) mod sorted_sets;
+pub(crate) mod streams;
 pub(crate) mod strings;
 pub(crate) mod transactions;
 #[cfg(test)]

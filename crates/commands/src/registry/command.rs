@@ -209,6 +209,8 @@ groups! {
     List "list" "Lists",
     /// Sorted sets.
     SortedSet "sorted-set" "Sorted sets",
+    /// Streams.
+    Stream "stream" "Streams",
     /// Positions on the earth.
     Geo "geo" "Geospatial indexes",
     /// Strings as arrays of bits.

@@ -20,6 +20,8 @@ pub(crate) struct Blocking {
     pub(crate) wanted: Box<dyn Wanted>,
     /// Until when, in milliseconds since 1970; without end if there is none.
     pub(crate) until_ms: Option<u64>,
+    /// Whether it waits at all if there is nothing.
+    pub(crate) may_wait: bool,
     /// Replies that there is nothing where it may not wait.
     pub(crate) nothing: fn(&mut Writer<'_>),
     /// Replies with what it was given, and returns what is left to reply.
@@ -49,7 +51,7 @@ pub(crate) fn wait(
         match blocking.wanted.take(cx.db, &limits, &|_| true) {
             Some(taken) => return reply(cx, blocking.reply, taken),
             // Within a transaction nothing is waited for.
-            None if cx.db.is_claimed() => {
+            None if cx.db.is_claimed() || !blocking.may_wait => {
                 (blocking.nothing)(&mut cx.reply);
                 return Ok(());
             }
@@ -58,12 +60,17 @@ pub(crate) fn wait(
     }
     let mut blocking = Some(blocking);
     multi_key::claimed_then(cx, Claimed::all(&command.keys), move |cx, _| {
-        let Some(Blocking { keys, wanted, until_ms, reply, .. }) = blocking.take() else {
+        let Some(blocking) = blocking.take() else {
             return Ok(Worked::Done);
         };
+        let Blocking { keys, wanted, until_ms, may_wait, nothing, reply } = blocking;
         let limits = cx.server.config().collection_limits();
         if let Some(taken) = wanted.take(cx.db, &limits, &|_| true) {
             return Ok(Worked::Then(later(reply, taken)));
+        }
+        if !may_wait {
+            nothing(&mut cx.reply);
+            return Ok(Worked::Done);
         }
         let new = NewWaiter {
             client: cx.client.info.id,

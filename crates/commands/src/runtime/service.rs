@@ -90,7 +90,7 @@ impl Service {
             let (name, db) = (Arc::clone(name), cx.db.sibling(*database));
             let blocked = &cx.hooks.blocked;
             let kind = db.untouched().inspect(db.key(&name), |it| it.map(|(it, _)| it.kind()));
-            let waiter = kind.and_then(|kind| blocked.next(&name, db.index(), self.last, kind));
+            let waiter = blocked.next(&name, db.index(), self.last, kind);
             let Some(waiter) = waiter else {
                 self.ready.pop_front();
                 self.last = 0;

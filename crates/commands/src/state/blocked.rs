@@ -5,10 +5,11 @@
 //! key back, so that no other client ever sees what they get. Which of the two comes first, the
 //! claims decide: nothing is put where it would lie beside a client that waits for it.
 
+use crate::Error;
 use nagi_store::accounting::Charge;
 use nagi_store::types::collection::Limits;
 use nagi_store::types::list::SharedPopped;
-use nagi_store::{Database, Kind, OwnedText};
+use nagi_store::{Database, Kind, OwnedText, Selection};
 use parking_lot::Mutex;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -34,6 +35,12 @@ pub(crate) trait Wanted: Debug + Send + Sync {
     /// The key that gets what is taken, if one does.
     fn destination(&self) -> Option<&Name>;
 
+    /// Whether it is to look at its keys after any change, whatever is under them then, and even if
+    /// nothing is.
+    fn heeds_any_change(&self) -> bool {
+        false
+    }
+
     /// Whether taking it is more than one operation, for which the keys have to be claimed.
     fn takes_several_steps(&self) -> bool {
         false
@@ -51,6 +58,9 @@ pub(crate) trait Wanted: Debug + Send + Sync {
 /// Members with their scores.
 pub(crate) type Scored = Vec<(OwnedText, f64)>;
 
+/// Entries of streams, by the keys of these.
+pub(crate) type Streams = Vec<(Name, Selection)>;
+
 /// What a client was given.
 #[derive(Debug)]
 pub(crate) enum Taken {
@@ -64,6 +74,10 @@ pub(crate) enum Taken {
     Moved(OwnedText),
     /// Members of the sorted set under a key, with their scores.
     Members(Name, Scored),
+    /// Entries of streams.
+    Streams(Streams),
+    /// Nothing, since what it was to be taken of is gone.
+    Failed(Error),
 }
 
 /// What has become of a client that waits.
@@ -295,18 +309,22 @@ impl BlockedClients {
         table.queues.get(name).map_or_else(Vec::new, |queues| queues.keys().copied().collect())
     }
 
-    /// The first client in a queue behind the one of a number that waits for a value of this type.
+    /// The first client in a queue behind the one of a number that waits for a value of this type,
+    /// or looks at whatever there is.
     pub(crate) fn next(
         &self,
         name: &[u8],
         database: usize,
         behind: u64,
-        kind: Kind,
+        kind: Option<Kind>,
     ) -> Option<Arc<Waiter>> {
         let table = self.table.lock();
         let queue = table.queues.get(name)?.get(&database)?;
         let mut waiters = queue.waiters.range(behind + 1..).map(|(_, waiter)| waiter);
-        waiters.find(|waiter| waiter.wanted.kind() == kind).cloned()
+        let concerns = |wanted: &dyn Wanted| {
+            kind.is_some_and(|kind| wanted.kind() == kind) || wanted.heeds_any_change()
+        };
+        waiters.find(|waiter| concerns(&*waiter.wanted)).cloned()
     }
 
     /// Adds to `reached` a key for which clients wait, if any do, and those to which what is put

@@ -110,6 +110,8 @@ impl EventClasses {
             GeoRadiusStore | GeoSearchStore | ZAdd | ZDiffStore | ZIncr | ZInterStore | ZPopMax
             | ZPopMin | ZRangeStore | ZRem | ZRemRangeByLex | ZRemRangeByRank
             | ZRemRangeByScore | ZUnionStore => Self::SORTED_SET,
+            XAdd | XDel | XGroupCreate | XGroupCreateConsumer | XGroupDelConsumer
+            | XGroupDestroy | XGroupSetId | XSetId | XTrim => Self::STREAM,
             Expired => Self::EXPIRED,
             Evicted => Self::EVICTED,
             New => Self::NEW,

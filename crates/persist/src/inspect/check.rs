@@ -72,7 +72,7 @@ fn read<R: Read>(
         match reader.next_item()? {
             Item::Key(record) => {
                 found.last_key = Some((record.database, reader.key().to_vec()));
-                let elements = if record.value_type.collection().is_some() {
+                let elements = if record.value_type.has_elements() {
                     distinct.begin();
                     reader.elements(&mut |element| distinct.add(&element))?
                 } else {

@@ -25,7 +25,7 @@ impl Distinct {
     /// Looks at an element.
     pub(super) fn add(&mut self, element: &Element<'_>) -> Result<(), Rejected> {
         let name = match element {
-            Element::Item(_) => return Ok(()),
+            Element::Item(_) | Element::Part(_) => return Ok(()),
             Element::Member(name) | Element::Scored(name, _) | Element::Field { name, .. } => name,
         };
         if self.seen.len() >= MOST_MEMBERS || self.seen.insert(self.hash(name)) {

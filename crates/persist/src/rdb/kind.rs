@@ -184,8 +184,15 @@ impl ValueType {
             "set" => CollectionType::Set,
             "zset" => CollectionType::SortedSet,
             "hash" => CollectionType::Hash,
+            "stream" => CollectionType::Stream,
             _ => return None,
         })
+    }
+
+    /// Whether it is a collection that is made of what clients call its elements: a stream has parts.
+    #[must_use]
+    pub fn has_elements(self) -> bool {
+        self.collection().is_some_and(|it| it != CollectionType::Stream)
     }
 
     pub(super) fn layout(self) -> Layout {

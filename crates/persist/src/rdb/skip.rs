@@ -29,17 +29,29 @@ impl<R: Read> Input<R> {
     pub(super) fn skip(&mut self, value_type: ValueType, key: &[u8]) -> Result<Measure, Fault> {
         let offset = self.offset();
         let mut sum = Measure::default();
-        if let Some(mut elements) = Elements::begin(self, value_type)? {
+        if let Layout::Stream(form) = value_type.layout() {
+            self.skip_stream(&mut sum, form)?;
+        } else if let Some(mut elements) = Elements::begin(self, value_type)? {
             while let Some(element) = elements.next(self)? {
                 sum.bytes += element.bytes();
             }
             sum.elements = elements.found();
-            sum.file_bytes = self.offset() - offset;
-            return Ok(sum);
+        } else {
+            self.skip_other(&mut sum, value_type, key)?;
         }
+        sum.file_bytes = self.offset() - offset;
+        Ok(sum)
+    }
+
+    fn skip_other(
+        &mut self,
+        sum: &mut Measure,
+        value_type: ValueType,
+        key: &[u8],
+    ) -> Result<(), Fault> {
+        let offset = self.offset();
         match value_type.layout() {
-            Layout::Stream(form) => self.skip_stream(&mut sum, form)?,
-            Layout::Module => self.skip_module(&mut sum)?,
+            Layout::Module => self.skip_module(sum)?,
             Layout::UnknownModule => {
                 let what = "a module's value of a prerelease of Redis 4".to_owned();
                 return Err(Fault::Unsupported { offset, what, key: Some(key.to_vec()) });
@@ -49,8 +61,7 @@ impl<R: Read> Input<R> {
                 sum.bytes = self.skip_text("a string")?;
             }
         }
-        sum.file_bytes = self.offset() - offset;
-        Ok(sum)
+        Ok(())
     }
 
     fn skip_stream(&mut self, sum: &mut Measure, form: u8) -> Result<(), Fault> {

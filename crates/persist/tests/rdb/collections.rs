@@ -28,13 +28,14 @@ pub(crate) fn shown(element: &Element<'_>) -> String {
         Element::Field { name, value, expire_at_ms: Some(at_ms) } => {
             format!("{}={}@{at_ms}", text(name), text(value))
         }
+        Element::Part(part) => format!("{part:?}"),
     }
 }
 
 /// What tells an element from others in its collection; nothing in lists.
 fn name(element: &Element<'_>) -> Option<Vec<u8>> {
     match element {
-        Element::Item(_) => None,
+        Element::Item(_) | Element::Part(_) => None,
         Element::Member(it) | Element::Scored(it, _) | Element::Field { name: it, .. } => {
             Some(it.to_vec())
         }
@@ -187,7 +188,8 @@ fn elements_are_those_that_real_servers_were_given() {
     for (server, types) in SERVERS.iter().zip(types) {
         let expiry = if *server == "redis-7.0.15" { "" } else { "@4102444800123" };
         let file = golden(&format!("{server}.rdb"));
-        let found = read(&file).unwrap();
+        let mut found = read(&file).unwrap();
+        found.retain(|_, (number, _)| ![15, 19, 21].contains(number));
         let numbers: BTreeSet<u8> = found.values().map(|(number, _)| *number).collect();
         assert_eq!(numbers.into_iter().collect::<Vec<_>>(), types, "{server}");
         let expected = golden_collections(expiry);

@@ -241,10 +241,10 @@ fn what_is_no_collection_is_not_restored() {
         b"\x02\x01\x01a\x01",
         b"\x02\x02\x01a",
         b"\x02\x02\x01a\x01a",
-        // Without a member, a type that is none, a stream.
+        // Without a member, a type that is none, a stream that has an entry without a node.
         b"\x02",
         b"\x08\x01\x01a",
-        b"\x0f\x00\x00\x00\x00\x00",
+        b"\x0f\x00\x01\x00\x00\x00\x00",
         b"",
     ] {
         assert_eq!(restore(seal(body, 10)), Err(Refusal::Value), "{body:?}");

@@ -157,6 +157,22 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Begins a map of so many pairs, each begun by [`Writer::nested_pair`]: in RESP2 an array of
+    /// arrays of two.
+    pub fn nested_map(&mut self, pairs: usize) {
+        match self.version {
+            Version::Two => self.array(pairs),
+            Version::Three => self.map(pairs),
+        }
+    }
+
+    /// Begins a pair of [`Writer::nested_map`].
+    pub fn nested_pair(&mut self) {
+        if self.version == Version::Two {
+            self.array(2);
+        }
+    }
+
     /// Opens a set of `len` replies; in RESP2 an array.
     pub fn set(&mut self, len: usize) {
         let kind = if self.version == Version::Three { b'~' } else { b'*' };

@@ -15,6 +15,7 @@ pub(crate) mod list;
 pub(crate) mod set;
 pub(crate) mod sorted_range;
 pub(crate) mod sorted_set;
+pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
 

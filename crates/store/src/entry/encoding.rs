@@ -13,11 +13,14 @@ pub enum Kind {
     SortedSet,
     /// Strings in the order in which they were put there.
     List,
+    /// Entries by their ids, which groups of consumers read.
+    Stream,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 5] = [Kind::String, Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List];
+    pub const ALL: [Kind; 6] =
+        [Kind::String, Kind::Hash, Kind::Set, Kind::SortedSet, Kind::List, Kind::Stream];
 
     /// Redis' name for it.
     #[must_use]
@@ -28,6 +31,7 @@ impl Kind {
             Kind::Set => "set",
             Kind::SortedSet => "zset",
             Kind::List => "list",
+            Kind::Stream => "stream",
         }
     }
 }
@@ -56,6 +60,8 @@ pub(crate) enum Encoding {
     TreeSortedSet = 39,
     PackedList = 40,
     TreeList = 41,
+    /// Streams are roots whatever their size.
+    Stream = 43,
 }
 
 impl Encoding {
@@ -76,6 +82,7 @@ impl Encoding {
             39 => Encoding::TreeSortedSet,
             40 => Encoding::PackedList,
             41 => Encoding::TreeList,
+            43 => Encoding::Stream,
             _ => {
                 debug_assert!(false, "{number} is no encoding");
                 Encoding::Bytes
@@ -93,6 +100,7 @@ impl Encoding {
             Encoding::PackedSet | Encoding::TreeSet => Kind::Set,
             Encoding::PackedSortedSet | Encoding::TreeSortedSet => Kind::SortedSet,
             Encoding::PackedList | Encoding::TreeList => Kind::List,
+            Encoding::Stream => Kind::Stream,
         }
     }
 
@@ -115,11 +123,12 @@ mod tests {
 
     #[test]
     fn every_encoding_has_its_number() {
-        for number in (0..5).chain(34..42) {
+        for number in (0..5).chain(34..42).chain([43]) {
             let encoding = Encoding::of_number(number);
             assert_eq!(encoding as u8, number);
             let is_tree = format!("{encoding:?}").starts_with("Tree");
-            assert_eq!(encoding.has_root(), is_tree || encoding == Encoding::Rope);
+            let is_root = is_tree || matches!(encoding, Encoding::Rope | Encoding::Stream);
+            assert_eq!(encoding.has_root(), is_root);
         }
     }
 }

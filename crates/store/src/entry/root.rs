@@ -8,6 +8,7 @@
 use crate::collections::form::{FormRef, Named};
 use crate::collections::list::{ListForm, ListRef, ListTree};
 use crate::collections::sorted_set::{SortedSetForm, SortedSetRef, SortedTrees};
+use crate::collections::stream::Stream;
 use crate::entry::encoding::Encoding;
 use crate::tree::layout::{Fields, Members};
 use crate::value::rope::Rope;
@@ -22,6 +23,7 @@ pub(crate) enum Root {
     Set(Box<Named<Members>>),
     SortedSet(Box<SortedTrees>),
     List(Box<ListTree>),
+    Stream(Box<Stream>),
 }
 
 impl Root {
@@ -32,6 +34,7 @@ impl Root {
             Root::Set(_) => Encoding::TreeSet,
             Root::SortedSet(_) => Encoding::TreeSortedSet,
             Root::List(_) => Encoding::TreeList,
+            Root::Stream(_) => Encoding::Stream,
         }
     }
 
@@ -51,6 +54,7 @@ impl Root {
             Root::Set(tree) => NonNull::from(Box::leak(tree)).cast(),
             Root::SortedSet(trees) => NonNull::from(Box::leak(trees)).cast(),
             Root::List(tree) => NonNull::from(Box::leak(tree)).cast(),
+            Root::Stream(stream) => NonNull::from(Box::leak(stream)).cast(),
         }
     }
 
@@ -75,6 +79,7 @@ impl Root {
                 Encoding::TreeSet => Some(Root::Set(Box::from_raw(word.cast()))),
                 Encoding::TreeSortedSet => Some(Root::SortedSet(Box::from_raw(word.cast()))),
                 Encoding::TreeList => Some(Root::List(Box::from_raw(word.cast()))),
+                Encoding::Stream => Some(Root::Stream(Box::from_raw(word.cast()))),
                 _ => None,
             }
         }
@@ -87,6 +92,7 @@ impl Root {
             Root::Set(tree) => RootRef::Set(tree),
             Root::SortedSet(trees) => RootRef::SortedSet(trees),
             Root::List(tree) => RootRef::List(tree),
+            Root::Stream(stream) => RootRef::Stream(stream),
         }
     }
 
@@ -104,6 +110,7 @@ pub(crate) enum RootRef<'a> {
     Set(&'a Named<Members>),
     SortedSet(&'a SortedTrees),
     List(&'a ListTree),
+    Stream(&'a Stream),
 }
 
 impl RootRef<'_> {
@@ -128,6 +135,7 @@ impl RootRef<'_> {
                 Encoding::TreeSet => Some(RootRef::Set(word.cast().as_ref())),
                 Encoding::TreeSortedSet => Some(RootRef::SortedSet(word.cast().as_ref())),
                 Encoding::TreeList => Some(RootRef::List(word.cast().as_ref())),
+                Encoding::Stream => Some(RootRef::Stream(word.cast().as_ref())),
                 _ => None,
             }
         }
@@ -141,6 +149,7 @@ impl RootRef<'_> {
             RootRef::Set(tree) => Root::Set(Box::new(tree.clone())),
             RootRef::SortedSet(trees) => Root::SortedSet(Box::new(trees.clone())),
             RootRef::List(tree) => Root::List(Box::new(tree.clone())),
+            RootRef::Stream(stream) => Root::Stream(Box::new(stream.clone())),
         }
     }
 
@@ -152,6 +161,7 @@ impl RootRef<'_> {
             RootRef::Set(tree) => FormRef::Tree(tree).bytes() as usize,
             RootRef::SortedSet(trees) => SortedSetRef(SortedSetForm::Tree(trees)).bytes() as usize,
             RootRef::List(tree) => ListRef(ListForm::Tree(tree)).bytes() as usize,
+            RootRef::Stream(stream) => stream.bytes() as usize,
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::collections::hash::{Hash, HashRef};
 use crate::collections::list::{List, ListForm, ListRef};
 use crate::collections::set::{Set, SetRef};
 use crate::collections::sorted_set::{SortedSet, SortedSetForm, SortedSetRef};
+use crate::collections::stream::Stream;
 use crate::entry::collection::Collection;
 pub(crate) use crate::entry::encoding::Encoding;
 pub use crate::entry::encoding::Kind;
@@ -30,13 +31,16 @@ pub enum Value<'a> {
     SortedSet(SortedSetRef<'a>),
     /// A list.
     List(ListRef<'a>),
+    /// A stream.
+    Stream(&'a Stream),
 }
 
 impl<'a> Value<'a> {
     /// A value other than an integer that stands in an entry in one piece.
     pub(crate) fn of_piece(encoding: Encoding, bytes: &'a [u8]) -> Self {
         match encoding.kind() {
-            Kind::String => Value::String(StringValue::Bytes(bytes)),
+            // A stream never stands in one piece.
+            Kind::String | Kind::Stream => Value::String(StringValue::Bytes(bytes)),
             Kind::Hash => Value::Hash(Hash::read_packed(bytes)),
             Kind::Set => Value::Set(Set::read_packed(bytes)),
             Kind::SortedSet => Value::SortedSet(SortedSet::read_packed(bytes)),
@@ -52,6 +56,7 @@ impl<'a> Value<'a> {
             RootRef::Set(tree) => Value::Set(SetRef(FormRef::Tree(tree))),
             RootRef::SortedSet(trees) => Value::SortedSet(SortedSetRef(SortedSetForm::Tree(trees))),
             RootRef::List(tree) => Value::List(ListRef(ListForm::Tree(tree))),
+            RootRef::Stream(stream) => Value::Stream(stream),
         }
     }
 
@@ -65,6 +70,7 @@ impl<'a> Value<'a> {
             Value::Set(set) => set.len(),
             Value::SortedSet(set) => set.len(),
             Value::List(list) => list.len(),
+            Value::Stream(stream) => stream.len(),
         }
     }
 
@@ -77,6 +83,7 @@ impl<'a> Value<'a> {
             Value::Set(SetRef(FormRef::Tree(tree))) => RootRef::Set(tree),
             Value::SortedSet(SortedSetRef(SortedSetForm::Tree(trees))) => RootRef::SortedSet(trees),
             Value::List(ListRef(ListForm::Tree(tree))) => RootRef::List(tree),
+            Value::Stream(stream) => RootRef::Stream(stream),
             _ => return None,
         };
         Some(SharedValue(OwnedValue::Root(root.share())))
@@ -114,6 +121,7 @@ impl<'a> Value<'a> {
                 RootRef::SortedSet(trees).bytes()
             }
             Value::List(ListRef(ListForm::Tree(tree))) => RootRef::List(tree).bytes(),
+            Value::Stream(stream) => RootRef::Stream(stream).bytes(),
             _ => 0,
         }
     }
@@ -158,6 +166,17 @@ impl<'a> Value<'a> {
     pub fn list(self) -> Result<ListRef<'a>, WrongType> {
         match self {
             Value::List(list) => Ok(list),
+            _ => Err(WrongType),
+        }
+    }
+
+    /// It as a stream.
+    ///
+    /// # Errors
+    /// It is of another type.
+    pub fn stream(self) -> Result<&'a Stream, WrongType> {
+        match self {
+            Value::Stream(stream) => Ok(stream),
             _ => Err(WrongType),
         }
     }

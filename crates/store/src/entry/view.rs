@@ -133,6 +133,7 @@ impl<'a> EntryView<'a> {
             Value::Set(set) => set.bytes() as usize,
             Value::SortedSet(set) => set.bytes() as usize,
             Value::List(list) => list.bytes() as usize,
+            Value::Stream(stream) => stream.bytes() as usize,
         }
     }
 
@@ -147,6 +148,7 @@ impl<'a> EntryView<'a> {
             Value::Set(set) => set.encoding_name(),
             Value::SortedSet(set) => set.encoding_name(),
             Value::List(list) => list.encoding_name(),
+            Value::Stream(_) => "stream",
             Value::String(string) => match string {
                 StringValue::Int(_) => "int",
                 StringValue::Rope(_) => "raw",

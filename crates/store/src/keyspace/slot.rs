@@ -1,6 +1,7 @@
 //! A key's place in its shard while the latch is held: what stands there, and the changes that
 //! types are made of. Every one of them passes the barrier.
 
+use crate::collections::stream::Stream;
 use crate::effects::change::Effect;
 use crate::effects::event::Event;
 use crate::effects::record::{Record, Recorded};
@@ -9,6 +10,7 @@ use crate::entry::block::Entry;
 use crate::entry::collection::Collection;
 use crate::entry::garbage::Garbage;
 use crate::entry::key::Key;
+use crate::entry::root::Root;
 use crate::entry::value::{Encoding, NewValue, OwnedValue, WrongType};
 use crate::entry::view::EntryView;
 use crate::eviction::access::{AccessClock, Usage};
@@ -282,6 +284,47 @@ impl<'a> Slot<'a> {
         }
         self.changes = changes_before + count;
         result
+    }
+
+    /// The stream that stands here, if anything does.
+    pub(crate) fn stream(&self) -> Result<Option<&Stream>, WrongType> {
+        self.entry().map(|entry| entry.value().stream()).transpose()
+    }
+
+    /// Has `change` change the stream that stands here, an empty one if there is nothing, and tell
+    /// for how many changes that counts: with none, what was empty does not stay. Expiry and flags
+    /// stay; the version becomes another.
+    pub(crate) fn change_stream<R>(
+        &mut self,
+        change: impl FnOnce(&mut Stream) -> (R, u32),
+    ) -> Result<R, WrongType> {
+        let changes_before = self.changes;
+        if self.stream()?.is_none() {
+            let mut stream = Stream::default();
+            let (result, count) = change(&mut stream);
+            if count > 0 {
+                self.set_or_put(NewValue::Root(Root::Stream(Box::new(stream))));
+            }
+            self.changes = changes_before + count;
+            return Ok(result);
+        }
+        if self.entry().is_some_and(|entry| entry.cas().is_some()) {
+            self.give_up_version();
+        }
+        let word = self.occupant().and_then(|(_, entry)| {
+            self.table.mutable(self.barrier, entry, ValueOutcome::Stays).root_word()
+        });
+        let Some(word) = word else {
+            return Ok(change(&mut Stream::default()).0);
+        };
+        // SAFETY: the entry is a stream, which it keeps in a box and which nothing else borrows
+        // while the latch is held; the mutation barrier has seen it.
+        let (result, count) = change(unsafe { word.cast().as_mut() });
+        if let Some(record) = self.record.as_mut().filter(|_| count > 0) {
+            record.is_put = true;
+        }
+        self.changes = changes_before + count;
+        Ok(result)
     }
 
     /// Puts an entry here, in place of whatever stood here.

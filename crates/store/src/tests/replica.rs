@@ -133,6 +133,10 @@ fn hash_collection(hasher: &mut DefaultHasher, collection: Value<'_>) {
             hash(element);
             go_on(())
         })),
+        Value::Stream(stream) => drop(stream.walk_parts(0, |part| {
+            hash(StringValue::Bytes(format!("{part:?}").as_bytes()));
+            go_on(())
+        })),
     }
 }
 

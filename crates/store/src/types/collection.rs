@@ -6,9 +6,11 @@ use crate::collections::hash::{FieldExpiry, Hash, HashLimits};
 use crate::collections::list::{List, ListLimit};
 use crate::collections::set::{Set, SetLimits, SetRef};
 use crate::collections::sorted_set::{SortedSet, SortedSetLimits};
+use crate::collections::stream::Stream;
 use crate::effects::event::Event;
 use crate::entry::attributes::Attributes;
 use crate::entry::key::Key;
+use crate::entry::root::Root;
 use crate::entry::value::{Kind, NewValue, OwnedValue, SharedValue, WrongType};
 use crate::keyspace::database::Database;
 use crate::keyspace::store::Store;
@@ -67,6 +69,7 @@ enum Content {
     Set(Option<Set>),
     SortedSet(SortedSet),
     List(List),
+    Stream(Box<Stream>),
 }
 
 /// An element of a collection that is being made.
@@ -93,12 +96,18 @@ impl NewCollections {
     #[must_use]
     pub fn begin(&self, kind: Kind) -> Option<NewCollection> {
         Some(self.of(match kind {
-            Kind::String => return None,
+            Kind::String | Kind::Stream => return None,
             Kind::Hash => Content::Hash(Hash::default()),
             Kind::Set => Content::Set(None),
             Kind::SortedSet => Content::SortedSet(SortedSet::default()),
             Kind::List => Content::List(List::default()),
         }))
+    }
+
+    /// One that is a stream.
+    #[must_use]
+    pub fn stream(&self, stream: Stream) -> NewCollection {
+        self.of(Content::Stream(Box::new(stream)))
     }
 
     /// A set without members for the union or the difference of others, an intset to OBJECT
@@ -162,6 +171,7 @@ impl NewCollection {
             Content::Set(set) => set.as_ref().map_or(0, |set| set.read().len()),
             Content::SortedSet(set) => set.read().len(),
             Content::List(list) => list.read().len(),
+            Content::Stream(stream) => stream.len(),
         }
     }
 
@@ -209,6 +219,7 @@ impl NewCollection {
                 list.expect(0, 0, self.limits.list);
                 NewValue::from_collection(list, packed)
             }
+            Content::Stream(stream) => NewValue::Root(Root::Stream(stream)),
         }
     }
 }

@@ -17,6 +17,7 @@ pub mod relocation;
 pub mod restore;
 pub mod set;
 pub mod sorted_set;
+pub mod stream;
 pub mod string;
 pub mod versioned;
 

@@ -118,7 +118,7 @@ fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
             return Ok(more.map(rest));
         }
         // It waits for lists.
-        Taken::Members(..) => reply.null_array(),
+        Taken::Members(..) | Taken::Streams(_) | Taken::Failed(_) => reply.null_array(),
     }
     Ok(None)
 }
@@ -137,7 +137,14 @@ fn wait_for_elements(
     wait(
         cx,
         command,
-        Blocking { keys, wanted, until_ms, nothing: |reply| reply.null_array(), reply },
+        Blocking {
+            keys,
+            wanted,
+            until_ms,
+            may_wait: true,
+            nothing: |reply| reply.null_array(),
+            reply,
+        },
     )
 }
 
@@ -151,7 +158,11 @@ fn wait_to_move(
     let [source, destination] = [1, 2].map(|at| Name::from(cx.args.at(at)));
     let keys = Box::new([Name::clone(&source)]);
     let wanted = Box::new(Move { from: (source, from), to: (destination, to) });
-    wait(cx, command, Blocking { keys, wanted, until_ms, nothing: |reply| reply.null(), reply })
+    wait(
+        cx,
+        command,
+        Blocking { keys, wanted, until_ms, may_wait: true, nothing: |reply| reply.null(), reply },
+    )
 }
 
 fn blpop<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {

@@ -569,7 +569,7 @@ mod tests {
              ACL DRYRUN default \"\\xff\\x00x\" => -ERR Command '\u{fffd}' not found|
              ACL DRYRUN other GET a => -ERR User 'other' not found|
              ACL CAT nosuch => -ERR Unknown category 'nosuch'|
-             ACL CAT stream => *0|
+             ACL CAT scripting => *0|
              ACL CAT hyperloglog => *5|$5|pfadd|$7|pfcount|$7|pfdebug|$7|pfmerge|$10|pfselftest|
              ACL GENPASS 0 => -ERR ACL GENPASS argument must be the number of bits for the output
              ... password, a positive number up to 4096|

@@ -69,6 +69,7 @@ impl Content {
                 Value::Set(_) => 2,
                 Value::SortedSet(_) => 3,
                 Value::Hash(_) => 4,
+                Value::Stream(_) => 6,
             },
         }
     }
@@ -107,6 +108,14 @@ fn add_elements(sum: &mut Sum, value: Value<'_>, rank: u64) -> bool {
                 element.add(&Sha1::digest(b"!!hexpire!!"));
             }
             sum.add(&Sha1::digest(element.0));
+            go_on()
+        }),
+        Value::Stream(stream) => stream.walk_behind(rank, |entry| {
+            sum.mix_bytes(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+            for (name, value) in entry.fields() {
+                name.with_bytes(|name| sum.mix_bytes(name));
+                value.with_bytes(|value| sum.mix_bytes(value));
+            }
             go_on()
         }),
     };

@@ -91,7 +91,11 @@ fn members(taken: Taken) -> Result<Option<(Name, Scored)>, Error> {
         Taken::WrongType => Err(Error::WRONG_TYPE),
         Taken::Members(name, members) => Ok(Some((name, members))),
         // It waits for sorted sets.
-        Taken::Element(..) | Taken::Elements(..) | Taken::Moved(_) => Ok(None),
+        Taken::Element(..)
+        | Taken::Elements(..)
+        | Taken::Moved(_)
+        | Taken::Streams(_)
+        | Taken::Failed(_) => Ok(None),
     }
 }
 
@@ -144,7 +148,7 @@ fn wait_for_members(
     let keys: Box<[Name]> = keys.map(|at| args.at(at).into()).collect();
     let wanted = Box::new(Members { keys: keys.clone(), from_end, count });
     let nothing = |reply: &mut nagi_proto::resp::Writer<'_>| reply.null_array();
-    wait(cx, command, Blocking { keys, wanted, until_ms, nothing, reply })
+    wait(cx, command, Blocking { keys, wanted, until_ms, may_wait: true, nothing, reply })
 }
 
 /// Waits for one member of the sorted sets that a request names.

@@ -12,7 +12,7 @@ use std::io::Read;
 /// Why an element is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejected {
-    /// The member or field is there already.
+    /// The member or field is there already, or a part of a stream does not fit those before.
     Duplicate,
     /// Such a value cannot be kept.
     Unsupported,

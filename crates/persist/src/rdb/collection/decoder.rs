@@ -1,6 +1,7 @@
 //! A collection's elements, out of every form in which Redis and Valkey have written them.
 
 use super::packed::Entries;
+use super::stream::StreamParts;
 use super::text::{TextBuffer, parse_score};
 use super::{CollectionType, Element};
 use crate::rdb::fault::{Fault, Found};
@@ -33,6 +34,8 @@ pub(in crate::rdb) struct Elements {
     earliest_ms: i64,
     expected: Option<u64>,
     found: u64,
+    /// The parts of a stream.
+    parts: Option<StreamParts>,
     // The parts of the last element.
     name: TextBuffer,
     value: TextBuffer,
@@ -56,6 +59,7 @@ impl Elements {
             earliest_ms: 0,
             expected: None,
             found: 0,
+            parts: None,
             name: TextBuffer::default(),
             value: TextBuffer::default(),
             score: 0.0,
@@ -76,6 +80,10 @@ impl Elements {
             Layout::ExpiringListpack { .. } => Packing::Listpack,
             Layout::Ziplists | Layout::Quicklist => {
                 self.left = input.number(COUNT)?;
+                return Ok(());
+            }
+            Layout::Stream(form) => {
+                self.parts = Some(StreamParts::new(form, input.number(COUNT)?));
                 return Ok(());
             }
             _ => {
@@ -118,6 +126,7 @@ impl Elements {
     pub(in crate::rdb) fn duplicate(&self) -> Fault {
         let expected = match self.collection {
             CollectionType::Hash => "a hash without a field that is there twice",
+            CollectionType::Stream => "a stream whose parts fit together",
             _ => "a set without a member that is there twice",
         };
         Fault::Damaged { offset: self.offset, expected, found: Found::Other }
@@ -128,6 +137,9 @@ impl Elements {
         &mut self,
         input: &mut Input<R>,
     ) -> Result<Option<Element<'_>>, Fault> {
+        if self.parts.is_some() {
+            return self.next_part(input);
+        }
         let there = match self.layout {
             Layout::Packed(..) | Layout::ExpiringListpack { .. } => self.next_packed(input)?,
             Layout::Ziplists | Layout::Quicklist => self.next_of_nodes(input)?,
@@ -139,11 +151,19 @@ impl Elements {
         self.found += 1;
         let (name, expire_at_ms) = (self.name.take(), self.expire_at_ms);
         Ok(Some(match self.collection {
-            CollectionType::List => Element::Item(name),
+            // A stream has parts.
+            CollectionType::List | CollectionType::Stream => Element::Item(name),
             CollectionType::Set => Element::Member(name),
             CollectionType::SortedSet => Element::Scored(name, self.score),
             CollectionType::Hash => Element::Field { name, value: self.value.take(), expire_at_ms },
         }))
+    }
+
+    fn next_part<R: Read>(&mut self, input: &mut Input<R>) -> Result<Option<Element<'_>>, Fault> {
+        let Some(parts) = &mut self.parts else { return Ok(None) };
+        let part = parts.next(input)?;
+        self.found += u64::from(part.is_some());
+        Ok(part)
     }
 
     /// Reads one of so many elements.

@@ -1,7 +1,7 @@
 //! Collections as they are written: a count, and the elements one after the other, in the types
 //! that every version reads. Only fields that expire need newer ones.
 
-use super::{CollectionType, Element, ElementText};
+use super::{CollectionType, Element, ElementText, stream};
 use crate::length;
 use crate::rdb::kind::ValueType;
 
@@ -10,7 +10,8 @@ use crate::rdb::kind::ValueType;
 pub struct CollectionHead {
     /// Its form.
     pub form: CollectionForm,
-    /// Its elements, of which as many have to follow.
+    /// Its elements, of which as many have to follow; of a stream its nodes, which are the first of
+    /// its parts.
     pub len: u64,
 }
 
@@ -37,6 +38,7 @@ impl CollectionForm {
             CollectionForm::Plain(CollectionType::Set) => ValueType::Set,
             CollectionForm::Plain(CollectionType::SortedSet) => ValueType::SortedSet2,
             CollectionForm::Plain(CollectionType::Hash) => ValueType::Hash,
+            CollectionForm::Plain(CollectionType::Stream) => ValueType::Stream2,
             CollectionForm::ExpiringFields { .. } => ValueType::HashExpiring,
             CollectionForm::ExpiringFieldsOfValkey => ValueType::HashExpiringOfValkey,
         }
@@ -74,6 +76,7 @@ impl CollectionForm {
     ) -> Result<(), S::Error> {
         match element {
             Element::Item(text) | Element::Member(text) => sink.text(text),
+            Element::Part(part) => stream::encode(part, sink),
             Element::Scored(member, score) => {
                 sink.text(member)?;
                 sink.bytes(&score.to_le_bytes())
@@ -96,7 +99,7 @@ impl CollectionForm {
     }
 }
 
-fn number<S: ElementSink>(number: u64, sink: &mut S) -> Result<(), S::Error> {
+pub(super) fn number<S: ElementSink>(number: u64, sink: &mut S) -> Result<(), S::Error> {
     let mut bytes = Vec::with_capacity(9);
     length::write(&mut bytes, number);
     sink.bytes(&bytes)

@@ -1,4 +1,4 @@
-//! Lists, sets, sorted sets and hashes as they come out of a file or go into one: one element
+//! Lists, sets, sorted sets, hashes and streams as they come out of a file or go into one: one element
 //! after the other, so that nobody ever needs a whole value in memory.
 
 mod blob;
@@ -8,6 +8,7 @@ mod encoder;
 mod extent;
 mod packed;
 mod store;
+mod stream;
 mod text;
 
 pub(crate) use builder::Build;
@@ -22,7 +23,7 @@ pub(crate) use store::walk_elements;
 pub use store::{StoreBuilder, StoreBuilders};
 pub(super) use text::TextBuffer;
 
-use nagi_store::Rope;
+use nagi_store::{Rope, StreamPart};
 
 /// The types of values that are made of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +36,8 @@ pub enum CollectionType {
     SortedSet,
     /// Fields, each with a value.
     Hash,
+    /// Entries by their ids, and groups that read them.
+    Stream,
 }
 
 /// The bytes of an element, or of a part of one.
@@ -66,6 +69,8 @@ pub enum Element<'a> {
         /// When it expires, in milliseconds since 1970, which may be long ago.
         expire_at_ms: Option<u64>,
     },
+    /// The next part of a stream.
+    Part(StreamPart<'a>),
 }
 
 impl ElementText<'_> {
@@ -107,6 +112,7 @@ impl Element<'_> {
         let bytes = match self {
             Element::Item(text) | Element::Member(text) => text.len(),
             Element::Scored(member, _) => member.len() + 8,
+            Element::Part(part) => stream::bytes(part),
             Element::Field { name, value, expire_at_ms } => {
                 name.len() + value.len() + if expire_at_ms.is_some() { 8 } else { 0 }
             }

@@ -3,7 +3,7 @@
 use super::builder::{Builder, Builders, Rejected};
 use super::{CollectionForm, CollectionHead, CollectionType, Element, ElementText};
 use nagi_store::types::collection::{NewCollection, NewCollections, NewElement};
-use nagi_store::{Kind, StringInput, StringValue, Text, Value};
+use nagi_store::{Kind, StreamBuilder, StringInput, StringValue, Text, Value};
 use std::ops::ControlFlow;
 
 /// Makes collections for a store.
@@ -12,7 +12,13 @@ pub struct StoreBuilders(pub NewCollections);
 
 /// A collection that is being made.
 #[derive(Debug)]
-pub struct StoreBuilder(NewCollection);
+pub struct StoreBuilder(Making);
+
+#[derive(Debug)]
+enum Making {
+    Elements(NewCollection),
+    Stream(Box<StreamBuilder>, NewCollections),
+}
 
 impl Builders for StoreBuilders {
     type Value = NewCollection;
@@ -24,8 +30,11 @@ impl Builders for StoreBuilders {
             CollectionType::Set => Kind::Set,
             CollectionType::SortedSet => Kind::SortedSet,
             CollectionType::Hash => Kind::Hash,
+            CollectionType::Stream => {
+                return Some(StoreBuilder(Making::Stream(Box::default(), self.0.clone())));
+            }
         };
-        self.0.begin(kind).map(StoreBuilder)
+        self.0.begin(kind).map(Making::Elements).map(StoreBuilder)
     }
 }
 
@@ -33,7 +42,13 @@ impl Builder for StoreBuilder {
     type Value = NewCollection;
 
     fn add(&mut self, element: Element<'_>) -> Result<(), Rejected> {
-        let collection = &mut self.0;
+        let collection = match (&mut self.0, &element) {
+            (Making::Elements(collection), _) => collection,
+            (Making::Stream(stream, _), Element::Part(part)) => {
+                return if stream.add(*part) { Ok(()) } else { Err(Rejected::Duplicate) };
+            }
+            (Making::Stream(..), _) => return Err(Rejected::Unsupported),
+        };
         let is_new = match element {
             Element::Item(item) => with_value(item, |item| collection.add(NewElement::Item(item))),
             Element::Member(member) => {
@@ -47,6 +62,7 @@ impl Builder for StoreBuilder {
                     collection.add(NewElement::Field(name, value, expire_at_ms))
                 })
             }),
+            Element::Part(_) => return Err(Rejected::Unsupported),
         };
         match is_new {
             Ok(true) => Ok(()),
@@ -56,7 +72,11 @@ impl Builder for StoreBuilder {
     }
 
     fn end(self) -> NewCollection {
-        self.0
+        match self.0 {
+            Making::Elements(collection) => collection,
+            // All of its parts have come, each of which fitted those before.
+            Making::Stream(stream, new) => new.stream(stream.end().unwrap_or_default()),
+        }
     }
 }
 
@@ -98,6 +118,10 @@ impl CollectionHead {
             Value::Set(_) => CollectionType::Set,
             Value::SortedSet(_) => CollectionType::SortedSet,
             Value::List(_) => CollectionType::List,
+            Value::Stream(stream) => {
+                let form = CollectionForm::Plain(CollectionType::Stream);
+                return Some(CollectionHead { form, len: stream.nodes() });
+            }
         };
         Some(CollectionHead { form: CollectionForm::Plain(collection), len: value.len() })
     }
@@ -129,5 +153,6 @@ pub(crate) fn walk_elements<B>(
             set.walk(rank, |member| visit(&Element::Scored(text(member.name), member.score)))
         }
         Value::List(list) => list.walk(rank, |item| visit(&Element::Item(text(item)))),
+        Value::Stream(stream) => stream.walk_parts(rank, |part| visit(&Element::Part(part))),
     }
 }

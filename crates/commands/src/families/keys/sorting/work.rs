@@ -141,7 +141,7 @@ impl Sorting {
                 set.walk_back(set.len() - 1 - rank, |member| keep(member.name))
             }
             Value::SortedSet(set) => set.walk(rank, |member| keep(member.name)),
-            Value::String(_) | Value::Hash(_) => None,
+            Value::String(_) | Value::Hash(_) | Value::Stream(_) => None,
         };
         let new = elements.iter().skip(before);
         self.own_bytes += new.map(|it| it.kept.own_bytes() + size_of::<Element>()).sum::<usize>();

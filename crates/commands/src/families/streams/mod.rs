@@ -1,0 +1,163 @@
+//! Streams.
+
+pub(crate) mod entry;
+pub(crate) mod group;
+pub(crate) mod info;
+pub(crate) mod pending;
+pub(crate) mod range;
+pub(crate) mod read;
+mod shown;
+
+use crate::families::elements::write;
+use crate::{Context, Error};
+use nagi_proto::resp::Writer;
+use nagi_store::types::stream::NoGroup;
+use nagi_store::{StreamEntry, StreamId, StreamLimits};
+
+const INVALID_ID: Error =
+    Error::fixed("ERR Invalid stream ID specified as stream command argument");
+const INVALID_START: Error = Error::fixed("ERR invalid start ID for the interval");
+const INVALID_END: Error = Error::fixed("ERR invalid end ID for the interval");
+
+/// Longer ones are no ids.
+const MOST_ID_BYTES: usize = 127;
+
+/// Reads an unsigned number as C's `strtoull` does, all of it.
+fn unsigned(text: &[u8]) -> Option<u64> {
+    let start = text.iter().position(|byte| !b" \t\n\x0b\x0c\r".contains(byte))?;
+    let text = text.get(start..)?;
+    let (is_negative, digits) = match text.split_first()? {
+        (b'-', rest) => (true, rest),
+        (b'+', rest) => (false, rest),
+        _ => (false, text),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let number = digits.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit <= 9)?;
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })?;
+    Some(if is_negative { number.wrapping_neg() } else { number })
+}
+
+/// An id as an argument has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GivenId {
+    Whole(StreamId),
+    /// With the second number left to the server.
+    Ms(u64),
+}
+
+fn given_id(argument: &[u8], missing: u64) -> Result<GivenId, Error> {
+    if argument.len() > MOST_ID_BYTES {
+        return Err(INVALID_ID);
+    }
+    // Redis takes it for a string of C.
+    let text = argument.split(|byte| *byte == 0).next().unwrap_or_default();
+    let mut parts = text.splitn(2, |byte| *byte == b'-');
+    let ms = parts.next().and_then(unsigned).ok_or(INVALID_ID)?;
+    Ok(match parts.next() {
+        None => GivenId::Whole(StreamId { ms, seq: missing }),
+        Some(b"*") => GivenId::Ms(ms),
+        Some(seq) => GivenId::Whole(StreamId { ms, seq: unsigned(seq).ok_or(INVALID_ID)? }),
+    })
+}
+
+/// An id that is spelled out; the second number where it is left out is `missing`.
+fn strict_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
+    match given_id(argument, missing)? {
+        GivenId::Whole(id) => Ok(id),
+        GivenId::Ms(_) => Err(INVALID_ID),
+    }
+}
+
+/// The same, or `-` for the least and `+` for the greatest.
+fn any_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
+    match argument {
+        b"-" => Ok(StreamId::MIN),
+        b"+" => Ok(StreamId::MAX),
+        argument => strict_id(argument, missing),
+    }
+}
+
+/// The first id of an interval, which is not part of it behind a `(`.
+fn start_of_interval(argument: &[u8]) -> Result<StreamId, Error> {
+    match argument {
+        [b'(', rest @ ..] if !rest.is_empty() => strict_id(rest, 0)?.next().ok_or(INVALID_START),
+        argument => any_id(argument, 0),
+    }
+}
+
+/// The last id of an interval, which is not part of it behind a `(`.
+fn end_of_interval(argument: &[u8]) -> Result<StreamId, Error> {
+    match argument {
+        [b'(', rest @ ..] if !rest.is_empty() => {
+            strict_id(rest, u64::MAX)?.previous().ok_or(INVALID_END)
+        }
+        argument => any_id(argument, u64::MAX),
+    }
+}
+
+fn write_id(reply: &mut Writer<'_>, id: StreamId) {
+    reply.bulk(id.to_string().as_bytes());
+}
+
+/// Writes an entry as its id and its fields.
+fn write_entry(reply: &mut Writer<'_>, entry: &StreamEntry<'_>) {
+    reply.array(2);
+    write_id(reply, entry.id);
+    let fields = entry.fields();
+    reply.array(2 * fields.len());
+    for (name, value) in fields {
+        write(reply, name);
+        write(reply, value);
+    }
+}
+
+/// Up to where nodes of streams grow, as the settings say.
+fn limits(cx: &Context<'_>) -> StreamLimits {
+    cx.server.config().stream_limits()
+}
+
+/// That there is no such group, as most commands say it.
+fn no_group(reason: NoGroup, key: &[u8], group: &[u8], behind: &str) -> Error {
+    if reason == NoGroup::WrongType {
+        return Error::WRONG_TYPE;
+    }
+    let text = [b"NOGROUP No such key '", key, b"' or consumer group '", group].concat();
+    Error::quoting("", &text, &format!("'{behind}"))
+}
+
+/// The same where the key is there.
+fn no_group_of_key(reason: NoGroup, key: &[u8], group: &[u8]) -> Error {
+    if reason == NoGroup::WrongType {
+        return Error::WRONG_TYPE;
+    }
+    let text = [b"NOGROUP No such consumer group '", group, b"' for key name '", key].concat();
+    Error::quoting("", &text, "'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_redis_reads_them() {
+        let id = |ms, seq| Ok(StreamId { ms, seq });
+        assert_eq!(strict_id(b"5-7", 9), id(5, 7));
+        assert_eq!(strict_id(b"5", 9), id(5, 9));
+        assert_eq!(strict_id(b"18446744073709551615-18446744073709551615", 0), Ok(StreamId::MAX));
+        assert_eq!(strict_id(b"007-+1", 0), id(7, 1));
+        for wrong in ["", "-", "+", "5-", "5-*", "a", "1-2-3x", "18446744073709551616", "$"] {
+            assert_eq!(strict_id(wrong.as_bytes(), 0), Err(INVALID_ID), "{wrong}");
+        }
+        assert_eq!(given_id(b"5-*", 0), Ok(GivenId::Ms(5)));
+        assert_eq!(start_of_interval(b"(5-7"), id(5, 8));
+        assert_eq!(end_of_interval(b"(5-0"), id(4, u64::MAX));
+        assert_eq!(end_of_interval(b"5"), id(5, u64::MAX));
+        assert_eq!(end_of_interval(b"(0-0"), Err(INVALID_END));
+        assert_eq!(start_of_interval(b"(+"), Err(INVALID_ID));
+        assert_eq!(start_of_interval(b"-"), Ok(StreamId::MIN));
+    }
+}

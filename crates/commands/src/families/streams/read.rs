@@ -1,0 +1,465 @@
+//! Entries that streams get, read as they come: by each client for itself, or shared out within a
+//! group.
+
+use super::shown::write_some;
+use super::{no_group, strict_id};
+use crate::families::elements::strides;
+use crate::runtime::arguments::{RemainingArguments, integer, is};
+use crate::runtime::blocking::{Blocking, wait};
+use crate::runtime::context::Job;
+use crate::state::blocked::{Name, Streams, Taken, Wanted};
+use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
+use nagi_proto::Args;
+use nagi_store::types::collection::Limits;
+use nagi_store::types::stream::{GroupMember, NoGroup, PART_ENTRIES};
+use nagi_store::{Database, Kind, Selection, StreamId, WrongType};
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&XREAD, &XREADGROUP];
+
+const NOT_A_TIMEOUT: Error = Error::fixed("ERR timeout is not an integer or out of range");
+const NEGATIVE_TIMEOUT: Error = Error::fixed("ERR timeout is negative");
+const TIMEOUT_TOO_LONG: Error = Error::fixed("ERR timeout is out of range");
+
+/// What XREAD and XREADGROUP have in common.
+struct Request<'a> {
+    /// How long it waits, in milliseconds, 0 without end; not at all without.
+    block_ms: Option<u64>,
+    /// Entries of each stream at most.
+    count: Option<u64>,
+    group: Option<GroupMember<'a>>,
+    no_ack: bool,
+    /// Where the keys begin, behind which stand as many ids.
+    keys_at: usize,
+    keys: usize,
+}
+
+impl<'a> Request<'a> {
+    fn parse(args: Args<'a>, in_group: bool) -> Result<Self, Error> {
+        let (block_ms, count, group, no_ack) = (None, None, None, false);
+        let mut request = Request { block_ms, count, group, no_ack, keys_at: 0, keys: 0 };
+        let (mut rest, mut at) = (RemainingArguments::from(args, 1), 1);
+        while let Some(option) = rest.next() {
+            let more = rest.len();
+            if more > 0 && is(option, "BLOCK") {
+                request.block_ms = Some(timeout_ms(rest.value()?)?);
+            } else if more > 0 && is(option, "COUNT") {
+                let count = integer(rest.value()?)?;
+                request.count = u64::try_from(count).ok().filter(|count| *count > 0);
+            } else if more > 0 && is(option, "STREAMS") {
+                if more % 2 != 0 {
+                    return Err(unbalanced(in_group));
+                }
+                (request.keys_at, request.keys) = (at + 1, more / 2);
+                break;
+            } else if more >= 2 && is(option, "GROUP") {
+                if !in_group {
+                    return Err(only_in_group("GROUP"));
+                }
+                let (group, consumer) = (rest.value()?, rest.value()?);
+                request.group = Some(GroupMember { group, consumer });
+            } else if is(option, "NOACK") {
+                if !in_group {
+                    return Err(only_in_group("NOACK"));
+                }
+                request.no_ack = true;
+            } else {
+                return Err(Error::SYNTAX);
+            }
+            at = args.len() - rest.len();
+        }
+        if request.keys_at == 0 {
+            return Err(Error::SYNTAX);
+        }
+        if in_group && request.group.is_none() {
+            return Err(Error::fixed("ERR Missing GROUP option for XREADGROUP"));
+        }
+        Ok(request)
+    }
+
+    fn names(&self, args: Args<'_>) -> Box<[Name]> {
+        args.from(self.keys_at).take(self.keys).map(Name::from).collect()
+    }
+
+    /// The ids, each with its key.
+    fn ids<'i>(&self, args: Args<'i>) -> impl Iterator<Item = (&'i [u8], &'i [u8])> {
+        let keys = args.from(self.keys_at).take(self.keys);
+        keys.zip(args.from(self.keys_at + self.keys))
+    }
+
+    /// Until when it waits, in milliseconds since 1970.
+    fn until_ms(&self, cx: &Context<'_>) -> Result<Option<u64>, Error> {
+        let Some(block_ms @ 1..) = self.block_ms else { return Ok(None) };
+        let at_ms = cx.db.now_ms().checked_add(block_ms);
+        let at_ms = at_ms.filter(|at_ms| i64::try_from(*at_ms).is_ok());
+        at_ms.map(Some).ok_or(TIMEOUT_TOO_LONG)
+    }
+}
+
+fn timeout_ms(argument: &[u8]) -> Result<u64, Error> {
+    let ms = nagi_store::parse_i64(argument).ok_or(NOT_A_TIMEOUT)?;
+    u64::try_from(ms).map_err(|_| NEGATIVE_TIMEOUT)
+}
+
+#[cold]
+fn unbalanced(in_group: bool) -> Error {
+    let (name, ids) =
+        if in_group { ("xreadgroup", "an ID or '>'") } else { ("xread", "an ID, '+', or '$'") };
+    Error::new(format!(
+        "ERR Unbalanced '{name}' list of streams: for each stream key {ids} must be specified."
+    ))
+}
+
+#[cold]
+fn only_in_group(option: &str) -> Error {
+    Error::new(format!(
+        "ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."
+    ))
+}
+
+/// Behind which entry reading goes on.
+#[derive(Clone, Copy, Debug)]
+enum Behind {
+    Id(StreamId),
+    /// The one before the last entry.
+    LastButOne,
+}
+
+/// Entries of several streams behind given ones.
+#[derive(Debug)]
+struct Reading {
+    keys: Box<[Name]>,
+    behind: Vec<Behind>,
+    count: Option<u64>,
+}
+
+impl Reading {
+    fn read(
+        &self,
+        db: Database<'_>,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<Streams, WrongType> {
+        let keys: Vec<_> = self.keys.iter().map(|name| db.key(name)).collect();
+        let streams = db.streams(&keys);
+        let mut read = Streams::new();
+        for ((name, behind), stream) in self.keys.iter().zip(&self.behind).zip(streams) {
+            let Some(stream) = stream?.filter(|_| may_take(name)) else { continue };
+            let behind = match behind {
+                Behind::Id(id) => *id,
+                Behind::LastButOne => stream.last_entry_id().previous().unwrap_or_default(),
+            };
+            let Some(from) = behind.next() else { continue };
+            let entries = Selection::interval(stream, (from, StreamId::MAX), self.count, false);
+            if entries.left() > 0 {
+                read.push((Name::clone(name), entries));
+            }
+        }
+        Ok(read)
+    }
+}
+
+impl Wanted for Reading {
+    fn kind(&self) -> Kind {
+        Kind::Stream
+    }
+
+    fn destination(&self) -> Option<&Name> {
+        None
+    }
+
+    fn take(
+        &self,
+        db: Database<'_>,
+        _: &Limits,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> Option<Taken> {
+        match self.read(db, may_take) {
+            Err(WrongType) => Some(Taken::WrongType),
+            Ok(streams) => (!streams.is_empty()).then_some(Taken::Streams(streams)),
+        }
+    }
+}
+
+/// What a consumer reads of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    /// What nobody in the group has read yet.
+    New,
+    /// What is pending for it behind an id.
+    Pending(StreamId),
+}
+
+/// Entries of several streams for a consumer of a group.
+#[derive(Debug)]
+struct GroupReading {
+    keys: Box<[Name]>,
+    which: Vec<Which>,
+    count: Option<u64>,
+    group: Box<[u8]>,
+    consumer: Box<[u8]>,
+    no_ack: bool,
+}
+
+/// There is no such group, in the words of this command.
+#[cold]
+fn missing(reason: NoGroup, name: &[u8], group: &[u8]) -> Taken {
+    if reason == NoGroup::WrongType {
+        return Taken::WrongType;
+    }
+    Taken::Failed(no_group(reason, name, group, " in XREADGROUP with GROUP option"))
+}
+
+impl GroupReading {
+    fn member(&self) -> GroupMember<'_> {
+        GroupMember { group: &self.group, consumer: &self.consumer }
+    }
+
+    /// Whether all groups are there.
+    fn check(&self, db: Database<'_>) -> Result<(), Taken> {
+        for name in &self.keys {
+            let is_there = db.read_stream(db.key(name), |stream| {
+                stream.is_some_and(|stream| stream.view_group(&self.group).is_some())
+            });
+            match is_there {
+                Ok(true) => {}
+                Ok(false) => return Err(missing(NoGroup::Group, name, &self.group)),
+                Err(WrongType) => return Err(Taken::WrongType),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one of the streams; nothing if there is nothing new.
+    fn read(
+        &self,
+        db: Database<'_>,
+        name: &Name,
+        which: Which,
+    ) -> Result<Option<Selection>, NoGroup> {
+        let (key, member) = (db.key(name), self.member());
+        db.note_consumer(key, member)?;
+        let mut left = self.count.unwrap_or(u64::MAX);
+        match which {
+            Which::New => {
+                let mut ends: Option<(StreamId, StreamId)> = None;
+                loop {
+                    let delivered = db.deliver(key, member, left, !self.no_ack)?;
+                    if let Some((first, last)) = delivered.ids {
+                        ends = Some((ends.map_or(first, |ends| ends.0), last));
+                    }
+                    left -= delivered.count;
+                    if delivered.count < PART_ENTRIES || left == 0 {
+                        break;
+                    }
+                }
+                let Some(ends) = ends else { return Ok(None) };
+                let stream = db.stream(key)?.ok_or(NoGroup::Key)?;
+                Ok(Some(Selection::interval(stream, ends, None, false)))
+            }
+            Which::Pending(behind) => {
+                let (mut ids, mut from) = (Vec::new(), behind.next());
+                while let Some(id) = from.filter(|_| left > 0) {
+                    let more = db.deliver_again(key, member, id, left)?;
+                    left -= more.len() as u64;
+                    let is_last = (more.len() as u64) < PART_ENTRIES;
+                    from = more.last().and_then(|id| id.next()).filter(|_| !is_last);
+                    ids.extend(more);
+                }
+                let stream = db.stream(key)?.ok_or(NoGroup::Key)?;
+                Ok(Some(Selection::of_ids(stream, ids)))
+            }
+        }
+    }
+}
+
+impl Wanted for GroupReading {
+    fn kind(&self) -> Kind {
+        Kind::Stream
+    }
+
+    fn destination(&self) -> Option<&Name> {
+        None
+    }
+
+    fn heeds_any_change(&self) -> bool {
+        true
+    }
+
+    fn takes_several_steps(&self) -> bool {
+        self.keys.len() > 1 || self.count.is_none_or(|count| count > PART_ENTRIES)
+    }
+
+    fn take(
+        &self,
+        db: Database<'_>,
+        _: &Limits,
+        may_take: &dyn Fn(&[u8]) -> bool,
+    ) -> Option<Taken> {
+        if let Err(missing) = self.check(db) {
+            return Some(missing);
+        }
+        let mut streams = Streams::new();
+        for (name, which) in self.keys.iter().zip(&self.which) {
+            if !may_take(name) {
+                continue;
+            }
+            match self.read(db, name, *which) {
+                Err(reason) => return Some(missing(reason, name, &self.group)),
+                Ok(entries) => streams.extend(entries.map(|it| (Name::clone(name), it))),
+            }
+        }
+        (!streams.is_empty()).then_some(Taken::Streams(streams))
+    }
+}
+
+/// Replies with the entries that a client was given.
+fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
+    let streams = match taken {
+        Taken::WrongType => return Err(Error::WRONG_TYPE),
+        Taken::Failed(error) => return Err(error),
+        Taken::Streams(streams) => streams,
+        // It waits for streams.
+        Taken::Element(..) | Taken::Elements(..) | Taken::Moved(_) | Taken::Members(..) => {
+            cx.reply.null_array();
+            return Ok(None);
+        }
+    };
+    cx.reply.nested_map(streams.len());
+    let mut left = streams.into_iter();
+    let mut current: Option<Selection> = None;
+    Ok(Some(strides(move |reply| {
+        let entries = match &mut current {
+            Some(entries) => entries,
+            None => {
+                let Some((name, entries)) = left.next() else { return true };
+                reply.nested_pair();
+                reply.bulk(&name);
+                reply.array(entries.left() as usize);
+                current.insert(entries)
+            }
+        };
+        if write_some(reply, entries) {
+            current = None;
+        }
+        current.is_none() && left.len() == 0
+    })))
+}
+
+/// Reads, or waits if that is asked for and there is nothing.
+fn read(
+    cx: &mut Context<'_>,
+    command: &'static Command,
+    request: &Request<'_>,
+    wanted: Box<dyn Wanted>,
+    keys: Box<[Name]>,
+) -> Result<(), Error> {
+    let until_ms = request.until_ms(cx)?;
+    let nothing = |reply: &mut nagi_proto::resp::Writer<'_>| reply.null_array();
+    wait(
+        cx,
+        command,
+        Blocking { keys, wanted, until_ms, may_wait: request.block_ms.is_some(), nothing, reply },
+    )
+}
+
+fn xread<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let request = Request::parse(args, false)?;
+    let mut behind = Vec::new();
+    for (key, id) in request.ids(args) {
+        let last = cx.db.read_stream(cx.key(key), |stream| stream.map(|it| it.last_id()))?;
+        behind.push(match id {
+            b"$" => Behind::Id(last.unwrap_or_default()),
+            b"+" => Behind::LastButOne,
+            b">" => {
+                return Err(Error::fixed(
+                    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP \
+                     <group> <consumer> option.",
+                ));
+            }
+            id => Behind::Id(strict_id(id, 0)?),
+        });
+    }
+    let keys = request.names(args);
+    let wanted = Box::new(Reading { keys: keys.clone(), behind, count: request.count });
+    read(cx, &XREAD, &request, wanted, keys)
+}
+
+pub(crate) static XREAD: Command = Command {
+    name: "XREAD",
+    syntax: "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
+    arity: -4,
+    flags: Flags::READONLY.union(Flags::BLOCKING),
+    keys: Keys::only(KeyGroup::half_after_word("STREAMS", 1, Access::RO.union(Access::ACCESS))),
+    categories: Category::STREAM,
+    group: Group::Stream,
+    since: "5.0.0",
+    notes: Notes::of("O(N log M), N being the streams and M their entries, and those returned"),
+    summary: "Returns the entries of streams behind given ids; waits for one if there is none and \
+              BLOCK says so",
+    subcommands: &[],
+    run: xread,
+};
+
+/// What a consumer reads by an id.
+fn which(id: &[u8]) -> Result<Which, Error> {
+    let meaningless = |id: char, without: &str| {
+        Error::new(format!(
+            "ERR The {id} ID is meaningless in the context of XREADGROUP: you want to read the \
+             history of this consumer by specifying a proper ID, or use the > ID to get new \
+             messages. The {id} ID would just return an empty result set.{without}"
+        ))
+    };
+    match id {
+        b">" => Ok(Which::New),
+        b"$" => Err(meaningless('$', "")),
+        b"+" => Err(meaningless('+', "")),
+        id => Ok(match strict_id(id, 0)? {
+            // Redis has no other mark for new entries.
+            StreamId::MAX => Which::New,
+            id => Which::Pending(id),
+        }),
+    }
+}
+
+fn xreadgroup<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let request = Request::parse(args, true)?;
+    // Without a group it was refused.
+    let GroupMember { group, consumer } = request.group.ok_or(Error::SYNTAX)?;
+    let keys = request.names(args);
+    let mut wanted = GroupReading {
+        keys: keys.clone(),
+        which: Vec::new(),
+        count: request.count,
+        group: group.into(),
+        consumer: consumer.into(),
+        no_ack: request.no_ack,
+    };
+    for (key, id) in request.ids(args) {
+        let is_there = cx.db.read_stream(cx.key(key), |stream| {
+            stream.is_some_and(|stream| stream.view_group(group).is_some())
+        })?;
+        if !is_there {
+            let behind = " in XREADGROUP with GROUP option";
+            return Err(no_group(NoGroup::Group, key, group, behind));
+        }
+        wanted.which.push(which(id)?);
+    }
+    read(cx, &XREADGROUP, &request, Box::new(wanted), keys)
+}
+
+pub(crate) static XREADGROUP: Command = Command {
+    name: "XREADGROUP",
+    syntax: "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key \
+             [key ...] id [id ...]",
+    arity: -7,
+    flags: Flags::WRITE.union(Flags::BLOCKING),
+    keys: Keys::only(KeyGroup::half_after_word("STREAMS", 4, Access::RW.union(Access::ACCESS))),
+    categories: Category::STREAM,
+    group: Group::Stream,
+    since: "5.0.0",
+    notes: Notes::of("O(N log M), N being the entries returned and M those of the stream"),
+    summary: "Returns entries of streams that no consumer of a group has read, or those that are \
+              pending for one; waits for new ones if BLOCK says so",
+    subcommands: &[],
+    run: xreadgroup,
+};

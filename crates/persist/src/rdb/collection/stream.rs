@@ -1,0 +1,280 @@
+//! Streams as they are read and written: nodes in Redis' own form, then what is known of the stream
+//! and its groups, part by part.
+
+use super::encoder::{ElementSink, number};
+use super::text::TextBuffer;
+use super::{Element, ElementText};
+use crate::rdb::fault::{Fault, Found};
+use crate::rdb::input::Input;
+use nagi_store::{CHUNK_BYTES, Rope, StreamId, StreamPart};
+use std::io::Read;
+
+const COUNT: &str = "a number of a stream's parts";
+const NODE_ID: &str = "the ID of a stream's node";
+const NODE: &str = "a node of a stream";
+const ID: &str = "the ID of a stream's entry";
+const NUMBER: &str = "a number of a stream";
+const GROUP: &str = "the name of a consumer group";
+const CONSUMER: &str = "the name of a consumer";
+const TIME: &str = "a time";
+
+/// The number of entries read where it is not known.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Nodes,
+    Groups,
+    Pending,
+    Consumers,
+    Owned,
+}
+
+/// The parts of a stream that are yet to come.
+pub(super) struct StreamParts {
+    /// Which of the three forms it has.
+    form: u8,
+    stage: Stage,
+    nodes: u64,
+    groups: u64,
+    pending: u64,
+    /// `None` before their number was read.
+    consumers: Option<u64>,
+    owned: u64,
+    text: Vec<u8>,
+    is_over: bool,
+}
+
+impl StreamParts {
+    /// Those of a stream of so many nodes.
+    pub(super) fn new(form: u8, nodes: u64) -> Self {
+        StreamParts {
+            form,
+            stage: Stage::Nodes,
+            nodes,
+            groups: 0,
+            pending: 0,
+            consumers: None,
+            owned: 0,
+            text: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    /// The next part, unless all were read.
+    pub(super) fn next<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+    ) -> Result<Option<Element<'_>>, Fault> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let part = match self.stage {
+            Stage::Nodes if self.nodes > 0 => self.node(input)?,
+            Stage::Nodes => self.head(input)?,
+            Stage::Groups => self.group(input)?,
+            Stage::Pending => self.pending(input)?,
+            Stage::Consumers if self.consumers.is_none() => self.consumers(input)?,
+            Stage::Consumers => self.consumer(input)?,
+            Stage::Owned => {
+                self.owned -= 1;
+                Part::Owned(id(input)?)
+            }
+        };
+        self.move_on();
+        Ok(Some(Element::Part(part.with(&self.text))))
+    }
+
+    /// Finds what comes behind the part that was read.
+    fn move_on(&mut self) {
+        self.stage = match self.stage {
+            Stage::Nodes => return,
+            _ if self.owned > 0 => Stage::Owned,
+            _ if self.pending > 0 => Stage::Pending,
+            Stage::Groups if self.consumers == Some(0) => Stage::Groups,
+            _ if self.consumers != Some(0) => Stage::Consumers,
+            _ => Stage::Groups,
+        };
+        self.is_over = self.stage == Stage::Groups && self.groups == 0;
+    }
+
+    fn read_text<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+        expected: &'static str,
+    ) -> Result<(), Fault> {
+        let mut text = TextBuffer::default();
+        text.read(input, expected)?;
+        self.text = text.take().to_vec();
+        Ok(())
+    }
+
+    fn node<R: Read>(&mut self, input: &mut Input<R>) -> Result<Part, Fault> {
+        self.nodes -= 1;
+        self.read_text(input, NODE_ID)?;
+        let damaged = input.damaged(self.text.len() as u64, NODE_ID, Found::Other);
+        let first = self.text.as_slice().try_into().ok().map(id_of).ok_or(damaged)?;
+        self.read_text(input, NODE)?;
+        Ok(Part::Node(first))
+    }
+
+    fn head<R: Read>(&mut self, input: &mut Input<R>) -> Result<Part, Fault> {
+        let len = input.number(COUNT)?;
+        let last_id = numbered_id(input)?;
+        // Older forms have no more, and nothing was deleted as far as they tell.
+        let (mut first_id, mut max_deleted_id, mut entries_added) =
+            (StreamId::MIN, StreamId::MIN, len);
+        if self.form >= 2 {
+            first_id = numbered_id(input)?;
+            max_deleted_id = numbered_id(input)?;
+            entries_added = input.number(NUMBER)?;
+        }
+        let groups = input.number("a number of consumer groups")?;
+        (self.groups, self.consumers, self.stage) = (groups, Some(0), Stage::Groups);
+        Ok(Part::Head(StreamPart::Head {
+            len,
+            last_id,
+            first_id,
+            max_deleted_id,
+            entries_added,
+            groups,
+        }))
+    }
+
+    fn group<R: Read>(&mut self, input: &mut Input<R>) -> Result<Part, Fault> {
+        self.groups -= 1;
+        self.read_text(input, GROUP)?;
+        let last_id = numbered_id(input)?;
+        let entries_read = if self.form >= 2 { input.number(NUMBER)? } else { UNKNOWN };
+        self.pending = input.number(COUNT)?;
+        self.consumers = None;
+        let entries_read = Some(entries_read).filter(|it| *it != UNKNOWN);
+        Ok(Part::Group { last_id, entries_read, pending: self.pending })
+    }
+
+    fn pending<R: Read>(&mut self, input: &mut Input<R>) -> Result<Part, Fault> {
+        self.pending -= 1;
+        let (id, delivered_ms) = (id(input)?, time(input)?);
+        Ok(Part::Pending { id, delivered_ms, deliveries: input.number(NUMBER)? })
+    }
+
+    fn consumers<R: Read>(&mut self, input: &mut Input<R>) -> Result<Part, Fault> {
+        let count = input.number("a number of consumers")?;
+        self.consumers = Some(count);
+        Ok(Part::Consumers(count))
+    }
+
+    fn consumer<R: Read>(&mut self, input: &mut Input<R>) -> Result<Part, Fault> {
+        self.consumers = self.consumers.map(|left| left.saturating_sub(1));
+        self.read_text(input, CONSUMER)?;
+        let seen_ms = time(input)?;
+        // What was not kept is taken to be the same, as Redis does.
+        let active_ms = match self.form {
+            ..3 => Some(seen_ms),
+            _ => u64::try_from(i64::from_le_bytes(input.array(TIME)?)).ok(),
+        };
+        self.owned = input.number(COUNT)?;
+        Ok(Part::Consumer { seen_ms, active_ms, pending: self.owned })
+    }
+}
+
+/// A part without its text.
+enum Part {
+    Node(StreamId),
+    Head(StreamPart<'static>),
+    Group { last_id: StreamId, entries_read: Option<u64>, pending: u64 },
+    Pending { id: StreamId, delivered_ms: u64, deliveries: u64 },
+    Consumers(u64),
+    Consumer { seen_ms: u64, active_ms: Option<u64>, pending: u64 },
+    Owned(StreamId),
+}
+
+impl Part {
+    fn with(self, text: &[u8]) -> StreamPart<'_> {
+        match self {
+            Part::Node(first) => StreamPart::Node { first, listpack: text },
+            Part::Head(head) => head,
+            Part::Group { last_id, entries_read, pending } => {
+                StreamPart::Group { name: text, last_id, entries_read, pending }
+            }
+            Part::Pending { id, delivered_ms, deliveries } => {
+                StreamPart::Pending { id, delivered_ms, deliveries }
+            }
+            Part::Consumers(count) => StreamPart::Consumers(count),
+            Part::Consumer { seen_ms, active_ms, pending } => {
+                StreamPart::Consumer { name: text, seen_ms, active_ms, pending }
+            }
+            Part::Owned(id) => StreamPart::Owned(id),
+        }
+    }
+}
+
+fn id_of(bytes: [u8; 16]) -> StreamId {
+    let both = u128::from_be_bytes(bytes);
+    StreamId { ms: (both >> 64) as u64, seq: both as u64 }
+}
+
+fn bytes_of(id: StreamId) -> [u8; 16] {
+    (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
+}
+
+fn id<R: Read>(input: &mut Input<R>) -> Result<StreamId, Fault> {
+    Ok(id_of(input.array(ID)?))
+}
+
+fn numbered_id<R: Read>(input: &mut Input<R>) -> Result<StreamId, Fault> {
+    Ok(StreamId { ms: input.number(ID)?, seq: input.number(ID)? })
+}
+
+fn time<R: Read>(input: &mut Input<R>) -> Result<u64, Fault> {
+    Ok(u64::try_from(i64::from_le_bytes(input.array(TIME)?)).unwrap_or(0))
+}
+
+/// Writes the next part, in the second form, which has no time at which a consumer was last given
+/// anything.
+pub(super) fn encode<S: ElementSink>(part: &StreamPart<'_>, sink: &mut S) -> Result<(), S::Error> {
+    let numbers = |sink: &mut S, all: &[u64]| all.iter().try_for_each(|it| number(*it, sink));
+    match *part {
+        StreamPart::Node { first, listpack } => {
+            sink.text(&ElementText::Bytes(&bytes_of(first)))?;
+            sink.text(&match listpack.len() {
+                ..=CHUNK_BYTES => ElementText::Bytes(listpack),
+                _ => ElementText::Long(Rope::from_bytes(listpack)),
+            })
+        }
+        StreamPart::Head { len, last_id, first_id, max_deleted_id, entries_added, groups } => {
+            numbers(sink, &[len, last_id.ms, last_id.seq, first_id.ms, first_id.seq])?;
+            numbers(sink, &[max_deleted_id.ms, max_deleted_id.seq, entries_added, groups])
+        }
+        StreamPart::Group { name, last_id, entries_read, pending } => {
+            sink.text(&ElementText::Bytes(name))?;
+            let entries_read = entries_read.unwrap_or(UNKNOWN);
+            numbers(sink, &[last_id.ms, last_id.seq, entries_read, pending])
+        }
+        StreamPart::Pending { id, delivered_ms, deliveries } => {
+            sink.bytes(&bytes_of(id))?;
+            sink.bytes(&delivered_ms.to_le_bytes())?;
+            number(deliveries, sink)
+        }
+        StreamPart::Consumers(count) => number(count, sink),
+        StreamPart::Consumer { name, seen_ms, pending, .. } => {
+            sink.text(&ElementText::Bytes(name))?;
+            sink.bytes(&seen_ms.to_le_bytes())?;
+            number(pending, sink)
+        }
+        StreamPart::Owned(id) => sink.bytes(&bytes_of(id)),
+    }
+}
+
+/// Bytes of a part: those of its strings and ids, with eight for each time.
+pub(super) fn bytes(part: &StreamPart<'_>) -> usize {
+    match part {
+        StreamPart::Node { listpack, .. } => 16 + listpack.len(),
+        StreamPart::Head { .. } | StreamPart::Consumers(_) => 0,
+        StreamPart::Group { name, .. } => name.len(),
+        StreamPart::Pending { .. } => 24,
+        StreamPart::Consumer { name, .. } => name.len() + 8,
+        StreamPart::Owned(_) => 16,
+    }
+}

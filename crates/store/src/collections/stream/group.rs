@@ -1,0 +1,186 @@
+//! Consumer groups: up to where each has read, who has been given what and has not acknowledged it.
+
+use super::Id;
+use super::map::{Map, Weigh};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// The name of a group or a consumer.
+pub(crate) type Name = Arc<[u8]>;
+
+/// An entry that was delivered and not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pending {
+    /// The number of its consumer in the group.
+    consumer: u32,
+    /// When it was delivered last, in milliseconds since 1970.
+    pub(crate) delivered_ms: u64,
+    /// How often it was.
+    pub(crate) deliveries: u64,
+}
+
+impl Weigh for Pending {
+    fn weight(&self) -> u64 {
+        1
+    }
+}
+
+/// One that reads for a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Consumer {
+    number: u32,
+    /// When it last asked for anything, in milliseconds since 1970.
+    pub(crate) seen_ms: u64,
+    /// When it was last given anything.
+    pub(crate) active_ms: Option<u64>,
+    /// What it was given and has not acknowledged.
+    pub(crate) pending: Map<Id, ()>,
+}
+
+impl Weigh for Consumer {
+    fn weight(&self) -> u64 {
+        1 + self.pending.len()
+    }
+}
+
+/// A consumer group.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// The last entry that was delivered.
+    pub(crate) last_id: Id,
+    /// How many entries of all that there were come up to that one, if that is known.
+    pub(crate) entries_read: Option<u64>,
+    pub(crate) pending: Map<Id, Pending>,
+    pub(crate) consumers: Map<Name, Consumer>,
+    names: Map<u32, NameOf>,
+    next_number: u32,
+}
+
+#[derive(Clone, Debug)]
+struct NameOf(Name);
+
+impl Weigh for NameOf {
+    fn weight(&self) -> u64 {
+        1
+    }
+}
+
+impl Weigh for Arc<Group> {
+    /// Of how many parts it consists in a file: itself, what is pending, the number of consumers,
+    /// and each with what it has.
+    fn weight(&self) -> u64 {
+        2 + self.pending.len() + self.consumers.weight()
+    }
+}
+
+impl Group {
+    pub(crate) fn new(last_id: Id, entries_read: Option<u64>) -> Self {
+        Group {
+            last_id,
+            entries_read,
+            pending: Map::default(),
+            consumers: Map::default(),
+            names: Map::default(),
+            next_number: 0,
+        }
+    }
+
+    /// The name of the consumer that has an entry.
+    pub(crate) fn name_of(&self, pending: &Pending) -> Option<&Name> {
+        self.names.get(&pending.consumer).map(|it| &it.0)
+    }
+
+    /// Adds a consumer, if there is none of this name; whether there was none.
+    pub(crate) fn add_consumer(&mut self, name: &[u8], now_ms: u64) -> bool {
+        self.restore_consumer(name, now_ms, None)
+    }
+
+    /// The same with what is known of it.
+    pub(crate) fn restore_consumer(
+        &mut self,
+        name: &[u8],
+        seen_ms: u64,
+        active_ms: Option<u64>,
+    ) -> bool {
+        if self.consumers.get(name).is_some() {
+            return false;
+        }
+        while self.names.get(&self.next_number).is_some() {
+            self.next_number = self.next_number.wrapping_add(1);
+        }
+        let (number, name) = (self.next_number, Name::from(name));
+        self.next_number = self.next_number.wrapping_add(1);
+        self.names.insert(number, NameOf(Arc::clone(&name)));
+        let pending = Map::default();
+        self.consumers.insert(name, Consumer { number, seen_ms, active_ms, pending });
+        true
+    }
+
+    /// Takes up to `most` entries from a consumer, and removes it when it has no more; how many,
+    /// and whether it is gone.
+    pub(crate) fn remove_consumer(&mut self, name: &[u8], most: u64) -> (u64, bool) {
+        let Some(consumer) = self.consumers.get(name) else { return (0, true) };
+        let (number, mut ids) = (consumer.number, Vec::new());
+        consumer.pending.walk::<Id, _>(None, |id, ()| {
+            if ids.len() as u64 == most {
+                return ControlFlow::Break(());
+            }
+            ids.push(*id);
+            ControlFlow::Continue(())
+        });
+        let is_gone = consumer.pending.len() == ids.len() as u64;
+        for id in &ids {
+            self.pending.remove(id);
+        }
+        if is_gone {
+            self.consumers.remove(name);
+            self.names.remove(&number);
+        } else {
+            self.consumers.update(name, |it| drop(it.pending.cut_front(ids.len() as u64)));
+        }
+        (ids.len() as u64, is_gone)
+    }
+
+    /// Gives an entry to a consumer that there is, whoever had it.
+    pub(crate) fn give(&mut self, id: Id, to: &[u8], delivered_ms: u64, deliveries: u64) {
+        let Some(consumer) = self.consumers.get(to).map(|it| it.number) else { return };
+        let before = self.pending.insert(id, Pending { consumer, delivered_ms, deliveries });
+        if before.is_some_and(|it| it.consumer == consumer) {
+            return;
+        }
+        before.into_iter().for_each(|it| self.forget(id, it.consumer));
+        self.consumers.update(to, |it| it.pending.insert(id, ()));
+    }
+
+    fn forget(&mut self, id: Id, consumer: u32) {
+        if let Some(name) = self.names.get(&consumer).map(|it| Arc::clone(&it.0)) {
+            self.consumers.update(&*name, |it| it.pending.remove(&id));
+        }
+    }
+
+    /// Puts back what was pending before its consumer is known.
+    pub(crate) fn restore_pending(&mut self, id: Id, delivered_ms: u64, deliveries: u64) -> bool {
+        let consumer = u32::MAX;
+        self.pending.insert(id, Pending { consumer, delivered_ms, deliveries }).is_none()
+    }
+
+    /// Notes whose it is; whether it is pending, and nobody's so far.
+    pub(crate) fn restore_owner(&mut self, id: Id, to: &[u8]) -> bool {
+        let Some(consumer) = self.consumers.get(to).map(|it| it.number) else { return false };
+        let is_free = |it: &mut Pending| std::mem::replace(&mut it.consumer, consumer) == u32::MAX;
+        self.pending.update(&id, is_free) == Some(true)
+            && self.consumers.update(to, |it| it.pending.insert(id, ()).is_none()) == Some(true)
+    }
+
+    /// Notes that an entry is done with; whether it was pending.
+    pub(crate) fn acknowledge(&mut self, id: Id) -> bool {
+        let removed = self.pending.remove(&id);
+        removed.into_iter().for_each(|it| self.forget(id, it.consumer));
+        removed.is_some()
+    }
+
+    /// Whether each pending entry has a consumer, and each consumer's is pending.
+    pub(crate) fn is_consistent(&self) -> bool {
+        self.consumers.weight() - self.consumers.len() == self.pending.len()
+    }
+}

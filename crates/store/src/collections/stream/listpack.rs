@@ -1,0 +1,174 @@
+//! Listpacks, as Redis' files have them: a stream's nodes are kept in this form, so that they are
+//! saved and loaded as they are, and take what they take there.
+//!
+//! A listpack is its length in bytes (4), its number of elements (2), the elements, and an end
+//! byte. An element is a head with its encoding, its bytes, and how many bytes these are together,
+//! to be read backwards.
+
+use crate::value::number::parse_i64;
+use crate::value::string::StringValue;
+
+/// Where the first element begins.
+pub(super) const START: usize = 6;
+/// What stands behind the last element.
+pub(super) const END: u8 = 0xff;
+/// The number of elements where there are more than can be told.
+const MANY: u16 = u16::MAX;
+
+/// An empty one, without the end byte.
+pub(super) fn begin() -> Vec<u8> {
+    vec![0; START]
+}
+
+/// Notes the length, and that there are so many elements more or less.
+pub(super) fn finish(listpack: &mut [u8], more: isize) {
+    let Ok(len) = u32::try_from(listpack.len()) else { return };
+    let Some(head) = listpack.first_chunk_mut::<START>() else { return };
+    let [_, _, _, _, low, high] = *head;
+    let before = u16::from_le_bytes([low, high]);
+    let count = usize::from(before).saturating_add_signed(more);
+    let count = if before == MANY { MANY } else { u16::try_from(count).unwrap_or(MANY) };
+    let ([a, b, c, d], [low, high]) = (len.to_le_bytes(), count.to_le_bytes());
+    *head = [a, b, c, d, low, high];
+}
+
+/// Appends a string, which becomes an integer if it is spelled like one.
+pub(super) fn push(out: &mut Vec<u8>, text: &[u8]) {
+    if text.len() <= 20
+        && let Some(number) = parse_i64(text)
+    {
+        return push_int(out, number);
+    }
+    let start = out.len();
+    match text.len() {
+        len @ ..64 => out.push(0x80 | len as u8),
+        len @ ..4096 => out.extend([0xe0 | (len >> 8) as u8, len as u8]),
+        len => {
+            out.push(0xf0);
+            out.extend((len as u32).to_le_bytes());
+        }
+    }
+    out.extend_from_slice(text);
+    push_back_length(out, start);
+}
+
+/// Appends an integer.
+pub(super) fn push_int(out: &mut Vec<u8>, number: i64) {
+    let start = out.len();
+    let bytes = number.to_le_bytes();
+    match number {
+        0..128 => out.push(number as u8),
+        -4096..4096 => {
+            let bits = number as u16 & 0x1fff;
+            out.extend([0xc0 | (bits >> 8) as u8, bits as u8]);
+        }
+        -0x8000..0x8000 => push_wide(out, 0xf1, &bytes, 2),
+        -0x80_0000..0x80_0000 => push_wide(out, 0xf2, &bytes, 3),
+        -0x8000_0000..0x8000_0000 => push_wide(out, 0xf3, &bytes, 4),
+        _ => push_wide(out, 0xf4, &bytes, 8),
+    }
+    push_back_length(out, start);
+}
+
+fn push_wide(out: &mut Vec<u8>, head: u8, bytes: &[u8], count: usize) {
+    out.push(head);
+    out.extend(bytes.iter().take(count));
+}
+
+/// Bytes of the length that stands behind an element.
+fn back_length_bytes(len: usize) -> usize {
+    match len {
+        ..128 => 1,
+        ..16_383 => 2,
+        ..2_097_151 => 3,
+        ..268_435_455 => 4,
+        _ => 5,
+    }
+}
+
+fn push_back_length(out: &mut Vec<u8>, start: usize) {
+    let len = out.len() - start;
+    let bytes = back_length_bytes(len);
+    for place in (0..bytes).rev() {
+        let is_first = place + 1 == bytes;
+        out.push((len >> (7 * place)) as u8 & 0x7f | if is_first { 0 } else { 0x80 });
+    }
+}
+
+/// The element at an offset, and where the next one begins; `None` at the end, or where there is no
+/// element.
+#[inline]
+pub(super) fn read(listpack: &[u8], at: usize) -> Option<(StringValue<'_>, usize)> {
+    let rest = listpack.get(at..)?;
+    let (head, rest) = rest.split_first()?;
+    let byte = |place: usize| rest.get(place).copied().map(usize::from);
+    let text = |head_bytes: usize, len: usize| {
+        let text = rest.get(head_bytes - 1..(head_bytes - 1).checked_add(len)?)?;
+        Some((StringValue::Bytes(text), head_bytes + len))
+    };
+    let (value, len) = match *head {
+        head @ ..0x80 => (StringValue::Int(head.into()), 1),
+        head @ ..0xc0 => text(1, usize::from(head & 0x3f))?,
+        head @ ..0xe0 => {
+            let bits = (u16::from(head & 0x1f) << 8) | byte(0)? as u16;
+            (StringValue::Int(i64::from((bits << 3).cast_signed() >> 3)), 2)
+        }
+        head @ ..0xf0 => text(2, (usize::from(head & 0xf) << 8) | byte(0)?)?,
+        0xf0 => text(5, u32::from_le_bytes(*rest.first_chunk()?) as usize)?,
+        0xf1 => (wide(rest, 2)?, 3),
+        0xf2 => (wide(rest, 3)?, 4),
+        0xf3 => (wide(rest, 4)?, 5),
+        0xf4 => (wide(rest, 8)?, 9),
+        _ => return None,
+    };
+    let next = at.checked_add(len)?.checked_add(back_length_bytes(len))?;
+    (next < listpack.len()).then_some((value, next))
+}
+
+fn wide(bytes: &[u8], count: usize) -> Option<StringValue<'static>> {
+    let mut all = [0; 8];
+    all.get_mut(8 - count..)?.copy_from_slice(bytes.get(..count)?);
+    Some(StringValue::Int(i64::from_le_bytes(all) >> (64 - 8 * count)))
+}
+
+/// The same of an integer.
+#[inline]
+pub(super) fn read_int(listpack: &[u8], at: usize) -> Option<(i64, usize)> {
+    match read(listpack, at)? {
+        (StringValue::Int(number), next) => Some((number, next)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut all: Vec<Vec<u8>> = vec![b"".into(), b"a".into(), b"007".into(), b"-0".into()];
+        all.extend([63, 64, 127, 4095, 4096, 20_000].map(|len| vec![b'x'; len]));
+        for power in 0..63 {
+            for near in -1..=1 {
+                let number = (1_i64 << power).wrapping_add(near);
+                all.extend([number, -number].map(|it| it.to_string().into_bytes()));
+            }
+        }
+        all.push(i64::MIN.to_string().into_bytes());
+        let mut bytes = begin();
+        all.iter().for_each(|text| push(&mut bytes, text));
+        bytes.push(END);
+        finish(&mut bytes, all.len() as isize);
+        let mut at = START;
+        for text in &all {
+            let (value, next) = read(&bytes, at).unwrap();
+            value.with_bytes(|value| assert_eq!(value, text));
+            let is_number = text.len() <= 20 && parse_i64(text).is_some();
+            assert_eq!(matches!(value, StringValue::Int(_)), is_number);
+            at = next;
+        }
+        assert_eq!((at, read(&bytes, at).is_none()), (bytes.len() - 1, true));
+        assert_eq!(u32::from_le_bytes(*bytes.first_chunk().unwrap()) as usize, bytes.len());
+        assert_eq!(usize::from(u16::from_le_bytes([bytes[4], bytes[5]])), all.len());
+    }
+}

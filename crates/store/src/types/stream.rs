@@ -1,0 +1,643 @@
+//! Streams: entries by their ids, and the groups of consumers that read them.
+//!
+//! Readers take a clone, which shares the stream's parts, and hold no latch while they reply. What
+//! touches many entries of a group does so in parts of at most [`PART_ENTRIES`]: the caller claims
+//! the key if one is not enough.
+
+use crate::collections::stream::group::Group;
+use crate::collections::stream::node::{NewEntry, StreamLimits};
+use crate::collections::stream::{AddRefusal, Id, NewId, Stream, Trim};
+use crate::effects::event::Event;
+use crate::entry::key::Key;
+use crate::entry::value::{Value, WrongType};
+use crate::keyspace::database::Database;
+use crate::keyspace::slot::Slot;
+use std::ops::ControlFlow;
+
+pub use crate::collections::stream::view::{ConsumerView, GroupView, PendingView};
+
+/// Most entries of a group that are delivered, claimed or taken away under one hold of a latch.
+pub const PART_ENTRIES: u64 = 128;
+
+/// An entry that is to be added.
+#[derive(Debug)]
+pub struct Addition<'a> {
+    /// Its id.
+    pub id: NewId,
+    /// Its fields.
+    pub entry: &'a NewEntry<'a>,
+    /// Whether nothing is added if there is no stream.
+    pub only_existing: bool,
+    /// What goes afterwards.
+    pub trim: Option<Trim>,
+    /// Up to where nodes grow.
+    pub limits: StreamLimits,
+}
+
+/// What became of an entry that was to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It has this id.
+    As(Id),
+    /// There is no stream.
+    NoStream,
+    /// The id is no good.
+    Refused(AddRefusal),
+}
+
+/// What is set by XSETID.
+#[derive(Clone, Copy, Debug)]
+pub struct LastId {
+    /// The last id that was given.
+    pub id: Id,
+    /// How many entries there have ever been.
+    pub entries_added: Option<u64>,
+    /// The greatest id that was deleted.
+    pub max_deleted_id: Option<Id>,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastIdSet {
+    /// It is set.
+    Done,
+    /// There is no stream.
+    NoStream,
+    /// The id is below the greatest that was deleted.
+    BelowDeleted,
+    /// The id is below that of the last entry.
+    BelowLast,
+    /// There are more entries than there would ever have been.
+    TooFew,
+}
+
+/// Why nothing was done to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoGroup {
+    /// The value is of another type.
+    WrongType,
+    /// There is no stream.
+    Key,
+    /// The stream has no group of this name.
+    Group,
+}
+
+impl From<WrongType> for NoGroup {
+    fn from(_: WrongType) -> Self {
+        NoGroup::WrongType
+    }
+}
+
+/// Where a group begins to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupStart {
+    /// Behind this id.
+    Behind(Id),
+    /// Behind all that there is.
+    End,
+}
+
+/// A group and one of its consumers.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupMember<'a> {
+    /// The group's name.
+    pub group: &'a [u8],
+    /// The consumer's name.
+    pub consumer: &'a [u8],
+}
+
+/// What was delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// The first and the last of the entries.
+    pub ids: Option<(Id, Id)>,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// How entries are claimed.
+#[derive(Clone, Copy, Debug)]
+pub struct ClaimRules {
+    /// Only what was delivered at least so many milliseconds ago.
+    pub min_idle_ms: u64,
+    /// When they count as delivered; now, if that is not said.
+    pub delivered_ms: Option<u64>,
+    /// How often they count as delivered.
+    pub deliveries: Option<u64>,
+    /// Whether they are made pending that are not.
+    pub force: bool,
+    /// Whether they do not count as delivered once more.
+    pub just_id: bool,
+    /// The group has read up to here at least.
+    pub last_id: Id,
+}
+
+/// What a search through pending entries has claimed.
+#[derive(Clone, Debug, Default)]
+pub struct AutoClaimed {
+    /// Where to go on, 0-0 at the end.
+    pub next: Id,
+    /// What was claimed.
+    pub claimed: Vec<Id>,
+    /// What was pending and is no entry any more.
+    pub deleted: Vec<Id>,
+    /// How many pending entries were looked at.
+    pub looked_at: u64,
+}
+
+impl Slot<'_> {
+    fn change_group<R>(
+        &mut self,
+        name: &[u8],
+        change: impl FnOnce(&mut Group, &Stream) -> (R, u32),
+    ) -> Result<R, NoGroup> {
+        let Some(stream) = self.stream()? else { return Err(NoGroup::Key) };
+        if stream.group(name).is_none() {
+            return Err(NoGroup::Group);
+        }
+        let changed = self.change_stream(|stream| match stream.change_group(name, change) {
+            Some((result, count)) => (Some(result), count),
+            None => (None, 0),
+        })?;
+        changed.ok_or(NoGroup::Group)
+    }
+
+    /// Adds a consumer, unless it is there; whether it was not.
+    fn note_consumer(&mut self, member: GroupMember<'_>) -> Result<bool, NoGroup> {
+        let now_ms = self.now_ms();
+        let is_new = self.change_group(member.group, |group, _| {
+            let is_new = group.add_consumer(member.consumer, now_ms);
+            group.consumers.update(member.consumer, |it| it.seen_ms = now_ms);
+            (is_new, u32::from(is_new))
+        })?;
+        if is_new {
+            self.note(Event::XGroupCreateConsumer);
+        }
+        Ok(is_new)
+    }
+}
+
+fn count(many: u64) -> u32 {
+    u32::try_from(many).unwrap_or(u32::MAX)
+}
+
+impl Database<'_> {
+    /// The stream under a key, to be read for longer than its latch is held.
+    ///
+    /// # Errors
+    /// The value is no stream.
+    pub fn stream(&self, key: Key<'_>) -> Result<Option<Stream>, WrongType> {
+        self.read_stream(key, |stream| stream.cloned())
+    }
+
+    /// Those under several keys, as they are at one moment.
+    pub fn streams(&self, keys: &[Key<'_>]) -> Vec<Result<Option<Stream>, WrongType>> {
+        self.latched(keys, |db| keys.iter().map(|key| db.stream(*key)).collect())
+    }
+
+    /// Shows `look` the stream under a key.
+    ///
+    /// # Errors
+    /// The value is no stream.
+    pub fn read_stream<R>(
+        &self,
+        key: Key<'_>,
+        look: impl FnOnce(Option<&Stream>) -> R,
+    ) -> Result<R, WrongType> {
+        self.read(key, |entry| match entry.map(|entry| entry.value()) {
+            None => Ok(look(None)),
+            Some(Value::Stream(stream)) => Ok(look(Some(stream))),
+            Some(_) => Err(WrongType),
+        })
+    }
+
+    /// Adds an entry to a stream (XADD), which is made if there is none.
+    ///
+    /// # Errors
+    /// The value is no stream.
+    pub fn add_to_stream(&self, key: Key<'_>, new: &Addition<'_>) -> Result<Added, WrongType> {
+        self.write(key, |slot| {
+            if slot.stream()?.is_none() && new.only_existing {
+                return Ok(Added::NoStream);
+            }
+            let now_ms = slot.now_ms();
+            let (added, trimmed) = slot.change_stream(|stream| {
+                match stream.add(new.id, now_ms, new.entry, new.limits) {
+                    Err(refusal) => ((Added::Refused(refusal), 0), 0),
+                    Ok(id) => {
+                        let trimmed = new.trim.map_or(0, |trim| stream.trim(&trim));
+                        ((Added::As(id), trimmed), 1)
+                    }
+                }
+            })?;
+            if matches!(added, Added::As(_)) {
+                slot.note(Event::XAdd);
+            }
+            if trimmed > 0 {
+                slot.note(Event::XTrim);
+            }
+            Ok(added)
+        })
+    }
+
+    /// Deletes entries (XDEL), of a request's or a part of them; how many there were. `event` says
+    /// whether that is told.
+    ///
+    /// # Errors
+    /// The value is no stream.
+    pub fn delete_from_stream(
+        &self,
+        key: Key<'_>,
+        ids: &[Id],
+        event: bool,
+    ) -> Result<u64, WrongType> {
+        self.change_there(key, event.then_some(Event::XDel), |stream| {
+            ids.iter().filter(|id| stream.delete(**id)).count() as u64
+        })
+    }
+
+    /// Tells that entries were deleted.
+    pub fn note_deleted_from_stream(&self, key: Key<'_>) {
+        self.write(key, |slot| slot.note(Event::XDel));
+    }
+
+    /// Removes entries (XTRIM); how many.
+    ///
+    /// # Errors
+    /// The value is no stream.
+    pub fn trim_stream(&self, key: Key<'_>, trim: &Trim) -> Result<u64, WrongType> {
+        self.change_there(key, Some(Event::XTrim), |stream| stream.trim(trim))
+    }
+
+    fn change_there(
+        &self,
+        key: Key<'_>,
+        event: Option<Event>,
+        change: impl FnOnce(&mut Stream) -> u64,
+    ) -> Result<u64, WrongType> {
+        self.write(key, |slot| {
+            if slot.stream()?.is_none() {
+                return Ok(0);
+            }
+            let removed = slot.change_stream(|stream| {
+                let removed = change(stream);
+                (removed, count(removed))
+            })?;
+            if let Some(event) = event.filter(|_| removed > 0) {
+                slot.note(event);
+            }
+            Ok(removed)
+        })
+    }
+
+    /// Sets what a stream knows of all that it has had (XSETID).
+    ///
+    /// # Errors
+    /// The value is no stream.
+    pub fn set_last_id(&self, key: Key<'_>, new: LastId) -> Result<LastIdSet, WrongType> {
+        let LastId { id, entries_added, max_deleted_id } = new;
+        self.write(key, |slot| {
+            let Some(stream) = slot.stream()? else { return Ok(LastIdSet::NoStream) };
+            if id < stream.max_deleted_id() {
+                return Ok(LastIdSet::BelowDeleted);
+            }
+            if stream.len() > 0 && id < stream.last_entry_id() {
+                return Ok(LastIdSet::BelowLast);
+            }
+            if stream.len() > 0 && entries_added.is_some_and(|added| added < stream.len()) {
+                return Ok(LastIdSet::TooFew);
+            }
+            slot.change_stream(|stream| {
+                (stream.set_last_id(id, entries_added, max_deleted_id), 1)
+            })?;
+            slot.note(Event::XSetId);
+            Ok(LastIdSet::Done)
+        })
+    }
+
+    /// Adds a group (XGROUP CREATE), and the stream if `make`; whether there was no such group.
+    ///
+    /// # Errors
+    /// The value is no stream, or there is none and none is to be made.
+    pub fn create_group(
+        &self,
+        key: Key<'_>,
+        name: &[u8],
+        (start, entries_read): (GroupStart, Option<u64>),
+        make: bool,
+    ) -> Result<bool, NoGroup> {
+        self.write(key, |slot| {
+            if slot.stream()?.is_none() && !make {
+                return Err(NoGroup::Key);
+            }
+            let is_new = slot.change_stream(|stream| {
+                let last_id = start_id(stream, start);
+                let is_new = stream.add_group(name, Group::new(last_id, entries_read));
+                (is_new, u32::from(is_new))
+            })?;
+            if is_new {
+                slot.note(Event::XGroupCreate);
+            }
+            Ok(is_new)
+        })
+    }
+
+    /// Sets up to where a group has read (XGROUP SETID).
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn set_group_id(
+        &self,
+        key: Key<'_>,
+        name: &[u8],
+        (start, entries_read): (GroupStart, Option<u64>),
+    ) -> Result<(), NoGroup> {
+        self.write(key, |slot| {
+            slot.change_group(name, |group, stream| {
+                group.last_id = start_id(stream, start);
+                group.entries_read = entries_read;
+                ((), 1)
+            })?;
+            slot.note(Event::XGroupSetId);
+            Ok(())
+        })
+    }
+
+    /// Removes a group (XGROUP DESTROY); whether there was one.
+    ///
+    /// # Errors
+    /// There is no stream.
+    pub fn destroy_group(&self, key: Key<'_>, name: &[u8]) -> Result<bool, NoGroup> {
+        self.write(key, |slot| {
+            if slot.stream()?.is_none() {
+                return Err(NoGroup::Key);
+            }
+            let removed = slot.change_stream(|stream| {
+                let removed = stream.remove_group(name);
+                (removed, u32::from(removed))
+            })?;
+            if removed {
+                slot.note(Event::XGroupDestroy);
+            }
+            Ok(removed)
+        })
+    }
+
+    /// Adds a consumer to a group (XGROUP CREATECONSUMER); whether there was none of this name.
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn create_consumer(&self, key: Key<'_>, member: GroupMember<'_>) -> Result<bool, NoGroup> {
+        let GroupMember { group, consumer } = member;
+        self.write(key, |slot| {
+            let now_ms = slot.now_ms();
+            let is_new = slot.change_group(group, |group, _| {
+                let is_new = group.add_consumer(consumer, now_ms);
+                (is_new, u32::from(is_new))
+            })?;
+            if is_new {
+                slot.note(Event::XGroupCreateConsumer);
+            }
+            Ok(is_new)
+        })
+    }
+
+    /// Takes up to [`PART_ENTRIES`] pending entries from a consumer, and removes it when it has no
+    /// more (XGROUP DELCONSUMER); how many, and whether it is gone.
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn remove_consumer(
+        &self,
+        key: Key<'_>,
+        member: GroupMember<'_>,
+    ) -> Result<(u64, bool), NoGroup> {
+        let GroupMember { group, consumer } = member;
+        self.write(key, |slot| {
+            let (taken, is_gone, was_there) = slot.change_group(group, |group, _| {
+                let was_there = group.consumers.get(consumer).is_some();
+                let (taken, is_gone) = group.remove_consumer(consumer, PART_ENTRIES);
+                ((taken, is_gone, was_there), u32::from(was_there && is_gone))
+            })?;
+            if was_there && is_gone {
+                slot.note(Event::XGroupDelConsumer);
+            }
+            Ok((taken, is_gone))
+        })
+    }
+
+    /// Has a consumer be there, and be seen now.
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn note_consumer(&self, key: Key<'_>, member: GroupMember<'_>) -> Result<(), NoGroup> {
+        self.write(key, |slot| slot.note_consumer(member).map(drop))
+    }
+
+    /// Delivers up to `most` entries, and up to [`PART_ENTRIES`], behind those that a group has read
+    /// to a consumer that there is (XREADGROUP); without `keep` they do not become pending.
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn deliver(
+        &self,
+        key: Key<'_>,
+        member: GroupMember<'_>,
+        most: u64,
+        keep: bool,
+    ) -> Result<Delivered, NoGroup> {
+        let GroupMember { group, consumer } = member;
+        let most = most.min(PART_ENTRIES);
+        self.write(key, |slot| {
+            let now_ms = slot.now_ms();
+            slot.change_group(group, |group, stream| {
+                let (mut delivered, first) = (Delivered::default(), stream.first_id());
+                let from = group.last_id.next();
+                stream.walk(from.unwrap_or(Id::MAX), Id::MAX, |entry| {
+                    if delivered.count >= most || from.is_none() {
+                        return ControlFlow::Break(());
+                    }
+                    group.entries_read = stream.entries_read(group, first, entry.id);
+                    group.last_id = entry.id;
+                    if keep {
+                        group.give(entry.id, consumer, now_ms, 1);
+                    }
+                    let before = delivered.ids.map_or(entry.id, |ids| ids.0);
+                    delivered.ids = Some((before, entry.id));
+                    delivered.count += 1;
+                    ControlFlow::Continue(())
+                });
+                if keep && delivered.count > 0 {
+                    group.consumers.update(consumer, |it| it.active_ms = Some(now_ms));
+                }
+                (delivered, u32::from(delivered.count > 0))
+            })
+        })
+    }
+
+    /// Delivers once more up to `most` entries, and up to [`PART_ENTRIES`], that are pending for a
+    /// consumer from an id on; which. Those that are no entries any more do not count as delivered.
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn deliver_again(
+        &self,
+        key: Key<'_>,
+        member: GroupMember<'_>,
+        from: Id,
+        most: u64,
+    ) -> Result<Vec<Id>, NoGroup> {
+        let most = most.min(PART_ENTRIES) as usize;
+        self.write(key, |slot| {
+            let now_ms = slot.now_ms();
+            slot.change_group(member.group, |group, stream| {
+                let mut ids = Vec::new();
+                let Some(consumer) = group.consumers.get(member.consumer) else { return (ids, 0) };
+                consumer.pending.walk(Some(&from), |id, ()| {
+                    if ids.len() == most {
+                        return ControlFlow::Break(());
+                    }
+                    ids.push(*id);
+                    ControlFlow::Continue(())
+                });
+                for id in ids.iter().filter(|id| stream.get(**id).is_some()) {
+                    group.pending.update(id, |it| {
+                        it.delivered_ms = now_ms;
+                        it.deliveries = it.deliveries.saturating_add(1);
+                    });
+                }
+                (ids, 0)
+            })
+        })
+    }
+
+    /// Notes that entries are done with (XACK); how many were pending.
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn acknowledge(&self, key: Key<'_>, group: &[u8], ids: &[Id]) -> Result<u64, NoGroup> {
+        self.write(key, |slot| {
+            slot.change_group(group, |group, _| {
+                let done = ids.iter().filter(|id| group.acknowledge(**id)).count() as u64;
+                (done, count(done))
+            })
+        })
+    }
+
+    /// Gives pending entries of these ids to a consumer, which is made if there is none (XCLAIM);
+    /// which were given. Those that are no entries any more are pending no more.
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn claim_entries(
+        &self,
+        key: Key<'_>,
+        member: GroupMember<'_>,
+        ids: &[Id],
+        rules: &ClaimRules,
+    ) -> Result<Vec<Id>, NoGroup> {
+        self.write(key, |slot| {
+            let now_ms = slot.now_ms();
+            // What the group has read is noted first, as of a consumer that is new.
+            slot.change_group(member.group, |group, _| {
+                let is_above = rules.last_id > group.last_id;
+                group.last_id = group.last_id.max(rules.last_id);
+                ((), u32::from(is_above))
+            })?;
+            slot.note_consumer(member)?;
+            slot.change_group(member.group, |group, stream| {
+                let (mut claimed, mut changes) = (Vec::new(), 0);
+                for id in ids.iter().copied() {
+                    if stream.get(id).is_none() {
+                        changes += u32::from(group.acknowledge(id));
+                    } else if claim(group, member, id, now_ms, rules) {
+                        claimed.push(id);
+                    }
+                }
+                let changes = count(claimed.len() as u64).saturating_add(changes);
+                (claimed, changes)
+            })
+        })
+    }
+
+    /// Goes through pending entries from an id on and claims up to `most` of them, looking at up to
+    /// `look_at` and [`PART_ENTRIES`] (XAUTOCLAIM). The consumer is there.
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn claim_pending(
+        &self,
+        key: Key<'_>,
+        member: GroupMember<'_>,
+        from: Id,
+        (most, look_at): (u64, u64),
+        rules: &ClaimRules,
+    ) -> Result<AutoClaimed, NoGroup> {
+        let look_at = look_at.min(PART_ENTRIES) as usize;
+        self.write(key, |slot| {
+            let now_ms = slot.now_ms();
+            slot.change_group(member.group, |group, stream| {
+                let mut ids = Vec::new();
+                group.pending.walk(Some(&from), |id, _| {
+                    ids.push(*id);
+                    if ids.len() > look_at {
+                        return ControlFlow::Break(());
+                    }
+                    ControlFlow::Continue(())
+                });
+                let mut done = AutoClaimed::default();
+                let mut left = ids.into_iter();
+                for id in left.by_ref() {
+                    let found = done.claimed.len() + done.deleted.len();
+                    if found as u64 >= most || done.looked_at as usize >= look_at {
+                        done.next = id;
+                        break;
+                    }
+                    done.looked_at += 1;
+                    if stream.get(id).is_none() {
+                        group.acknowledge(id);
+                        done.deleted.push(id);
+                    } else if claim(group, member, id, now_ms, rules) {
+                        done.claimed.push(id);
+                    }
+                }
+                let changes = done.claimed.len() + done.deleted.len();
+                (done, count(changes as u64))
+            })
+        })
+    }
+}
+
+fn start_id(stream: &Stream, start: GroupStart) -> Id {
+    match start {
+        GroupStart::Behind(id) => id,
+        GroupStart::End => stream.last_id(),
+    }
+}
+
+/// Gives an entry that there is to a consumer that there is, if the rules allow it.
+fn claim(
+    group: &mut Group,
+    member: GroupMember<'_>,
+    id: Id,
+    now_ms: u64,
+    rules: &ClaimRules,
+) -> bool {
+    let deliveries = match group.pending.get(&id) {
+        None if !rules.force => return false,
+        // It has not been delivered, but will count as if it had.
+        None => 1,
+        Some(pending) => {
+            if now_ms.saturating_sub(pending.delivered_ms) < rules.min_idle_ms {
+                return false;
+            }
+            pending.deliveries
+        }
+    };
+    let more = deliveries.saturating_add(u64::from(!rules.just_id));
+    let deliveries = rules.deliveries.unwrap_or(more);
+    let delivered_ms = rules.delivered_ms.unwrap_or(now_ms);
+    group.give(id, member.consumer, delivered_ms, deliveries);
+    group.consumers.update(member.consumer, |it| it.active_ms = Some(now_ms));
+    true
+}
