@@ -33,6 +33,7 @@ mod linearizability;
 mod link;
 mod list;
 mod listening;
+mod load;
 mod loading;
 mod long_keys;
 mod long_values;

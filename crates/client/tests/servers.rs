@@ -3,9 +3,8 @@
 #![expect(clippy::indexing_slicing, reason = "a test stops where it finds something wrong")]
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::net::TcpListener;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,52 +12,16 @@ use nagi_client::cache::{Cache, Item, Reason, Settings, Stored};
 use nagi_client::ring::{Configuration, Library, Server};
 use nagi_client::wire::Dialect;
 
+mod cluster;
+mod peer;
+
+use peer::Peer;
+
 const MEMCACHED: [Dialect; 3] = [Dialect::Text, Dialect::Meta, Dialect::Binary];
 
-/// A server of another project, which ends with the test.
-struct Peer {
-    child: Child,
-    port: u16,
-}
-
-impl Peer {
-    fn start(name: &str, port: u16) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.setup/bin").join(name);
-        let mut command = if script.is_file() { Command::new(script) } else { Command::new(name) };
-        match name {
-            "memcached" => command.args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-U", "0"]),
-            _ => command.args(["--save", "", "--bind", "127.0.0.1", "--port", &port.to_string()]),
-        };
-        if name == "memcached" {
-            command.args(["-p", &port.to_string()]);
-        }
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < deadline, "{name} does not listen");
-            thread::yield_now();
-        }
-        Peer { child, port }
-    }
-
-    fn fresh(name: &str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        Self::start(name, port)
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
+fn signal(peer: &Peer, name: &str) {
+    let mut kill = Command::new("kill");
+    assert!(kill.args([name, &peer.process_id()]).status().unwrap().success());
 }
 
 fn cache(ports: impl IntoIterator<Item = u16>, settings: Settings) -> Cache {
@@ -160,7 +123,7 @@ fn a_stopped_server_costs_one_timeout() {
         Settings { timeout, retry_after: Duration::from_secs(60), ..Settings::default() };
     let mut cache = cache([peer.port], settings);
     cache.set(b"key", &Item::new(b"1")).unwrap();
-    peer.signal("-STOP");
+    signal(&peer, "-STOP");
     let start = Instant::now();
     let lost = cache.set(b"key", &Item::new(b"2")).unwrap_err();
     assert!(start.elapsed() >= timeout);
@@ -171,7 +134,7 @@ fn a_stopped_server_costs_one_timeout() {
         assert_eq!(cache.get(b"key").unwrap_err().reason, Reason::Dead);
     }
     assert!(start.elapsed() < timeout, "{:?}", start.elapsed());
-    peer.signal("-CONT");
+    signal(&peer, "-CONT");
 }
 
 #[test]
@@ -181,7 +144,7 @@ fn a_restarted_server_is_found_again() {
     cache.set(b"key", &Item::new(b"1")).unwrap();
     let port = peer.port;
     drop(std::mem::replace(&mut peer, Peer::fresh("memcached")));
-    let _again = Peer::start("memcached", port);
+    let _again = Peer::start("memcached", port, &[]);
     assert_eq!(cache.set(b"other", &Item::new(b"2")), Ok(Stored::Yes));
     assert_eq!(cache.get(b"key"), Ok(None));
 }
@@ -192,12 +155,15 @@ fn reads_are_asked_again_and_lost_writes_are_unknown() {
     let port = listener.local_addr().unwrap().port();
     let server = thread::spawn(move || {
         let mut requests = Vec::new();
-        for reply in ["", "END\r\n", ""] {
+        // The first connection ends at once, the second behind one answer and one request.
+        for replies in [&[""][..], &["END\r\n", ""]] {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut bytes = [0; 1000];
-            let len = stream.read(&mut bytes).unwrap();
-            requests.push(String::from_utf8(bytes[..len].to_vec()).unwrap());
-            stream.write_all(reply.as_bytes()).unwrap();
+            for reply in replies {
+                let mut bytes = [0; 1000];
+                let len = stream.read(&mut bytes).unwrap();
+                requests.push(String::from_utf8(bytes[..len].to_vec()).unwrap());
+                stream.write_all(reply.as_bytes()).unwrap();
+            }
         }
         requests
     });

@@ -36,7 +36,8 @@ pub(crate) struct Options {
     )]
     servers: Vec<Server>,
     /// How keys are spread: libmemcached, pylibmc, pylibmc-ketama, php, php-ketama, twemproxy,
-    /// dalli or pymemcache, the first five also with settings, such as libmemcached,hash=md5,ketama
+    /// dalli, pymemcache or redis-cluster, the first five also with settings, such as
+    /// libmemcached,hash=md5,ketama
     #[arg(long, global = true, default_value = "libmemcached", value_name = "LIBRARY")]
     like: Configuration,
     /// What the servers speak: text, meta or binary with memcached, resp with Redis

@@ -2,21 +2,25 @@
 //! result says which server failed and why.
 
 mod failure;
+mod item;
 mod link;
 mod operations;
 mod pool;
+mod redirect;
 mod settings;
 
 use std::time::Instant;
 
 pub use failure::{Failure, Reason};
-pub use operations::{Item, Statistics, Stored};
+pub use item::{Item, Stored};
+pub use operations::Statistics;
 pub use pool::Pool;
 pub use settings::Settings;
 
 use link::Link;
+use redirect::Redirect;
 
-use crate::ring::Ring;
+use crate::ring::{Ring, Server};
 use crate::wire::{Answer, Request};
 
 /// Bytes of requests that are under way at once on a connection, unless one alone has more: what
@@ -44,6 +48,9 @@ pub struct Cache {
     settings: Settings,
 }
 
+/// How often one request follows a cluster's servers to another.
+const REDIRECTIONS: usize = 5;
+
 /// A request and the number of the server that it goes to.
 type Routed<'a> = (usize, Request<'a>);
 
@@ -58,9 +65,9 @@ impl Cache {
     /// ```
     #[must_use]
     pub fn new(ring: Ring, settings: Settings) -> Self {
-        let round = |_| ring.servers().iter().cloned().map(Link::new);
-        let links = (0..settings.connections.max(1)).flat_map(round).collect();
-        Cache { ring, links, settings }
+        let mut cache = Cache { ring, links: Vec::new(), settings };
+        cache.add_links();
+        cache
     }
 
     /// Where keys are.
@@ -76,16 +83,85 @@ impl Cache {
         &self.ring
     }
 
-    /// Sends requests to all their servers at once and returns the answers in their order.
+    /// Makes the links of servers that have none; those of one server are behind each other.
+    fn add_links(&mut self) {
+        let connections = self.settings.connections.max(1);
+        let known = self.links.len() / connections;
+        for server in self.ring.servers().iter().skip(known) {
+            self.links.extend((0..connections).map(|_| Link::new(server.clone())));
+        }
+    }
+
+    /// Sends requests to all their servers at once and returns the answers in their order. Where a
+    /// cluster's server says that a key is elsewhere, it has done nothing, and the request goes
+    /// there.
     fn exchange(&mut self, requests: &[Routed<'_>]) -> Vec<Result<Answer, Failure>> {
+        let mut results = self.exchange_once(requests);
+        if !matches!(self.ring, Ring::Cluster(_)) {
+            return results;
+        }
+        for _ in 0..REDIRECTIONS {
+            let mut numbers = Vec::new();
+            let mut moved: Vec<Routed<'_>> = Vec::new();
+            for (number, ((_, request), result)) in requests.iter().zip(&mut results).enumerate() {
+                match redirect(result) {
+                    Some(Redirect::Moved { slot, server }) => {
+                        let Ring::Cluster(cluster) = &mut self.ring else { continue };
+                        moved.push((cluster.assign(slot, server), request.clone()));
+                        numbers.push(number);
+                    }
+                    Some(Redirect::Ask { server }) => *result = self.ask_once(server, request),
+                    None => {}
+                }
+            }
+            if moved.is_empty() {
+                break;
+            }
+            self.add_links();
+            for (number, answer) in numbers.into_iter().zip(self.exchange_once(&moved)) {
+                if let Some(result) = results.get_mut(number) {
+                    *result = answer;
+                }
+            }
+        }
+        results
+    }
+
+    /// Sends one request to the server that a slot is on its way to.
+    fn ask_once(&mut self, server: Server, request: &Request<'_>) -> Result<Answer, Failure> {
+        let name = server.to_string();
+        let failed = |reason| Failure { server: name.clone(), reason };
+        let Ring::Cluster(cluster) = &mut self.ring else { return Err(failed(Reason::Dead)) };
+        let place = cluster.add(server);
+        self.add_links();
+        let mut bytes = Vec::new();
+        for request in [&Request::Asking, request] {
+            let encoded = request.encode(self.settings.dialect, &mut bytes);
+            encoded.map_err(|text| failed(Reason::Request(text)))?;
+        }
+        let deadline = Instant::now() + self.settings.timeout;
+        let link = self.links.get_mut(place * self.settings.connections.max(1));
+        let link = link.ok_or_else(|| failed(Reason::Dead))?;
+        let sent = link.send(&self.settings, &bytes);
+        let asked = sent.and_then(|()| link.receive(&Request::Asking, deadline));
+        let answer = asked.and_then(|_| link.receive(request, deadline)).map_err(|reason| {
+            link.fail(&reason, self.settings.retry_after);
+            lost(&[(place, request.clone())], 0, &reason)
+        });
+        match answer {
+            Ok(Answer::Refused(text)) => Err(failed(Reason::Refused(text))),
+            answer => answer.map_err(failed),
+        }
+    }
+
+    fn exchange_once(&mut self, requests: &[Routed<'_>]) -> Vec<Result<Answer, Failure>> {
         let mut results: Vec<Option<Result<Answer, Reason>>> = vec![None; requests.len()];
         let mut queues: Vec<Vec<(usize, Vec<u8>)>> = vec![Vec::new(); self.links.len()];
         for (number, (server, request)) in requests.iter().enumerate() {
             let mut bytes = Vec::new();
             let encoded = request.encode(self.settings.dialect, &mut bytes);
-            // The links of all servers come once for each connection.
-            let servers = self.ring.servers().len();
-            let link = server.saturating_add(number % self.settings.connections.max(1) * servers);
+            let connections = self.settings.connections.max(1);
+            let link = server.saturating_mul(connections).saturating_add(number % connections);
             match (encoded, queues.get_mut(link), results.get_mut(number)) {
                 (Ok(()), Some(queue), _) => queue.push((number, bytes)),
                 (Err(reason), _, Some(result)) => *result = Some(Err(Reason::Request(reason))),
@@ -200,6 +276,13 @@ impl Cache {
             set(results, number, answer.map_err(|reason| lost(requests, number, &reason)));
         }
     }
+}
+
+/// Where a refused request belongs, if the refusal says so.
+fn redirect(result: &Result<Answer, Failure>) -> Option<Redirect> {
+    let Err(Failure { server, reason: Reason::Refused(text) }) = result else { return None };
+    let (answering, _) = server.rsplit_once(':')?;
+    Redirect::parse(text, answering.trim_matches(['[', ']']))
 }
 
 fn set(

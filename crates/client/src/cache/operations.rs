@@ -1,74 +1,10 @@
 //! What can be asked of a cache, each also with a master key that decides the server, so that
 //! related items are on one and come with one request.
 
+use super::item::{Item, Stored};
 use super::{Cache, Failure, Reason};
+use crate::ring::Ring;
 use crate::wire::{Answer, Mode, Request, Value};
-
-/// A value to store.
-///
-/// ```
-/// use nagi_client::cache::Item;
-/// let item = Item::new(b"value").expiring(60).flagged(1);
-/// assert_eq!((item.expiry, item.flags), (60, 1));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item<'a> {
-    /// The value.
-    pub value: &'a [u8],
-    /// What memcached keeps beside it.
-    pub flags: u32,
-    /// Seconds from now, or a Unix time above 30 days; 0 means never.
-    pub expiry: u32,
-}
-
-impl<'a> Item<'a> {
-    /// A value without flags that does not expire.
-    ///
-    /// ```
-    /// assert_eq!(nagi_client::cache::Item::new(b"value").expiry, 0);
-    /// ```
-    #[must_use]
-    pub fn new(value: &'a [u8]) -> Self {
-        Item { value, flags: 0, expiry: 0 }
-    }
-
-    /// The same with an expiry: seconds from now, or a Unix time above 30 days; 0 means never.
-    ///
-    /// ```
-    /// assert_eq!(nagi_client::cache::Item::new(b"value").expiring(60).expiry, 60);
-    /// ```
-    #[must_use]
-    pub fn expiring(self, expiry: u32) -> Self {
-        Item { expiry, ..self }
-    }
-
-    /// The same with flags.
-    ///
-    /// ```
-    /// assert_eq!(nagi_client::cache::Item::new(b"value").flagged(1).flags, 1);
-    /// ```
-    #[must_use]
-    pub fn flagged(self, flags: u32) -> Self {
-        Item { flags, ..self }
-    }
-}
-
-/// What became of a value.
-///
-/// ```
-/// assert_ne!(nagi_client::cache::Stored::Yes, nagi_client::cache::Stored::Condition);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
-    /// It is stored.
-    Yes,
-    /// The condition does not hold: nothing to replace, something where to add.
-    Condition,
-    /// The value was changed since its unique number was read.
-    Changed,
-    /// There is nothing to compare with.
-    Missing,
-}
 
 /// Seconds from now, or a Unix time above 30 days; 0 means never.
 type Expiry = u32;
@@ -558,6 +494,10 @@ impl Cache {
     /// assert_eq!(values.len(), 2);
     /// ```
     pub fn get_many(&mut self, keys: &[&[u8]]) -> Vec<Result<Option<Value>, Failure>> {
+        if matches!(self.ring, Ring::Cluster(_)) {
+            // A cluster refuses one request for keys of several slots.
+            return self.get_each(keys);
+        }
         let servers = keys.iter().map(|key| self.locate(key)).collect();
         self.get_from(keys, servers)
     }

@@ -1,6 +1,7 @@
 //! Which server has a key: the distributions of the libraries that cache users have, bit for bit,
 //! so that programs in several languages find each other's values.
 
+mod cluster;
 mod hash;
 mod libmemcached;
 mod other;
@@ -8,6 +9,7 @@ mod preset;
 mod server;
 mod slots;
 
+pub use cluster::Cluster;
 pub use hash::Hash;
 pub use libmemcached::{Behavior, Distribution, Libmemcached};
 pub use other::{Dalli, Rendezvous};
@@ -33,6 +35,8 @@ pub enum Ring {
     Dalli(Dalli),
     /// pymemcache's.
     Rendezvous(Rendezvous),
+    /// Redis Cluster's slots.
+    Cluster(Cluster),
 }
 
 impl Ring {
@@ -48,6 +52,7 @@ impl Ring {
             Ring::Libmemcached(ring) => ring.servers(),
             Ring::Dalli(ring) => ring.servers(),
             Ring::Rendezvous(ring) => ring.servers(),
+            Ring::Cluster(ring) => ring.servers(),
         }
     }
 
@@ -63,6 +68,7 @@ impl Ring {
             Ring::Libmemcached(ring) => ring.locate(key),
             Ring::Dalli(ring) => ring.locate(key),
             Ring::Rendezvous(ring) => ring.locate(key),
+            Ring::Cluster(ring) => ring.locate(key),
         }
     }
 

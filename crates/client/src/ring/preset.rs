@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Ring;
+use super::cluster::Cluster;
 use super::libmemcached::{Behavior, Libmemcached};
 use super::other::{Dalli, Rendezvous};
 use super::server::Server;
@@ -32,6 +33,8 @@ pub enum Library {
     Dalli,
     /// Python's pymemcache, `HashClient`.
     Pymemcache,
+    /// Clients of Redis Cluster; the servers need not be all of them.
+    RedisCluster,
 }
 
 impl Library {
@@ -40,7 +43,7 @@ impl Library {
     /// ```
     /// assert!(nagi_client::ring::Library::ALL.iter().any(|library| library.name() == "dalli"));
     /// ```
-    pub const ALL: [Library; 8] = [
+    pub const ALL: [Library; 9] = [
         Library::Libmemcached,
         Library::Pylibmc,
         Library::PylibmcKetama,
@@ -49,6 +52,7 @@ impl Library {
         Library::Twemproxy,
         Library::Dalli,
         Library::Pymemcache,
+        Library::RedisCluster,
     ];
 
     /// Its name in configurations.
@@ -67,6 +71,7 @@ impl Library {
             Library::Twemproxy => "twemproxy",
             Library::Dalli => "dalli",
             Library::Pymemcache => "pymemcache",
+            Library::RedisCluster => "redis-cluster",
         }
     }
 
@@ -79,7 +84,10 @@ impl Library {
     }
 
     fn has_behaviors(self) -> bool {
-        !matches!(self, Library::Twemproxy | Library::Dalli | Library::Pymemcache)
+        !matches!(
+            self,
+            Library::Twemproxy | Library::Dalli | Library::Pymemcache | Library::RedisCluster
+        )
     }
 }
 
@@ -141,6 +149,7 @@ impl Configuration {
         match self.library {
             Library::Dalli => return Ring::Dalli(Dalli::new(servers)),
             Library::Pymemcache => return Ring::Rendezvous(Rendezvous::new(servers)),
+            Library::RedisCluster => return Ring::Cluster(Cluster::new(servers)),
             _ => {}
         }
         let mut memc = Libmemcached::new();

@@ -46,6 +46,7 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
         Request::Touch { key, expiry } => put(out, 0x1c, 0, &expiry.to_be_bytes(), key, &[]),
         Request::Stats => put(out, STAT, 0, &[], &[], &[]),
         Request::Flush => put(out, 0x08, 0, &[], &[], &[]),
+        Request::Asking => {}
     }
 }
 

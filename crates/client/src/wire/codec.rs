@@ -24,6 +24,9 @@ impl Request<'_> {
         for key in self.keys() {
             check_key(dialect, key)?;
         }
+        if dialect != Dialect::Resp && *self == Request::Asking {
+            return Err("memcached has no clusters".to_owned());
+        }
         match dialect {
             Dialect::Text => text::encode(self, out),
             Dialect::Meta => meta::encode(self, out),

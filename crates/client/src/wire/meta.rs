@@ -43,7 +43,7 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
         Request::Touch { key, expiry } => {
             put(&[b"mg ", key, b" T", expiry.to_string().as_bytes(), b"\r\n"]);
         }
-        Request::Stats | Request::Flush => text::encode(request, out),
+        Request::Stats | Request::Flush | Request::Asking => text::encode(request, out),
     }
 }
 

@@ -121,6 +121,8 @@ pub enum Request<'a> {
     Stats,
     /// Removes every key.
     Flush,
+    /// Tells a Redis Cluster's server that the next request is for a slot on its way to it.
+    Asking,
 }
 
 /// A value with what memcached keeps beside it.
@@ -185,7 +187,7 @@ impl<'a> Request<'a> {
             | Request::Delete { key }
             | Request::Count { key, .. }
             | Request::Touch { key, .. } => vec![key],
-            Request::Stats | Request::Flush => Vec::new(),
+            Request::Stats | Request::Flush | Request::Asking => Vec::new(),
         }
     }
 }

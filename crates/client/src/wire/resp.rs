@@ -58,6 +58,7 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) -> Result<(), Str
         }
         Request::Stats => encode_command(&[b"INFO"], out),
         Request::Flush => encode_command(&[b"FLUSHALL"], out),
+        Request::Asking => encode_command(&[b"ASKING"], out),
     }
     Ok(())
 }
@@ -76,7 +77,7 @@ pub(super) fn answer(request: &Request<'_>, reply: &[u8]) -> Result<Answer, Malf
         }
         (Request::GetAndTouch { .. }, reply) => Answer::Values(vec![value(reply)?]),
         (Request::Store { .. }, Reply::Null) => Answer::NotStored,
-        (Request::Store { .. } | Request::Flush, _) => Answer::Done,
+        (Request::Store { .. } | Request::Flush | Request::Asking, _) => Answer::Done,
         (Request::Delete { .. } | Request::Touch { .. }, Reply::Integer(0)) => Answer::Missing,
         (Request::Delete { .. } | Request::Touch { .. }, Reply::Integer(_)) => Answer::Done,
         (Request::Count { .. }, Reply::Integer(number)) => match u64::try_from(number) {

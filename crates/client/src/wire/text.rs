@@ -46,6 +46,7 @@ pub(super) fn encode(request: &Request<'_>, out: &mut Vec<u8>) {
         }
         Request::Stats => put(&[b"stats\r\n"]),
         Request::Flush => put(&[b"flush_all\r\n"]),
+        Request::Asking => {}
     }
 }
 

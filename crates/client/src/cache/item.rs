@@ -1,0 +1,67 @@
+//! What is stored, and what became of it.
+
+/// A value to store.
+///
+/// ```
+/// use nagi_client::cache::Item;
+/// let item = Item::new(b"value").expiring(60).flagged(1);
+/// assert_eq!((item.expiry, item.flags), (60, 1));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// The value.
+    pub value: &'a [u8],
+    /// What memcached keeps beside it.
+    pub flags: u32,
+    /// Seconds from now, or a Unix time above 30 days; 0 means never.
+    pub expiry: u32,
+}
+
+impl<'a> Item<'a> {
+    /// A value without flags that does not expire.
+    ///
+    /// ```
+    /// assert_eq!(nagi_client::cache::Item::new(b"value").expiry, 0);
+    /// ```
+    #[must_use]
+    pub fn new(value: &'a [u8]) -> Self {
+        Item { value, flags: 0, expiry: 0 }
+    }
+
+    /// The same with an expiry: seconds from now, or a Unix time above 30 days; 0 means never.
+    ///
+    /// ```
+    /// assert_eq!(nagi_client::cache::Item::new(b"value").expiring(60).expiry, 60);
+    /// ```
+    #[must_use]
+    pub fn expiring(self, expiry: u32) -> Self {
+        Item { expiry, ..self }
+    }
+
+    /// The same with flags.
+    ///
+    /// ```
+    /// assert_eq!(nagi_client::cache::Item::new(b"value").flagged(1).flags, 1);
+    /// ```
+    #[must_use]
+    pub fn flagged(self, flags: u32) -> Self {
+        Item { flags, ..self }
+    }
+}
+
+/// What became of a value.
+///
+/// ```
+/// assert_ne!(nagi_client::cache::Stored::Yes, nagi_client::cache::Stored::Condition);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// It is stored.
+    Yes,
+    /// The condition does not hold: nothing to replace, something where to add.
+    Condition,
+    /// The value was changed since its unique number was read.
+    Changed,
+    /// There is nothing to compare with.
+    Missing,
+}

@@ -1,0 +1,80 @@
+//! Which server of a Redis Cluster has a slot, as far as its servers have said so.
+
+use super::server::Server;
+use super::slots::{SLOTS, slot_of};
+
+/// A map of slots that servers correct: at first every slot is at the first server, which knows
+/// better and says so (`MOVED`).
+///
+/// ```
+/// use nagi_client::ring::{Cluster, Server, slot_of};
+/// let mut cluster = Cluster::new(vec![Server::new("kyoto", 7000)]);
+/// assert_eq!(cluster.locate(b"key"), Some(0));
+/// cluster.assign(slot_of(b"key"), Server::new("tokyo", 7000));
+/// assert_eq!(cluster.locate(b"key"), Some(1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    servers: Vec<Server>,
+    /// The server of each slot; the first where none is known.
+    slots: Vec<usize>,
+}
+
+impl Cluster {
+    /// A cluster of which at least one server is known.
+    ///
+    /// ```
+    /// assert_eq!(nagi_client::ring::Cluster::new(Vec::new()).locate(b"key"), None);
+    /// ```
+    #[must_use]
+    pub fn new(servers: Vec<Server>) -> Self {
+        Cluster { servers, slots: vec![0; SLOTS.into()] }
+    }
+
+    /// The servers that are known so far, in the order that [`Cluster::locate`] counts.
+    ///
+    /// ```
+    /// assert!(nagi_client::ring::Cluster::new(Vec::new()).servers().is_empty());
+    /// ```
+    #[must_use]
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Which of the servers has `key`, as far as is known; `None` without servers.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Cluster, Server};
+    /// assert_eq!(Cluster::new(vec![Server::new("kyoto", 7000)]).locate(b"key"), Some(0));
+    /// ```
+    #[must_use]
+    pub fn locate(&self, key: &[u8]) -> Option<usize> {
+        let server = self.slots.get(usize::from(slot_of(key))).copied()?;
+        (server < self.servers.len()).then_some(server)
+    }
+
+    /// Notes that `server` has `slot`; its place among the servers.
+    ///
+    /// ```
+    /// use nagi_client::ring::{Cluster, Server};
+    /// let mut cluster = Cluster::new(vec![Server::new("kyoto", 7000)]);
+    /// assert_eq!(cluster.assign(0, Server::new("kyoto", 7000)), 0);
+    /// assert_eq!(cluster.assign(0, Server::new("tokyo", 7000)), 1);
+    /// ```
+    pub fn assign(&mut self, slot: u16, server: Server) -> usize {
+        let place = self.add(server);
+        if let Some(of_slot) = self.slots.get_mut(usize::from(slot)) {
+            *of_slot = place;
+        }
+        place
+    }
+
+    /// The place of a server, which is known from now on.
+    pub(crate) fn add(&mut self, server: Server) -> usize {
+        let known = self.servers.iter().position(|one| *one == server);
+        known.unwrap_or_else(|| {
+            self.servers.push(server);
+            self.servers.len() - 1
+        })
+    }
+}
