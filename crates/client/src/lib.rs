@@ -11,6 +11,7 @@ mod connection;
 mod error;
 mod outcome;
 pub mod ring;
+pub mod values;
 pub mod wire;
 
 pub use address::Address;

@@ -14,6 +14,7 @@ use nagi_client::wire::Dialect;
 
 mod cluster;
 mod peer;
+mod values;
 
 use peer::Peer;
 

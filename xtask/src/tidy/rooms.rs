@@ -129,6 +129,7 @@ const CLIENT: &[Room] = &[
     ("client", &["address", "error"]),
     ("connection", &["address", "error", "outcome"]),
     ("wire", &["client"]),
+    ("values", &["wire"]),
     ("cache", &["address", "error", "ring", "wire"]),
 ];
 
