@@ -24,6 +24,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// program stored is found. The exit status is 0 if every key was found or stored, and otherwise
 /// 1.
 #[derive(Debug, Args)]
+#[command(disable_help_subcommand = true)]
 pub(crate) struct Options {
     /// Servers: HOST, HOST:PORT, HOST:PORT:WEIGHT or /PATH, separated by commas
     #[arg(

@@ -140,7 +140,7 @@ fn manual(page: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
     let command = match page {
         None => all,
         Some(name) => {
-            let found = all.get_subcommands().find(|command| command.get_name() == name);
+            let found = find(&all, name);
             let command = found.ok_or_else(|| format!("there is no command called {name}"))?;
             command.clone().version(env!("CARGO_PKG_VERSION"))
         }
@@ -148,6 +148,14 @@ fn manual(page: Option<&str>) -> Result<String, Box<dyn std::error::Error>> {
     let mut text = Vec::new();
     clap_mangen::Man::new(command).render(&mut text)?;
     Ok(String::from_utf8(text)?)
+}
+
+/// The command of a name such as `bench` or, below another one, `client-get`.
+fn find<'a>(command: &'a clap::Command, name: &str) -> Option<&'a clap::Command> {
+    command.get_subcommands().find_map(|below| match name.strip_prefix(below.get_name())? {
+        "" => Some(below),
+        rest => find(below, rest.strip_prefix('-')?),
+    })
 }
 
 #[cfg(test)]
