@@ -39,7 +39,9 @@ impl Options {
             };
             if is(word, "FIELDS") {
                 let number = args.get(at).ok_or_else(wrong_arity)?;
-                let number = integer(number).ok().filter(|number| *number > 0);
+                let number = integer(number)
+                    .ok()
+                    .filter(|number| (1..=i64::from(i32::MAX)).contains(number));
                 let number = number.ok_or(Error::fixed("ERR invalid number of fields"))?;
                 let first = at + 1;
                 let is_right = usize::try_from(number)
