@@ -67,6 +67,7 @@ mod slowlog;
 mod sort;
 mod sorted_set;
 mod storm;
+mod stream;
 mod string;
 mod titles;
 mod transaction;

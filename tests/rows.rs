@@ -29,6 +29,7 @@ const SOURCES: &[&str] = &[
     include_str!("slowlog.rs"),
     include_str!("sort.rs"),
     include_str!("sorted_set.rs"),
+    include_str!("stream.rs"),
     include_str!("string.rs"),
     include_str!("transaction.rs"),
 ];

@@ -216,6 +216,14 @@ impl Arguments for Vocabulary {
             "protover" if random.below(4) != 0 => return vec![b'0' + self.protocol],
             "protover" => &["2", "3", "1", "4", "x", "", "02", "3.0", "9223372036854775808"],
             "username" => &["default", "default", "nobody", ""],
+            "group" | "consumer" => &["g", "h", ""],
+            "min-idle-time" => &["0", "1000000", "x"],
+            "id" | "*" if random.below(3) != 0 => {
+                &["1-1", "2-*", "3", "5-*", "7-18446744073709551615", "0-0", "-", "+", "$", "*x"]
+            }
+            "~" | "=" => &["~", "="],
+            "threshold" => &["0", "1", "2", "5", "3-1", "-1", "x"],
+            "last-id" => &["3-3", "0-1", "x"],
             "client-id" | "id" => &["999999999", "0", "-1", "x", "", "9223372036854775808"],
             "ip:port" => &["1.2.3.4:5", "nonsense", "", "[::1]:0"],
             "name" | "clientname" => &["me", "", "two words", "line\nbreak", "\u{7f}", "a-b_c"],

@@ -33,6 +33,8 @@ const UNITS: &[&str] = &[
     "unit/type/hash",
     "unit/type/set",
     "unit/type/zset",
+    "unit/type/stream",
+    "unit/type/stream-cgroups",
     "unit/geo",
     "unit/sort",
     "unit/multi",

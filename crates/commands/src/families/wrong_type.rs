@@ -255,6 +255,55 @@ fn commands_on_sorted_sets_refuse_others_and_change_nothing() {
 }
 
 #[test]
+fn commands_on_streams_refuse_others_and_others_refuse_a_stream() {
+    let mut bench = bench();
+    bench.expect("XADD x 1-1 a b", "$3|1-1|");
+    bench.expect("XGROUP CREATE x g 0", "+OK|");
+    let before = show(&bench.resp(b"DEBUG DIGEST\r\n"));
+    let many = " 1-1".repeat(1000);
+    for key in ["h", "s"] {
+        for request in [
+            format!("XADD {key} * a b"),
+            format!("XDEL {key} 1-1"),
+            format!("XDEL {key}{many}"),
+            format!("XREAD STREAMS x {key} 0 0"),
+            format!("XREAD BLOCK 0 STREAMS {key} $"),
+            format!("XREADGROUP GROUP g c STREAMS x {key} > >"),
+            format!("XACK {key} g{many}"),
+            format!("XCLAIM {key} g c 0{many}"),
+            format!("XAUTOCLAIM {key} g c 0 0"),
+            format!("XGROUP CREATE {key} g 0 MKSTREAM"),
+            format!("XGROUP DELCONSUMER {key} g c"),
+            format!("XINFO STREAM {key} FULL"),
+        ] {
+            let words: Vec<_> = request.split(' ').collect();
+            assert_eq!(bench.call(&words), WRONG_TYPE, "{}", &request[..request.len().min(40)]);
+        }
+    }
+    for request in [
+        "GET x",
+        "APPEND x a",
+        "INCR x",
+        "SETBIT x 0 1",
+        "PFADD x a",
+        "HGET x a",
+        "HSET x a b",
+        "SADD x a",
+        "SUNION x",
+        "LPUSH x a",
+        "BLPOP x 0",
+        "ZADD x 1 a",
+        "ZUNION 1 x",
+        "SORT x",
+    ] {
+        bench.expect(request, WRONG_TYPE);
+    }
+    assert_eq!(show(&bench.resp(b"DEBUG DIGEST\r\n")), before);
+    bench.expect("TYPE x", "+stream|");
+    bench.expect("SET x text", "+OK|");
+}
+
+#[test]
 fn commands_that_store_a_string_replace_a_hash() {
     for request in [
         "SET h x",

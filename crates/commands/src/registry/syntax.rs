@@ -1,7 +1,7 @@
 //! The arguments of a command as COMMAND DOCS has them, read from the line that shows them to
 //! people, so that both say the same.
 //!
-//! Words in capitals are tokens, others name arguments; `[ ]` stands around what may be left out,
+//! Words in capitals and signs are tokens, others name arguments; `[ ]` stands around what may be left out,
 //! `< >` around alternatives that `|` parts; `...` repeats what stands before it in its group.
 
 /// What an argument is, in the words of Redis.
@@ -44,6 +44,13 @@ impl Kind {
             | "sourcekey" | "src" | "dst" | "storekey" | "storedistkey" => Kind::Key,
             "pattern" | "by-pattern" | "get-pattern" => Kind::Pattern,
             "start" | "stop" if command == "ZRANGE" => Kind::String,
+            // Ids of streams.
+            "start" | "end"
+                if matches!(command, "XAUTOCLAIM" | "XPENDING" | "XRANGE" | "XREVRANGE") =>
+            {
+                Kind::String
+            }
+            "min-idle-time" if command == "XPENDING" => Kind::Integer,
             "min" | "max" if command.ends_with("SCORE") || command == "ZCOUNT" => Kind::Double,
             "score" | "longitude" | "latitude" | "radius" | "width" | "height" => Kind::Double,
             "unix-time-seconds" | "unix-time-milliseconds" => Kind::UnixTime,
@@ -55,8 +62,8 @@ impl Kind {
             | "milliseconds" | "ttl" | "frequency" | "count" | "cursor" | "offset" | "start"
             | "end" | "bit" | "increment" | "decrement" | "protover" | "client-id" | "timeout"
             | "numlocal" | "numreplicas" | "min-match-len" | "bits" | "port" | "version"
-            | "numfields" | "numkeys" | "limit" | "weight" | "stop" | "rank" | "num-matches"
-            | "len" => Kind::Integer,
+            | "entries-added" | "entriesread" | "ms" | "numfields" | "numkeys" | "limit"
+            | "weight" | "stop" | "rank" | "num-matches" | "len" => Kind::Integer,
             _ => Kind::String,
         }
     }
@@ -93,6 +100,10 @@ impl Argument {
             "ALPHA" => "sorting".to_owned(),
             "CH" => "change".to_owned(),
             "INCR" => "increment".to_owned(),
+            "=" => "equal".to_owned(),
+            "~" => "approximately".to_owned(),
+            "*" => "auto-id".to_owned(),
+            "$" => "new-id".to_owned(),
             word => word.to_ascii_lowercase(),
         };
         Argument { token: Some(word), ..Argument::new(name, Kind::PureToken, Vec::new()) }
@@ -199,7 +210,10 @@ impl Reader<'_> {
     /// A token with what belongs to it: the names behind it, or alternatives.
     fn behind(&mut self, token: &'static str) -> Argument {
         let mut parts = Vec::new();
-        if self.rest.last() == Some(&"<") {
+        if token == "STREAMS" {
+            // All that follows: keys, and behind them as many ids.
+            parts.extend(self.alternatives().0.into_iter().flatten());
+        } else if self.rest.last() == Some(&"<") {
             self.rest.pop();
             parts.push(one_of(self.alternatives().0));
         }
@@ -233,7 +247,7 @@ fn repeat(sequence: &mut Vec<Argument>, again: &[Argument]) -> bool {
 }
 
 fn is_token(word: &str) -> bool {
-    word.starts_with(|first: char| first.is_ascii_uppercase())
+    word.starts_with(|first: char| first.is_ascii_uppercase() || "=~*$".contains(first))
 }
 
 fn is_name(word: &str) -> bool {
@@ -303,6 +317,8 @@ mod tests {
                 "one((A=x:string one(B=b:pure-token C=c:pure-token)) \
                  (D=x:string y:string one(B=b:pure-token C=c:pure-token)))",
             ),
+            ("STREAMS key [key ...] id [id ...]", "STREAMS=(key:key+ id:string+)"),
+            ("[= | ~] id", "one(==equal:pure-token ~=approximately:pure-token)? id:string"),
             ("[<A | B> ...]", "one(A=a:pure-token B=b:pure-token)?+"),
         ] {
             assert_eq!(shown(&arguments(syntax, "X")), tree, "{syntax}");

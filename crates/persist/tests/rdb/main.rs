@@ -22,4 +22,6 @@ mod old;
 #[cfg(test)]
 mod round_trip;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod transfers;

@@ -240,7 +240,7 @@ fn xtrim<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(crate) static XTRIM: Command = Command {
     name: "XTRIM",
-    syntax: "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
+    syntax: "key <<MAXLEN | MINID> [= | ~] threshold [LIMIT count]>",
     arity: -4,
     flags: Flags::WRITE,
     keys: Keys::one(Access::RW.union(Access::DELETE)),

@@ -72,6 +72,9 @@ fn create<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     if !cx.db.read_stream(key, |stream| stream.is_some())? && !make {
         return Err(NO_KEY);
     }
+    if args.len() > 8 {
+        return Err(Error::unknown_form("XGROUP", args.at(1)));
+    }
     let start = match args.at(4) {
         b"$" => GroupStart::End,
         id => GroupStart::Behind(strict_id(id, 0)?),
@@ -107,6 +110,9 @@ fn set_id<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         stream.view_group(args.at(3)).map(drop).ok_or(NoGroup::Group)
     })?;
     found.map_err(|reason| missing(reason, args))?;
+    if args.len() > 7 {
+        return Err(Error::unknown_form("XGROUP", args.at(1)));
+    }
     let start = match args.at(4) {
         b"$" => GroupStart::End,
         id => GroupStart::Behind(super::any_id(id, 0)?),

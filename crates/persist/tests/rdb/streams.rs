@@ -1,0 +1,48 @@
+//! Streams of real servers, put together from their parts.
+
+use crate::golden::{SERVERS, golden};
+use nagi_persist::rdb::{Element, Item, Reader, Rejected};
+use nagi_store::{Stream, StreamBuilder, StreamId};
+
+/// The streams of a file.
+fn streams(file: &[u8]) -> Vec<Stream> {
+    let mut reader = Reader::new(file, true).unwrap();
+    let mut all = Vec::new();
+    loop {
+        match reader.next_item().unwrap() {
+            Item::Key(record) if record.value_type.name() == "stream" => {
+                let mut builder = StreamBuilder::new();
+                let mut add = |element: Element<'_>| match element {
+                    Element::Part(part) if builder.add(part) => Ok(()),
+                    _ => Err(Rejected::Duplicate),
+                };
+                reader.elements(&mut add).unwrap();
+                all.push(builder.end().expect("all parts have come"));
+            }
+            Item::End => return all,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn entries_and_groups_are_those_that_real_servers_were_given() {
+    for server in SERVERS {
+        let streams = streams(&golden(&format!("{server}.rdb")));
+        let [stream] = &streams[..] else { panic!("{server}: {} streams", streams.len()) };
+        assert_eq!((stream.len(), stream.last_id()), (120, StreamId { ms: 1, seq: 120 }));
+        let entry = stream.get(StreamId { ms: 1, seq: 57 }).unwrap();
+        let text = |it: nagi_store::StringValue<'_>| it.with_bytes(<[u8]>::to_vec);
+        let fields: Vec<_> =
+            entry.fields().map(|(name, value)| (text(name), text(value))).collect();
+        assert_eq!(fields, [(b"field".to_vec(), b"value57".to_vec())], "{server}");
+        let group = stream.view_group(b"group").unwrap();
+        assert_eq!((group.last_id(), group.pending_count()), (StreamId { ms: 1, seq: 10 }, 10));
+        assert_eq!((group.entries_read(), group.lag()), (Some(10), Some(110)), "{server}");
+        for name in [&b"alice"[..], b"bob"] {
+            let consumer = group.consumer(name).unwrap();
+            assert_eq!(consumer.pending_count(), 5, "{server}");
+            assert!(consumer.seen_ms() > 0 && consumer.active_ms().is_some(), "{server}");
+        }
+    }
+}
