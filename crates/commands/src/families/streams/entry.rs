@@ -140,7 +140,8 @@ fn xadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let limits = limits(cx);
     let Options { id, id_at, only_existing, trim } = Options::parse(args, true, limits)?;
     let first = id_at + 1;
-    let Some(id) = id.filter(|_| first + 2 <= args.len() && (args.len() - first) % 2 == 0) else {
+    let Some(id) = id.filter(|_| first + 2 <= args.len() && (args.len() - first).is_multiple_of(2))
+    else {
         return Err(Error::wrong_arity("xadd"));
     };
     if id == NewId::StringInput(StreamId::MIN) {

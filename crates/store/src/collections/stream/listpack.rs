@@ -41,8 +41,8 @@ pub(super) fn push(out: &mut Vec<u8>, text: &[u8]) {
     }
     let start = out.len();
     match text.len() {
-        len @ ..64 => out.push(0x80 | len as u8),
-        len @ ..4096 => out.extend([0xe0 | (len >> 8) as u8, len as u8]),
+        len @ 0..64 => out.push(0x80 | len as u8),
+        len @ 64..4096 => out.extend([0xe0 | (len >> 8) as u8, len as u8]),
         len => {
             out.push(0xf0);
             out.extend((len as u32).to_le_bytes());
@@ -58,13 +58,13 @@ pub(super) fn push_int(out: &mut Vec<u8>, number: i64) {
     let bytes = number.to_le_bytes();
     match number {
         0..128 => out.push(number as u8),
-        -4096..4096 => {
+        -4096..0 | 128..4096 => {
             let bits = number as u16 & 0x1fff;
             out.extend([0xc0 | (bits >> 8) as u8, bits as u8]);
         }
-        -0x8000..0x8000 => push_wide(out, 0xf1, &bytes, 2),
-        -0x80_0000..0x80_0000 => push_wide(out, 0xf2, &bytes, 3),
-        -0x8000_0000..0x8000_0000 => push_wide(out, 0xf3, &bytes, 4),
+        -0x8000..-4096 | 4096..0x8000 => push_wide(out, 0xf1, &bytes, 2),
+        -0x80_0000..-0x8000 | 0x8000..0x80_0000 => push_wide(out, 0xf2, &bytes, 3),
+        -0x8000_0000..-0x80_0000 | 0x80_0000..0x8000_0000 => push_wide(out, 0xf3, &bytes, 4),
         _ => push_wide(out, 0xf4, &bytes, 8),
     }
     push_back_length(out, start);
@@ -78,10 +78,10 @@ fn push_wide(out: &mut Vec<u8>, head: u8, bytes: &[u8], count: usize) {
 /// Bytes of the length that stands behind an element.
 fn back_length_bytes(len: usize) -> usize {
     match len {
-        ..128 => 1,
-        ..16_383 => 2,
-        ..2_097_151 => 3,
-        ..268_435_455 => 4,
+        0..128 => 1,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
         _ => 5,
     }
 }
@@ -107,13 +107,13 @@ pub(super) fn read(listpack: &[u8], at: usize) -> Option<(StringValue<'_>, usize
         Some((StringValue::Bytes(text), head_bytes + len))
     };
     let (value, len) = match *head {
-        head @ ..0x80 => (StringValue::Int(head.into()), 1),
-        head @ ..0xc0 => text(1, usize::from(head & 0x3f))?,
-        head @ ..0xe0 => {
+        head @ 0..0x80 => (StringValue::Int(head.into()), 1),
+        head @ 0x80..0xc0 => text(1, usize::from(head & 0x3f))?,
+        head @ 0xc0..0xe0 => {
             let bits = (u16::from(head & 0x1f) << 8) | byte(0)? as u16;
             (StringValue::Int(i64::from((bits << 3).cast_signed() >> 3)), 2)
         }
-        head @ ..0xf0 => text(2, (usize::from(head & 0xf) << 8) | byte(0)?)?,
+        head @ 0xe0..0xf0 => text(2, (usize::from(head & 0xf) << 8) | byte(0)?)?,
         0xf0 => text(5, u32::from_le_bytes(*rest.first_chunk()?) as usize)?,
         0xf1 => (wide(rest, 2)?, 3),
         0xf2 => (wide(rest, 3)?, 4),
