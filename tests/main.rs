@@ -68,6 +68,7 @@ mod sort;
 mod sorted_set;
 mod storm;
 mod stream;
+mod stream_groups;
 mod string;
 mod titles;
 mod transaction;

@@ -30,6 +30,7 @@ const SOURCES: &[&str] = &[
     include_str!("sort.rs"),
     include_str!("sorted_set.rs"),
     include_str!("stream.rs"),
+    include_str!("stream_groups.rs"),
     include_str!("string.rs"),
     include_str!("transaction.rs"),
 ];

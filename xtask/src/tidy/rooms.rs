@@ -43,7 +43,7 @@ const STORE: &[Room] = &[
     ("value", &["memory"]),
     ("tree", &["memory", "siphash", "sync", "value"]),
     ("packed", &["tree", "value"]),
-    ("collections", &["packed", "tree", "value"]),
+    ("collections", &["memory", "packed", "tree", "value"]),
     ("entry", &["collections", "memory", "packed", "siphash", "sync", "tree", "value"]),
     ("eviction", &["entry"]),
     ("snapshot", &["entry", "sync"]),

@@ -1,8 +1,9 @@
 //! The arguments of a command as COMMAND DOCS has them, read from the line that shows them to
 //! people, so that both say the same.
 //!
-//! Words in capitals and signs are tokens, others name arguments; `[ ]` stands around what may be left out,
-//! `< >` around alternatives that `|` parts; `...` repeats what stands before it in its group.
+//! Words in capitals and signs are tokens, others name arguments; `[ ]` stands around what may be
+//! left out, `< >` around alternatives that `|` parts; `...` repeats what stands before it in its
+//! group.
 
 /// What an argument is, in the words of Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

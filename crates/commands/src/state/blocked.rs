@@ -5,7 +5,6 @@
 //! key back, so that no other client ever sees what they get. Which of the two comes first, the
 //! claims decide: nothing is put where it would lie beside a client that waits for it.
 
-use crate::Error;
 use nagi_store::accounting::Charge;
 use nagi_store::types::collection::Limits;
 use nagi_store::types::list::SharedPopped;
@@ -76,8 +75,8 @@ pub(crate) enum Taken {
     Members(Name, Scored),
     /// Entries of streams.
     Streams(Streams),
-    /// Nothing, since what it was to be taken of is gone.
-    Failed(Error),
+    /// Nothing, since the stream under a key has no such group, or is gone.
+    NoGroup(Name),
 }
 
 /// What has become of a client that waits.

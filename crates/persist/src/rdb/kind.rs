@@ -189,7 +189,8 @@ impl ValueType {
         })
     }
 
-    /// Whether it is a collection that is made of what clients call its elements: a stream has parts.
+    /// Whether it is a collection that is made of what clients call its elements: a stream has
+    /// parts.
     #[must_use]
     pub fn has_elements(self) -> bool {
         self.collection().is_some_and(|it| it != CollectionType::Stream)

@@ -434,8 +434,8 @@ impl Database<'_> {
         self.write(key, |slot| slot.note_consumer(member).map(drop))
     }
 
-    /// Delivers up to `most` entries, and up to [`PART_ENTRIES`], behind those that a group has read
-    /// to a consumer that there is (XREADGROUP); without `keep` they do not become pending.
+    /// Delivers up to `most` entries, and up to [`PART_ENTRIES`], behind those that a group has
+    /// read to a consumer that there is (XREADGROUP); without `keep` they do not become pending.
     ///
     /// # Errors
     /// There is no such group.

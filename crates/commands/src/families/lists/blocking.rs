@@ -118,7 +118,7 @@ fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
             return Ok(more.map(rest));
         }
         // It waits for lists.
-        Taken::Members(..) | Taken::Streams(_) | Taken::Failed(_) => reply.null_array(),
+        Taken::Members(..) | Taken::Streams(_) | Taken::NoGroup(_) => reply.null_array(),
     }
     Ok(None)
 }

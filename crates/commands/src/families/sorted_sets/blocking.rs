@@ -95,7 +95,7 @@ fn members(taken: Taken) -> Result<Option<(Name, Scored)>, Error> {
         | Taken::Elements(..)
         | Taken::Moved(_)
         | Taken::Streams(_)
-        | Taken::Failed(_) => Ok(None),
+        | Taken::NoGroup(_) => Ok(None),
     }
 }
 

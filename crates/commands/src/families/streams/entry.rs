@@ -293,7 +293,8 @@ fn xsetid<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
         }
         LastIdSet::TooFew => {
             return Err(Error::fixed(
-                "ERR The entries_added specified in XSETID is smaller than the target stream length",
+                "ERR The entries_added specified in XSETID is smaller than the target stream \
+                 length",
             ));
         }
     }

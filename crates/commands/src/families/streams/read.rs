@@ -202,11 +202,8 @@ struct GroupReading {
 
 /// There is no such group, in the words of this command.
 #[cold]
-fn missing(reason: NoGroup, name: &[u8], group: &[u8]) -> Taken {
-    if reason == NoGroup::WrongType {
-        return Taken::WrongType;
-    }
-    Taken::Failed(no_group(reason, name, group, " in XREADGROUP with GROUP option"))
+fn missing(name: &[u8], group: &[u8]) -> Error {
+    no_group(NoGroup::Group, name, group, " in XREADGROUP with GROUP option")
 }
 
 impl GroupReading {
@@ -222,7 +219,7 @@ impl GroupReading {
             });
             match is_there {
                 Ok(true) => {}
-                Ok(false) => return Err(missing(NoGroup::Group, name, &self.group)),
+                Ok(false) => return Err(Taken::NoGroup(Name::clone(name))),
                 Err(WrongType) => return Err(Taken::WrongType),
             }
         }
@@ -304,7 +301,8 @@ impl Wanted for GroupReading {
                 continue;
             }
             match self.read(db, name, *which) {
-                Err(reason) => return Some(missing(reason, name, &self.group)),
+                Err(NoGroup::WrongType) => return Some(Taken::WrongType),
+                Err(_) => return Some(Taken::NoGroup(Name::clone(name))),
                 Ok(entries) => streams.extend(entries.map(|it| (Name::clone(name), it))),
             }
         }
@@ -316,7 +314,10 @@ impl Wanted for GroupReading {
 fn reply(cx: &mut Context<'_>, taken: Taken) -> Result<Option<Job>, Error> {
     let streams = match taken {
         Taken::WrongType => return Err(Error::WRONG_TYPE),
-        Taken::Failed(error) => return Err(error),
+        Taken::NoGroup(name) => {
+            let group = Request::parse(cx.args, true)?.group.map_or(&b""[..], |it| it.group);
+            return Err(missing(&name, group));
+        }
         Taken::Streams(streams) => streams,
         // It waits for streams.
         Taken::Element(..) | Taken::Elements(..) | Taken::Moved(_) | Taken::Members(..) => {
@@ -439,8 +440,7 @@ fn xreadgroup<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             stream.is_some_and(|stream| stream.view_group(group).is_some())
         })?;
         if !is_there {
-            let behind = " in XREADGROUP with GROUP option";
-            return Err(no_group(NoGroup::Group, key, group, behind));
+            return Err(missing(key, group));
         }
         wanted.which.push(which(id)?);
     }

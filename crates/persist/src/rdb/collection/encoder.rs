@@ -1,9 +1,10 @@
 //! Collections as they are written: a count, and the elements one after the other, in the types
 //! that every version reads. Only fields that expire need newer ones.
 
-use super::{CollectionType, Element, ElementText, stream};
+use super::{CollectionType, Element, ElementText};
 use crate::length;
 use crate::rdb::kind::ValueType;
+use nagi_store::{CHUNK_BYTES, Rope, StreamId, StreamPart};
 
 /// A collection that is written: of what form, and how many elements it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +77,7 @@ impl CollectionForm {
     ) -> Result<(), S::Error> {
         match element {
             Element::Item(text) | Element::Member(text) => sink.text(text),
-            Element::Part(part) => stream::encode(part, sink),
+            Element::Part(part) => encode_part(part, sink),
             Element::Scored(member, score) => {
                 sink.text(member)?;
                 sink.bytes(&score.to_le_bytes())
@@ -99,8 +100,51 @@ impl CollectionForm {
     }
 }
 
-pub(super) fn number<S: ElementSink>(number: u64, sink: &mut S) -> Result<(), S::Error> {
+fn number<S: ElementSink>(number: u64, sink: &mut S) -> Result<(), S::Error> {
     let mut bytes = Vec::with_capacity(9);
     length::write(&mut bytes, number);
     sink.bytes(&bytes)
+}
+
+/// The number of entries that a group has read where it is not known.
+const UNKNOWN: u64 = u64::MAX;
+
+fn bytes_of(id: StreamId) -> [u8; 16] {
+    (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
+}
+
+/// Writes the next part, in the second form, which has no time at which a consumer was last given
+/// anything.
+fn encode_part<S: ElementSink>(part: &StreamPart<'_>, sink: &mut S) -> Result<(), S::Error> {
+    let numbers = |sink: &mut S, all: &[u64]| all.iter().try_for_each(|it| number(*it, sink));
+    match *part {
+        StreamPart::Node { first, listpack } => {
+            sink.text(&ElementText::Bytes(&bytes_of(first)))?;
+            sink.text(&match listpack.len() {
+                ..=CHUNK_BYTES => ElementText::Bytes(listpack),
+                _ => ElementText::Long(Rope::from_bytes(listpack)),
+            })
+        }
+        StreamPart::Head { len, last_id, first_id, max_deleted_id, entries_added, groups } => {
+            numbers(sink, &[len, last_id.ms, last_id.seq, first_id.ms, first_id.seq])?;
+            numbers(sink, &[max_deleted_id.ms, max_deleted_id.seq, entries_added, groups])
+        }
+        StreamPart::Group { name, last_id, entries_read, pending } => {
+            sink.text(&ElementText::Bytes(name))?;
+            let entries_read = entries_read.unwrap_or(UNKNOWN);
+            numbers(sink, &[last_id.ms, last_id.seq, entries_read, pending])
+        }
+        StreamPart::Pending { id, delivered_ms, deliveries } => {
+            sink.bytes(&bytes_of(id))?;
+            sink.bytes(&delivered_ms.to_le_bytes())?;
+            number(deliveries, sink)
+        }
+        StreamPart::Consumers(count) => number(count, sink),
+        StreamPart::Consumer { name, seen_ms, pending, .. } => {
+            sink.text(&ElementText::Bytes(name))?;
+            sink.bytes(&seen_ms.to_le_bytes())?;
+            number(pending, sink)
+        }
+        StreamPart::Owned(id) => sink.bytes(&bytes_of(id)),
+    }
 }

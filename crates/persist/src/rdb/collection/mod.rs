@@ -1,5 +1,5 @@
-//! Lists, sets, sorted sets, hashes and streams as they come out of a file or go into one: one element
-//! after the other, so that nobody ever needs a whole value in memory.
+//! Lists, sets, sorted sets, hashes and streams as they come out of a file or go into one: one
+//! element after the other, so that nobody ever needs a whole value in memory.
 
 mod blob;
 mod builder;
@@ -112,11 +112,23 @@ impl Element<'_> {
         let bytes = match self {
             Element::Item(text) | Element::Member(text) => text.len(),
             Element::Scored(member, _) => member.len() + 8,
-            Element::Part(part) => stream::bytes(part),
+            Element::Part(part) => bytes_of_part(part),
             Element::Field { name, value, expire_at_ms } => {
                 name.len() + value.len() + if expire_at_ms.is_some() { 8 } else { 0 }
             }
         };
         bytes as u64
+    }
+}
+
+/// Bytes of a part: those of its strings and ids, with eight for each time.
+fn bytes_of_part(part: &StreamPart<'_>) -> usize {
+    match part {
+        StreamPart::Node { listpack, .. } => 16 + listpack.len(),
+        StreamPart::Head { .. } | StreamPart::Consumers(_) => 0,
+        StreamPart::Group { name, .. } => name.len(),
+        StreamPart::Pending { .. } => 24,
+        StreamPart::Consumer { name, .. } => name.len() + 8,
+        StreamPart::Owned(_) => 16,
     }
 }

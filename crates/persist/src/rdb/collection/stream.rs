@@ -1,12 +1,11 @@
-//! Streams as they are read and written: nodes in Redis' own form, then what is known of the stream
+//! Streams as they are read: nodes in Redis' own form, then what is known of the stream
 //! and its groups, part by part.
 
-use super::encoder::{ElementSink, number};
+use super::Element;
 use super::text::TextBuffer;
-use super::{Element, ElementText};
 use crate::rdb::fault::{Fault, Found};
 use crate::rdb::input::Input;
-use nagi_store::{CHUNK_BYTES, Rope, StreamId, StreamPart};
+use nagi_store::{StreamId, StreamPart};
 use std::io::Read;
 
 const COUNT: &str = "a number of a stream's parts";
@@ -215,10 +214,6 @@ fn id_of(bytes: [u8; 16]) -> StreamId {
     StreamId { ms: (both >> 64) as u64, seq: both as u64 }
 }
 
-fn bytes_of(id: StreamId) -> [u8; 16] {
-    (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
-}
-
 fn id<R: Read>(input: &mut Input<R>) -> Result<StreamId, Fault> {
     Ok(id_of(input.array(ID)?))
 }
@@ -229,52 +224,4 @@ fn numbered_id<R: Read>(input: &mut Input<R>) -> Result<StreamId, Fault> {
 
 fn time<R: Read>(input: &mut Input<R>) -> Result<u64, Fault> {
     Ok(u64::try_from(i64::from_le_bytes(input.array(TIME)?)).unwrap_or(0))
-}
-
-/// Writes the next part, in the second form, which has no time at which a consumer was last given
-/// anything.
-pub(super) fn encode<S: ElementSink>(part: &StreamPart<'_>, sink: &mut S) -> Result<(), S::Error> {
-    let numbers = |sink: &mut S, all: &[u64]| all.iter().try_for_each(|it| number(*it, sink));
-    match *part {
-        StreamPart::Node { first, listpack } => {
-            sink.text(&ElementText::Bytes(&bytes_of(first)))?;
-            sink.text(&match listpack.len() {
-                ..=CHUNK_BYTES => ElementText::Bytes(listpack),
-                _ => ElementText::Long(Rope::from_bytes(listpack)),
-            })
-        }
-        StreamPart::Head { len, last_id, first_id, max_deleted_id, entries_added, groups } => {
-            numbers(sink, &[len, last_id.ms, last_id.seq, first_id.ms, first_id.seq])?;
-            numbers(sink, &[max_deleted_id.ms, max_deleted_id.seq, entries_added, groups])
-        }
-        StreamPart::Group { name, last_id, entries_read, pending } => {
-            sink.text(&ElementText::Bytes(name))?;
-            let entries_read = entries_read.unwrap_or(UNKNOWN);
-            numbers(sink, &[last_id.ms, last_id.seq, entries_read, pending])
-        }
-        StreamPart::Pending { id, delivered_ms, deliveries } => {
-            sink.bytes(&bytes_of(id))?;
-            sink.bytes(&delivered_ms.to_le_bytes())?;
-            number(deliveries, sink)
-        }
-        StreamPart::Consumers(count) => number(count, sink),
-        StreamPart::Consumer { name, seen_ms, pending, .. } => {
-            sink.text(&ElementText::Bytes(name))?;
-            sink.bytes(&seen_ms.to_le_bytes())?;
-            number(pending, sink)
-        }
-        StreamPart::Owned(id) => sink.bytes(&bytes_of(id)),
-    }
-}
-
-/// Bytes of a part: those of its strings and ids, with eight for each time.
-pub(super) fn bytes(part: &StreamPart<'_>) -> usize {
-    match part {
-        StreamPart::Node { listpack, .. } => 16 + listpack.len(),
-        StreamPart::Head { .. } | StreamPart::Consumers(_) => 0,
-        StreamPart::Group { name, .. } => name.len(),
-        StreamPart::Pending { .. } => 24,
-        StreamPart::Consumer { name, .. } => name.len() + 8,
-        StreamPart::Owned(_) => 16,
-    }
 }

@@ -1,6 +1,6 @@
 //! Consumer groups: up to where each has read, who has been given what and has not acknowledged it.
 
-use super::Id;
+use super::id::Id;
 use super::map::{Map, Weigh};
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,12 +1,13 @@
 //! Streams: entries in the order of their ids, which only grow, and groups of consumers that read
 //! them.
 //!
-//! Entries lie in nodes ([`node`]) as Redis has them, so that what is trimmed by whole nodes is what
-//! Redis trims, and files are written without another form between. Nodes, groups and pending
+//! Entries lie in nodes ([`node`]) as Redis has them, so that what is trimmed by whole nodes is
+//! what Redis trims, and files are written without another form between. Nodes, groups and pending
 //! entries are in maps that share their parts with clones ([`map`]): a clone for a snapshot or for
 //! a long reply costs a few references.
 
 pub(crate) mod group;
+mod id;
 mod listpack;
 mod map;
 pub(crate) mod node;
@@ -18,53 +19,13 @@ pub(crate) mod view;
 
 use crate::memory::reclaim;
 use group::{Group, Name};
+pub use id::Id;
 use map::Map;
 use node::{NewEntry, Node, StreamEntry, StreamLimits};
 pub use parts::{StreamBuilder, StreamPart};
 pub use selection::Selection;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// The id of an entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Id {
-    /// Milliseconds since 1970 as a rule.
-    pub ms: u64,
-    /// Tells entries of one millisecond apart.
-    pub seq: u64,
-}
-
-impl Id {
-    /// The least.
-    pub const MIN: Id = Id { ms: 0, seq: 0 };
-    /// The greatest.
-    pub const MAX: Id = Id { ms: u64::MAX, seq: u64::MAX };
-
-    /// The next one; `None` behind the greatest.
-    #[must_use]
-    pub fn next(self) -> Option<Id> {
-        match self.seq.checked_add(1) {
-            Some(seq) => Some(Id { seq, ..self }),
-            None => Some(Id { ms: self.ms.checked_add(1)?, seq: 0 }),
-        }
-    }
-
-    /// The one before; `None` before the least.
-    #[must_use]
-    pub fn previous(self) -> Option<Id> {
-        match self.seq.checked_sub(1) {
-            Some(seq) => Some(Id { seq, ..self }),
-            None => Some(Id { ms: self.ms.checked_sub(1)?, seq: u64::MAX }),
-        }
-    }
-}
-
-impl fmt::Display for Id {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}-{}", self.ms, self.seq)
-    }
-}
 
 /// Which id an entry gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! fields only if they are others. Entries that are deleted are marked; a node in which no entry is
 //! left is removed.
 
-use super::Id;
+use super::id::Id;
 use super::listpack::{self, END, START, push, push_int, read, read_int};
 use super::map::Weigh;
 use crate::value::string::StringValue;

@@ -1,3 +1,5 @@
+//! Streams against an ordered map, groups against one of owners, and damage.
+
 use super::group::Group;
 use super::*;
 use std::collections::BTreeMap;
