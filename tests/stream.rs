@@ -4,192 +4,196 @@ use harness::{Connection, Server, as_redis, encode_command, until, words};
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
-#[test]
-fn entries_are_added_deleted_and_found_by_their_ids() {
-    as_redis(&[
-        ("XADD s 1-1 a 1 b 2", "$3\r\n1-1\r\n"),
-        (
-            "XADD s 1-1 a 1",
-            "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n",
-        ),
-        ("XADD s 0-0 a 1", "-ERR The ID specified in XADD must be greater than 0-0\r\n"),
-        (
-            "XADD s 0-1 a 1",
-            "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n",
-        ),
-        ("XADD s 1-* a 1 b 3", "$3\r\n1-2\r\n"),
-        ("XADD s 5 a x b y", "$3\r\n5-0\r\n"),
-        ("XADD s 5-* c d", "$3\r\n5-1\r\n"),
-        ("XADD s foo a b", "-ERR Invalid stream ID specified as stream command argument\r\n"),
-        ("XADD s 6-1 a", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-        ("XADD s * a", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-        ("XADD s 1-1-1 a b", "-ERR Invalid stream ID specified as stream command argument\r\n"),
-        ("XADD s", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-        ("XADD s * a b c", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-        ("XADD nope NOMKSTREAM 1-1 a b", "$-1\r\n"),
-        ("XLEN s", ":4\r\n"),
-        ("XLEN nope", ":0\r\n"),
-        (
-            "XRANGE s - +",
-            "*4\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n*2\r\n$3\
+const ENTRIES: &[(&str, &str)] = &[
+    ("XADD s 1-1 a 1 b 2", "$3\r\n1-1\r\n"),
+    (
+        "XADD s 1-1 a 1",
+        "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n",
+    ),
+    ("XADD s 0-0 a 1", "-ERR The ID specified in XADD must be greater than 0-0\r\n"),
+    (
+        "XADD s 0-1 a 1",
+        "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n",
+    ),
+    ("XADD s 1-* a 1 b 3", "$3\r\n1-2\r\n"),
+    ("XADD s 5 a x b y", "$3\r\n5-0\r\n"),
+    ("XADD s 5-* c d", "$3\r\n5-1\r\n"),
+    ("XADD s foo a b", "-ERR Invalid stream ID specified as stream command argument\r\n"),
+    ("XADD s 6-1 a", "-ERR wrong number of arguments for 'xadd' command\r\n"),
+    ("XADD s * a", "-ERR wrong number of arguments for 'xadd' command\r\n"),
+    ("XADD s 1-1-1 a b", "-ERR Invalid stream ID specified as stream command argument\r\n"),
+    ("XADD s", "-ERR wrong number of arguments for 'xadd' command\r\n"),
+    ("XADD s * a b c", "-ERR wrong number of arguments for 'xadd' command\r\n"),
+    ("XADD nope NOMKSTREAM 1-1 a b", "$-1\r\n"),
+    ("XLEN s", ":4\r\n"),
+    ("XLEN nope", ":0\r\n"),
+    (
+        "XRANGE s - +",
+        "*4\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n*2\r\n$3\
              \r\n1-2\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n3\r\n*2\r\n$3\r\n5-0\r\n*4\
              \r\n$1\r\na\r\n$1\r\nx\r\n$1\r\nb\r\n$1\r\ny\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\nc\r\
              \n$1\r\nd\r\n",
-        ),
-        (
-            "XRANGE s - + COUNT 2",
-            "*2\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n*2\r\n$3\
+    ),
+    (
+        "XRANGE s - + COUNT 2",
+        "*2\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n*2\r\n$3\
              \r\n1-2\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n3\r\n",
-        ),
-        ("XRANGE s - + COUNT 0", "*-1\r\n"),
-        ("XRANGE s - + COUNT -1", "*-1\r\n"),
-        ("XRANGE s - + COUNT x", "-ERR value is not an integer or out of range\r\n"),
-        ("XRANGE s - + FOO 1", "-ERR syntax error\r\n"),
-        (
-            "XRANGE s (1-1 +",
-            "*3\r\n*2\r\n$3\r\n1-2\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n3\r\n*2\r\n$3\
+    ),
+    ("XRANGE s - + COUNT 0", "*-1\r\n"),
+    ("XRANGE s - + COUNT -1", "*-1\r\n"),
+    ("XRANGE s - + COUNT x", "-ERR value is not an integer or out of range\r\n"),
+    ("XRANGE s - + FOO 1", "-ERR syntax error\r\n"),
+    (
+        "XRANGE s (1-1 +",
+        "*3\r\n*2\r\n$3\r\n1-2\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n3\r\n*2\r\n$3\
              \r\n5-0\r\n*4\r\n$1\r\na\r\n$1\r\nx\r\n$1\r\nb\r\n$1\r\ny\r\n*2\r\n$3\r\n5-1\r\n*2\
              \r\n$1\r\nc\r\n$1\r\nd\r\n",
-        ),
-        (
-            "XRANGE s 1 5",
-            "*4\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n*2\r\n$3\
+    ),
+    (
+        "XRANGE s 1 5",
+        "*4\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n*2\r\n$3\
              \r\n1-2\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n3\r\n*2\r\n$3\r\n5-0\r\n*4\
              \r\n$1\r\na\r\n$1\r\nx\r\n$1\r\nb\r\n$1\r\ny\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\nc\r\
              \n$1\r\nd\r\n",
-        ),
-        (
-            "XRANGE s (1-1 (5-1",
-            "*2\r\n*2\r\n$3\r\n1-2\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n3\r\n*2\r\n$3\
+    ),
+    (
+        "XRANGE s (1-1 (5-1",
+        "*2\r\n*2\r\n$3\r\n1-2\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n3\r\n*2\r\n$3\
              \r\n5-0\r\n*4\r\n$1\r\na\r\n$1\r\nx\r\n$1\r\nb\r\n$1\r\ny\r\n",
-        ),
-        (
-            "XRANGE s (18446744073709551615-18446744073709551615 +",
-            "-ERR invalid start ID for the interval\r\n",
-        ),
-        ("XRANGE s - (0-0", "-ERR invalid end ID for the interval\r\n"),
-        ("XRANGE s ( +", "-ERR Invalid stream ID specified as stream command argument\r\n"),
-        ("XRANGE s x +", "-ERR Invalid stream ID specified as stream command argument\r\n"),
-        (
-            "XREVRANGE s + -",
-            "*4\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\nc\r\n$1\r\nd\r\n*2\r\n$3\r\n5-0\r\n*4\r\n$1\r\n\
+    ),
+    (
+        "XRANGE s (18446744073709551615-18446744073709551615 +",
+        "-ERR invalid start ID for the interval\r\n",
+    ),
+    ("XRANGE s - (0-0", "-ERR invalid end ID for the interval\r\n"),
+    ("XRANGE s ( +", "-ERR Invalid stream ID specified as stream command argument\r\n"),
+    ("XRANGE s x +", "-ERR Invalid stream ID specified as stream command argument\r\n"),
+    (
+        "XREVRANGE s + -",
+        "*4\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\nc\r\n$1\r\nd\r\n*2\r\n$3\r\n5-0\r\n*4\r\n$1\r\n\
              a\r\n$1\r\nx\r\n$1\r\nb\r\n$1\r\ny\r\n*2\r\n$3\r\n1-2\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\
              \n$1\r\nb\r\n$1\r\n3\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$\
              1\r\n2\r\n",
-        ),
-        ("XREVRANGE s + - COUNT 1", "*1\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\nc\r\n$1\r\nd\r\n"),
-        (
-            "XREVRANGE s (5-1 (1-1",
-            "*2\r\n*2\r\n$3\r\n5-0\r\n*4\r\n$1\r\na\r\n$1\r\nx\r\n$1\r\nb\r\n$1\r\ny\r\n*2\r\n$3\
+    ),
+    ("XREVRANGE s + - COUNT 1", "*1\r\n*2\r\n$3\r\n5-1\r\n*2\r\n$1\r\nc\r\n$1\r\nd\r\n"),
+    (
+        "XREVRANGE s (5-1 (1-1",
+        "*2\r\n*2\r\n$3\r\n5-0\r\n*4\r\n$1\r\na\r\n$1\r\nx\r\n$1\r\nb\r\n$1\r\ny\r\n*2\r\n$3\
              \r\n1-2\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n3\r\n",
-        ),
-        ("XREVRANGE s - +", "*0\r\n"),
-        ("XRANGE nope - +", "*0\r\n"),
-        ("XRANGE nope - + COUNT 0", "*0\r\n"),
-        ("XDEL s 1-2", ":1\r\n"),
-        ("XDEL s 1-2 5-0 9-9", ":1\r\n"),
-        ("XDEL nope x", ":0\r\n"),
-        ("XDEL s x", "-ERR Invalid stream ID specified as stream command argument\r\n"),
-        (
-            "XRANGE s - +",
-            "*2\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n*2\r\n$3\
+    ),
+    ("XREVRANGE s - +", "*0\r\n"),
+    ("XRANGE nope - +", "*0\r\n"),
+    ("XRANGE nope - + COUNT 0", "*0\r\n"),
+    ("XDEL s 1-2", ":1\r\n"),
+    ("XDEL s 1-2 5-0 9-9", ":1\r\n"),
+    ("XDEL nope x", ":0\r\n"),
+    ("XDEL s x", "-ERR Invalid stream ID specified as stream command argument\r\n"),
+    (
+        "XRANGE s - +",
+        "*2\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n*2\r\n$3\
              \r\n5-1\r\n*2\r\n$1\r\nc\r\n$1\r\nd\r\n",
-        ),
-    ]);
-}
+    ),
+];
 
 #[test]
-fn what_is_known_of_streams_is_told_and_set() {
-    as_redis(&[
-        ("XADD s 1-1 a 1 b 2", "$3\r\n1-1\r\n"),
-        (
-            "XADD s 1-1 a 1",
-            "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n",
-        ),
-        ("XADD s 0-0 a 1", "-ERR The ID specified in XADD must be greater than 0-0\r\n"),
-        (
-            "XADD s 0-1 a 1",
-            "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n",
-        ),
-        ("XADD s 1-* a 1 b 3", "$3\r\n1-2\r\n"),
-        ("XADD s 5 a x b y", "$3\r\n5-0\r\n"),
-        ("XADD s 5-* c d", "$3\r\n5-1\r\n"),
-        ("XADD s foo a b", "-ERR Invalid stream ID specified as stream command argument\r\n"),
-        ("XADD s 6-1 a", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-        ("XADD s * a", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-        ("XADD s 1-1-1 a b", "-ERR Invalid stream ID specified as stream command argument\r\n"),
-        ("XADD s", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-        ("XADD s * a b c", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-        ("XADD nope NOMKSTREAM 1-1 a b", "$-1\r\n"),
-        (
-            "XINFO STREAM s",
-            "*20\r\n$6\r\nlength\r\n:4\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\
+fn entries_are_added_deleted_and_found_by_their_ids() {
+    as_redis(ENTRIES);
+}
+
+const INFORMATION: &[(&str, &str)] = &[
+    ("XADD s 1-1 a 1 b 2", "$3\r\n1-1\r\n"),
+    (
+        "XADD s 1-1 a 1",
+        "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n",
+    ),
+    ("XADD s 0-0 a 1", "-ERR The ID specified in XADD must be greater than 0-0\r\n"),
+    (
+        "XADD s 0-1 a 1",
+        "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n",
+    ),
+    ("XADD s 1-* a 1 b 3", "$3\r\n1-2\r\n"),
+    ("XADD s 5 a x b y", "$3\r\n5-0\r\n"),
+    ("XADD s 5-* c d", "$3\r\n5-1\r\n"),
+    ("XADD s foo a b", "-ERR Invalid stream ID specified as stream command argument\r\n"),
+    ("XADD s 6-1 a", "-ERR wrong number of arguments for 'xadd' command\r\n"),
+    ("XADD s * a", "-ERR wrong number of arguments for 'xadd' command\r\n"),
+    ("XADD s 1-1-1 a b", "-ERR Invalid stream ID specified as stream command argument\r\n"),
+    ("XADD s", "-ERR wrong number of arguments for 'xadd' command\r\n"),
+    ("XADD s * a b c", "-ERR wrong number of arguments for 'xadd' command\r\n"),
+    ("XADD nope NOMKSTREAM 1-1 a b", "$-1\r\n"),
+    (
+        "XINFO STREAM s",
+        "*20\r\n$6\r\nlength\r\n:4\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\
              \r\n:2\r\n$17\r\nlast-generated-id\r\n$3\r\n5-1\r\n$20\r\nmax-deleted-entry-id\r\n$\
              3\r\n0-0\r\n$13\r\nentries-added\r\n:4\r\n$23\r\nrecorded-first-entry-id\r\n$3\r\n1\
              -1\r\n$6\r\ngroups\r\n:0\r\n$11\r\nfirst-entry\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\
              \r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n$10\r\nlast-entry\r\n*2\r\n$3\r\n5-1\r\n*2\r\n\
              $1\r\nc\r\n$1\r\nd\r\n",
-        ),
-        (
-            "XINFO STREAM s FULL",
-            "*18\r\n$6\r\nlength\r\n:4\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\
+    ),
+    (
+        "XINFO STREAM s FULL",
+        "*18\r\n$6\r\nlength\r\n:4\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\
              \r\n:2\r\n$17\r\nlast-generated-id\r\n$3\r\n5-1\r\n$20\r\nmax-deleted-entry-id\r\n$\
              3\r\n0-0\r\n$13\r\nentries-added\r\n:4\r\n$23\r\nrecorded-first-entry-id\r\n$3\r\n1\
              -1\r\n$7\r\nentries\r\n*4\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\
              \r\n$1\r\n2\r\n*2\r\n$3\r\n1-2\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n3\r\
              \n*2\r\n$3\r\n5-0\r\n*4\r\n$1\r\na\r\n$1\r\nx\r\n$1\r\nb\r\n$1\r\ny\r\n*2\r\n$3\r\n\
              5-1\r\n*2\r\n$1\r\nc\r\n$1\r\nd\r\n$6\r\ngroups\r\n*0\r\n",
-        ),
-        (
-            "XINFO STREAM s FULL COUNT 1",
-            "*18\r\n$6\r\nlength\r\n:4\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\
+    ),
+    (
+        "XINFO STREAM s FULL COUNT 1",
+        "*18\r\n$6\r\nlength\r\n:4\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\
              \r\n:2\r\n$17\r\nlast-generated-id\r\n$3\r\n5-1\r\n$20\r\nmax-deleted-entry-id\r\n$\
              3\r\n0-0\r\n$13\r\nentries-added\r\n:4\r\n$23\r\nrecorded-first-entry-id\r\n$3\r\n1\
              -1\r\n$7\r\nentries\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\
              \r\n$1\r\n2\r\n$6\r\ngroups\r\n*0\r\n",
-        ),
-        (
-            "XINFO STREAM s FOO",
-            "-ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP.\r\
+    ),
+    (
+        "XINFO STREAM s FOO",
+        "-ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP.\r\
              \n",
-        ),
-        (
-            "XINFO STREAM s FULL COUNT",
-            "-ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP.\r\
+    ),
+    (
+        "XINFO STREAM s FULL COUNT",
+        "-ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP.\r\
              \n",
-        ),
-        ("XINFO STREAM s FULL COUNT x", "-ERR value is not an integer or out of range\r\n"),
-        ("XINFO STREAM nope", "-ERR no such key\r\n"),
-        ("XINFO GROUPS s", "*0\r\n"),
-        ("XINFO GROUPS nope", "-ERR no such key\r\n"),
-        ("XINFO CONSUMERS s g", "-NOGROUP No such consumer group 'g' for key name 's'\r\n"),
-        ("XINFO FOO s", "-ERR unknown subcommand 'FOO'. Try XINFO HELP.\r\n"),
-        ("XINFO", "-ERR wrong number of arguments for 'xinfo' command\r\n"),
-        ("XINFO STREAM", "-ERR wrong number of arguments for 'xinfo|stream' command\r\n"),
-        (
-            "XSETID s 9-9 ENTRIESADDED 1",
-            "-ERR The entries_added specified in XSETID is smaller than the target stream length\
+    ),
+    ("XINFO STREAM s FULL COUNT x", "-ERR value is not an integer or out of range\r\n"),
+    ("XINFO STREAM nope", "-ERR no such key\r\n"),
+    ("XINFO GROUPS s", "*0\r\n"),
+    ("XINFO GROUPS nope", "-ERR no such key\r\n"),
+    ("XINFO CONSUMERS s g", "-NOGROUP No such consumer group 'g' for key name 's'\r\n"),
+    ("XINFO FOO s", "-ERR unknown subcommand 'FOO'. Try XINFO HELP.\r\n"),
+    ("XINFO", "-ERR wrong number of arguments for 'xinfo' command\r\n"),
+    ("XINFO STREAM", "-ERR wrong number of arguments for 'xinfo|stream' command\r\n"),
+    (
+        "XSETID s 9-9 ENTRIESADDED 1",
+        "-ERR The entries_added specified in XSETID is smaller than the target stream length\
              \r\n",
-        ),
-        ("XSETID s 9-9 ENTRIESADDED -1", "-ERR entries_added must be positive\r\n"),
-        (
-            "XSETID s 9-9 MAXDELETEDID 10-0",
-            "-ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id\r\n",
-        ),
-        ("XSETID s 9-9 ENTRIESADDED 100 MAXDELETEDID 5-0", "+OK\r\n"),
-        ("XSETID s 9-9 FOO", "-ERR syntax error\r\n"),
-        ("XSETID nope 1-1", "-ERR no such key\r\n"),
-        ("XSETID s x", "-ERR Invalid stream ID specified as stream command argument\r\n"),
-        (
-            "XINFO STREAM s",
-            "*20\r\n$6\r\nlength\r\n:4\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\
+    ),
+    ("XSETID s 9-9 ENTRIESADDED -1", "-ERR entries_added must be positive\r\n"),
+    (
+        "XSETID s 9-9 MAXDELETEDID 10-0",
+        "-ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id\r\n",
+    ),
+    ("XSETID s 9-9 ENTRIESADDED 100 MAXDELETEDID 5-0", "+OK\r\n"),
+    ("XSETID s 9-9 FOO", "-ERR syntax error\r\n"),
+    ("XSETID nope 1-1", "-ERR no such key\r\n"),
+    ("XSETID s x", "-ERR Invalid stream ID specified as stream command argument\r\n"),
+    (
+        "XINFO STREAM s",
+        "*20\r\n$6\r\nlength\r\n:4\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\
              \r\n:2\r\n$17\r\nlast-generated-id\r\n$3\r\n9-9\r\n$20\r\nmax-deleted-entry-id\r\n$\
              3\r\n5-0\r\n$13\r\nentries-added\r\n:100\r\n$23\r\nrecorded-first-entry-id\r\n$3\r\
              \n1-1\r\n$6\r\ngroups\r\n:0\r\n$11\r\nfirst-entry\r\n*2\r\n$3\r\n1-1\r\n*4\r\n$1\r\
              \na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n$10\r\nlast-entry\r\n*2\r\n$3\r\n5-1\r\n*2\
              \r\n$1\r\nc\r\n$1\r\nd\r\n",
-        ),
-    ]);
+    ),
+];
+
+#[test]
+fn what_is_known_of_streams_is_told_and_set() {
+    as_redis(INFORMATION);
 }
 
 #[test]
@@ -417,11 +421,11 @@ fn clients_wait_for_entries_and_learn_that_a_group_is_gone() {
     until_blocked(&mut writer, 3);
     // Each entry goes to one consumer, first come, first served, and to all that are in no group.
     writer.check("XADD s 1-1 a b", "$3\r\n1-1\r\n");
-    waiters[0].expect(&entry("1-1"));
-    waiters[2].expect(&entry("1-1"));
+    waiters[0].expect(entry("1-1"));
+    waiters[2].expect(entry("1-1"));
     until_blocked(&mut writer, 1);
     writer.check("XADD s 1-2 a b", "$3\r\n1-2\r\n");
-    waiters[1].expect(&entry("1-2"));
+    waiters[1].expect(entry("1-2"));
     for (change, reply, undo) in [
         ("XGROUP DESTROY s g", gone, "XGROUP CREATE s g $"),
         ("DEL s", gone, "XGROUP CREATE s g $ MKSTREAM"),
@@ -444,8 +448,7 @@ fn long_requests_are_done_in_parts() {
     let mut client = server.connect_resp();
     let ids: Vec<String> = (1..=3000).map(|at| format!("{at}-0")).collect();
     for id in &ids {
-        client
-            .check(&format!("XADD s {id} field value{id}"), &format!("${}\r\n{id}\r\n", id.len()));
+        client.check(&format!("XADD s {id} field value{id}"), format!("${}\r\n{id}\r\n", id.len()));
     }
     client.check("XGROUP CREATE s g 0", "+OK\r\n");
     let first =

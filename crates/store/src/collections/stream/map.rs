@@ -86,10 +86,6 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
         self.len
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The sum of their weights.
     pub(crate) fn weight(&self) -> u64 {
         self.top.weight()
