@@ -73,7 +73,8 @@ impl Pages {
             tracing::warn!(
                 %address, %error, "there are no pages over HTTP (choose a port with --http-port)"
             );
-            config.http_port.set(0);
+            // As a default, so that CONFIG REWRITE does not keep it: it is known and in range.
+            let _ = config.set_default("http-port", "0");
             return Ok(Pages::default());
         }
         let pages = opened?;
