@@ -192,7 +192,11 @@ impl Sample {
                 unsaved_changes: changes.changes.saturating_sub(status.changes_saved),
             },
             slow_requests: statistics.slow_log.len(),
-            phases: statistics.phases(),
+            // They take some memory, which counts.
+            phases: match server.config().http_port.is_on() {
+                true => statistics.phases(),
+                false => PhaseTotals::default(),
+            },
         }
     }
 
