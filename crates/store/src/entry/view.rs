@@ -102,7 +102,16 @@ impl<'a> EntryView<'a> {
 
     /// When the fields of a hash are to be swept, in milliseconds since 1970; `None` if none
     /// expires, and for what is no hash.
+    #[inline]
     pub(crate) fn fields_due_ms(&self) -> Option<u64> {
+        match self.entry.encoding() {
+            Encoding::PackedHash | Encoding::TreeHash => self.fields_of_hash_due_ms(),
+            _ => None,
+        }
+    }
+
+    #[cold]
+    fn fields_of_hash_due_ms(&self) -> Option<u64> {
         self.collection::<Hash>().ok()?.sweep_at_ms()
     }
 

@@ -18,7 +18,6 @@ mod growth;
 
 use crate::entry::attributes::Attributes;
 use crate::entry::block::{Entry, Owned, Shape};
-use crate::entry::encoding::Encoding;
 use crate::entry::garbage::Garbage;
 use crate::entry::key::{Hasher, Key};
 use crate::entry::mutable::Mutable;
@@ -591,14 +590,6 @@ fn span(segment: Segment) -> u64 {
 /// When the hash that an entry holds is to be swept, if it is one with fields that expire.
 #[inline]
 fn fields_due_ms(entry: Entry) -> Option<u64> {
-    match entry.encoding() {
-        Encoding::PackedHash | Encoding::TreeHash => fields_of_hash_due_ms(entry),
-        _ => None,
-    }
-}
-
-#[cold]
-fn fields_of_hash_due_ms(entry: Entry) -> Option<u64> {
     // SAFETY: the latch is held, and the view ends here.
     unsafe { EntryView::new(entry) }.fields_due_ms()
 }
