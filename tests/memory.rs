@@ -109,7 +109,13 @@ fn two_small_keys_have_room_in_ten_kilobytes() {
 /// written to makes room, if there is none. With one worker, nothing looks at the memory in the
 /// middle of a request.
 fn nearly_full() -> (Server, Connection) {
-    let server = Server::nagi_with(&["--enable-debug-command", "yes", "--workers", "1"]);
+    nearly_full_with(&[])
+}
+
+/// The same with more options.
+fn nearly_full_with(more: &[&str]) -> (Server, Connection) {
+    let options = &["--enable-debug-command", "yes", "--workers", "1"];
+    let server = Server::nagi_with(&[options, more].concat());
     let mut client = server.connect_resp();
     client.check("CONFIG SET maxmemory-policy allkeys-random", "+OK\r\n");
     client.check("DEBUG POPULATE 4096 key 1", "+OK\r\n");
@@ -170,6 +176,26 @@ fn many_clients_with_replies_drive_nothing_out() {
         }
         check_whole(&mut client, "their replies");
     }
+}
+
+#[test]
+fn pages_drive_nothing_out() {
+    let (server, mut client) = nearly_full_with(&["--http-port", "any"]);
+    let address = server.http();
+    for path in ["/metrics", "/server-status", "/server-status?json", "/server-status?auto"] {
+        // All of them are open before the first one asks.
+        let mut readers: Vec<_> = (0..20).map(|_| Connection::open(address)).collect();
+        for reader in &mut readers {
+            reader.send(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"));
+        }
+        for mut reader in readers {
+            let page = String::from_utf8(reader.rest()).expect("pages are text");
+            assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+            check_whole(&mut client, path);
+        }
+    }
+    settle(&mut client);
+    check_whole(&mut client, "further samples");
 }
 
 #[test]

@@ -94,6 +94,7 @@ pub fn start(listeners: Vec<std::net::TcpListener>, site: Arc<dyn Site>) -> io::
     let (stop, stopped) = oneshot::channel::<()>();
     let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
         lower_priority();
+        site.thread_starts();
         runtime.block_on(async move {
             let places = Arc::new(Semaphore::new(CONNECTIONS));
             for listener in listeners {

@@ -36,6 +36,9 @@ impl Answer {
 
 /// Pages, and which clients may see them.
 pub trait Site: Send + Sync + 'static {
+    /// Called first on the thread that makes the answers.
+    fn thread_starts(&self) {}
+
     /// The page that is asked for; none if there is no such page. It must not wait for anything.
     fn answer(&self, ask: Ask<'_>) -> Option<Answer>;
 

@@ -192,7 +192,7 @@ impl Sample {
                 unsaved_changes: changes.changes.saturating_sub(status.changes_saved),
             },
             slow_requests: statistics.slow_log.len(),
-            // They take some memory, which counts.
+            // Only pages show them.
             phases: match server.config().http_port.is_on() {
                 true => statistics.phases(),
                 false => PhaseTotals::default(),

@@ -7,6 +7,7 @@ use crate::state::shared::Shared;
 use nagi_commands::status::{Format, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page};
 use nagi_commands::{Config, Server as _, admission};
 use nagi_http::{Answer, Ask, Bytes, Site};
+use nagi_store::accounting;
 use parking_lot::RwLock;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -208,6 +209,10 @@ impl Board {
 }
 
 impl Site for Board {
+    fn thread_starts(&self) {
+        accounting::count_as_overhead();
+    }
+
     fn answer(&self, ask: Ask<'_>) -> Option<Answer> {
         match ask.path {
             "/healthz" => Some(Answer::line(200, "ok")),
@@ -260,6 +265,7 @@ pub(crate) struct Sampler {
 impl Sampler {
     /// Samples until the server stops.
     pub(crate) fn run(self) {
+        accounting::count_as_overhead();
         let mut due = Instant::now() + PERIOD;
         let mut longest = Duration::ZERO;
         while !self.board.shared.is_stopping() {

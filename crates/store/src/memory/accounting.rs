@@ -13,7 +13,8 @@
 //! that when it is first needed, such as statistics of each kind of command, logs, and the buffers
 //! that a worker has for whichever connection it turns to. Were the latter two data, a limit would
 //! have to grow with the workers, and a first command, or a first long reply, would drive out
-//! thousands of small entries. A chunk is data as long as it stands in the keyspace, and counts in
+//! thousands of small entries. Of threads that never touch the keyspace all is overhead
+//! ([`count_as_overhead`]). A chunk is data as long as it stands in the keyspace, and counts in
 //! full there even if it holds only zeros, which take no memory until they are written to. A long
 //! key is data for as long.
 
@@ -44,6 +45,8 @@ thread_local! {
     static TOLD_BYTES: Cell<i64> = const { Cell::new(0) };
     /// What of it is in [`STARTUP_BYTES`], or in [`ADDED_BYTES`].
     static OVERHEAD_BY_THREAD: Cell<i64> = const { Cell::new(0) };
+    /// Whether all that this thread tells is in [`ADDED_BYTES`] as well.
+    static IS_OVERHEAD: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Memory beside the store's pages, in bytes; 0 where no allocator is wrapped by [`Counting`].
@@ -202,6 +205,13 @@ pub fn note_startup() {
     tell();
 }
 
+/// Counts all that this thread allocates and frees from now on as overhead: for one that makes
+/// pages or figures, and neither data nor a [`Charge`] nor an [`Overhead`].
+pub fn count_as_overhead() {
+    tell();
+    IS_OVERHEAD.set(true);
+}
+
 /// Bytes that this thread has allocated beyond those that it has freed.
 #[must_use]
 pub fn allocated_by_thread() -> i64 {
@@ -221,6 +231,9 @@ pub(crate) fn tell() {
 fn add_told(bytes: i64) {
     // A thread that is ending has no sum any more, and measures nothing.
     let _ = TOLD_BYTES.try_with(|told| told.set(told.get() + bytes));
+    if IS_OVERHEAD.try_with(Cell::get).unwrap_or(false) {
+        ADDED_BYTES.fetch_add(bytes, Ordering::Relaxed);
+    }
     ALLOCATED_BYTES.fetch_add(bytes, Ordering::Relaxed);
 }
 
