@@ -1,6 +1,7 @@
 //! Streams of real servers, put together from their parts.
 
 use crate::golden::{SERVERS, golden};
+use crate::old::{file, listpack_of, text};
 use nagi_persist::rdb::{Element, Item, Reader, Rejected};
 use nagi_store::{Stream, StreamBuilder, StreamId};
 
@@ -47,5 +48,33 @@ fn entries_and_groups_are_those_that_real_servers_were_given() {
             assert_eq!(consumer.pending_count(), pending, "{server}");
             assert!(consumer.seen_ms() > 0 && consumer.active_ms().is_some(), "{server}");
         }
+    }
+}
+
+#[test]
+fn what_older_files_do_not_tell_of_groups_is_worked_out() {
+    let number = |number: u8| vec![number, 1];
+    let field = [&b"\x81f"[..], &[2]].concat();
+    // Two entries of the field that the node has at its start, at 5-0 and 6-0.
+    let start = [number(2), number(0), number(1), field.clone(), number(0)];
+    let entry = |ms: u8| [number(2), number(ms), number(0), field.clone(), number(4)];
+    let node = listpack_of(&[&start[..], &entry(0), &entry(1)].concat());
+    let first = [[0; 7].as_slice(), &[5], &[0; 8]].concat();
+    let group = |name: &[u8], ms: u8| [text(name), vec![ms, 0, 0, 0]].concat();
+    let stream = [
+        &b"\x0f\x01x\x01"[..],
+        &text(&first),
+        &text(&node),
+        b"\x02\x06\x00\x03",
+        &group(b"all", 6),
+        &group(b"none", 0),
+        &group(b"one", 5),
+    ];
+    let streams = streams(&file(9, &stream.concat()));
+    let [stream] = &streams[..] else { panic!("{} streams", streams.len()) };
+    assert_eq!((stream.len(), stream.entries_added()), (2, 2));
+    for (name, read, lag) in [(&b"all"[..], 2, 0), (b"none", 0, 2), (b"one", 1, 1)] {
+        let group = stream.view_group(name).unwrap();
+        assert_eq!((group.entries_read(), group.lag()), (Some(read), Some(lag)));
     }
 }

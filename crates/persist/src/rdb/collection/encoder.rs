@@ -127,7 +127,8 @@ fn encode_part<S: ElementSink>(part: &StreamPart<'_>, sink: &mut S) -> Result<()
         }
         StreamPart::Head { len, last_id, first_id, max_deleted_id, entries_added, groups } => {
             numbers(sink, &[len, last_id.ms, last_id.seq, first_id.ms, first_id.seq])?;
-            numbers(sink, &[max_deleted_id.ms, max_deleted_id.seq, entries_added, groups])
+            let added = entries_added.unwrap_or(len);
+            numbers(sink, &[max_deleted_id.ms, max_deleted_id.seq, added, groups])
         }
         StreamPart::Group { name, last_id, entries_read, pending } => {
             sink.text(&ElementText::Bytes(name))?;

@@ -1,5 +1,5 @@
 //! Lists, sets, sorted sets, hashes and streams as they come out of a file or go into one: one
-//! element after the other, so that nobody ever needs a whole value in memory.
+//! element after the other, so that no whole value has to be in memory.
 
 mod blob;
 mod builder;

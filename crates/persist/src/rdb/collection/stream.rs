@@ -123,11 +123,11 @@ impl StreamParts {
         let last_id = numbered_id(input)?;
         // Older forms have no more, and nothing was deleted as far as they tell.
         let (mut first_id, mut max_deleted_id, mut entries_added) =
-            (StreamId::MIN, StreamId::MIN, len);
+            (StreamId::MIN, StreamId::MIN, None);
         if self.form >= 2 {
             first_id = numbered_id(input)?;
             max_deleted_id = numbered_id(input)?;
-            entries_added = input.number(NUMBER)?;
+            entries_added = Some(input.number(NUMBER)?);
         }
         let groups = input.number("a number of consumer groups")?;
         (self.groups, self.consumers, self.stage) = (groups, Some(0), Stage::Groups);

@@ -2,7 +2,7 @@
 //!
 //! It begins with how many entries there are and how many were deleted, and the fields of the entry
 //! that it was made for. An entry has its id as the difference from that one's, and names its
-//! fields only if they are others. Entries that are deleted are marked; a node in which no entry is
+//! fields only if they differ. Entries that are deleted are marked; a node in which no entry is
 //! left is removed.
 
 use super::id::Id;
@@ -214,7 +214,9 @@ impl Node {
         let mut entries = Entries { listpack: &listpack, head, first, at: head.entries_at };
         let (mut live, mut deleted, mut before) = (0, 0, None);
         for Placed { entry, flags, .. } in &mut entries {
-            if entry.id < first || before.is_some_and(|before| entry.id <= before) {
+            // Other flags would be written anew over more than the byte that they are.
+            let is_flag = flags & !(DELETED | SAME_FIELDS) == 0;
+            if !is_flag || entry.id < first || before.is_some_and(|before| entry.id <= before) {
                 return None;
             }
             before = Some(entry.id);

@@ -27,8 +27,9 @@ pub enum StreamPart<'a> {
         first_id: Id,
         /// The greatest id that was deleted.
         max_deleted_id: Id,
-        /// How many entries there have ever been.
-        entries_added: u64,
+        /// How many entries there have ever been; `None` in files from before Redis 7, which
+        /// do not tell how many entries groups have read either.
+        entries_added: Option<u64>,
         /// How many groups follow.
         groups: u64,
     },
@@ -109,7 +110,7 @@ impl Stream {
             last_id: self.last_id,
             first_id: self.first_id(),
             max_deleted_id: self.max_deleted_id,
-            entries_added: self.entries_added,
+            entries_added: Some(self.entries_added),
             groups: self.groups.len(),
         }
     }
@@ -171,6 +172,8 @@ pub struct StreamBuilder {
     /// The group whose parts come.
     group: Option<(Vec<u8>, Group)>,
     consumer: Vec<u8>,
+    /// Whether it is worked out how many entries the groups have read.
+    estimates_reads: bool,
     /// The part that came last, and how many of a kind are to come still.
     left: Left,
 }
@@ -201,7 +204,7 @@ impl StreamBuilder {
     }
 
     fn try_add(&mut self, part: StreamPart<'_>) -> Option<()> {
-        let StreamBuilder { stream, group, consumer, left } = self;
+        let StreamBuilder { stream, group, consumer, estimates_reads, left } = self;
         match part {
             StreamPart::Node { first, listpack } => {
                 let is_behind = stream.nodes.last().is_none_or(|(before, node)| {
@@ -222,7 +225,9 @@ impl StreamBuilder {
                     return None;
                 }
                 (left.has_head, left.groups) = (true, groups);
-                stream.set_last_id(last_id, Some(entries_added), Some(max_deleted_id));
+                let added = entries_added.unwrap_or(len);
+                stream.set_last_id(last_id, Some(added), Some(max_deleted_id));
+                *estimates_reads = entries_added.is_none();
             }
             StreamPart::Group { name, last_id, entries_read, pending } => {
                 if !left.has_head || left.owned > 0 || group.is_some() && left.consumers != Some(0)
@@ -230,6 +235,10 @@ impl StreamBuilder {
                     return None;
                 }
                 self.end_group()?;
+                let entries_read = match self.estimates_reads {
+                    true => self.stream.distance(last_id),
+                    false => entries_read,
+                };
                 let left = &mut self.left;
                 left.groups = left.groups.checked_sub(1)?;
                 (left.pending, left.consumers) = (pending, None);
