@@ -4,7 +4,8 @@ use harness::{Connection, Server, as_redis, encode_command, until, words};
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 
-const ENTRIES: &[(&str, &str)] = &[
+/// Four entries are added.
+const ADDITIONS: &[(&str, &str)] = &[
     ("XADD s 1-1 a 1 b 2", "$3\r\n1-1\r\n"),
     (
         "XADD s 1-1 a 1",
@@ -25,6 +26,9 @@ const ENTRIES: &[(&str, &str)] = &[
     ("XADD s", "-ERR wrong number of arguments for 'xadd' command\r\n"),
     ("XADD s * a b c", "-ERR wrong number of arguments for 'xadd' command\r\n"),
     ("XADD nope NOMKSTREAM 1-1 a b", "$-1\r\n"),
+];
+
+const ENTRIES: &[(&str, &str)] = &[
     ("XLEN s", ":4\r\n"),
     ("XLEN nope", ":0\r\n"),
     (
@@ -97,30 +101,10 @@ const ENTRIES: &[(&str, &str)] = &[
 
 #[test]
 fn entries_are_added_deleted_and_found_by_their_ids() {
-    as_redis(ENTRIES);
+    as_redis(&[ADDITIONS, ENTRIES].concat());
 }
 
 const INFORMATION: &[(&str, &str)] = &[
-    ("XADD s 1-1 a 1 b 2", "$3\r\n1-1\r\n"),
-    (
-        "XADD s 1-1 a 1",
-        "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n",
-    ),
-    ("XADD s 0-0 a 1", "-ERR The ID specified in XADD must be greater than 0-0\r\n"),
-    (
-        "XADD s 0-1 a 1",
-        "-ERR The ID specified in XADD is equal or smaller than the target stream top item\r\n",
-    ),
-    ("XADD s 1-* a 1 b 3", "$3\r\n1-2\r\n"),
-    ("XADD s 5 a x b y", "$3\r\n5-0\r\n"),
-    ("XADD s 5-* c d", "$3\r\n5-1\r\n"),
-    ("XADD s foo a b", "-ERR Invalid stream ID specified as stream command argument\r\n"),
-    ("XADD s 6-1 a", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-    ("XADD s * a", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-    ("XADD s 1-1-1 a b", "-ERR Invalid stream ID specified as stream command argument\r\n"),
-    ("XADD s", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-    ("XADD s * a b c", "-ERR wrong number of arguments for 'xadd' command\r\n"),
-    ("XADD nope NOMKSTREAM 1-1 a b", "$-1\r\n"),
     (
         "XINFO STREAM s",
         "*20\r\n$6\r\nlength\r\n:4\r\n$15\r\nradix-tree-keys\r\n:1\r\n$16\r\nradix-tree-nodes\
@@ -193,7 +177,7 @@ const INFORMATION: &[(&str, &str)] = &[
 
 #[test]
 fn what_is_known_of_streams_is_told_and_set() {
-    as_redis(INFORMATION);
+    as_redis(&[ADDITIONS, INFORMATION].concat());
 }
 
 #[test]

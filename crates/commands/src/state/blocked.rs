@@ -36,7 +36,7 @@ pub(crate) trait Wanted: Debug + Send + Sync {
 
     /// Whether it is to look at its keys after any change, whatever is under them then, and even if
     /// nothing is.
-    fn heeds_any_change(&self) -> bool {
+    fn wakes_on_any_change(&self) -> bool {
         false
     }
 
@@ -321,7 +321,7 @@ impl BlockedClients {
         let queue = table.queues.get(name)?.get(&database)?;
         let mut waiters = queue.waiters.range(behind + 1..).map(|(_, waiter)| waiter);
         let concerns = |wanted: &dyn Wanted| {
-            kind.is_some_and(|kind| wanted.kind() == kind) || wanted.heeds_any_change()
+            kind.is_some_and(|kind| wanted.kind() == kind) || wanted.wakes_on_any_change()
         };
         waiters.find(|waiter| concerns(&*waiter.wanted)).cloned()
     }

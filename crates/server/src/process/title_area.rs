@@ -3,7 +3,7 @@
 //! The words that a process was started with lie on its stack, with no room for a longer title,
 //! and the environment behind them, which other code reads. So the kernel is told to show a static
 //! area instead: prctl(2), PR_SET_MM_MAP, which takes no privilege. The area's bytes are atomic,
-//! since the kernel reads them whenever somebody looks.
+//! since the kernel reads them at any time.
 
 use rustix::process::{PrctlMmMap, configure_virtual_memory_map};
 use std::io;

@@ -256,7 +256,7 @@ impl Database<'_> {
     }
 
     /// Sets fields of a hash, which is made if there is none, and when they expire (HSETEX), if
-    /// others are there or not as `when` asks; whether it was done.
+    /// they are there or not as `when` asks; whether it was done.
     ///
     /// # Errors
     /// The value is no hash.

@@ -74,8 +74,7 @@ fn fields_at(
     if is_right { Ok(at + 2) } else { Err(WRONG_NUMBER) }
 }
 
-/// Has a value of another type be told of rather than what is wrong with the other arguments, as
-/// Redis does.
+/// The error of a value of another type comes before those of the other arguments, as in Redis.
 fn unless_other_type<T>(
     cx: &Context<'_>,
     key: Key<'_>,

@@ -1,6 +1,6 @@
 //! Entries on their way into streams and out of them.
 
-use super::{GivenId, given_id, limits, strict_id, write_id};
+use super::{ParsedId, limits, parse_id, strict_id, write_id};
 use crate::runtime::arguments::{RemainingArguments, integer, is, length};
 use crate::runtime::multi_key::{self, Claimed};
 use crate::{Access, Category, Command, Context, Error, Flags, Group, Keys, Notes};
@@ -61,9 +61,9 @@ impl Options {
             } else if is_add && is(option, "NOMKSTREAM") {
                 options.only_existing = true;
             } else if is_add {
-                options.id = Some(match given_id(option, 0)? {
-                    GivenId::Whole(id) => NewId::StringInput(id),
-                    GivenId::Ms(ms) => NewId::NextOf(ms),
+                options.id = Some(match parse_id(option, 0)? {
+                    ParsedId::Whole(id) => NewId::Exact(id),
+                    ParsedId::Ms(ms) => NewId::NextOf(ms),
                 });
                 options.id_at = at;
                 break;
@@ -144,7 +144,7 @@ fn xadd<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     else {
         return Err(Error::wrong_arity("xadd"));
     };
-    if id == NewId::StringInput(StreamId::MIN) {
+    if id == NewId::Exact(StreamId::MIN) {
         return Err(ZERO_ID);
     }
     if (first..args.len()).map(|at| length(args, at)).sum::<usize>() > MOST_BYTES {
@@ -311,7 +311,7 @@ pub(crate) static XSETID: Command = Command {
     group: Group::Stream,
     since: "5.0.0",
     notes: Notes::of("O(1)").history(&[("7.0.0", "ENTRIESADDED and MAXDELETEDID")]),
-    summary: "Sets the last id that a stream has given, for those who restore streams",
+    summary: "Sets the last id that a stream has given, for tools that restore streams",
     subcommands: &[],
     run: xsetid,
 };

@@ -43,13 +43,13 @@ fn unsigned(text: &[u8]) -> Option<u64> {
 
 /// An id as an argument has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GivenId {
+enum ParsedId {
     Whole(StreamId),
     /// With the second number left to the server.
     Ms(u64),
 }
 
-fn given_id(argument: &[u8], missing: u64) -> Result<GivenId, Error> {
+fn parse_id(argument: &[u8], missing: u64) -> Result<ParsedId, Error> {
     if argument.len() > MOST_ID_BYTES {
         return Err(INVALID_ID);
     }
@@ -58,17 +58,17 @@ fn given_id(argument: &[u8], missing: u64) -> Result<GivenId, Error> {
     let mut parts = text.splitn(2, |byte| *byte == b'-');
     let ms = parts.next().and_then(unsigned).ok_or(INVALID_ID)?;
     Ok(match parts.next() {
-        None => GivenId::Whole(StreamId { ms, seq: missing }),
-        Some(b"*") => GivenId::Ms(ms),
-        Some(seq) => GivenId::Whole(StreamId { ms, seq: unsigned(seq).ok_or(INVALID_ID)? }),
+        None => ParsedId::Whole(StreamId { ms, seq: missing }),
+        Some(b"*") => ParsedId::Ms(ms),
+        Some(seq) => ParsedId::Whole(StreamId { ms, seq: unsigned(seq).ok_or(INVALID_ID)? }),
     })
 }
 
 /// An id that is spelled out; the second number where it is left out is `missing`.
 fn strict_id(argument: &[u8], missing: u64) -> Result<StreamId, Error> {
-    match given_id(argument, missing)? {
-        GivenId::Whole(id) => Ok(id),
-        GivenId::Ms(_) => Err(INVALID_ID),
+    match parse_id(argument, missing)? {
+        ParsedId::Whole(id) => Ok(id),
+        ParsedId::Ms(_) => Err(INVALID_ID),
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
         for wrong in ["", "-", "+", "5-", "5-*", "a", "1-2-3x", "18446744073709551616", "$"] {
             assert_eq!(strict_id(wrong.as_bytes(), 0), Err(INVALID_ID), "{wrong}");
         }
-        assert_eq!(given_id(b"5-*", 0), Ok(GivenId::Ms(5)));
+        assert_eq!(parse_id(b"5-*", 0), Ok(ParsedId::Ms(5)));
         assert_eq!(start_of_interval(b"(5-7"), id(5, 8));
         assert_eq!(end_of_interval(b"(5-0"), id(4, u64::MAX));
         assert_eq!(end_of_interval(b"5"), id(5, u64::MAX));

@@ -183,7 +183,7 @@ impl Wanted for Reading {
 /// What a consumer reads of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
-    /// What nobody in the group has read yet.
+    /// What no consumer of the group has read yet.
     New,
     /// What is pending for it behind an id.
     Pending(StreamId),
@@ -278,7 +278,7 @@ impl Wanted for GroupReading {
         None
     }
 
-    fn heeds_any_change(&self) -> bool {
+    fn wakes_on_any_change(&self) -> bool {
         true
     }
 

@@ -1,4 +1,5 @@
-//! Consumer groups: up to where each has read, who has been given what and has not acknowledged it.
+//! Consumer groups: up to where each has read, and which entries its consumers were given and have
+//! not acknowledged.
 
 use super::id::Id;
 use super::map::{Map, Weigh};
@@ -141,7 +142,7 @@ impl Group {
         (ids.len() as u64, is_gone)
     }
 
-    /// Gives an entry to a consumer that there is, whoever had it.
+    /// Gives an entry to a consumer that there is, and takes it from the one that had it.
     pub(crate) fn give(&mut self, id: Id, to: &[u8], delivered_ms: u64, deliveries: u64) {
         let Some(consumer) = self.consumers.get(to).map(|it| it.number) else { return };
         let before = self.pending.insert(id, Pending { consumer, delivered_ms, deliveries });
@@ -164,7 +165,7 @@ impl Group {
         self.pending.insert(id, Pending { consumer, delivered_ms, deliveries }).is_none()
     }
 
-    /// Notes whose it is; whether it is pending, and nobody's so far.
+    /// Notes whose it is; whether it is pending, and no consumer's so far.
     pub(crate) fn restore_owner(&mut self, id: Id, to: &[u8]) -> bool {
         let Some(consumer) = self.consumers.get(to).map(|it| it.number) else { return false };
         let is_free = |it: &mut Pending| std::mem::replace(&mut it.consumer, consumer) == u32::MAX;

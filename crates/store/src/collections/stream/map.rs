@@ -1,8 +1,8 @@
 //! Ordered maps that share their parts with their clones: the nodes of a stream by the ids that
 //! they begin with, pending entries by id, groups and consumers by name.
 //!
-//! A clone is one reference, and each counted: whoever changes a map copies what is shared of the
-//! way down to what is changed. Values have a weight, by whose sums elements are counted and found.
+//! A clone is one counted reference: a change copies what is shared of the way down to what is
+//! changed. Values have a weight, by whose sums elements are counted and found.
 
 use std::borrow::Borrow;
 use std::ops::ControlFlow;

@@ -35,7 +35,7 @@ pub enum NewId {
     /// The next of a millisecond.
     NextOf(u64),
     /// This one.
-    StringInput(Id),
+    Exact(Id),
 }
 
 /// Why an entry is not added.
@@ -239,7 +239,7 @@ impl Stream {
                 Id { ms, seq }
             }
             NewId::NextOf(ms) => Id { ms, seq: 0 },
-            NewId::StringInput(id) => id,
+            NewId::Exact(id) => id,
         };
         if id <= last {
             return Err(AddRefusal::TooSmall);
