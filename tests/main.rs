@@ -3,6 +3,7 @@
 //! One file a command family. Start with `harness::Server::nagi()`; the harness's own page
 //! (tests/harness/lib.rs) shows how a test reads. Run them by `cargo test -p nagi-tests NAME`.
 
+mod acl;
 mod administration;
 mod binary;
 mod bitmap;

@@ -32,7 +32,7 @@ pub use runtime::context::{
 pub use runtime::resume::go_on;
 pub use runtime::shown::{kept_arguments, stop_monitoring};
 pub use runtime::suspension::{JobProgress, When};
-pub use runtime::{admission, dispatch, gate, notification};
+pub use runtime::{admission, dispatch, gate, notification, rights, user_file};
 pub use state::client::{Class, Client, ClientInfo, ClientNames, Marks, ReplyMode};
 pub use state::events_listener::EventsListener;
 pub use state::hooks::{HookFlags, RequestHooks};

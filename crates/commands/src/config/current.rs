@@ -4,8 +4,9 @@ use super::kinds::{ANY, ANY_PORT, MemcachedProtocol, Origin, Value};
 use super::setting::{Place, Setting};
 use super::values::{Number, Values};
 use super::{kept, rows};
-use crate::state::memcached_users::Users;
+use crate::state::memcached_users::Users as MemcachedUsers;
 use crate::state::usage;
+use crate::state::users::Users;
 use nagi_store::{Policy, Store, Tuning};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::borrow::Cow;
@@ -29,7 +30,11 @@ pub struct Config {
     /// Names of settings that were given when it started.
     given: RwLock<BTreeSet<&'static str>>,
     /// The users of memcached's protocols, if there is a file of them.
-    memcached_users: OnceLock<Users>,
+    memcached_users: OnceLock<MemcachedUsers>,
+    /// The users of Redis' commands.
+    users: Users,
+    /// Lines about them that were given when it started, each with its place.
+    user_lines: Mutex<Vec<(String, Vec<Vec<u8>>)>>,
     /// Held by whoever changes settings that belong together.
     changing: Mutex<()>,
 }
@@ -52,9 +57,11 @@ impl Default for Config {
             defaults: RwLock::default(),
             given: RwLock::default(),
             memcached_users: OnceLock::new(),
+            users: Users::default(),
+            user_lines: Mutex::default(),
             changing: Mutex::default(),
         };
-        for setting in rows::ROWS {
+        for setting in rows::ROWS.iter().filter(|setting| !setting.is_line()) {
             if let Ok(value) = setting.kind.parse(setting.default) {
                 setting.store(&config, value);
             }
@@ -153,14 +160,29 @@ impl Config {
 
     /// The users of memcached's protocols, if there is a file of them.
     #[must_use]
-    pub fn memcached_users(&self) -> Option<&Users> {
+    pub fn memcached_users(&self) -> Option<&MemcachedUsers> {
         self.memcached_users.get()
     }
 
     /// Sets the users of memcached's protocols, once.
-    pub fn set_memcached_users(&self, users: Users) {
+    pub fn set_memcached_users(&self, users: MemcachedUsers) {
         // A server reads one file.
         let _ = self.memcached_users.set(users);
+    }
+
+    /// The users of Redis' commands.
+    pub(crate) fn users(&self) -> &Users {
+        &self.users
+    }
+
+    /// Lines about users that were given when it started, each with its place, once.
+    pub(crate) fn take_user_lines(&self) -> Vec<(String, Vec<Vec<u8>>)> {
+        std::mem::take(&mut self.user_lines.lock())
+    }
+
+    /// Notes a line about a user.
+    pub(super) fn add_user_line(&self, place: String, words: Vec<Vec<u8>>) {
+        self.user_lines.lock().push((place, words));
     }
 
     /// Keeps others from changing settings while those that are given together are checked and set.
@@ -199,7 +221,7 @@ impl Setting {
         match self.place {
             Place::Number(number) => self.kind.show(&Value::Number(number(config).get())),
             Place::Text(text) => text(config).get().as_ref().to_owned(),
-            Place::Aside | Place::Refused(_) | Place::Directive => {
+            Place::Aside | Place::Refused(_) | Place::Directive | Place::User => {
                 let aside = config.aside.read();
                 aside.get(self.name).map_or_else(|| self.default_value(), |it| it.as_ref().into())
             }
@@ -241,7 +263,12 @@ impl Setting {
     pub(crate) fn store(&self, config: &Config, value: Value) {
         match (&self.place, value) {
             (Place::Number(number), Value::Number(value)) => number(config).set(value),
-            (Place::Text(text), Value::Text(value)) => text(config).set(value),
+            (Place::Text(text), Value::Text(value)) => {
+                text(config).set(Arc::clone(&value));
+                if self.name == "requirepass" {
+                    config.users.set_default_password(value.as_bytes());
+                }
+            }
             (Place::Aside | Place::Refused(_), value) => {
                 let value = self.kind.show(&value).into();
                 let mut aside = config.aside.write();
@@ -265,7 +292,7 @@ mod tests {
                 assert!(names.insert(name), "{name} is there twice");
             }
             assert!(!setting.summary.is_empty() && !setting.summary.ends_with('.'));
-            if matches!(setting.place, Place::Directive) {
+            if setting.is_line() {
                 continue;
             }
             let value = setting.value(&config);

@@ -32,7 +32,6 @@ const NO_RENAMING: &str = "Commands keep their names: whoever may connect may se
 const NO_REPLICATION: &str = "There is no replication";
 const NO_SCRIPTS: &str = "Scripts are not there yet";
 const NO_TLS: &str = "There is no TLS: connections are not encrypted";
-const NO_USERS: &str = "There are no users but the default one";
 const NOT_READ: &str = "Nothing here goes by it";
 const OTHERWISE: &str = "What it adjusts works otherwise here";
 
@@ -75,9 +74,6 @@ const fn directive(name: &'static str, summary: &'static str) -> Setting {
 /// In the order of their names.
 #[rustfmt::skip]
 pub(super) static ROWS: &[Setting] = &[
-    aside("acl-pubsub-default", &[], Choice(&["allchannels", "resetchannels"]), "resetchannels",
-        SET, NO_USERS),
-    refused("aclfile", &[], Text, "", FIXED, &[], NO_USERS),
     aside("active-defrag-cycle-max", &[], Integer(1..=99), "25", SET, OTHERWISE),
     aside("active-defrag-cycle-min", &[], Integer(1..=99), "1", SET, OTHERWISE),
     aside("active-defrag-cycle-us", &[], Integer(0..=100_000), "500", SET, OTHERWISE),
@@ -268,5 +264,4 @@ pub(super) static ROWS: &[Setting] = &[
     refused("tls-session-caching", &[], Switch, "yes", SET, &[], NO_TLS),
     aside("tracking-table-max-keys", &[], Integer(0..=i64::MAX), "1000000", SET, NO_TRACKING),
     aside("unixsocketgroup", &[], Text, "", FIXED, NOT_READ),
-    directive("user", NO_USERS),
 ];

@@ -47,6 +47,13 @@ pub fn load(
     for directive in directives {
         let fail = |reason| LoadError { place: directive.source.to_string(), reason };
         let setting = find(&directive.name).ok_or_else(|| fail(unknown(directive)))?;
+        if matches!(setting.place, Place::User) {
+            // On a command line they are often one word.
+            let words = directive.words.iter().flat_map(|word| word.split_ascii_whitespace());
+            let line = std::iter::once("user").chain(words).map(Into::into).collect();
+            config.add_user_line(directive.source.to_string(), line);
+            continue;
+        }
         match value(setting, directive).and_then(|value| apply(config, setting, &value)) {
             Ok(()) => config.note_given(setting),
             Err(Refusal::Unsupported) if ignore_unsupported => {
@@ -152,7 +159,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_left_out_if_that_is_asked_for() {
         let config = Config::default();
-        let text = "appendonly yes\nuser alice on\nreplicaof no one\ncluster-enabled no";
+        let text = "appendonly yes\nrename-command GET x\nreplicaof no one\ncluster-enabled no";
         let loaded = load_text(&config, text, true).unwrap();
         assert_eq!(loaded.left_out.len(), 2, "{:?}", loaded.left_out);
         assert_eq!(find("appendonly").unwrap().value(&config), "no");

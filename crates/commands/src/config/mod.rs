@@ -26,6 +26,7 @@ pub use kinds::{Kind, LOG_LEVELS, MemcachedProtocol, Origin, SUPERVISORS, Value}
 pub use limits::OutputLimit;
 pub use load::{LoadError, Loaded, load};
 pub use nearest::nearest;
+pub(crate) use rewrite::replace;
 pub use setting::{Place, Setting};
 pub use title::{TitleVariable, render_title, short_count};
 pub use values::{Number, Text, Values};

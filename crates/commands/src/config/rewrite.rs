@@ -5,7 +5,7 @@
 use super::current::{Config, find, settings};
 use super::file::{quoted, split};
 use super::kinds::{Kind, Origin};
-use super::setting::{Place, Setting};
+use super::setting::Setting;
 use crate::error::Error;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
@@ -27,21 +27,47 @@ pub(crate) enum Added {
 pub(crate) fn rewrite(config: &Config, added: Added) -> Result<(), Error> {
     let path = config.file();
     let path = path.ok_or(Error::fixed("ERR The server is running without a config file"))?;
+    let users = user_lines(config)?;
     let rewritten = match std::fs::read_to_string(path) {
-        Ok(old) => Ok(rewritten(&old, config, added)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(rewritten("", config, added)),
+        Ok(old) => Ok(rewritten(&old, config, added, users)),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Ok(rewritten("", config, added, users))
+        }
         Err(error) => Err(error),
     };
     rewritten
-        .and_then(|text| replace(path, &text))
+        .and_then(|text| replace(path, text.as_bytes()))
         .map_err(|error| Error::new(format!("ERR Rewriting config file: {error}")))
 }
 
+/// The lines about users, unless they are in a file of their own.
+fn user_lines(config: &Config) -> Result<Vec<String>, Error> {
+    if !config.aclfile.get().is_empty() {
+        return Ok(Vec::new());
+    }
+    let line = |line: Vec<u8>| {
+        let words = String::from_utf8(line).map_err(|_| NOT_TEXT)?;
+        Ok(words.split(' ').map(quoted).collect::<Vec<_>>().join(" "))
+    };
+    config.users().lines().into_iter().map(line).collect()
+}
+
+const NOT_TEXT: Error = Error::fixed(
+    "ERR Rewriting config file: a user has a name or a rule that is not UTF-8; only a file of \
+     users (aclfile) can hold it",
+);
+
+/// Whether a line is about a user.
+fn is_user_line(line: &str) -> bool {
+    let words = split(line.trim()).unwrap_or_default();
+    words.first().is_some_and(|name| name.eq_ignore_ascii_case("user"))
+}
+
 /// The text of a file brought up to date.
-fn rewritten(old: &str, config: &Config, added: Added) -> String {
+fn rewritten(old: &str, config: &Config, added: Added, users: Vec<String>) -> String {
     // Each with whether its first line has been written.
     let mut waiting: Vec<(&Setting, Vec<String>, bool)> = settings()
-        .filter(|setting| !matches!(setting.place, Place::Directive))
+        .filter(|setting| !setting.is_line())
         .map(|setting| (setting, lines(setting, config), false))
         .collect();
     // What nobody changed stays as it was written.
@@ -52,11 +78,15 @@ fn rewritten(old: &str, config: &Config, added: Added) -> String {
     let is_changed = |it: &&Setting| !unchanged.iter().any(|other| std::ptr::eq(*other, *it));
     let mut text = String::new();
     let mut is_signed = false;
+    let mut users = users.into_iter();
     for line in old.lines() {
         is_signed |= line == SIGNATURE;
+        if is_user_line(line) {
+            users.next().into_iter().for_each(|user| push_line(&mut text, &user));
+            continue;
+        }
         let Some(setting) = setting_of(line).filter(is_changed) else {
-            text.push_str(line);
-            text.push('\n');
+            push_line(&mut text, line);
             continue;
         };
         // The first line of a setting is as good as another; further ones are left out once all
@@ -66,22 +96,25 @@ fn rewritten(old: &str, config: &Config, added: Added) -> String {
             && !lines.is_empty()
         {
             *begun = true;
-            text.push_str(&lines.remove(0));
-            text.push('\n');
+            push_line(&mut text, &lines.remove(0));
         }
     }
-    for (setting, lines, begun) in waiting {
-        let is_new = begun || added == Added::All || !setting.is_default(config);
-        for line in lines.into_iter().filter(|_| is_new) {
-            if !is_signed {
-                text.push_str(&format!("\n{SIGNATURE}\n"));
-                is_signed = true;
-            }
-            text.push_str(&line);
-            text.push('\n');
+    let is_new =
+        |setting: &Setting, begun| begun || added == Added::All || !setting.is_default(config);
+    let lines = waiting.into_iter().filter(|(setting, _, begun)| is_new(setting, *begun));
+    for line in lines.flat_map(|(_, lines, _)| lines).chain(users) {
+        if !is_signed {
+            text.push_str(&format!("\n{SIGNATURE}\n"));
+            is_signed = true;
         }
+        push_line(&mut text, &line);
     }
     text
+}
+
+fn push_line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
 }
 
 /// Whether the lines of a file that set a setting give it its present value.
@@ -106,7 +139,7 @@ fn says_the_same(old: &str, setting: &Setting, config: &Config) -> bool {
 fn setting_of(line: &str) -> Option<&'static Setting> {
     let line = line.trim();
     let name = split(line).filter(|_| !line.starts_with('#'))?.into_iter().next()?;
-    find(&name).filter(|setting| !matches!(setting.place, Place::Directive))
+    find(&name).filter(|setting| !setting.is_line())
 }
 
 /// The lines that set a setting to its present value.
@@ -138,7 +171,7 @@ fn with_unit(bytes: &str) -> String {
 
 /// Replaces a file in one step: whoever reads it finds the old text or the new one, also after the
 /// machine has lost its power.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}.unfinished", std::process::id()));
     let unfinished = Path::new(&unfinished);
@@ -153,12 +186,12 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     }
 }
 
-fn write(unfinished: &Path, path: &Path, text: &str) -> io::Result<()> {
+fn write(unfinished: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = File::create(unfinished)?;
     if let Ok(metadata) = std::fs::metadata(path) {
         file.set_permissions(metadata.permissions())?;
     }
-    file.write_all(text.as_bytes())?;
+    file.write_all(text)?;
     file.sync_all()
 }
 
@@ -191,9 +224,9 @@ mod tests {
         let expected = "# about ports\nport 7000\n\n  # more\ninclude /x/*.conf\ntimeout 9\n\
                         save 60 1\nslave-priority 50\n\n# Generated by CONFIG REWRITE\n\
                         maxclients 50\nmaxmemory 3mb\n";
-        assert_eq!(rewritten(text, &config, Added::Changed), expected);
+        assert_eq!(rewritten(text, &config, Added::Changed, Vec::new()), expected);
         assert_eq!(
-            rewritten(expected, &config, Added::Changed),
+            rewritten(expected, &config, Added::Changed, Vec::new()),
             expected,
             "a second time changes nothing"
         );
@@ -205,7 +238,7 @@ mod tests {
         let config = started_with(text);
         let default = find("save").unwrap().default;
         config.set("save", default, Origin::Runtime).unwrap();
-        let written = rewritten(text, &config, Added::Changed);
+        let written = rewritten(text, &config, Added::Changed, Vec::new());
         assert_eq!(find("save").unwrap().value(&started_with(&written)), default);
     }
 
@@ -216,12 +249,12 @@ mod tests {
         let text = text.replace(" # x", "");
         let config = started_with(&text);
         config.found_port("port", 50_000);
-        assert_eq!(rewritten(&text, &config, Added::Changed), text);
+        assert_eq!(rewritten(&text, &config, Added::Changed, Vec::new()), text);
         config.set("port", "50001", Origin::Runtime).unwrap();
         config.set("timeout", "3", Origin::Runtime).unwrap();
         let changed = text.replace("PORT any", "port 50001");
         let changed = changed.replace("timeout 1\ntimeout 0", "timeout 3");
-        assert_eq!(rewritten(&text, &config, Added::Changed), changed);
+        assert_eq!(rewritten(&text, &config, Added::Changed, Vec::new()), changed);
     }
 
     #[test]
@@ -229,9 +262,12 @@ mod tests {
         let config = started_with("");
         config.set_default("bind", "* -::*").unwrap();
         config.set_default("dir", "/tmp").unwrap();
-        assert_eq!(rewritten("", &config, Added::Changed), "");
+        assert_eq!(rewritten("", &config, Added::Changed, Vec::new()), "");
         config.set("dir", "/", Origin::Startup).unwrap();
-        assert_eq!(rewritten("", &config, Added::Changed), format!("\n{SIGNATURE}\ndir /\n"));
+        assert_eq!(
+            rewritten("", &config, Added::Changed, Vec::new()),
+            format!("\n{SIGNATURE}\ndir /\n")
+        );
     }
 
     #[test]
@@ -239,8 +275,8 @@ mod tests {
         let text = "port any\nunixsocketperm 700\nclient-output-buffer-limit normal 1 2 3\n\
                     unixsocket \"/tmp/a b\"\nmaxmemory 100000\nlogfile ''\n";
         let config = started_with(text);
-        let again = started_with(&rewritten("", &config, Added::Changed));
-        for setting in settings().filter(|it| !matches!(it.place, Place::Directive)) {
+        let again = started_with(&rewritten("", &config, Added::Changed, Vec::new()));
+        for setting in settings().filter(|it| !it.is_line()) {
             assert_eq!(setting.value(&again), setting.value(&config), "{}", setting.name);
         }
     }
@@ -251,10 +287,10 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("some.conf");
         std::fs::write(&path, "old").unwrap();
-        replace(&path, "new\n").unwrap();
+        replace(&path, b"new\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new\n");
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
-        assert!(replace(&folder.join("missing/x.conf"), "").is_err());
+        assert!(replace(&folder.join("missing/x.conf"), b"").is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -31,13 +31,31 @@ pub(super) static RDB_VERSIONS: [&str; 5] = ["lowest", "10", "11", "12", "80"];
 /// In the order of their names.
 pub(super) static ROWS: &[Setting] = &[
     Setting {
+        name: "acl-pubsub-default",
+        aliases: &[],
+        kind: Kind::Choice(&["resetchannels", "allchannels"]),
+        default: "resetchannels",
+        changeable: true,
+        place: Place::Number(|values| &values.acl_pubsub_default),
+        summary: "Whether users that are new may use no channels or all",
+    },
+    Setting {
+        name: "aclfile",
+        aliases: &[],
+        kind: Kind::Text,
+        default: "",
+        changeable: false,
+        place: Place::Text(|values| &values.aclfile),
+        summary: "File of users, read at the start and by ACL LOAD, and written by ACL SAVE",
+    },
+    Setting {
         name: "acllog-max-len",
         aliases: &[],
         kind: Kind::Integer(0..=i64::MAX),
         default: "128",
         changeable: true,
         place: Place::Number(|values| &values.acllog_max_len),
-        summary: "How many failed logins ACL LOG remembers",
+        summary: "How many refusals ACL LOG remembers",
     },
     Setting {
         name: "bind",
@@ -668,6 +686,15 @@ pub(super) static ROWS: &[Setting] = &[
         changeable: false,
         place: Place::Number(|values| &values.unixsocketperm),
         summary: "Permissions of the sockets that are paths, in octal; 0 leaves them to the umask",
+    },
+    Setting {
+        name: "user",
+        aliases: &[],
+        kind: Kind::Words,
+        default: "",
+        changeable: false,
+        place: Place::User,
+        summary: "A user and its rules, as in ACL SETUSER; may be given again for other users",
     },
     Setting {
         name: "workers",

@@ -34,6 +34,8 @@ pub enum Place {
     Refused(&'static [&'static str]),
     /// A line of a file that CONFIG does not know, and that stops the start.
     Directive,
+    /// A line of a file about a user, of which there may be many and CONFIG does not know.
+    User,
 }
 
 impl Setting {
@@ -45,7 +47,12 @@ impl Setting {
     /// Whether the server goes by it.
     #[must_use]
     pub fn has_effect(&self) -> bool {
-        matches!(self.place, Place::Number(_) | Place::Text(_))
+        matches!(self.place, Place::Number(_) | Place::Text(_) | Place::User)
+    }
+
+    /// Whether it is a line of a file that CONFIG does not know.
+    pub(crate) fn is_line(&self) -> bool {
+        matches!(self.place, Place::Directive | Place::User)
     }
 
     /// Its default, as CONFIG GET shows it.
@@ -63,7 +70,7 @@ impl Setting {
     /// Whether a value promises what is not there.
     pub(super) fn is_refused(&self, value: &Value) -> bool {
         match self.place {
-            Place::Number(_) | Place::Text(_) | Place::Aside => false,
+            Place::Number(_) | Place::Text(_) | Place::Aside | Place::User => false,
             Place::Refused(harmless) => {
                 let value = self.kind.show(value);
                 value != self.default_value() && !harmless.contains(&value.as_str())

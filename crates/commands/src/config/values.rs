@@ -63,6 +63,8 @@ impl Text {
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "each field's setting has a summary in its row")]
 pub struct Values {
+    pub acl_pubsub_default: Number,
+    pub aclfile: Text,
     pub acllog_max_len: Number,
     pub bind: Text,
     pub client_output_buffer_limit: Text,

@@ -4,6 +4,7 @@ use super::arguments::{When, gives_versions, timestamp};
 use super::{Context, Error, VERSION, control, must_log_in, operation, statistics, stats, watch};
 use crate::runtime::admission;
 use crate::runtime::gate::{self, Verdict};
+use crate::runtime::rights;
 use crate::runtime::shown;
 use crate::{Access, HookFlags, Keys, Marks};
 use nagi_proto::memcached::binary::{self, Frame, Head};
@@ -63,6 +64,7 @@ const INVALID: Failure = Failure(0x04, "Invalid arguments");
 const NOT_STORED: Failure = Failure(0x05, "Not stored.");
 const NOT_A_NUMBER: Failure = Failure(0x06, "Non-numeric server-side value for incr or decr");
 const AUTH_FAILED: Failure = Failure(0x20, "Auth failure.");
+const NO_RIGHT: Failure = Failure(0x20, "Permission denied.");
 const UNKNOWN: Failure = Failure(0x81, "Unknown command");
 const OUT_OF_MEMORY: Failure = Failure(0x82, "Out of memory");
 /// "Temporary failure" in memcached's list of statuses.
@@ -240,6 +242,24 @@ fn keys(opcode: u8) -> &'static Keys {
     }
 }
 
+/// The command of Redis that a user must have the right to run for an opcode; empty if none is
+/// needed.
+fn right(opcode: u8) -> &'static str {
+    match opcode {
+        0x00 | 0x09 | 0x0c | 0x0d => "get",
+        0x1d | 0x1e | 0x23 | 0x24 => "getex",
+        0x04 | 0x14 => "del",
+        0x05 | 0x15 => "incrby",
+        0x06 | 0x16 => "decrby",
+        0x08 | 0x18 => "flushall",
+        0x0e | 0x0f | 0x19 | 0x1a => "append",
+        0x10 => "info",
+        0x1c => "expire",
+        0x07 | 0x0a | 0x0b | 0x17 | 0x20..=0x22 => "",
+        _ => "set",
+    }
+}
+
 /// Answers a request that cannot be: its lengths contradict each other, or are too great.
 pub fn refuse_contradiction(cx: &mut Context<'_>, frame: &Frame<'_>, too_long: bool) {
     refuse(cx, frame, if too_long { &INVALID } else { &UNKNOWN }, b"");
@@ -262,6 +282,11 @@ fn run<'a>(cx: &mut Context<'a>, row: &Opcode, frame: &Frame<'a>) -> Result<(), 
     }
     if must_log_in(cx) && !matches!(row.code, 0x0a | 0x0b | 0x20 | 0x21 | 0x22 | 0x07 | 0x17) {
         return Err(AUTH_FAILED);
+    }
+    let has_key = !keys(row.code).all_groups().is_empty();
+    let named = has_key.then_some(frame.key).into_iter();
+    if !rights::may_run_verb(cx, right(row.code), keys(row.code), named) {
+        return Err(NO_RIGHT);
     }
     if let Some(line) = gate::refusal_of_verb(cx.hooks.reasons(), keys(row.code)) {
         return Err(Failure(NOT_NOW, line.trim_start_matches("SERVER_ERROR ")));

@@ -31,6 +31,7 @@ pub(super) fn flush(cx: &Context<'_>, delay: When) {
 
 pub(super) static FLUSH_ALL: Verb = Verb {
     name: "flush_all",
+    right: "flushall",
     syntax: "[delay] [noreply]",
     words: 1,
     keys: Keys::WHOLE,
@@ -45,6 +46,7 @@ fn version<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
 
 pub(super) static VERSION_ROW: Verb = Verb {
     name: "version",
+    right: "",
     syntax: "",
     words: 1,
     keys: Keys::NONE,
@@ -60,6 +62,7 @@ fn verbosity<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static VERBOSITY: Verb = Verb {
     name: "verbosity",
+    right: "config|set",
     syntax: "<level> [noreply]",
     words: 2,
     keys: Keys::NONE,
@@ -74,6 +77,7 @@ fn quit<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
 
 pub(super) static QUIT: Verb = Verb {
     name: "quit",
+    right: "",
     syntax: "",
     words: 1,
     keys: Keys::NONE,
@@ -119,6 +123,7 @@ fn detail(cx: &mut Context<'_>, sub: Option<&[u8]>) -> Result<(), Error> {
 
 pub(super) static STATS: Verb = Verb {
     name: "stats",
+    right: "info",
     syntax: "[settings | items | slabs | sizes | conns | cachedump <class> <limit> | detail (on | \
              off | dump) | reset]",
     words: 1,

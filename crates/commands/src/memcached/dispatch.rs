@@ -9,6 +9,7 @@ use crate::runtime::arguments::is;
 use crate::runtime::context::{CommandSet, Suspension};
 use crate::runtime::dispatch;
 use crate::runtime::gate::{self, Verdict};
+use crate::runtime::rights;
 use crate::runtime::shown;
 use crate::state::hooks::HookFlags;
 use nagi_proto::Args;
@@ -114,6 +115,9 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
     }
     let reasons = cx.hooks.reasons();
     if !reasons.is_empty() {
+        if !has_right(verb, cx, args) {
+            return refuse(cx, Error::NO_RIGHT);
+        }
         match gate::verdict(reasons, &verb.keys, cx) {
             Verdict::Pass => {}
             Verdict::Refuse(line) => return cx.reply.line(line),
@@ -131,6 +135,18 @@ pub fn run<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
         return run_shown(verb, cx, args);
     }
     run_now(verb, cx, args);
+}
+
+/// Whether the client's user has the right to run a request.
+#[cold]
+fn has_right(verb: &Verb, cx: &mut Context<'_>, args: Args<'_>) -> bool {
+    let mut room = Vec::new();
+    let spelled = meta::spelled_key(args, &mut room);
+    let keys = verb.keys.all_groups().iter().flat_map(|group| group.of(args));
+    match spelled {
+        Some(key) => rights::may_run_verb(cx, verb.right, &verb.keys, std::iter::once(key)),
+        None => rights::may_run_verb(cx, verb.right, &verb.keys, keys),
+    }
 }
 
 /// Runs what nothing keeps from running, and shows it to monitors.

@@ -44,6 +44,7 @@ fn lru_crawler<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static LRU_CRAWLER: Verb = Verb {
     name: "lru_crawler",
+    right: "keys",
     syntax: "(metadump | mgdump) (all | hash) | crawl all | enable | disable | ...",
     words: 1,
     keys: Keys::NONE,

@@ -24,6 +24,7 @@ fn cache_memlimit<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error>
 
 pub(super) static CACHE_MEMLIMIT: Verb = Verb {
     name: "cache_memlimit",
+    right: "config|set",
     syntax: "<megabytes> [noreply]",
     words: 1,
     keys: Keys::NONE,
@@ -45,6 +46,7 @@ fn shutdown<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static SHUTDOWN: Verb = Verb {
     name: "shutdown",
+    right: "shutdown",
     syntax: "[graceful]",
     words: 1,
     keys: Keys::NONE,
@@ -70,6 +72,7 @@ fn slabs<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static SLABS: Verb = Verb {
     name: "slabs",
+    right: "config|set",
     syntax: "reassign <from> <to> | automove <mode>",
     words: 1,
     keys: Keys::NONE,
@@ -93,6 +96,7 @@ fn lru<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static LRU: Verb = Verb {
     name: "lru",
+    right: "config|set",
     syntax: "mode <mode> | temp_ttl <ttl> | tune <hot> <warm> <hot factor> <warm factor>",
     words: 1,
     keys: Keys::NONE,

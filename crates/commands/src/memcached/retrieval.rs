@@ -31,6 +31,7 @@ fn get<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
 
 pub(super) static GET: Verb = Verb {
     name: "get",
+    right: "get",
     syntax: "<key>+",
     words: 2,
     keys: Keys::all(Access::RO.union(Access::ACCESS)),
@@ -57,6 +58,7 @@ fn gets<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
 
 pub(super) static GETS: Verb = Verb {
     name: "gets",
+    right: "get",
     syntax: "<key>+",
     words: 2,
     keys: Keys::all(Access::RO.union(Access::ACCESS)),
@@ -91,6 +93,7 @@ fn gat<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static GAT: Verb = Verb {
     name: "gat",
+    right: "getex",
     syntax: "<exptime> <key>+",
     words: 3,
     keys: BEHIND_EXPTIME,
@@ -118,6 +121,7 @@ fn gats<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static GATS: Verb = Verb {
     name: "gats",
+    right: "getex",
     syntax: "<exptime> <key>+",
     words: 3,
     keys: BEHIND_EXPTIME,
@@ -152,6 +156,7 @@ fn touch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static TOUCH: Verb = Verb {
     name: "touch",
+    right: "expire",
     syntax: "<key> <exptime> [noreply]",
     words: 3,
     keys: Keys::one(Access::RW.union(Access::UPDATE)),

@@ -21,6 +21,7 @@ fn set<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static SET: Verb = Verb {
     name: "set",
+    right: "set",
     syntax: "<key> <flags> <exptime> <bytes> [noreply]",
     words: 6,
     keys: Keys::one(Access::OW.union(Access::UPDATE)),
@@ -34,6 +35,7 @@ fn add<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static ADD: Verb = Verb {
     name: "add",
+    right: "set",
     syntax: "<key> <flags> <exptime> <bytes> [noreply]",
     words: 6,
     keys: Keys::one(Access::OW.union(Access::INSERT)),
@@ -47,6 +49,7 @@ fn replace<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static REPLACE: Verb = Verb {
     name: "replace",
+    right: "set",
     syntax: "<key> <flags> <exptime> <bytes> [noreply]",
     words: 6,
     keys: Keys::one(Access::OW.union(Access::UPDATE)),
@@ -84,6 +87,7 @@ fn append<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static APPEND: Verb = Verb {
     name: "append",
+    right: "append",
     syntax: "<key> <flags> <exptime> <bytes> [noreply]",
     words: 6,
     keys: Keys::one(Access::RW.union(Access::INSERT)),
@@ -97,6 +101,7 @@ fn prepend<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static PREPEND: Verb = Verb {
     name: "prepend",
+    right: "append",
     syntax: "<key> <flags> <exptime> <bytes> [noreply]",
     words: 6,
     keys: Keys::one(Access::RW.union(Access::INSERT)),
@@ -151,6 +156,7 @@ fn cas<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static CAS: Verb = Verb {
     name: "cas",
+    right: "set",
     syntax: "<key> <flags> <exptime> <bytes> <cas unique> [noreply]",
     words: 7,
     keys: Keys::one(Access::RW.union(Access::UPDATE)),
@@ -164,6 +170,7 @@ fn incr<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static INCR: Verb = Verb {
     name: "incr",
+    right: "incrby",
     syntax: "<key> <value> [noreply]",
     words: 3,
     keys: Keys::one(Access::RW.union(Access::UPDATE)),
@@ -177,6 +184,7 @@ fn decr<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static DECR: Verb = Verb {
     name: "decr",
+    right: "decrby",
     syntax: "<key> <value> [noreply]",
     words: 3,
     keys: Keys::one(Access::RW.union(Access::UPDATE)),
@@ -219,6 +227,7 @@ fn delete<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static DELETE: Verb = Verb {
     name: "delete",
+    right: "del",
     syntax: "<key> [noreply]",
     words: 2,
     keys: Keys::one(Access::RM.union(Access::DELETE)),

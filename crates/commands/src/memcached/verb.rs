@@ -66,6 +66,8 @@ pub struct Verb {
     pub words: usize,
     /// Which of them are keys.
     pub keys: Keys,
+    /// The command of Redis that a user must have the right to run; empty if none is needed.
+    pub right: &'static str,
     /// What it does, in one sentence without a full stop.
     pub summary: &'static str,
     /// Its handler.
@@ -87,6 +89,7 @@ impl Error {
     /// What a browser sends whose page talks to a local port behind its user's back: no reply
     /// is worth giving.
     pub(super) const FROM_A_BROWSER: Error = Error("");
+    pub(super) const NO_RIGHT: Error = Error("CLIENT_ERROR permission denied");
     pub(super) const OUT_OF_MEMORY: Error = Error("SERVER_ERROR out of memory storing object");
     pub(super) const EXPTIME: Error = Error("CLIENT_ERROR invalid exptime argument");
 }

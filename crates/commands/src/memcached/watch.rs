@@ -38,6 +38,7 @@ fn watch<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static WATCH: Verb = Verb {
     name: "watch",
+    right: "monitor",
     syntax: "[fetchers | mutations | evictions | connevents | deletions]*",
     words: 1,
     keys: Keys::NONE,

@@ -2,6 +2,29 @@
 //! row.
 
 use nagi_proto::Args;
+use std::ops::Range;
+
+/// Which of a request's arguments are channels that it publishes or subscribes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Channels {
+    /// The first.
+    First,
+    /// All.
+    All,
+    /// All, as patterns.
+    Patterns,
+}
+
+impl Channels {
+    /// Where they stand in a request.
+    pub(crate) fn positions(self, args: Args<'_>) -> Range<usize> {
+        1..if self == Channels::First { 2 } else { args.len() }
+    }
+
+    pub(crate) fn are_patterns(self) -> bool {
+        self == Channels::Patterns
+    }
+}
 
 /// Finds the positions of arguments that are secret.
 pub(crate) type Secrets = fn(Args<'_>) -> Vec<usize>;
@@ -23,6 +46,8 @@ pub struct Notes {
     pub is_own: bool,
     /// Which of a request's arguments are passwords or come with one, and are shown to nobody.
     pub(crate) secrets: Option<Secrets>,
+    /// Which of a request's arguments are channels that a user must be permitted to use.
+    pub(crate) channels: Option<Channels>,
 }
 
 impl Notes {
@@ -38,6 +63,7 @@ impl Notes {
             internal: false,
             is_own: false,
             secrets: None,
+            channels: None,
         }
     }
 
@@ -69,6 +95,12 @@ impl Notes {
     #[must_use]
     pub(crate) const fn secrets(self, secrets: Secrets) -> Self {
         Notes { secrets: Some(secrets), ..self }
+    }
+
+    /// Of a command that publishes or subscribes to channels.
+    #[must_use]
+    pub(crate) const fn channels(self, channels: Channels) -> Self {
+        Notes { channels: Some(channels), ..self }
     }
 
     /// Of a command that tests of the server use.

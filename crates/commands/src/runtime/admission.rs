@@ -1,14 +1,13 @@
-//! What a client may do: before it has logged in, where it has got in by a place that is kept for
-//! administrators, and while it subscribes in RESP2. A session of another protocol asks
-//! [`is_password`].
+//! What a client may do: before it has logged in, by the rights of its user, where it has got in by
+//! a place that is kept for administrators, and while it subscribes in RESP2. A session of another
+//! protocol asks [`is_login`].
 
 use crate::config::Number;
-use crate::secret::is_same;
+use crate::runtime::rights;
 pub use crate::state::client::Restrictions;
+pub(crate) use crate::state::users::DEFAULT_USER;
 use crate::{Client, Config, Context, Entry, Error, Flags};
-
-/// The only user.
-pub(crate) const DEFAULT_USER: &[u8] = b"default";
+use nagi_proto::Args;
 
 const NOAUTH: Error = Error::fixed("NOAUTH Authentication required.");
 pub(crate) const WRONGPASS: Error =
@@ -23,7 +22,7 @@ const TOO_MANY: Error = Error::fixed("ERR max number of clients reached");
 /// Whether clients have to log in.
 #[must_use]
 pub fn is_password_required(config: &Config) -> bool {
-    !config.requirepass.get().is_empty()
+    !config.users().is_open()
 }
 
 /// The restrictions of a client that has just connected, or of one that had the `present` ones
@@ -58,11 +57,13 @@ pub(crate) fn log_in_to_memcached(
     user: &[u8],
     password: &[u8],
 ) -> bool {
-    let is_known = match config.memcached_users() {
-        Some(users) => users.has(user, password),
-        None => is_login(config, user, password),
+    // Users of a file have the rights of the default one.
+    let (is_known, user) = match config.memcached_users() {
+        Some(users) => (users.has(user, password), DEFAULT_USER),
+        None => (is_login(config, user, password), user),
     };
     if is_known {
+        client.become_user(config.users(), user);
         client
             .restrictions
             .remove(Restrictions::NOT_LOGGED_IN | Restrictions::NO_USER_OF_MEMCACHED);
@@ -75,19 +76,12 @@ pub(crate) fn log_out_of_memcached(client: &mut Client, config: &Config) {
     client.restrictions |= memcached_restrictions(config);
 }
 
-/// Whether `password` is the one that clients have to give; any is, where none is required. How
-/// long it takes depends on `password` alone.
-#[must_use]
-pub fn is_password(config: &Config, password: &[u8]) -> bool {
-    let expected = config.requirepass.get();
-    expected.is_empty() || is_same(expected.as_bytes(), password)
-}
-
-/// Whether there is such a user with such a password.
+/// Whether there is such a user with such a password, who may log in. No name means the default
+/// user; one that needs no password accepts any.
 #[must_use]
 pub fn is_login(config: &Config, user: &[u8], password: &[u8]) -> bool {
-    // The password is looked at in any case, so that time does not tell which users there are.
-    is_password(config, password) & (user == DEFAULT_USER)
+    let user = if user.is_empty() { DEFAULT_USER } else { user };
+    config.users().is_login(user, password)
 }
 
 /// Logs a client in; without a user, the default one is meant.
@@ -100,9 +94,11 @@ pub(crate) fn log_in(
     if user.is_none() && !is_password_required(config) {
         return Err(NO_PASSWORD);
     }
-    if !is_login(config, user.unwrap_or(DEFAULT_USER), password) {
+    let name = user.unwrap_or(DEFAULT_USER);
+    if !config.users().is_login(name, password) {
         return Err(WRONGPASS);
     }
+    client.become_user(config.users(), name);
     client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
     Ok(())
 }
@@ -118,11 +114,12 @@ pub fn must_log_in(client: &Client, config: &Config) -> bool {
 /// Whether a client that may not run everything may run this. One that takes an administrator's
 /// place and is none is told what it would have been told at once, and closed.
 #[cold]
-pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry) -> Result<(), Error> {
+pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Error> {
     let is_login = entry.command.flags.contains(Flags::NO_AUTH);
     if !is_login && must_log_in(cx.client, cx.server.config()) {
         return Err(NOAUTH);
     }
+    rights::check(cx, entry, args)?;
     let is_for_subscribers = Flags::WHILE_SUBSCRIBED | Flags::MESSAGES;
     if cx.client.receives_messages_only() && !entry.command.flags.intersects(is_for_subscribers) {
         return Err(Error::new(format!(
@@ -172,12 +169,12 @@ mod tests {
     #[test]
     fn only_the_password_is_the_password() {
         let config = Config::default();
-        assert!(is_password(&config, b"") && is_password(&config, b"anything"));
+        assert!(is_login(&config, b"", b"") && is_login(&config, b"", b"anything"));
         assert!(!is_login(&config, b"other", b"anything"));
         config.set("requirepass", "sesame", Origin::Startup).unwrap();
-        assert!(is_password(&config, b"sesame"));
+        assert!(is_login(&config, b"", b"sesame"));
         for wrong in ["", "s", "sesam", "sesame ", "sesamesesame", "Sesame", "sesamE"] {
-            assert!(!is_password(&config, wrong.as_bytes()), "{wrong}");
+            assert!(!is_login(&config, b"", wrong.as_bytes()), "{wrong}");
         }
         assert!(is_login(&config, b"default", b"sesame"));
         assert!(!is_login(&config, b"Default", b"sesame"));

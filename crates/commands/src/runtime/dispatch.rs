@@ -48,9 +48,10 @@ pub fn resolve(commands: &'static CommandTable, args: Args<'_>) -> Result<&'stat
 /// next request.
 #[inline]
 pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
-    if !cx.client.restrictions.is_empty()
-        && let Err(error) = admission::check(cx, entry)
-    {
+    let reasons = cx.hooks.reasons();
+    let is_checked =
+        !cx.client.restrictions.is_empty() || reasons.contains(HookFlags::LIMITED_USERS);
+    if is_checked && let Err(error) = admission::check(cx, entry, args) {
         return reject(entry, cx, &error);
     }
     if args.has_landed() {
@@ -64,8 +65,7 @@ pub fn run<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     if cx.client.restrictions.contains(Restrictions::IN_TRANSACTION) && is_queued(entry, cx, args) {
         return;
     }
-    let reasons = cx.hooks.reasons();
-    if !reasons.difference(HookFlags::AWAITED).is_empty() {
+    if !reasons.difference(HookFlags::AWAITED | HookFlags::LIMITED_USERS).is_empty() {
         return run_observed(entry, cx, args, reasons);
     }
     run_unobserved(entry, cx, args);

@@ -3,6 +3,7 @@
 pub mod admission;
 pub(crate) mod arguments;
 pub(crate) mod blocking;
+pub(crate) mod client_line;
 pub(crate) mod context;
 pub mod dispatch;
 pub mod gate;
@@ -12,6 +13,8 @@ pub mod notification;
 pub(crate) mod numbers;
 pub(crate) mod queueing;
 pub(crate) mod resume;
+pub mod rights;
 pub(crate) mod service;
 pub(crate) mod shown;
 pub(crate) mod suspension;
+pub mod user_file;

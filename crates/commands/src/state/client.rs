@@ -2,6 +2,7 @@
 
 use crate::state::pubsub::{ByKind, Kind};
 use crate::state::transaction::Transaction;
+use crate::state::users::{DEFAULT_USER, Name, User, Users};
 use crate::state::watched_keys::Watches;
 use nagi_proto::Output;
 use nagi_proto::resp::Version;
@@ -61,6 +62,18 @@ pub struct Client {
     pub(crate) transaction: Option<Box<Transaction>>,
     /// The keys that it watches.
     pub(crate) watches: Watches,
+    /// Its user, once that matters; the default one otherwise.
+    identity: Option<Box<Identity>>,
+}
+
+/// A client's user, as it was when it was looked at last.
+#[derive(Debug)]
+struct Identity {
+    name: Name,
+    /// None if it has been deleted since.
+    user: Option<Arc<User>>,
+    /// [`Users::generation`] at that time.
+    generation: u64,
 }
 
 impl Client {
@@ -82,7 +95,35 @@ impl Client {
             delayed_since: None,
             transaction: None,
             watches: Watches::default(),
+            identity: None,
         }
+    }
+
+    /// The name of its user.
+    pub(crate) fn user_name(&self) -> &[u8] {
+        self.identity.as_ref().map_or(DEFAULT_USER, |identity| &identity.name)
+    }
+
+    /// Makes it a client of this user.
+    pub(crate) fn become_user(&mut self, users: &Users, name: &[u8]) {
+        let generation = users.generation();
+        let identity = Identity { name: name.into(), user: users.get(name), generation };
+        self.info.names().user = match name {
+            DEFAULT_USER => String::new(),
+            _ => String::from_utf8_lossy(name).into_owned(),
+        };
+        self.identity = Some(Box::new(identity));
+    }
+
+    /// Its user as it is now; `None` if it has been deleted.
+    pub(crate) fn user(&mut self, users: &Users) -> Option<Arc<User>> {
+        let generation = users.generation();
+        let known = self.identity.as_ref().filter(|known| known.generation == generation);
+        if known.is_none() {
+            let name = Name::from(self.user_name());
+            self.become_user(users, &name);
+        }
+        self.identity.as_ref()?.user.clone()
     }
 
     /// Has the connection closed, which the client has asked for.
@@ -354,6 +395,13 @@ impl ClientInfo {
         IDLE_BYTES + subscriptions_bytes + self.query_bytes.load(Ordering::Relaxed) + queued
     }
 
+    /// The name of its user.
+    #[must_use]
+    pub fn user(&self) -> String {
+        let user = self.names().user.clone();
+        if user.is_empty() { "default".to_owned() } else { user }
+    }
+
     /// Gives the client a name; an empty one takes it away.
     pub(crate) fn rename(&self, name: String) {
         self.names().name = name;
@@ -369,4 +417,6 @@ pub struct ClientNames {
     pub library_name: String,
     /// CLIENT SETINFO LIB-VER.
     pub library_version: String,
+    /// The name of its user; empty for the default one.
+    pub(crate) user: String,
 }

@@ -2,10 +2,10 @@
 //! the latency monitor, loading and saving. All of them set a bit in one word, so that ordinarily a
 //! request reads that word and nothing else.
 
+use crate::state::access_log::AccessLog;
 use crate::state::blocked::{BlockedClients, NewWaiter, Waiting};
 use crate::state::client::{Client, Marks};
 use crate::state::latency_monitor::Latency;
-use crate::state::login_log::Logins;
 use crate::state::monitors::Monitors;
 use crate::state::notifications::Notifications;
 use crate::state::watched_keys::WatchedKeys;
@@ -38,6 +38,8 @@ bitflags::bitflags! {
         const AWAITED = 1 << 7;
         /// Clients may subscribe to events of keys.
         const NOTIFIED = 1 << 8;
+        /// There are users that may do less than everything.
+        const LIMITED_USERS = 1 << 9;
     }
 }
 
@@ -63,8 +65,8 @@ pub struct RequestHooks {
     pub watched_keys: Arc<WatchedKeys>,
     /// Events of keys on their way to subscribers.
     pub notifications: Arc<Notifications>,
-    /// Logins that failed.
-    pub(crate) logins: Logins,
+    /// Logins that failed, and requests that were refused.
+    pub(crate) access_log: AccessLog,
     /// What took long.
     pub latency: Latency,
 }

@@ -1,5 +1,6 @@
 //! What the process remembers beside the keyspace.
 
+pub(crate) mod access_log;
 pub(crate) mod blocked;
 pub(crate) mod client;
 pub(crate) mod events_listener;
@@ -7,7 +8,6 @@ pub mod histogram;
 pub(crate) mod hooks;
 pub(crate) mod latency_monitor;
 pub mod loading;
-pub(crate) mod login_log;
 pub(crate) mod memcached_users;
 pub(crate) mod monitors;
 pub(crate) mod notifications;
@@ -20,6 +20,7 @@ pub(crate) mod slow_log;
 pub(crate) mod statistics;
 pub(crate) mod transaction;
 pub(crate) mod usage;
+pub(crate) mod users;
 pub(crate) mod verb_statistics;
 pub(crate) mod watched_keys;
 pub(crate) mod watchers;

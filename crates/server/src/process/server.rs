@@ -15,7 +15,7 @@ use crate::state::descriptors;
 use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
 use nagi_commands::memcached::{Users, UsersError, report_eviction};
-use nagi_commands::{HookFlags, Process, Server as _};
+use nagi_commands::{HookFlags, Process, Server as _, command_table, rights, user_file};
 use nagi_store::{Policy, Walker, accounting};
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -41,7 +41,9 @@ pub enum StartError {
     /// Both protocols are to be spoken on one port.
     SamePort(u64),
     /// The file of memcached's users is not one.
-    Users(UsersError),
+    MemcachedUsers(UsersError),
+    /// Users of Redis' commands cannot be as they are given.
+    Users(String),
     /// Pages cannot be served over HTTP.
     Status(StatusError),
     /// The kernel refuses something else.
@@ -59,7 +61,8 @@ impl fmt::Display for StartError {
                 f,
                 "--port and --memcached-port are both {port}: each protocol needs a port of its own"
             ),
-            StartError::Users(error) => error.fmt(f),
+            StartError::MemcachedUsers(error) => error.fmt(f),
+            StartError::Users(fault) => f.write_str(fault),
             StartError::Status(error) => error.fmt(f),
             StartError::Io(error) => error.fmt(f),
         }
@@ -76,7 +79,7 @@ impl From<OpenError> for StartError {
 
 impl From<UsersError> for StartError {
     fn from(error: UsersError) -> Self {
-        StartError::Users(error)
+        StartError::MemcachedUsers(error)
     }
 }
 
@@ -106,6 +109,7 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     if !users.is_empty() {
         options.config.set_memcached_users(Users::read(users.as_ref().as_ref())?);
     }
+    user_file::load_at_start(&options.config, command_table()).map_err(StartError::Users)?;
     let pages = Pages::open(&options.config)?;
     let listeners = open::all(&options.config)?;
     if listeners.is_empty() {
@@ -124,6 +128,7 @@ pub fn start(options: ServerOptions) -> Result<Running, StartError> {
     if has_file {
         shared.saves().loading.begin(0);
     }
+    rights::note_users(&*shared);
     shared.log_protection();
     descriptors::prepare(shared.config(), shared.process().workers);
     let http = pages.addresses();

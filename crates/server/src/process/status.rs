@@ -5,7 +5,7 @@
 use crate::process::titles;
 use crate::state::shared::Shared;
 use nagi_commands::status::{Format, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page};
-use nagi_commands::{Config, Server as _, admission};
+use nagi_commands::{Config, Server as _, admission, rights};
 use nagi_http::{Answer, Ask, Bytes, Site};
 use nagi_store::accounting;
 use parking_lot::RwLock;
@@ -244,11 +244,7 @@ impl Site for Board {
     }
 
     fn is_login(&self, user: &[u8], password: &[u8]) -> bool {
-        let config = self.shared.config();
-        match user {
-            b"" => admission::is_password(config, password),
-            user => admission::is_login(config, user, password),
-        }
+        rights::is_login_of_observer(&*self.shared, user, password)
     }
 
     fn hosts(&self) -> Arc<str> {

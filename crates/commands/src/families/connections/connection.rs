@@ -4,6 +4,7 @@ use crate::families::connections::client;
 use crate::families::pubsub::subscription::leave;
 use crate::runtime::admission;
 use crate::runtime::arguments::{RemainingArguments, database, integer, is, value};
+use crate::runtime::rights;
 use crate::runtime::shown;
 use crate::{
     Category, Command, Context, Error, Flags, Group, Keys, Marks, Notes, REDIS_VERSION, ReplyMode,
@@ -126,6 +127,7 @@ fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     drop(cx.client.end_transaction());
     cx.client.restrictions = admission::restrictions(cx.server.config(), cx.client.restrictions);
     cx.client.reply_mode = ReplyMode::All;
+    cx.client.become_user(cx.server.config().users(), admission::DEFAULT_USER);
     cx.client.info.mark(Marks::NO_EVICT | Marks::NO_TOUCH, false);
     shown::stop_monitoring(cx.server, &cx.client.info);
     leave(cx);
@@ -160,9 +162,7 @@ fn log_in(
     let outcome = admission::log_in(cx.client, config, user, password);
     if outcome == Err(admission::WRONGPASS) {
         let user = user.unwrap_or(admission::DEFAULT_USER);
-        let line = client::line(cx, args);
-        let most = config.acllog_max_len.bytes();
-        cx.hooks.logins.add(args.at(0), user, line, cx.db.now_ms(), most);
+        rights::note_failed_login(cx, args.at(0), user);
     }
     outcome
 }
@@ -190,7 +190,7 @@ pub(crate) static AUTH: Command = Command {
     notes: Notes::of("O(1)")
         .history(&[("6.0.0", "A username")])
         .secrets(|args| (1..args.len()).collect()),
-    summary: "Logs a user in; there is one, default, whose password is requirepass",
+    summary: "Logs a user in, by default the one called default, whose password is requirepass",
     subcommands: &[],
     run: auth,
 };

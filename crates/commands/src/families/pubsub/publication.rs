@@ -1,5 +1,6 @@
 //! Publishing messages.
 
+use crate::registry::notes::Channels;
 use crate::runtime::arguments::value;
 use crate::runtime::notification;
 use crate::state::pubsub::{Kind, Published};
@@ -56,7 +57,8 @@ static PUBLISH: Command = Command {
     categories: Category::PUBSUB,
     group: Group::PubSub,
     since: "2.0.0",
-    notes: Notes::of("O(N+M), N being the workers with subscribers of the channel, M all patterns"),
+    notes: Notes::of("O(N+M), N being the workers with subscribers of the channel, M all patterns")
+        .channels(Channels::First),
     summary: "Publishes a message, and returns how many are sent it",
     subcommands: &[],
     run: publish,
@@ -75,7 +77,8 @@ static SPUBLISH: Command = Command {
     categories: Category::PUBSUB,
     group: Group::PubSub,
     since: "7.0.0",
-    notes: Notes::of("O(N), N being the workers with subscribers of the channel"),
+    notes: Notes::of("O(N), N being the workers with subscribers of the channel")
+        .channels(Channels::First),
     summary: "Publishes a message to a channel of a shard, and returns how many are sent it",
     subcommands: &[],
     run: spublish,

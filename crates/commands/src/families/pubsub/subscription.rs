@@ -3,6 +3,7 @@
 //! The reply is a message for each name, like those of publishers: what is published arrives behind
 //! the message that says so.
 
+use crate::registry::notes::Channels;
 use crate::runtime::notification;
 use crate::runtime::suspension::Slice;
 use crate::state::pubsub::Kind;
@@ -110,7 +111,7 @@ static SUBSCRIBE: Command = Command {
     categories: Category::PUBSUB,
     group: Group::PubSub,
     since: "2.0.0",
-    notes: Notes::of("O(N), N being the channels"),
+    notes: Notes::of("O(N), N being the channels").channels(Channels::All),
     summary: "Listens to what is published to channels",
     subcommands: &[],
     run: subscribe,
@@ -148,7 +149,7 @@ static PSUBSCRIBE: Command = Command {
     categories: Category::PUBSUB,
     group: Group::PubSub,
     since: "2.0.0",
-    notes: Notes::of("O(N), N being the patterns"),
+    notes: Notes::of("O(N), N being the patterns").channels(Channels::Patterns),
     summary: "Listens to what is published to channels whose names fit patterns",
     subcommands: &[],
     run: psubscribe,
@@ -186,7 +187,7 @@ static SSUBSCRIBE: Command = Command {
     categories: Category::PUBSUB,
     group: Group::PubSub,
     since: "7.0.0",
-    notes: Notes::of("O(N), N being the channels"),
+    notes: Notes::of("O(N), N being the channels").channels(Channels::All),
     summary: "Listens to what is published to channels of a shard",
     subcommands: &[],
     run: ssubscribe,

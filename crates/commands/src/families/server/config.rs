@@ -1,6 +1,6 @@
 //! CONFIG: settings and statistics while the server runs.
 
-use crate::config::{Kind, Origin, Place, Setting, Value, find, rewrite, settings};
+use crate::config::{Kind, Origin, Setting, Value, find, rewrite, settings};
 use crate::error::quotable;
 use crate::glob::Pattern;
 use crate::runtime::admission;
@@ -51,7 +51,7 @@ fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             continue;
         }
         let pattern = Pattern::in_any_case(word);
-        for setting in settings().filter(|it| !matches!(it.place, Place::Directive)) {
+        for setting in settings().filter(|it| !it.is_line()) {
             let names = setting.names().map(str::as_bytes);
             names.filter(|name| pattern.matches(name)).for_each(|name| find(name, setting));
         }
@@ -183,7 +183,7 @@ fn is_permitted(cx: &Context<'_>) -> bool {
 /// The setting of this name, in any case, which has a value.
 fn known(name: &[u8]) -> Option<&'static Setting> {
     let setting = find(std::str::from_utf8(name).ok()?);
-    setting.filter(|setting| !matches!(setting.place, Place::Directive))
+    setting.filter(|setting| !setting.is_line())
 }
 
 fn setting(name: &[u8]) -> Result<&'static Setting, Error> {
@@ -221,7 +221,7 @@ static SET: Command = Command {
 fn resetstat<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.db.store().reset_counters();
     cx.server.statistics().reset();
-    cx.hooks.logins.reset();
+    cx.hooks.access_log.reset();
     cx.reply.ok();
     Ok(())
 }
@@ -372,7 +372,7 @@ mod tests {
     fn every_setting_is_shown_by_each_of_its_names() {
         let mut bench = Bench::new();
         let shown = bench.call(&["CONFIG", "GET", "*"]);
-        for setting in settings().filter(|it| !matches!(it.place, Place::Directive)) {
+        for setting in settings().filter(|it| !it.is_line()) {
             for name in setting.names() {
                 assert!(shown.contains(&format!("|{name}|")), "{name}");
             }

@@ -3,6 +3,7 @@
 //! say truthfully is left out; `tests/info.rs` lists that, with the reasons.
 
 use crate::families::server::memory::{Figures, difference, ratio};
+use crate::state::access_log::Reason;
 use crate::state::histogram::Distribution;
 use crate::state::phases::Phases;
 use crate::state::pubsub::Kind;
@@ -309,9 +310,6 @@ const NOT_THERE: &[&str] = &[
     "unexpected_error_replies",
     "io_threaded_reads_processed",
     "io_threaded_writes_processed",
-    "acl_access_denied_cmd",
-    "acl_access_denied_key",
-    "acl_access_denied_channel",
 ];
 
 fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
@@ -360,7 +358,14 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("client_output_buffer_limit_disconnections", totals.output_limit_disconnections);
     fields.add("total_reads_processed", totals.reads);
     fields.add("total_writes_processed", totals.writes);
-    fields.add("acl_access_denied_auth", cx.hooks.logins.failures());
+    for (name, reason) in [
+        ("acl_access_denied_auth", Reason::Login),
+        ("acl_access_denied_cmd", Reason::Command),
+        ("acl_access_denied_key", Reason::Key),
+        ("acl_access_denied_channel", Reason::Channel),
+    ] {
+        fields.add(name, cx.hooks.access_log.count(reason));
+    }
     let cut = cx.server.saves().status().last_cut.unwrap_or_default();
     fields.add("latest_fork_usec", cut.as_micros());
     fields.add("total_error_replies", totals.errors.values().sum::<u64>());

@@ -15,7 +15,7 @@ use crate::registry::command::Flags;
 use crate::runtime::resume::go_on;
 use crate::runtime::service::{Awaited, Service};
 use crate::runtime::suspension::Slice;
-use crate::runtime::{dispatch, shown};
+use crate::runtime::{dispatch, rights, shown};
 use crate::state::phases::Phases;
 use crate::state::slow_log::SlowRequest;
 use crate::state::transaction::{Queued, Transaction};
@@ -306,7 +306,10 @@ fn run(
                 let words = shown::words(entry.command, args);
                 shown::show(inner.server, inner.client, &words);
             }
-            dispatch::run_claimed(entry, &mut inner, args);
+            match rights::check_queued(&mut inner, entry, args) {
+                Ok(()) => dispatch::run_claimed(entry, &mut inner, args),
+                Err(error) => dispatch::refuse(&mut inner, &error),
+            }
         }
     }
     inner.client.is_executing = false;

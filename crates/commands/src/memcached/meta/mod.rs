@@ -24,6 +24,7 @@ fn mn<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
 
 pub(super) static MN: Verb = Verb {
     name: "mn",
+    right: "",
     syntax: "",
     words: 1,
     keys: Keys::NONE,
@@ -66,6 +67,7 @@ fn mg<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static MG: Verb = Verb {
     name: "mg",
+    right: "getex",
     syntax: "<key> <flags>*",
     words: 2,
     keys: Keys::one(Access::RW.union(Access::ACCESS)),
@@ -127,6 +129,7 @@ fn mode(flags: &Flags<'_>) -> Result<Mode, Error> {
 
 pub(super) static MS: Verb = Verb {
     name: "ms",
+    right: "set",
     syntax: "<key> <bytes> <flags>*",
     words: 4,
     keys: Keys::one(Access::RW.union(Access::UPDATE)),
@@ -188,6 +191,7 @@ fn md<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static MD: Verb = Verb {
     name: "md",
+    right: "del",
     syntax: "<key> <flags>*",
     words: 2,
     keys: Keys::one(Access::RM.union(Access::DELETE)),
@@ -248,6 +252,7 @@ fn ma<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static MA: Verb = Verb {
     name: "ma",
+    right: "incrby",
     syntax: "<key> <flags>*",
     words: 2,
     keys: Keys::one(Access::RW.union(Access::UPDATE)),
@@ -274,6 +279,7 @@ fn me<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 
 pub(super) static ME: Verb = Verb {
     name: "me",
+    right: "get",
     syntax: "<key> [b]",
     words: 2,
     keys: Keys::one(Access::RO),

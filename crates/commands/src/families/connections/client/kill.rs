@@ -3,6 +3,7 @@
 use super::common::{ADMIN, unknown_use};
 use super::list;
 use crate::runtime::arguments::{RemainingArguments, integer, is};
+use crate::state::users::Users;
 use crate::{Category, Class, ClientInfo, Command, Context, Error, Group, Keys, Notes};
 use nagi_proto::Args;
 
@@ -13,6 +14,7 @@ struct Filter<'a> {
     class: Option<Class>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
+    user: Option<&'a [u8]>,
 }
 
 impl<'a> Filter<'a> {
@@ -24,11 +26,12 @@ impl<'a> Filter<'a> {
             && self.class.is_none_or(|class| class == client.class())
             && is_at(&client.address, self.address)
             && is_at(&client.local_address, self.local_address)
+            && self.user.is_none_or(|user| client.user().as_bytes() == user)
     }
 
     /// Reads the options, of which each may be given again, the last one counting. Returns whether
     /// the client that asks is to be spared, too.
-    fn parse(options: &mut RemainingArguments<'a>) -> Result<(Self, bool), Error> {
+    fn parse(users: &Users, options: &mut RemainingArguments<'a>) -> Result<(Self, bool), Error> {
         let (mut filter, mut skip_me) = (Filter::default(), true);
         while let Some(option) = options.next() {
             let value = options.value()?;
@@ -43,9 +46,10 @@ impl<'a> Filter<'a> {
             } else if is(option, "LADDR") {
                 filter.local_address = Some(value);
             } else if is(option, "USER") {
-                if value != b"default" {
+                if users.get(value).is_none() {
                     return Err(Error::quoting("ERR No such user '", value, "'"));
                 }
+                filter.user = Some(value);
             } else if is(option, "SKIPME") && (is(value, "yes") || is(value, "no")) {
                 skip_me = is(value, "yes");
             } else {
@@ -61,7 +65,7 @@ fn kill<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let (filter, skip_me) = if by_address {
         (Filter { address: args.get(2), ..Filter::default() }, false)
     } else {
-        Filter::parse(&mut RemainingArguments::from(args, 2))?
+        Filter::parse(cx.server.config().users(), &mut RemainingArguments::from(args, 2))?
     };
     let own_id = cx.client.info.id;
     let mut clients = cx.server.clients();

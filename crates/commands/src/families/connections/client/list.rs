@@ -2,21 +2,18 @@
 
 use super::common::{ADMIN, PLAIN};
 use crate::runtime::arguments::{RemainingArguments, integer, is};
+use crate::runtime::client_line;
 use crate::runtime::suspension::Slice;
-use crate::state::pubsub::Kind;
 use crate::{
-    Category, Class, ClientInfo, Command, CommandTable, Context, Error, Group, JobProgress, Keys,
-    Marks, Notes,
+    Category, Class, ClientInfo, Command, Context, Error, Group, JobProgress, Keys, Notes,
 };
 use nagi_proto::Args;
-use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 fn info<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let mut line = String::new();
     let (bytes, now_ms) = (args.bytes().len(), cx.db.now_ms());
-    describe(cx.server.commands(), &cx.client.info, bytes, now_ms, &mut line);
+    client_line::describe(cx.server.commands(), &cx.client.info, bytes, now_ms, &mut line);
     cx.reply.text(&line);
     Ok(())
 }
@@ -46,7 +43,7 @@ fn list<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             let own = client.id == cx.client.info.id;
             let request_bytes = if own { request_bytes } else { 0 };
             let now_ms = cx.db.now_ms();
-            describe(cx.server.commands(), &client, request_bytes, now_ms, &mut text);
+            client_line::describe(cx.server.commands(), &client, request_bytes, now_ms, &mut text);
             if slice.is_over() {
                 return Ok(JobProgress::NEXT_TICK);
             }
@@ -112,73 +109,3 @@ pub(super) static LIST: Command = Command {
     subcommands: &[],
     run: list,
 };
-
-/// Appends a connection's line: the fields of Redis under their names there. `request_bytes` are
-/// those of the request that is being executed, if it is this client's.
-pub(super) fn describe(
-    commands: &CommandTable,
-    client: &ClientInfo,
-    request_bytes: usize,
-    now_ms: u64,
-    line: &mut String,
-) {
-    let names = client.names().clone();
-    let seconds_since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
-    let query_bytes = client.query_bytes.load(Relaxed) + request_bytes;
-    let output_bytes = client.output_bytes.load(Relaxed);
-    let queued_bytes = client.queued_bytes.load(Relaxed);
-    // Writing to a string cannot fail. Requests are executed where they were received, and replies
-    // sent from where they were written: buffers that a client keeps for itself are those fields
-    // that are always 0.
-    let _ = writeln!(
-        line,
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
-         ssub={} multi={} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 \
-         multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={output_bytes} tot-mem={} \
-         events={} cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} \
-         tot-net-out={} tot-cmds={}",
-        client.id,
-        client.address,
-        client.local_address,
-        client.descriptor,
-        names.name,
-        seconds_since(client.connected_at_ms),
-        seconds_since(client.active_at_ms.load(Relaxed)),
-        flags(client),
-        client.database.load(Relaxed),
-        client.subscriptions(Kind::Channel),
-        client.subscriptions(Kind::Pattern),
-        client.subscriptions(Kind::Shard),
-        client.queued_requests.load(Relaxed).cast_signed() - 1,
-        client.watched_keys.load(Relaxed),
-        u8::from(output_bytes > 0),
-        client.total_bytes() + request_bytes,
-        if output_bytes > 0 { "rw" } else { "r" },
-        commands.label(client.last_command.load(Relaxed)),
-        client.resp.load(Relaxed),
-        names.library_name,
-        names.library_version,
-        client.received_bytes.get(),
-        client.sent_bytes.get(),
-        client.requests.get(),
-    );
-}
-
-/// A connection's kind in Redis' letters.
-fn flags(client: &ClientInfo) -> String {
-    let marks = client.marks();
-    let letters = [
-        (Marks::MONITOR, 'O'),
-        (Marks::PUBSUB, 'P'),
-        (Marks::WAITING, 'b'),
-        (Marks::KILLED, 'A'),
-        (Marks::UNIX_SOCKET, 'U'),
-        (Marks::NO_EVICT, 'e'),
-        (Marks::NO_TOUCH, 'T'),
-    ];
-    let letters = letters.into_iter().filter(|(mark, _)| marks.contains(*mark));
-    let is_queueing = client.queued_requests.load(Relaxed) > 0;
-    let first = is_queueing.then_some('x').into_iter();
-    let letters: String = first.chain(letters.map(|(_, letter)| letter)).collect();
-    if letters.is_empty() { "N".to_owned() } else { letters }
-}

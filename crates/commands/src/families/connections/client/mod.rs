@@ -117,14 +117,6 @@ static SETNAME: Command = Command {
     run: setname,
 };
 
-/// The line of CLIENT LIST of the client whose request this is.
-pub(crate) fn line(cx: &Context<'_>, args: Args<'_>) -> String {
-    let mut line = String::new();
-    let (bytes, now_ms) = (args.bytes().len(), cx.db.now_ms());
-    list::describe(cx.server.commands(), &cx.client.info, bytes, now_ms, &mut line);
-    line.trim_end().to_owned()
-}
-
 /// Reads a connection's name.
 pub(crate) fn name(word: &[u8]) -> Result<String, Error> {
     printable(word).ok_or(Error::fixed(

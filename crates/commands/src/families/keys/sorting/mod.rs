@@ -12,6 +12,7 @@ mod work;
 use self::request::{Request, destination};
 use self::work::{Sorting, Stored};
 use crate::runtime::multi_key::{self, Claimed};
+use crate::runtime::rights;
 use crate::runtime::suspension::Slice;
 use crate::{
     Access, Category, Command, Context, Error, Flags, Group, JobProgress, KeyGroup, Keys, Notes,
@@ -82,8 +83,28 @@ const CATEGORIES: Category =
 const COMPLEXITY: &str = "O(N*log(N) + M), N being the elements, M those that are returned; O(M) \
                           where nothing is sorted";
 
+/// Reads a request. Keys that follow from elements cannot be checked one by one, so that whoever
+/// names some has to be permitted to read all.
+fn permitted(cx: &mut Context<'_>, args: Args<'_>, may_store: bool) -> Result<Request, Error> {
+    let request = Request::parse(args, may_store)?;
+    let lookups = [
+        (request.by.is_some() && !request.is_unsorted, BY_DENIED),
+        (!request.get.is_empty(), GET_DENIED),
+    ];
+    let denied = lookups.into_iter().find(|(looks_up, _)| *looks_up);
+    match denied.filter(|_| !rights::reads_all_keys(cx, args)) {
+        Some((_, error)) => Err(error),
+        None => Ok(request),
+    }
+}
+
+const BY_DENIED: Error =
+    Error::fixed("ERR BY option of SORT denied due to insufficient ACL permissions.");
+const GET_DENIED: Error =
+    Error::fixed("ERR GET option of SORT denied due to insufficient ACL permissions.");
+
 fn sort<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let request = Request::parse(args, true)?;
+    let request = permitted(cx, args, true)?;
     match request.destination {
         Some(to) => store(cx, request, to),
         None => show(cx, request),
@@ -108,7 +129,7 @@ pub(crate) static SORT: Command = Command {
 };
 
 fn sort_ro<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let request = Request::parse(args, false)?;
+    let request = permitted(cx, args, false)?;
     show(cx, request)
 }
 

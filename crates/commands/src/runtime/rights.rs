@@ -1,0 +1,177 @@
+//! What the user of a client has the right to do, where there are users that may do less than
+//! everything.
+//!
+//! While there are none, a request reads one bit for it. A change of users is complete before its
+//! own request is answered: each request looks at the generation of the users before it runs.
+
+use crate::runtime::client_line;
+use crate::runtime::context::CommandSet;
+use crate::state::access_log::{Reason, Refused};
+use crate::state::users::{DEFAULT_USER, Denial, User};
+use crate::{Access, Context, Entry, Error, HookFlags, Keys, Server};
+use nagi_proto::Args;
+
+/// Whether there is such a user, who may log in and see what a server tells about itself and its
+/// clients (INFO, CLIENT LIST, SLOWLOG GET). No name means the default user.
+#[must_use]
+pub fn is_login_of_observer(server: &dyn Server, user: &[u8], password: &[u8]) -> bool {
+    let name = if user.is_empty() { DEFAULT_USER } else { user };
+    let users = server.config().users();
+    let may_run = |user: &User, command: &[u8]| {
+        server.commands().find_full(command).is_some_and(|entry| user.may_run(entry))
+    };
+    users.is_login(name, password)
+        && users.get(name).is_some_and(|user| {
+            [&b"info"[..], b"client|list", b"slowlog|get"].into_iter().all(|it| may_run(&user, it))
+        })
+}
+
+/// Has requests be checked from now on if there are users that may do less than everything.
+pub fn note_users(server: &dyn Server) {
+    let has_limited = server.config().users().has_limited();
+    server.hooks().set(HookFlags::LIMITED_USERS, has_limited);
+}
+
+/// Whether a client's user has the right to run a request; what it lacks is noted in ACL LOG.
+///
+/// # Errors
+/// What it lacks.
+#[inline]
+pub(crate) fn check(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Error> {
+    look(cx, entry, args).map_err(|denial| error(&denial, cx.client.user_name(), entry))
+}
+
+#[inline]
+fn look(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Denial> {
+    match cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) {
+        true => look_closely(cx, entry, args),
+        false => Ok(()),
+    }
+}
+
+#[cold]
+fn look_closely(cx: &mut Context<'_>, entry: &Entry, args: Args<'_>) -> Result<(), Denial> {
+    let config = cx.server.config();
+    let denial = match cx.client.user(config.users()) {
+        Some(user) => user.denial(entry, args),
+        None => Some(Denial::Command),
+    };
+    let Some(denial) = denial else { return Ok(()) };
+    let (reason, object) = match denial {
+        Denial::Command => (Reason::Command, entry.full_name.as_bytes()),
+        Denial::Key(at) => (Reason::Key, args.at(at)),
+        Denial::Channel(at) => (Reason::Channel, args.at(at)),
+    };
+    note_refusal(cx, reason, object);
+    Err(denial)
+}
+
+/// The same for a request that a client has queued, when EXEC is to run it.
+///
+/// # Errors
+/// What its user lacks meanwhile.
+pub(crate) fn check_queued(
+    cx: &mut Context<'_>,
+    entry: &Entry,
+    args: Args<'_>,
+) -> Result<(), Error> {
+    let Err(denial) = look(cx, entry, args) else { return Ok(()) };
+    let reason = match denial {
+        Denial::Command => "no permission to execute the command or subcommand",
+        Denial::Key(_) => "no permission to touch the specified keys",
+        Denial::Channel(_) => {
+            "no permission to access one of the channels used as arguments to the command"
+        }
+    };
+    Err(Error::new(format!(
+        "NOPERM ACLs rules changed between the moment the transaction was accumulated and \
+         the EXEC call. This command is no longer allowed for the following reason: {reason}"
+    )))
+}
+
+/// Whether a client's user has the right to read all keys by a request's command.
+pub(crate) fn reads_all_keys(cx: &mut Context<'_>, args: Args<'_>) -> bool {
+    if !cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) {
+        return true;
+    }
+    let user = cx.client.user(cx.server.config().users());
+    let entry = cx.server.commands().find(args.at(0));
+    entry.is_some_and(|entry| user.is_some_and(|user| user.reads_all_keys(entry, args)))
+}
+
+/// Notes in ACL LOG that a client could not log in by a command as a user.
+pub(crate) fn note_failed_login(cx: &Context<'_>, command: &[u8], user: &[u8]) {
+    note(cx, Reason::Login, command, user);
+}
+
+/// Notes in ACL LOG what a client's user lacks.
+fn note_refusal<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8]) {
+    note(cx, reason, object, cx.client.user_name());
+}
+
+fn note<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8], user: &[u8]) {
+    let context = if cx.client.is_executing { "multi" } else { "toplevel" };
+    let refused = Refused { reason, context, object, user };
+    let mut line = String::new();
+    let (bytes, now_ms) = (cx.args.bytes().len(), cx.db.now_ms());
+    client_line::describe(cx.server.commands(), &cx.client.info, bytes, now_ms, &mut line);
+    let most = cx.server.config().acllog_max_len.bytes();
+    cx.hooks.access_log.add(refused, line.trim_end().to_owned(), now_ms, most);
+}
+
+/// What an administrator is told of what a user lacks.
+pub(crate) fn explain(denial: &Denial, user: &[u8], entry: &Entry, args: Args<'_>) -> Vec<u8> {
+    let user = String::from_utf8_lossy(user);
+    let text = |at: usize| String::from_utf8_lossy(args.at(at)).into_owned();
+    let text = match *denial {
+        Denial::Command => {
+            format!("User {user} has no permissions to run the '{}' command", entry.full_name)
+        }
+        Denial::Key(at) => {
+            format!("User {user} has no permissions to access the '{}' key", text(at))
+        }
+        Denial::Channel(at) => {
+            format!("User {user} has no permissions to access the '{}' channel", text(at))
+        }
+    };
+    text.into_bytes()
+}
+
+/// What a client is told of what its user lacks.
+fn error(denial: &Denial, user: &[u8], entry: &Entry) -> Error {
+    match denial {
+        Denial::Command => Error::new(format!(
+            "NOPERM User {} has no permissions to run the '{}' command",
+            String::from_utf8_lossy(user),
+            entry.full_name
+        )),
+        Denial::Key(_) => Error::fixed("NOPERM No permissions to access a key"),
+        Denial::Channel(_) => Error::fixed("NOPERM No permissions to access a channel"),
+    }
+}
+
+/// Whether a client's user has the right to run a verb of memcached's that is like `command`, with
+/// these keys. What it lacks is noted in ACL LOG.
+pub(crate) fn may_run_verb<'k, C: CommandSet>(
+    cx: &mut Context<'_, C>,
+    command: &str,
+    row: &Keys,
+    mut keys: impl Iterator<Item = &'k [u8]>,
+) -> bool {
+    if !cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) || command.is_empty() {
+        return true;
+    }
+    let entry = cx.server.commands().find_full(command.as_bytes());
+    let (Some(user), Some(entry)) = (cx.client.user(cx.server.config().users()), entry) else {
+        return false;
+    };
+    if !user.may_run(entry) {
+        note_refusal(cx, Reason::Command, command.as_bytes());
+        return false;
+    }
+    let access = row.access();
+    let reads = access.contains(Access::ACCESS);
+    let writes = access.intersects(Access::INSERT | Access::DELETE | Access::UPDATE);
+    let refused = keys.find(|key| !user.may_use_key(reads, writes, key));
+    refused.inspect(|key| note_refusal(cx, Reason::Key, key)).is_none()
+}

@@ -1,0 +1,94 @@
+//! Users that a server is started with: lines of its configuration, or a file of users.
+
+use crate::config::{Config, replace};
+use crate::error::Error;
+use crate::runtime::context::CommandTable;
+use crate::state::users::{Acl, DEFAULT_USER, User, Users, UsersByName};
+use std::sync::Arc;
+
+const NO_FILE: Error = Error::fixed(
+    "ERR This Redis instance is not configured to use an ACL file. You may want to specify users \
+     via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis \
+     configuration file set) in order to store users in the Redis configuration.",
+);
+
+/// Takes the users that a server is to be started with from its configuration or its file of users.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn load_at_start(config: &Config, table: &'static CommandTable) -> Result<(), String> {
+    let lines = config.take_user_lines();
+    let has_file = !config.aclfile.get().is_empty();
+    if has_file && !lines.is_empty() {
+        let fault = "users are either in lines of the configuration or in aclfile, not in both";
+        return Err(fault.to_owned());
+    }
+    let users = if has_file {
+        read(config, table).map_err(|error| {
+            let text = String::from_utf8_lossy(&error.0).into_owned();
+            text.strip_prefix("ERR ").map_or(text.clone(), str::to_owned)
+        })?
+    } else if lines.is_empty() {
+        return Ok(());
+    } else {
+        let acl = Acl::new(table, config.acl_pubsub_default.is_on());
+        let mut users = Users::read(&acl, lines.into_iter()).map_err(|faults| faults.join("; "))?;
+        // What requirepass has made of it stays where no line says otherwise.
+        let default = config.users().get(DEFAULT_USER).unwrap_or_default();
+        users.entry(DEFAULT_USER.into()).or_insert(default);
+        users
+    };
+    config.users().change(|known| *known = users);
+    Ok(())
+}
+
+/// Reads the file of users.
+///
+/// # Errors
+/// There is none, it cannot be read, or lines of it are wrong: all of them are told.
+pub(crate) fn read(config: &Config, table: &'static CommandTable) -> Result<UsersByName, Error> {
+    let path = config.aclfile.get();
+    if path.is_empty() {
+        return Err(NO_FILE);
+    }
+    let text = std::fs::read(&*path).map_err(|error| {
+        Error::new(format!("ERR Error loading ACLs, opening file '{path}': {error}"))
+    })?;
+    let lines = (1..).zip(text.split(|byte| *byte == b'\n'));
+    let lines = lines.map(|(number, line)| (format!("{path}:{number}"), line.trim_ascii()));
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(b"#"));
+    let words = |line: &[u8]| {
+        let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        words.map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    let acl = Acl::new(table, config.acl_pubsub_default.is_on());
+    let users = Users::read(&acl, lines.map(|(place, line)| (place, words(line))));
+    let mut users = users.map_err(|faults| {
+        Error::new(format!(
+            "ERR {}. WARNING: ACL errors detected, no change to the previously active ACL rules \
+             was performed",
+            faults.join(". ")
+        ))
+    })?;
+    users.entry(DEFAULT_USER.into()).or_insert_with(|| Arc::new(User::unlimited()));
+    Ok(users)
+}
+
+/// Writes all users to the file of users, in one step.
+///
+/// # Errors
+/// There is none, or it cannot be written.
+pub(crate) fn write(config: &Config) -> Result<(), Error> {
+    let path = config.aclfile.get();
+    if path.is_empty() {
+        return Err(NO_FILE);
+    }
+    let mut text = Vec::new();
+    for (name, user) in config.users().all() {
+        text.extend(user.line(&name));
+        text.push(b'\n');
+    }
+    replace(path.as_ref().as_ref(), &text).map_err(|error| {
+        Error::new(format!("ERR There was an error trying to save the ACLs to '{path}': {error}"))
+    })
+}

@@ -1,0 +1,145 @@
+//! Logins that failed and requests that were refused, for ACL LOG: attempts to get in, and rights
+//! that a program lacks, are to be seen.
+
+use nagi_store::accounting::Overhead;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The same within this time is one entry.
+const TOGETHER_MS: u64 = 60_000;
+
+/// The longest name that is kept, in bytes.
+const NAME_BYTES: usize = 128;
+
+/// Why something was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// A login failed.
+    Login,
+    /// The user may not run the command.
+    Command,
+    /// The user may not do this with the key.
+    Key,
+    /// The user may not use the channel.
+    Channel,
+}
+
+impl Reason {
+    /// Its name in ACL LOG.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Reason::Login => "auth",
+            Reason::Command => "command",
+            Reason::Key => "key",
+            Reason::Channel => "channel",
+        }
+    }
+}
+
+/// What was refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused<'a> {
+    pub(crate) reason: Reason,
+    /// Where the request came from: `toplevel`, or `multi` if EXEC ran it.
+    pub(crate) context: &'static str,
+    /// The command, key or channel; of a login, the command that it was tried with.
+    pub(crate) object: &'a [u8],
+    /// The name of the user.
+    pub(crate) user: &'a [u8],
+}
+
+/// One or more refusals of the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    /// Unique and ascending.
+    pub(crate) id: u64,
+    /// How many they were.
+    pub(crate) count: u64,
+    pub(crate) reason: Reason,
+    pub(crate) context: &'static str,
+    pub(crate) object: String,
+    pub(crate) user: String,
+    /// The client's line of CLIENT LIST, at the last one.
+    pub(crate) client: String,
+    /// The time of the first, in milliseconds since 1970.
+    pub(crate) first_ms: u64,
+    /// The time of the last.
+    pub(crate) last_ms: u64,
+}
+
+/// An entry of the log, whose memory is no data: any client that connects can fill the log.
+#[derive(Debug)]
+struct Logged {
+    refusal: Refusal,
+    _overhead: Overhead,
+}
+
+/// The latest of them, and how many there were.
+#[derive(Debug, Default)]
+pub(crate) struct AccessLog {
+    /// The latest first.
+    entries: Mutex<VecDeque<Logged>>,
+    next_id: AtomicU64,
+    counts: [AtomicU64; 4],
+}
+
+impl AccessLog {
+    /// How many there were for a reason since the server has started or the statistics were reset.
+    #[must_use]
+    pub(crate) fn count(&self, reason: Reason) -> u64 {
+        self.counts.get(reason as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// Starts counting anew.
+    pub(crate) fn reset(&self) {
+        self.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
+
+    /// Notes one, with its client's line of CLIENT LIST, and keeps `most` entries at most.
+    pub(crate) fn add(&self, refused: Refused<'_>, client: String, now_ms: u64, most: usize) {
+        let Refused { reason, context, object, user } = refused;
+        let count = self.counts.get(reason as usize);
+        count.map(|count| count.fetch_add(1, Ordering::Relaxed));
+        let text = |bytes: &[u8]| {
+            String::from_utf8_lossy(bytes.get(..NAME_BYTES).unwrap_or(bytes)).into_owned()
+        };
+        let (object, user) = (text(object), text(user));
+        let mut entries = self.entries.lock();
+        let same = entries.iter().position(|Logged { refusal: known, .. }| {
+            (known.reason, known.context) == (reason, context)
+                && known.user == user
+                && known.object.eq_ignore_ascii_case(&object)
+                && now_ms.saturating_sub(known.last_ms) < TOGETHER_MS
+        });
+        let known = same.and_then(|place| entries.remove(place)).map(|logged| logged.refusal);
+        let entry = known.unwrap_or_else(|| Refusal {
+            id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            count: 0,
+            reason,
+            context,
+            object,
+            user,
+            client: String::new(),
+            first_ms: now_ms,
+            last_ms: now_ms,
+        });
+        let count = entry.count + 1;
+        let refusal = Refusal { count, client, last_ms: now_ms, ..entry };
+        let texts = [&refusal.object, &refusal.user, &refusal.client];
+        let texts_bytes: usize = texts.map(String::capacity).iter().sum();
+        let overhead = Overhead::new(size_of::<Logged>() + texts_bytes);
+        entries.push_front(Logged { refusal, _overhead: overhead });
+        entries.truncate(most);
+    }
+
+    /// So many, the latest first.
+    pub(crate) fn latest(&self, count: usize) -> Vec<Refusal> {
+        self.entries.lock().iter().take(count).map(|logged| logged.refusal.clone()).collect()
+    }
+
+    /// Forgets them.
+    pub(crate) fn clear(&self) {
+        self.entries.lock().clear();
+    }
+}

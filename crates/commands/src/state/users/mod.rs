@@ -1,0 +1,176 @@
+//! Users of Redis' access control lists (ACL): which there are, how each logs in, and what it may
+//! do.
+//!
+//! Users are immutable: a change makes a user anew and puts it in place of the old one. Each change
+//! raises a generation, by which a connection notices before its next request that it has to look
+//! at its user again.
+
+mod rules;
+mod selector;
+mod user;
+
+pub(crate) use rules::{Acl, RuleError};
+pub(crate) use selector::{Denial, Selector};
+pub(crate) use user::User;
+
+use crate::registry::table::CommandTable;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The user that a connection has from the start.
+pub(crate) const DEFAULT_USER: &[u8] = b"default";
+
+/// A user's name.
+pub(crate) type Name = Box<[u8]>;
+
+/// All users by their names.
+pub(crate) type UsersByName = BTreeMap<Name, Arc<User>>;
+
+/// All users. There is always the default one.
+#[derive(Debug)]
+pub(crate) struct Users {
+    users: RwLock<UsersByName>,
+    generation: AtomicU64,
+    /// Whether connections begin as the default user, without a password.
+    is_open: AtomicBool,
+    /// Whether any user may do less than everything.
+    has_limited: AtomicBool,
+}
+
+impl Default for Users {
+    fn default() -> Self {
+        let default = (Name::from(DEFAULT_USER), Arc::new(User::unlimited()));
+        Users {
+            users: RwLock::new(BTreeMap::from([default])),
+            generation: AtomicU64::new(0),
+            is_open: AtomicBool::new(true),
+            has_limited: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Users {
+    /// How often users were changed.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Whether connections begin as the default user, without a password.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    /// Whether any user may do less than everything.
+    pub(crate) fn has_limited(&self) -> bool {
+        self.has_limited.load(Ordering::Relaxed)
+    }
+
+    /// The user of this name.
+    pub(crate) fn get(&self, name: &[u8]) -> Option<Arc<User>> {
+        self.users.read().get(name).cloned()
+    }
+
+    /// Their lines in a list of users, if these say more than a password for the default user.
+    pub(crate) fn lines(&self) -> Vec<Vec<u8>> {
+        let users = self.users.read();
+        let default = users.get(DEFAULT_USER);
+        if users.len() == 1 && default.is_some_and(|user| user.has_one_password_at_most()) {
+            return Vec::new();
+        }
+        users.iter().map(|(name, user)| user.line(name)).collect()
+    }
+
+    /// All of them, in the order of their names.
+    pub(crate) fn all(&self) -> UsersByName {
+        self.users.read().clone()
+    }
+
+    /// Makes changes at one moment; what `change` returns.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut UsersByName) -> T) -> T {
+        let mut users = self.users.write();
+        let outcome = change(&mut users);
+        let is_open = users.get(DEFAULT_USER).is_some_and(|user| user.is_open());
+        self.is_open.store(is_open, Ordering::Relaxed);
+        let has_limited = users.values().any(|user| !user.is_unlimited());
+        self.has_limited.store(has_limited, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Release);
+        outcome
+    }
+
+    /// Has the default user log in by this password alone, or without any if it is empty
+    /// (`requirepass`).
+    pub(crate) fn set_default_password(&self, password: &[u8]) {
+        self.change(|users| {
+            let user = users.entry(DEFAULT_USER.into()).or_default();
+            let mut changed = User::clone(user);
+            changed.require_only(password);
+            *user = Arc::new(changed);
+        });
+    }
+
+    /// Whether there is such a user with such a password, who is not switched off.
+    pub(crate) fn is_login(&self, name: &[u8], password: &[u8]) -> bool {
+        // A user that is not there takes as long as one that is.
+        let user = self.get(name).unwrap_or_default();
+        user.accepts(password)
+    }
+
+    /// Reads the lines of an access control list, in which each user may have one line.
+    ///
+    /// # Errors
+    /// All that is wrong, a line each.
+    pub(crate) fn read<H>(
+        acl: &Acl<'_, H>,
+        lines: impl Iterator<Item = (String, Vec<Vec<u8>>)>,
+    ) -> Result<UsersByName, Vec<String>> {
+        let (mut users, mut faults) = (UsersByName::new(), Vec::new());
+        for (place, words) in lines {
+            match read_line(acl, &words) {
+                Err(fault) => faults.push(format!("{place}: {fault}")),
+                Ok((name, _)) if users.contains_key(&name) => {
+                    let name = String::from_utf8_lossy(&name).into_owned();
+                    faults.push(format!("{place}: the user '{name}' has a line already"));
+                }
+                Ok((name, user)) => {
+                    users.insert(name, Arc::new(user));
+                }
+            }
+        }
+        if faults.is_empty() { Ok(users) } else { Err(faults) }
+    }
+}
+
+/// Reads the words of a line, `user` and a name in front.
+fn read_line<H>(acl: &Acl<'_, H>, words: &[Vec<u8>]) -> Result<(Name, User), String> {
+    let [word, name, rules @ ..] = words else {
+        return Err("a line is to be: user NAME RULE ...".to_owned());
+    };
+    if word != b"user" || !is_name(name) {
+        return Err("a line begins with the word user and a name without spaces".to_owned());
+    }
+    let mut user = User::new(acl.all_channels);
+    let rules = rules.iter().map(Vec::as_slice);
+    acl.apply_all(&mut user, rules).map_err(|error| error.to_string())?;
+    Ok((name.as_slice().into(), user))
+}
+
+/// Whether a user may be called so.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    !name.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, 0 | 0x0b))
+}
+
+/// Rules and what they are judged by.
+impl<'a, H> Acl<'a, H> {
+    /// For the commands of a table; a new user may use all channels or none.
+    pub(crate) fn new(table: &'a CommandTable<H>, all_channels: bool) -> Self {
+        Acl { table, all_channels }
+    }
+
+    /// A user that is not there yet.
+    pub(crate) fn new_user(&self) -> User {
+        User::new(self.all_channels)
+    }
+}
