@@ -21,6 +21,7 @@ mod disks;
 mod exporter;
 mod fairness;
 mod flags;
+mod gateway;
 mod geo;
 mod hash;
 mod hash_expiry;

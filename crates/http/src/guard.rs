@@ -30,11 +30,40 @@ const fn refusal(status: u16, reason: &'static str) -> Refusal {
     Refusal { status, reason }
 }
 
-/// Whether a client at `peer` may have what it asks for.
+/// Whether a client at `peer` may have what it asks for; the name of its user, empty for the
+/// default one.
 ///
 /// # Errors
 /// Why not, for the answer.
-pub(crate) fn check(site: &dyn Site, request: &Parts, peer: IpAddr) -> Result<(), Refusal> {
+pub(crate) fn check(site: &dyn Site, request: &Parts, peer: IpAddr) -> Result<Vec<u8>, Refusal> {
+    let headers = &request.headers;
+    let is_page = site.has_page(request.uri.path());
+    if is_page {
+        check_page(request)?;
+    }
+    let host = only(headers, HOST).ok_or(refusal(400, "there has to be one Host header"))?;
+    if request.uri.authority().is_some() {
+        return Err(refusal(400, "this is no proxy"));
+    }
+    if !is_own_name(host, &site.hosts()) {
+        return Err(refusal(403, "the server does not go by this name (see http-hosts)"));
+    }
+    let origins = if is_page { "".into() } else { site.gateway().origins };
+    if !is_permitted_origin(headers, host, &origins) {
+        return Err(refusal(403, "other sites' pages may not ask"));
+    }
+    if site.is_open(request.uri.path()) || request.method == Method::OPTIONS {
+        return Ok(Vec::new());
+    }
+    let user = identify(site, headers, peer)?;
+    match is_page && !site.may_observe(&user) {
+        true => Err(refusal(403, "this user may not see pages")),
+        false => Ok(user),
+    }
+}
+
+/// Checks that a request is one for a page.
+fn check_page(request: &Parts) -> Result<(), Refusal> {
     let headers = &request.headers;
     if request.method != Method::GET && request.method != Method::HEAD {
         return Err(refusal(405, "only GET and HEAD are answered"));
@@ -47,24 +76,14 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: IpAddr) -> Result<()
     if request.uri.path_and_query().is_some_and(|target| target.as_str().len() > LONGEST_TARGET) {
         return Err(refusal(414, "the address is too long"));
     }
-    let host = only(headers, HOST).ok_or(refusal(400, "there has to be one Host header"))?;
-    if request.uri.authority().is_some() {
-        return Err(refusal(400, "this is no proxy"));
-    }
-    if !is_own_name(host, &site.hosts()) {
-        return Err(refusal(403, "the server does not go by this name (see http-hosts)"));
-    }
-    if !is_same_origin(headers, host) {
-        return Err(refusal(403, "other sites' pages may not ask"));
-    }
-    if site.is_open(request.uri.path()) {
-        return Ok(());
-    }
+    Ok(())
+}
+
+/// The user of a client at `peer`.
+fn identify(site: &dyn Site, headers: &HeaderMap, peer: IpAddr) -> Result<Vec<u8>, Refusal> {
+    let login = || authorized(site, headers).ok_or(refusal(401, "a password is needed"));
     if site.has_password() {
-        return match is_authorized(site, headers) {
-            true => Ok(()),
-            false => Err(refusal(401, "a password is needed")),
-        };
+        return login();
     }
     if !peer.to_canonical().is_loopback() {
         return Err(refusal(403, "without a password only this machine may ask"));
@@ -73,7 +92,7 @@ pub(crate) fn check(site: &dyn Site, request: &Parts, peer: IpAddr) -> Result<()
         // Behind a proxy every client has a loopback address.
         return Err(refusal(403, "without a password nothing is answered through a proxy"));
     }
-    Ok(())
+    if headers.contains_key(AUTHORIZATION) { login() } else { Ok(Vec::new()) }
 }
 
 /// The value of a header that is there exactly once, as text.
@@ -110,8 +129,11 @@ fn is_port(text: &str) -> bool {
     text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
-/// Whether a request comes from no page at all, or from one of this server.
-fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
+/// Whether a request comes from no page at all, from one of this server, or from one of `origins`.
+fn is_permitted_origin(headers: &HeaderMap, host: &str, origins: &str) -> bool {
+    if permitted_origin(headers, origins).is_some() {
+        return true;
+    }
     let sites = headers.get_all(SEC_FETCH_SITE);
     if sites.iter().any(|site| site != "none" && site != "same-origin") {
         return false;
@@ -123,33 +145,41 @@ fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
     })
 }
 
+/// The origin of a request, if it is one of `origins`, or these are `*`.
+pub(crate) fn permitted_origin<'h>(headers: &'h HeaderMap, origins: &str) -> Option<&'h str> {
+    let origin = only(headers, ORIGIN)?;
+    let is_permitted = origins.split_whitespace().any(|it| it == "*" || it == origin);
+    is_permitted.then_some(origin)
+}
+
 /// Whether a proxy says that it has forwarded a request.
 fn is_forwarded(headers: &HeaderMap) -> bool {
     let mut names = headers.keys();
     names.any(|it| it == FORWARDED || it == VIA || it.as_str().starts_with("x-forwarded-"))
 }
 
-/// Whether the password is given, in the Basic or the Bearer scheme.
-fn is_authorized(site: &dyn Site, headers: &HeaderMap) -> bool {
-    let Some(given) = only(headers, AUTHORIZATION) else { return false };
-    let Some((scheme, secret)) = given.split_once(' ') else { return false };
+/// The user whose password is given, in the Basic or the Bearer scheme.
+fn authorized(site: &dyn Site, headers: &HeaderMap) -> Option<Vec<u8>> {
+    let (scheme, secret) = only(headers, AUTHORIZATION)?.split_once(' ')?;
     let secret = secret.trim();
     if scheme.eq_ignore_ascii_case("bearer") {
-        return site.is_login(b"", secret.as_bytes());
+        return site.is_login(b"", secret.as_bytes()).then(Vec::new);
     }
     if !scheme.eq_ignore_ascii_case("basic") {
-        return false;
+        return None;
     }
-    let Ok(login) = STANDARD.decode(secret) else { return false };
-    let Some(colon) = login.iter().position(|byte| *byte == b':') else { return false };
-    let (user, password) = login.split_at(colon);
-    site.is_login(user, password.get(1..).unwrap_or_default())
+    let login = STANDARD.decode(secret).ok()?;
+    let (user, password) = login.split_at(login.iter().position(|byte| *byte == b':')?);
+    site.is_login(user, password.get(1..)?).then(|| user.to_vec())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::site::{Answer, Ask};
+    use crate::site::{Answer, Ask, GatewaySettings, Rule};
+    use hyper::body::Bytes;
+    use std::io;
+    use std::os::fd::OwnedFd;
     use std::sync::Arc;
 
     struct Guarded(&'static str);
@@ -157,6 +187,10 @@ mod tests {
     impl Site for Guarded {
         fn answer(&self, _: Ask<'_>) -> Option<Answer> {
             None
+        }
+
+        fn has_page(&self, path: &str) -> bool {
+            path != "/command"
         }
 
         fn is_open(&self, path: &str) -> bool {
@@ -168,11 +202,34 @@ mod tests {
         }
 
         fn is_login(&self, user: &[u8], password: &[u8]) -> bool {
-            (user.is_empty() || user == b"default") && password == self.0.as_bytes()
+            [&b""[..], b"default", b"blind"].contains(&user) && password == self.0.as_bytes()
+        }
+
+        fn may_observe(&self, user: &[u8]) -> bool {
+            user != b"blind"
         }
 
         fn hosts(&self) -> Arc<str> {
             "cache.example  Other".into()
+        }
+
+        fn gateway(&self) -> GatewaySettings {
+            GatewaySettings {
+                is_on: true,
+                writes_by_get: false,
+                active_types: false,
+                jsonp: false,
+                origins: "https://shop.example".into(),
+                longest_argument: 1,
+            }
+        }
+
+        fn rule(&self, _: &[Bytes]) -> Rule {
+            Rule::Unknown
+        }
+
+        fn open_channel(&self, _: &[u8]) -> io::Result<OwnedFd> {
+            Err(io::ErrorKind::Unsupported.into())
         }
     }
 
@@ -183,7 +240,7 @@ mod tests {
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let checked = check(&Guarded(password), &parts, peer.parse().unwrap());
-        checked.map_or_else(|refusal| refusal.status, |()| 200)
+        checked.map_or_else(|refusal| refusal.status, |_| 200)
     }
 
     #[test]
@@ -251,6 +308,7 @@ mod tests {
             (basic(":sesame"), 200),
             ("bearer sesame".to_owned(), 200),
             (basic("other:sesame"), 401),
+            (basic("blind:sesame"), 403),
             (basic("default:sesam"), 401),
             (basic("sesame"), 401),
             ("Basic !".to_owned(), 401),
@@ -265,5 +323,17 @@ mod tests {
         let proxied =
             [("host", "localhost"), ("via", "1.1 proxy"), ("authorization", "Bearer sesame")];
         assert_eq!(status("sesame", "/", &proxied, "127.0.0.1"), 200);
+    }
+
+    #[test]
+    fn sites_that_are_named_may_ask_for_commands() {
+        let shop = ("origin", "https://shop.example");
+        let foreign = ("origin", "https://evil.example");
+        for (path, origin, expected) in
+            [("/command", shop, 200), ("/command", foreign, 403), ("/page", shop, 403)]
+        {
+            let headers = [("host", "localhost"), ("sec-fetch-site", "cross-site"), origin];
+            assert_eq!(status("", path, &headers, "127.0.0.1"), expected, "{path} {origin:?}");
+        }
     }
 }

@@ -1,14 +1,17 @@
-//! Pages about a server over HTTP, for which nothing else in the process ever waits.
+//! Pages about a server, and its commands, over HTTP, for which nothing else in the process ever
+//! waits.
 //!
-//! A [`Site`] has the pages; everything in front of them is here: sockets, limits, and whose
-//! requests are refused. One thread of low priority serves all clients. There is no HTTP/2, no
-//! request body and one request a connection, so there is little that a broken or malicious client
-//! could confuse.
+//! A [`Site`] has the pages and opens connections to the workers; everything in front of them is
+//! here: sockets, limits, whose requests are refused, and the forms of commands and replies. One
+//! thread of low priority serves all clients. There is no HTTP/2.
 
+mod gateway;
 mod guard;
 mod listening;
+mod response;
 mod site;
+mod stalling;
 
 pub use hyper::body::Bytes;
 pub use listening::{Running, bind, start};
-pub use site::{Answer, Ask, Site};
+pub use site::{Answer, Ask, GatewaySettings, Rule, Site};

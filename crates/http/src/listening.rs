@@ -1,55 +1,47 @@
 //! Sockets, and the one thread that serves all of them.
 
+use crate::gateway::Gateway;
 use crate::guard;
+use crate::response::{self, ResponseBody};
 use crate::site::{Answer, Ask, Site};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use crate::stalling::Stalling;
+use hyper::body::Incoming;
+use hyper::header;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Protocol, Socket, Type};
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::{LocalSet, spawn_local};
 
 /// Connections at a time; further ones wait to be accepted.
-const CONNECTIONS: usize = 64;
-/// How long a request may take to arrive.
-const HEADERS_WITHIN: Duration = Duration::from_secs(5);
-/// How long a connection may last, until the last byte of its answer is on its way.
-const CONNECTION_WITHIN: Duration = Duration::from_secs(20);
-/// The longest request, in bytes.
-const LONGEST_REQUEST: usize = 16 << 10;
+const CONNECTIONS: usize = 1024;
+/// How long the first request of a connection may take to arrive.
+const FIRST_REQUEST_WITHIN: Duration = Duration::from_secs(5);
+/// How long further requests may take, and how long a connection may be idle: longer than proxies
+/// keep one (60 seconds by default in nginx and Apache), so that none is closed just as a proxy
+/// sends on it.
+const IDLE: Duration = Duration::from_secs(90);
+/// The longest head of a request, in bytes.
+const LONGEST_HEAD: usize = 32 << 10;
 const MOST_HEADERS: usize = 64;
 const BACKLOG: i32 = 1024;
 /// For how long nothing is accepted where that has failed: there may be no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// By how much the thread is nicer than the process.
 const NICENESS: i32 = 10;
-
-/// What every answer tells a browser: to take it for what it says it is, to keep it nowhere, and to
-/// load nothing from elsewhere.
-const SAFETY: [(HeaderName, &str); 7] = [
-    (header::CACHE_CONTROL, "no-store"),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-         img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    ),
-];
 
 /// A thread that serves a site; dropping it stops it.
 #[derive(Debug)]
@@ -95,13 +87,15 @@ pub fn start(listeners: Vec<std::net::TcpListener>, site: Arc<dyn Site>) -> io::
     let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
         lower_priority();
         site.thread_starts();
-        runtime.block_on(async move {
+        let gateway = Arc::new(Gateway::new(site));
+        let local = LocalSet::new();
+        local.block_on(&runtime, async move {
             let places = Arc::new(Semaphore::new(CONNECTIONS));
             for listener in listeners {
                 match TcpListener::from_std(listener) {
                     Ok(listener) => {
-                        let (site, places) = (Arc::clone(&site), Arc::clone(&places));
-                        tokio::spawn(accept(listener, site, places));
+                        let (gateway, places) = (Arc::clone(&gateway), Arc::clone(&places));
+                        spawn_local(accept(listener, gateway, places));
                     }
                     Err(error) => tracing::error!(%error, "no HTTP on one of its addresses"),
                 }
@@ -121,14 +115,14 @@ fn lower_priority() {
     }
 }
 
-async fn accept(listener: TcpListener, site: Arc<dyn Site>, places: Arc<Semaphore>) {
+async fn accept(listener: TcpListener, gateway: Arc<Gateway>, places: Arc<Semaphore>) {
     // It is never closed.
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let site = Arc::clone(&site);
-                tokio::spawn(async move {
-                    converse(stream, peer.ip(), site).await;
+                let gateway = Arc::clone(&gateway);
+                spawn_local(async move {
+                    converse(stream, peer.ip(), gateway).await;
                     drop(place);
                 });
             }
@@ -140,59 +134,52 @@ async fn accept(listener: TcpListener, site: Arc<dyn Site>, places: Arc<Semaphor
     }
 }
 
-/// Answers one request. A second one on the same connection is never read.
-async fn converse(stream: TcpStream, peer: IpAddr, site: Arc<dyn Site>) {
+/// Answers the requests of one connection, one after the other.
+async fn converse(stream: TcpStream, peer: IpAddr, gateway: Arc<Gateway>) {
+    // Without it a small reply may wait for the acknowledgement of the one before.
+    let _ = stream.set_nodelay(true);
+    let has_asked = Rc::new(Cell::new(false));
+    let asked = Rc::clone(&has_asked);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (parts, _) = request.into_parts();
-        let response = match guard::check(&*site, &parts, peer) {
-            Ok(()) => {
-                let accept = parts.headers.get(header::ACCEPT);
-                let ask = Ask {
-                    path: parts.uri.path(),
-                    query: parts.uri.query().unwrap_or_default(),
-                    accept: accept.and_then(|it| it.to_str().ok()).unwrap_or_default(),
-                };
-                respond(site.answer(ask).unwrap_or_else(|| Answer::line(404, "no such page")))
-            }
-            Err(refusal) => refuse(refusal),
-        };
-        async move { Ok::<_, Infallible>(response) }
+        asked.set(true);
+        let gateway = Arc::clone(&gateway);
+        async move { Ok::<_, Infallible>(serve(request, peer, &gateway).await) }
     });
     let connection = http1::Builder::new()
-        .keep_alive(false)
         .max_headers(MOST_HEADERS)
-        .max_buf_size(LONGEST_REQUEST)
+        .max_buf_size(LONGEST_HEAD)
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WITHIN)
-        .serve_connection(TokioIo::new(stream), service);
+        .header_read_timeout(IDLE)
+        .serve_connection(TokioIo::new(Stalling::new(stream)), service)
+        .with_upgrades();
+    let mut connection = pin!(connection);
     // A client that is gone, broken or slow is none of ours.
-    let _ = tokio::time::timeout(CONNECTION_WITHIN, connection).await;
+    if tokio::time::timeout(FIRST_REQUEST_WITHIN, &mut connection).await.is_err() && has_asked.get()
+    {
+        let _ = connection.await;
+    }
 }
 
-fn refuse(refusal: guard::Refusal) -> Response<Full<Bytes>> {
-    let mut response = respond(Answer::line(refusal.status, refusal.reason));
-    let headers = response.headers_mut();
-    match refusal.status {
-        401 => {
-            let scheme = HeaderValue::from_static("Basic realm=\"nagi\", charset=\"UTF-8\"");
-            headers.insert(header::WWW_AUTHENTICATE, scheme);
-        }
-        405 => {
-            headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-        }
-        _ => {}
+async fn serve(
+    request: Request<Incoming>,
+    peer: IpAddr,
+    gateway: &Arc<Gateway>,
+) -> Response<ResponseBody> {
+    let (parts, body) = request.into_parts();
+    let site = gateway.site();
+    let user = match guard::check(site, &parts, peer) {
+        Ok(user) => user,
+        Err(refusal) => return response::refuse(refusal),
+    };
+    if site.has_page(parts.uri.path()) {
+        let accept = parts.headers.get(header::ACCEPT);
+        let ask = Ask {
+            path: parts.uri.path(),
+            query: parts.uri.query().unwrap_or_default(),
+            accept: accept.and_then(|it| it.to_str().ok()).unwrap_or_default(),
+        };
+        let answer = site.answer(ask);
+        return response::page(answer.unwrap_or_else(|| Answer::line(404, "no such page")));
     }
-    response
-}
-
-fn respond(answer: Answer) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(answer.body));
-    *response.status_mut() =
-        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers: &mut HeaderMap = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.content_type));
-    for (name, value) in SAFETY {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
+    gateway.serve(Request::from_parts(parts, body), user).await
 }

@@ -1,9 +1,11 @@
-//! What is served: pages, and which clients may see them.
+//! What is served: pages, commands, and which clients may have them.
 
 use hyper::body::Bytes;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A request that has passed all checks.
+/// A request for a page that has passed all checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     /// The path, undecoded, with its leading slash.
@@ -34,7 +36,40 @@ impl Answer {
     }
 }
 
-/// Pages, and which clients may see them.
+/// What may be done with a command over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// It only reads.
+    Read,
+    /// It changes something.
+    Write,
+    /// Its replies are messages without end.
+    Stream,
+    /// It may not come over HTTP, for this reason.
+    Refused(&'static str),
+    /// There is no such command.
+    Unknown,
+}
+
+/// How commands are taken.
+#[derive(Clone, Debug)]
+pub struct GatewaySettings {
+    /// Whether they are taken at all.
+    pub is_on: bool,
+    /// Whether GET may change something.
+    pub writes_by_get: bool,
+    /// Whether values may have media types that browsers run.
+    pub active_types: bool,
+    /// Whether a reply may be a call of a function.
+    pub jsonp: bool,
+    /// Sites whose pages may ask, separated by spaces, or `*`.
+    pub origins: Arc<str>,
+    /// The longest argument, in bytes.
+    pub longest_argument: usize,
+}
+
+/// Pages, commands, and which clients may have them. Users are named; an empty name stands for the
+/// default one.
 pub trait Site: Send + Sync + 'static {
     /// Called first on the thread that makes the answers.
     fn thread_starts(&self) {}
@@ -42,16 +77,34 @@ pub trait Site: Send + Sync + 'static {
     /// The page that is asked for; none if there is no such page. It must not wait for anything.
     fn answer(&self, ask: Ask<'_>) -> Option<Answer>;
 
+    /// Whether there is a page at this path.
+    fn has_page(&self, path: &str) -> bool;
+
     /// Whether a path tells so little that it needs no password.
     fn is_open(&self, path: &str) -> bool;
 
     /// Whether a password is needed for everything else.
     fn has_password(&self) -> bool;
 
-    /// Whether there is such a user with such a password; an empty user is the default one. It
-    /// takes the same time whatever part of a password is right.
+    /// Whether there is such a user with such a password. It takes the same time whatever part of
+    /// a password is right.
     fn is_login(&self, user: &[u8], password: &[u8]) -> bool;
+
+    /// Whether a user may see pages.
+    fn may_observe(&self, user: &[u8]) -> bool;
 
     /// Names by which the server may be called beside its addresses, separated by spaces.
     fn hosts(&self) -> Arc<str>;
+
+    /// How commands are taken now.
+    fn gateway(&self) -> GatewaySettings;
+
+    /// What may be done with the command that begins with these words.
+    fn rule(&self, words: &[Bytes]) -> Rule;
+
+    /// A stream socket, not blocking, whose other end is a connection in RESP2 of this user.
+    ///
+    /// # Errors
+    /// There are too many connections, or the kernel refuses.
+    fn open_channel(&self, user: &[u8]) -> io::Result<OwnedFd>;
 }

@@ -109,7 +109,14 @@ const COMMANDS: &[Room] = &[
     ("catalogue", &["families", "memcached", "runtime"]),
 ];
 
-const HTTP: &[Room] = &[("site", &[]), ("guard", &["site"]), ("listening", &["guard", "site"])];
+const HTTP: &[Room] = &[
+    ("site", &[]),
+    ("stalling", &[]),
+    ("guard", &["site"]),
+    ("response", &["guard", "site"]),
+    ("gateway", &["guard", "response", "site"]),
+    ("listening", &["gateway", "guard", "response", "site", "stalling"]),
+];
 
 const SERVER: &[Room] = &[
     ("net", &[]),

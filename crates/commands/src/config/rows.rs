@@ -177,6 +177,15 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Length beyond which a HyperLogLog is kept densely",
     },
     Setting {
+        name: "http-active-types",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "no",
+        changeable: true,
+        place: Place::Number(|values| &values.http_active_types),
+        summary: "Whether values may be given as media types that browsers run, such as HTML",
+    },
+    Setting {
         name: "http-bind",
         aliases: &[],
         kind: Kind::Lines(&BIND),
@@ -185,6 +194,24 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Text(|values| &values.http_bind),
         summary: "Addresses on which to serve pages over HTTP; others than those of the loopback \
                   need a requirepass",
+    },
+    Setting {
+        name: "http-commands",
+        aliases: &[],
+        kind: Kind::Words,
+        default: "+@all -@admin",
+        changeable: true,
+        place: Place::Text(|values| &values.http_commands),
+        summary: "Which commands may come over HTTP, as rules of access control lists",
+    },
+    Setting {
+        name: "http-gateway",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "yes",
+        changeable: true,
+        place: Place::Number(|values| &values.http_gateway),
+        summary: "Whether commands may come over HTTP, beside pages",
     },
     Setting {
         name: "http-hosts",
@@ -197,6 +224,24 @@ pub(super) static ROWS: &[Setting] = &[
                   addresses",
     },
     Setting {
+        name: "http-jsonp",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "no",
+        changeable: true,
+        place: Place::Number(|values| &values.http_jsonp),
+        summary: "Whether replies over HTTP may be calls of functions (jsonp, callback)",
+    },
+    Setting {
+        name: "http-origins",
+        aliases: &[],
+        kind: Kind::Words,
+        default: "",
+        changeable: true,
+        place: Place::Text(|values| &values.http_origins),
+        summary: "Sites whose pages may send commands over HTTP, as in https://shop.example; * for all",
+    },
+    Setting {
         name: "http-port",
         aliases: &[],
         kind: Kind::Port,
@@ -205,6 +250,15 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Number(|values| &values.http_port),
         summary: "Port for metrics and health over HTTP; 0 for none, any for one that the kernel \
                   chooses; one that is taken stops the start if it was asked for",
+    },
+    Setting {
+        name: "http-writes-by-get",
+        aliases: &[],
+        kind: Kind::Switch,
+        default: "no",
+        changeable: true,
+        place: Place::Number(|values| &values.http_writes_by_get),
+        summary: "Whether GET over HTTP may change something, as with webdis",
     },
     Setting {
         name: "io",

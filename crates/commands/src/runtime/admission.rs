@@ -103,6 +103,13 @@ pub(crate) fn log_in(
     Ok(())
 }
 
+/// Makes it a client that has logged in as a user, by other means than a request of its own. No
+/// name means the default user.
+pub fn log_in_as(client: &mut Client, config: &Config, user: &[u8]) {
+    client.become_user(config.users(), if user.is_empty() { DEFAULT_USER } else { user });
+    client.restrictions.remove(Restrictions::NOT_LOGGED_IN);
+}
+
 /// Whether a client is to give a password before it may do anything else.
 #[must_use]
 pub fn must_log_in(client: &Client, config: &Config) -> bool {

@@ -8,6 +8,7 @@ pub(crate) mod context;
 pub mod dispatch;
 pub mod gate;
 pub(crate) mod help;
+pub(crate) mod http_rules;
 pub(crate) mod multi_key;
 pub mod notification;
 pub(crate) mod numbers;

@@ -11,19 +11,17 @@ use crate::state::users::{DEFAULT_USER, Denial, User};
 use crate::{Access, Context, Entry, Error, HookFlags, Keys, Server};
 use nagi_proto::Args;
 
-/// Whether there is such a user, who may log in and see what a server tells about itself and its
-/// clients (INFO, CLIENT LIST, SLOWLOG GET). No name means the default user.
+/// Whether a user may see what a server tells about itself and its clients (INFO, CLIENT LIST,
+/// SLOWLOG GET). No name means the default user.
 #[must_use]
-pub fn is_login_of_observer(server: &dyn Server, user: &[u8], password: &[u8]) -> bool {
+pub fn may_observe(server: &dyn Server, user: &[u8]) -> bool {
     let name = if user.is_empty() { DEFAULT_USER } else { user };
-    let users = server.config().users();
     let may_run = |user: &User, command: &[u8]| {
         server.commands().find_full(command).is_some_and(|entry| user.may_run(entry))
     };
-    users.is_login(name, password)
-        && users.get(name).is_some_and(|user| {
-            [&b"info"[..], b"client|list", b"slowlog|get"].into_iter().all(|it| may_run(&user, it))
-        })
+    server.config().users().get(name).is_some_and(|user| {
+        [&b"info"[..], b"client|list", b"slowlog|get"].into_iter().all(|it| may_run(&user, it))
+    })
 }
 
 /// Has requests be checked from now on if there are users that may do less than everything.

@@ -236,6 +236,8 @@ bitflags::bitflags! {
         const WATCHER = 1 << 6;
         /// It subscribes to something.
         const PUBSUB = 1 << 7;
+        /// Requests over HTTP take turns on it.
+        const GATEWAY = 1 << 8;
     }
 }
 

@@ -40,6 +40,10 @@ impl Peer {
     }
 }
 
+/// What is shown of a connection that requests over HTTP take turns on: it has no address, and is
+/// not taken for a local client, as the clients behind it need not be local.
+pub(crate) const GATEWAY: &str = "0.0.0.0:0";
+
 /// Where a client has connected to.
 pub(crate) fn local(socket: &OwnedFd) -> String {
     let Ok(address) = getsockname(socket) else { return "?:0".to_owned() };

@@ -390,8 +390,12 @@ fn serve<D: Driver>(new: New<D>, faults: Faults, count: usize) -> Vec<Verdict> {
                 rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 1).unwrap();
                 shared.registry.assign(0, 100).unwrap();
                 let protocol = speech.protocol();
-                let connection =
-                    NewConnection { socket: ours.into(), protocol, is_reserved: false };
+                let connection = NewConnection {
+                    socket: ours.into(),
+                    protocol,
+                    is_reserved: false,
+                    gateway_user: None,
+                };
                 shared.post(0, Letter::NewConnection(connection));
                 let random = Random(random.0.fork());
                 scope.spawn(move || converse(speech, client, count, &theirs, random))

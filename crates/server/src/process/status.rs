@@ -2,14 +2,18 @@
 //! second. Workers notice neither: pages are made from the last sample, once for all who ask.
 //! ps and top show a part of it as well.
 
+use crate::net::protocol::Protocol;
 use crate::process::titles;
+use crate::state::mailbox::{Letter, NewConnection};
 use crate::state::shared::Shared;
 use nagi_commands::status::{Format, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page};
-use nagi_commands::{Config, Server as _, admission, rights};
-use nagi_http::{Answer, Ask, Bytes, Site};
+use nagi_commands::{Config, HttpRule, HttpRules, Server as _, admission, command_table, rights};
+use nagi_http::{Answer, Ask, Bytes, GatewaySettings, Rule, Site};
 use nagi_store::accounting;
 use parking_lot::RwLock;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -121,7 +125,9 @@ impl Pages {
     pub(crate) fn serve(self, shared: &Arc<Shared>) -> io::Result<Sampler> {
         let asked_at_ms = AtomicU64::new(0);
         let first = Rendered::sample(shared, None, [Duration::ZERO; 2], 0);
+        let http_rules = HttpRules::nothing(&"".into());
         let board = Arc::new(Board {
+            http_rules: RwLock::new(Arc::new(http_rules)),
             shared: Arc::clone(shared),
             latest: RwLock::new(Arc::new(first)),
             asked_at_ms,
@@ -200,9 +206,37 @@ struct Board {
     latest: RwLock<Arc<Rendered>>,
     /// When connections were asked for, in milliseconds since 1970.
     asked_at_ms: AtomicU64,
+    http_rules: RwLock<Arc<HttpRules>>,
 }
 
+/// Where there are pages; other paths are commands.
+const PAGES: [&str; 7] = [
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/server-status",
+    "/server-status/",
+    "/server-status/status.css",
+    "/server-status/status.js",
+];
+
 impl Board {
+    /// The rules of `http-commands` as they are now.
+    fn http_rules(&self) -> Arc<HttpRules> {
+        let text = self.shared.config().http_commands.get();
+        let known = Arc::clone(&self.http_rules.read());
+        if known.are(&text) {
+            return known;
+        }
+        let rules = HttpRules::parse(&text, command_table()).unwrap_or_else(|fault| {
+            tracing::warn!("no command may come over HTTP: {fault}");
+            HttpRules::nothing(&text)
+        });
+        let rules = Arc::new(rules);
+        *self.http_rules.write() = Arc::clone(&rules);
+        rules
+    }
+
     fn latest(&self) -> Arc<Rendered> {
         Arc::clone(&self.latest.read())
     }
@@ -235,6 +269,10 @@ impl Site for Board {
         }
     }
 
+    fn has_page(&self, path: &str) -> bool {
+        PAGES.contains(&path)
+    }
+
     fn is_open(&self, path: &str) -> bool {
         ["/healthz", "/readyz"].contains(&path)
     }
@@ -244,11 +282,56 @@ impl Site for Board {
     }
 
     fn is_login(&self, user: &[u8], password: &[u8]) -> bool {
-        rights::is_login_of_observer(&*self.shared, user, password)
+        admission::is_login(self.shared.config(), user, password)
+    }
+
+    fn may_observe(&self, user: &[u8]) -> bool {
+        rights::may_observe(&*self.shared, user)
     }
 
     fn hosts(&self) -> Arc<str> {
         self.shared.config().http_hosts.get()
+    }
+
+    fn gateway(&self) -> GatewaySettings {
+        let config = self.shared.config();
+        GatewaySettings {
+            is_on: config.http_gateway.is_on(),
+            writes_by_get: config.http_writes_by_get.is_on(),
+            active_types: config.http_active_types.is_on(),
+            jsonp: config.http_jsonp.is_on(),
+            origins: config.http_origins.get(),
+            longest_argument: config.proto_max_bulk_len.bytes(),
+        }
+    }
+
+    fn rule(&self, words: &[Bytes]) -> Rule {
+        let Some((name, rest)) = words.split_first() else { return Rule::Unknown };
+        let word = rest.first().map(|word| &word[..]);
+        match self.http_rules().rule(command_table(), name, word) {
+            HttpRule::Read => Rule::Read,
+            HttpRule::Write => Rule::Write,
+            HttpRule::Stream => Rule::Stream,
+            HttpRule::Refused(reason) => Rule::Refused(reason),
+            HttpRule::Unknown => Rule::Unknown,
+        }
+    }
+
+    fn open_channel(&self, user: &[u8]) -> io::Result<OwnedFd> {
+        let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
+        let worker = self.shared.registry.assign(0, most);
+        let worker = worker.ok_or_else(|| io::Error::other("max number of clients reached"))?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+        let (ours, theirs) = pair.inspect_err(|_| self.shared.registry.release(worker))?;
+        let connection = NewConnection {
+            socket: theirs,
+            protocol: Protocol::Resp,
+            is_reserved: false,
+            gateway_user: Some(user.into()),
+        };
+        self.shared.post(worker, Letter::NewConnection(connection));
+        Ok(ours)
     }
 }
 

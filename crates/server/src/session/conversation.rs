@@ -73,6 +73,12 @@ impl Session {
         self.client.restrictions |= Restrictions::ADMINISTRATES;
     }
 
+    /// Has it serve requests over HTTP of a user, one after the other.
+    pub(crate) fn serve_gateway(&mut self, config: &Config, user: &[u8]) {
+        admission::log_in_as(&mut self.client, config, user);
+        self.client.info.mark(Marks::GATEWAY, true);
+    }
+
     /// Whether the client has to give a password before anything else.
     pub(crate) fn must_log_in(&self, config: &Config) -> bool {
         admission::must_log_in(&self.client, config)

@@ -28,6 +28,8 @@ pub(crate) struct NewConnection {
     pub(crate) protocol: Protocol,
     /// Whether it takes one of the connections that are reserved for administrators.
     pub(crate) is_reserved: bool,
+    /// The user of requests over HTTP, which take turns on it; empty for the default one.
+    pub(crate) gateway_user: Option<Box<[u8]>>,
 }
 
 bitflags! {

@@ -18,7 +18,8 @@ const LOOKS: usize = 100;
 const MESSAGES_SLICE: Duration = Duration::from_micros(500);
 
 /// Clients that may be silent for as long as they like.
-const EXEMPT: Marks = Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB);
+const EXEMPT: Marks =
+    Marks::MONITOR.union(Marks::WATCHER).union(Marks::PUBSUB).union(Marks::GATEWAY);
 
 impl Sessions {
     /// Closes a connection at once, with what its client has left unread.

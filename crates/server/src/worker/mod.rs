@@ -357,7 +357,7 @@ impl Sessions {
 
     /// Takes a connection that this worker has been assigned.
     fn take_connection(&mut self, driver: &mut impl Driver, connection: NewConnection) {
-        let NewConnection { socket, protocol, is_reserved } = connection;
+        let NewConnection { socket, protocol, is_reserved, gateway_user } = connection;
         if !self.takes_connections {
             return self.shared.registry.release(self.worker);
         }
@@ -369,7 +369,10 @@ impl Sessions {
         }
         let now_ms = self.shared.store.now_ms();
         let descriptor = socket.as_raw_fd();
-        let local_address = address::local(&socket);
+        let local_address = match gateway_user {
+            Some(_) => address::GATEWAY.to_owned(),
+            None => address::local(&socket),
+        };
         let token = match driver.adopt(socket, peer) {
             Ok(token) => token,
             Err(error) => {
@@ -401,7 +404,10 @@ impl Sessions {
         if is_reserved {
             session.administrate();
         }
-        let slot = Some(ConnectionSlot {
+        if let Some(user) = gateway_user {
+            session.serve_gateway(self.shared.config(), &user);
+        }
+        self.add_slot(ConnectionSlot {
             token,
             session,
             state: SessionState::Bytes,
@@ -415,13 +421,16 @@ impl Sessions {
             unsent_charge: Charge::default(),
             _overhead: overhead,
         });
-        let index = token.index as usize;
+    }
+
+    fn add_slot(&mut self, slot: ConnectionSlot) {
+        let index = slot.token.index as usize;
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, || None);
             self.slots_overhead.set(self.slots.capacity() * size_of::<Option<ConnectionSlot>>());
         }
         if let Some(place) = self.slots.get_mut(index) {
-            *place = slot;
+            *place = Some(slot);
         }
     }
 
@@ -682,7 +691,7 @@ impl<D: Driver> Sink<D> for Sessions {
         if is_reserved {
             assigned = self.shared.registry.assign(self.worker, most + RESERVED_CONNECTIONS);
         }
-        let connection = NewConnection { socket, protocol, is_reserved };
+        let connection = NewConnection { socket, protocol, is_reserved, gateway_user: None };
         match assigned {
             Some(worker) if worker == self.worker => self.take_connection(driver, connection),
             Some(worker) => self.shared.post(worker, Letter::NewConnection(connection)),

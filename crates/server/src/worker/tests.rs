@@ -94,7 +94,8 @@ fn connected_with(protocol: Protocol) -> (Sessions, Script) {
 fn connect(sessions: &mut Sessions, driver: &mut Script, protocol: Protocol) {
     let (socket, _) = UnixStream::pair().unwrap();
     sessions.shared.registry.assign(0, 10).unwrap();
-    let arrival = NewConnection { socket: socket.into(), protocol, is_reserved: false };
+    let arrival =
+        NewConnection { socket: socket.into(), protocol, is_reserved: false, gateway_user: None };
     sessions.take_connection(driver, arrival);
 }
 

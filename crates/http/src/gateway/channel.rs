@@ -1,0 +1,270 @@
+//! Connections between this thread and the workers: socket pairs, of which a worker serves one end
+//! as it serves any client. A request has one to itself until its reply is over, so that it waits
+//! for no other; then the next request takes it.
+//!
+//! A pair has no address and no port, so none can be used up. Since it is a socket, requests over
+//! HTTP take the one path that all requests take, and are held up where their client does not read.
+
+use super::decoder::{Decoder, Malformed, Part};
+use crate::site::Site;
+use hyper::body::Bytes;
+use parking_lot::Mutex;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+
+/// Requests under way at a time.
+const MOST: usize = 1024;
+/// Pairs that wait for requests.
+const MOST_IDLE: usize = 64;
+/// How much is read at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// Pairs, and those of them that wait for requests.
+#[derive(Debug, Default)]
+pub(super) struct Channels {
+    idle: Mutex<Vec<Channel>>,
+    open: Arc<Open>,
+}
+
+/// How many pairs there are.
+#[derive(Debug, Default)]
+struct Open(AtomicUsize);
+
+/// Counts a pair for as long as it is there.
+#[derive(Debug)]
+struct Counted(Arc<Open>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection to a worker.
+#[derive(Debug)]
+pub(super) struct Channel {
+    stream: UnixStream,
+    user: Vec<u8>,
+    database: usize,
+    decoder: Decoder,
+    /// What has arrived, and how much of it has been read.
+    input: Vec<u8>,
+    read: usize,
+    _counted: Counted,
+}
+
+/// Why a request has no reply.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// There are too many requests under way.
+    TooMany,
+    /// The connection to the worker broke, or could not be made.
+    Lost(io::Error),
+    /// The reply is none.
+    Malformed,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Lost(error)
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(_: Malformed) -> Self {
+        Failure::Malformed
+    }
+}
+
+impl Channels {
+    /// A connection of this user.
+    pub(super) fn take(&self, site: &dyn Site, user: &[u8]) -> Result<Channel, Failure> {
+        loop {
+            let mut idle = self.idle.lock();
+            let place = idle.iter().rposition(|channel| channel.user == user);
+            let known = place.map(|place| idle.swap_remove(place));
+            drop(idle);
+            match known {
+                Some(channel) if channel.is_alive() => return Ok(channel),
+                Some(_) => {}
+                None => return self.open(site, user),
+            }
+        }
+    }
+
+    fn open(&self, site: &dyn Site, user: &[u8]) -> Result<Channel, Failure> {
+        if self.open.0.fetch_add(1, Ordering::Relaxed) >= MOST + MOST_IDLE {
+            self.open.0.fetch_sub(1, Ordering::Relaxed);
+            return Err(Failure::TooMany);
+        }
+        let counted = Counted(Arc::clone(&self.open));
+        let stream = std::os::unix::net::UnixStream::from(site.open_channel(user)?);
+        stream.set_nonblocking(true)?;
+        Ok(Channel {
+            stream: UnixStream::from_std(stream)?,
+            user: user.to_vec(),
+            database: 0,
+            decoder: Decoder::default(),
+            input: Vec::new(),
+            read: 0,
+            _counted: counted,
+        })
+    }
+
+    /// Keeps a connection whose reply is over for the next request.
+    pub(super) fn give_back(&self, mut channel: Channel) {
+        if !channel.decoder.is_over() || channel.read < channel.input.len() {
+            return;
+        }
+        channel.input = Vec::new();
+        channel.read = 0;
+        let mut idle = self.idle.lock();
+        if idle.len() < MOST_IDLE {
+            idle.push(channel);
+        }
+    }
+}
+
+impl Channel {
+    /// Whether the worker has not closed it, and has sent nothing that was not asked for.
+    fn is_alive(&self) -> bool {
+        let nothing = self.stream.try_read(&mut [0; 1]);
+        nothing.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Chooses the database of further requests; the error if there is none of this number.
+    pub(super) async fn select(&mut self, database: usize) -> Result<Option<Vec<u8>>, Failure> {
+        if database == self.database {
+            return Ok(None);
+        }
+        let number = database.to_string();
+        self.send(&[Bytes::from_static(b"SELECT"), Bytes::from(number)]).await?;
+        match self.reply().await? {
+            Reply::Error(error) => Ok(Some(error)),
+            _ => {
+                self.database = database;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Sends a whole request.
+    pub(super) async fn send(&mut self, words: &[Bytes]) -> Result<(), Failure> {
+        let mut request = Vec::new();
+        encode(words, words.len(), &mut request);
+        self.send_bytes(&request).await
+    }
+
+    /// Sends a part of a request.
+    pub(super) async fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.stream.write_all(bytes).await?)
+    }
+
+    /// The next part of the reply, with its bytes as they came, for `take`. Waits for them.
+    pub(super) async fn part<T>(
+        &mut self,
+        mut take: impl FnMut(Part<'_>, &[u8]) -> T,
+    ) -> Result<T, Failure> {
+        loop {
+            let input = self.input.get(self.read..).unwrap_or_default();
+            if let Some((part, consumed)) = self.decoder.next(input)? {
+                let taken = take(part, input.get(..consumed).unwrap_or_default());
+                self.read += consumed;
+                return Ok(taken);
+            }
+            self.receive().await?;
+        }
+    }
+
+    /// Whether the reply that has begun is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.decoder.is_over()
+    }
+
+    /// Whether the next part of a reply has to be waited for.
+    pub(super) fn is_empty(&self) -> bool {
+        self.read == self.input.len()
+    }
+
+    async fn receive(&mut self) -> Result<(), Failure> {
+        self.input.drain(..self.read);
+        self.read = 0;
+        self.input.reserve(READ_BYTES);
+        match self.stream.read_buf(&mut self.input).await? {
+            0 => Err(Failure::Lost(io::ErrorKind::UnexpectedEof.into())),
+            _ => Ok(()),
+        }
+    }
+
+    /// A whole reply.
+    pub(super) async fn reply(&mut self) -> Result<Reply, Failure> {
+        let mut arrays: Vec<Vec<Reply>> = Vec::new();
+        let mut text = Vec::new();
+        loop {
+            let element = self.part(|part, _| reply_of(part, &mut text)).await?;
+            let mut whole = match element {
+                Element::Begins => {
+                    arrays.push(Vec::new());
+                    continue;
+                }
+                Element::Unfinished => continue,
+                Element::Whole(reply) => reply,
+                Element::Ends => Reply::Array(arrays.pop().unwrap_or_default()),
+            };
+            match arrays.last_mut() {
+                Some(array) => array.push(std::mem::replace(&mut whole, Reply::Nil)),
+                None => return Ok(whole),
+            }
+        }
+    }
+}
+
+/// A reply that is held as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    Status(Vec<u8>),
+    Error(Vec<u8>),
+    Integer(i64),
+    Nil,
+    Text(Vec<u8>),
+    Array(Vec<Reply>),
+}
+
+enum Element {
+    Begins,
+    Unfinished,
+    Whole(Reply),
+    Ends,
+}
+
+fn reply_of(part: Part<'_>, text: &mut Vec<u8>) -> Element {
+    Element::Whole(match part {
+        Part::Status(text) => Reply::Status(text.to_vec()),
+        Part::Error(text) => Reply::Error(text.to_vec()),
+        Part::Integer(number) => Reply::Integer(number),
+        Part::Nil => Reply::Nil,
+        Part::Text(_) => return Element::Unfinished,
+        Part::Bytes(bytes, is_last) => {
+            text.extend(bytes);
+            if !is_last {
+                return Element::Unfinished;
+            }
+            Reply::Text(std::mem::take(text))
+        }
+        Part::Array(_) => return Element::Begins,
+        Part::End => return Element::Ends,
+    })
+}
+
+/// Appends a request of so many words, of which these are the first.
+pub(super) fn encode(words: &[Bytes], count: usize, request: &mut Vec<u8>) {
+    request.extend(format!("*{count}\r\n").bytes());
+    for word in words {
+        request.extend(format!("${}\r\n", word.len()).bytes());
+        request.extend(word);
+        request.extend(b"\r\n");
+    }
+}

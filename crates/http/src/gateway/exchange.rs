@@ -1,0 +1,260 @@
+//! One command and its reply, both of which may be longer than memory is spent on them: a body goes
+//! to the worker as it arrives, and a reply goes to the client as it comes.
+
+use super::channel::{Channel, Channels, Failure, encode};
+use super::decoder::Part;
+use super::format::{Formatter, Kind};
+use super::refusal::{Refused, failed, refuse, status_of};
+use super::request::{Options, PathCommand};
+use super::service::Service;
+use crate::response::{self, ResponseBody};
+use crate::site::GatewaySettings;
+use http_body_util::BodyExt as _;
+use hyper::Response;
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{self, HeaderValue};
+use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::spawn_local;
+
+/// Up to so many bytes of a reply are held, so that a shorter one has a length and an ETag.
+const HELD_BYTES: usize = 64 << 10;
+/// How many pieces of a reply may wait for its client.
+const PIECES: usize = 2;
+
+/// How long a client may send nothing of a body that it has announced.
+pub(super) const BODY_PAUSE: Duration = Duration::from_secs(30);
+
+/// A command with the way in which its reply is wanted.
+pub(super) struct Command {
+    pub(super) user: Vec<u8>,
+    pub(super) path: PathCommand,
+    /// The last argument, if the body is it.
+    pub(super) body: Option<Incoming>,
+    /// The ETags that the client has.
+    pub(super) known: Option<HeaderValue>,
+}
+
+/// A reply on its way to a client.
+struct Reply {
+    channel: Channel,
+    formatter: Option<Formatter>,
+    /// What a call of a function is ended by.
+    tail: &'static [u8],
+    out: Vec<u8>,
+}
+
+/// How a reply begins.
+struct Beginning {
+    status: u16,
+    is_nil: bool,
+    /// How many bytes the body has in all, where that is known from the start.
+    len: Option<u64>,
+}
+
+/// Runs a command and answers with its reply, or with its messages as they come.
+pub(super) async fn run(
+    service: &Service,
+    command: Command,
+    is_stream: bool,
+    settings: &GatewaySettings,
+) -> Result<Response<ResponseBody>, Refused> {
+    let Command { user, path, body, known } = command;
+    let mut channel = service.channel(&user).map_err(|it| failed(&it))?;
+    if let Some(error) = channel.select(path.database).await.map_err(|it| failed(&it))? {
+        service.channels.give_back(channel);
+        return Err(refuse(400, &String::from_utf8_lossy(&error)));
+    }
+    match body {
+        None => channel.send(&path.words).await.map_err(|it| failed(&it))?,
+        Some(body) => send_with_body(&mut channel, &path.words, body, settings).await?,
+    }
+    let verb = path.words.first().cloned().unwrap_or_default();
+    let reply = Reply::new(channel, &verb, &path.options);
+    if is_stream {
+        return Ok(messages(reply, verb, path.options));
+    }
+    reply.respond(&service.channels, &path.options, known).await
+}
+
+/// Sends a command whose last argument is the body of the request.
+async fn send_with_body(
+    channel: &mut Channel,
+    words: &[Bytes],
+    mut body: Incoming,
+    settings: &GatewaySettings,
+) -> Result<(), Refused> {
+    let Some(len) = body.size_hint().exact() else {
+        return Err(refuse(411, "the length of the body has to be said"));
+    };
+    if len > settings.longest_argument as u64 {
+        return Err(refuse(413, "the body is longer than proto-max-bulk-len"));
+    }
+    let mut head = Vec::new();
+    encode(words, words.len() + 1, &mut head);
+    head.extend(format!("${len}\r\n").bytes());
+    channel.send_bytes(&head).await.map_err(|it| failed(&it))?;
+    let mut left = len;
+    while left > 0 {
+        let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
+        let frame = frame.map_err(|_| refuse(408, "the body does not arrive"))?;
+        let data = frame.and_then(Result::ok).and_then(|frame| frame.into_data().ok());
+        // The channel is closed, and the worker has half a request, which it forgets.
+        let data = data.ok_or_else(|| refuse(400, "the body is broken"))?;
+        left = left.saturating_sub(data.len() as u64);
+        channel.send_bytes(&data).await.map_err(|it| failed(&it))?;
+    }
+    channel.send_bytes(b"\r\n").await.map_err(|it| failed(&it))
+}
+
+impl Reply {
+    fn new(channel: Channel, verb: &[u8], options: &Options) -> Self {
+        let formatter = Formatter::new(options.kind, verb, &options.separator);
+        let callback = options.callback.as_ref().filter(|_| options.kind == Kind::Json);
+        let out = callback.map_or(Vec::new(), |name| format!("{name}(").into_bytes());
+        let tail = if callback.is_some() { b");" } else { &b""[..] };
+        Reply { channel, formatter, tail, out }
+    }
+
+    /// Waits for the next part of the reply and appends what it becomes. Returns how the reply
+    /// begins, if this is its beginning.
+    async fn advance(&mut self) -> Result<Beginning, Failure> {
+        let Reply { channel, formatter, out, tail } = self;
+        let beginning = channel
+            .part(|part, bytes| {
+                match formatter {
+                    Some(formatter) => formatter.write(part, out),
+                    None => out.extend(bytes),
+                }
+                beginning(part, bytes.len(), formatter.as_ref())
+            })
+            .await?;
+        if channel.is_over() {
+            formatter.iter_mut().for_each(|formatter| formatter.end(out));
+            out.extend(*tail);
+        }
+        Ok(beginning)
+    }
+
+    /// Answers with the reply: as a whole if it is short, or as it comes.
+    async fn respond(
+        mut self,
+        channels: &Arc<Channels>,
+        options: &Options,
+        known: Option<HeaderValue>,
+    ) -> Result<Response<ResponseBody>, Refused> {
+        let beginning = self.advance().await.map_err(|it| failed(&it))?;
+        while !self.channel.is_over() && self.out.len() < HELD_BYTES {
+            self.advance().await.map_err(|it| failed(&it))?;
+        }
+        let is_whole = self.channel.is_over();
+        let is_absent = beginning.is_nil && matches!(options.kind, Kind::Text(_));
+        let status = if is_absent { 404 } else { beginning.status };
+        let out = std::mem::take(&mut self.out);
+        let tag = (is_whole && status == 200).then(|| entity_tag(&out));
+        let body = if is_whole {
+            channels.give_back(self.channel);
+            ResponseBody::Whole(Some(out.into()))
+        } else {
+            let (sender, pieces) = mpsc::channel(PIECES);
+            let channels = Arc::clone(channels);
+            spawn_local(self.pump(out, sender, channels));
+            ResponseBody::Pieces(pieces, beginning.len)
+        };
+        let is_known = tag.as_ref().zip(known).is_some_and(|(tag, known)| has_tag(&known, tag));
+        let mut response = match is_known {
+            true => response::value(304, media_type(options), ResponseBody::Whole(None)),
+            false => response::value(status, media_type(options), body),
+        };
+        let headers = response.headers_mut();
+        tag.into_iter().for_each(|tag| {
+            headers.insert(header::ETAG, tag);
+        });
+        if let Some(name) = &options.filename
+            && let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\""))
+        {
+            headers.insert(header::CONTENT_DISPOSITION, value);
+        }
+        Ok(response)
+    }
+
+    /// Hands over the rest of the reply, piece by piece, for as long as the client takes it.
+    async fn pump(mut self, first: Vec<u8>, sender: mpsc::Sender<Bytes>, channels: Arc<Channels>) {
+        let mut piece = first;
+        while sender.send(std::mem::take(&mut piece).into()).await.is_ok() {
+            if self.channel.is_over() {
+                return channels.give_back(self.channel);
+            }
+            while !self.channel.is_over() && self.out.len() < HELD_BYTES {
+                if self.advance().await.is_err() {
+                    return;
+                }
+            }
+            piece = std::mem::take(&mut self.out);
+        }
+    }
+}
+
+fn beginning(part: Part<'_>, bytes: usize, formatter: Option<&Formatter>) -> Beginning {
+    let status = if let Part::Error(error) = part { status_of(error) } else { 200 };
+    let len = match (part, formatter) {
+        (Part::Text(len), Some(Formatter::Text { .. })) => Some(len as u64),
+        (Part::Text(len), None) => Some((bytes + len + 2) as u64),
+        _ => None,
+    };
+    Beginning { status, is_nil: part == Part::Nil, len }
+}
+
+fn media_type(options: &Options) -> &str {
+    match (&options.media_type, &options.callback) {
+        (Some(media_type), _) => media_type,
+        (None, Some(_)) if options.kind == Kind::Json => "application/javascript",
+        _ => options.kind.media_type(),
+    }
+}
+
+/// A name of these bytes: the same bytes have the same, others have another.
+fn entity_tag(body: &[u8]) -> HeaderValue {
+    let hash = Sha256::digest(body);
+    let digits: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    HeaderValue::from_str(&format!("\"{digits}\"")).unwrap_or(HeaderValue::from_static("\"\""))
+}
+
+/// Whether an If-None-Match header has a tag (RFC 9110, 13.1.2).
+fn has_tag(known: &HeaderValue, tag: &HeaderValue) -> bool {
+    let (Ok(known), Ok(tag)) = (known.to_str(), tag.to_str()) else { return false };
+    known.split(',').map(str::trim).any(|it| it == "*" || it.trim_start_matches("W/") == tag)
+}
+
+/// Answers with messages, each as a reply of its own, until the client leaves.
+fn messages(mut reply: Reply, verb: Bytes, options: Options) -> Response<ResponseBody> {
+    let (sender, pieces) = mpsc::channel(PIECES);
+    let media_type = media_type(&options).to_owned();
+    spawn_local(async move {
+        loop {
+            let next = async {
+                loop {
+                    reply.advance().await?;
+                    if reply.channel.is_over() && reply.channel.is_empty() {
+                        return Ok::<_, Failure>(());
+                    }
+                    if reply.channel.is_over() {
+                        reply.formatter = Formatter::new(options.kind, &verb, &options.separator);
+                    }
+                }
+            };
+            tokio::select! {
+                arrived = next => if arrived.is_err() { return },
+                () = sender.closed() => return,
+            }
+            let piece = std::mem::take(&mut reply.out);
+            reply.formatter = Formatter::new(options.kind, &verb, &options.separator);
+            if sender.send(piece.into()).await.is_err() {
+                return;
+            }
+        }
+    });
+    response::value(200, &media_type, ResponseBody::Pieces(pieces, None))
+}

@@ -1,0 +1,411 @@
+//! Replies in the forms that webdis gives them.
+
+use super::decoder::Part;
+
+/// A form of replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An object of the command's name and its reply.
+    #[default]
+    Json,
+    /// As they come from the server, in RESP2.
+    Raw,
+    /// A map of the command's name and its reply, in MessagePack.
+    MessagePack,
+    /// The bytes alone, of this media type.
+    Text(&'static str),
+}
+
+/// Extensions, what they ask for, and whether a browser would run what has their type.
+const EXTENSIONS: &[(&str, Kind)] = &[
+    ("json", Kind::Json),
+    ("raw", Kind::Raw),
+    ("msg", Kind::MessagePack),
+    ("bin", Kind::Text("binary/octet-stream")),
+    ("txt", Kind::Text("text/plain; charset=utf-8")),
+    ("html", Kind::Text("text/html; charset=utf-8")),
+    ("xhtml", Kind::Text("application/xhtml+xml")),
+    ("xml", Kind::Text("text/xml")),
+    ("css", Kind::Text("text/css")),
+    ("js", Kind::Text("application/javascript")),
+    ("png", Kind::Text("image/png")),
+    ("jpg", Kind::Text("image/jpeg")),
+    ("jpeg", Kind::Text("image/jpeg")),
+];
+
+impl Kind {
+    pub(super) fn named(extension: &str) -> Option<Self> {
+        EXTENSIONS.iter().find(|(name, _)| *name == extension).map(|(_, kind)| *kind)
+    }
+
+    pub(super) fn media_type(self) -> &'static str {
+        match self {
+            Kind::Json => "application/json",
+            Kind::Raw => "binary/octet-stream",
+            Kind::MessagePack => "application/x-msgpack",
+            Kind::Text(media_type) => media_type,
+        }
+    }
+}
+
+/// Whether a browser may run what has this media type: pages, scripts, and documents that have
+/// scripts in them.
+pub(super) fn is_active(media_type: &str) -> bool {
+    let media_type = media_type.to_ascii_lowercase();
+    ["html", "xml", "svg", "script", "pdf", "xsl"].iter().any(|word| media_type.contains(word))
+}
+
+/// Writes one reply, part by part.
+#[derive(Debug)]
+pub(super) enum Formatter {
+    Json(Json),
+    MessagePack { verb: Option<Vec<u8>> },
+    Text { separator: Vec<u8>, has_element: bool, depth: usize },
+}
+
+impl Formatter {
+    /// A formatter of the reply to a command; a raw reply needs none.
+    pub(super) fn new(kind: Kind, verb: &[u8], separator: &[u8]) -> Option<Self> {
+        match kind {
+            Kind::Raw => None,
+            Kind::Json => Some(Formatter::Json(Json::new(verb))),
+            Kind::MessagePack => Some(Formatter::MessagePack { verb: Some(verb.to_vec()) }),
+            Kind::Text(_) => {
+                let separator = separator.to_vec();
+                Some(Formatter::Text { separator, has_element: false, depth: 0 })
+            }
+        }
+    }
+
+    /// Appends what a part of the reply becomes.
+    pub(super) fn write(&mut self, part: Part<'_>, out: &mut Vec<u8>) {
+        match self {
+            Formatter::Json(json) => json.write(part, out),
+            Formatter::MessagePack { verb } => {
+                if let Some(verb) = verb.take() {
+                    out.push(0x81);
+                    message_pack_text(&verb, out);
+                }
+                message_pack(part, out);
+            }
+            Formatter::Text { separator, has_element, depth } => {
+                let begins = !matches!(part, Part::Bytes(..) | Part::Array(_) | Part::End);
+                if begins && *depth > 0 && std::mem::replace(has_element, true) {
+                    out.extend(&*separator);
+                }
+                match part {
+                    Part::Status(text) => out.extend([b"+", text].concat()),
+                    Part::Error(text) => out.extend([b"-", text].concat()),
+                    Part::Integer(number) => out.extend(number.to_string().bytes()),
+                    Part::Bytes(bytes, _) => out.extend(bytes),
+                    Part::Array(_) => *depth += 1,
+                    Part::End => *depth -= 1,
+                    Part::Nil | Part::Text(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Appends what stands behind the reply.
+    pub(super) fn end(&mut self, out: &mut Vec<u8>) {
+        if let Formatter::Json(json) = self {
+            json.end(out);
+        }
+    }
+}
+
+/// Integers as the shortest form that holds them, text as binary data where it is long.
+fn message_pack(part: Part<'_>, out: &mut Vec<u8>) {
+    match part {
+        Part::Status(text) | Part::Error(text) => {
+            out.push(0x92);
+            out.push(if matches!(part, Part::Status(_)) { 0xc3 } else { 0xc2 });
+            message_pack_text(text, out);
+        }
+        Part::Integer(number) => {
+            out.push(0xd3);
+            out.extend(number.to_be_bytes());
+        }
+        Part::Nil => out.push(0xc0),
+        Part::Text(len) => message_pack_head(0xdb, len, out),
+        Part::Bytes(bytes, _) => out.extend(bytes),
+        Part::Array(len) => message_pack_head(0xdd, len, out),
+        Part::End => {}
+    }
+}
+
+fn message_pack_text(text: &[u8], out: &mut Vec<u8>) {
+    message_pack_head(0xdb, text.len(), out);
+    out.extend(text);
+}
+
+fn message_pack_head(kind: u8, len: usize, out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend(u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
+}
+
+/// How a reply becomes JSON.
+#[derive(Debug)]
+pub(super) struct Json {
+    verb: Vec<u8>,
+    /// Of each array that has begun: whether it is an object, and how many elements it has so far.
+    arrays: Vec<(bool, usize)>,
+    has_begun: bool,
+    text: JsonText,
+    /// The text of INFO, which becomes an object when it is whole.
+    info: Option<Vec<u8>>,
+}
+
+impl Json {
+    fn new(verb: &[u8]) -> Self {
+        let info = verb.eq_ignore_ascii_case(b"INFO").then(Vec::new);
+        Json {
+            verb: verb.to_vec(),
+            arrays: Vec::new(),
+            has_begun: false,
+            text: JsonText::default(),
+            info,
+        }
+    }
+
+    fn write(&mut self, part: Part<'_>, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            out.push(b'{');
+            json_string(&self.verb, out);
+            out.push(b':');
+        }
+        if !matches!(part, Part::Bytes(..) | Part::End)
+            && let Some((is_object, elements)) = self.arrays.last_mut()
+        {
+            match *elements {
+                0 => {}
+                odd if *is_object && odd % 2 == 1 => out.push(b':'),
+                _ => out.push(b','),
+            }
+            *elements += 1;
+        }
+        match part {
+            Part::Status(text) => json_status("true", text, out),
+            Part::Error(text) => json_status("false", text, out),
+            Part::Integer(number) => out.extend(number.to_string().bytes()),
+            Part::Nil => out.extend(b"null"),
+            Part::Text(_) if self.info.is_some() => {}
+            Part::Text(_) => out.push(b'"'),
+            Part::Bytes(bytes, is_last) => self.bytes(bytes, is_last, out),
+            Part::Array(len) => {
+                let is_fields = self.verb.eq_ignore_ascii_case(b"HGETALL") && len % 2 == 0;
+                let is_object = self.arrays.is_empty() && is_fields;
+                self.arrays.push((is_object, 0));
+                out.push(if is_object { b'{' } else { b'[' });
+            }
+            Part::End => {
+                let is_object = self.arrays.pop().is_some_and(|(is_object, _)| is_object);
+                out.push(if is_object { b'}' } else { b']' });
+            }
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        match &mut self.info {
+            Some(info) => {
+                info.extend(bytes);
+                if is_last {
+                    json_info(info, out);
+                }
+            }
+            None => {
+                self.text.write(bytes, is_last, out);
+                if is_last {
+                    out.push(b'"');
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        out.push(b'}');
+    }
+}
+
+fn json_status(is_fine: &str, text: &[u8], out: &mut Vec<u8>) {
+    out.extend([b"[", is_fine.as_bytes(), b","].concat());
+    json_string(text, out);
+    out.push(b']');
+}
+
+/// The fields of INFO.
+fn json_info(text: &[u8], out: &mut Vec<u8>) {
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let is_field = |line: &&[u8]| !line.starts_with(b"#") && line.contains(&b':');
+    out.push(b'{');
+    for (number, line) in lines.filter(is_field).enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(0);
+        let (name, value) = line.split_at(colon);
+        json_string(name, out);
+        out.push(b':');
+        json_string(value.get(1..).unwrap_or_default(), out);
+    }
+    out.push(b'}');
+}
+
+/// Appends a string with its quotes.
+pub(super) fn json_string(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    JsonText::default().write(text, true, out);
+    out.push(b'"');
+}
+
+/// Escapes a string that comes in pieces. What is not UTF-8 becomes U+FFFD.
+#[derive(Debug, Default)]
+pub(super) struct JsonText {
+    /// The beginning of a letter whose end is to come.
+    cut: Vec<u8>,
+}
+
+impl JsonText {
+    pub(super) fn write(&mut self, bytes: &[u8], is_last: bool, out: &mut Vec<u8>) {
+        let joined;
+        let bytes = if self.cut.is_empty() {
+            bytes
+        } else {
+            joined = [std::mem::take(&mut self.cut).as_slice(), bytes].concat();
+            &joined
+        };
+        let chunks = bytes.utf8_chunks();
+        let mut rest = bytes.len();
+        for chunk in chunks {
+            rest -= chunk.valid().len() + chunk.invalid().len();
+            escape(chunk.valid(), out);
+            let invalid = chunk.invalid();
+            if invalid.is_empty() {
+                continue;
+            }
+            let may_go_on = rest == 0
+                && !is_last
+                && std::str::from_utf8(invalid).is_err_and(|error| error.error_len().is_none());
+            if may_go_on {
+                self.cut = invalid.to_vec();
+            } else {
+                out.extend("\u{fffd}".bytes());
+            }
+        }
+    }
+}
+
+fn escape(text: &str, out: &mut Vec<u8>) {
+    for byte in text.bytes() {
+        match byte {
+            b'"' => out.extend(b"\\\""),
+            b'\\' => out.extend(b"\\\\"),
+            b'\n' => out.extend(b"\\n"),
+            b'\r' => out.extend(b"\\r"),
+            b'\t' => out.extend(b"\\t"),
+            0x08 => out.extend(b"\\b"),
+            0x0c => out.extend(b"\\f"),
+            0..0x20 => out.extend(format!("\\u{byte:04X}").bytes()),
+            byte => out.push(byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::decoder::Decoder;
+
+    fn formatted(extension: &str, verb: &str, reply: &[u8], separator: &[u8]) -> Vec<u8> {
+        let kind = Kind::named(extension).unwrap();
+        let mut formatter = Formatter::new(kind, verb.as_bytes(), separator).unwrap();
+        let (mut decoder, mut at, mut out) = (Decoder::default(), 0, Vec::new());
+        while let Some((part, consumed)) = decoder.next(&reply[at..]).unwrap() {
+            formatter.write(part, &mut out);
+            at += consumed;
+            if decoder.is_over() {
+                break;
+            }
+        }
+        formatter.end(&mut out);
+        out
+    }
+
+    fn text(extension: &str, verb: &str, reply: &str, separator: &str) -> String {
+        let out = formatted(extension, verb, reply.as_bytes(), separator.as_bytes());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn json_is_that_of_webdis() {
+        for (verb, reply, expected) in [
+            ("SET", "+OK\r\n", r#"{"SET":[true,"OK"]}"#),
+            ("get", "$5\r\nwo\"ld\r\n", r#"{"get":"wo\"ld"}"#),
+            ("GET", "$-1\r\n", r#"{"GET":null}"#),
+            ("GET", "$0\r\n\r\n", r#"{"GET":""}"#),
+            ("INCR", ":-7\r\n", r#"{"INCR":-7}"#),
+            ("X", "-ERR no\r\n", r#"{"X":[false,"ERR no"]}"#),
+            ("MGET", "*2\r\n$1\r\na\r\n$-1\r\n", r#"{"MGET":["a",null]}"#),
+            ("KEYS", "*0\r\n", r#"{"KEYS":[]}"#),
+            ("HGETALL", "*2\r\n$1\r\na\r\n$1\r\n1\r\n", r#"{"HGETALL":{"a":"1"}}"#),
+            ("HGETALL", "*0\r\n", r#"{"HGETALL":{}}"#),
+            ("EXEC", "*2\r\n*1\r\n:1\r\n*0\r\n", r#"{"EXEC":[[1],[]]}"#),
+            ("INFO", "$13\r\n# A\r\na:1\r\nb:2\r\n", r##"{"INFO":{"a":"1","b":"2"}}"##),
+            ("GET", "$3\r\n\u{1}\n\t\r\n", r#"{"GET":"\u0001\n\t"}"#),
+        ] {
+            assert_eq!(text("json", verb, reply, ""), expected);
+        }
+    }
+
+    #[test]
+    fn text_is_that_of_webdis() {
+        for (reply, separator, expected) in [
+            ("+OK\r\n", "", "+OK"),
+            ("-ERR x\r\n", "", "-ERR x"),
+            (":3\r\n", "", "3"),
+            ("$3\r\nabc\r\n", "", "abc"),
+            ("*3\r\n$1\r\na\r\n:2\r\n$-1\r\n", "", "a2"),
+            ("*2\r\n$1\r\na\r\n$1\r\nb\r\n", ",", "a,b"),
+        ] {
+            assert_eq!(text("txt", "X", reply, separator), expected);
+        }
+    }
+
+    #[test]
+    fn message_pack_holds_every_kind() {
+        let reply = b"*4\r\n:1\r\n$1\r\na\r\n$-1\r\n+OK\r\n";
+        let expected = [
+            &b"\x81\xdb\0\0\0\x01X\xdd\0\0\0\x04\xd3\0\0\0\0\0\0\0\x01"[..],
+            b"\xdb\0\0\0\x01a\xc0\x92\xc3\xdb\0\0\0\x02OK",
+        ];
+        assert_eq!(formatted("msg", "X", reply, b""), expected.concat());
+    }
+
+    #[test]
+    fn letters_that_are_cut_are_put_together() {
+        let bytes = "aü€𝄞z".as_bytes();
+        for step in 1..bytes.len() {
+            let (mut text, mut out) = (JsonText::default(), Vec::new());
+            bytes.chunks(step).for_each(|piece| text.write(piece, false, &mut out));
+            text.write(b"", true, &mut out);
+            assert_eq!(out, bytes, "{step}");
+        }
+        let (mut text, mut out) = (JsonText::default(), Vec::new());
+        text.write(b"a\xff\xe2\x82", false, &mut out);
+        text.write(b"", true, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "a\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn types_that_browsers_run_are_known() {
+        for (media_type, expected) in [
+            ("text/html", true),
+            ("image/svg+xml", true),
+            ("application/javascript", true),
+            ("text/plain", false),
+            ("image/png", false),
+        ] {
+            assert_eq!(is_active(media_type), expected, "{media_type}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Commands over HTTP: webdis' paths, and Upstash's lists in JSON.
+//!
+//! ```text
+//! request -> rule of the command -> channel (one reply) -> format -> response
+//! ```
+
+mod channel;
+mod decoder;
+mod exchange;
+mod format;
+mod refusal;
+mod request;
+mod service;
+mod upstash;
+
+use crate::response::{self, ResponseBody};
+use crate::site::{GatewaySettings, Rule, Site};
+use exchange::{BODY_PAUSE, Command};
+use format::Kind;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response};
+use refusal::{Refused, refuse};
+use request::{Options, PathCommand};
+use service::Service;
+use std::sync::Arc;
+
+/// The longest body that has to be read as a whole: a command, or lists of commands in JSON.
+const LONGEST_WHOLE_BODY: usize = 64 << 20;
+
+const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
+
+/// Serves commands.
+pub(crate) struct Gateway {
+    service: Service,
+}
+
+impl Gateway {
+    pub(crate) fn new(site: Arc<dyn Site>) -> Self {
+        Gateway { service: Service { site, channels: Arc::default() } }
+    }
+
+    pub(crate) fn site(&self) -> &dyn Site {
+        &*self.service.site
+    }
+
+    /// Serves a request of a user, which is for no page.
+    pub(crate) async fn serve(
+        &self,
+        request: Request<Incoming>,
+        user: Vec<u8>,
+    ) -> Response<ResponseBody> {
+        let settings = self.service.site.gateway();
+        if !settings.is_on {
+            return response::line(404, "no such page");
+        }
+        let origin = crate::guard::permitted_origin(request.headers(), &settings.origins);
+        let origin = origin.and_then(|origin| HeaderValue::from_str(origin).ok());
+        let mut response = match self.route(request, user, &settings).await {
+            Ok(response) => response,
+            Err(refused) => *refused,
+        };
+        if let Some(origin) = origin {
+            permit_origin(response.headers_mut(), origin);
+        }
+        response
+    }
+
+    async fn route(
+        &self,
+        request: Request<Incoming>,
+        user: Vec<u8>,
+        settings: &GatewaySettings,
+    ) -> Result<Response<ResponseBody>, Refused> {
+        let (parts, body) = request.into_parts();
+        let method = &parts.method;
+        if method == Method::OPTIONS {
+            return Ok(options());
+        }
+        if ![Method::GET, Method::HEAD, Method::POST, Method::PUT].contains(method) {
+            return Err(not_allowed());
+        }
+        if parts.headers.contains_key(header::TRANSFER_ENCODING) {
+            // With two lengths, a proxy in front might take another one for the right one.
+            return Err(refuse(411, "the length of the body has to be said"));
+        }
+        let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
+        if query.split('&').any(|pair| pair.starts_with("_token=")) {
+            let reason = "a token belongs into the Authorization header: addresses end up in logs";
+            return Err(refuse(400, reason));
+        }
+        if method == Method::POST {
+            let body = read_whole(body, &parts.headers).await?;
+            return match path {
+                "/" if !upstash::is_list(&body) => {
+                    let text = std::str::from_utf8(&body);
+                    let text = text.map_err(|_| refuse(400, "a command is to be text"))?;
+                    let path = self.parse(text.trim_end(), query)?;
+                    self.run(Command { user, path, body: None, known: None }, true, settings).await
+                }
+                "/" | "/pipeline" | "/multi-exec" => {
+                    let form = upstash::Form::of(path, &parts.headers);
+                    upstash::serve(&self.service, form, &body, &user).await
+                }
+                path => {
+                    let path = self.parse(path, query)?;
+                    let path = with_last_word(path, body);
+                    self.run(Command { user, path, body: None, known: None }, true, settings).await
+                }
+            };
+        }
+        let path = self.parse(path, query)?;
+        let is_put = method == Method::PUT;
+        let body = if is_put { Some(body) } else { refuse_body(&body).map(|()| None)? };
+        let known = parts.headers.get(header::IF_NONE_MATCH).cloned();
+        let may_write = is_put || settings.writes_by_get;
+        self.run(Command { user, path, body, known }, may_write, settings).await
+    }
+
+    fn parse(&self, path: &str, query: &str) -> Result<PathCommand, Refused> {
+        request::parse(path, query).map_err(|fault| refuse(400, fault.reason()))
+    }
+
+    /// Checks a command, runs it and gives its reply in the form that is asked for.
+    async fn run(
+        &self,
+        command: Command,
+        may_write: bool,
+        settings: &GatewaySettings,
+    ) -> Result<Response<ResponseBody>, Refused> {
+        check_options(&command.path.options, settings)?;
+        let rule = self.service.check(&command.path.words, may_write, true)?;
+        exchange::run(&self.service, command, rule == Rule::Stream, settings).await
+    }
+}
+
+/// Appends the body of a POST as the last argument, unless it is empty.
+fn with_last_word(mut path: PathCommand, body: Bytes) -> PathCommand {
+    if !body.is_empty() {
+        path.words.push(body);
+    }
+    path
+}
+
+fn refuse_body(body: &Incoming) -> Result<(), Refused> {
+    match body.is_end_stream() {
+        true => Ok(()),
+        false => Err(refuse(400, "a GET has no body here: use POST or PUT")),
+    }
+}
+
+/// Refuses forms of replies that the settings do not permit.
+fn check_options(options: &Options, settings: &GatewaySettings) -> Result<(), Refused> {
+    if options.callback.is_some() && !settings.jsonp {
+        return Err(refuse(403, "calls of functions are off (see http-jsonp)"));
+    }
+    let media_type = options.media_type.as_deref().unwrap_or(options.kind.media_type());
+    if options.kind != Kind::Json && format::is_active(media_type) && !settings.active_types {
+        let reason = "values are not given as what browsers run (see http-active-types)";
+        return Err(refuse(403, reason));
+    }
+    Ok(())
+}
+
+/// Reads a body that is needed as a whole.
+async fn read_whole(body: Incoming, headers: &HeaderMap) -> Result<Bytes, Refused> {
+    let announced =
+        headers.get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|bytes: u64| bytes > LONGEST_WHOLE_BODY as u64) {
+        return Err(too_long());
+    }
+    let mut body = Limited::new(body, LONGEST_WHOLE_BODY);
+    let mut whole = Vec::new();
+    loop {
+        let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
+        match frame.map_err(|_| refuse(408, "the body does not arrive"))? {
+            None => return Ok(whole.into()),
+            Some(Ok(frame)) => whole.extend(frame.into_data().unwrap_or_default()),
+            Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                return Err(too_long());
+            }
+            Some(Err(_)) => return Err(refuse(400, "the body is broken")),
+        }
+    }
+}
+
+fn too_long() -> Refused {
+    refuse(413, "the body is too long: values of any length come by PUT")
+}
+
+fn not_allowed() -> Refused {
+    let mut response = response::line(405, "only GET, HEAD, POST, PUT and OPTIONS are answered");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    Box::new(response)
+}
+
+/// What may be sent.
+fn options() -> Response<ResponseBody> {
+    let mut response = response::value(200, "text/plain; charset=utf-8", ResponseBody::Whole(None));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(METHODS));
+    response
+}
+
+/// Has a browser give a response to pages of a site that may ask.
+fn permit_origin(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    let methods = HeaderValue::from_static(METHODS);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+    let allowed = HeaderValue::from_static("Authorization, Content-Type, Upstash-Encoding");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    let shared = HeaderValue::from_static("cross-origin");
+    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), shared);
+}

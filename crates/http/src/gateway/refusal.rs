@@ -1,0 +1,36 @@
+//! Responses in place of a reply.
+
+use super::channel::Failure;
+use crate::response::{self, ResponseBody};
+use hyper::Response;
+
+/// A response in place of a reply.
+pub(super) type Refused = Box<Response<ResponseBody>>;
+
+/// One line for people.
+pub(super) fn refuse(status: u16, line: &str) -> Refused {
+    Box::new(response::line(status, line))
+}
+
+/// The response to a request whose reply cannot be had.
+pub(super) fn failed(failure: &Failure) -> Refused {
+    match failure {
+        Failure::TooMany => refuse(429, "there are too many requests under way"),
+        Failure::Lost(error) => {
+            tracing::debug!(%error, "a request over HTTP has lost its worker");
+            refuse(503, "the request was not answered; it may have been carried out")
+        }
+        Failure::Malformed => refuse(500, "the reply cannot be read"),
+    }
+}
+
+/// The status of a response that tells an error.
+pub(super) fn status_of(error: &[u8]) -> u16 {
+    let word = error.split(|byte| *byte == b' ').next().unwrap_or_default();
+    match word {
+        b"NOPERM" => 403,
+        b"NOAUTH" | b"WRONGPASS" => 401,
+        b"LOADING" | b"BUSY" | b"MISCONF" | b"OOM" => 503,
+        _ => 400,
+    }
+}

@@ -1,0 +1,189 @@
+//! Commands as paths, in webdis' form: `/COMMAND/argument/argument.ext?option=value`.
+
+use super::format::Kind;
+use hyper::body::Bytes;
+
+/// A command that a request's path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PathCommand {
+    pub(super) database: usize,
+    /// The command's name as it was written, and its arguments.
+    pub(super) words: Vec<Bytes>,
+    pub(super) options: Options,
+}
+
+/// How the reply is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    pub(super) kind: Kind,
+    /// The media type, in place of the format's own.
+    pub(super) media_type: Option<String>,
+    /// What stands between the elements of an array, as text.
+    pub(super) separator: Vec<u8>,
+    /// The name under which a browser is to save the reply.
+    pub(super) filename: Option<String>,
+    /// The function that is to be called with the reply.
+    pub(super) callback: Option<String>,
+}
+
+/// What is wrong with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BadPath {
+    /// It names no command.
+    Empty,
+    /// A percent sign is not followed by two hexadecimal digits.
+    Percent,
+    /// `type` is no media type of the form token/token.
+    MediaType,
+    /// The name of a file or of a function has other characters than letters, digits and `._-`.
+    Name,
+}
+
+impl BadPath {
+    pub(super) fn reason(self) -> &'static str {
+        match self {
+            BadPath::Empty => "the path names no command: /COMMAND/argument/...",
+            BadPath::Percent => "a percent sign is followed by something else than two hex digits",
+            BadPath::MediaType => "type is to be a media type, as in text/plain",
+            BadPath::Name => "filename, jsonp and callback may have letters, digits and ._- only",
+        }
+    }
+}
+
+/// Reads the path and the query of a request.
+///
+/// # Errors
+/// What is wrong with them.
+pub(super) fn parse(path: &str, query: &str) -> Result<PathCommand, BadPath> {
+    let mut options = read_query(query)?;
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let (database, path) = match path.split_once('/') {
+        Some((first, rest)) if is_number(first) => (first.parse().unwrap_or(usize::MAX), rest),
+        _ => (0, path),
+    };
+    let extension = path.rsplit_once('.').and_then(|(rest, name)| Some((rest, Kind::named(name)?)));
+    let path = match extension {
+        Some((rest, kind)) => {
+            options.kind = kind;
+            rest
+        }
+        None => path,
+    };
+    let words = path.split('/').map(decode).collect::<Result<Vec<_>, _>>()?;
+    if words.first().is_none_or(Bytes::is_empty) {
+        return Err(BadPath::Empty);
+    }
+    if let (Kind::Json, Some(_)) = (options.kind, &options.media_type) {
+        // A type is for bytes, as with an extension that has one.
+        options.kind = Kind::Text("text/plain; charset=utf-8");
+    }
+    Ok(PathCommand { database, words, options })
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn read_query(query: &str) -> Result<Options, BadPath> {
+    let mut options = Options::default();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = decode(value)?;
+        let text = || String::from_utf8(value.to_vec()).map_err(|_| BadPath::Name);
+        match name {
+            "type" => options.media_type = Some(media_type(&value)?),
+            "sep" => options.separator = value.to_vec(),
+            "filename" => options.filename = Some(text().and_then(plain_name)?),
+            "jsonp" | "callback" => options.callback = Some(text().and_then(plain_name)?),
+            _ => {}
+        }
+    }
+    Ok(options)
+}
+
+/// A name that needs no quoting anywhere.
+fn plain_name(name: String) -> Result<String, BadPath> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-$".contains(&byte);
+    let is_fine = !name.is_empty() && name.len() <= 128 && name.bytes().all(is_plain);
+    if is_fine { Ok(name) } else { Err(BadPath::Name) }
+}
+
+/// `token/token` (RFC 9110, 8.3.1), without parameters.
+fn media_type(value: &[u8]) -> Result<String, BadPath> {
+    let is_token = |text: &str| {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte);
+        !text.is_empty() && text.len() <= 127 && text.bytes().all(is_letter)
+    };
+    let text = std::str::from_utf8(value).map_err(|_| BadPath::MediaType)?;
+    match text.split_once('/') {
+        Some((kind, form)) if is_token(kind) && is_token(form) => Ok(text.to_owned()),
+        _ => Err(BadPath::MediaType),
+    }
+}
+
+/// Decodes `%41` and `+`.
+pub(super) fn decode(text: &str) -> Result<Bytes, BadPath> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        match byte {
+            b'+' => bytes.push(b' '),
+            b'%' => {
+                let (digits, behind) = rest.split_at_checked(2).ok_or(BadPath::Percent)?;
+                let digits = std::str::from_utf8(digits).map_err(|_| BadPath::Percent)?;
+                if digits.starts_with('+') {
+                    return Err(BadPath::Percent);
+                }
+                bytes.push(u8::from_str_radix(digits, 16).map_err(|_| BadPath::Percent)?);
+                rest = behind;
+            }
+            byte => bytes.push(*byte),
+        }
+    }
+    Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(path: &str) -> Vec<String> {
+        let command = parse(path, "").unwrap();
+        command.words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    }
+
+    #[test]
+    fn a_path_is_a_command() {
+        assert_eq!(words("/SET/a%20b+c/x%2Fy"), ["SET", "a b c", "x/y"]);
+        assert_eq!(words("/DEL/a/"), ["DEL", "a", ""]);
+        assert_eq!(words("/GET/a.b.json"), ["GET", "a.b"]);
+        assert_eq!(words("/GET/a.b"), ["GET", "a.b"]);
+        assert_eq!(words("/GET/a%2Etxt"), ["GET", "a.txt"]);
+        let command = parse("/7/GET/x.png", "sep=%2C&type=a/b&filename=x.pdf&other").unwrap();
+        assert_eq!((command.database, command.words.len()), (7, 2));
+        assert_eq!(command.options.kind, Kind::named("png").unwrap());
+        assert_eq!(command.options.separator, b",");
+        assert_eq!(command.options.media_type.as_deref(), Some("a/b"));
+        assert_eq!(parse("/99999999999999999999/GET/x", "").unwrap().database, usize::MAX);
+    }
+
+    #[test]
+    fn wrong_paths_are_told() {
+        for (path, query, fault) in [
+            ("/", "", BadPath::Empty),
+            ("/7/", "", BadPath::Empty),
+            ("//x", "", BadPath::Empty),
+            ("/GET/%", "", BadPath::Percent),
+            ("/GET/%4", "", BadPath::Percent),
+            ("/GET/%+1", "", BadPath::Percent),
+            ("/GET/%zz", "", BadPath::Percent),
+            ("/GET/x", "type=a", BadPath::MediaType),
+            ("/GET/x", "type=a/b%0d%0aSet-Cookie:", BadPath::MediaType),
+            ("/GET/x", "filename=%22", BadPath::Name),
+            ("/GET/x", "jsonp=a(b", BadPath::Name),
+        ] {
+            assert_eq!(parse(path, query), Err(fault), "{path}?{query}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What requests are served with.
+
+use super::channel::{Channel, Channels, Failure};
+use super::refusal::{Refused, refuse};
+use crate::response;
+use crate::site::{Rule, Site};
+use hyper::body::Bytes;
+use hyper::header::{self, HeaderValue};
+use std::sync::Arc;
+
+/// The site, and connections to its workers.
+pub(super) struct Service {
+    pub(super) site: Arc<dyn Site>,
+    pub(super) channels: Arc<Channels>,
+}
+
+impl Service {
+    /// A connection of a user.
+    pub(super) fn channel(&self, user: &[u8]) -> Result<Channel, Failure> {
+        self.channels.take(&*self.site, user)
+    }
+
+    /// What may be done with a command.
+    ///
+    /// # Errors
+    /// It may not come, or not in this way.
+    pub(super) fn check(
+        &self,
+        words: &[Bytes],
+        may_write: bool,
+        may_stream: bool,
+    ) -> Result<Rule, Refused> {
+        let rule = self.site.rule(words);
+        match rule {
+            Rule::Unknown => Err(refuse(404, "there is no such command")),
+            Rule::Refused(reason) => Err(refuse(403, reason)),
+            Rule::Write if !may_write => {
+                let reason = "what changes something comes by POST or PUT (or http-writes-by-get)";
+                let mut response = response::line(405, reason);
+                let allowed = HeaderValue::from_static("POST, PUT");
+                response.headers_mut().insert(header::ALLOW, allowed);
+                Err(Box::new(response))
+            }
+            Rule::Stream if !may_stream => {
+                Err(refuse(403, "messages come on a request of their own"))
+            }
+            rule => Ok(rule),
+        }
+    }
+}

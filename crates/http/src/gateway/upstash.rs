@@ -1,0 +1,272 @@
+//! Commands as lists in JSON, in the form of Upstash's REST interface
+//! (<https://upstash.com/docs/redis/features/restapi>).
+
+use super::channel::{Channel, Failure, Reply};
+use super::format::json_string;
+use super::refusal::{Refused, failed, status_of};
+use super::service::Service;
+use crate::response::{self, ResponseBody};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::Response;
+use hyper::body::Bytes;
+use hyper::header::HeaderMap;
+use serde_json::Value;
+
+const JSON: &str = "application/json";
+/// Commands of a list that are sent before the first of their replies is read.
+const AHEAD: usize = 64;
+
+/// What a body holds, and how replies are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    many: Many,
+    is_base64: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Many {
+    /// One command.
+    One,
+    /// Commands, each with a reply of its own.
+    Pipeline,
+    /// Commands of a transaction.
+    Transaction,
+}
+
+impl Form {
+    pub(super) fn of(path: &str, headers: &HeaderMap) -> Self {
+        let many = match path {
+            "/pipeline" => Many::Pipeline,
+            "/multi-exec" => Many::Transaction,
+            _ => Many::One,
+        };
+        let encoding = headers.get("upstash-encoding");
+        Form { many, is_base64: encoding.is_some_and(|it| it.as_bytes() == b"base64") }
+    }
+}
+
+/// Whether a body is a list.
+pub(super) fn is_list(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"[")
+}
+
+/// Runs the commands of a body.
+pub(super) async fn serve(
+    service: &Service,
+    form: Form,
+    body: &[u8],
+    user: &[u8],
+) -> Result<Response<ResponseBody>, Refused> {
+    let commands = commands(form.many, body)?;
+    for words in &commands {
+        service.check(words, true, false).map_err(|refused| as_error(&refused))?;
+    }
+    let mut channel = service.channel(user).map_err(|it| failed(&it))?;
+    channel.select(0).await.map_err(|it| failed(&it))?;
+    let replies = match form.many {
+        Many::One | Many::Pipeline => run_all(&mut channel, &commands).await,
+        Many::Transaction => run_transaction(&mut channel, &commands).await,
+    };
+    let replies = replies.map_err(|it| failed(&it))?;
+    service.channels.give_back(channel);
+    let mut out = Vec::new();
+    let status = match (form.many, replies.as_slice()) {
+        (Many::One, [reply]) => item(reply, form, &mut out),
+        // A transaction that was not executed.
+        (Many::Transaction, [Reply::Error(error)]) if commands.len() != 1 || is_abort(error) => {
+            item(&Reply::Error(error.clone()), form, &mut out)
+        }
+        (_, replies) => {
+            out.push(b'[');
+            for (number, reply) in replies.iter().enumerate() {
+                if number > 0 {
+                    out.push(b',');
+                }
+                item(reply, form, &mut out);
+            }
+            out.push(b']');
+            200
+        }
+    };
+    Ok(response::value(status, JSON, ResponseBody::Whole(Some(out.into()))))
+}
+
+fn is_abort(error: &[u8]) -> bool {
+    error.starts_with(b"EXECABORT")
+}
+
+/// A refusal in the form that errors have here.
+fn as_error(refused: &Refused) -> Refused {
+    let status = refused.status();
+    let text = match status.as_u16() {
+        404 => "ERR unknown command",
+        403 => "NOPERM the command may not come over HTTP",
+        _ => "ERR the command is refused",
+    };
+    let mut out = Vec::new();
+    item_error(text.as_bytes(), &mut out);
+    let body = ResponseBody::Whole(Some(out.into()));
+    Box::new(response::value(if status == 404 { 400 } else { status.as_u16() }, JSON, body))
+}
+
+/// The commands of a body.
+fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refused> {
+    let fault = |reason: &str| {
+        let mut out = Vec::new();
+        item_error(format!("ERR failed to parse the command: {reason}").as_bytes(), &mut out);
+        Refused::new(response::value(400, JSON, ResponseBody::Whole(Some(out.into()))))
+    };
+    let body: Value = serde_json::from_slice(body).map_err(|error| fault(&error.to_string()))?;
+    let lists = match (many, body) {
+        (Many::One, one) => vec![one],
+        (_, Value::Array(lists)) => lists,
+        _ => return Err(fault("there is to be a list of commands")),
+    };
+    let words = |list: Value| match list {
+        Value::Array(words) if !words.is_empty() => {
+            words.into_iter().map(word).collect::<Option<Vec<_>>>()
+        }
+        _ => None,
+    };
+    let commands: Option<Vec<_>> = lists.into_iter().map(words).collect();
+    commands
+        .filter(|commands| !commands.is_empty())
+        .ok_or_else(|| fault("a command is a list of its name and its arguments"))
+}
+
+/// An argument: text as it is, anything else as it is written in JSON.
+fn word(value: Value) -> Option<Bytes> {
+    match value {
+        Value::String(text) => Some(text.into()),
+        Value::Null => None,
+        value => Some(value.to_string().into()),
+    }
+}
+
+async fn run_all(channel: &mut Channel, commands: &[Vec<Bytes>]) -> Result<Vec<Reply>, Failure> {
+    let mut replies = Vec::with_capacity(commands.len());
+    for batch in commands.chunks(AHEAD) {
+        for words in batch {
+            channel.send(words).await?;
+        }
+        for _ in batch {
+            replies.push(channel.reply().await?);
+        }
+    }
+    Ok(replies)
+}
+
+/// Runs commands as a transaction; what EXEC replies, its elements one by one.
+async fn run_transaction(
+    channel: &mut Channel,
+    commands: &[Vec<Bytes>],
+) -> Result<Vec<Reply>, Failure> {
+    let one = |word: &'static str| vec![vec![Bytes::from_static(word.as_bytes())]];
+    run_all(channel, &one("MULTI")).await?;
+    let queued = run_all(channel, commands).await?;
+    let mut executed = run_all(channel, &one("EXEC")).await?;
+    Ok(match executed.pop() {
+        Some(Reply::Array(replies)) => replies,
+        // The first error says more than that nothing was executed.
+        Some(Reply::Error(abort)) => {
+            let mut errors = queued.into_iter().filter(|reply| matches!(reply, Reply::Error(_)));
+            vec![errors.next().unwrap_or(Reply::Error(abort))]
+        }
+        other => other.into_iter().collect(),
+    })
+}
+
+/// Appends a reply as an object; the status of a response that has it alone.
+fn item(reply: &Reply, form: Form, out: &mut Vec<u8>) -> u16 {
+    if let Reply::Error(error) = reply {
+        item_error(error, out);
+        return status_of(error);
+    }
+    out.extend(b"{\"result\":");
+    result(reply, form.is_base64, out);
+    out.push(b'}');
+    200
+}
+
+fn item_error(error: &[u8], out: &mut Vec<u8>) {
+    out.extend(b"{\"error\":");
+    json_string(error, out);
+    out.push(b'}');
+}
+
+fn result(reply: &Reply, is_base64: bool, out: &mut Vec<u8>) {
+    let text = |text: &[u8], out: &mut Vec<u8>| match is_base64 && text != b"OK" {
+        true => json_string(STANDARD.encode(text).as_bytes(), out),
+        false => json_string(text, out),
+    };
+    match reply {
+        Reply::Status(status) | Reply::Error(status) => text(status, out),
+        Reply::Text(bytes) => text(bytes, out),
+        Reply::Integer(number) => out.extend(number.to_string().bytes()),
+        Reply::Nil => out.extend(b"null"),
+        Reply::Array(elements) => {
+            out.push(b'[');
+            for (number, element) in elements.iter().enumerate() {
+                if number > 0 {
+                    out.push(b',');
+                }
+                result(element, is_base64, out);
+            }
+            out.push(b']');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_one_command_or_a_list_of_them() {
+        let words = |many, body: &str| {
+            commands(many, body.as_bytes()).ok().map(|commands| {
+                let text = |word: &Bytes| String::from_utf8_lossy(word).into_owned();
+                commands
+                    .iter()
+                    .map(|it| it.iter().map(text).collect::<Vec<_>>().join(" "))
+                    .collect()
+            })
+        };
+        let lines =
+            |texts: &[&str]| Some(texts.iter().map(|&it| it.to_owned()).collect::<Vec<_>>());
+        assert_eq!(words(Many::One, r#"["SET","a",1.5]"#), lines(&["SET a 1.5"]));
+        assert_eq!(
+            words(Many::One, r#"["SET","a",{"x":[true]}]"#),
+            lines(&[r#"SET a {"x":[true]}"#])
+        );
+        assert_eq!(words(Many::Pipeline, r#"[["GET","a"],["PING"]]"#), lines(&["GET a", "PING"]));
+        for wrong in ["[]", "[null]", "{}", "[[]]", "x", "[\"GET\",null]", "[1,[2]"] {
+            let many = if wrong.starts_with("[[") { Many::Pipeline } else { Many::One };
+            assert_eq!(words(many, wrong), None::<Vec<String>>, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn results_are_objects_and_text_may_be_base64() {
+        let reply = Reply::Array(vec![
+            Reply::Text(b"a\xff".to_vec()),
+            Reply::Integer(1),
+            Reply::Nil,
+            Reply::Status(b"OK".to_vec()),
+        ]);
+        for (is_base64, expected) in [
+            (false, "{\"result\":[\"a\u{fffd}\",1,null,\"OK\"]}"),
+            (true, r#"{"result":["Yf8=",1,null,"OK"]}"#),
+        ] {
+            let mut out = Vec::new();
+            let form = Form { many: Many::One, is_base64 };
+            assert_eq!(item(&reply, form, &mut out), 200);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+        let mut out = Vec::new();
+        let form = Form { many: Many::One, is_base64: false };
+        assert_eq!(item(&Reply::Error(b"OOM no".to_vec()), form, &mut out), 503);
+        assert_eq!(out, br#"{"error":"OOM no"}"#);
+    }
+}

@@ -1,0 +1,453 @@
+//! Commands over HTTP: paths in webdis' form, lists in Upstash's, and what is refused.
+
+use std::net::SocketAddr;
+
+use harness::{Connection, Server, until};
+
+fn nagi(more: &[&str]) -> Server {
+    Server::nagi_with(&[&["--http-port", "any"], more].concat())
+}
+
+/// A client that keeps its connection.
+struct Client {
+    connection: Connection,
+    address: SocketAddr,
+}
+
+struct Response {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Response {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+impl Client {
+    fn of(server: &Server) -> Self {
+        let address = server.http();
+        Client { connection: Connection::open(address), address }
+    }
+
+    fn send(&mut self, method: &str, target: &str, headers: &str, body: &[u8]) {
+        let length = match (method, body) {
+            ("GET" | "HEAD" | "OPTIONS" | "DELETE", b"") => String::new(),
+            _ => format!("Content-Length: {}\r\n", body.len()),
+        };
+        let host = self.address;
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{headers}{length}\r\n");
+        self.connection.send([head.as_bytes(), body].concat());
+    }
+
+    fn head(&mut self) -> (u16, String) {
+        let mut head = String::new();
+        loop {
+            let line = self.connection.line();
+            if line.is_empty() {
+                break;
+            }
+            head.push_str(&line);
+            head.push('\n');
+        }
+        let status = head.get(9..12).and_then(|status| status.parse().ok());
+        (status.unwrap_or_else(|| panic!("no status: {head}")), head)
+    }
+
+    fn receive(&mut self, has_body: bool) -> Response {
+        let (status, head) = self.head();
+        let mut response = Response { status, head, body: Vec::new() };
+        let length = response.header("content-length").and_then(|it| it.parse().ok());
+        if !has_body || status == 304 {
+            return response;
+        }
+        match length {
+            Some(length) => response.body = self.connection.take(length),
+            None => loop {
+                let chunk = self.chunk();
+                if chunk.is_empty() {
+                    break;
+                }
+                response.body.extend(chunk);
+            },
+        }
+        response
+    }
+
+    fn chunk(&mut self) -> Vec<u8> {
+        let size = usize::from_str_radix(&self.connection.line(), 16).expect("a chunk's size");
+        let chunk = self.connection.take(size);
+        assert_eq!(self.connection.take(2), b"\r\n");
+        chunk
+    }
+
+    fn ask(&mut self, method: &str, target: &str, headers: &str, body: &[u8]) -> Response {
+        self.send(method, target, headers, body);
+        self.receive(method != "HEAD")
+    }
+
+    fn get(&mut self, target: &str) -> (u16, String) {
+        let response = self.ask("GET", target, "", b"");
+        (response.status, response.text())
+    }
+
+    fn post(&mut self, target: &str, body: &str) -> (u16, String) {
+        let response = self.ask("POST", target, "", body.as_bytes());
+        (response.status, response.text())
+    }
+}
+
+fn answer(status: u16, body: &str) -> (u16, String) {
+    (status, body.to_owned())
+}
+
+#[test]
+fn paths_are_commands_as_with_webdis() {
+    let server = nagi(&["--http-writes-by-get", "yes"]);
+    let mut client = Client::of(&server);
+    for (target, status, body) in [
+        ("/SET/hello/world", 200, r#"{"SET":[true,"OK"]}"#),
+        ("/get/hello", 200, r#"{"get":"world"}"#),
+        ("/GET/hello.txt", 200, "world"),
+        ("/GET/hello.raw", 200, "$5\r\nworld\r\n"),
+        ("/GET/hello.png", 200, "world"),
+        ("/GET/hello.foo", 200, r#"{"GET":null}"#),
+        ("/GET/nope.txt", 404, ""),
+        ("/INCR/n", 200, r#"{"INCR":1}"#),
+        ("/INCR/hello", 400, r#"{"INCR":[false,"ERR value is not an integer or out of range"]}"#),
+        ("/INCR/hello.txt", 400, "-ERR value is not an integer or out of range"),
+        ("/GET", 400, r#"{"GET":[false,"ERR wrong number of arguments for 'get' command"]}"#),
+        ("/RPUSH/l/a/b/c", 200, r#"{"RPUSH":3}"#),
+        ("/LRANGE/l/0/-1", 200, r#"{"LRANGE":["a","b","c"]}"#),
+        ("/LRANGE/l/0/-1.txt?sep=%2C", 200, "a,b,c"),
+        ("/HSET/h/a/1/b/2", 200, r#"{"HSET":2}"#),
+        ("/HGETALL/h", 200, r#"{"HGETALL":{"a":"1","b":"2"}}"#),
+        ("/SET/a%20b+c/%ff%22", 200, r#"{"SET":[true,"OK"]}"#),
+        ("/GET/a%20b+c", 200, "{\"GET\":\"\u{fffd}\\\"\"}"),
+        ("/MGET/hello/zz/n", 200, r#"{"MGET":["world",null,"1"]}"#),
+        ("/TYPE/hello.txt", 200, "+string"),
+        ("/7/SET/x/y", 200, r#"{"SET":[true,"OK"]}"#),
+        ("/GET/x", 200, r#"{"GET":null}"#),
+        ("/7/GET/x", 200, r#"{"GET":"y"}"#),
+        ("/99/GET/x", 400, "ERR DB index is out of range\n"),
+        ("/NOPE/x", 404, "there is no such command\n"),
+        ("/GET/%zz", 400, "a percent sign is followed by something else than two hex digits\n"),
+        ("/", 400, "the path names no command: /COMMAND/argument/...\n"),
+    ] {
+        assert_eq!(client.get(target), answer(status, body), "{target}");
+    }
+    assert_eq!(client.post("/", "GET/hello"), answer(200, r#"{"GET":"world"}"#));
+    let put = client.ask("PUT", "/SET/put", "", b"");
+    assert_eq!(put.text(), r#"{"SET":[true,"OK"]}"#, "an empty body is an empty string");
+    assert_eq!(client.get("/GET/put"), answer(200, r#"{"GET":""}"#));
+    let mut redis = server.connect_resp();
+    redis.check(
+        "GET \"a b c\"",
+        "$2\r\n\u{ff}\"\r\n".chars().map(|it| it as u8).collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn what_changes_something_does_not_come_by_get() {
+    let server = nagi(&[]);
+    let mut client = Client::of(&server);
+    for target in ["/SET/a/b", "/PUBLISH/a/b", "/DEL/a", "/FLUSHALL", "/EVAL/return/0"] {
+        let response = client.ask("GET", target, "", b"");
+        let is_known = response.status != 404;
+        assert!(!is_known || response.status == 405, "{target}: {}", response.text());
+        assert!(!is_known || response.header("allow") == Some("POST, PUT"));
+    }
+    assert_eq!(client.post("/SET/a/b", ""), answer(200, r#"{"SET":[true,"OK"]}"#));
+    assert_eq!(client.post("/APPEND/a", "c"), answer(200, r#"{"APPEND":2}"#));
+    assert_eq!(client.get("/GET/a"), answer(200, r#"{"GET":"bc"}"#));
+    for target in [
+        "/CONFIG/GET/x",
+        "/SELECT/1",
+        "/AUTH/x",
+        "/MULTI",
+        "/WATCH/a",
+        "/CLIENT/REPLY/OFF",
+        "/QUIT",
+    ] {
+        assert_eq!(client.post(target, "").0, 403, "{target}");
+    }
+    let mut redis = server.connect_resp();
+    redis.check("CONFIG SET http-commands \"+get +config|get\"", "+OK\r\n");
+    assert_eq!(client.get("/GET/a").0, 200);
+    assert_eq!(client.get("/TTL/a").0, 403);
+    assert_eq!(client.post("/CONFIG/GET/timeout", "").0, 200);
+    redis.check("CONFIG SET http-commands +nosuch", "+OK\r\n");
+    assert_eq!(client.get("/GET/a").0, 403, "wrong rules permit nothing");
+    redis.check("CONFIG SET http-gateway no", "+OK\r\n");
+    assert_eq!(client.get("/GET/a"), answer(404, "no such page\n"));
+    assert_eq!(client.get("/healthz"), answer(200, "ok\n"));
+}
+
+#[test]
+fn lists_are_commands_as_with_upstash() {
+    let server = nagi(&[]);
+    let mut client = Client::of(&server);
+    for (target, body, status, expected) in [
+        ("/", r#"["SET","a","b"]"#, 200, r#"{"result":"OK"}"#),
+        ("/", r#"["GET","a"]"#, 200, r#"{"result":"b"}"#),
+        ("/", r#"["INCR","a"]"#, 400, r#"{"error":"ERR value is not an integer or out of range"}"#),
+        ("/", r#"["SET","n",5]"#, 200, r#"{"result":"OK"}"#),
+        (
+            "/pipeline",
+            r#"[["INCR","n"],["INCR","a"],["GET","nope"]]"#,
+            200,
+            "[{\"result\":6},{\"error\":\"ERR value is not an integer or out of range\"},\
+             {\"result\":null}]",
+        ),
+        (
+            "/multi-exec",
+            r#"[["SET","n",1],["INCR","n"],["MGET","n","a"]]"#,
+            200,
+            r#"[{"result":"OK"},{"result":2},{"result":["2","b"]}]"#,
+        ),
+        (
+            "/multi-exec",
+            r#"[["SET","n",9],["GET"]]"#,
+            400,
+            r#"{"error":"ERR wrong number of arguments for 'get' command"}"#,
+        ),
+        ("/", r#"["GET","n"]"#, 200, r#"{"result":"2"}"#),
+        ("/", r#"["NOSUCH"]"#, 400, r#"{"error":"ERR unknown command"}"#),
+    ] {
+        assert_eq!(client.post(target, body), answer(status, expected), "{target} {body}");
+    }
+    let response = client.ask("POST", "/", "Upstash-Encoding: base64\r\n", br#"["GET","a"]"#);
+    assert_eq!(response.text(), r#"{"result":"Yg=="}"#);
+    for wrong in ["[", "[null]", "[]"] {
+        let (status, text) = client.post("/", wrong);
+        assert!(status == 400 && text.starts_with("{\"error\":\"ERR failed to parse"), "{text}");
+    }
+    assert_eq!(client.get("/GET/a?_token=x").0, 400, "addresses end up in logs");
+    assert_eq!(client.post("/", r#"["SELECT","1"]"#).0, 403);
+}
+
+#[test]
+fn values_of_any_length_go_both_ways() {
+    let server = nagi(&[]);
+    let mut client = Client::of(&server);
+    for length in [0, 1, 65_535, 65_536, 65_537, 3_000_000] {
+        let value: Vec<u8> = (0..length).map(|at| (at * 7 % 251) as u8).collect();
+        assert_eq!(client.ask("PUT", "/SET/value", "", &value).status, 200, "{length}");
+        let response = client.ask("GET", "/GET/value.bin", "", b"");
+        assert!(response.body == value, "{length}");
+        assert_eq!(response.header("content-length"), Some(&*length.to_string()));
+        let head = client.ask("HEAD", "/GET/value.bin", "", b"");
+        assert_eq!((head.status, head.body.len()), (200, 0));
+        let raw = client.ask("GET", "/GET/value.raw", "", b"");
+        let whole = [format!("${length}\r\n").as_bytes(), &value, b"\r\n"].concat();
+        assert!(raw.body == whole, "{length}");
+    }
+    server.connect_resp().check("CONFIG SET proto-max-bulk-len 2mb", "+OK\r\n");
+    let mut client = Client::of(&server);
+    let head = format!("PUT /SET/a HTTP/1.1\r\nHost: {}\r\n", client.address);
+    client.connection.send(head + "Content-Length: 3000000\r\n\r\nx");
+    assert_eq!(client.receive(true).status, 413);
+}
+
+#[test]
+fn tags_save_what_is_known() {
+    let server = nagi(&[]);
+    let mut client = Client::of(&server);
+    client.post("/SET/a/b", "");
+    let response = client.ask("GET", "/GET/a", "", b"");
+    let tag = response.header("etag").expect("a tag").to_owned();
+    let known = format!("If-None-Match: \"x\", W/{tag}\r\n");
+    assert_eq!(client.ask("GET", "/GET/a", &known, b"").status, 304);
+    client.post("/SET/a/c", "");
+    assert_eq!(client.ask("GET", "/GET/a", &known, b"").status, 200);
+}
+
+#[test]
+fn values_are_nothing_that_browsers_run() {
+    let server = nagi(&[]);
+    let mut client = Client::of(&server);
+    client.post("/SET/a", "<script>");
+    for target in ["/GET/a.html", "/GET/a.xml", "/GET/a.js", "/GET/a?type=image/svg%2bxml"] {
+        assert_eq!(client.get(target).0, 403, "{target}");
+    }
+    assert_eq!(client.get("/GET/a?jsonp=f").0, 403);
+    for target in ["/GET/a?type=text/plain%0d%0aX:y", "/GET/a?filename=%22", "/GET/a?jsonp=f()"] {
+        assert_eq!(client.get(target).0, 400, "{target}");
+    }
+    let response = client.ask("GET", "/GET/a?type=application/zip&filename=a.zip", "", b"");
+    assert_eq!(response.text(), "<script>");
+    for (name, value) in [
+        ("content-type", "application/zip"),
+        ("content-disposition", "attachment; filename=\"a.zip\""),
+        ("x-content-type-options", "nosniff"),
+        ("cache-control", "no-store"),
+        ("content-security-policy", "default-src 'none'; sandbox; frame-ancestors 'none'"),
+    ] {
+        assert_eq!(response.header(name), Some(value));
+    }
+    let mut redis = server.connect_resp();
+    redis.check("CONFIG SET http-active-types yes http-jsonp yes", "+OK\r\n");
+    assert_eq!(client.get("/GET/a.html"), answer(200, "<script>"));
+    assert_eq!(client.get("/GET/a?jsonp=f"), answer(200, "f({\"GET\":\"<script>\"});"));
+}
+
+#[test]
+fn only_sites_that_are_named_may_ask() {
+    let server = nagi(&["--http-origins", "https://shop.example"]);
+    let mut client = Client::of(&server);
+    for (origin, status) in [("https://shop.example", 200), ("https://evil.example", 403)] {
+        let headers = format!("Origin: {origin}\r\nSec-Fetch-Site: cross-site\r\n");
+        for method in ["GET", "OPTIONS"] {
+            let response = client.ask(method, "/PING", &headers, b"");
+            assert_eq!(response.status, status, "{method} {origin}");
+            let permitted = response.header("access-control-allow-origin");
+            assert_eq!(permitted, (status == 200).then_some(origin));
+        }
+        let page = client.ask("GET", "/metrics", &headers, b"");
+        assert_eq!(page.status, 403, "{origin}");
+    }
+}
+
+#[test]
+fn requests_are_made_as_their_user() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    redis.check("ACL SETUSER ann on >pw ~a* +get", "+OK\r\n");
+    redis.check("CONFIG SET requirepass sesame", "+OK\r\n");
+    let mut client = Client::of(&server);
+    let basic = |login: &str| format!("Authorization: Basic {login}\r\n");
+    let ann = basic("YW5uOnB3");
+    for (headers, target, status) in [
+        (String::new(), "/GET/a", 401),
+        (basic("YW5uOndyb25n"), "/GET/a", 401),
+        (ann.clone(), "/GET/a", 200),
+        (ann.clone(), "/GET/b", 403),
+        (ann.clone(), "/TTL/a", 403),
+        (ann, "/metrics", 403),
+        ("Authorization: Bearer sesame\r\n".to_owned(), "/GET/b", 200),
+        ("Authorization: Bearer sesame\r\n".to_owned(), "/metrics", 200),
+        ("Authorization: Bearer wrong\r\n".to_owned(), "/GET/b", 401),
+    ] {
+        assert_eq!(client.ask("GET", target, &headers, b"").status, status, "{headers}{target}");
+    }
+    redis.check("ACL DELUSER ann", ":1\r\n");
+    assert_eq!(client.ask("GET", "/GET/a", &basic("YW5uOnB3"), b"").status, 401);
+}
+
+#[test]
+fn messages_come_as_they_are_published() {
+    let server = nagi(&[]);
+    let mut reader = Client::of(&server);
+    reader.send("GET", "/SUBSCRIBE/news", "", b"");
+    assert_eq!(reader.head().0, 200);
+    assert_eq!(reader.chunk(), br#"{"SUBSCRIBE":["subscribe","news",1]}"#);
+    let mut client = Client::of(&server);
+    for number in 0..3 {
+        let published = client.post(&format!("/PUBLISH/news/{number}"), "");
+        assert_eq!(published, answer(200, r#"{"PUBLISH":1}"#));
+        let expected = format!(r#"{{"SUBSCRIBE":["message","news","{number}"]}}"#);
+        assert_eq!(reader.chunk(), expected.as_bytes());
+    }
+    drop(reader);
+    let mut redis = server.connect_resp();
+    until("the subscriber is gone", || {
+        let reply = redis.run("PUBSUB NUMSUB news");
+        (reply.list()[1].integer() == 0).then_some(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_blocked_request_holds_up_itself_alone() {
+    let server = nagi(&[]);
+    let mut blocked = Client::of(&server);
+    blocked.send("POST", "/BLPOP/queue/0", "", b"");
+    let mut redis = server.connect_resp();
+    let blocked_clients = |redis: &mut Connection, count: &str| {
+        let line = format!("blocked_clients:{count}\r\n");
+        until("clients are blocked", || {
+            redis.run("INFO clients").text().contains(&line).then_some(())
+        })
+        .unwrap();
+    };
+    blocked_clients(&mut redis, "1");
+    let mut client = Client::of(&server);
+    assert_eq!(client.get("/GET/a").0, 200);
+    let mut vanishing = Client::of(&server);
+    vanishing.send("POST", "/BLPOP/queue/0", "", b"");
+    blocked_clients(&mut redis, "2");
+    drop(vanishing);
+    blocked_clients(&mut redis, "1");
+    redis.check("RPUSH queue a b", ":2\r\n");
+    assert_eq!(blocked.receive(true).text(), r#"{"BLPOP":["queue","a"]}"#);
+    redis.check("LRANGE queue 0 -1", "*1\r\n$1\r\nb\r\n");
+}
+
+#[test]
+fn an_upload_that_breaks_off_changes_nothing() {
+    let server = nagi(&[]);
+    let mut redis = server.connect_resp();
+    redis.check("SET a before", "+OK\r\n");
+    let mut client = Client::of(&server);
+    let address = server.http();
+    client.connection.send(format!(
+        "PUT /SET/a HTTP/1.1\r\nHost: {address}\r\nContent-Length: 1000000\r\n\r\n{}",
+        "x".repeat(500_000)
+    ));
+    drop(client);
+    until("the upload is given up", || {
+        let listed = redis.run("CLIENT LIST").text();
+        (!listed.contains("addr=0.0.0.0:0")).then_some(())
+    })
+    .unwrap();
+    redis.check("GET a", "$6\r\nbefore\r\n");
+}
+
+#[test]
+fn contradictory_requests_are_refused() {
+    let server = nagi(&[]);
+    let address = server.http();
+    for (head, status) in [
+        ("PUT /SET/a HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2", 400),
+        ("PUT /SET/a HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked", 411),
+        ("PUT /SET/a HTTP/1.1\r\nTransfer-Encoding: chunked", 411),
+        ("GET /GET/a HTTP/1.1\r\nContent-Length: 1", 400),
+        ("POST / HTTP/1.1\r\nContent-Length: 999999999999", 413),
+        ("DELETE /GET/a HTTP/1.1", 405),
+        ("GET /GET/a HTTP/1.1\r\nHost: other.example", 400),
+    ] {
+        let mut connection = Connection::open(address);
+        connection.send(format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\nx"));
+        let told = String::from_utf8_lossy(&connection.rest()).into_owned();
+        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{head}: {told}");
+    }
+    server.connect_resp().check("EXISTS a", ":0\r\n");
+}
+
+#[test]
+fn requests_leave_no_ports_behind_and_count_exactly() {
+    let server = nagi(&[]);
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let mut client = Client::of(&server);
+            std::thread::spawn(move || {
+                for _ in 0..500 {
+                    assert_eq!(client.post("/HINCRBY/h/f/1", "").0, 200);
+                }
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|client| client.join().expect("it counts"));
+    let mut redis = server.connect_resp();
+    redis.check("HGET h f", "$4\r\n2000\r\n");
+    let listed = redis.run("CLIENT LIST").text();
+    let channels = listed.matches("addr=0.0.0.0:0").count();
+    assert!((1..=8).contains(&channels), "{channels} connections to workers:\n{listed}");
+}
