@@ -369,10 +369,7 @@ impl Sessions {
         }
         let now_ms = self.shared.store.now_ms();
         let descriptor = socket.as_raw_fd();
-        let local_address = match gateway_user {
-            Some(_) => address::GATEWAY.to_owned(),
-            None => address::local(&socket),
-        };
+        let local_address = address::of_connection(&socket, gateway_user.is_some());
         let token = match driver.adopt(socket, peer) {
             Ok(token) => token,
             Err(error) => {
