@@ -12,6 +12,7 @@ mod refusal;
 mod request;
 mod service;
 mod upstash;
+mod websocket;
 
 use crate::response::{self, ResponseBody};
 use crate::site::{GatewaySettings, Rule, Site};
@@ -33,12 +34,12 @@ const METHODS: &str = "GET, HEAD, POST, PUT, OPTIONS";
 
 /// Serves commands.
 pub(crate) struct Gateway {
-    service: Service,
+    service: Arc<Service>,
 }
 
 impl Gateway {
     pub(crate) fn new(site: Arc<dyn Site>) -> Self {
-        Gateway { service: Service { site, channels: Arc::default() } }
+        Gateway { service: Arc::new(Service { site, channels: Arc::default() }) }
     }
 
     pub(crate) fn site(&self) -> &dyn Site {
@@ -73,6 +74,9 @@ impl Gateway {
         user: Vec<u8>,
         settings: &GatewaySettings,
     ) -> Result<Response<ResponseBody>, Refused> {
+        if request.method() == Method::GET && websocket::is_asked_for(request.headers()) {
+            return websocket::open(&self.service, request, user).await;
+        }
         let (parts, body) = request.into_parts();
         let method = &parts.method;
         if method == Method::OPTIONS {

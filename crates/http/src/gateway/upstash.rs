@@ -123,16 +123,22 @@ fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refused> {
         (_, Value::Array(lists)) => lists,
         _ => return Err(fault("there is to be a list of commands")),
     };
-    let words = |list: Value| match list {
-        Value::Array(words) if !words.is_empty() => {
-            words.into_iter().map(word).collect::<Option<Vec<_>>>()
-        }
-        _ => None,
-    };
-    let commands: Option<Vec<_>> = lists.into_iter().map(words).collect();
+    let commands: Option<Vec<_>> = lists.into_iter().map(words_of).collect();
     commands
         .filter(|commands| !commands.is_empty())
         .ok_or_else(|| fault("a command is a list of its name and its arguments"))
+}
+
+/// The words of a command that is a list in JSON.
+pub(super) fn words(text: &[u8]) -> Option<Vec<Bytes>> {
+    words_of(serde_json::from_slice(text).ok()?)
+}
+
+fn words_of(list: Value) -> Option<Vec<Bytes>> {
+    match list {
+        Value::Array(words) if !words.is_empty() => words.into_iter().map(word).collect(),
+        _ => None,
+    }
 }
 
 /// An argument: text as it is, anything else as it is written in JSON.

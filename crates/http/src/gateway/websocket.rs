@@ -1,0 +1,274 @@
+//! Commands over a WebSocket (RFC 6455), as with webdis: `/.json` takes lists in JSON, `/.raw`
+//! requests in RESP, and each reply is a message of its own.
+//!
+//! A socket has a channel to itself. Replies come in the order of the commands; a message that
+//! comes while none is awaited was published.
+
+use super::channel::{Channel, Failure};
+use super::decoder::{Decoder, Part};
+use super::format::{Formatter, Kind};
+use super::refusal::{Refused, failed, refuse};
+use super::service::Service;
+use super::upstash;
+use crate::response::{self, ResponseBody};
+use futures_util::{SinkExt as _, StreamExt as _};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_local;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+/// The longest message, in bytes.
+const LONGEST: usize = 64 << 20;
+/// Commands whose replies are awaited at a time; further ones wait to be read.
+const MOST_AWAITED: usize = 1024;
+/// How long a client may take nothing of what there is for it.
+const STALL: Duration = Duration::from_secs(60);
+
+type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// The form of a socket's messages, and its database, if a path is that of one.
+fn form(path: &str) -> Option<(Kind, usize)> {
+    let (database, name) = path.strip_prefix('/')?.rsplit_once('/').unwrap_or(("0", path));
+    let kind = match name.trim_start_matches('/') {
+        ".json" => Kind::Json,
+        ".raw" => Kind::Raw,
+        _ => return None,
+    };
+    Some((kind, database.parse().ok()?))
+}
+
+/// Whether a request asks for a WebSocket.
+pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
+    headers.get(header::UPGRADE).is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+/// Opens a socket for a user.
+pub(super) async fn open(
+    service: &Arc<Service>,
+    request: Request<Incoming>,
+    user: Vec<u8>,
+) -> Result<Response<ResponseBody>, Refused> {
+    let (kind, database) = form(request.uri().path())
+        .ok_or_else(|| refuse(404, "WebSockets are at /.json and /.raw"))?;
+    let headers = request.headers();
+    let is_known = headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|it| it == "13");
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).filter(|_| is_known);
+    let key = key.ok_or_else(|| refuse(400, "a WebSocket needs version 13 and a key"))?;
+    let accepted = HeaderValue::from_str(&derive_accept_key(key.as_bytes()));
+    let accepted = accepted.map_err(|_| refuse(400, "the key of the WebSocket is wrong"))?;
+    let mut channel = service.channel(&user).map_err(|it| failed(&it))?;
+    if let Some(error) = channel.select(database).await.map_err(|it| failed(&it))? {
+        return Err(refuse(400, &String::from_utf8_lossy(&error)));
+    }
+    let upgrade = hyper::upgrade::on(request);
+    spawn_local(run(upgrade, Conversation::new(Arc::clone(service), channel, kind)));
+    let mut response = response::value(101, "text/plain", ResponseBody::Whole(None));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_TYPE);
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accepted);
+    Ok(response)
+}
+
+async fn run(upgrade: OnUpgrade, mut conversation: Conversation) {
+    let Ok(upgraded) = upgrade.await else { return };
+    let config =
+        WebSocketConfig::default().max_message_size(Some(LONGEST)).max_frame_size(Some(LONGEST));
+    let io = TokioIo::new(upgraded);
+    let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+    if conversation.go_on(&mut socket).await.is_err() {
+        tracing::debug!("a WebSocket has lost its worker");
+    }
+    // A client that is gone needs no goodbye.
+    let _ = tokio::time::timeout(STALL, socket.close(None)).await;
+}
+
+/// A socket's commands and replies.
+struct Conversation {
+    service: Arc<Service>,
+    channel: Channel,
+    kind: Kind,
+    /// The names of commands whose replies are awaited.
+    awaited: VecDeque<Bytes>,
+    /// The name of the last command whose replies are messages.
+    subscription: Bytes,
+    /// The reply that comes, as far as it has.
+    formatter: Option<Formatter>,
+    out: Vec<u8>,
+    has_begun: bool,
+}
+
+impl Conversation {
+    fn new(service: Arc<Service>, channel: Channel, kind: Kind) -> Self {
+        Conversation {
+            service,
+            channel,
+            kind,
+            awaited: VecDeque::new(),
+            subscription: Bytes::from_static(b"SUBSCRIBE"),
+            formatter: None,
+            out: Vec::new(),
+            has_begun: false,
+        }
+    }
+
+    /// Takes commands and gives replies until the client leaves.
+    async fn go_on(&mut self, socket: &mut Socket) -> Result<(), Failure> {
+        loop {
+            let may_read = self.awaited.len() < MOST_AWAITED;
+            tokio::select! {
+                message = socket.next(), if may_read => {
+                    let Some(Ok(message)) = message else { return Ok(()) };
+                    let told = match message {
+                        Message::Text(text) => self.take(text.as_bytes()).await?,
+                        Message::Binary(bytes) => self.take(&bytes).await?,
+                        Message::Close(_) => return Ok(()),
+                        _ => None,
+                    };
+                    if let Some(fault) = told && !self.tell(socket, fault).await {
+                        return Ok(());
+                    }
+                }
+                reply = self.reply() => {
+                    let reply = reply?;
+                    if !self.tell(socket, reply).await {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a message, as binary data if it is no text; whether the client took it.
+    async fn tell(&self, socket: &mut Socket, bytes: Vec<u8>) -> bool {
+        let bytes = Bytes::from(bytes);
+        let text = Utf8Bytes::try_from(bytes.clone());
+        let message = text.map_or(Message::Binary(bytes), Message::Text);
+        let sent = tokio::time::timeout(STALL, socket.send(message)).await;
+        matches!(sent, Ok(Ok(())))
+    }
+
+    /// Passes a command on; what is wrong with it otherwise, as a message.
+    async fn take(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let words = match self.kind {
+            Kind::Raw => words(message),
+            _ => upstash::words(message),
+        };
+        let Some(words) = words else {
+            return Ok(Some(self.fault(b"", "ERR the message is no command")));
+        };
+        let name = words.first().cloned().unwrap_or_default();
+        if let Err(refused) = self.service.check(&words, true, true) {
+            let reason = match refused.status().as_u16() {
+                404 => "ERR unknown command",
+                _ => "NOPERM the command may not come over HTTP",
+            };
+            return Ok(Some(self.fault(&name, reason)));
+        }
+        if name.to_ascii_lowercase().ends_with(b"subscribe") {
+            self.subscription = name.clone();
+        }
+        self.channel.send(&words).await?;
+        self.awaited.push_back(name);
+        Ok(None)
+    }
+
+    /// An error that no worker has told.
+    fn fault(&self, name: &[u8], reason: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        match Formatter::new(self.kind, name, b"") {
+            None => out.extend(format!("-{reason}\r\n").bytes()),
+            Some(mut formatter) => {
+                formatter.write(Part::Error(reason.as_bytes()), &mut out);
+                formatter.end(&mut out);
+            }
+        }
+        out
+    }
+
+    /// The next reply as a whole. What has come of it stays where this is given up.
+    async fn reply(&mut self) -> Result<Vec<u8>, Failure> {
+        loop {
+            let Conversation { channel, formatter, out, has_begun, awaited, .. } = self;
+            let (kind, subscription) = (self.kind, &self.subscription);
+            channel
+                .part(|part, bytes| {
+                    if !std::mem::replace(has_begun, true) {
+                        let name = awaited.pop_front();
+                        let name = name.unwrap_or_else(|| subscription.clone());
+                        *formatter = Formatter::new(kind, &name, b"");
+                    }
+                    match formatter {
+                        Some(formatter) => formatter.write(part, out),
+                        None => out.extend(bytes),
+                    }
+                })
+                .await?;
+            if channel.is_over() {
+                self.has_begun = false;
+                formatter.iter_mut().for_each(|formatter| formatter.end(out));
+                return Ok(std::mem::take(&mut self.out));
+            }
+        }
+    }
+}
+
+/// The words of a request in RESP.
+fn words(message: &[u8]) -> Option<Vec<Bytes>> {
+    let (mut decoder, mut at, mut words, mut count) = (Decoder::default(), 0, Vec::new(), None);
+    loop {
+        let (part, consumed) = decoder.next(message.get(at..)?).ok()??;
+        at += consumed;
+        match part {
+            Part::Array(len) if count.is_none() => count = Some(len),
+            Part::Text(_) | Part::End => {}
+            Part::Bytes(bytes, true) => words.push(Bytes::copy_from_slice(bytes)),
+            _ => return None,
+        }
+        if decoder.is_over() {
+            let is_whole = at == message.len() && count == Some(words.len());
+            return (is_whole && !words.is_empty()).then_some(words);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_sockets() {
+        assert_eq!(form("/.json"), Some((Kind::Json, 0)));
+        assert_eq!(form("/7/.raw"), Some((Kind::Raw, 7)));
+        for other in ["/", "/x", "/.txt", "/x/.json", "/.json/"] {
+            assert_eq!(form(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn requests_are_arrays_of_texts() {
+        let whole = words(b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n").unwrap();
+        assert_eq!(whole, [Bytes::from_static(b"GET"), Bytes::from_static(b"a")]);
+        for wrong in [
+            &b""[..],
+            b"GET a\r\n",
+            b"*0\r\n",
+            b"*1\r\n:1\r\n",
+            b"*1\r\n$1\r\na\r\nx",
+            b"*1\r\n$2\r\na",
+        ] {
+            assert_eq!(words(wrong), None);
+        }
+    }
+}
