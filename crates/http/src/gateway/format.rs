@@ -315,6 +315,7 @@ fn escape(text: &str, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::gateway::decoder::Decoder;
+    use proptest::prelude::*;
 
     fn formatted(extension: &str, verb: &str, reply: &[u8], separator: &[u8]) -> Vec<u8> {
         let kind = Kind::named(extension).unwrap();
@@ -394,6 +395,46 @@ mod tests {
         text.write(b"a\xff\xe2\x82", false, &mut out);
         text.write(b"", true, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), "a\u{fffd}\u{fffd}");
+    }
+
+    /// Any reply in RESP2.
+    fn replies() -> impl Strategy<Value = Vec<u8>> {
+        let bytes = proptest::collection::vec(any::<u8>(), 0..20);
+        let line = "[ -~]{0,10}";
+        let leaf = prop_oneof![
+            any::<i64>().prop_map(|number| format!(":{number}\r\n").into_bytes()),
+            line.prop_map(|text| format!("+{text}\r\n").into_bytes()),
+            line.prop_map(|text| format!("-{text}\r\n").into_bytes()),
+            Just(b"$-1\r\n".to_vec()),
+            bytes.prop_map(|bytes| {
+                [format!("${}\r\n", bytes.len()).as_bytes(), &bytes, b"\r\n"].concat()
+            }),
+        ];
+        leaf.prop_recursive(3, 20, 5, |inner| {
+            proptest::collection::vec(inner, 0..5).prop_map(|elements| {
+                [format!("*{}\r\n", elements.len()).into_bytes(), elements.concat()].concat()
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_reply_is_json(reply in replies(), verb in "(GET|HGETALL|INFO|\"x)") {
+            let out = formatted("json", &verb, &reply, b"");
+            // An object that HGETALL makes of anything may have keys that are no strings.
+            if verb != "HGETALL" {
+                let json: Result<serde_json::Value, _> = serde_json::from_slice(&out);
+                prop_assert!(json.is_ok(), "{}", String::from_utf8_lossy(&out));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_replies_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let (mut decoder, mut at) = (Decoder::default(), 0);
+            while let Ok(Some((_, consumed))) = decoder.next(&bytes[at..]) {
+                at += consumed;
+            }
+        }
     }
 
     #[test]

@@ -147,6 +147,7 @@ pub(super) fn decode(text: &str) -> Result<Bytes, BadPath> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn words(path: &str) -> Vec<String> {
         let command = parse(path, "").unwrap();
@@ -166,6 +167,21 @@ mod tests {
         assert_eq!(command.options.separator, b",");
         assert_eq!(command.options.media_type.as_deref(), Some("a/b"));
         assert_eq!(parse("/99999999999999999999/GET/x", "").unwrap().database, usize::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn any_path_is_a_command_or_wrong(path in "/?[ -~]{0,40}", query in "[ -~]{0,40}") {
+            if let Ok(command) = parse(&path, &query) {
+                prop_assert!(!command.words.is_empty() && !command.words[0].is_empty());
+            }
+        }
+
+        #[test]
+        fn what_is_encoded_is_decoded(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let encoded: String = bytes.iter().map(|byte| format!("%{byte:02x}")).collect();
+            prop_assert_eq!(decode(&encoded), Ok(Bytes::from(bytes)));
+        }
     }
 
     #[test]
