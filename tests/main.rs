@@ -76,3 +76,4 @@ mod titles;
 mod transaction;
 mod vanished;
 mod watch;
+mod web_servers;

@@ -133,6 +133,18 @@ impl Server {
         Ok((Self::start_on(reserved, command)?, address))
     }
 
+    /// Starts the command that `make` makes for an address, a web server, and tells the address.
+    ///
+    /// # Errors
+    /// Says why it did not start, with its log.
+    pub fn start_web(
+        make: impl FnOnce(SocketAddr) -> Command,
+    ) -> Result<(Self, SocketAddr), String> {
+        let reserved = Reservation::new()?;
+        let address = reserved.address;
+        Ok((Self::start_on(reserved, make(address))?, address))
+    }
+
     /// Starts the memcached of `cargo xtask setup`.
     ///
     /// # Panics

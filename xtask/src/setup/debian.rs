@@ -14,7 +14,7 @@ use super::{OPTIONAL, PROGRAMS};
 use crate::process;
 
 /// Unpacked whether the machine has them or not, so that tests know their versions.
-const TOOLS: [&str; 9] = [
+const TOOLS: [&str; 13] = [
     "redis-tools",
     "redis-server",
     "memcached",
@@ -24,6 +24,10 @@ const TOOLS: [&str; 9] = [
     "nutcracker",
     "ruby-dalli",
     "prometheus-redis-exporter",
+    "webdis",
+    "nginx",
+    "apache2-bin",
+    "apache2-utils",
 ];
 
 /// Unpacked where the machine lacks them. The second is pip as a wheel that needs no installing.

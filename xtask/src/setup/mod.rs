@@ -17,7 +17,7 @@ use crate::{process, workspace};
 const SETUP_VERSION: u32 = 8;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
-const PROGRAMS: [(&str, &str); 13] = [
+const PROGRAMS: [(&str, &str); 17] = [
     ("redis-cli", "redis-tools"),
     ("redis-server", "redis-server"),
     ("memcached", "memcached"),
@@ -31,6 +31,10 @@ const PROGRAMS: [(&str, &str); 13] = [
     ("python3", "python3"),
     ("ruby", "ruby"),
     ("tclsh", "tcl"),
+    ("webdis", "webdis"),
+    ("nginx", "nginx"),
+    ("apache2", "apache2-bin"),
+    ("ab", "apache2-utils"),
 ];
 
 /// Programs without which a test is skipped: the one of a slow link.

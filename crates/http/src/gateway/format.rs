@@ -90,7 +90,9 @@ impl Formatter {
             }
             Formatter::Text { separator, has_element, depth } => {
                 let begins = !matches!(part, Part::Bytes(..) | Part::Array(_) | Part::End);
-                if begins && *depth > 0 && std::mem::replace(has_element, true) {
+                let is_further = begins && *depth > 0 && std::mem::replace(has_element, true);
+                // As with webdis, nothing stands before what is nothing.
+                if is_further && part != Part::Nil {
                     out.extend(&*separator);
                 }
                 match part {
