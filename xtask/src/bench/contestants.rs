@@ -200,7 +200,8 @@ impl Contestant {
         Ok(Folder { ours, theirs })
     }
 
-    fn start_with(&self, placement: Placement, arguments: &[&str]) -> Result<Server> {
+    /// Starts it with further arguments.
+    pub(super) fn start_with(&self, placement: Placement, arguments: &[&str]) -> Result<Server> {
         let mut command = self.command(|program| placement.server(program));
         let pinned = placement == Placement::Pinned;
         let started = match self.kind {

@@ -9,6 +9,7 @@ mod contestants;
 mod eviction;
 mod figures;
 mod fill;
+mod http;
 mod machine;
 mod memory;
 mod report;
@@ -44,6 +45,9 @@ pub(crate) struct Arguments {
     /// Measure what connections cost and do to each other, with both of nagi's drivers
     #[arg(long, conflicts_with_all = ["memory", "eviction"])]
     sockets: bool,
+    /// Measure commands over HTTP beside webdis in front of Valkey
+    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets"])]
+    http: bool,
     #[command(flatten)]
     snapshot: snapshot::Options,
     /// Repetitions of each measurement
@@ -92,6 +96,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     }
     let report = if arguments.memory {
         memory::measure(&contestants, &arguments)?
+    } else if arguments.http {
+        http::measure(&contestants, &arguments)?
     } else if arguments.eviction {
         eviction::measure(&contestants, &arguments)?
     } else {

@@ -1,0 +1,139 @@
+//! Commands over HTTP: nagi's own gateway beside webdis in front of Valkey, as one client program
+//! (`ab`) sees them, and what both cost the processor.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, anyhow, bail};
+use harness::{Server, tool};
+use serde_json::json;
+
+use super::Arguments;
+use super::contestants::{Contestant, Placement};
+use super::figures::{Figures, medians};
+use super::report::{DOCUMENT, Report, Table, ratio};
+use super::usage::CpuTime;
+use crate::process;
+
+/// How connections are used, and the flag of ab for it.
+const MANNERS: [(&str, &[&str]); 2] = [("a connection a request", &[]), ("kept alive", &["-k"])];
+const CLIENTS: &str = "10";
+const REQUESTS: usize = 60_000;
+
+/// Where commands are sent, and the processes that work for them.
+struct Gateway {
+    name: &'static str,
+    address: SocketAddr,
+    processes: Vec<Server>,
+}
+
+impl Gateway {
+    fn nagi(nagi: &Contestant) -> Result<Self> {
+        let server = nagi.start_with(Placement::Free, &["--http-port", "any"])?;
+        Ok(Gateway { name: "nagi", address: server.http(), processes: vec![server] })
+    }
+
+    fn webdis(valkey: &Contestant) -> Result<Self> {
+        let server = valkey.start(Placement::Free)?;
+        let folder = valkey.new_folder()?;
+        let started = Server::start_web(|address| {
+            let settings = json!({
+                "redis_host": "127.0.0.1",
+                "redis_port": server.resp().port(),
+                "http_host": "127.0.0.1",
+                "http_port": address.port(),
+                "threads": 2,
+                "pool_size": 10,
+                "daemonize": false,
+                "verbosity": 1,
+                "logfile": "/dev/null",
+            });
+            let path = folder.ours.join("webdis.json");
+            // Without it webdis says that it cannot start.
+            let _ = fs::write(&path, settings.to_string());
+            let mut command = tool("webdis");
+            command.arg(path);
+            command
+        });
+        let (webdis, address) = started.map_err(|problem| anyhow!("webdis: {problem}"))?;
+        Ok(Gateway { name: "webdis and Valkey", address, processes: vec![webdis, server] })
+    }
+
+    fn cpu(&self) -> Result<Vec<CpuTime>> {
+        self.processes.iter().map(|server| CpuTime::of(server.process_id())).collect()
+    }
+
+    /// Requests a second, and the processor's microseconds for each.
+    fn measure(&self, manner: &[&str], requests: usize) -> Result<Figures> {
+        let before = self.cpu()?;
+        let url = format!("http://{}/GET/key.txt", self.address);
+        let mut command = tool("ab");
+        command.args(["-q", "-n", &requests.to_string(), "-c", CLIENTS]).args(manner).arg(url);
+        let told = process::output(&mut command)?;
+        let number = |name: &str| {
+            let line = told.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+            number.with_context(|| format!("ab does not say {name}: {told}"))
+        };
+        if number("Failed requests:")? > 0.0 || told.contains("Non-2xx") {
+            bail!("{}: requests have failed\n{told}", self.name);
+        }
+        let spent = self.cpu()?.into_iter().zip(before).map(|(now, then)| now.since(then));
+        let seconds: f64 = spent.map(|spent| spent.user + spent.system).sum();
+        Ok(Figures::from([
+            ("requests_per_second", number("Requests per second:")?),
+            ("cpu_us_per_request", seconds / requests as f64 * 1e6),
+        ]))
+    }
+}
+
+/// Measures both in turn.
+pub(super) fn measure(contestants: &[Contestant], arguments: &Arguments) -> Result<Report> {
+    let find = |name: &str| contestants.iter().find(|it| it.name == name);
+    let nagi = find("nagi").context("there is no nagi")?;
+    let valkey = find("Valkey").context("Valkey is missing: `cargo xtask bench` says where")?;
+    let gateways = [Gateway::nagi(nagi)?, Gateway::webdis(valkey)?];
+    for gateway in &gateways {
+        for server in gateway.processes.iter().rev().take(1) {
+            server.connect_resp().check(&format!("SET key {}", "x".repeat(100)), "+OK\r\n");
+        }
+    }
+    let requests = if arguments.quick { REQUESTS / 10 } else { REQUESTS };
+    let mut table = Table::new(&["GET of 100 bytes, 10 clients", "", "requests/s", "CPU us"]);
+    let mut results = Vec::new();
+    for (name, manner) in MANNERS {
+        let mut samples = [Vec::new(), Vec::new()];
+        for _ in 0..arguments.repetitions {
+            for (gateway, samples) in gateways.iter().zip(&mut samples) {
+                samples.push(gateway.measure(manner, requests)?);
+            }
+        }
+        let figures = samples.map(|samples| medians(&samples));
+        let of = |index: usize, figure: &str| {
+            figures.get(index).and_then(|it: &Figures| it.get(figure)).copied().unwrap_or(f64::NAN)
+        };
+        for (index, gateway) in gateways.iter().enumerate() {
+            let (rate, cpu) = (of(index, "requests_per_second"), of(index, "cpu_us_per_request"));
+            let cells = [name.to_owned(), gateway.name.to_owned(), format!("{rate:.0}")];
+            table.row(cells.into_iter().chain([format!("{cpu:.1}")]).collect());
+            results.push(json!({
+                "workload": name,
+                "server": gateway.name,
+                "requests_per_second": rate,
+                "cpu_us_per_request": cpu,
+            }));
+        }
+        let compared = |figure| ratio(of(0, figure), of(1, figure));
+        let (rates, cpu) = (compared("requests_per_second"), compared("cpu_us_per_request"));
+        table.row(vec![name.to_owned(), "ratio".to_owned(), rates, cpu]);
+    }
+    Ok(Report {
+        name: "http",
+        table: table.to_string(),
+        details: String::new(),
+        summary: String::new(),
+        results,
+        document: DOCUMENT,
+        pictures: Vec::new(),
+    })
+}
