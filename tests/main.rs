@@ -73,6 +73,7 @@ mod stream;
 mod stream_groups;
 mod string;
 mod titles;
+mod tracking;
 mod transaction;
 mod vanished;
 mod watch;

@@ -27,7 +27,6 @@ const BY_SAVE: &str = "A signal saves if there are points in save, as Redis does
 const NO_COMPRESSION: &str = "Lists are kept as they are";
 const NO_LOCALES: &str = "SORT compares bytes";
 const NO_MODULES: &str = "There are no modules";
-const NO_TRACKING: &str = "Client-side caching is not there yet";
 const NO_RENAMING: &str = "Commands keep their names: whoever may connect may send all of them";
 const NO_REPLICATION: &str = "There is no replication";
 const NO_SCRIPTS: &str = "Scripts are not there yet";
@@ -262,6 +261,5 @@ pub(super) static ROWS: &[Setting] = &[
     refused("tls-session-cache-size", &[], Integer(0..=i64::MAX), "20480", SET, &[], NO_TLS),
     refused("tls-session-cache-timeout", &[], Integer(0..=i64::MAX), "300", SET, &[], NO_TLS),
     refused("tls-session-caching", &[], Switch, "yes", SET, &[], NO_TLS),
-    aside("tracking-table-max-keys", &[], Integer(0..=i64::MAX), "1000000", SET, NO_TRACKING),
     aside("unixsocketgroup", &[], Text, "", FIXED, NOT_READ),
 ];

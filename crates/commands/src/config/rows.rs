@@ -742,6 +742,15 @@ pub(super) static ROWS: &[Setting] = &[
         summary: "Permissions of the sockets that are paths, in octal; 0 leaves them to the umask",
     },
     Setting {
+        name: "tracking-table-max-keys",
+        aliases: &[],
+        kind: Kind::Integer(0..=i64::MAX),
+        default: "1000000",
+        changeable: true,
+        place: Place::Number(|values| &values.tracking_table_max_keys),
+        summary: "Most keys that are remembered for clients that track them; 0 for no limit",
+    },
+    Setting {
         name: "user",
         aliases: &[],
         kind: Kind::Words,

@@ -137,6 +137,7 @@ pub struct Values {
     pub tcp_backlog: Number,
     pub tcp_keepalive_s: Number,
     pub timeout_s: Number,
+    pub tracking_table_max_keys: Number,
     pub unixsocket: Text,
     pub unixsocketperm: Number,
     pub workers: Number,

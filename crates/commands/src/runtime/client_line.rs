@@ -27,7 +27,7 @@ pub(crate) fn describe(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} \
          ssub={} multi={} watch={} qbuf={query_bytes} qbuf-free=0 argv-mem=0 \
          multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={output_bytes} tot-mem={} \
-         events={} cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={} tot-net-in={} \
+         events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={} tot-net-in={} \
          tot-net-out={} tot-cmds={}",
         client.id,
         client.address,
@@ -48,6 +48,7 @@ pub(crate) fn describe(
         if output_bytes > 0 { "rw" } else { "r" },
         commands.label(client.last_command.load(Relaxed)),
         if names.user.is_empty() { "default" } else { &names.user },
+        redirect(client),
         client.resp.load(Relaxed),
         names.library_name,
         names.library_version,
@@ -55,6 +56,14 @@ pub(crate) fn describe(
         client.sent_bytes.get(),
         client.requests.get(),
     );
+}
+
+/// The connection that is told of changes of keys in the place of this one.
+fn redirect(client: &ClientInfo) -> i64 {
+    match client.marks().contains(Marks::TRACKING) {
+        true => i64::try_from(client.redirect.load(Relaxed)).unwrap_or(i64::MAX),
+        false => -1,
+    }
 }
 
 /// A connection's kind in Redis' letters.
@@ -68,6 +77,9 @@ fn flags(client: &ClientInfo) -> String {
         (Marks::UNIX_SOCKET, 'U'),
         (Marks::NO_EVICT, 'e'),
         (Marks::NO_TOUCH, 'T'),
+        (Marks::TRACKING, 't'),
+        (Marks::BROKEN_REDIRECT, 'R'),
+        (Marks::BROADCAST_TRACKING, 'B'),
     ];
     let letters = letters.into_iter().filter(|(mark, _)| marks.contains(*mark));
     let is_queueing = client.queued_requests.load(Relaxed) > 0;

@@ -9,6 +9,7 @@ use crate::runtime::gate;
 use crate::runtime::notification;
 use crate::runtime::queueing;
 use crate::runtime::shown;
+use crate::runtime::tracking;
 use crate::state::client::Restrictions;
 use crate::{
     Client, Context, Error, Flags, HookFlags, Job, JobProgress, KeyGroup, Keys, Marks, Suspension,
@@ -91,7 +92,11 @@ pub(crate) fn run_claimed<'a>(entry: &Entry, cx: &mut Context<'a>, args: Args<'a
         let _ = gate::make_room(cx);
     }
     cx.tally.count_call(entry.index);
-    if let Err(error) = (entry.command.run)(cx, args) {
+    let done = match cx.client.restrictions.contains(Restrictions::TRACKS) {
+        true => tracking::run(entry, cx, args, |cx| (entry.command.run)(cx, args)),
+        false => (entry.command.run)(cx, args),
+    };
+    if let Err(error) = done {
         cx.tally.count_failure(entry.index);
         refuse(cx, &error);
     }
@@ -140,6 +145,8 @@ fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a
     cx.tally.count_call(entry.index);
     let done = if blocking::has_waiting(cx) && blocking::is_awaited(entry, cx) {
         blocking::run(entry, cx)
+    } else if cx.client.restrictions.contains(Restrictions::TRACKS) {
+        tracking::run(entry, cx, args, |cx| (entry.command.run)(cx, args))
     } else {
         (entry.command.run)(cx, args)
     };

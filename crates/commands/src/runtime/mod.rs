@@ -18,4 +18,5 @@ pub mod rights;
 pub(crate) mod service;
 pub(crate) mod shown;
 pub(crate) mod suspension;
+pub(crate) mod tracking;
 pub mod user_file;

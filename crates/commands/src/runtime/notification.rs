@@ -4,9 +4,10 @@ use crate::runtime::context::{CommandSet, Context, Server};
 use crate::state::hooks::HookFlags;
 use crate::state::notifications::EventClasses;
 use nagi_store::Store;
+use std::cell::OnceCell;
 
-/// Has the store report changes from now on if clients watch keys, or subscribe to events that
-/// `notify-keyspace-events` names.
+/// Has the store report changes from now on if clients watch keys, track them, or subscribe to
+/// events that `notify-keyspace-events` names.
 pub fn settle(server: &dyn Server, store: &Store) {
     let hooks = server.hooks();
     hooks.watched_keys.settle_with(store, || {
@@ -15,7 +16,7 @@ pub fn settle(server: &dyn Server, store: &Store) {
         let (is_wanted, misses) = hooks.notifications.listen(classes, server.pubsub());
         store.listen_for_misses(misses);
         hooks.set(HookFlags::NOTIFIED, is_wanted);
-        is_wanted
+        is_wanted || hooks.tracking.is_used()
     });
 }
 
@@ -23,9 +24,24 @@ pub fn settle(server: &dyn Server, store: &Store) {
 /// No latch may be held.
 #[inline]
 pub fn publish(server: &dyn Server) {
-    if server.hooks().notifications.is_pending() {
+    let hooks = server.hooks();
+    if hooks.notifications.is_pending() {
         publish_pending(server);
     }
+    if hooks.tracking.is_pending() {
+        push_invalidations(server);
+    }
+}
+
+/// Hands workers what clients are told that track keys.
+#[cold]
+fn push_invalidations(server: &dyn Server) {
+    let clients = OnceCell::new();
+    let find = |id: u64| {
+        let all = clients.get_or_init(|| server.clients());
+        all.iter().find(|client| client.id == id).cloned()
+    };
+    server.hooks().tracking.publish(find, |worker| server.show_messages(worker));
 }
 
 #[cold]

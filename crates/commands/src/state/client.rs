@@ -1,6 +1,7 @@
 //! A client as handlers see it, and as other clients see it in CLIENT LIST.
 
 use crate::state::pubsub::{ByKind, Kind};
+use crate::state::tracking_options::ClientTracking;
 use crate::state::transaction::Transaction;
 use crate::state::users::{DEFAULT_USER, Name, User, Users};
 use crate::state::watched_keys::Watches;
@@ -28,6 +29,8 @@ bitflags::bitflags! {
         const IN_TRANSACTION = 1 << 3;
         /// It subscribes to something. In RESP2 it may do little else.
         const SUBSCRIBES = 1 << 4;
+        /// It is told of changes of keys that it has read.
+        const TRACKS = 1 << 5;
     }
 }
 
@@ -62,6 +65,8 @@ pub struct Client {
     pub(crate) transaction: Option<Box<Transaction>>,
     /// The keys that it watches.
     pub(crate) watches: Watches,
+    /// How it tracks keys, if it does.
+    pub(crate) tracking: Option<Box<ClientTracking>>,
     /// Its user, once that matters; the default one otherwise.
     identity: Option<Box<Identity>>,
 }
@@ -95,6 +100,7 @@ impl Client {
             delayed_since: None,
             transaction: None,
             watches: Watches::default(),
+            tracking: None,
             identity: None,
         }
     }
@@ -238,6 +244,12 @@ bitflags::bitflags! {
         const PUBSUB = 1 << 7;
         /// Requests over HTTP take turns on it.
         const GATEWAY = 1 << 8;
+        /// It tracks keys.
+        const TRACKING = 1 << 9;
+        /// It tracks keys by their prefixes.
+        const BROADCAST_TRACKING = 1 << 10;
+        /// The client that was to be told of changes in its place has gone.
+        const BROKEN_REDIRECT = 1 << 11;
     }
 }
 
@@ -314,6 +326,8 @@ pub struct ClientInfo {
     pub requests: Counter,
     /// The number of the last command that ran, for [`crate::CommandTable::label`]; 0 for none.
     pub last_command: AtomicU32,
+    /// The client that is told of changes of keys in its place; 0 for none.
+    pub redirect: AtomicU64,
     /// To how many names it subscribes.
     pub subscriptions: ByKind<AtomicUsize>,
     /// What it said of itself.

@@ -1,27 +1,30 @@
-//! What hears of changes from the store, for clients that watch keys and for those that subscribe
-//! to events: the store has room for one.
+//! What hears of changes from the store, for clients that watch keys, for those that track keys and
+//! for those that subscribe to events: the store has room for one.
 
 use crate::state::hooks::RequestHooks;
 use crate::state::notifications::Notifications;
+use crate::state::tracking::Tracking;
 use crate::state::watched_keys::WatchedKeys;
 use nagi_store::{ChangeListener, StoreChange};
 use std::sync::Arc;
 
-/// Hands changes to both.
+/// Hands changes to all of them.
 #[derive(Debug)]
 pub struct EventsListener {
     watched_keys: Arc<WatchedKeys>,
     notifications: Arc<Notifications>,
+    tracking: Arc<Tracking>,
 }
 
 impl EventsListener {
-    /// For the watched keys and the notifications of `hooks`.
+    /// For the watched keys, the tracked ones and the notifications of `hooks`.
     #[must_use]
     pub fn new(hooks: &RequestHooks) -> Self {
         let (watched_keys, notifications) = (&hooks.watched_keys, &hooks.notifications);
         EventsListener {
             watched_keys: Arc::clone(watched_keys),
             notifications: Arc::clone(notifications),
+            tracking: Arc::clone(&hooks.tracking),
         }
     }
 }
@@ -29,6 +32,7 @@ impl EventsListener {
 impl ChangeListener for EventsListener {
     fn changed(&self, change: &StoreChange) {
         self.watched_keys.note(change);
+        self.tracking.note(change);
         self.notifications.note(change);
     }
 }

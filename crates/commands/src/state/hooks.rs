@@ -8,6 +8,7 @@ use crate::state::client::{Client, Marks};
 use crate::state::latency_monitor::Latency;
 use crate::state::monitors::Monitors;
 use crate::state::notifications::Notifications;
+use crate::state::tracking::Tracking;
 use crate::state::watched_keys::WatchedKeys;
 use crate::state::watchers::Watchers;
 use parking_lot::Mutex;
@@ -65,6 +66,8 @@ pub struct RequestHooks {
     pub watched_keys: Arc<WatchedKeys>,
     /// Events of keys on their way to subscribers.
     pub notifications: Arc<Notifications>,
+    /// Which keys clients hold copies of.
+    pub tracking: Arc<Tracking>,
     /// Logins that failed, and requests that were refused.
     pub(crate) access_log: AccessLog,
     /// What took long.

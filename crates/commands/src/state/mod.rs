@@ -18,6 +18,8 @@ pub(crate) mod rates;
 pub mod saves;
 pub(crate) mod slow_log;
 pub(crate) mod statistics;
+pub(crate) mod tracking;
+pub(crate) mod tracking_options;
 pub(crate) mod transaction;
 pub(crate) mod usage;
 pub(crate) mod users;

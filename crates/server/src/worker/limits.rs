@@ -102,6 +102,9 @@ impl Sessions {
     pub(super) fn send_messages(&mut self, driver: &mut impl Driver) -> bool {
         let began = Instant::now();
         let has_departed = self.shared.pubsub().forget_departed(self.worker);
+        for (connection_token, output) in self.shared.hooks.tracking.take_outbox(self.worker) {
+            self.send_unasked(driver, Token::from_u64(connection_token), output);
+        }
         while let Some((connection_token, output)) = self.shared.pubsub().next_messages(self.worker)
         {
             self.send_unasked(driver, Token::from_u64(connection_token), output);

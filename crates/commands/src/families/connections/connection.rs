@@ -129,6 +129,7 @@ fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     cx.client.reply_mode = ReplyMode::All;
     cx.client.become_user(cx.server.config().users(), admission::DEFAULT_USER);
     cx.client.info.mark(Marks::NO_EVICT | Marks::NO_TOUCH, false);
+    client::tracking::stop(cx);
     shown::stop_monitoring(cx.server, &cx.client.info);
     leave(cx);
     cx.reply.set_version(Version::Two);

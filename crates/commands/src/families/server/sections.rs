@@ -138,7 +138,7 @@ fn clients(cx: &Context<'_>, fields: &mut Fields<'_>) {
     let output = most(|client| client.output_bytes.load(Ordering::Relaxed));
     fields.add("client_recent_max_output_buffer", output);
     fields.add("blocked_clients", waiting.count());
-    fields.add("tracking_clients", 0);
+    fields.add("tracking_clients", cx.hooks.tracking.figures().clients);
     fields.add("pubsub_clients", cx.server.pubsub().clients());
     let (watching_clients, watched_keys) = cx.hooks.watched_keys.counts();
     fields.add("watching_clients", watching_clients);
@@ -304,9 +304,6 @@ const NOT_THERE: &[&str] = &[
     "active_defrag_key_misses",
     "total_active_defrag_time",
     "current_active_defrag_time",
-    "tracking_total_keys",
-    "tracking_total_items",
-    "tracking_total_prefixes",
     "unexpected_error_replies",
     "io_threaded_reads_processed",
     "io_threaded_writes_processed",
@@ -346,6 +343,10 @@ fn stats(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("pubsub_channels", pubsub.count(Kind::Channel));
     fields.add("pubsub_patterns", pubsub.count(Kind::Pattern));
     fields.add("pubsubshard_channels", pubsub.count(Kind::Shard));
+    let tracking = cx.hooks.tracking.figures();
+    fields.add("tracking_total_keys", tracking.keys);
+    fields.add("tracking_total_items", tracking.items);
+    fields.add("tracking_total_prefixes", tracking.prefixes);
     fields.add_unused("0", NOT_THERE);
     let (slice, send) = cx.server.statistics().longest();
     fields.add("longest_slice_usec", slice.as_micros());

@@ -4,6 +4,7 @@ mod common;
 mod kill;
 mod list;
 mod pause;
+pub(crate) mod tracking;
 
 use self::common::{ADMIN, PLAIN};
 use crate::runtime::arguments::is;
@@ -15,8 +16,9 @@ use nagi_proto::Args;
 pub(crate) static ALL: &[&Command] = &[&CLIENT];
 
 const SUBCOMMANDS: &[&Command] = &[
+    &tracking::CACHING,
     &GETNAME,
-    &GETREDIR,
+    &tracking::GETREDIR,
     &HELP,
     &ID,
     &list::INFO,
@@ -28,7 +30,8 @@ const SUBCOMMANDS: &[&Command] = &[
     &REPLY,
     &SETINFO,
     &SETNAME,
-    &TRACKINGINFO,
+    &tracking::TRACKING,
+    &tracking::TRACKINGINFO,
     &kill::UNBLOCK,
     &pause::UNPAUSE,
 ];
@@ -242,54 +245,6 @@ fn switch(cx: &mut Context<'_>, word: &[u8], marks: Marks) -> Result<(), Error> 
     Ok(())
 }
 
-fn getredir<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    cx.reply.integer(-1);
-    Ok(())
-}
-
-static GETREDIR: Command = Command {
-    name: "GETREDIR",
-    syntax: "",
-    arity: 2,
-    flags: PLAIN,
-    keys: Keys::NONE,
-    categories: Category::CONNECTION,
-    group: Group::Connection,
-    since: "6.0.0",
-    notes: Notes::of("O(1)"),
-    summary: "Answers -1: the connection does not track keys",
-    subcommands: &[],
-    run: getredir,
-};
-
-fn trackinginfo<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    let reply = &mut cx.reply;
-    reply.map(3);
-    reply.bulk(b"flags");
-    reply.set(1);
-    reply.bulk(b"off");
-    reply.bulk(b"redirect");
-    reply.integer(-1);
-    reply.bulk(b"prefixes");
-    reply.array(0);
-    Ok(())
-}
-
-static TRACKINGINFO: Command = Command {
-    name: "TRACKINGINFO",
-    syntax: "",
-    arity: 2,
-    flags: PLAIN,
-    keys: Keys::NONE,
-    categories: Category::CONNECTION,
-    group: Group::Connection,
-    since: "6.2.0",
-    notes: Notes::of("O(1)"),
-    summary: "Tells that the connection does not track keys",
-    subcommands: &[],
-    run: trackinginfo,
-};
-
 fn help<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
     help::reply(cx, &CLIENT);
     Ok(())
@@ -408,7 +363,7 @@ mod tests {
     fn help() {
         let mut bench = Bench::new();
         let help = bench.call(&["CLIENT", "HELP"]);
-        assert!(help.starts_with("*33|+CLIENT <subcommand> [<arg> [value]"), "{help}");
+        assert!(help.starts_with("*37|+CLIENT <subcommand> [<arg> [value]"), "{help}");
         assert!(
             help.contains("|+SETNAME connection-name|+    Gives the connection a name"),
             "{help}"

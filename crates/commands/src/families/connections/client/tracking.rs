@@ -1,0 +1,281 @@
+//! CLIENT TRACKING: a client that keeps copies of what it has read is told when they are old.
+
+use super::common::PLAIN;
+use crate::runtime::arguments::{RemainingArguments, integer, is};
+use crate::runtime::notification;
+use crate::state::client::Restrictions;
+use crate::state::tracking_options::{ClientTracking, TrackingOptions};
+use crate::{Category, Command, Context, Error, Group, Keys, Marks, Notes};
+use nagi_proto::Args;
+use std::sync::Arc;
+
+/// What is asked for.
+struct Asked {
+    is_on: bool,
+    options: TrackingOptions,
+    /// In the order in which they are given.
+    prefixes: Vec<Box<[u8]>>,
+}
+
+fn parse(cx: &Context<'_>, args: Args<'_>) -> Result<Asked, Error> {
+    let (mut options, mut prefixes) = (TrackingOptions::default(), Vec::new());
+    let mut rest = RemainingArguments::from(args, 3);
+    while let Some(option) = rest.next() {
+        if is(option, "REDIRECT") {
+            if options.redirect.is_some() {
+                return Err(Error::fixed(
+                    "ERR A client can only redirect to a single other client",
+                ));
+            }
+            let id = u64::try_from(integer(rest.value()?)?).unwrap_or(0);
+            if !cx.server.clients().iter().any(|client| client.id == id) {
+                return Err(Error::fixed("ERR The client ID you want redirect to does not exist"));
+            }
+            options.redirect = Some(id);
+        } else if is(option, "BCAST") {
+            options.is_broadcast = true;
+        } else if is(option, "OPTIN") {
+            options.opts_in = true;
+        } else if is(option, "OPTOUT") {
+            options.opts_out = true;
+        } else if is(option, "NOLOOP") {
+            options.ignores_own = true;
+        } else if is(option, "PREFIX") {
+            prefixes.push(rest.value()?.into());
+        } else {
+            return Err(Error::SYNTAX);
+        }
+    }
+    let is_on = match args.at(2) {
+        word if is(word, "ON") => true,
+        word if is(word, "OFF") => false,
+        _ => return Err(Error::SYNTAX),
+    };
+    Ok(Asked { is_on, options, prefixes })
+}
+
+fn overlap(prefix: &[u8], known: &[u8], which: &str) -> Error {
+    let (prefix, known) = (String::from_utf8_lossy(prefix), String::from_utf8_lossy(known));
+    Error::new(format!(
+        "ERR Prefix '{prefix}' overlaps with {which} prefix '{known}'. Prefixes for a single \
+         client must not overlap."
+    ))
+}
+
+/// Checks that options go together, and with those of before.
+fn check(before: Option<&TrackingOptions>, asked: &Asked) -> Result<(), Error> {
+    let (options, prefixes) = (&asked.options, &asked.prefixes);
+    let fail = |text| Err(Error::fixed(text));
+    if !options.is_broadcast && !prefixes.is_empty() {
+        return fail("ERR PREFIX option requires BCAST mode to be enabled");
+    }
+    if let Some(before) = before
+        && before.is_broadcast != options.is_broadcast
+    {
+        return fail(
+            "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and \
+             then re-enabling it with a different mode.",
+        );
+    }
+    if options.is_broadcast && (options.opts_in || options.opts_out) {
+        return fail("ERR OPTIN and OPTOUT are not compatible with BCAST");
+    }
+    if options.opts_in && options.opts_out {
+        return fail("ERR You can't specify both OPTIN mode and OPTOUT mode");
+    }
+    if let Some(before) = before
+        && (options.opts_in && before.opts_out || options.opts_out && before.opts_in)
+    {
+        return fail(
+            "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and \
+             then re-enabling it with a different mode.",
+        );
+    }
+    check_prefixes(before, prefixes)
+}
+
+/// Checks that none is the beginning of another one, or of one from before.
+fn check_prefixes(before: Option<&TrackingOptions>, prefixes: &[Box<[u8]>]) -> Result<(), Error> {
+    for (number, prefix) in prefixes.iter().enumerate() {
+        let overlaps = |known: &[u8]| known.starts_with(prefix) || prefix.starts_with(known);
+        if let Some(known) = before.into_iter().flat_map(|it| &it.prefixes).find(|it| overlaps(it))
+        {
+            return Err(overlap(prefix, known, "an existing"));
+        }
+        if let Some(other) = prefixes.iter().skip(number + 1).find(|it| overlaps(it)) {
+            return Err(overlap(prefix, other, "another provided"));
+        }
+    }
+    Ok(())
+}
+
+fn tracking<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    let asked = parse(cx, args)?;
+    if !asked.is_on {
+        stop(cx);
+        cx.reply.ok();
+        return Ok(());
+    }
+    let before = cx.client.tracking.as_ref().map(|tracking| Arc::clone(&tracking.options));
+    check(before.as_deref(), &asked)?;
+    let Asked { mut options, prefixes, .. } = asked;
+    if options.is_broadcast && prefixes.is_empty() {
+        options.prefixes.insert(Box::default());
+    }
+    options.prefixes.extend(prefixes);
+    if let Some(before) = before {
+        options.prefixes.extend(before.prefixes.iter().cloned());
+    }
+    let options = Arc::new(options);
+    cx.hooks.tracking.start(&cx.client.info, Arc::clone(&options));
+    cx.client.tracking = Some(Box::new(ClientTracking { options, caching: None }));
+    cx.client.restrictions.insert(Restrictions::TRACKS);
+    notification::settle(cx.server, cx.db.store());
+    cx.reply.ok();
+    Ok(())
+}
+
+/// Has the client track nothing more.
+pub(crate) fn stop(cx: &mut Context<'_>) {
+    if cx.client.tracking.take().is_some() {
+        cx.hooks.tracking.stop(&cx.client.info);
+        cx.client.restrictions.remove(Restrictions::TRACKS);
+        notification::settle(cx.server, cx.db.store());
+    }
+}
+
+pub(super) static TRACKING: Command = Command {
+    name: "TRACKING",
+    syntax: "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] \
+             [OPTOUT] [NOLOOP]",
+    arity: -3,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "6.0.0",
+    notes: Notes::of("O(N), N being the prefixes"),
+    summary: "Has the connection be told when keys change that it has read, or no more",
+    subcommands: &[],
+    run: tracking,
+};
+
+fn caching<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    const NO_MODE: Error = Error::fixed(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
+         OPTOUT mode enabled",
+    );
+    let tracking = cx.client.tracking.as_mut().ok_or(NO_MODE)?;
+    let options = &tracking.options;
+    let is_wanted = match args.at(2) {
+        word if is(word, "YES") => true,
+        word if is(word, "NO") => false,
+        _ => return Err(Error::SYNTAX),
+    };
+    if is_wanted && !options.opts_in {
+        return Err(Error::fixed(
+            "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.",
+        ));
+    }
+    if !is_wanted && !options.opts_out {
+        return Err(Error::fixed(
+            "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.",
+        ));
+    }
+    tracking.caching = Some(is_wanted);
+    cx.reply.ok();
+    Ok(())
+}
+
+pub(super) static CACHING: Command = Command {
+    name: "CACHING",
+    syntax: "<YES | NO>",
+    arity: 3,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "6.0.0",
+    notes: Notes::of("O(1)"),
+    summary: "Says whether what the next request reads is tracked",
+    subcommands: &[],
+    run: caching,
+};
+
+fn getredir<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    cx.reply.integer(redirect(cx));
+    Ok(())
+}
+
+/// The client that is told in the place of this one; 0 for none, -1 if this one does not track.
+fn redirect(cx: &Context<'_>) -> i64 {
+    cx.client.tracking.as_ref().map_or(-1, |tracking| {
+        i64::try_from(tracking.options.redirect.unwrap_or(0)).unwrap_or(i64::MAX)
+    })
+}
+
+pub(super) static GETREDIR: Command = Command {
+    name: "GETREDIR",
+    syntax: "",
+    arity: 2,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "6.0.0",
+    notes: Notes::of("O(1)"),
+    summary: "Returns the connection that is told in place of this one of keys that change",
+    subcommands: &[],
+    run: getredir,
+};
+
+fn trackinginfo<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
+    let mut flags = Vec::new();
+    match &cx.client.tracking {
+        None => flags.push("off"),
+        Some(tracking) => {
+            let options = &tracking.options;
+            let is_broken = cx.client.info.marks().contains(Marks::BROKEN_REDIRECT);
+            for (flag, is_set) in [
+                ("on", true),
+                ("bcast", options.is_broadcast),
+                ("optin", options.opts_in),
+                ("caching-yes", tracking.caching == Some(true)),
+                ("optout", options.opts_out),
+                ("caching-no", tracking.caching == Some(false)),
+                ("noloop", options.ignores_own),
+                ("broken_redirect", is_broken),
+            ] {
+                flags.extend(is_set.then_some(flag));
+            }
+        }
+    }
+    let redirect = redirect(cx);
+    let reply = &mut cx.reply;
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(flags.len());
+    flags.iter().for_each(|flag| reply.bulk(flag.as_bytes()));
+    reply.bulk(b"redirect");
+    reply.integer(redirect);
+    reply.bulk(b"prefixes");
+    let prefixes = cx.client.tracking.iter().flat_map(|tracking| &tracking.options.prefixes);
+    reply.array(prefixes.clone().count());
+    prefixes.for_each(|prefix| reply.bulk(prefix));
+    Ok(())
+}
+
+pub(super) static TRACKINGINFO: Command = Command {
+    name: "TRACKINGINFO",
+    syntax: "",
+    arity: 2,
+    flags: PLAIN,
+    keys: Keys::NONE,
+    categories: Category::CONNECTION,
+    group: Group::Connection,
+    since: "6.2.0",
+    notes: Notes::of("O(1)"),
+    summary: "Returns how the connection tracks keys",
+    subcommands: &[],
+    run: trackinginfo,
+};

@@ -1,0 +1,99 @@
+//! Requests of clients that track keys (CLIENT TRACKING).
+
+use crate::runtime::context::{CommandSet, Context, Entry, Job};
+use crate::runtime::suspension::JobProgress;
+use crate::state::tracking::as_client;
+use crate::{Access, Error, Flags, Server};
+use nagi_proto::Args;
+
+/// Runs a request of a client that tracks keys, by `run`.
+#[cold]
+pub(crate) fn run<'a>(
+    entry: &Entry,
+    cx: &mut Context<'a>,
+    args: Args<'a>,
+    run: impl FnOnce(&mut Context<'a>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let id = cx.client.info.id;
+    let is_remembered = is_remembered(entry, cx);
+    if is_remembered {
+        each_key(entry, args, |key| {
+            cx.hooks.tracking.remember(key, id, most(cx.server));
+        });
+    }
+    let outcome = as_client(id, || run(cx));
+    let has_ended = cx.suspension.is_none();
+    if has_ended && is_remembered {
+        settle(entry, cx, args);
+    }
+    if has_ended {
+        forget_caching(entry, cx);
+        return outcome;
+    }
+    let keys: Vec<Box<[u8]>> = match is_remembered {
+        true => all_keys(entry, args),
+        false => Vec::new(),
+    };
+    let goes_on = move |mut job: Job| -> Job {
+        Box::new(move |cx| {
+            let progress = as_client(id, || job(cx));
+            if !matches!(progress, Ok(JobProgress::Pending { .. })) {
+                keys.iter().for_each(|key| settle_key(cx, key));
+            }
+            progress
+        })
+    };
+    cx.suspension = cx.suspension.take().map(|suspension| suspension.map_job(goes_on));
+    outcome
+}
+
+/// Whether what a request reads is remembered.
+fn is_remembered(entry: &Entry, cx: &Context<'_>) -> bool {
+    let Some(tracking) = &cx.client.tracking else { return false };
+    let options = &tracking.options;
+    entry.command.flags.contains(Flags::READONLY)
+        && !options.is_broadcast
+        && (!options.opts_in || tracking.caching == Some(true))
+        && (!options.opts_out || tracking.caching != Some(false))
+}
+
+/// What CLIENT CACHING has said is over with the request behind it, or with its transaction.
+fn forget_caching(entry: &Entry, cx: &mut Context<'_>) {
+    let is_about_clients = entry.full_name.starts_with("client|");
+    if let Some(tracking) = cx.client.tracking.as_mut().filter(|_| !is_about_clients)
+        && cx.client.transaction.is_none()
+        && !cx.client.is_executing
+    {
+        tracking.caching = None;
+    }
+}
+
+fn each_key(entry: &Entry, args: Args<'_>, mut each: impl FnMut(&[u8])) {
+    for group in entry.command.keys.all_groups() {
+        if !group.access_in(args).contains(Access::NOT_KEY) {
+            group.of(args).for_each(&mut each);
+        }
+    }
+}
+
+fn all_keys(entry: &Entry, args: Args<'_>) -> Vec<Box<[u8]>> {
+    let mut keys = Vec::new();
+    each_key(entry, args, |key| keys.push(key.into()));
+    keys
+}
+
+/// Has the client drop what was changed while it was read.
+fn settle(entry: &Entry, cx: &Context<'_>, args: Args<'_>) {
+    each_key(entry, args, |key| settle_key(cx, key));
+}
+
+fn settle_key<C: CommandSet>(cx: &Context<'_, C>, key: &[u8]) {
+    let id = cx.client.info.id;
+    if !cx.hooks.tracking.remember(key, id, most(cx.server)) {
+        cx.hooks.tracking.tell_again(key, id);
+    }
+}
+
+fn most(server: &dyn Server) -> usize {
+    server.config().tracking_table_max_keys.bytes()
+}

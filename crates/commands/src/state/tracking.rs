@@ -1,0 +1,374 @@
+//! Client-side caching: which keys clients have read and may hold copies of, and which of these
+//! have been changed since.
+//!
+//! ```text
+//! read:   remember -> read -> still remembered? -> reply
+//!                              no: remember, and have the copy dropped behind the reply
+//! change: (latch held) forget, queue -> (none held) outbox of a worker -> push
+//! ```
+//!
+//! A key is remembered before it is read, so that no change after the read is missed. A change
+//! between the two has it forgotten: then the copy may be old, or there may be no note of it any
+//! more, and the client is told once more, behind the reply. Workers send what is in their outbox
+//! between replies, so that a push never overtakes the reply to a read before it.
+
+use crate::state::client::{ClientInfo, Marks};
+use crate::state::tracking_options::TrackingOptions;
+use nagi_proto::Output;
+use nagi_proto::resp::{Version, Writer};
+use nagi_store::accounting::Charge;
+use nagi_store::{Effect, StoreChange};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::cell::Cell;
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Parts of the table, each with a lock of its own.
+const STRIPES: usize = 64;
+/// What a key takes beside its bytes, in bytes, about.
+const KEY_BYTES: usize = 120;
+/// The channel by which clients of RESP2 learn of changes.
+const CHANNEL: &[u8] = b"__redis__:invalidate";
+
+thread_local! {
+    /// The client whose request this thread executes, if it tracks keys; 0 otherwise.
+    static EXECUTING: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A client that tracks keys.
+#[derive(Clone, Debug)]
+struct Tracker {
+    info: Arc<ClientInfo>,
+    options: Arc<TrackingOptions>,
+}
+
+/// The clients that have read a key.
+#[derive(Debug, Default)]
+struct Readers {
+    clients: Vec<u64>,
+    _charge: Charge,
+}
+
+type Stripe = HashMap<Box<[u8]>, Readers>;
+
+/// What clients are to be told.
+#[derive(Debug)]
+enum Invalidation {
+    /// This key was changed, which these clients have read, by a request of the last one.
+    Key(Box<[u8]>, Vec<u64>, u64),
+    /// One client is to drop a key, though it was changed before.
+    Again(Box<[u8]>, u64),
+    /// All keys have gone.
+    All,
+}
+
+/// All clients that track keys, and what they have read.
+#[derive(Debug)]
+pub struct Tracking {
+    trackers: RwLock<HashMap<u64, Tracker>>,
+    stripes: Box<[Mutex<Stripe>]>,
+    hasher: RandomState,
+    keys: AtomicUsize,
+    /// How many clients are told by prefixes.
+    broadcasts: AtomicUsize,
+    /// In the order of the changes of each key. Locked under latches, and then only to add to it.
+    queued: Mutex<VecDeque<Invalidation>>,
+    is_pending: AtomicBool,
+    /// What each worker is to send, by its number: connections and pushes.
+    outboxes: Mutex<BTreeMap<usize, Vec<(u64, Output)>>>,
+}
+
+impl Default for Tracking {
+    fn default() -> Self {
+        Tracking {
+            trackers: RwLock::default(),
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            keys: AtomicUsize::new(0),
+            broadcasts: AtomicUsize::new(0),
+            queued: Mutex::default(),
+            is_pending: AtomicBool::new(false),
+            outboxes: Mutex::default(),
+        }
+    }
+}
+
+/// Figures about what is tracked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TrackingFigures {
+    pub(crate) clients: usize,
+    pub(crate) keys: usize,
+    /// Keys, each as often as clients have read it.
+    pub(crate) items: usize,
+    pub(crate) prefixes: usize,
+}
+
+impl Tracking {
+    /// Whether any client tracks keys.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.trackers.read().is_empty()
+    }
+
+    /// Has a client track keys from now on, in this way.
+    pub(crate) fn start(&self, info: &Arc<ClientInfo>, options: Arc<TrackingOptions>) {
+        self.stop(info);
+        if options.is_broadcast {
+            self.broadcasts.fetch_add(1, Ordering::SeqCst);
+        }
+        info.mark(Marks::TRACKING, true);
+        info.mark(Marks::BROADCAST_TRACKING, options.is_broadcast);
+        info.redirect.store(options.redirect.unwrap_or(0), Ordering::Relaxed);
+        let tracker = Tracker { info: Arc::clone(info), options };
+        self.trackers.write().insert(info.id, tracker);
+    }
+
+    /// Has a client track nothing more. What it has read is forgotten when it is changed.
+    pub fn stop(&self, info: &ClientInfo) {
+        if !info.marks().contains(Marks::TRACKING) {
+            return;
+        }
+        info.mark(Marks::TRACKING | Marks::BROADCAST_TRACKING | Marks::BROKEN_REDIRECT, false);
+        let tracker = self.trackers.write().remove(&info.id);
+        if tracker.is_some_and(|tracker| tracker.options.is_broadcast) {
+            self.broadcasts.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Figures about all of it.
+    pub(crate) fn figures(&self) -> TrackingFigures {
+        let trackers = self.trackers.read();
+        let prefixes: BTreeSet<_> =
+            trackers.values().flat_map(|tracker| &tracker.options.prefixes).collect();
+        let items = |stripe: &Mutex<Stripe>| {
+            stripe.lock().values().map(|readers| readers.clients.len()).sum::<usize>()
+        };
+        TrackingFigures {
+            clients: trackers.len(),
+            keys: self.keys.load(Ordering::Relaxed),
+            items: if trackers.is_empty() { 0 } else { self.stripes.iter().map(items).sum() },
+            prefixes: prefixes.len(),
+        }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of stripes")]
+    fn stripe(&self, key: &[u8]) -> MutexGuard<'_, Stripe> {
+        self.stripes[self.hasher.hash_one(key) as usize % STRIPES].lock()
+    }
+
+    /// Notes that a client is going to read a key; whether it was noted before. With more than
+    /// `most` keys, another one is forgotten, and its clients are told.
+    pub(crate) fn remember(&self, key: &[u8], client: u64, most: usize) -> bool {
+        let mut stripe = self.stripe(key);
+        if let Some(readers) = stripe.get_mut(key) {
+            let is_known = readers.clients.contains(&client);
+            if !is_known {
+                readers.clients.push(client);
+            }
+            return is_known;
+        }
+        let mut charge = Charge::default();
+        charge.set(key.len() + KEY_BYTES);
+        stripe.insert(key.into(), Readers { clients: vec![client], _charge: charge });
+        drop(stripe);
+        let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
+        if most > 0 && keys > most {
+            self.forget_any(key);
+        }
+        false
+    }
+
+    /// Forgets some key other than this, and has its clients drop it.
+    fn forget_any(&self, but: &[u8]) {
+        for stripe in &self.stripes {
+            let mut stripe = stripe.lock();
+            let Some(key) = stripe.keys().find(|key| ***key != *but).cloned() else { continue };
+            let readers = stripe.remove(&key).unwrap_or_default();
+            drop(stripe);
+            self.keys.fetch_sub(1, Ordering::Relaxed);
+            return self.queue(Invalidation::Key(key, readers.clients, 0));
+        }
+    }
+
+    fn take(&self, key: &[u8]) -> Vec<u64> {
+        let readers = self.stripe(key).remove(key);
+        if readers.is_some() {
+            self.keys.fetch_sub(1, Ordering::Relaxed);
+        }
+        readers.unwrap_or_default().clients
+    }
+
+    /// Has a client drop a key that it may hold an old copy of.
+    pub(crate) fn tell_again(&self, key: &[u8], client: u64) {
+        self.queue(Invalidation::Again(key.into(), client));
+    }
+
+    fn queue(&self, invalidation: Invalidation) {
+        let mut queued = self.queued.lock();
+        queued.push_back(invalidation);
+        self.is_pending.store(true, Ordering::Release);
+    }
+
+    /// Notes what has been changed; its latches are held.
+    pub(crate) fn note(&self, change: &StoreChange) {
+        let is_flush = |effect: &Effect| matches!(effect, Effect::Flush(_));
+        if change.effects.iter().any(is_flush) && self.is_used() {
+            for stripe in &self.stripes {
+                let keys = std::mem::take(&mut *stripe.lock()).len();
+                self.keys.fetch_sub(keys, Ordering::Relaxed);
+            }
+            return self.queue(Invalidation::All);
+        }
+        let broadcasts = self.broadcasts.load(Ordering::SeqCst) > 0;
+        if self.keys.load(Ordering::SeqCst) == 0 && !broadcasts {
+            return;
+        }
+        for changed in change.keys.iter().filter(|key| key.is_modified) {
+            let clients = self.take(&changed.key);
+            if !clients.is_empty() || broadcasts {
+                let key = Box::from(&changed.key[..]);
+                self.queue(Invalidation::Key(key, clients, EXECUTING.get()));
+            }
+        }
+    }
+
+    /// Whether there is something to be handed to workers.
+    #[inline]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::Acquire)
+    }
+
+    /// Hands what is queued to the workers of those that are to be told, and shows `wake` their
+    /// numbers. No latch may be held.
+    pub(crate) fn publish(
+        &self,
+        client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
+        mut wake: impl FnMut(usize),
+    ) {
+        // Held until all is in the outboxes, so that pushes stay in order.
+        let mut outboxes = self.outboxes.lock();
+        let mut queued = self.queued.lock();
+        self.is_pending.store(false, Ordering::Release);
+        let queued = std::mem::take(&mut *queued);
+        let trackers = self.trackers.read();
+        let mut by_prefix: BTreeMap<u64, Vec<Box<[u8]>>> = BTreeMap::new();
+        let mut workers = BTreeSet::new();
+        let mut push = |id: u64, keys: Option<&[&[u8]]>| {
+            let Some(tracker) = trackers.get(&id) else { return };
+            if let Some((info, output)) = tracker.told(&client, keys) {
+                outboxes.entry(info.worker).or_default().push((info.connection_token, output));
+                workers.insert(info.worker);
+            }
+        };
+        for invalidation in queued {
+            match invalidation {
+                Invalidation::All => trackers.keys().for_each(|id| push(*id, None)),
+                Invalidation::Again(key, id) => push(id, Some(&[&key])),
+                Invalidation::Key(key, clients, origin) => {
+                    let is_own = |tracker: &Tracker| {
+                        tracker.info.id == origin && tracker.options.ignores_own
+                    };
+                    for id in clients {
+                        if !trackers.get(&id).is_some_and(is_own) {
+                            push(id, Some(&[&key]));
+                        }
+                    }
+                    let interested = trackers.values().filter(|it| it.has_prefix_of(&key));
+                    for tracker in interested.filter(|tracker| !is_own(tracker)) {
+                        by_prefix.entry(tracker.info.id).or_default().push(key.clone());
+                    }
+                }
+            }
+        }
+        for (id, keys) in by_prefix {
+            let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
+            push(id, Some(&keys));
+        }
+        drop((trackers, outboxes));
+        workers.into_iter().for_each(&mut wake);
+    }
+
+    /// What a worker is to send, by connections.
+    #[must_use]
+    pub fn take_outbox(&self, worker: usize) -> Vec<(u64, Output)> {
+        self.outboxes.lock().remove(&worker).unwrap_or_default()
+    }
+}
+
+impl Tracker {
+    fn has_prefix_of(&self, key: &[u8]) -> bool {
+        let options = &self.options;
+        options.is_broadcast && options.prefixes.iter().any(|it| key.starts_with(it))
+    }
+
+    /// Who is sent what, so that the client drops these keys, or all.
+    fn told(
+        &self,
+        client: impl Fn(u64) -> Option<Arc<ClientInfo>>,
+        keys: Option<&[&[u8]]>,
+    ) -> Option<(Arc<ClientInfo>, Output)> {
+        let Some(redirect) = self.options.redirect else {
+            let output = encode(&self.info, keys, false)?;
+            return Some((Arc::clone(&self.info), output));
+        };
+        match client(redirect) {
+            Some(target) => {
+                let output = encode(&target, keys, target.is_subscriber())?;
+                Some((target, output))
+            }
+            None => {
+                self.info.mark(Marks::BROKEN_REDIRECT, true);
+                let mut output = Output::default();
+                if version(&self.info) != Version::Three {
+                    return None;
+                }
+                let mut writer = Writer::new(&mut output, Version::Three);
+                writer.push(2);
+                writer.bulk(b"tracking-redir-broken");
+                writer.integer(i64::try_from(redirect).unwrap_or(i64::MAX));
+                Some((Arc::clone(&self.info), output))
+            }
+        }
+    }
+}
+
+fn version(info: &ClientInfo) -> Version {
+    if info.resp.load(Ordering::Relaxed) == 3 { Version::Three } else { Version::Two }
+}
+
+/// A push as the client is sent it; none if it could not tell it from a reply.
+fn encode(info: &ClientInfo, keys: Option<&[&[u8]]>, subscribes: bool) -> Option<Output> {
+    let mut output = Output::default();
+    let version = version(info);
+    let mut writer = Writer::new(&mut output, version);
+    match version {
+        Version::Three => {
+            writer.push(2);
+            writer.bulk(b"invalidate");
+        }
+        Version::Two if subscribes => {
+            writer.message(3);
+            writer.bulk(b"message");
+            writer.bulk(CHANNEL);
+        }
+        Version::Two => return None,
+    }
+    match keys {
+        Some(keys) => {
+            writer.array(keys.len());
+            keys.iter().for_each(|key| writer.bulk(key));
+        }
+        None => writer.null(),
+    }
+    Some(output)
+}
+
+/// Runs something for a client, so that changes are known to be its own.
+pub(crate) fn as_client<T>(client: u64, run: impl FnOnce() -> T) -> T {
+    let before = EXECUTING.replace(client);
+    let outcome = run();
+    EXECUTING.set(before);
+    outcome
+}

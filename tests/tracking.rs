@@ -1,0 +1,280 @@
+//! Client-side caching: clients that keep copies are told when these are old, as by redis-server.
+
+use harness::{Connection, Random, Reply, Server, as_redis, until};
+
+fn both() -> [Server; 2] {
+    [Server::nagi(), Server::redis()]
+}
+
+/// A client that speaks RESP3 and tracks keys in this way, and another one.
+fn clients(server: &Server, options: &str) -> (Connection, Connection) {
+    let mut tracker = server.connect_resp();
+    assert!(matches!(tracker.run("HELLO 3"), Reply::Map(_)));
+    tracker.check(&format!("CLIENT TRACKING ON {options}"), "+OK\r\n");
+    (tracker, server.connect_resp())
+}
+
+fn invalidated(key: &str) -> String {
+    format!(">2\r\n$10\r\ninvalidate\r\n*1\r\n${}\r\n{key}\r\n", key.len())
+}
+
+#[test]
+fn a_client_is_told_of_keys_that_it_has_read() {
+    for server in both() {
+        let (mut tracker, mut other) = clients(&server, "");
+        for (read, reply, change) in [
+            ("GET a", "_\r\n", "SET a 1"),
+            ("MGET a b", "*2\r\n$1\r\n1\r\n_\r\n", "INCR a"),
+            ("GET a", "$1\r\n2\r\n", "EXPIRE a 100"),
+            ("EXISTS a", ":1\r\n", "DEL a"),
+            ("HGETALL a", "%0\r\n", "HSET a x y"),
+            ("HGET a x", "$1\r\ny\r\n", "RENAME a c"),
+        ] {
+            tracker.check(read, reply);
+            other.run(change);
+            tracker.expect(invalidated("a"));
+        }
+        // Once, until it is read again; what was only written is not tracked.
+        other.run("SET a 1");
+        tracker.check("SET b 1", "+OK\r\n");
+        tracker.expect(invalidated("b"));
+        tracker.check("SET b 2", "+OK\r\n");
+        tracker.check("PING", "+PONG\r\n");
+        // Its own changes are told behind their replies.
+        tracker.check("GET b", "$1\r\n2\r\n");
+        tracker.check("SET b 3", "+OK\r\n");
+        tracker.expect(invalidated("b"));
+        tracker.check("GET b", "$1\r\n3\r\n");
+        other.check("FLUSHALL", "+OK\r\n");
+        tracker.expect(">2\r\n$10\r\ninvalidate\r\n_\r\n");
+        tracker.check("CLIENT TRACKING OFF", "+OK\r\n");
+        tracker.check("GET b", "_\r\n");
+        other.run("SET b 1");
+        tracker.check("PING", "+PONG\r\n");
+    }
+}
+
+#[test]
+fn keys_that_expire_are_told() {
+    for server in both() {
+        let (mut tracker, mut other) = clients(&server, "");
+        other.check("SET a 1 PX 30", "+OK\r\n");
+        tracker.check("GET a", "$1\r\n1\r\n");
+        tracker.expect(invalidated("a"));
+        other.check("EXISTS a", ":0\r\n");
+    }
+}
+
+#[test]
+fn clients_choose_what_is_tracked() {
+    for server in both() {
+        let (mut tracker, mut other) = clients(&server, "OPTIN");
+        tracker.check("GET a", "_\r\n");
+        tracker.check("CLIENT CACHING YES", "+OK\r\n");
+        tracker.check("GET b", "_\r\n");
+        tracker.check("GET c", "_\r\n");
+        other.run("MSET a 1 b 1 c 1");
+        tracker.expect(invalidated("b"));
+        tracker.check("CLIENT CACHING YES", "+OK\r\n");
+        tracker.check("MULTI", "+OK\r\n");
+        tracker.check("GET a", "+QUEUED\r\n");
+        tracker.check("GET c", "+QUEUED\r\n");
+        tracker.check("EXEC", "*2\r\n$1\r\n1\r\n$1\r\n1\r\n");
+        other.run("SET a 2");
+        tracker.expect(invalidated("a"));
+        other.run("SET c 2");
+        tracker.expect(invalidated("c"));
+        let (mut tracker, mut other) = clients(&server, "OPTOUT");
+        tracker.check("CLIENT CACHING NO", "+OK\r\n");
+        tracker.check("GET a", "$1\r\n2\r\n");
+        tracker.check("GET b", "$1\r\n1\r\n");
+        other.run("MSET a 1 b 2");
+        tracker.expect(invalidated("b"));
+        let (mut tracker, mut other) = clients(&server, "NOLOOP");
+        tracker.check("MGET a b", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
+        tracker.check("SET a 9", "+OK\r\n");
+        other.run("SET b 9");
+        tracker.expect(invalidated("b"));
+    }
+}
+
+#[test]
+fn prefixes_are_told_without_a_read() {
+    for server in both() {
+        let (mut tracker, mut other) = clients(&server, "BCAST PREFIX user: PREFIX item:");
+        other.run("SET other 1");
+        other.run("SET user:1 x");
+        tracker.expect(invalidated("user:1"));
+        other.run("SET item:7 x");
+        tracker.expect(invalidated("item:7"));
+        other.run("DEL user:1");
+        tracker.expect(invalidated("user:1"));
+    }
+}
+
+#[test]
+fn another_client_is_told_in_its_place() {
+    for server in both() {
+        let mut listener = server.connect_resp();
+        let id = listener.run("CLIENT ID").integer();
+        let channel = "$20\r\n__redis__:invalidate\r\n";
+        listener.check(
+            "SUBSCRIBE __redis__:invalidate",
+            format!("*3\r\n$9\r\nsubscribe\r\n{channel}:1\r\n"),
+        );
+        let mut tracker = server.connect_resp();
+        tracker.check(&format!("CLIENT TRACKING ON REDIRECT {id}"), "+OK\r\n");
+        tracker.check("CLIENT GETREDIR", format!(":{id}\r\n"));
+        let mut other = server.connect_resp();
+        tracker.check("GET a", "$-1\r\n");
+        other.run("SET a 1");
+        listener.expect(format!("*3\r\n$7\r\nmessage\r\n{channel}*1\r\n$1\r\na\r\n"));
+        other.run("FLUSHALL");
+        listener.expect(format!("*3\r\n$7\r\nmessage\r\n{channel}$-1\r\n"));
+        assert!(matches!(tracker.run("HELLO 3"), Reply::Map(_)));
+        tracker.check("GET a", "_\r\n");
+        drop(listener);
+        until("the listener has gone", || {
+            (!other.run("CLIENT LIST").text().contains(&format!("id={id} "))).then_some(())
+        })
+        .unwrap();
+        other.run("SET a 2");
+        tracker.expect(format!(">2\r\n$21\r\ntracking-redir-broken\r\n:{id}\r\n"));
+        let info = format!("{:?}", tracker.run("CLIENT TRACKINGINFO"));
+        assert!(info.contains(&format!("{:?}", b"broken_redirect".to_vec())), "{info}");
+    }
+}
+
+#[test]
+fn options_are_checked() {
+    let switching = "before disabling tracking for this client, and then re-enabling it with a \
+                     different mode.\r\n";
+    let caching = "-ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+                   OPTIN or OPTOUT mode enabled\r\n";
+    as_redis(&[
+        ("CLIENT GETREDIR", ":-1\r\n"),
+        ("CLIENT CACHING YES", caching),
+        ("CLIENT TRACKING MAYBE", "-ERR syntax error\r\n"),
+        ("CLIENT TRACKING ON NOSUCH", "-ERR syntax error\r\n"),
+        (
+            "CLIENT TRACKING ON REDIRECT 999999",
+            "-ERR The client ID you want redirect to does not exist\r\n",
+        ),
+        ("CLIENT TRACKING ON PREFIX a", "-ERR PREFIX option requires BCAST mode to be enabled\r\n"),
+        (
+            "CLIENT TRACKING ON BCAST OPTIN",
+            "-ERR OPTIN and OPTOUT are not compatible with BCAST\r\n",
+        ),
+        (
+            "CLIENT TRACKING ON OPTIN OPTOUT",
+            "-ERR You can't specify both OPTIN mode and OPTOUT mode\r\n",
+        ),
+        (
+            "CLIENT TRACKING ON BCAST PREFIX ab PREFIX a",
+            "-ERR Prefix 'ab' overlaps with another provided prefix 'a'. Prefixes for a single \
+             client must not overlap.\r\n",
+        ),
+        ("CLIENT TRACKING ON BCAST PREFIX ab PREFIX c", "+OK\r\n"),
+        ("CLIENT TRACKING ON", &format!("-ERR You can't switch BCAST mode on/off {switching}")),
+        (
+            "CLIENT TRACKING ON BCAST PREFIX a",
+            "-ERR Prefix 'a' overlaps with an existing prefix 'ab'. Prefixes for a single client \
+             must not overlap.\r\n",
+        ),
+        ("CLIENT CACHING YES", caching),
+        ("CLIENT TRACKING OFF", "+OK\r\n"),
+        ("CLIENT TRACKING ON OPTIN", "+OK\r\n"),
+        (
+            "CLIENT CACHING NO",
+            "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.\r\n",
+        ),
+        (
+            "CLIENT TRACKING ON OPTOUT",
+            &format!("-ERR You can't switch OPTIN/OPTOUT mode {switching}"),
+        ),
+        ("CLIENT GETREDIR", ":0\r\n"),
+        ("RESET", "+RESET\r\n"),
+        ("CLIENT GETREDIR", ":-1\r\n"),
+    ]);
+}
+
+#[test]
+fn the_table_has_a_limit() {
+    for server in both() {
+        let (mut tracker, mut other) = clients(&server, "");
+        other.check("CONFIG SET tracking-table-max-keys 10", "+OK\r\n");
+        for key in 0..15 {
+            tracker.send(harness::encode_command(&["GET", &format!("key:{key}")]));
+        }
+        let mut told = 0;
+        for _ in 0..15 + 5 {
+            if let Reply::Push(_) = tracker.reply() {
+                told += 1;
+            }
+        }
+        assert_eq!(told, 5);
+        let info = other.run("INFO stats").text();
+        assert!(info.contains("tracking_total_keys:10\r\n"), "{info}");
+    }
+}
+
+/// A client whose copies are dropped as it is told, beside clients that change keys: in the end it
+/// holds no copy that is old.
+#[test]
+fn no_copy_is_old_in_the_end() {
+    const KEYS: u64 = 20;
+    let server = Server::nagi_with(&["--workers", "4"]);
+    let mut random = Random::announced();
+    let writers: Vec<_> = (0..3)
+        .map(|_| {
+            let (mut writer, mut random) = (server.connect_resp(), random.fork());
+            std::thread::spawn(move || {
+                for _ in 0..4000 {
+                    let key = random.below(KEYS);
+                    assert!(matches!(writer.run(&format!("INCR {key}")), Reply::Integer(_)));
+                }
+            })
+        })
+        .collect();
+    let (mut tracker, mut other) = clients(&server, "");
+    let mut copies = std::collections::BTreeMap::new();
+    let drop_copies = |push: &[Reply], copies: &mut std::collections::BTreeMap<String, String>| {
+        assert_eq!(push[0].text(), "invalidate");
+        push[1].list().iter().for_each(|key| {
+            copies.remove(&key.text());
+        });
+    };
+    for _ in 0..4000 {
+        let key = random.below(KEYS).to_string();
+        tracker.send(harness::encode_command(&["GET", &key]));
+        loop {
+            match tracker.reply() {
+                Reply::Push(push) => drop_copies(&push, &mut copies),
+                reply => {
+                    if let Reply::Bulk(value) = reply {
+                        copies.insert(key, String::from_utf8(value).unwrap());
+                    }
+                    break;
+                }
+            }
+        }
+    }
+    writers.into_iter().for_each(|writer| writer.join().expect("it writes"));
+    // Behind this, all that there was to tell has been told.
+    other.check("SET mark 1", "+OK\r\n");
+    tracker.send(harness::encode_command(&["GET", "mark"]));
+    other.run("SET mark 2");
+    loop {
+        match tracker.reply() {
+            Reply::Push(push) if push[1].list().iter().any(|key| key.text() == "mark") => break,
+            Reply::Push(push) => drop_copies(&push, &mut copies),
+            _ => {
+                other.run("SET mark 2");
+            }
+        }
+    }
+    assert!(!copies.is_empty());
+    for (key, copy) in copies {
+        assert_eq!(other.run(&format!("GET {key}")).text(), copy, "{key}");
+    }
+}
