@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use mimalloc::MiMalloc;
-use nagi_load::{bench, responder, storm};
+use nagi_load::{bench, calm, responder, storm};
 use nagi_server::Counting;
 use serve::Role;
 
@@ -40,6 +40,7 @@ enum Command {
     /// Answers every request without doing anything: the floor that benchmarks stand on.
     #[command(hide = true)]
     BenchResponder(responder::Options),
+    Calm(Box<calm::Options>),
     CheckRdb(rdb::Check),
     Client(client::Options),
     RdbStats(rdb::Stats),
@@ -106,6 +107,7 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
     match Arguments::from_arg_matches(&matches)?.command {
         Command::Bench(options) => bench::run(&options)?,
         Command::BenchResponder(options) => responder::run(&options)?,
+        Command::Calm(options) => calm::run(&options)?,
         Command::CheckRdb(options) => return rdb::check(&options),
         Command::Client(options) => return client::run(&options),
         Command::RdbStats(options) => return rdb::stats(&options),

@@ -162,6 +162,7 @@ const LOAD: &[Room] = &[
         ],
     ),
     ("storm", &["clock", "tally", "text"]),
+    ("calm", &["clock", "pace", "tally", "text"]),
 ];
 
 const NAGI: &[Room] = &[

@@ -1,0 +1,151 @@
+//! Many keys: listed, flushed, expired, too many for the memory, and ever more of them.
+
+use nagi_client::Protocol;
+
+use super::super::probe::PREFIX;
+use super::super::scale::Scale;
+use super::super::scene::{SMALL_KEY_BYTES, Scene, unix_ms};
+use super::super::server::Server;
+use super::row::{Disturbance, anything, needs_resp, nothing};
+use crate::clock::{SECOND, now_ns};
+
+/// Bytes of a value that pushes the server over its limit.
+const PUSH_BYTES: usize = 1000;
+
+/// Keys written in a second, at the least that is reckoned with.
+const SLOW_FILL: u64 = 20_000;
+
+pub(super) const ALL: &[Disturbance] = &[
+    Disturbance {
+        name: "keys",
+        what: "KEYS * of a million keys",
+        needs_bytes: |scale| scale.keys * SMALL_KEY_BYTES,
+        danger: None,
+        can: |server, _| needs_resp(server, "KEYS").and_then(|()| server.knows("KEYS")),
+        prepare: |scene| scene.fill(0..scene.scale.keys, 32),
+        act: |scene| scene.server.connect()?.run("KEYS *").map(drop),
+        repeats: true,
+    },
+    Disturbance {
+        name: "flushall",
+        what: "millions of keys are flushed",
+        needs_bytes: |scale| scale.flushed_keys * SMALL_KEY_BYTES,
+        danger: None,
+        can: anything,
+        prepare: |scene| scene.fill(0..scene.scale.flushed_keys, 32),
+        act: flush,
+        repeats: false,
+    },
+    Disturbance {
+        name: "expiry",
+        what: "a million keys expire within one second",
+        needs_bytes: |scale| scale.keys * SMALL_KEY_BYTES,
+        danger: None,
+        can: anything,
+        prepare: fill_to_expire,
+        act: watch_expiry,
+        repeats: false,
+    },
+    Disturbance {
+        name: "maxmemory",
+        what: "the server is pushed over its limit of memory",
+        needs_bytes: |scale| 2 * scale.limit_bytes,
+        danger: Some("CONFIG SET changes the server's settings for a while"),
+        can: |server, scale| match server.target.protocol {
+            Protocol::Resp => server.knows("CONFIG"),
+            Protocol::Memcached => can_lower_limit(server, scale),
+        },
+        prepare: limit_memory,
+        act: |scene| scene.fill(0..3 * scene.scale.limit_bytes / PUSH_BYTES as u64, PUSH_BYTES),
+        repeats: false,
+    },
+    Disturbance {
+        name: "growth",
+        what: "keys are added, from 1 to 16 million",
+        needs_bytes: |scale| scale.growth.1 * SMALL_KEY_BYTES,
+        danger: None,
+        can: anything,
+        prepare: |scene| scene.fill(0..scene.scale.growth.0, 32),
+        act: |scene| scene.fill(scene.scale.growth.0..scene.scale.growth.1, 32),
+        repeats: false,
+    },
+    Disturbance {
+        name: "monitor",
+        what: "MONITOR shows every request to a client",
+        needs_bytes: |_| 0,
+        danger: None,
+        can: |server, _| needs_resp(server, "MONITOR").and_then(|()| server.knows("MONITOR extra")),
+        prepare: nothing,
+        act: monitor,
+        repeats: false,
+    },
+];
+
+fn flush(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut wire = scene.server.connect()?;
+    if scene.speaks(Protocol::Memcached) {
+        return match wire.lines("flush_all")?.concat().as_str() {
+            "OK" => Ok(()),
+            text => Err(format!("flush_all: {text}")),
+        };
+    }
+    scene.server.check_ours(&mut wire)?;
+    wire.run("FLUSHALL").map(drop)
+}
+
+fn fill_to_expire(scene: &mut Scene<'_>) -> Result<(), String> {
+    let keys = scene.scale.keys;
+    let started_ns = now_ns();
+    // How fast it takes them shows how long all will take.
+    let first = (keys / 20).max(1);
+    scene.fill_until(0..first, 32, |_| Some(unix_ms() + 600_000))?;
+    let took_ms = (now_ns() - started_ns) / 1_000_000;
+    let rest_ms = (took_ms * keys / first * 3 / 2).min(keys * 1000 / SLOW_FILL) + 1500;
+    let due_ms = (unix_ms() + rest_ms).div_ceil(1000) * 1000;
+    scene.due_unix_ms = due_ms;
+    let at = |number| Some(due_ms + number % 1000);
+    scene.fill_until(0..keys, 32, at)?;
+    if unix_ms() > due_ms {
+        return Err("writing the keys took longer than they were to last".to_owned());
+    }
+    let left_ms = due_ms.saturating_sub(unix_ms()).saturating_sub(300);
+    scene.server.interrupt.sleep_until(now_ns() + left_ms * 1_000_000)
+}
+
+fn watch_expiry(scene: &mut Scene<'_>) -> Result<(), String> {
+    let left_ms = (scene.due_unix_ms + 1000).saturating_sub(unix_ms());
+    scene.server.interrupt.sleep_until(now_ns() + left_ms * 1_000_000)?;
+    // memcached removes what has expired when it comes across it.
+    if scene.speaks(Protocol::Memcached) { Ok(()) } else { scene.wait_for_few_keys(10) }
+}
+
+fn can_lower_limit(server: &Server, scale: &Scale) -> Result<(), String> {
+    let limit = server.limit_bytes()?.ok_or("its stats have no limit_maxbytes")?;
+    if limit < scale.limit_bytes {
+        return Err(format!("its limit of {} MB is below the one to set", limit >> 20));
+    }
+    Ok(())
+}
+
+fn limit_memory(scene: &mut Scene<'_>) -> Result<(), String> {
+    let bytes = scene.scale.limit_bytes;
+    if scene.speaks(Protocol::Memcached) {
+        return scene.settings.set_memlimit(bytes >> 20);
+    }
+    let info = scene.server.info(&mut scene.server.connect()?, "memory")?;
+    let used = info.get("used_memory").and_then(|used| used.parse::<u64>().ok());
+    let limit = used.ok_or("INFO does not say how much memory is used")? + bytes;
+    scene.settings.set("maxmemory-policy", "allkeys-lru")?;
+    scene.settings.set("maxmemory", &limit.to_string())
+}
+
+fn monitor(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut wire = scene.server.connect()?;
+    wire.run("MONITOR")?;
+    let end_ns = now_ns() + (scene.scale.step_seconds * SECOND as f64) as u64;
+    let mut shown = 0;
+    while now_ns() < end_ns {
+        shown += u64::from(wire.line()?.contains(PREFIX));
+    }
+    if shown > 0 { Ok(()) } else { Err("MONITOR showed no request".to_owned()) }
+}

@@ -1,0 +1,37 @@
+//! An idle server of our own, which sends back what it receives: what its probe sees is the
+//! machine's and the tool's doing, and no server's.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+
+use nagi_client::Address;
+
+/// Bytes taken at once.
+const BUFFER_BYTES: usize = 4096;
+
+/// Starts the server on a free port of the loopback; it lives as long as the process.
+pub(crate) fn start() -> io::Result<Address> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    thread::Builder::new().name("idle server".to_owned()).spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            // A connection that cannot be served shows in its probe.
+            let _ = thread::Builder::new().name("echo".to_owned()).spawn(move || echo(stream));
+        }
+    })?;
+    Ok(address.into())
+}
+
+fn echo(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = [0; BUFFER_BYTES];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => stream.write_all(buffer.get(..bytes).unwrap_or_default())?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

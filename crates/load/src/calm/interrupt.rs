@@ -1,0 +1,62 @@
+//! Ctrl-C: what is under way ends soon, settings are restored, and only then the process ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::clock::now_ns;
+
+/// How often a thread that waits looks whether it shall go on.
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// What is said where an operation ended early.
+pub(crate) const INTERRUPTED: &str = "interrupted";
+
+/// Whether the user has asked for the end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Is set by the first SIGINT, SIGTERM or SIGHUP; the second ends the process at once.
+    ///
+    /// # Errors
+    /// The system refuses a handler.
+    pub(crate) fn on_signals() -> Result<Self, String> {
+        let interrupt = Interrupt::default();
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let number = signal.as_raw();
+            let flag = &interrupt.0;
+            signal_hook::flag::register_conditional_shutdown(number, 130, Arc::clone(flag))
+                .and_then(|_| signal_hook::flag::register(number, Arc::clone(flag)))
+                .map_err(|error| format!("signal {number}: {error}"))?;
+        }
+        Ok(interrupt)
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// # Errors
+    /// It is set.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.is_set() { Err(INTERRUPTED.to_owned()) } else { Ok(()) }
+    }
+
+    /// Waits until the clock shows `until_ns`.
+    ///
+    /// # Errors
+    /// It is set before.
+    pub(crate) fn sleep_until(&self, until_ns: u64) -> Result<(), String> {
+        loop {
+            self.check()?;
+            let left = Duration::from_nanos(until_ns.saturating_sub(now_ns()));
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! `nagi calm`: how servers bear what disturbs them.
+//!
+//! Requests at even intervals are timed while something else happens to the server, and beside
+//! them those of an idle server, so that what the machine or the tool itself did is told apart.
+
+mod disturbances;
+mod echo;
+mod interrupt;
+mod options;
+mod page;
+mod probe;
+mod report;
+mod scale;
+mod scene;
+mod server;
+mod settings;
+mod stops;
+mod target;
+mod wire;
+
+use std::io::Write;
+use std::path::Path;
+
+use nagi_client::{Address, Protocol};
+
+pub use options::Options;
+
+use crate::clock::{SECOND, now_ns};
+use disturbances::Disturbance;
+use interrupt::{INTERRUPTED, Interrupt};
+use probe::{Plan, Probe};
+use report::{Figures, Outcome, Report, Results, Row};
+use scale::Scale;
+use scene::Scene;
+use server::Server;
+use target::Target;
+
+/// Requests per second of the idle server's probe.
+const IDLE_RATE: f64 = 1000.0;
+
+/// Time for a server to settle once a step is prepared, and that is still measured behind it.
+const MARGIN_NS: u64 = SECOND / 2;
+
+/// Memory that is to be left free.
+const SPARE_BYTES: u64 = 256 << 20;
+
+/// A run on its way.
+struct Run<'a> {
+    options: &'a Options,
+    scale: Scale,
+    idle: Address,
+    interrupt: Interrupt,
+}
+
+/// Measures and writes the report.
+///
+/// # Errors
+/// A URL is wrong, a server holds data or went away, the report cannot be written, or the user
+/// ended it; one line says which.
+pub fn run(options: &Options) -> Result<(), String> {
+    let scale = options.scale();
+    if options.list {
+        return list(options, &scale);
+    }
+    let password = options.password()?;
+    let targets: Vec<Target> = options
+        .urls
+        .iter()
+        .map(|url| Target::parse(url, password.as_deref()))
+        .collect::<Result<_, _>>()?;
+    let interrupt = Interrupt::on_signals()?;
+    let mut servers = Vec::new();
+    for target in targets {
+        let server = Server::meet(target, options.i_may_destroy_data, &interrupt)?;
+        refuse_danger(&server)?;
+        servers.push(server);
+    }
+    let idle = echo::start().map_err(|error| format!("the idle server: {error}"))?;
+    let run = Run { options, scale, idle, interrupt };
+    run.announce(&servers);
+    let measured = run.measure(&mut servers);
+    if run.interrupt.is_set() {
+        return Err(INTERRUPTED.to_owned());
+    }
+    let report = measured?;
+    write(options, &report)
+}
+
+fn list(options: &Options, scale: &Scale) -> Result<(), String> {
+    let mut text = String::new();
+    for row in disturbances::all().filter(|row| options.includes(row.name)) {
+        let megabytes = (row.needs_bytes)(scale).div_ceil(1 << 20);
+        text += &format!("{:<18} {:>6} MB  {}\n", row.name, megabytes, row.what);
+        if let Some(danger) = row.danger {
+            text += &format!("{:<29}needs --i-may-destroy-data: {danger}\n", "");
+        }
+    }
+    std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
+}
+
+fn refuse_danger(server: &Server) -> Result<(), String> {
+    let dangers = server.dangers()?;
+    if dangers.is_empty() || server.may_destroy {
+        return Ok(());
+    }
+    let reasons: Vec<&str> = dangers.iter().map(|danger| danger.0.as_str()).collect();
+    Err(format!(
+        "{} {}: give --i-may-destroy-data if all of its data may go",
+        server.target.name,
+        reasons.join(", ")
+    ))
+}
+
+impl Run<'_> {
+    /// A line on standard error; that it cannot be written is no reason to stop.
+    fn say(&self, line: &str) {
+        if !self.options.quiet {
+            let _ = writeln!(std::io::stderr(), "{line}");
+        }
+    }
+
+    fn steps(&self) -> impl Iterator<Item = &'static Disturbance> {
+        disturbances::all().filter(|row| self.options.includes(row.name))
+    }
+
+    fn announce(&self, servers: &[Server]) {
+        for server in servers {
+            self.say(&format!("  {} at {}", server.name, server.target.name));
+        }
+        let most = self.steps().max_by_key(|row| (row.needs_bytes)(&self.scale));
+        if let Some(row) = most {
+            let megabytes = (row.needs_bytes)(&self.scale).div_ceil(1 << 20);
+            self.say(&format!("  the most memory, {megabytes} MB, is needed by {}", row.name));
+        }
+    }
+
+    fn measure(&self, servers: &mut [Server]) -> Result<Report, String> {
+        let mut all = Vec::new();
+        for server in servers.iter_mut() {
+            server.check_empty()?;
+            if server.may_destroy {
+                server.clean()?;
+            }
+            self.say(&format!("  quiet: {} for {} s", server.name, self.scale.quiet_seconds));
+            let end_ns = (self.scale.quiet_seconds * SECOND as f64) as u64;
+            let quiet = self.watch(server, |interrupt| interrupt.sleep_until(now_ns() + end_ns));
+            self.clean(server)?;
+            all.push(Results {
+                name: server.name.clone(),
+                url: server.target.name.clone(),
+                quiet: quiet?.0,
+                rows: Vec::new(),
+            });
+        }
+        for row in self.steps() {
+            // Servers take turns, so that a bad minute of the machine is not one server's alone.
+            for (server, results) in servers.iter_mut().zip(&mut all) {
+                let outcome = self.step(row, server, &results.quiet)?;
+                results.rows.push(Row { name: row.name, what: row.what, outcome });
+            }
+        }
+        Ok(Report {
+            version: env!("CARGO_PKG_VERSION"),
+            rate: self.options.rate,
+            connections: self.options.connections,
+            quick: self.options.quick,
+            scale: self.scale,
+            servers: all,
+        })
+    }
+
+    fn step(
+        &self,
+        row: &Disturbance,
+        server: &mut Server,
+        quiet: &Figures,
+    ) -> Result<Outcome, String> {
+        self.interrupt.check()?;
+        if let Err(reason) = self.may(row, server) {
+            self.say(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
+            return Ok(Outcome::NotApplicable { reason });
+        }
+        server.check_empty()?;
+        let done = self.disturb(row, server);
+        // Also after Ctrl-C, what the step wrote is removed.
+        let cleaned = self.clean(server);
+        match done {
+            Ok(figures) => {
+                cleaned?;
+                Ok(Outcome::of(figures, quiet))
+            }
+            Err(reason) => {
+                self.interrupt.check()?;
+                cleaned?;
+                self.say(&format!("  {}: {}: failed: {reason}", row.name, server.name));
+                Ok(Outcome::Failed { reason })
+            }
+        }
+    }
+
+    /// # Errors
+    /// The reason why the server cannot, or must not, be disturbed so.
+    fn may(&self, row: &Disturbance, server: &Server) -> Result<(), String> {
+        if let Some(danger) = row.danger.filter(|_| !server.may_destroy) {
+            return Err(format!("{danger}: needs --i-may-destroy-data"));
+        }
+        (row.can)(server, &self.scale)?;
+        let needed = (row.needs_bytes)(&self.scale);
+        let limit = server.limit_bytes()?;
+        if let Some(limit) = limit.filter(|limit| *limit < needed && row.name != "maxmemory") {
+            let [needed, limit] = [needed, limit].map(|bytes| bytes >> 20);
+            return Err(format!("needs {needed} MB, and the server's limit is {limit} MB"));
+        }
+        match server::available_bytes() {
+            Some(bytes) if server.target.is_local() && bytes < needed + SPARE_BYTES => {
+                let [needed, bytes] = [needed, bytes].map(|bytes| bytes >> 20);
+                Err(format!("needs {needed} MB, and the machine has {bytes} MB"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn disturb(&self, row: &Disturbance, server: &Server) -> Result<Figures, String> {
+        let megabytes = (row.needs_bytes)(&self.scale).div_ceil(1 << 20);
+        self.say(&format!("  {}: {}: prepares, {megabytes} MB", row.name, server.name));
+        let mut scene = Scene::new(server, &self.scale);
+        (row.prepare)(&mut scene)?;
+        for (name, value) in scene.settings.changed() {
+            self.say(&format!("  {}: {}: set {name} to {value}", row.name, server.name));
+        }
+        self.say(&format!("  {}: {}: measures", row.name, server.name));
+        let least_ns = (self.scale.step_seconds * SECOND as f64) as u64;
+        let watched = self.watch(server, |interrupt| {
+            let start_ns = now_ns();
+            loop {
+                (row.act)(&mut scene)?;
+                if !row.repeats || now_ns() - start_ns >= least_ns {
+                    break;
+                }
+            }
+            interrupt.sleep_until((start_ns + least_ns).max(now_ns() + MARGIN_NS))
+        });
+        let restored = scene.settings.restore();
+        let (figures, acted) = watched?;
+        restored?;
+        acted?;
+        Ok(figures)
+    }
+
+    /// Probes the server and the idle one while `act` runs.
+    ///
+    /// # Errors
+    /// A probe broke; what became of `act` is returned with the figures.
+    fn watch(
+        &self,
+        server: &Server,
+        act: impl FnOnce(&Interrupt) -> Result<(), String>,
+    ) -> Result<(Figures, Result<(), String>), String> {
+        let idle = Plan {
+            address: self.idle.clone(),
+            protocol: Protocol::Resp,
+            password: None,
+            connections: 1,
+            rate: IDLE_RATE,
+        };
+        let idle = Probe::start(&idle)?;
+        let plan = Plan::of(&server.target, self.options.connections, self.options.rate);
+        let probe = Probe::start(&plan)?;
+        let acted = act(&self.interrupt);
+        let seen = probe.stop();
+        let idle = idle.stop()?;
+        Ok((Figures::new(&seen?, &idle), acted))
+    }
+
+    /// Removes what is ours, even if the user has asked for the end.
+    fn clean(&self, server: &mut Server) -> Result<(), String> {
+        if !self.interrupt.is_set() {
+            return server.clean();
+        }
+        server.not_interrupted().clean()
+    }
+}
+
+fn write(options: &Options, report: &Report) -> Result<(), String> {
+    let save = |path: &Path, text: &str| {
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    if let Some(path) = &options.html {
+        save(path, &page::render(report))?;
+    }
+    let mut text = report.to_string();
+    if let Some(path) = &options.json {
+        let json = report.to_json()?;
+        if path == Path::new("-") {
+            text = json;
+        } else {
+            save(path, &json)?;
+        }
+    }
+    std::io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
+}

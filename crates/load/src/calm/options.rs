@@ -1,0 +1,110 @@
+//! The command line of `nagi calm`.
+
+use std::path::PathBuf;
+
+use super::disturbances;
+use super::scale::Scale;
+
+/// Measures how calm servers stay while they are disturbed.
+///
+/// Small requests at even intervals are timed while, one after another, something else happens:
+/// saves, huge values, flushes, storms of connections and more. The figures are shown beside those
+/// of a quiet phase. A server that holds data, replicates, is part of a cluster or is not on this
+/// machine's loopback is refused unless --i-may-destroy-data is given.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Servers: redis://[[user]:password@]host[:port], memcached://host[:port] or unix:PATH.
+    #[arg(required_unless_present = "list", value_name = "URL")]
+    pub urls: Vec<String>,
+    /// File whose first line is the password of RESP servers whose URL has none; without it the
+    /// environment's REDISCLI_AUTH is.
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// All data of these servers may go, their settings may change for a while, their dumps may
+    /// be overwritten and their clients be locked out.
+    #[arg(long)]
+    pub i_may_destroy_data: bool,
+    /// Only these disturbances, separated by commas; --list shows their names.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = name)]
+    pub only: Vec<String>,
+    /// Everything smaller and shorter, to see that it works.
+    #[arg(long)]
+    pub quick: bool,
+    /// Show the disturbances with the memory that each needs, and end.
+    #[arg(long)]
+    pub list: bool,
+
+    /// Requests per second of the probe.
+    #[arg(long, default_value_t = 5000.0, value_name = "N", value_parser = rate)]
+    pub rate: f64,
+    /// Connections of the probe.
+    #[arg(long, default_value_t = 8, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub connections: u32,
+    /// Time of the quiet phase [default: 60, or 3 with --quick].
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub quiet_seconds: Option<f64>,
+    /// Time of each disturbance at least [default: 5, or 1 with --quick].
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub step_seconds: Option<f64>,
+
+    /// Write everything as JSON to a file, or with - to standard output in place of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a page that compares the servers.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// No progress on standard error.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl Options {
+    pub(crate) fn scale(&self) -> Scale {
+        let usual = if self.quick { Scale::QUICK } else { Scale::FULL };
+        Scale {
+            quiet_seconds: self.quiet_seconds.unwrap_or(usual.quiet_seconds),
+            step_seconds: self.step_seconds.unwrap_or(usual.step_seconds),
+            ..usual
+        }
+    }
+
+    pub(crate) fn includes(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    /// The password of servers whose URL has none.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn password(&self) -> Result<Option<String>, String> {
+        let Some(path) = &self.password_file else {
+            return Ok(std::env::var("REDISCLI_AUTH").ok().filter(|text| !text.is_empty()));
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let line = text.lines().next().filter(|line| !line.is_empty());
+        line.map(|line| Some(line.to_owned()))
+            .ok_or_else(|| format!("{}: the first line is empty", path.display()))
+    }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match disturbances::all().find(|row| row.name == text) {
+        Some(row) => Ok(row.name.to_owned()),
+        None => {
+            let names: Vec<&str> = disturbances::all().map(|row| row.name).collect();
+            Err(format!("there are {}", names.join(", ")))
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    number.ok_or_else(|| "expected a number of seconds, 0.1 at least".to_owned())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|rate| (1.0..=1e6).contains(rate));
+    number.ok_or_else(|| "expected a number of requests per second from 1 to 1,000,000".to_owned())
+}

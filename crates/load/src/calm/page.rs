@@ -1,0 +1,257 @@
+//! The page that compares servers: one file, with its plots in it, which needs no network and
+//! runs no script.
+
+use std::fmt::Write as _;
+
+use super::report::{Outcome, Report, Results, multiple, time};
+
+/// Colours that are told apart by all eyes, one a server.
+const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+
+/// Pixels of a bar chart's bar at most, and of a row.
+const BAR: f64 = 420.0;
+const ROW: usize = 18;
+
+/// Decades that bars show, from 10 us to 10 s.
+const DECADES: (f64, f64) = (1.0, 7.0);
+
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:72em;\
+padding:0 1em;color:#222}table{border-collapse:collapse;width:100%}th,td{padding:.25em .6em;\
+text-align:right;border-bottom:1px solid #ddd}th:first-child,td:first-child{text-align:left}\
+td.why{text-align:left;color:#777}.key{display:inline-block;width:.9em;height:.9em;\
+margin:0 .4em 0 1.2em}svg text{font:12px system-ui,sans-serif;fill:#444}h2{margin-top:2em}";
+
+/// The whole page.
+pub(crate) fn render(report: &Report) -> String {
+    let mut out = String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
+    out += "<title>nagi calm</title><style>";
+    out += STYLE;
+    out += "</style></head><body>\n<h1>Who stays calm</h1>\n";
+    out += &format!(
+        "<p>{} requests a second over {} connections, timed from when they were due, while the \
+         server was disturbed. nagi calm {}{}.</p>\n<p>",
+        report.rate,
+        report.connections,
+        escaped(report.version),
+        if report.quick { ", a quick run: too short for conclusions" } else { "" }
+    );
+    for (index, results) in report.servers.iter().enumerate() {
+        let name = escaped(&format!("{} ({})", results.name, results.url));
+        out += &format!("<span class=\"key\" style=\"background:{}\"></span>{name}", colour(index));
+    }
+    out += "</p>\n";
+    plots(report, &mut out);
+    for results in &report.servers {
+        table(results, &mut out);
+    }
+    out += "<p>Ratios are to the quiet phase. Idle: the slowest answer of an idle server at the \
+            same time. Lost: no answer within 10 s. Void: the machine or the tool stood still for \
+            more than 1 % of the time.</p>\n</body></html>\n";
+    out
+}
+
+/// Text as HTML, also within quotes.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+fn colour(server: usize) -> &'static str {
+    COLOURS.get(server % COLOURS.len()).copied().unwrap_or("#000")
+}
+
+/// A bar chart for each figure: disturbances below each other, a bar a server.
+fn plots(report: &Report, out: &mut String) {
+    let Some(first) = report.servers.first() else { return };
+    for (title, of) in PLOTTED {
+        *out += &format!("<h2>{title}</h2>\n");
+        let rows = first.rows.len() + 1;
+        let height = rows * (report.servers.len() * ROW + 10) + 30;
+        *out += &format!("<svg viewBox=\"0 0 760 {height}\" width=\"760\" role=\"img\">");
+        scale(height, out);
+        let mut y = 8;
+        for row in 0..rows {
+            let name = match row.checked_sub(1) {
+                None => "quiet",
+                Some(index) => first.rows.get(index).map_or("", |row| row.name),
+            };
+            *out += &format!("<text x=\"0\" y=\"{}\">{}</text>", y + 13, escaped(name));
+            for (server, results) in report.servers.iter().enumerate() {
+                bar(results, row, server, y, of, out);
+                y += ROW;
+            }
+            y += 10;
+        }
+        *out += "</svg>\n";
+    }
+}
+
+/// What has a plot of its own.
+const PLOTTED: [(&str, Plotted); 2] = [
+    ("99.9th percentile", |figures| figures.p99_9_us),
+    ("Slowest request", |figures| figures.max_us),
+];
+
+type Plotted = fn(&super::report::Figures) -> f64;
+
+/// A time as people read it, in the unit that suits it.
+fn with_unit(us: f64) -> String {
+    match us {
+        ..1e3 => format!("{us:.0} µs"),
+        ..1e4 => format!("{:.1} ms", us / 1e3),
+        ..1e6 => format!("{:.0} ms", us / 1e3),
+        ..1e7 => format!("{:.1} s", us / 1e6),
+        _ => "> 10 s".to_owned(),
+    }
+}
+
+/// How far to the right a time lies, in pixels.
+fn place(us: f64) -> f64 {
+    let (from, to) = DECADES;
+    ((us.max(1e-3).log10() - from) / (to - from)).clamp(0.0, 1.0) * BAR
+}
+
+fn scale(height: usize, out: &mut String) {
+    for (label, us) in [
+        ("10 µs", 1e1),
+        ("100 µs", 1e2),
+        ("1 ms", 1e3),
+        ("10 ms", 1e4),
+        ("100 ms", 1e5),
+        ("1 s", 1e6),
+        ("10 s", 1e7),
+    ] {
+        let x = 150.0 + place(us);
+        let foot = height - 18;
+        let _ = write!(
+            out,
+            "<line x1=\"{x:.0}\" x2=\"{x:.0}\" y1=\"0\" y2=\"{foot}\" stroke=\"#e4e4e4\"/>\
+             <text x=\"{x:.0}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
+            height - 4
+        );
+    }
+}
+
+fn bar(results: &Results, row: usize, server: usize, y: usize, of: Plotted, out: &mut String) {
+    let outcome = row.checked_sub(1).and_then(|index| results.rows.get(index));
+    let (figures, why) = match outcome.map(|row| &row.outcome) {
+        None => (Some(&results.quiet), ""),
+        Some(outcome) => (outcome.figures(), status(outcome)),
+    };
+    let Some(figures) = figures else {
+        *out += &format!("<text x=\"152\" y=\"{}\" fill-opacity=\".5\">{why}</text>", y + 13);
+        return;
+    };
+    let us = of(figures);
+    let width = place(us).max(1.0);
+    let lost = if figures.lost > 0 { format!(", {} lost", figures.lost) } else { String::new() };
+    let _ = write!(
+        out,
+        "<rect x=\"150\" y=\"{y}\" width=\"{width:.1}\" height=\"{}\" fill=\"{}\"/>\
+         <text x=\"{:.0}\" y=\"{}\">{}{lost}</text>",
+        ROW - 4,
+        colour(server),
+        154.0 + width,
+        y + 12,
+        escaped(&with_unit(us)),
+    );
+}
+
+fn status(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Measured { .. } => "",
+        Outcome::Void { .. } => "void",
+        Outcome::NotApplicable { .. } => "n/a",
+        Outcome::Failed { .. } => "failed",
+    }
+}
+
+fn table(results: &Results, out: &mut String) {
+    *out += &format!("<h2>{}</h2>\n<table><tr><th>µs</th>", escaped(&results.name));
+    for head in ["p50", "p99", "p99.9", "", "slowest", "", "idle", "lost", "errors"] {
+        *out += &format!("<th>{head}</th>");
+    }
+    *out += "</tr>\n";
+    let cells = |figures: &super::report::Figures, p99_9: String, max: String| {
+        [
+            time(figures.p50_us),
+            time(figures.p99_us),
+            time(figures.p99_9_us),
+            p99_9,
+            time(figures.max_us),
+            max,
+            time(figures.idle_max_us),
+            figures.lost.to_string(),
+            figures.errors.to_string(),
+        ]
+        .iter()
+        .map(|cell| format!("<td>{}</td>", escaped(cell)))
+        .collect::<String>()
+    };
+    let quiet = cells(&results.quiet, String::new(), String::new());
+    let void = if results.quiet.is_void() { " (void)" } else { "" };
+    *out += &format!("<tr><td>quiet{void}</td>{quiet}</tr>\n");
+    for row in &results.rows {
+        *out += &format!("<tr><td title=\"{}\">{}</td>", escaped(row.what), escaped(row.name));
+        *out += &match &row.outcome {
+            Outcome::Measured { figures, ratios } => {
+                cells(figures, multiple(ratios.p99_9), multiple(ratios.max))
+            }
+            Outcome::Void { reason, .. }
+            | Outcome::NotApplicable { reason }
+            | Outcome::Failed { reason } => {
+                let why = format!("{}: {reason}", status(&row.outcome));
+                format!("<td class=\"why\" colspan=\"9\">{}</td>", escaped(&why))
+            }
+        };
+        *out += "</tr>\n";
+    }
+    *out += "</table>\n";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calm::report::{Figures, Row};
+    use crate::calm::scale::Scale;
+
+    #[test]
+    fn a_page_needs_no_network_and_everything_in_it_is_escaped() {
+        let hostile = "<script>alert('x')</script> & \"co\"";
+        let figures = Figures { p99_9_us: 1500.0, max_us: 1e7, lost: 3, ..Figures::default() };
+        let row = |outcome| Row { name: "keys", what: "KEYS *", outcome };
+        let report = Report {
+            version: "1",
+            rate: 5000.0,
+            connections: 8,
+            quick: true,
+            scale: Scale::QUICK,
+            servers: vec![Results {
+                name: hostile.to_owned(),
+                url: hostile.to_owned(),
+                quiet: figures.clone(),
+                rows: vec![
+                    row(Outcome::of(figures.clone(), &figures)),
+                    row(Outcome::Failed { reason: hostile.to_owned() }),
+                ],
+            }],
+        };
+        let page = render(&report);
+        assert!(!page.contains("<script") && !page.contains("\"co"), "{page}");
+        assert!(!page.contains("http") && !page.contains("src="), "{page}");
+        assert!(page.contains("failed: &lt;script&gt;alert(&#39;x&#39;)"), "{page}");
+        assert!(page.contains("1.5 ms") && page.contains("&gt; 10 s, 3 lost"), "{page}");
+        let count = |text: &str| page.matches(text).count();
+        assert_eq!((count("<svg"), count("</svg>"), count("<rect")), (2, 2, 4));
+    }
+}

@@ -1,0 +1,403 @@
+//! Small requests at even intervals, whatever the server does, on a thread of their own.
+//!
+//! A request is timed from when it was due, so that waiting counts. It is sent then even if those
+//! before it are unanswered; one that has no answer after ten seconds is lost.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nagi_client::{Address, Connection, Outcome, Protocol, encode_command};
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+
+use super::stops::Stops;
+use super::target::{Password, Target};
+use crate::clock::{SECOND, Timer, now_ns};
+use crate::pace::{Pacer, Share, Timetable};
+use crate::tally::Latencies;
+
+/// How long a request may be unanswered before it is lost.
+pub(crate) const LOST_NS: u64 = 10 * SECOND;
+
+/// Requests slower than this are kept one by one, to be compared with stops.
+const SLOW_NS: u64 = 2_000_000;
+
+/// Slow requests that are kept; what comes after them is recorded as it is.
+const SLOW_KEPT: usize = 4_000_000;
+
+/// Keys that the probe reads and writes.
+const KEYS: u64 = 1000;
+
+/// What the names of all keys of the tool begin with.
+pub(crate) const PREFIX: &str = "calm:";
+
+const VALUE: &[u8] = b"0123456789abcdef0123456789abcdef";
+const TIMER: u64 = u64::MAX;
+const READABLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
+const SCRATCH_BYTES: usize = 64 * 1024;
+/// Time for the thread to start before the first request is due.
+const HEAD_START_NS: u64 = 2_000_000;
+
+/// What is sent to whom, and how often.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) address: Address,
+    pub(crate) protocol: Protocol,
+    pub(crate) password: Option<Password>,
+    pub(crate) connections: u32,
+    pub(crate) rate: f64,
+}
+
+impl Plan {
+    pub(crate) fn of(target: &Target, connections: u32, rate: f64) -> Self {
+        let Target { address, protocol, password, .. } = target.clone();
+        Plan { address, protocol, password, connections, rate }
+    }
+}
+
+/// What a probe has seen.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+    fast: Latencies,
+    /// When slow requests were due and answered.
+    slow: Vec<(u64, u64)>,
+    pub(crate) lost: u64,
+    pub(crate) errors: u64,
+    /// What the server said first.
+    pub(crate) first_error: Option<String>,
+    /// When the probe itself was late.
+    pub(crate) own_stops: Stops,
+}
+
+impl Seen {
+    fn new(start_ns: u64) -> Result<Self, String> {
+        Ok(Seen {
+            start_ns,
+            end_ns: start_ns,
+            fast: histogram()?,
+            slow: Vec::new(),
+            lost: 0,
+            errors: 0,
+            first_error: None,
+            own_stops: Stops::default(),
+        })
+    }
+
+    fn record(&mut self, due_ns: u64, answered_ns: u64) {
+        let latency_ns = answered_ns.saturating_sub(due_ns);
+        if latency_ns > SLOW_NS && self.slow.len() < SLOW_KEPT {
+            self.slow.push((due_ns, answered_ns));
+        } else {
+            self.fast.saturating_record(latency_ns.max(1));
+        }
+    }
+
+    /// All latencies, with what `stops` took of them taken off; what was lost counts as ten
+    /// seconds.
+    pub(crate) fn latencies(&self, stops: &Stops) -> Latencies {
+        let mut all = self.fast.clone();
+        for &(due_ns, answered_ns) in &self.slow {
+            let stopped_ns = stops.within_ns(due_ns, answered_ns);
+            all.saturating_record((answered_ns - due_ns - stopped_ns).max(1));
+        }
+        all.saturating_record_n(LOST_NS, self.lost);
+        all
+    }
+
+    /// When requests took so long that the machine must have stood still, if the server is idle.
+    pub(crate) fn as_stops(&self) -> Stops {
+        let mut stops = self.own_stops.clone();
+        self.slow.iter().for_each(|&(due_ns, answered_ns)| stops.see(due_ns, answered_ns));
+        stops
+    }
+}
+
+fn histogram() -> Result<Latencies, String> {
+    Latencies::new_with_bounds(1, 2 * LOST_NS, 3).map_err(|error| error.to_string())
+}
+
+/// A probe on its way.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    /// From when on nothing is sent.
+    until_ns: Arc<AtomicU64>,
+    thread: JoinHandle<Result<Seen, String>>,
+}
+
+impl Probe {
+    /// Connects and begins.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or refuses the password.
+    pub(crate) fn start(plan: &Plan) -> Result<Self, String> {
+        let mut driver = Driver::new(plan)?;
+        let until_ns = Arc::new(AtomicU64::new(u64::MAX));
+        let until = Arc::clone(&until_ns);
+        let thread = thread::Builder::new()
+            .name("probe".to_owned())
+            .spawn(move || {
+                driver.drive(&until)?;
+                Ok(driver.seen)
+            })
+            .map_err(|error| error.to_string())?;
+        Ok(Probe { until_ns, thread })
+    }
+
+    /// Sends nothing more, and waits for what is unanswered.
+    ///
+    /// # Errors
+    /// The server went away.
+    pub(crate) fn stop(self) -> Result<Seen, String> {
+        self.until_ns.store(now_ns(), Ordering::Release);
+        self.thread.join().map_err(|_| "the probe's thread panicked".to_owned())?
+    }
+}
+
+/// A connection and when its unanswered requests were due.
+struct Lane {
+    connection: Connection,
+    due_ns: VecDeque<u64>,
+    awaits_room: bool,
+}
+
+impl Lane {
+    /// Whether nothing is waited for: what was due last was answered or given up.
+    fn is_settled(&self) -> bool {
+        self.due_ns.back().is_none_or(|due_ns| *due_ns == 0)
+    }
+}
+
+struct Driver {
+    plan: Plan,
+    epoll: OwnedFd,
+    timer: Timer,
+    lanes: Vec<Lane>,
+    pacer: Pacer,
+    sent: u64,
+    seen: Seen,
+    scratch: Vec<u8>,
+    request: Vec<u8>,
+}
+
+impl Driver {
+    fn new(plan: &Plan) -> Result<Self, String> {
+        let text = |errno: Errno| errno.to_string();
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(text)?;
+        let timer = Timer::new().map_err(|error| error.to_string())?;
+        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN).map_err(text)?;
+        let mut lanes = Vec::new();
+        for index in 0..plan.connections {
+            let connection = open(plan)?;
+            epoll::add(&epoll, &connection, EventData::new_u64(index.into()), READABLE)
+                .map_err(text)?;
+            lanes.push(Lane { connection, due_ns: VecDeque::new(), awaits_room: false });
+        }
+        let start_ns = now_ns() + HEAD_START_NS;
+        let timetable = Timetable {
+            start_ns,
+            gap_ns: SECOND as f64 / plan.rate,
+            connections: plan.connections.into(),
+            requests: u64::MAX,
+        };
+        let share = Share { first: 0, stride: 1, len: plan.connections.into() };
+        Ok(Driver {
+            plan: plan.clone(),
+            epoll,
+            timer,
+            lanes,
+            pacer: Pacer::new(timetable, share),
+            sent: 0,
+            seen: Seen::new(start_ns)?,
+            scratch: vec![0; SCRATCH_BYTES],
+            request: Vec::new(),
+        })
+    }
+
+    fn drive(&mut self, until: &AtomicU64) -> Result<(), String> {
+        let mut events: Vec<Event> = Vec::with_capacity(64);
+        let mut worked_from_ns = now_ns();
+        loop {
+            let now = now_ns();
+            self.seen.own_stops.see(worked_from_ns, now);
+            let until_ns = until.load(Ordering::Acquire);
+            while let Some((lane, due_ns)) = self.take_due(now, until_ns) {
+                self.send(lane, due_ns)?;
+            }
+            let is_over = now >= until_ns;
+            if is_over && self.lanes.iter().all(Lane::is_settled) {
+                break;
+            }
+            let wake_ns = self.next_wake_ns(now, is_over);
+            self.timer.arm(wake_ns).map_err(|error| error.to_string())?;
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.to_string()),
+            }
+            let woken_ns = now_ns();
+            // It asked to be woken then at the latest: the time since is the tool's own.
+            self.seen.own_stops.see(wake_ns.max(now), woken_ns);
+            worked_from_ns = woken_ns;
+            for event in &events {
+                let token = event.data.u64();
+                if token != TIMER {
+                    self.ready(token as usize)?;
+                }
+            }
+            self.lose(now_ns());
+        }
+        self.seen.end_ns = until.load(Ordering::Acquire);
+        Ok(())
+    }
+
+    fn take_due(&mut self, now_ns: u64, until_ns: u64) -> Option<(usize, u64)> {
+        self.pacer.next_due_ns().filter(|due_ns| *due_ns < until_ns)?;
+        self.pacer.take_due(now_ns)
+    }
+
+    /// When there is something to do even if nothing arrives.
+    fn next_wake_ns(&self, now_ns: u64, is_over: bool) -> u64 {
+        if is_over {
+            return now_ns + 5_000_000;
+        }
+        self.pacer.next_due_ns().unwrap_or(now_ns + SECOND).min(now_ns + 5_000_000)
+    }
+
+    fn send(&mut self, lane: usize, due_ns: u64) -> Result<(), String> {
+        self.request.clear();
+        self.sent += 1;
+        encode(self.plan.protocol, self.sent, &mut self.request);
+        let Some(entry) = self.lanes.get_mut(lane) else { return Ok(()) };
+        entry.due_ns.push_back(due_ns);
+        match entry.connection.send(&self.request, 1) {
+            Ok(()) => self.await_room(lane),
+            Err(error) => self.reopen(lane, &error),
+        }
+    }
+
+    fn ready(&mut self, lane: usize) -> Result<(), String> {
+        let Driver { lanes, scratch, seen, .. } = self;
+        let Some(entry) = lanes.get_mut(lane) else { return Ok(()) };
+        let due_ns = &mut entry.due_ns;
+        let now = now_ns();
+        let received = entry.connection.receive(scratch, |outcome| {
+            let Some(due_ns) = due_ns.pop_front() else { return };
+            // Zero stands for one that has been given up.
+            if due_ns != 0 {
+                seen.record(due_ns, now);
+            }
+            if let Outcome::Error(text) = outcome {
+                seen.errors += 1;
+                let text = || String::from_utf8_lossy(text).into_owned();
+                seen.first_error.get_or_insert_with(text);
+            }
+        });
+        let flushed = received.and_then(|_| {
+            if entry.connection.has_unsent() { entry.connection.flush() } else { Ok(()) }
+        });
+        match flushed {
+            Ok(()) => self.await_room(lane),
+            Err(error) => self.reopen(lane, &error),
+        }
+    }
+
+    fn await_room(&mut self, lane: usize) -> Result<(), String> {
+        let Some(entry) = self.lanes.get_mut(lane) else { return Ok(()) };
+        let has_unsent = entry.connection.has_unsent();
+        if has_unsent == entry.awaits_room {
+            return Ok(());
+        }
+        entry.awaits_room = has_unsent;
+        let flags = if has_unsent { READABLE | EventFlags::OUT } else { READABLE };
+        epoll::modify(&self.epoll, &entry.connection, EventData::new_u64(lane as u64), flags)
+            .map_err(|errno| errno.to_string())
+    }
+
+    /// Gives up what has waited too long; its place is kept for the answer that may still come.
+    fn lose(&mut self, now_ns: u64) {
+        for lane in &mut self.lanes {
+            let late = lane.due_ns.iter_mut().take_while(|due_ns| **due_ns + LOST_NS <= now_ns);
+            for due_ns in late {
+                self.seen.lost += u64::from(*due_ns != 0);
+                *due_ns = 0;
+            }
+        }
+    }
+
+    /// What a broken connection owed is lost; the server must take a new one.
+    fn reopen(&mut self, lane: usize, why: &nagi_client::Error) -> Result<(), String> {
+        let fresh = open(&self.plan)
+            .map_err(|error| format!("{} went away: {why}; {error}", self.plan.address))?;
+        let Some(entry) = self.lanes.get_mut(lane) else { return Ok(()) };
+        self.seen.lost += entry.due_ns.iter().filter(|due_ns| **due_ns != 0).count() as u64;
+        self.seen.first_error.get_or_insert_with(|| why.to_string());
+        entry.due_ns.clear();
+        entry.awaits_room = false;
+        entry.connection = fresh;
+        epoll::add(&self.epoll, &entry.connection, EventData::new_u64(lane as u64), READABLE)
+            .map_err(|errno| errno.to_string())
+    }
+}
+
+/// Opens a connection, and sends the password where there is one.
+fn open(plan: &Plan) -> Result<Connection, String> {
+    let text = |error: nagi_client::Error| error.to_string();
+    let mut connection = Connection::open(&plan.address, plan.protocol).map_err(text)?;
+    let Some(password) = &plan.password else { return Ok(connection) };
+    let mut request = Vec::new();
+    password.encode(&mut request);
+    connection.send(&request, 1).map_err(text)?;
+    let (mut scratch, mut refused) = (vec![0; 1024], None);
+    let patience_ns = now_ns() + LOST_NS;
+    while connection.in_flight() > 0 {
+        connection
+            .receive(&mut scratch, |outcome| {
+                if let Outcome::Error(text) = outcome {
+                    refused = Some(String::from_utf8_lossy(text).into_owned());
+                }
+            })
+            .map_err(text)?;
+        if now_ns() > patience_ns {
+            return Err(format!("{}: AUTH was not answered", plan.address));
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+    match refused {
+        Some(text) => Err(format!("{}: AUTH: {text}", plan.address)),
+        None => Ok(connection),
+    }
+}
+
+impl Password {
+    /// Appends AUTH.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match &self.user {
+            Some(user) => {
+                encode_command(&[b"AUTH", user.as_bytes(), self.secret.as_bytes()], out);
+            }
+            None => encode_command(&[b"AUTH", self.secret.as_bytes()], out),
+        }
+    }
+}
+
+/// Appends the probe's request `number`: a read, and every second time a write.
+fn encode(protocol: Protocol, number: u64, out: &mut Vec<u8>) {
+    let key = format!("{PREFIX}probe:{}", number / 2 % KEYS);
+    let is_write = number.is_multiple_of(2);
+    match (protocol, is_write) {
+        (Protocol::Resp, true) => encode_command(&[b"SET", key.as_bytes(), VALUE], out),
+        (Protocol::Resp, false) => encode_command(&[b"GET", key.as_bytes()], out),
+        (Protocol::Memcached, true) => {
+            out.extend_from_slice(format!("set {key} 0 0 {}\r\n", VALUE.len()).as_bytes());
+            out.extend_from_slice(VALUE);
+            out.extend_from_slice(b"\r\n");
+        }
+        (Protocol::Memcached, false) => out.extend_from_slice(format!("get {key}\r\n").as_bytes()),
+    }
+}

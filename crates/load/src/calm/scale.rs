@@ -1,0 +1,63 @@
+//! How big the disturbances are.
+
+use serde::Serialize;
+
+/// Sizes, of a whole run or of a quick one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Scale {
+    /// Time that the quiet phase takes.
+    pub(crate) quiet_seconds: f64,
+    /// Time that a step takes at least.
+    pub(crate) step_seconds: f64,
+    /// Keys that are saved, listed and expire.
+    pub(crate) keys: u64,
+    /// Keys that are flushed.
+    pub(crate) flushed_keys: u64,
+    /// Keys before and after growing.
+    pub(crate) growth: (u64, u64),
+    /// Elements of each huge collection.
+    pub(crate) elements: u64,
+    /// Bytes of the large values.
+    pub(crate) value_bytes: [u64; 3],
+    /// Connections opened at once.
+    pub(crate) connections: u64,
+    /// Connections opened each second, and for how many.
+    pub(crate) connections_per_second: u64,
+    pub(crate) storm_seconds: u64,
+    /// Bytes that a slow reader asks for.
+    pub(crate) unread_bytes: u64,
+    /// The limit that the server is pushed over, above what it uses before.
+    pub(crate) limit_bytes: u64,
+}
+
+impl Scale {
+    pub(crate) const FULL: Scale = Scale {
+        quiet_seconds: 60.0,
+        step_seconds: 5.0,
+        keys: 1_000_000,
+        flushed_keys: 4_000_000,
+        growth: (1_000_000, 16_000_000),
+        elements: 1_000_000,
+        value_bytes: [1_500_000, 100_000_000, 500_000_000],
+        connections: 5_000,
+        connections_per_second: 1_000,
+        storm_seconds: 5,
+        unread_bytes: 200_000_000,
+        limit_bytes: 256 << 20,
+    };
+
+    pub(crate) const QUICK: Scale = Scale {
+        quiet_seconds: 3.0,
+        step_seconds: 1.0,
+        keys: 50_000,
+        flushed_keys: 200_000,
+        growth: (50_000, 400_000),
+        elements: 50_000,
+        value_bytes: [1_500_000, 10_000_000, 50_000_000],
+        connections: 500,
+        connections_per_second: 500,
+        storm_seconds: 1,
+        unread_bytes: 20_000_000,
+        limit_bytes: 32 << 20,
+    };
+}

@@ -1,0 +1,300 @@
+//! What a server is, what may be done to it, and whether its data is ours.
+//!
+//! A benchmark that flushes and fills must never meet data of somebody else: all databases are
+//! checked before the run and before each step, and before ours is removed.
+
+use std::collections::BTreeMap;
+
+use nagi_client::Protocol;
+use serde::Serialize;
+
+use super::interrupt::Interrupt;
+use super::probe::PREFIX;
+use super::target::Target;
+use super::wire::{Answer, Wire};
+use crate::clock::{SECOND, now_ns};
+
+/// Keys looked at to see whether all are ours.
+const SAMPLES: usize = 64;
+
+/// How long memcached's crawler may take to remove what was flushed.
+const CRAWL_NS: u64 = 20 * SECOND;
+
+/// Time between two looks.
+const POLL_NS: u64 = SECOND / 5;
+
+/// Errors of commands that a server does not have begin so.
+const UNKNOWN: [&str; 3] = ["ERR unknown command", "ERR unknown subcommand", "NOPERM"];
+
+/// A server under test.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    pub(crate) target: Target,
+    /// Such as `Valkey 9.1.0`.
+    pub(crate) name: String,
+    /// Whether all of its data may go.
+    pub(crate) may_destroy: bool,
+    pub(crate) interrupt: Interrupt,
+    /// memcached's count of items ever stored, when it was last empty by our doing.
+    stored: Option<u64>,
+}
+
+/// A reason for `--i-may-destroy-data`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Danger(pub(crate) String);
+
+impl Server {
+    /// Asks what it is.
+    ///
+    /// # Errors
+    /// It cannot be reached, or does not answer as its protocol has it.
+    pub(crate) fn meet(
+        target: Target,
+        may_destroy: bool,
+        interrupt: &Interrupt,
+    ) -> Result<Self, String> {
+        let interrupt = interrupt.clone();
+        let mut server =
+            Server { target, name: String::new(), may_destroy, interrupt, stored: None };
+        let mut wire = server.connect()?;
+        wire.be_patient_for(5 * SECOND);
+        server.name = match server.target.protocol {
+            Protocol::Memcached => {
+                let version = wire.lines("version")?.pop().unwrap_or_default();
+                let number = version
+                    .strip_prefix("VERSION ")
+                    .ok_or_else(|| format!("{}: not memcached: {version}", server.target.name))?;
+                format!("memcached {number}")
+            }
+            Protocol::Resp => {
+                let info = server.info(&mut wire, "server")?;
+                let field = |name: &str| info.get(name).cloned();
+                let named = [
+                    ("nagi", field("nagi_version")),
+                    ("Valkey", field("valkey_version")),
+                    ("Redis", field("redis_version")),
+                ];
+                let found = named.into_iter().find_map(|(name, version)| Some((name, version?)));
+                let (name, version) = found.unwrap_or(("server", String::new()));
+                format!("{name} {version}").trim_end().to_owned()
+            }
+        };
+        Ok(server)
+    }
+
+    /// The same server, for what has to be done even after Ctrl-C.
+    pub(crate) fn not_interrupted(&self) -> Self {
+        Server { interrupt: Interrupt::default(), ..self.clone() }
+    }
+
+    pub(crate) fn connect(&self) -> Result<Wire, String> {
+        Wire::open(&self.target, &self.interrupt)
+    }
+
+    /// INFO by name.
+    ///
+    /// # Errors
+    /// The server cannot be asked, or refuses.
+    pub(crate) fn info(
+        &self,
+        wire: &mut Wire,
+        section: &str,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let answer = wire.command(&[b"INFO", section.as_bytes()])?;
+        let text = answer.or_error(&format!("{}: INFO", self.target.name))?.text();
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        Ok(fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
+    }
+
+    /// What memcached's `stats` say.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub(crate) fn stats(
+        &self,
+        wire: &mut Wire,
+        which: &str,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let lines = wire.lines(format!("stats {which}").trim_end())?;
+        let fields = lines.iter().filter_map(|line| line.strip_prefix("STAT ")?.split_once(' '));
+        Ok(fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
+    /// Why this server must not be used without being told so.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub(crate) fn dangers(&self) -> Result<Vec<Danger>, String> {
+        let mut dangers = Vec::new();
+        let mut wire = self.connect()?;
+        if !self.target.is_local() {
+            dangers.push(Danger("is not on this machine's loopback".to_owned()));
+        }
+        if self.target.protocol == Protocol::Resp {
+            let replication = self.info(&mut wire, "replication")?;
+            let is = |name: &str| replication.get(name).map(String::as_str).unwrap_or_default();
+            if !matches!(is("role"), "master" | "") {
+                dangers.push(Danger("is a replica".to_owned()));
+            }
+            if !matches!(is("connected_slaves"), "0" | "") {
+                dangers.push(Danger(format!("has {} replicas", is("connected_slaves"))));
+            }
+            let cluster = self.info(&mut wire, "cluster")?;
+            if cluster.get("cluster_enabled").is_some_and(|on| on != "0") {
+                dangers.push(Danger("is a node of a cluster".to_owned()));
+            }
+        }
+        let keys = self.keys_with(&mut wire)?;
+        if keys > 0 {
+            dangers.push(Danger(format!("holds {keys} keys")));
+        }
+        Ok(dangers)
+    }
+
+    /// Keys in all databases.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub(crate) fn keys(&self) -> Result<u64, String> {
+        self.keys_with(&mut self.connect()?)
+    }
+
+    fn keys_with(&self, wire: &mut Wire) -> Result<u64, String> {
+        if self.target.protocol == Protocol::Memcached {
+            let stats = self.stats(wire, "")?;
+            return stats.get("curr_items").and_then(|count| count.parse().ok()).ok_or_else(|| {
+                format!("{}: stats do not say how many items there are", self.target.name)
+            });
+        }
+        let keyspace = self.info(wire, "keyspace")?;
+        keyspace.iter().map(|(database, text)| self.count(database, text)).sum()
+    }
+
+    /// The number in `keys=7,expires=0`.
+    fn count(&self, database: &str, text: &str) -> Result<u64, String> {
+        let number = text.split(',').find_map(|part| part.strip_prefix("keys=")?.parse().ok());
+        number.ok_or_else(|| format!("{}: INFO says of {database}: {text}", self.target.name))
+    }
+
+    /// # Errors
+    /// There is data, and nobody has allowed to destroy it.
+    pub(crate) fn check_empty(&self) -> Result<(), String> {
+        if self.may_destroy {
+            return Ok(());
+        }
+        let refused = |what: String| {
+            Err(format!(
+                "{} {what}: give --i-may-destroy-data if all of its data may go",
+                self.target.name
+            ))
+        };
+        let mut wire = self.connect()?;
+        if let Some(stored) = self.stored {
+            // What was flushed counts until it is overwritten: what was stored since tells.
+            return match self.total_items(&mut wire)? == stored {
+                true => Ok(()),
+                false => refused("has been written to by another client".to_owned()),
+            };
+        }
+        match self.keys_with(&mut wire)? {
+            0 => Ok(()),
+            keys => refused(format!("holds {keys} keys")),
+        }
+    }
+
+    fn total_items(&self, wire: &mut Wire) -> Result<u64, String> {
+        let stats = self.stats(wire, "")?;
+        stats.get("total_items").and_then(|count| count.parse().ok()).ok_or_else(|| {
+            format!("{}: stats do not say how many items were stored", self.target.name)
+        })
+    }
+
+    /// Removes what a step has left, if all of it is ours or nobody minds.
+    ///
+    /// # Errors
+    /// There are keys of another client, or the server cannot be asked.
+    pub(crate) fn clean(&mut self) -> Result<(), String> {
+        let mut wire = self.connect()?;
+        if self.target.protocol == Protocol::Memcached {
+            return self.clean_memcached(&mut wire);
+        }
+        self.check_ours(&mut wire)?;
+        let all = if self.may_destroy { "FLUSHALL" } else { "FLUSHDB" };
+        wire.run(all).map(drop)
+    }
+
+    pub(crate) fn check_ours(&self, wire: &mut Wire) -> Result<(), String> {
+        if self.may_destroy {
+            return Ok(());
+        }
+        let foreign = |what: &str| {
+            format!("{} holds {what}, which is not ours: nothing is removed", self.target.name)
+        };
+        let keyspace = self.info(wire, "keyspace")?;
+        for (database, text) in keyspace.iter().filter(|(database, _)| *database != "db0") {
+            if self.count(database, text)? > 0 {
+                return Err(foreign(&format!("keys in {database}")));
+            }
+        }
+        for _ in 0..SAMPLES {
+            match wire.run("RANDOMKEY")? {
+                Answer::Text(key, _) if key.starts_with(PREFIX.as_bytes()) => {}
+                Answer::Text(key, _) => {
+                    return Err(foreign(&format!("the key {}", key.escape_ascii())));
+                }
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn clean_memcached(&mut self, wire: &mut Wire) -> Result<(), String> {
+        let flushed = wire.lines("flush_all")?;
+        if flushed != ["OK"] {
+            return Err(format!("{}: flush_all: {}", self.target.name, flushed.concat()));
+        }
+        // It may have no crawler: then items that are gone count until they are overwritten.
+        let crawls = wire.lines("lru_crawler crawl all")? == ["OK"];
+        let give_up_ns = now_ns() + CRAWL_NS;
+        while crawls && self.keys_with(wire)? > 0 && now_ns() < give_up_ns {
+            self.interrupt.sleep_until(now_ns() + POLL_NS)?;
+        }
+        self.stored = Some(self.total_items(wire)?);
+        Ok(())
+    }
+
+    /// Whether it knows a command, told by its answer to `probe`, which must do no harm.
+    ///
+    /// # Errors
+    /// The reason in the server's words, or that it cannot be asked.
+    pub(crate) fn knows(&self, probe: &str) -> Result<(), String> {
+        let words: Vec<&[u8]> = probe.split(' ').map(str::as_bytes).collect();
+        match self.connect()?.command(&words)? {
+            Answer::Error(text) if UNKNOWN.iter().any(|it| text.starts_with(it)) => {
+                Err(text.chars().take(80).collect())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The most bytes that it may hold; `None` without a limit of its own.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub(crate) fn limit_bytes(&self) -> Result<Option<u64>, String> {
+        let mut wire = self.connect()?;
+        let fields = match self.target.protocol {
+            Protocol::Memcached => self.stats(&mut wire, "")?,
+            Protocol::Resp => self.info(&mut wire, "memory")?,
+        };
+        let limit = fields.get("limit_maxbytes").or_else(|| fields.get("maxmemory"));
+        Ok(limit.and_then(|bytes| bytes.parse().ok()).filter(|bytes| *bytes > 0))
+    }
+}
+
+/// Bytes of memory that this machine can give without swapping.
+pub(crate) fn available_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}

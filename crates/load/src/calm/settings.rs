@@ -1,0 +1,101 @@
+//! Settings that a step changes, and how they were: they are put back when it ends, however it
+//! ends.
+
+use nagi_client::Protocol;
+
+use super::interrupt::Interrupt;
+use super::server::Server;
+use super::wire::Answer;
+use crate::clock::SECOND;
+
+/// How long the server may take to put one back: it may still be busy with the step.
+const PATIENCE_NS: u64 = 60 * SECOND;
+
+/// What was set and how it was before, put back when this goes.
+pub(crate) struct Settings<'a> {
+    server: &'a Server,
+    before: Vec<(String, String)>,
+    changed: Vec<(String, String)>,
+}
+
+impl<'a> Settings<'a> {
+    pub(crate) fn new(server: &'a Server) -> Self {
+        Settings { server, before: Vec::new(), changed: Vec::new() }
+    }
+
+    /// Sets and remembers one of RESP's settings.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let mut wire = self.server.connect()?;
+        let found = wire.run(&format!("CONFIG GET {name}"))?;
+        let Answer::Array(pair) = found else {
+            return Err(format!("CONFIG GET {name}: no such setting"));
+        };
+        let before = pair.get(1).map(Answer::text).ok_or_else(|| format!("no setting {name}"))?;
+        self.before.push((name.to_owned(), before));
+        self.changed.push((name.to_owned(), value.to_owned()));
+        wire.command(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()])?
+            .or_error(&format!("CONFIG SET {name}"))
+            .map(drop)
+    }
+
+    /// Sets and remembers memcached's limit, in MB.
+    ///
+    /// # Errors
+    /// The server refuses.
+    pub(crate) fn set_memlimit(&mut self, megabytes: u64) -> Result<(), String> {
+        let before = self.server.limit_bytes()?.ok_or("stats have no limit_maxbytes")? >> 20;
+        self.before.push(("cache_memlimit".to_owned(), before.to_string()));
+        self.changed.push(("cache_memlimit".to_owned(), megabytes.to_string()));
+        let mut wire = self.server.connect()?;
+        match wire.lines(&format!("cache_memlimit {megabytes}"))?.concat().as_str() {
+            "OK" => Ok(()),
+            text => Err(format!("cache_memlimit {megabytes}: {text}")),
+        }
+    }
+
+    /// What was set, and to what.
+    pub(crate) fn changed(&self) -> &[(String, String)] {
+        &self.changed
+    }
+
+    /// Puts everything back, the last change first.
+    ///
+    /// # Errors
+    /// Says which setting could not be put back, and to what.
+    pub(crate) fn restore(&mut self) -> Result<(), String> {
+        let mut failures = Vec::new();
+        while let Some((name, value)) = self.before.pop() {
+            if let Err(why) = self.put_back(&name, &value) {
+                failures.push(format!(
+                    "{}: {name} could not be put back to \"{value}\": {why}",
+                    self.server.target.name
+                ));
+            }
+        }
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+    }
+
+    fn put_back(&self, name: &str, value: &str) -> Result<(), String> {
+        // The user may have asked for the end: this has to be done all the same.
+        let mut wire = super::wire::Wire::open(&self.server.target, &Interrupt::default())?;
+        wire.be_patient_for(PATIENCE_NS);
+        if self.server.target.protocol == Protocol::Memcached {
+            let said = wire.lines(&format!("{name} {value}"))?.concat();
+            return if said == "OK" { Ok(()) } else { Err(said) };
+        }
+        wire.command(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()])?
+            .or_error("CONFIG SET")
+            .map(drop)
+    }
+}
+
+impl Drop for Settings<'_> {
+    fn drop(&mut self) {
+        if let Err(why) = self.restore() {
+            eprintln!("nagi calm: {why}");
+        }
+    }
+}

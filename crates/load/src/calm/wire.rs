@@ -1,0 +1,282 @@
+//! A conversation that a disturbance is made of: one connection that waits for its answers.
+//!
+//! Unlike [`nagi_client::Client`] it holds no long reply in memory (KEYS of millions, values of
+//! 500 MB), speaks memcached's text protocol too, and ends soon after Ctrl-C.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use nagi_client::{Protocol, encode_command};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{SendFlags, send};
+
+use super::interrupt::{Interrupt, LOOK};
+use super::target::Target;
+use crate::clock::{SECOND, now_ns};
+
+/// How long an answer may take: some disturbances stop a server for many seconds.
+const PATIENCE_NS: u64 = 300 * SECOND;
+
+/// Strings up to this many bytes are kept; longer ones are counted only.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// Elements of an array that are kept.
+const KEPT_ELEMENTS: usize = 256;
+
+/// Deepest nesting of arrays.
+const DEPTH: usize = 8;
+
+/// Longest line.
+const LINE_BYTES: usize = 1 << 16;
+
+/// An answer, or what of it is of use here.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// `+`, or a line of memcached's.
+    Line(String),
+    /// `-`
+    Error(String),
+    Integer(i64),
+    /// A string, empty where it was too long to be kept, and its length.
+    Text(Vec<u8>, u64),
+    Null,
+    /// The first elements.
+    Array(Vec<Answer>),
+}
+
+impl Answer {
+    /// The text of a line or string.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Answer::Line(text) | Answer::Error(text) => text.clone(),
+            Answer::Text(bytes, _) => String::from_utf8_lossy(bytes).into_owned(),
+            Answer::Integer(number) => number.to_string(),
+            Answer::Null | Answer::Array(_) => String::new(),
+        }
+    }
+
+    /// # Errors
+    /// It is one, with `what` before it.
+    pub(crate) fn or_error(self, what: &str) -> Result<Self, String> {
+        match self {
+            Answer::Error(text) => Err(format!("{what}: {text}")),
+            answer => Ok(answer),
+        }
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    name: String,
+    pub(crate) protocol: Protocol,
+    socket: OwnedFd,
+    input: Vec<u8>,
+    at: usize,
+    interrupt: Interrupt,
+    patience_ns: u64,
+}
+
+impl Wire {
+    /// Connects, and sends the password where there is one.
+    ///
+    /// # Errors
+    /// The server cannot be reached, or refuses the password.
+    pub(crate) fn open(target: &Target, interrupt: &Interrupt) -> Result<Self, String> {
+        let socket = target.address.connect().map_err(|error| error.to_string())?;
+        for which in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&socket, which, Some(LOOK)).map_err(|errno| errno.to_string())?;
+        }
+        let mut wire = Wire {
+            name: target.name.clone(),
+            protocol: target.protocol,
+            socket,
+            input: Vec::new(),
+            at: 0,
+            interrupt: interrupt.clone(),
+            patience_ns: PATIENCE_NS,
+        };
+        if let Some(password) = &target.password {
+            let mut request = Vec::new();
+            password.encode(&mut request);
+            wire.send(&request)?;
+            let refused = wire.answer()?.or_error("AUTH");
+            refused.map_err(|text| format!("{}: {text}", wire.name))?;
+        }
+        Ok(wire)
+    }
+
+    /// How long an answer may take from now on.
+    pub(crate) fn be_patient_for(&mut self, nanoseconds: u64) {
+        self.patience_ns = nanoseconds;
+    }
+
+    /// Sends a command of RESP and waits for its answer; errors are answers.
+    ///
+    /// # Errors
+    /// The connection is broken, or the user has asked for the end.
+    pub(crate) fn command(&mut self, words: &[&[u8]]) -> Result<Answer, String> {
+        let mut request = Vec::new();
+        encode_command(words, &mut request);
+        self.send(&request)?;
+        self.answer()
+    }
+
+    /// The same for words in one text, and its errors are errors here.
+    ///
+    /// # Errors
+    /// As for [`Wire::command`], or the server's own.
+    pub(crate) fn run(&mut self, command: &str) -> Result<Answer, String> {
+        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        let answer = self.command(&words)?;
+        answer.or_error(words.first().map_or("", |_| command.split(' ').next().unwrap_or("")))
+    }
+
+    /// Sends a line of memcached's and returns the answer's lines up to one that ends it.
+    ///
+    /// # Errors
+    /// The connection is broken, or the user has asked for the end.
+    pub(crate) fn lines(&mut self, request: &str) -> Result<Vec<String>, String> {
+        self.send(format!("{request}\r\n").as_bytes())?;
+        let mut lines = Vec::new();
+        loop {
+            let line = self.line()?;
+            let ends = !line.starts_with("STAT ");
+            lines.push(line);
+            if ends {
+                return Ok(lines);
+            }
+        }
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// The connection is broken, or the user has asked for the end.
+    pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+        let give_up_ns = now_ns() + self.patience_ns;
+        while !bytes.is_empty() {
+            self.interrupt.check()?;
+            match send(&self.socket, bytes, SendFlags::NOSIGNAL) {
+                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+                Err(Errno::AGAIN | Errno::INTR) if now_ns() < give_up_ns => {}
+                Err(errno) => return Err(self.broken(&errno.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next answer to RESP.
+    ///
+    /// # Errors
+    /// The connection is broken, or the user has asked for the end.
+    pub(crate) fn answer(&mut self) -> Result<Answer, String> {
+        self.nested(DEPTH)
+    }
+
+    fn nested(&mut self, depth: usize) -> Result<Answer, String> {
+        let line = self.line()?;
+        let (kind, rest) = line.split_at_checked(1).ok_or_else(|| self.broken("an empty line"))?;
+        let number = || rest.parse::<i64>().map_err(|_| self.broken(&format!("not RESP: {line}")));
+        Ok(match kind {
+            "+" => Answer::Line(rest.to_owned()),
+            "-" => Answer::Error(rest.to_owned()),
+            ":" => Answer::Integer(number()?),
+            "$" => match u64::try_from(number()?) {
+                Ok(len) => Answer::Text(self.content(len)?, len),
+                Err(_) => Answer::Null,
+            },
+            "*" => match u64::try_from(number()?) {
+                Err(_) => Answer::Null,
+                Ok(_) if depth == 0 => return Err(self.broken("an answer nested too deeply")),
+                Ok(count) => {
+                    let mut kept = Vec::new();
+                    for _ in 0..count {
+                        let element = self.nested(depth - 1)?;
+                        if kept.len() < KEPT_ELEMENTS {
+                            kept.push(element);
+                        }
+                    }
+                    Answer::Array(kept)
+                }
+            },
+            _ => return Err(self.broken(&format!("not RESP: {line}"))),
+        })
+    }
+
+    /// A string of `len` bytes and the line break behind it; nothing if it is too long to keep.
+    pub(crate) fn content(&mut self, len: u64) -> Result<Vec<u8>, String> {
+        let mut kept = Vec::new();
+        let keep = len <= KEPT_BYTES as u64;
+        let mut left = len + 2;
+        while left > 0 {
+            if self.at == self.input.len() {
+                self.receive()?;
+            }
+            let here = self.input.get(self.at..).unwrap_or_default();
+            let taken = here.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            if keep {
+                kept.extend_from_slice(here.get(..taken).unwrap_or_default());
+            }
+            self.at += taken;
+            left -= taken as u64;
+        }
+        kept.truncate(kept.len().saturating_sub(2));
+        Ok(kept)
+    }
+
+    /// The next line, without its end.
+    ///
+    /// # Errors
+    /// The connection is broken, or the user has asked for the end.
+    pub(crate) fn line(&mut self) -> Result<String, String> {
+        loop {
+            let here = self.input.get(self.at..).unwrap_or_default();
+            if let Some(end) = here.windows(2).position(|pair| pair == b"\r\n") {
+                let line = String::from_utf8_lossy(here.get(..end).unwrap_or_default());
+                let line = line.into_owned();
+                self.at += end + 2;
+                return Ok(line);
+            }
+            if here.len() > LINE_BYTES {
+                return Err(self.broken("a line that does not end"));
+            }
+            self.receive()?;
+        }
+    }
+
+    fn receive(&mut self) -> Result<(), String> {
+        self.input.drain(..self.at);
+        self.at = 0;
+        let give_up_ns = now_ns() + self.patience_ns;
+        let mut buffer = [0; 64 * 1024];
+        loop {
+            self.interrupt.check()?;
+            let (_, bytes) = match rustix::net::recv(
+                &self.socket,
+                &mut buffer[..],
+                rustix::net::RecvFlags::empty(),
+            ) {
+                Ok(received) => received,
+                Err(Errno::AGAIN | Errno::INTR) if now_ns() < give_up_ns => continue,
+                Err(Errno::AGAIN) => return Err(self.broken("no answer for minutes")),
+                Err(errno) => return Err(self.broken(&errno.to_string())),
+            };
+            if bytes == 0 {
+                return Err(self.broken("the server closed the connection"));
+            }
+            self.input.extend_from_slice(buffer.get(..bytes).unwrap_or_default());
+            return Ok(());
+        }
+    }
+
+    fn broken(&self, why: &str) -> String {
+        format!("{}: {why}", self.name)
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
