@@ -8,6 +8,7 @@ mod administration;
 mod binary;
 mod bitmap;
 mod blocking;
+mod calm;
 mod claims;
 mod client;
 mod clients;

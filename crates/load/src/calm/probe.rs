@@ -106,7 +106,9 @@ impl Seen {
             let stopped_ns = stops.within_ns(due_ns, answered_ns);
             all.saturating_record((answered_ns - due_ns - stopped_ns).max(1));
         }
-        all.saturating_record_n(LOST_NS, self.lost);
+        if self.lost > 0 {
+            all.saturating_record_n(LOST_NS, self.lost);
+        }
         all
     }
 
@@ -399,5 +401,37 @@ fn encode(protocol: Protocol, number: u64, out: &mut Vec<u8>) {
             out.extend_from_slice(b"\r\n");
         }
         (Protocol::Memcached, false) => out.extend_from_slice(format!("get {key}\r\n").as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A probe that saw one request of half a millisecond, and one of 120 ms.
+    fn seen() -> Seen {
+        let mut seen = Seen::new(SECOND).unwrap();
+        seen.record(SECOND, SECOND + MS / 2);
+        seen.record(SECOND + 10 * MS, SECOND + 130 * MS);
+        seen
+    }
+
+    #[test]
+    fn what_a_stop_took_is_no_latency() {
+        assert_eq!(seen().latencies(&Stops::default()).max() / MS, 120);
+        let mut stops = Stops::default();
+        stops.see(SECOND + 20 * MS, SECOND + 120 * MS);
+        let latencies = seen().latencies(&stops);
+        assert_eq!((latencies.max() / MS, latencies.len()), (20, 2));
+        assert_eq!(seen().as_stops().within_ns(0, 2 * SECOND), 120 * MS);
+    }
+
+    #[test]
+    fn what_is_lost_counts_as_ten_seconds() {
+        let lost = Seen { lost: 3, ..seen() };
+        let latencies = lost.latencies(&Stops::default());
+        assert_eq!((latencies.len(), latencies.max() / SECOND), (5, 10));
     }
 }

@@ -271,7 +271,8 @@ impl Server {
         let words: Vec<&[u8]> = probe.split(' ').map(str::as_bytes).collect();
         match self.connect()?.command(&words)? {
             Answer::Error(text) if UNKNOWN.iter().any(|it| text.starts_with(it)) => {
-                Err(text.chars().take(80).collect())
+                // What was sent follows a comma, which says nothing new.
+                Err(text.split(',').next().unwrap_or_default().to_owned())
             }
             _ => Ok(()),
         }

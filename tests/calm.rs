@@ -1,0 +1,229 @@
+//! `nagi calm` sees a server's stops, blames none for its own, and destroys nothing unasked.
+
+use harness::{Server, nagi_binary};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// A run whose progress is followed.
+struct Calm {
+    child: Child,
+    progress: BufReader<std::process::ChildStderr>,
+    /// All lines so far.
+    said: String,
+}
+
+impl Calm {
+    /// Starts a quick run with arguments separated by blanks.
+    fn start(arguments: &str) -> Self {
+        let mut child = Command::new(nagi_binary())
+            .args(["calm", "--quick", "--quiet-seconds", "0.5", "--json", "-"])
+            .args(arguments.split(' '))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("nagi starts");
+        let progress = BufReader::new(child.stderr.take().expect("piped"));
+        Calm { child, progress, said: String::new() }
+    }
+
+    fn url(server: &Server) -> String {
+        format!("redis://{}", server.resp())
+    }
+
+    /// Waits until it says `text`.
+    fn until(&mut self, text: &str) {
+        loop {
+            let before = self.said.len();
+            let read = self.progress.read_line(&mut self.said).expect("text");
+            assert!(read > 0, "it ended without {text}: {}", self.said);
+            if self.said[before..].contains(text) {
+                return;
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+    }
+
+    /// Whether it succeeded, what it printed, and all it said.
+    fn end(mut self) -> (bool, String, String) {
+        let mut printed = String::new();
+        self.child.stdout.take().expect("piped").read_to_string(&mut printed).expect("text");
+        self.progress.read_to_string(&mut self.said).expect("text");
+        (self.child.wait().expect("it ends").success(), printed, self.said)
+    }
+
+    /// The only row of the only server.
+    fn row(self) -> serde_json::Value {
+        let (succeeded, printed, said) = self.end();
+        assert!(succeeded, "{said}");
+        let report: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+        report["servers"][0]["rows"][0].clone()
+    }
+
+    /// The one line with which it fails.
+    fn failure(self) -> String {
+        let (succeeded, printed, said) = self.end();
+        assert!(!succeeded && printed.is_empty(), "{printed}");
+        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("nagi: ")).collect();
+        assert_eq!(lines.len(), 1, "{said}");
+        assert!(said.trim_end().ends_with(lines[0]), "{said}");
+        lines[0].to_owned()
+    }
+}
+
+fn number(row: &serde_json::Value, name: &str) -> f64 {
+    row["figures"][name].as_f64().unwrap_or_else(|| panic!("{name} is not in {row}"))
+}
+
+#[test]
+fn a_server_that_stops_for_100_ms_is_seen() {
+    let server = Server::nagi();
+    let mut calm = Calm::start(&format!("--only slow-reader {}", Calm::url(&server)));
+    calm.until("measures");
+    // Requests have to be answered before, so that the stop is one in the middle.
+    thread::sleep(Duration::from_millis(300));
+    server.signal(Signal::STOP);
+    thread::sleep(Duration::from_millis(100));
+    server.signal(Signal::CONT);
+    let row = calm.row();
+    let stopped_us = number(&row, "stopped_percent") / 100.0 * number(&row, "seconds") * 1e6;
+    assert!(number(&row, "max_us") + stopped_us >= 95_000.0, "{row}");
+    assert_eq!(number(&row, "lost"), 0.0, "{row}");
+}
+
+#[test]
+fn no_server_is_blamed_for_a_stop_of_the_tool() {
+    let server = Server::nagi();
+    let mut calm = Calm::start(&format!("--only slow-reader {}", Calm::url(&server)));
+    calm.until("measures");
+    thread::sleep(Duration::from_millis(300));
+    calm.signal(Signal::STOP);
+    thread::sleep(Duration::from_millis(400));
+    calm.signal(Signal::CONT);
+    let row = calm.row();
+    assert_eq!(row["status"], "void", "{row}");
+    assert!(row["reason"].as_str().expect("text").contains("stood still"), "{row}");
+    assert!(number(&row, "max_us") < 350_000.0, "{row}");
+    assert!(number(&row, "stopped_percent") > 10.0, "{row}");
+}
+
+#[test]
+fn data_is_not_destroyed_unasked() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("SELECT 3", "+OK\r\n");
+    client.check("SET precious 1", "+OK\r\n");
+    let failure = Calm::start(&format!("--only keys {}", Calm::url(&server))).failure();
+    assert!(failure.contains("holds 1 keys: give --i-may-destroy-data"), "{failure}");
+    client.check("GET precious", "$1\r\n1\r\n");
+    let allowed = format!("--i-may-destroy-data --only keys {}", Calm::url(&server));
+    assert_eq!(Calm::start(&allowed).row()["what"], "KEYS * of a million keys");
+    client.check("GET precious", "$-1\r\n");
+}
+
+#[test]
+fn data_that_comes_during_a_step_stays() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let mut calm = Calm::start(&format!("--only slow-reader {}", Calm::url(&server)));
+    calm.until("measures");
+    client.check("SELECT 1", "+OK\r\n");
+    client.check("SET precious 1", "+OK\r\n");
+    let failure = calm.failure();
+    assert!(failure.contains("keys in db1, which is not ours"), "{failure}");
+    client.check("GET precious", "$1\r\n1\r\n");
+}
+
+#[test]
+fn what_changes_a_server_or_its_files_has_to_be_allowed() {
+    let server = Server::nagi();
+    for (name, danger) in [
+        ("bgsave", "overwrites"),
+        ("maxmemory", "CONFIG SET"),
+        ("connect-at-once", "storm"),
+        ("connect-steadily", "storm"),
+    ] {
+        let row = Calm::start(&format!("--only {name} {}", Calm::url(&server))).row();
+        assert_eq!(row["status"], "not-applicable", "{row}");
+        let reason = row["reason"].as_str().expect("text");
+        assert!(reason.contains(danger) && reason.contains("--i-may-destroy-data"), "{reason}");
+    }
+}
+
+#[test]
+fn settings_are_put_back_after_ctrl_c() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    client.check("CONFIG SET maxmemory-policy volatile-ttl", "+OK\r\n");
+    let before = client.run("CONFIG GET maxmemory*");
+    let url = Calm::url(&server);
+    let mut calm =
+        Calm::start(&format!("--i-may-destroy-data --step-seconds 60 --only maxmemory {url}"));
+    calm.until("measures");
+    assert_ne!(client.run("CONFIG GET maxmemory*"), before);
+    calm.signal(Signal::INT);
+    let failure = calm.failure();
+    assert!(failure.ends_with("interrupted"), "{failure}");
+    assert_eq!(client.run("CONFIG GET maxmemory*"), before);
+    assert_eq!(client.run("DBSIZE").integer(), 0);
+}
+
+#[test]
+fn both_protocols_have_rows_and_say_what_they_lack() {
+    let server = Server::nagi();
+    let page = std::env::temp_dir().join(format!("nagi-calm-{}.html", std::process::id()));
+    let urls = format!("{} memcached://{}", Calm::url(&server), server.memcached_address());
+    let calm =
+        Calm::start(&format!("--only keys,expiry --rate 500 --html {} {urls}", page.display()));
+    let (succeeded, printed, said) = calm.end();
+    assert!(succeeded, "{said}");
+    let report: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    let status = |server: usize, row: usize| &report["servers"][server]["rows"][row]["status"];
+    assert_eq!(status(1, 0), "not-applicable", "{printed}");
+    for (server, row) in [(0, 0), (0, 1), (1, 1)] {
+        assert!(status(server, row) == "measured" || status(server, row) == "void", "{printed}");
+    }
+    let html = std::fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("memcached&#39;s protocol has no KEYS"), "{html}");
+    std::fs::remove_file(&page).expect("it is there");
+}
+
+#[test]
+fn a_server_that_goes_away_ends_the_run_with_one_line() {
+    let server = Server::nagi();
+    let mut calm = Calm::start(&format!("--only slow-reader {}", Calm::url(&server)));
+    calm.until("measures");
+    server.signal(Signal::KILL);
+    let failure = calm.failure();
+    assert!(failure.contains(&server.resp().port().to_string()), "{failure}");
+}
+
+#[test]
+fn wrong_urls_and_passwords_end_with_one_line() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
+    let server = Server::nagi_with(&["--requirepass", "open-sesame"]);
+    let port = server.resp().port();
+    for (url, words) in [
+        (format!("redis://{closed}"), "cannot connect to"),
+        ("redis://no-such-host.invalid:1".to_owned(), "cannot connect to"),
+        ("127.0.0.1:6379".to_owned(), "not a URL"),
+        ("http://127.0.0.1".to_owned(), "none of redis"),
+        ("redis://127.0.0.1:99999".to_owned(), "no port"),
+        ("unix:/no/such/socket".to_owned(), "cannot connect to"),
+        (format!("redis://127.0.0.1:{port}"), "NOAUTH"),
+        (format!("redis://:s3same@127.0.0.1:{port}"), "***@127.0.0.1"),
+    ] {
+        let failure = Calm::start(&url).failure();
+        assert!(failure.contains(words) && !failure.contains("s3same"), "{url}: {failure}");
+    }
+    let url = format!("--only slow-reader redis://:open-sesame@127.0.0.1:{port}");
+    let (succeeded, printed, said) = Calm::start(&url).end();
+    assert!(succeeded && !(printed + &said).contains("sesame"), "{said}");
+}
