@@ -1,12 +1,11 @@
 //! `nagi calm` sees a server's stops, blames none for its own, and destroys nothing unasked.
 
-use harness::{Server, nagi_binary};
+use harness::{Server, nagi_binary, until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A run whose progress is followed.
 struct Calm {
@@ -78,6 +77,24 @@ impl Calm {
     }
 }
 
+/// Waits until the server has answered the probe, so that a stop is one in the middle of a step.
+fn answer_some(server: &Server) {
+    let mut client = server.connect_resp();
+    let mut answered = || {
+        let info = client.run("INFO stats").text();
+        let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+        line.and_then(|count| count.trim().parse::<u64>().ok()).expect("a count")
+    };
+    let before = answered();
+    until("the probe", || (answered() > before + 1500).then_some(())).expect("it sends requests");
+}
+
+/// The length of a stop is what a test is about.
+fn pass(time: Duration) {
+    let start = Instant::now();
+    until("the end of a stop", || (start.elapsed() >= time).then_some(())).expect("time passes");
+}
+
 fn number(row: &serde_json::Value, name: &str) -> f64 {
     row["figures"][name].as_f64().unwrap_or_else(|| panic!("{name} is not in {row}"))
 }
@@ -87,10 +104,9 @@ fn a_server_that_stops_for_100_ms_is_seen() {
     let server = Server::nagi();
     let mut calm = Calm::start(&format!("--only slow-reader {}", Calm::url(&server)));
     calm.until("measures");
-    // Requests have to be answered before, so that the stop is one in the middle.
-    thread::sleep(Duration::from_millis(300));
+    answer_some(&server);
     server.signal(Signal::STOP);
-    thread::sleep(Duration::from_millis(100));
+    pass(Duration::from_millis(100));
     server.signal(Signal::CONT);
     let row = calm.row();
     let stopped_us = number(&row, "stopped_percent") / 100.0 * number(&row, "seconds") * 1e6;
@@ -103,9 +119,9 @@ fn no_server_is_blamed_for_a_stop_of_the_tool() {
     let server = Server::nagi();
     let mut calm = Calm::start(&format!("--only slow-reader {}", Calm::url(&server)));
     calm.until("measures");
-    thread::sleep(Duration::from_millis(300));
+    answer_some(&server);
     calm.signal(Signal::STOP);
-    thread::sleep(Duration::from_millis(400));
+    pass(Duration::from_millis(400));
     calm.signal(Signal::CONT);
     let row = calm.row();
     assert_eq!(row["status"], "void", "{row}");

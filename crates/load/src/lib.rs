@@ -1,7 +1,7 @@
 //! Load on a cache server, and an honest account of how it bore it.
 //!
-//! [`bench`] is `nagi bench`, [`calm`] `nagi calm` and [`storm`] `nagi storm`; [`responder`] is the server that shows
-//! what the kernel and the load itself cost.
+//! [`bench`] is `nagi bench`, [`calm`] `nagi calm` and [`storm`] `nagi storm`; [`responder`] is
+//! the server that shows what the kernel and the load itself cost.
 
 pub mod bench;
 pub mod calm;

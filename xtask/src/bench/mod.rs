@@ -3,6 +3,7 @@
 //! Repetitions are interleaved, so that a slow minute of the machine is that of all
 //! servers, and medians are taken. `docs/benchmarks.md` says how to read the figures.
 
+mod calm;
 mod chart;
 mod client;
 mod contestants;
@@ -48,6 +49,9 @@ pub(crate) struct Arguments {
     /// Measure commands over HTTP beside webdis in front of Valkey
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets"])]
     http: bool,
+    /// Measure what disturbances do to requests, with `nagi calm`
+    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "http"])]
+    calm: bool,
     #[command(flatten)]
     snapshot: snapshot::Options,
     /// Repetitions of each measurement
@@ -94,7 +98,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     if arguments.snapshot.snapshot {
         return snapshot::measure(&contestants, &arguments, &machine);
     }
-    let report = if arguments.memory {
+    let report = if arguments.calm {
+        calm::measure(&contestants, &arguments)?
+    } else if arguments.memory {
         memory::measure(&contestants, &arguments)?
     } else if arguments.http {
         http::measure(&contestants, &arguments)?

@@ -186,9 +186,9 @@ impl fmt::Display for Report {
         }
         write!(
             out,
-            "\nus: microseconds; {}/s over {} connections, timed from when they were due; ratios to \
-             the quiet phase\nidle: the slowest answer of an idle server at the same time; lost: \
-             no answer within 10 s\n",
+            "\nus: microseconds; {}/s over {} connections, timed from when they were due\n\
+             ratios are to the quiet phase; idle max: the slowest answer of an idle server at the \
+             same time\nlost: no answer within 10 s\n",
             self.rate, self.connections
         )
     }
