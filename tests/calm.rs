@@ -102,7 +102,7 @@ fn number(row: &serde_json::Value, name: &str) -> f64 {
 #[test]
 fn a_server_that_stops_for_100_ms_is_seen() {
     let server = Server::nagi();
-    let mut calm = Calm::start(&format!("--only slow-reader {}", Calm::url(&server)));
+    let mut calm = Calm::start(&format!("--attempts 1 --only slow-reader {}", Calm::url(&server)));
     calm.until("measures");
     answer_some(&server);
     server.signal(Signal::STOP);
@@ -117,7 +117,7 @@ fn a_server_that_stops_for_100_ms_is_seen() {
 #[test]
 fn no_server_is_blamed_for_a_stop_of_the_tool() {
     let server = Server::nagi();
-    let mut calm = Calm::start(&format!("--only slow-reader {}", Calm::url(&server)));
+    let mut calm = Calm::start(&format!("--attempts 1 --only slow-reader {}", Calm::url(&server)));
     calm.until("measures");
     answer_some(&server);
     calm.signal(Signal::STOP);

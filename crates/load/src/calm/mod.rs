@@ -141,14 +141,10 @@ impl Run<'_> {
             if server.may_destroy {
                 server.clean()?;
             }
-            self.say(&format!("  quiet: {} for {} s", server.name, self.scale.quiet_seconds));
-            let end_ns = (self.scale.quiet_seconds * SECOND as f64) as u64;
-            let quiet = self.watch(server, |interrupt| interrupt.sleep_until(now_ns() + end_ns));
-            self.clean(server)?;
             all.push(Results {
                 name: server.name.clone(),
                 url: server.target.name.clone(),
-                quiet: quiet?.0,
+                quiet: self.quiet(server)?,
                 rows: Vec::new(),
             });
         }
@@ -169,31 +165,60 @@ impl Run<'_> {
         })
     }
 
+    /// What the probe sees while nothing happens.
+    fn quiet(&self, server: &mut Server) -> Result<Figures, String> {
+        let seconds = self.scale.quiet_seconds;
+        let length_ns = (seconds * SECOND as f64) as u64;
+        let mut attempt = 1;
+        loop {
+            self.say(&format!("  quiet: {} for {seconds} s", server.name));
+            let watched =
+                self.watch(server, |interrupt| interrupt.sleep_until(now_ns() + length_ns));
+            self.clean(server)?;
+            let figures = watched?.0;
+            self.interrupt.check()?;
+            if !self.is_repeated(&figures, attempt) {
+                return Ok(figures);
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Whether figures are void and another attempt is due.
+    fn is_repeated(&self, figures: &Figures, attempt: u32) -> bool {
+        let is_repeated = figures.is_void() && attempt < self.options.attempts;
+        if is_repeated {
+            self.say("  void: the machine or this tool stood still; once more");
+        }
+        is_repeated
+    }
+
     fn step(
         &self,
         row: &Disturbance,
         server: &mut Server,
         quiet: &Figures,
     ) -> Result<Outcome, String> {
-        self.interrupt.check()?;
-        if let Err(reason) = self.may(row, server) {
-            self.say(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
-            return Ok(Outcome::NotApplicable { reason });
-        }
-        server.check_empty()?;
-        let done = self.disturb(row, server);
-        // Also after Ctrl-C, what the step wrote is removed.
-        let cleaned = self.clean(server);
-        match done {
-            Ok(figures) => {
-                cleaned?;
-                Ok(Outcome::of(figures, quiet))
+        let mut attempt = 1;
+        loop {
+            self.interrupt.check()?;
+            if let Err(reason) = self.may(row, server) {
+                self.say(&format!("  {}: {}: n/a: {reason}", row.name, server.name));
+                return Ok(Outcome::NotApplicable { reason });
             }
-            Err(reason) => {
-                self.interrupt.check()?;
-                cleaned?;
-                self.say(&format!("  {}: {}: failed: {reason}", row.name, server.name));
-                Ok(Outcome::Failed { reason })
+            server.check_empty()?;
+            let done = self.disturb(row, server);
+            // Also after Ctrl-C, what the step wrote is removed.
+            let cleaned = self.clean(server);
+            self.interrupt.check()?;
+            cleaned?;
+            match done {
+                Ok(figures) if self.is_repeated(&figures, attempt) => attempt += 1,
+                Ok(figures) => return Ok(Outcome::of(figures, quiet)),
+                Err(reason) => {
+                    self.say(&format!("  {}: {}: failed: {reason}", row.name, server.name));
+                    return Ok(Outcome::Failed { reason });
+                }
             }
         }
     }

@@ -41,6 +41,10 @@ pub struct Options {
     #[arg(long, default_value_t = 8, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub connections: u32,
+    /// How often the quiet phase or a disturbance is measured at most, if it was void.
+    #[arg(long, default_value_t = 3, value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub attempts: u32,
     /// Time of the quiet phase [default: 60, or 3 with --quick].
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub quiet_seconds: Option<f64>,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::probe::{LOST_NS, Seen};
 use super::scale::Scale;
+use super::stops::Stops;
 use crate::clock::SECOND;
 use crate::tally::Latencies;
 use crate::text::microseconds;
@@ -75,7 +76,7 @@ pub(crate) struct Figures {
     pub(crate) first_error: Option<String>,
     /// Share of the time that the machine, or this process, stood still.
     pub(crate) stopped_percent: f64,
-    /// What the probe of an idle server saw at the same time.
+    /// What the probe of an idle server saw at the same time, with nothing taken off.
     pub(crate) idle_p99_9_us: f64,
     pub(crate) idle_max_us: f64,
     /// Shares of requests, and the latency in microseconds that each did not exceed.
@@ -95,7 +96,7 @@ impl Figures {
     pub(crate) fn new(seen: &Seen, idle: &Seen) -> Self {
         let stops = seen.own_stops.clone().joined(&idle.as_stops());
         let latencies = seen.latencies(&stops);
-        let idle_latencies = idle.latencies(&idle.own_stops.clone().joined(&seen.own_stops));
+        let idle_latencies = idle.latencies(&Stops::default());
         let ns = seen.end_ns.saturating_sub(seen.start_ns).max(1);
         let us = |ns: u64| ns as f64 / 1e3;
         Figures {
