@@ -242,4 +242,24 @@ fn wrong_urls_and_passwords_end_with_one_line() {
     let url = format!("--only slow-reader redis://:open-sesame@127.0.0.1:{port}");
     let (succeeded, printed, said) = Calm::start(&url).end();
     assert!(succeeded && !(printed + &said).contains("sesame"), "{said}");
+    let file = std::env::temp_dir().join(format!("nagi-calm-{}.password", std::process::id()));
+    std::fs::write(&file, "open-sesame\n").expect("a file");
+    let url = format!("--only script --password-file {} redis://127.0.0.1:{port}", file.display());
+    let (succeeded, _, said) = Calm::start(&url).end();
+    assert!(succeeded, "{said}");
+    std::fs::remove_file(&file).expect("it is there");
+}
+
+#[test]
+fn replicas_and_what_they_copy_are_refused() {
+    let (primary, replica) = (Server::redis(), Server::redis());
+    let mut client = replica.connect_resp();
+    client.check(&format!("REPLICAOF 127.0.0.1 {}", primary.resp().port()), "+OK\r\n");
+    let mut watcher = primary.connect_resp();
+    let mut is_copied = || watcher.run("INFO replication").text().contains("state=online");
+    until("the replica", || is_copied().then_some(())).expect("it follows");
+    for (server, words) in [(&primary, "has 1 replicas"), (&replica, "is a replica")] {
+        let failure = Calm::start(&Calm::url(server)).failure();
+        assert!(failure.contains(words) && failure.contains("--i-may-destroy-data"), "{failure}");
+    }
 }

@@ -210,7 +210,10 @@ impl Run<'_> {
             let done = self.disturb(row, server);
             // Also after Ctrl-C, what the step wrote is removed.
             let cleaned = self.clean(server);
-            self.interrupt.check()?;
+            if self.interrupt.is_set() {
+                cleaned.unwrap_or_else(|why| self.say(&format!("  keys remain: {why}")));
+                return Err(INTERRUPTED.to_owned());
+            }
             cleaned?;
             match done {
                 Ok(figures) if self.is_repeated(&figures, attempt) => attempt += 1,
