@@ -32,6 +32,7 @@ const SOURCES: &[&str] = &[
     include_str!("stream.rs"),
     include_str!("stream_groups.rs"),
     include_str!("string.rs"),
+    include_str!("tracking.rs"),
     include_str!("transaction.rs"),
 ];
 
