@@ -44,7 +44,7 @@ mod tree;
 pub mod types;
 mod value;
 
-pub use claims::claiming::{Claim, Claiming, Step};
+pub use claims::claiming::{Claim, Claiming, Growing, Growth, Step};
 pub use claims::table::{Intent, Wait};
 pub use collections::hash::{Field, FieldExpiry, HashLimits, HashRef};
 pub use collections::list::{ListLimit, ListRef};

@@ -42,6 +42,24 @@ pub enum Step {
     Held(Claim),
 }
 
+/// How far one more name of a claim that grows has come.
+#[derive(Debug, Default)]
+pub struct Growing {
+    wait: Option<Wait>,
+    grace: Option<GracePeriod>,
+}
+
+/// The answer to that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Batches under way that do not know of it are waited for: it is worth another try at once.
+    More,
+    /// Another command holds the name; the waker will be called.
+    Wait,
+    /// The name is held, and no batch is under way that does not know.
+    Held,
+}
+
 /// Names that are held, and given back when this is dropped.
 #[derive(Debug)]
 pub struct Claim {
@@ -173,11 +191,52 @@ impl Claim {
         true
     }
 
+    /// A claim of the same owner for names that are to be held beside; what this one holds counts
+    /// as held by it.
+    #[must_use]
+    pub fn joint(&self) -> Claim {
+        let (claims, owner) = (Arc::clone(&self.claims), self.owner);
+        Claim { claims, owner, taken: Vec::new(), active: false, charge: Charge::default() }
+    }
+
+    /// Takes one more name, or everything if that is none, ahead of all who wait. Only one claim
+    /// in the process may grow at a time, and nothing that others hold claims for may wait for it.
+    /// `growing` begins empty with each name, and is kept until that is held.
+    pub(crate) fn grow(
+        &mut self,
+        name: Option<(u64, Intent)>,
+        growing: &mut Growing,
+        (quiescence, worker): (&Quiescence, usize),
+        waker: &Waker,
+    ) -> Growth {
+        if growing.grace.is_none() {
+            let taken = match name {
+                Some(name) => self.claims.take_more(name, self.owner, waker),
+                None => self.claims.take_all(self.owner, waker),
+            };
+            growing.wait = None;
+            match taken {
+                Ok(false) => return Growth::Held,
+                Ok(true) => {
+                    self.taken.extend(name.map(|(name, _)| name));
+                    self.charge.set(self.taken.len() * NAME_BYTES);
+                    growing.grace = Some(quiescence.grace(Some(worker)));
+                }
+                Err(wait) => {
+                    growing.wait = Some(wait);
+                    return Growth::Wait;
+                }
+            }
+        }
+        let is_over = growing.grace.as_mut().is_none_or(|grace| quiescence.is_over(grace));
+        if is_over { Growth::Held } else { Growth::More }
+    }
+
     fn give_back(&mut self) {
         self.release(|| false);
         if self.active {
             self.active = false;
-            self.claims.end();
+            self.claims.end(self.owner);
         }
     }
 

@@ -7,10 +7,17 @@ use std::task::Waker;
 #[derive(Debug, Default)]
 pub(super) struct Queue(Option<Box<Waiters>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiters {
     line: VecDeque<Waiter>,
     last_number: u64,
+}
+
+impl Default for Waiters {
+    fn default() -> Self {
+        // There are numbers before the first, for those who come ahead of it.
+        Waiters { line: VecDeque::new(), last_number: 1 << 32 }
+    }
 }
 
 #[derive(Debug)]
@@ -41,6 +48,15 @@ impl Queue {
         waiters.last_number += 1;
         let number = waiters.last_number;
         waiters.line.push_back(Waiter { number, kind, waker: Some(waker.clone()) });
+        number
+    }
+
+    /// The same ahead of all others.
+    pub(super) fn push_first(&mut self, kind: Kind, waker: &Waker) -> u64 {
+        let waiters = self.0.get_or_insert_default();
+        let first = waiters.line.front().map_or(waiters.last_number + 1, |waiter| waiter.number);
+        let number = first - 1;
+        waiters.line.push_front(Waiter { number, kind, waker: Some(waker.clone()) });
         number
     }
 

@@ -65,6 +65,8 @@ enum Hold {
 struct Entrance {
     /// The claimer that has failed too often to let others begin before it.
     ticket: Option<u64>,
+    /// The claim that is to become one of everything, before which no other begins.
+    growing: Option<u64>,
     /// Claimers that may not begin yet.
     held_back: Queue,
     /// Those who wait until nothing is claimed.
@@ -173,7 +175,8 @@ impl Claims {
     /// Lets a claimer begin, unless it is held back.
     pub(super) fn begin(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<(), Wait> {
         let mut entrance = self.entrance.lock();
-        let others_first = entrance.ticket.is_some_and(|holder| holder != owner);
+        let others_first =
+            entrance.ticket.is_some_and(|holder| holder != owner) || entrance.growing.is_some();
         if others_first || self.is_exclusive() || !entrance.whole.is_empty() {
             let number = entrance.held_back.push(Kind::Claimer, waker);
             drop(entrance);
@@ -204,15 +207,67 @@ impl Claims {
     }
 
     /// A claimer holds nothing any more.
-    pub(super) fn end(&self) {
+    pub(super) fn end(&self, owner: u64) {
         let mut entrance = self.entrance.lock();
-        if self.active.fetch_sub(1, Ordering::SeqCst) == 1 {
+        if entrance.growing == Some(owner) {
+            entrance.growing = None;
+            entrance.held_back.wake_all();
+        }
+        let left = self.active.fetch_sub(1, Ordering::SeqCst) - 1;
+        if left == 0 {
             self.exclusive.store(0, Ordering::SeqCst);
             entrance.whole.wake_next();
             if entrance.whole.is_empty() && entrance.ticket.is_none() {
                 entrance.held_back.wake_all();
             }
+        } else if left == 1 && entrance.growing.is_some() {
+            // It is at the front.
+            entrance.whole.wake_next();
         }
+    }
+
+    /// Takes `name` for a claim that holds others already, ahead of all who wait; the answer tells
+    /// whether that is new. Who waits for a name holds none, so that no two wait for each other as
+    /// long as one claim at a time grows.
+    pub(super) fn take_more(
+        self: &Arc<Self>,
+        (name, intent): (u64, Intent),
+        owner: u64,
+        waker: &Waker,
+    ) -> Result<bool, Wait> {
+        if self.exclusive.load(Ordering::Acquire) == owner {
+            return Ok(false);
+        }
+        let mut stripe = self.stripe(name);
+        let found = stripe.entry(name).or_default();
+        if found.hold == Hold::Writer(owner) {
+            return Ok(false);
+        }
+        if found.hold.admits(intent) {
+            found.hold = found.hold.with(intent, owner);
+            return Ok(true);
+        }
+        let number = found.queue.push_first(Kind::Claimer, waker);
+        drop(stripe);
+        Err(self.wait(Place::Name(name), number))
+    }
+
+    /// Has a claim hold everything that holds some names already, once nothing else is claimed,
+    /// ahead of all who wait; the answer tells whether that is new.
+    pub(super) fn take_all(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<bool, Wait> {
+        let mut entrance = self.entrance.lock();
+        if self.exclusive.load(Ordering::Acquire) == owner {
+            return Ok(false);
+        }
+        if self.active.load(Ordering::SeqCst) == 1 {
+            self.exclusive.store(owner, Ordering::SeqCst);
+            entrance.growing = None;
+            return Ok(true);
+        }
+        entrance.growing = Some(owner);
+        let number = entrance.whole.push_first(Kind::Claimer, waker);
+        drop(entrance);
+        Err(self.wait(Place::Whole, number))
     }
 
     /// Takes `name` for `owner`; the answer tells whether that is new. `ahead` is the number of
@@ -231,11 +286,7 @@ impl Claims {
         }
         let own = ahead.filter(|wait| wait.place == Place::Name(name)).map(|wait| wait.number);
         if found.hold.admits(intent) && found.queue.is_first(own) {
-            found.hold = match (intent, found.hold) {
-                (Intent::Write, _) => Hold::Writer(owner),
-                (Intent::Read, Hold::Readers(readers)) => Hold::Readers(readers + 1),
-                (Intent::Read, _) => Hold::Readers(1),
-            };
+            found.hold = found.hold.with(intent, owner);
             return Ok(true);
         }
         let number = found.queue.push(Kind::Claimer, waker);
@@ -299,6 +350,7 @@ impl Claims {
         !self.any()
             && self.stripes.iter().all(|stripe| stripe.lock().is_empty())
             && entrance.ticket.is_none()
+            && entrance.growing.is_none()
             && entrance.held_back.is_empty()
             && entrance.whole.is_empty()
     }
@@ -327,6 +379,15 @@ fn tidy(stripe: &mut Stripe, name: u64) {
 }
 
 impl Hold {
+    /// The same with one who holds it beside, which it admits.
+    fn with(self, intent: Intent, owner: u64) -> Self {
+        match (intent, self) {
+            (Intent::Write, _) => Hold::Writer(owner),
+            (Intent::Read, Hold::Readers(readers)) => Hold::Readers(readers + 1),
+            (Intent::Read, _) => Hold::Readers(1),
+        }
+    }
+
     fn admits(self, intent: Intent) -> bool {
         match self {
             Hold::Nobody => true,

@@ -234,3 +234,77 @@ fn dropped_claim_wakes_the_next_waiter() {
     drop(request);
     assert!(world.is_forgotten());
 }
+
+impl Fixture {
+    fn grow(
+        &self,
+        claim: &mut Claim,
+        name: Option<u64>,
+        growing: &mut Growing,
+        person: &Claimant,
+    ) -> Growth {
+        let name = name.map(|name| (name, Intent::Write));
+        claim.grow(name, growing, (&self.quiescence, 0), &person.waker)
+    }
+}
+
+#[test]
+fn a_claim_that_grows_comes_ahead_of_all_who_wait() {
+    let world = Fixture::new();
+    let [script, other, behind] = [(); 3].map(|()| Claimant::new());
+    let mut claim = world.held(&[1], Intent::Write);
+    let held = world.held(&[2], Intent::Write);
+    let mut waiting = world.claiming(&[1, 2], Intent::Write);
+    world.waits(&mut waiting, &other);
+    let request = world.claims.meet(2, Intent::Read, &behind.waker);
+    let flush = world.claims.meet_any(&Claimant::new().waker);
+    let mut growing = Growing::default();
+    assert_eq!(world.grow(&mut claim, Some(2), &mut growing, &script), Growth::Wait);
+    drop(held);
+    assert_eq!([script.calls(), behind.calls()], [1, 0]);
+    assert_eq!(world.grow(&mut claim, Some(2), &mut growing, &script), Growth::Held);
+    assert_eq!(world.grow(&mut claim, Some(2), &mut Growing::default(), &script), Growth::Held);
+    let mut joint = claim.joint();
+    assert_eq!(world.grow(&mut joint, Some(1), &mut Growing::default(), &script), Growth::Held);
+    assert_eq!(world.grow(&mut joint, Some(3), &mut Growing::default(), &script), Growth::Held);
+    drop(claim);
+    assert_eq!(behind.calls(), 1);
+    assert!(world.claims.holds(3) && !world.claims.holds(2));
+    drop((joint, request, waiting, flush));
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn a_claim_that_grows_waits_for_the_batches_that_do_not_know_of_it() {
+    let world = Fixture::new();
+    let script = Claimant::new();
+    let mut claim = world.held(&[1], Intent::Write);
+    let batch = world.quiescence.enter(1);
+    let mut growing = Growing::default();
+    assert_eq!(world.grow(&mut claim, Some(2), &mut growing, &script), Growth::More);
+    drop(batch);
+    assert_eq!(world.grow(&mut claim, Some(2), &mut growing, &script), Growth::Held);
+    drop(claim);
+    assert!(world.is_forgotten());
+}
+
+#[test]
+fn a_claim_grows_to_everything_once_nothing_else_is_claimed() {
+    let world = Fixture::new();
+    let [script, newcomer, request] = [(); 3].map(|()| Claimant::new());
+    let mut claim = world.held(&[1], Intent::Write);
+    let held = world.held(&[2], Intent::Write);
+    let mut growing = Growing::default();
+    assert_eq!(world.grow(&mut claim, None, &mut growing, &script), Growth::Wait);
+    let mut late = world.claiming(&[3], Intent::Write);
+    world.waits(&mut late, &newcomer);
+    drop(held);
+    assert_eq!(script.calls(), 1);
+    assert_eq!(world.grow(&mut claim, None, &mut growing, &script), Growth::Held);
+    let wait = world.claims.meet(7, Intent::Read, &request.waker);
+    assert!(wait.is_some());
+    drop(claim);
+    assert_eq!([newcomer.calls(), request.calls()], [1, 1]);
+    drop((wait, late));
+    assert!(world.is_forgotten());
+}

@@ -1,6 +1,7 @@
 //! One database as a worker's command sees it: the keys' latches are taken here and nowhere else.
 
-use crate::claims::claiming::{Claim, Claiming, Step};
+use crate::claims::claiming::{Claim, Claiming, Growing, Growth, Step};
+use crate::claims::table::Intent;
 use crate::effects::event::Event;
 use crate::effects::record::Recorded;
 use crate::entry::block::Entry;
@@ -151,6 +152,21 @@ impl<'a> Database<'a> {
         is_over: impl FnMut() -> bool,
     ) -> Step {
         claiming.step(&self.store.quiescence, self.counters.worker, waker, is_over)
+    }
+
+    /// Goes on taking one more key for a claim that is held, or everything if that is none, until
+    /// it is held or must be waited for; see [`Claim::joint`] and [`Growing`]. Only one claim of
+    /// the process may grow at a time, which takes what it needs ahead of all who wait.
+    pub fn grow_claim(
+        &self,
+        claim: &mut Claim,
+        key: Option<(Key<'_>, Intent)>,
+        growing: &mut Growing,
+        waker: &Waker,
+    ) -> Growth {
+        let name = key.map(|(key, intent)| (key.hash, intent));
+        let place = (&self.store.quiescence, self.counters.worker);
+        claim.grow(name, growing, place, waker)
     }
 
     /// Runs `work` on a key's place, its latch held.
