@@ -3,12 +3,14 @@
 use super::Repository;
 
 /// What each crate may depend on among ours; a crate that is not here may not exist.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 14] = [
     ("crates/chunk", &[]),
     ("crates/proto", &["nagi-chunk"]),
     ("crates/store", &["nagi-chunk"]),
     ("crates/persist", &["nagi-store", "nagi-proto"]),
-    ("crates/commands", &["nagi-proto", "nagi-store", "nagi-persist"]),
+    ("crates/lua", &[]),
+    ("crates/script", &["nagi-lua"]),
+    ("crates/commands", &["nagi-proto", "nagi-store", "nagi-persist", "nagi-script"]),
     ("crates/http", &[]),
     (
         "crates/server",

@@ -17,6 +17,8 @@ const ROOMS: &[(&str, &[Room])] = &[
     ("proto", PROTO),
     ("store", STORE),
     ("persist", PERSIST),
+    ("lua", &[]),
+    ("script", SCRIPT),
     ("commands", COMMANDS),
     ("http", HTTP),
     ("server", SERVER),
@@ -94,6 +96,8 @@ const PERSIST: &[Room] = &[
     ("save", &["rdb"]),
     ("inspect", &["rdb"]),
 ];
+
+const SCRIPT: &[Room] = &[("sandbox", &[])];
 
 const COMMANDS: &[Room] = &[
     ("error", &[]),

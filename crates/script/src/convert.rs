@@ -1,0 +1,203 @@
+//! Between replies and Lua's values, both ways, by Redis' rules.
+
+use crate::number;
+use mlua::{Lua, Table, Value};
+use nagi_proto::resp::{Version, Writer};
+
+/// Deepest nesting of what a script returns.
+const MOST_DEPTH: usize = 1000;
+
+/// A reply that is being read; it comes from the server itself, so that it is whole.
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+/// The value that stands for a reply, which is one in full.
+pub(crate) fn to_lua(lua: &Lua, reply: &[u8]) -> mlua::Result<Value> {
+    Reader { rest: reply }.value(lua)
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, lua: &Lua) -> mlua::Result<Value> {
+        let (kind, line) = self.line();
+        let text = |bytes: &[u8]| lua.create_string(bytes).map(Value::String);
+        let number = || std::str::from_utf8(line).ok().and_then(|line| line.parse().ok());
+        let len = number();
+        Ok(match kind {
+            b':' => Value::Number(len.unwrap_or(0) as f64),
+            b'$' => match len.map(usize::try_from) {
+                Some(Ok(len)) => text(self.bytes(len))?,
+                _ => Value::Boolean(false),
+            },
+            b'+' => single(lua, "ok", text(line)?)?,
+            b'-' => {
+                let table = lua.create_table()?;
+                table.raw_set("err", text(line)?)?;
+                table.raw_set("ignore_error_stats_update", true)?;
+                Value::Table(table)
+            }
+            b'*' | b'>' => match len.map(usize::try_from) {
+                Some(Ok(len)) => {
+                    let table = lua.create_table_with_capacity(len.min(1 << 20), 0)?;
+                    for index in 1..=len {
+                        table.raw_set(index, self.value(lua)?)?;
+                    }
+                    Value::Table(table)
+                }
+                _ => Value::Boolean(false),
+            },
+            b'%' | b'~' => self.keyed(lua, kind == b'%', len.unwrap_or(0))?,
+            b'_' => Value::Nil,
+            b'#' => Value::Boolean(line == b"t"),
+            b',' => {
+                let value = std::str::from_utf8(line).ok().and_then(|it| it.parse::<f64>().ok());
+                single(lua, "double", Value::Number(value.unwrap_or(f64::NAN)))?
+            }
+            b'(' => single(lua, "big_number", text(line)?)?,
+            b'=' => {
+                let bytes = self.bytes(len.and_then(|len| usize::try_from(len).ok()).unwrap_or(0));
+                let (format, string) = bytes.split_at(bytes.len().min(4));
+                let table = lua.create_table()?;
+                table.raw_set("format", text(format.get(..3).unwrap_or_default())?)?;
+                table.raw_set("string", text(string)?)?;
+                single(lua, "verbatim_string", Value::Table(table))?
+            }
+            _ => Value::Nil,
+        })
+    }
+
+    /// A map, or a set.
+    fn keyed(&mut self, lua: &Lua, is_map: bool, len: i64) -> mlua::Result<Value> {
+        let table = lua.create_table()?;
+        for _ in 0..len {
+            let key = self.value(lua)?;
+            let value = if is_map { self.value(lua)? } else { Value::Boolean(true) };
+            if !key.is_nil() {
+                table.raw_set(key, value)?;
+            }
+        }
+        single(lua, if is_map { "map" } else { "set" }, Value::Table(table))
+    }
+
+    /// The kind of the next element, and the rest of its first line.
+    fn line(&mut self) -> (u8, &'a [u8]) {
+        let end = self.rest.windows(2).position(|pair| pair == b"\r\n").unwrap_or(self.rest.len());
+        let (line, rest) = self.rest.split_at(end);
+        self.rest = rest.get(2..).unwrap_or_default();
+        line.split_first().map_or((0, b"".as_slice()), |(kind, line)| (*kind, line))
+    }
+
+    /// The content of a string, with its end.
+    fn bytes(&mut self, len: usize) -> &'a [u8] {
+        let (bytes, rest) = self.rest.split_at(len.min(self.rest.len()));
+        self.rest = rest.get(2..).unwrap_or_default();
+        bytes
+    }
+}
+
+/// A table with one field.
+pub(crate) fn single(lua: &Lua, name: &str, value: Value) -> mlua::Result<Value> {
+    let table = lua.create_table_with_capacity(0, 1)?;
+    table.raw_set(name, value)?;
+    Ok(Value::Table(table))
+}
+
+/// How values are replied.
+pub(crate) struct Replying<'w, 'o> {
+    pub(crate) out: &'w mut Writer<'o>,
+    /// The version that the client speaks.
+    pub(crate) client: Version,
+    /// The one that the script has chosen, by which truth values go.
+    pub(crate) script: Version,
+}
+
+impl Replying<'_, '_> {
+    /// Replies with what a script has returned.
+    pub(crate) fn value(&mut self, value: &Value, depth: usize) -> mlua::Result<()> {
+        if depth > MOST_DEPTH {
+            self.out.error("ERR reached lua stack limit");
+            return Ok(());
+        }
+        match value {
+            Value::String(text) => self.out.bulk(&text.as_bytes()),
+            Value::Integer(value) => self.out.integer(*value),
+            Value::Number(value) => self.out.integer(*value as i64),
+            Value::Boolean(value) if self.script == Version::Three => self.out.boolean(*value),
+            Value::Boolean(true) => self.out.integer(1),
+            Value::Table(table) => self.table(table, depth)?,
+            _ => self.out.null(),
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
+        if let Value::String(text) = table.raw_get("err")? {
+            self.out.error(&*text.as_bytes());
+        } else if let Value::String(text) = table.raw_get("ok")? {
+            self.line(b'+', &text.as_bytes());
+        } else if let Some(value) = as_number(&table.raw_get("double")?) {
+            self.out.decimal(&number::general(value, 17));
+        } else if let Value::Table(map) = table.raw_get("map")? {
+            let pairs = map.pairs().collect::<mlua::Result<Vec<(Value, Value)>>>()?;
+            self.out.map(pairs.len());
+            for (key, value) in pairs {
+                self.value(&key, depth + 1)?;
+                self.value(&value, depth + 1)?;
+            }
+        } else if let Value::Table(set) = table.raw_get("set")? {
+            let members = set.pairs().collect::<mlua::Result<Vec<(Value, Value)>>>()?;
+            self.out.set(members.len());
+            for (member, _) in members {
+                self.value(&member, depth + 1)?;
+            }
+        } else if let Value::String(digits) = table.raw_get("big_number")? {
+            let digits = one_line(&digits.as_bytes());
+            self.out.big_number(&String::from_utf8_lossy(&digits));
+        } else if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
+            && let Value::String(format) = verbatim.raw_get("format")?
+            && let Value::String(text) = verbatim.raw_get("string")?
+        {
+            self.verbatim(&format.as_bytes(), &text.as_bytes());
+        } else {
+            let mut elements = Vec::new();
+            loop {
+                match table.raw_get::<Value>(elements.len() + 1)? {
+                    Value::Nil => break,
+                    value => elements.push(value),
+                }
+            }
+            self.out.array(elements.len());
+            for element in elements {
+                self.value(&element, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn verbatim(&mut self, format: &[u8], text: &[u8]) {
+        if self.client == Version::Two {
+            return self.out.bulk(text);
+        }
+        let mut kind = format.to_vec();
+        kind.resize(3, b' ');
+        self.out.encoded(format!("={}\r\n", text.len() + 4).as_bytes());
+        self.out.encoded(&[&kind, b":".as_slice(), text, b"\r\n"].concat());
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.out.encoded(&[&[kind], one_line(text).as_slice(), b"\r\n"].concat());
+    }
+}
+
+fn as_number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(value) => Some(*value as f64),
+        Value::Number(value) => Some(*value),
+        _ => None,
+    }
+}
+
+/// The text with spaces for line breaks.
+fn one_line(text: &[u8]) -> Vec<u8> {
+    text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
+}

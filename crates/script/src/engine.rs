@@ -1,0 +1,444 @@
+//! Scripts by their names, and running one of them.
+
+use crate::convert::Replying;
+use crate::host::{Host, Words};
+use crate::sandbox;
+use crate::source::Digest;
+use mlua::{Function, HookTriggers, Lua, Table, Value, VmState};
+use nagi_proto::resp::{Version, Writer};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Instructions between two looks at whether a script is to end.
+const STRIDE: u32 = 10_000;
+
+/// What the functions of the sandbox share.
+pub(crate) struct State {
+    pub(crate) host: RefCell<Box<dyn Host>>,
+    /// The version of RESP in which the script sees replies.
+    pub(crate) version: Cell<Version>,
+    /// Room for a command and its reply.
+    pub(crate) room: RefCell<(Words, Vec<u8>)>,
+    pub(crate) random: RefCell<fastrand::Rng>,
+    has_ended: Cell<bool>,
+}
+
+/// A Lua state with its scripts.
+pub struct Engine {
+    lua: Lua,
+    run: Function,
+    state: Rc<State>,
+    scripts: HashMap<Digest, Function>,
+}
+
+/// Why a script has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// An error's code and text.
+    pub message: Vec<u8>,
+    /// Whether the error was counted when a command replied with it.
+    pub is_counted: bool,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("scripts", &self.scripts.len()).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// An engine without scripts, whose scripts call commands of `host`. Lua takes so many bytes at
+    /// most; 0 is for no limit.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn new(host: Box<dyn Host>, memory_limit_bytes: usize) -> Result<Self, String> {
+        let state = Rc::new(State {
+            host: RefCell::new(host),
+            version: Cell::new(Version::Two),
+            room: RefCell::default(),
+            random: RefCell::new(fastrand::Rng::new()),
+            has_ended: Cell::new(false),
+        });
+        let (lua, run) = sandbox::open(&state).map_err(|error| error.to_string())?;
+        let engine = Engine { lua, run, state, scripts: HashMap::new() };
+        engine.limit_memory(memory_limit_bytes);
+        Ok(engine)
+    }
+
+    /// Changes the limit of Lua's memory, in bytes; 0 is for none.
+    pub fn limit_memory(&self, bytes: usize) {
+        // It can be set where Lua's memory comes from here, which it does.
+        let _ = self.lua.set_memory_limit(bytes);
+    }
+
+    /// What Lua has taken, in bytes.
+    #[must_use]
+    pub fn used_memory(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// Whether it has a script.
+    #[must_use]
+    pub fn has(&self, script: &Digest) -> bool {
+        self.scripts.contains_key(script)
+    }
+
+    /// Compiles a script's body under a name.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub fn compile(&mut self, name: Digest, body: &[u8]) -> Result<(), String> {
+        let chunk = self.lua.load(body).set_name("@user_script");
+        let function = chunk.into_function().map_err(|error| match error {
+            mlua::Error::SyntaxError { message, .. } => message,
+            other => sandbox::innermost(&other),
+        })?;
+        self.scripts.insert(name, function);
+        Ok(())
+    }
+
+    /// Forgets a script.
+    pub fn forget(&mut self, script: &Digest) {
+        self.scripts.remove(script);
+    }
+
+    /// Runs a script, and writes what it returns. `out` is of the version that the client speaks.
+    ///
+    /// # Errors
+    /// What it has raised.
+    pub fn run<'a>(
+        &mut self,
+        script: &Digest,
+        keys: impl Iterator<Item = &'a [u8]>,
+        arguments: impl Iterator<Item = &'a [u8]>,
+        (client, out): (Version, &mut Writer<'_>),
+    ) -> Result<(), Failure> {
+        self.state.version.set(Version::Two);
+        self.state.has_ended.set(false);
+        let done = self.execute(script, keys, arguments).and_then(|returned| {
+            let mut replying = Replying { out, client, script: self.state.version.get() };
+            replying.value(&returned, 0).map_err(|error| self.unplaced(&error))
+        });
+        self.lua.gc_restart();
+        if done.is_err() {
+            // What it has left may be all that there is room for.
+            drop(self.lua.gc_collect());
+        }
+        done
+    }
+
+    fn execute<'a>(
+        &self,
+        script: &Digest,
+        keys: impl Iterator<Item = &'a [u8]>,
+        arguments: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Value, Failure> {
+        let unplaced = |error: mlua::Error| self.unplaced(&error);
+        let function = self.scripts.get(script).cloned();
+        let function = function.ok_or_else(|| Failure {
+            message: b"NOSCRIPT No matching script. Please use EVAL.".to_vec(),
+            is_counted: false,
+        })?;
+        let (keys, arguments) = (self.words(keys), self.words(arguments));
+        self.watch(STRIDE).map_err(unplaced)?;
+        let called =
+            self.run.call((function, keys.map_err(unplaced)?, arguments.map_err(unplaced)?));
+        match called.map_err(unplaced)? {
+            (true, returned) => Ok(returned),
+            (false, Value::Table(raised)) => {
+                Err(self.failure(script, &raised).unwrap_or_else(|error| self.unplaced(&error)))
+            }
+            // Without memory there is no handler that could make a table of it.
+            (false, Value::Error(error)) => Err(self.unplaced(&error)),
+            (false, other) => {
+                let text = other.to_string().unwrap_or_default();
+                Err(self.unplaced(&mlua::Error::RuntimeError(text)))
+            }
+        }
+    }
+
+    /// Has the host asked at intervals whether the script is to end.
+    fn watch(&self, stride: u32) -> mlua::Result<()> {
+        let state = Rc::clone(&self.state);
+        let triggers = HookTriggers::new().every_nth_instruction(stride);
+        self.lua.set_global_hook(triggers, move |lua, _| {
+            // While a command runs there is nothing to ask.
+            let Ok(mut host) = state.host.try_borrow_mut() else { return Ok(VmState::Continue) };
+            if !host.is_to_end() {
+                return Ok(VmState::Continue);
+            }
+            state.has_ended.set(true);
+            // `pcall` in a loop may catch it, but not at every instruction.
+            let at_each = HookTriggers::new().every_nth_instruction(1);
+            lua.set_global_hook(at_each, |_, _| Err(mlua::Error::runtime(ENDED)))?;
+            Err(mlua::Error::runtime(ENDED))
+        })
+    }
+
+    fn words<'a>(&self, words: impl Iterator<Item = &'a [u8]>) -> mlua::Result<Table> {
+        let table = self.lua.create_table()?;
+        for (index, word) in words.enumerate() {
+            table.raw_set(index + 1, self.lua.create_string(word)?)?;
+        }
+        Ok(table)
+    }
+
+    /// What a table that was raised says, with where.
+    fn failure(&self, script: &Digest, raised: &Table) -> mlua::Result<Failure> {
+        let mut message = match raised.raw_get("err")? {
+            Value::String(text) => text.as_bytes().to_vec(),
+            _ => b"ERR unknown error".to_vec(),
+        };
+        if self.state.has_ended.get() {
+            message = [b"ERR ", ENDED.as_bytes()].concat();
+        }
+        if let (Value::String(source), Some(line)) =
+            (raised.raw_get("source")?, raised.raw_get::<Option<usize>>("line")?)
+        {
+            let place = format!(" script: {script}, on ");
+            message.extend([place.as_bytes(), &source.as_bytes()].concat());
+            message.extend(format!(":{line}.").into_bytes());
+        }
+        let is_counted = raised.raw_get("ignore_error_stats_update").unwrap_or(false);
+        Ok(Failure { message, is_counted })
+    }
+
+    /// An error that does not come from a place in the script.
+    fn unplaced(&self, error: &mlua::Error) -> Failure {
+        let text = sandbox::innermost(error);
+        let text = if self.state.has_ended.get() { ENDED } else { &text };
+        Failure { message: format!("ERR {text}").into_bytes(), is_counted: false }
+    }
+}
+
+/// What a script is told that is ended.
+const ENDED: &str = "Script killed by user with SCRIPT KILL.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LogLevel, Source};
+    use nagi_proto::Output;
+    use std::cell::Cell;
+
+    /// A server that replies with a command's first word, and ends scripts after a time.
+    struct Echo {
+        looks_left: Rc<Cell<u32>>,
+    }
+
+    impl Host for Echo {
+        fn call(&mut self, words: &Words, _: Version, reply: &mut Vec<u8>) {
+            match words.args().at(0) {
+                b"fail" => reply.extend_from_slice(b"-WRONGTYPE it is\r\n"),
+                b"array" => reply.extend_from_slice(b"*3\r\n:1\r\n$-1\r\n*1\r\n+OK\r\n"),
+                word => {
+                    let text = String::from_utf8_lossy(word);
+                    reply.extend(format!("${}\r\n{text}\r\n", text.len()).into_bytes());
+                }
+            }
+        }
+
+        fn may_call(&mut self, _: &Words) -> Option<bool> {
+            None
+        }
+
+        fn log(&mut self, _: LogLevel, _: &[u8]) {}
+
+        fn is_to_end(&mut self) -> bool {
+            self.looks_left.set(self.looks_left.get().saturating_sub(1));
+            self.looks_left.get() == 0
+        }
+    }
+
+    /// The reply to a script, with `|` for line breaks and without the script's name.
+    fn run(engine: &mut Engine, text: &str) -> String {
+        let name = Digest::of(text.as_bytes());
+        if let Err(error) = engine.compile(name, Source::parse(text.as_bytes()).unwrap().body) {
+            return format!("compiling: {error}");
+        }
+        let mut out = Output::default();
+        let mut writer = Writer::new(&mut out, Version::Two);
+        let nothing = std::iter::empty;
+        match engine.run(&name, nothing(), nothing(), (Version::Two, &mut writer)) {
+            Ok(()) => {
+                let bytes: Vec<u8> = out.slices().flatten().copied().collect();
+                String::from_utf8_lossy(&bytes).replace("\r\n", "|")
+            }
+            Err(failure) => {
+                let text = String::from_utf8_lossy(&failure.message).into_owned();
+                text.replace(&name.to_string(), "SHA")
+            }
+        }
+    }
+
+    fn engine(looks: u32) -> Engine {
+        let looks_left = Rc::new(Cell::new(looks));
+        Engine::new(Box::new(Echo { looks_left }), 64 << 20).unwrap()
+    }
+
+    #[test]
+    fn values_become_replies() {
+        let mut engine = engine(u32::MAX);
+        for (text, reply) in [
+            (
+                "return {1, 2.7, 'a', false, true, {3, nil, 4}, {ok='x'}}",
+                "*7|:1|:2|$1|a|$-1|:1|*1|:3|+x|",
+            ),
+            ("return redis.call('array')", "*3|:1|$-1|*1|+OK|"),
+            ("return redis.call(1.5)", "$3|1.5|"),
+            ("return redis.pcall('fail').err", "$15|WRONGTYPE it is|"),
+            ("return {err='x y'}", "-x y|"),
+            ("return redis.error_reply('x')", "-ERR x|"),
+            ("return redis.error_reply('-A x')", "-A x|"),
+            ("return redis.status_reply('fine')", "+fine|"),
+            ("return redis.sha1hex('')", "$40|da39a3ee5e6b4b0d3255bfef95601890afd80709|"),
+            ("return {double=3.5}", "$3|3.5|"),
+        ] {
+            assert_eq!(run(&mut engine, text), reply, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let mut engine = engine(u32::MAX);
+        for (text, error) in [
+            ("\nerror('x')", "ERR user_script:2: x script: SHA, on @user_script:2."),
+            ("error({err='MY x'})", "MY x script: SHA, on @user_script:1."),
+            ("error({})", "ERR unknown error script: SHA, on @user_script:1."),
+            ("redis.call('fail')", "WRONGTYPE it is script: SHA, on @user_script:1."),
+            (
+                "redis.call()",
+                "ERR Please specify at least one argument for this redis lib call \
+              script: SHA, on @user_script:1.",
+            ),
+            (
+                "return nosuch",
+                "ERR user_script:1: Script attempted to access nonexistent global \
+              variable 'nosuch' script: SHA, on @user_script:1.",
+            ),
+            (
+                "x = 1",
+                "ERR user_script:1: Attempt to modify a readonly table script: SHA, on \
+              @user_script:1.",
+            ),
+            (
+                "setmetatable(_G, {})",
+                "ERR Attempt to modify a readonly table script: SHA, on \
+              @user_script:1.",
+            ),
+            (
+                "loadstring('error(1)')()",
+                "ERR [string \"error(1)\"]:1: 1 script: SHA, on \
+              error(1):1.",
+            ),
+            (
+                "string.rep()",
+                "ERR user_script:1: bad argument #1 to 'rep' (string expected, got \
+              no value) script: SHA, on @user_script:1.",
+            ),
+            (
+                "local function f() return f() + 1 end return f()",
+                "ERR user_script:1: stack overflow script: SHA, on @user_script:1.",
+            ),
+            ("retur x", "compiling: user_script:1: '=' expected near 'x'"),
+        ] {
+            assert_eq!(run(&mut engine, text), error, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_scripts_share_cannot_be_changed() {
+        let mut engine = engine(u32::MAX);
+        for change in [
+            "string.x = 1",
+            "rawset(redis, 'call', 1)",
+            "table.insert(table, 1)",
+            "getmetatable('').__index = 1",
+            "setmetatable(string, {})",
+            "getmetatable(_G).__index = nil",
+            "rawset(_G, 'x', 1)",
+            "math.pi = 3",
+            "_G = 1",
+            "redis.call = nil",
+            "setreadonly(_G, false)",
+        ] {
+            let reply = run(&mut engine, change);
+            assert!(reply.contains("readonly") || reply.contains("'setreadonly'"), "{reply}");
+        }
+        let names = "local t = {} for k in pairs(_G) do t[#t + 1] = k end table.sort(t) \
+                     return table.concat(t, ' ')";
+        let reply = run(&mut engine, names);
+        for name in ["debug", "dofile", "getfenv", "io", "loadfile", "package", "print", "newproxy"]
+        {
+            assert!(!reply.split(['|', ' ']).any(|known| known == name), "{name}: {reply}");
+        }
+    }
+
+    /// Each of these has led out of the sandbox, or ended the process, somewhere.
+    #[test]
+    fn known_holes_are_closed() {
+        let mut engine = engine(u32::MAX);
+        for (hole, text, reply) in [
+            ("CVE-2025-46817", "return unpack({}, -2, 2147483647)", "too many results to unpack"),
+            ("CVE-2025-46817", "return unpack({}, 0, 2147483647)", "too many results to unpack"),
+            ("CVE-2025-46818", "getmetatable('').__add = function() end", "readonly table"),
+            (
+                "CVE-2025-49844",
+                "local n = 0 local f = load(function() collectgarbage() n = n + 1 \
+                 return ({'return ', 'tostring', '(1)'})[n] end, ('x'):rep(50) .. n) return f()",
+                "$1|1|",
+            ),
+            ("CVE-2025-46819", "return #loadstring('return [====[ a ]====]')()", ":3|"),
+            (
+                "CVE-2014-5461",
+                "local a = {} for i = 1, 150 do a[i] = 'p' .. i end \
+                 local f = loadstring('return function(' .. table.concat(a, ',') .. ', ...) \
+                 return select(\"#\", ...) end')() return f()",
+                ":0|",
+            ),
+            ("bytecode", "return loadstring('\\27Lua')", "$-1|"),
+            ("bytecode", "return string.dump", "$-1|"),
+            (
+                "recursion of patterns",
+                "return string.find(('a'):rep(300000), ('a?'):rep(300000) .. 'b')",
+                "pattern too complex",
+            ),
+        ] {
+            let replied = run(&mut engine, text);
+            assert!(replied.contains(reply), "{hole}: {replied}");
+        }
+    }
+
+    #[test]
+    fn a_script_is_ended_wherever_it_is() {
+        for text in [
+            "while true do end",
+            "while true do pcall(function() while true do end end) end",
+            "local f = function() while true do end end while true do pcall(f) end",
+            "coroutine.wrap(function() while true do end end)()",
+            "return string.find(('a'):rep(200000), ('.-'):rep(100) .. 'b')",
+        ] {
+            let reply = run(&mut engine(20), text);
+            assert!(reply.starts_with(&format!("ERR {ENDED}")), "{text}: {reply}");
+        }
+        let mut engine = engine(20);
+        run(&mut engine, "while true do end");
+        assert!(run(&mut engine, "while true do end").contains(ENDED));
+    }
+
+    #[test]
+    fn memory_has_a_limit() {
+        let mut engine = engine(u32::MAX);
+        for text in [
+            "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
+            "return ('x'):rep(1e9)",
+            "local s = 'x' while true do s = s .. s end",
+        ] {
+            let reply = run(&mut engine, text);
+            assert!(reply.contains("not enough memory"), "{text}: {reply}");
+            assert_eq!(run(&mut engine, "return 1"), ":1|");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Lua as Redis' scripts find it: a sandbox, the libraries `redis`, `bit` and so on, and the
+//! conversion between Lua's values and replies. What a script asks of the server goes through
+//! [`Host`], behind which there may be any.
+//!
+//! The C sources, with their holes closed, are in `crates/lua`.
+
+// What is linked: nothing in it is called by name.
+extern crate nagi_lua as _;
+
+mod convert;
+mod engine;
+mod host;
+mod library;
+mod number;
+mod sandbox;
+mod source;
+
+pub use engine::{Engine, Failure};
+pub use host::{Host, LogLevel, Words};
+pub use source::{Digest, ScriptFlags, Source, SourceError};

@@ -1,0 +1,58 @@
+//! Numbers as C's `printf` writes them.
+
+/// The number as `%.{precision}g` has it.
+pub(crate) fn general(value: f64, precision: usize) -> String {
+    let precision = precision.max(1);
+    if value.is_nan() {
+        return if value.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
+    }
+    if value.is_infinite() {
+        return if value < 0.0 { "-inf" } else { "inf" }.to_owned();
+    }
+    let scientific = format!("{value:.*e}", precision - 1);
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let most = i32::try_from(precision).unwrap_or(i32::MAX);
+    if exponent < -4 || exponent >= most {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trimmed(digits), exponent.unsigned_abs());
+    }
+    let decimals = usize::try_from(most - 1 - exponent).unwrap_or(0);
+    trimmed(&format!("{value:.decimals$}")).to_owned()
+}
+
+/// Without zeros at the end of a fraction.
+fn trimmed(digits: &str) -> &str {
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
+}
+
+/// The integer that a number is, if it is one and no larger than a `double` can tell apart.
+pub(crate) fn integer(value: f64) -> Option<i64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (value.trunc() == value && value.abs() <= EXACT && !(value == 0.0 && value.is_sign_negative()))
+        .then_some(value as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_by_printf() {
+        for (value, precision, text) in [
+            (0.0, 17, "0"),
+            (-0.0, 17, "-0"),
+            (1.5, 14, "1.5"),
+            (100.0, 2, "1e+02"),
+            (1e14, 14, "1e+14"),
+            (123_456_789_012_345.0, 14, "1.2345678901234e+14"),
+            (0.1, 17, "0.10000000000000001"),
+            (0.0001, 14, "0.0001"),
+            (0.00001, 14, "1e-05"),
+            (1e300, 17, "1.0000000000000001e+300"),
+            (f64::INFINITY, 14, "inf"),
+        ] {
+            assert_eq!(general(value, precision), text);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+-- What scripts find: nothing beyond what Redis gives them, and nothing that they could change.
+local native = ...
+local error, pairs, setmetatable, setreadonly, tostring, type, xpcall, rawset =
+    error, pairs, setmetatable, setreadonly, tostring, type, xpcall, rawset
+local globals = _G
+
+-- A function that raises what the native one returns as second value. A string is given the place
+-- of the caller.
+local function raising(call)
+    return function(...)
+        local value, failure = call(...)
+        if failure ~= nil then
+            if type(failure) == 'string' then
+                error(failure, 2)
+            end
+            error(failure, 0)
+        end
+        return value
+    end
+end
+
+local redis = {}
+for name, value in pairs(native.redis) do
+    redis[name] = type(value) == 'function' and raising(value) or value
+end
+local call, accepts = native.call, native.accepts
+redis.call = raising(call)
+redis.pcall = function(...)
+    local value, failure = call(...)
+    if failure ~= nil then
+        return failure
+    end
+    return value
+end
+redis.acl_check_cmd = raising(accepts)
+
+globals.redis = redis
+globals.os = { clock = native.clock }
+for name, library in pairs(native.libraries) do
+    local functions = {}
+    for key, value in pairs(library) do
+        functions[key] = type(value) == 'function' and raising(value) or value
+    end
+    globals[name] = functions
+end
+for name, value in pairs(native.random) do
+    globals.math[name] = raising(value)
+end
+
+local kept = {}
+for name in ([[_G _VERSION assert bit cjson cmsgpack collectgarbage coroutine error gcinfo
+        getmetatable ipairs load loadstring math next os pairs pcall rawequal rawget rawset redis
+        select setmetatable string struct table tonumber tostring type unpack xpcall]])
+        :gmatch('%S+') do
+    kept[name] = true
+end
+for name in pairs(globals) do
+    if not kept[name] then
+        globals[name] = nil
+    end
+end
+
+local meta = {
+    __index = function(_, name)
+        error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+    end,
+}
+setmetatable(globals, meta)
+local shared = { meta, getmetatable(''), globals }
+for _, value in pairs(globals) do
+    if type(value) == 'table' then
+        shared[#shared + 1] = value
+    end
+end
+for _, value in pairs(shared) do
+    setreadonly(value, true)
+end
+
+local handler = native.handler
+return function(script, keys, arguments)
+    setreadonly(globals, false)
+    rawset(globals, 'KEYS', keys)
+    rawset(globals, 'ARGV', arguments)
+    setreadonly(globals, true)
+    return xpcall(script, handler)
+end
