@@ -60,6 +60,7 @@ mod rdb;
 mod relocation;
 mod robustness;
 mod rows;
+mod scripting;
 mod serialization;
 mod server;
 mod set;

@@ -1,9 +1,8 @@
 //! Compiles Lua.
 
-use std::{env, fs, io};
+use std::{fs, io};
 
 fn main() -> io::Result<()> {
-    println!("cargo:rerun-if-changed=c");
     let mut build = cc::Build::new();
     for file in fs::read_dir("c")? {
         let path = file?.path();
@@ -13,11 +12,7 @@ fn main() -> io::Result<()> {
     }
     // Slow scripts hold up others: it is optimized whatever the profile is.
     build.include("c").define("LUA_USE_POSIX", None).opt_level(2).warnings(false);
-    build.cargo_metadata(false).compile("lua5.1");
-    let folder = env::var("OUT_DIR").map_err(io::Error::other)?;
-    println!("cargo:rustc-link-search=native={folder}");
     // Those who call its functions are another crate, which the linker may look at later.
-    println!("cargo:rustc-link-lib=static:+whole-archive=lua5.1");
-    println!("cargo:rustc-link-lib=m");
+    build.link_lib_modifier("+whole-archive").compile("lua5.1");
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! All rows together. Nothing below imports this list: what looks commands up is handed the table.
 
 use crate::families::{
-    bitmaps, connections, geo, hashes, hyperloglog, keys, lists, pubsub, server, sets, sorted_sets,
-    streams, strings, transactions,
+    bitmaps, connections, geo, hashes, hyperloglog, keys, lists, pubsub, scripting, server, sets,
+    sorted_sets, streams, strings, transactions,
 };
 use crate::memcached::VERBS;
 use crate::runtime::context::{Command, CommandTable};
@@ -36,6 +36,8 @@ const FAMILIES: &[&[&Command]] = &[
     pubsub::channels::ALL,
     pubsub::publication::ALL,
     pubsub::subscription::ALL,
+    scripting::eval::ALL,
+    scripting::script::ALL,
     server::acl::ALL,
     server::command::ALL,
     server::config::ALL,
@@ -124,8 +126,9 @@ mod tests {
             // Channels are no keys: SUNSUBSCRIBE may be given none.
             let may_lack = keys.all_groups().is_empty();
             assert!(may_lack || first < least && last < least, "{full_name}: a key is missing");
-            // WATCH does neither: it looks at keys on behalf of what comes.
-            if !keys.all_groups().is_empty() && name != "WATCH" {
+            // WATCH does neither: it looks at keys on behalf of what comes. Nor does a script.
+            let may_do_neither = name == "WATCH" || flags.contains(Flags::RUNS_SCRIPTS);
+            if !keys.all_groups().is_empty() && !may_do_neither {
                 let both = Flags::WRITE | Flags::READONLY;
                 let changes = flags.intersection(both);
                 assert!(changes.bits().count_ones() == 1, "{full_name}: either reads or writes");

@@ -5,7 +5,7 @@ use crate::runtime::dispatch;
 use crate::state::saves::Saves;
 use crate::{
     Addresses, Client, ClientInfo, CommandTable, Config, Context, Marks, Process, PubSub,
-    RequestHooks, Server, Statistics, Tally, When, command_table, go_on,
+    RequestHooks, Scripts, Server, Statistics, Tally, When, command_table, go_on,
 };
 use nagi_proto::memcached::Step;
 use nagi_proto::{Args, Output, resp};
@@ -53,6 +53,7 @@ pub(crate) struct FakeServer {
     pub(crate) hooks: RequestHooks,
     pub(crate) pubsub: PubSub,
     pub(crate) saves: Saves,
+    pub(crate) scripts: Arc<Scripts>,
 }
 
 impl Server for FakeServer {
@@ -82,6 +83,10 @@ impl Server for FakeServer {
 
     fn pubsub(&self) -> &PubSub {
         &self.pubsub
+    }
+
+    fn scripts(&self) -> &Arc<Scripts> {
+        &self.scripts
     }
 
     fn saves(&self) -> &Saves {
@@ -154,6 +159,7 @@ impl Bench {
             hooks: RequestHooks::default(),
             pubsub: PubSub::new(1),
             saves: Saves::default(),
+            scripts: Arc::default(),
         };
         let counters = store.counters(0);
         let tally = process.statistics.worker(0);

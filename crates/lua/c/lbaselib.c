@@ -322,6 +322,32 @@ static int luaB_unpack (lua_State *L) {
 }
 
 
+/* nagi: calls its function, and raises the first result if there is one */
+static int raise (lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  if (lua_isnoneornil(L, 1))
+    return lua_gettop(L) == 0 ? 0 : lua_gettop(L) - 1;
+  lua_settop(L, 1);
+  if (lua_type(L, 1) == LUA_TSTRING) {
+    luaL_where(L, 1);
+    lua_insert(L, 1);
+    lua_concat(L, 2);
+  }
+  return lua_error(L);
+}
+
+
+/* nagi: a function that raises the first result of another, and returns the others */
+static int luaB_raising (lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  lua_settop(L, 1);
+  lua_pushcclosure(L, raise, 1);
+  return 1;
+}
+
+
 /* nagi: has changes of a table refused from now on */
 static int luaB_setreadonly (lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
@@ -350,6 +376,15 @@ static int luaB_pcall (lua_State *L) {
   int status;
   luaL_checkany(L, 1);
   status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  if (status != 0 && lua_istable(L, -1)) {
+    /* nagi: of an error that a command replies with, its text */
+    lua_pushliteral(L, "err");
+    lua_rawget(L, -2);
+    if (lua_isstring(L, -1))
+      lua_replace(L, -2);
+    else
+      lua_pop(L, 1);
+  }
   lua_pushboolean(L, (status == 0));
   lua_insert(L, 1);
   return lua_gettop(L);  /* return status + all results */
@@ -439,6 +474,7 @@ static const luaL_Reg base_funcs[] = {
   {"tonumber", luaB_tonumber},
   {"tostring", luaB_tostring},
   {"type", luaB_type},
+  {"raising", luaB_raising},
   {"setreadonly", luaB_setreadonly},
   {"unpack", luaB_unpack},
   {"xpcall", luaB_xpcall},

@@ -1,9 +1,10 @@
 //! Scripts by their names, and running one of them.
 
 use crate::convert::Replying;
-use crate::host::{Host, Words};
+use crate::host::Host;
 use crate::sandbox;
 use crate::source::Digest;
+use crate::state::State;
 use mlua::{Function, HookTriggers, Lua, Table, Value, VmState};
 use nagi_proto::resp::{Version, Writer};
 use std::cell::{Cell, RefCell};
@@ -12,17 +13,6 @@ use std::rc::Rc;
 
 /// Instructions between two looks at whether a script is to end.
 const STRIDE: u32 = 10_000;
-
-/// What the functions of the sandbox share.
-pub(crate) struct State {
-    pub(crate) host: RefCell<Box<dyn Host>>,
-    /// The version of RESP in which the script sees replies.
-    pub(crate) version: Cell<Version>,
-    /// Room for a command and its reply.
-    pub(crate) room: RefCell<(Words, Vec<u8>)>,
-    pub(crate) random: RefCell<fastrand::Rng>,
-    has_ended: Cell<bool>,
-}
 
 /// A Lua state with its scripts.
 pub struct Engine {
@@ -48,12 +38,16 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// An engine without scripts, whose scripts call commands of `host`. Lua takes so many bytes at
-    /// most; 0 is for no limit.
+    /// An engine without scripts, whose scripts call commands of `host`, which is a Redis of this
+    /// version. Lua takes so many bytes at most; 0 is for no limit.
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn new(host: Box<dyn Host>, memory_limit_bytes: usize) -> Result<Self, String> {
+    pub fn new(
+        host: Box<dyn Host>,
+        version: &str,
+        memory_limit_bytes: usize,
+    ) -> Result<Self, String> {
         let state = Rc::new(State {
             host: RefCell::new(host),
             version: Cell::new(Version::Two),
@@ -61,7 +55,7 @@ impl Engine {
             random: RefCell::new(fastrand::Rng::new()),
             has_ended: Cell::new(false),
         });
-        let (lua, run) = sandbox::open(&state).map_err(|error| error.to_string())?;
+        let (lua, run) = sandbox::open(&state, version).map_err(|error| error.to_string())?;
         let engine = Engine { lua, run, state, scripts: HashMap::new() };
         engine.limit_memory(memory_limit_bytes);
         Ok(engine)
@@ -219,6 +213,7 @@ const ENDED: &str = "Script killed by user with SCRIPT KILL.";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::Words;
     use crate::{LogLevel, Source};
     use nagi_proto::Output;
     use std::cell::Cell;
@@ -275,7 +270,7 @@ mod tests {
 
     fn engine(looks: u32) -> Engine {
         let looks_left = Rc::new(Cell::new(looks));
-        Engine::new(Box::new(Echo { looks_left }), 64 << 20).unwrap()
+        Engine::new(Box::new(Echo { looks_left }), "7.2.4", 64 << 20).unwrap()
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod library;
 mod number;
 mod sandbox;
 mod source;
+mod state;
 
 pub use engine::{Engine, Failure};
 pub use host::{Host, LogLevel, Words};

@@ -1,19 +1,15 @@
-//! The functions that scripts call, as the sandbox gets them: each returns its value, or nothing
-//! and what is to be raised.
+//! The functions that scripts call, as the sandbox gets them: each returns what is to be raised, or
+//! nothing and its value.
 
 use crate::convert::{self, single};
-use crate::engine::State;
 use crate::host::LogLevel;
 use crate::number;
 use crate::source::Digest;
+use crate::state::State;
 use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 use nagi_proto::resp::Version;
 use std::rc::Rc;
 use std::time::Instant;
-
-/// The version of Redis that scripts see.
-const REDIS_VERSION: &str = "8.0.6";
-const REDIS_VERSION_NUM: u32 = 0x0008_0006;
 
 /// What a function answers: its value, or what is to be raised.
 pub(crate) type Answer = mlua::Result<Result<Value, Value>>;
@@ -32,23 +28,19 @@ pub(crate) fn add(
     function: impl Fn(&Lua, MultiValue) -> Answer + 'static,
 ) -> mlua::Result<()> {
     let function = lua.create_function(move |lua, arguments| match function(lua, arguments)? {
-        Ok(value) => value.into_lua_multi(lua),
-        Err(raised) => (Value::Nil, raised).into_lua_multi(lua),
+        Ok(value) => (Value::Nil, value).into_lua_multi(lua),
+        Err(raised) => raised.into_lua_multi(lua),
     })?;
     table.raw_set(name, function)
 }
 
 /// Everything that the sandbox is made of.
-pub(crate) fn native(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
+pub(crate) fn native(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<Table> {
     let native = lua.create_table()?;
-    let shared = Rc::clone(state);
-    add(lua, &native, "call", move |lua, arguments| call(lua, &shared, arguments))?;
-    let shared = Rc::clone(state);
-    add(lua, &native, "accepts", move |lua, arguments| accepts(lua, &shared, arguments))?;
     let started = Instant::now();
     native
         .raw_set("clock", lua.create_function(move |_, ()| Ok(started.elapsed().as_secs_f64()))?)?;
-    native.raw_set("redis", redis(lua, state)?)?;
+    native.raw_set("redis", redis(lua, state, version)?)?;
     native.raw_set("random", random(lua, state)?)?;
     native.raw_set("libraries", lua.create_table()?)?;
     Ok(native)
@@ -109,8 +101,8 @@ fn accepts(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
     }
 }
 
-/// The library `redis`, without what runs commands.
-fn redis(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
+/// The library `redis`.
+fn redis(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     for (name, value) in [
         ("LOG_DEBUG", 0),
@@ -122,11 +114,22 @@ fn redis(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
         ("REPL_SLAVE", 2),
         ("REPL_REPLICA", 2),
         ("REPL_ALL", 3),
-        ("REDIS_VERSION_NUM", REDIS_VERSION_NUM),
     ] {
         redis.raw_set(name, value)?;
     }
-    redis.raw_set("REDIS_VERSION", REDIS_VERSION)?;
+    redis.raw_set("REDIS_VERSION", version)?;
+    redis.raw_set("REDIS_VERSION_NUM", numbered(version))?;
+    let shared = Rc::clone(state);
+    add(lua, &redis, "call", move |lua, arguments| call(lua, &shared, arguments))?;
+    let shared = Rc::clone(state);
+    add(
+        lua,
+        &redis,
+        "pcall",
+        move |lua, arguments| Ok(call(lua, &shared, arguments)?.or_else(Ok)),
+    )?;
+    let shared = Rc::clone(state);
+    add(lua, &redis, "acl_check_cmd", move |lua, arguments| accepts(lua, &shared, arguments))?;
     let shared = Rc::clone(state);
     add(lua, &redis, "log", move |lua, arguments| log(lua, &shared, arguments))?;
     let shared = Rc::clone(state);
@@ -158,6 +161,12 @@ fn redis(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
     add(lua, &redis, "breakpoint", |_, _| Ok(Ok(Value::Boolean(false))))?;
     add(lua, &redis, "debug", |_, _| Ok(Ok(Value::Nil)))?;
     Ok(redis)
+}
+
+/// A version in a number, a byte for each of its parts.
+fn numbered(version: &str) -> u32 {
+    let parts = version.split('.').map(|part| part.parse().unwrap_or(0));
+    parts.fold(0, |number, part: u32| number << 8 | part)
 }
 
 /// `redis.log`
@@ -227,8 +236,7 @@ fn random(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
             (Some(Some(least)), Some(Some(most)), None) => (least.floor(), most.floor()),
             _ => return text(lua, "wrong number of arguments"),
         };
-        // Written so that what is no number is refused.
-        if !(least <= most) {
+        if least > most || least.is_nan() || most.is_nan() {
             let place = if arguments.len() == 1 { 1 } else { 2 };
             return text(lua, &format!("bad argument #{place} to 'random' (interval is empty)"));
         }

@@ -1,39 +1,13 @@
 -- What scripts find: nothing beyond what Redis gives them, and nothing that they could change.
 local native = ...
-local error, pairs, setmetatable, setreadonly, tostring, type, xpcall, rawset =
-    error, pairs, setmetatable, setreadonly, tostring, type, xpcall, rawset
+local error, pairs, raising, rawset, setmetatable, setreadonly, tostring, type, xpcall =
+    error, pairs, raising, rawset, setmetatable, setreadonly, tostring, type, xpcall
 local globals = _G
-
--- A function that raises what the native one returns as second value. A string is given the place
--- of the caller.
-local function raising(call)
-    return function(...)
-        local value, failure = call(...)
-        if failure ~= nil then
-            if type(failure) == 'string' then
-                error(failure, 2)
-            end
-            error(failure, 0)
-        end
-        return value
-    end
-end
 
 local redis = {}
 for name, value in pairs(native.redis) do
     redis[name] = type(value) == 'function' and raising(value) or value
 end
-local call, accepts = native.call, native.accepts
-redis.call = raising(call)
-redis.pcall = function(...)
-    local value, failure = call(...)
-    if failure ~= nil then
-        return failure
-    end
-    return value
-end
-redis.acl_check_cmd = raising(accepts)
-
 globals.redis = redis
 globals.os = { clock = native.clock }
 for name, library in pairs(native.libraries) do

@@ -1,8 +1,8 @@
 //! A Lua state with what scripts may use, and with nothing that one of them could change for the
 //! next.
 
-use crate::engine::State;
 use crate::library;
+use crate::state::State;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use std::rc::Rc;
 
@@ -11,10 +11,10 @@ pub(crate) const CHUNK: &str = "=nagi";
 
 /// A state, and the function that runs a script in it: with the script, its keys and its arguments
 /// as arguments, it returns what `pcall` does.
-pub(crate) fn open(state: &Rc<State>) -> mlua::Result<(Lua, Function)> {
+pub(crate) fn open(state: &Rc<State>, version: &str) -> mlua::Result<(Lua, Function)> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
-    let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-    let native = library::native(&lua, state)?;
+    let lua = Lua::new_with(libraries, LuaOptions::new())?;
+    let native = library::native(&lua, state, version)?;
     native.raw_set("handler", lua.create_function(handle)?)?;
     let run = lua.load(include_str!("sandbox.lua")).set_name(CHUNK).call(native)?;
     Ok((lua, run))

@@ -9,7 +9,7 @@ const EDGES: [(&str, &[&str]); 14] = [
     ("crates/store", &["nagi-chunk"]),
     ("crates/persist", &["nagi-store", "nagi-proto"]),
     ("crates/lua", &[]),
-    ("crates/script", &["nagi-lua"]),
+    ("crates/script", &["nagi-lua", "nagi-proto"]),
     ("crates/commands", &["nagi-proto", "nagi-store", "nagi-persist", "nagi-script"]),
     ("crates/http", &[]),
     (

@@ -97,7 +97,16 @@ const PERSIST: &[Room] = &[
     ("inspect", &["rdb"]),
 ];
 
-const SCRIPT: &[Room] = &[("sandbox", &[])];
+const SCRIPT: &[Room] = &[
+    ("number", &[]),
+    ("source", &[]),
+    ("host", &[]),
+    ("convert", &["number"]),
+    ("state", &["host"]),
+    ("library", &["convert", "host", "number", "source", "state"]),
+    ("sandbox", &["library", "state"]),
+    ("engine", &["convert", "host", "sandbox", "source", "state"]),
+];
 
 const COMMANDS: &[Room] = &[
     ("error", &[]),
@@ -107,6 +116,7 @@ const COMMANDS: &[Room] = &[
     ("state", &["glob", "registry", "secret"]),
     ("config", &["error", "glob", "state"]),
     ("runtime", &["config", "error", "registry", "secret", "state"]),
+    ("scripting", &["error", "registry", "runtime", "state"]),
     ("families", &["config", "error", "glob", "registry", "runtime", "state"]),
     ("status", &["registry", "runtime", "state"]),
     ("memcached", &["config", "registry", "runtime", "state"]),

@@ -29,7 +29,6 @@ const NO_LOCALES: &str = "SORT compares bytes";
 const NO_MODULES: &str = "There are no modules";
 const NO_RENAMING: &str = "Commands keep their names: whoever may connect may send all of them";
 const NO_REPLICATION: &str = "There is no replication";
-const NO_SCRIPTS: &str = "Scripts are not there yet";
 const NO_TLS: &str = "There is no TLS: connections are not encrypted";
 const NOT_READ: &str = "Nothing here goes by it";
 const OTHERWISE: &str = "What it adjusts works otherwise here";
@@ -100,8 +99,6 @@ pub(super) static ROWS: &[Setting] = &[
     aside("bgsave_cpulist", &["bgsave-cpulist"], Text, "", FIXED, OTHERWISE),
     aside("bind-source-addr", &[], Text, "", SET, NO_REPLICATION),
     aside("bio_cpulist", &["bio-cpulist"], Text, "", FIXED, OTHERWISE),
-    aside("busy-reply-threshold", &["lua-time-limit"], Integer(0..=i64::MAX), "5000", SET,
-        NO_SCRIPTS),
     aside("cluster-allow-pubsubshard-when-down", &[], Switch, "yes", SET, NO_CLUSTER),
     aside("cluster-allow-reads-when-down", &[], Switch, "no", SET, NO_CLUSTER),
     aside("cluster-allow-replica-migration", &[], Switch, "yes", SET, NO_CLUSTER),

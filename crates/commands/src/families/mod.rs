@@ -14,6 +14,7 @@ pub(crate) mod hyperloglog;
 pub(crate) mod keys;
 pub(crate) mod lists;
 pub(crate) mod pubsub;
+pub(crate) mod scripting;
 pub(crate) mod server;
 pub(crate) mod sets;
 pub(crate) mod sorted_sets;

@@ -104,6 +104,8 @@ bitflags::bitflags! {
         const MESSAGES = 1 << 18;
         /// Held up while writes are paused, as it would reach replicas. COMMAND does not show it.
         const PAUSED_AS_WRITE = 1 << 19;
+        /// Runs a script, on a thread of its own. COMMAND does not show it.
+        const RUNS_SCRIPTS = 1 << 20;
     }
 }
 
@@ -113,7 +115,11 @@ impl Flags {
     pub fn shown(self) -> Flags {
         let unshown = Flags::PROBE | Flags::NOT_QUEUED | Flags::RUNS_QUEUED;
         self.difference(
-            unshown | Flags::WHILE_SUBSCRIBED | Flags::MESSAGES | Flags::PAUSED_AS_WRITE,
+            unshown
+                | Flags::WHILE_SUBSCRIBED
+                | Flags::MESSAGES
+                | Flags::PAUSED_AS_WRITE
+                | Flags::RUNS_SCRIPTS,
         )
     }
 }
@@ -223,6 +229,8 @@ groups! {
     Generic "generic" "Keys",
     /// Requests that are executed as one.
     Transactions "transactions" "Transactions",
+    /// Scripts.
+    Scripting "scripting" "Scripts",
     /// Connections and clients.
     Connection "connection" "Connections",
     /// The server.

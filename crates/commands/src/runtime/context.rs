@@ -9,6 +9,7 @@ use crate::state::hooks::RequestHooks;
 use crate::state::process::Process;
 use crate::state::pubsub::PubSub;
 use crate::state::saves::Saves;
+use crate::state::scripts::Scripts;
 use crate::state::statistics::{Statistics, Tally};
 use nagi_proto::Args;
 use nagi_store::{Claim, Database, Key};
@@ -149,6 +150,9 @@ pub trait Server: Sync {
 
     /// The subscriptions of all clients.
     fn pubsub(&self) -> &PubSub;
+
+    /// Scripts, and the thread that runs them.
+    fn scripts(&self) -> &Arc<Scripts>;
 
     /// What is saved, and how that goes.
     fn saves(&self) -> &Saves;

@@ -6,6 +6,7 @@ use crate::runtime::context::CommandSet;
 use crate::runtime::notification;
 use crate::state::latency_monitor::EVICTION;
 use crate::state::saves::Saves;
+use crate::state::scripts::BUSY;
 use crate::{
     Access, Client, Config, Context, Error, Flags, HookFlags, Keys, Marks, RequestHooks, Server,
 };
@@ -45,6 +46,9 @@ pub(crate) fn make_room(cx: &Context<'_>) -> bool {
 pub(crate) fn refusal(reasons: HookFlags, flags: Flags) -> Option<Error> {
     if reasons.contains(HookFlags::UNSAVED) && flags.intersects(Flags::WRITE | Flags::PROBE) {
         return Some(MISCONF);
+    }
+    if reasons.contains(HookFlags::BUSY) && !flags.contains(Flags::ALLOW_BUSY) {
+        return Some(Error::fixed(BUSY));
     }
     let waits = reasons.contains(HookFlags::LOADING);
     (waits && !flags.intersects(Flags::LOADING | Flags::PROBE)).then_some(LOADING)

@@ -45,6 +45,11 @@ impl Awaited {
         names.for_each(|name| claiming.add(cx.db.key(name), Intent::Write));
     }
 
+    /// All of them.
+    pub(crate) fn reached(&self) -> impl Iterator<Item = &Name> {
+        self.0.iter().flat_map(|names| &names.reached)
+    }
+
     /// Whether all of them have been claimed where `claimed` was.
     pub(crate) fn is_within(&self, claimed: &Awaited) -> bool {
         let mut names = self.0.iter().flat_map(|names| &names.reached);

@@ -2,6 +2,7 @@
 
 use crate::state::pubsub::{ByKind, Kind};
 use crate::state::tracking_options::ClientTracking;
+use crate::state::scripts::Leased;
 use crate::state::transaction::Transaction;
 use crate::state::users::{DEFAULT_USER, Name, User, Users};
 use crate::state::watched_keys::Watches;
@@ -67,6 +68,8 @@ pub struct Client {
     pub(crate) watches: Watches,
     /// How it tracks keys, if it does.
     pub(crate) tracking: Option<Box<ClientTracking>>,
+    /// The script thread, while EXEC runs its requests and some of these are scripts.
+    pub(crate) leased: Option<Box<Leased>>,
     /// Its user, once that matters; the default one otherwise.
     identity: Option<Box<Identity>>,
 }
@@ -102,6 +105,7 @@ impl Client {
             watches: Watches::default(),
             tracking: None,
             identity: None,
+            leased: None,
         }
     }
 

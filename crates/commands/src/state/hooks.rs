@@ -41,6 +41,8 @@ bitflags::bitflags! {
         const NOTIFIED = 1 << 8;
         /// There are users that may do less than everything.
         const LIMITED_USERS = 1 << 9;
+        /// A script has been slow, and nothing else is to run meanwhile.
+        const BUSY = 1 << 10;
     }
 }
 

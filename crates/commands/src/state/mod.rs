@@ -16,6 +16,7 @@ pub(crate) mod process;
 pub mod pubsub;
 pub(crate) mod rates;
 pub mod saves;
+pub(crate) mod scripts;
 pub(crate) mod slow_log;
 pub(crate) mod statistics;
 pub(crate) mod tracking;

@@ -31,7 +31,7 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    fn new(row: usize, args: Args<'_>) -> Self {
+    pub(crate) fn new(row: usize, args: Args<'_>) -> Self {
         Queued {
             row,
             bytes: args.bytes().into(),

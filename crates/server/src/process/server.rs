@@ -95,6 +95,10 @@ impl From<io::Error> for StartError {
     }
 }
 
+/// Stacks of threads, in bytes, and that of scripts, whose patterns and calls go deep.
+const STACK_BYTES: usize = 2 << 20;
+const SCRIPT_STACK_BYTES: usize = 16 << 20;
+
 /// Starts a server: when this returns, it accepts connections, and answers those commands that need
 /// no data until [`Running::load`] has returned.
 ///
@@ -171,6 +175,10 @@ impl Running {
         let saver = self.spawn("saver".to_owned(), move || saver::run(&shared))?;
         // Likewise.
         let _ = self.shared.saver.set(saver);
+        let shared = Arc::clone(&self.shared);
+        self.spawn_with_stack("scripts".to_owned(), SCRIPT_STACK_BYTES, move || {
+            nagi_commands::run_scripts(&shared);
+        })?;
         let sampler = pages.serve(&self.shared)?;
         let thread = self.spawn("sampler".to_owned(), move || sampler.run())?;
         // Likewise.
@@ -179,7 +187,16 @@ impl Running {
     }
 
     fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> io::Result<Thread> {
-        let handle = thread::Builder::new().name(name).spawn(work)?;
+        self.spawn_with_stack(name, STACK_BYTES, work)
+    }
+
+    fn spawn_with_stack(
+        &mut self,
+        name: String,
+        stack_bytes: usize,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Thread> {
+        let handle = thread::Builder::new().name(name).stack_size(stack_bytes).spawn(work)?;
         let thread = handle.thread().clone();
         self.threads.push(handle);
         Ok(thread)

@@ -12,13 +12,15 @@ use crate::state::mailbox::{Letter, Mailbox, Reminders};
 use crate::state::registry::Registry;
 use nagi_commands::saves::Saves;
 use nagi_commands::{
-    Addresses, ClientInfo, CommandTable, Config, EventsListener, HookFlags, Marks, Process, PubSub,
-    RequestHooks, Server, Statistics, admission, command_table,
+    Addresses, ClientInfo, CommandTable, Config, EventsListener, HookFlags, LogLevel, Marks,
+    Process, PubSub, RequestHooks, ScriptingServer, Scripts, Server, Statistics, admission,
+    command_table,
 };
 use nagi_store::{Clock, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
+use std::time::Duration;
 use std::{fmt, io};
 
 /// Replies that a client leaves unread before it is read from no more, in bytes. Clients that send
@@ -65,6 +67,7 @@ pub(crate) struct Shared {
     process: Process,
     pubsub: PubSub,
     saves: Saves,
+    scripts: Arc<Scripts>,
     mailboxes: Box<[Mailbox]>,
     is_stopping: AtomicBool,
 }
@@ -81,7 +84,8 @@ impl Shared {
             databases: usize::try_from(config.databases.get()).unwrap_or(1),
             seed: u128::from_ne_bytes(seed),
             clock: Clock::System,
-            workers,
+            // The script thread has counters as well.
+            workers: workers + 1,
             ..nagi_store::Options::default()
         });
         config.limit_memory(&store);
@@ -113,10 +117,11 @@ impl Shared {
             sampler: OnceLock::new(),
             io,
             config,
-            statistics: Statistics::new(workers, command_table().entries().len()),
+            statistics: Statistics::new(workers + 1, command_table().entries().len()),
             process,
             pubsub: PubSub::new(workers),
             saves: Saves::default(),
+            scripts: Arc::default(),
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect::<io::Result<_>>()?,
             is_stopping: AtomicBool::new(false),
         })
@@ -213,6 +218,7 @@ impl Shared {
         self.listeners.stop();
         self.mailboxes.iter().for_each(Mailbox::wake);
         self.saves.cancel();
+        self.scripts.stop();
         for thread in
             [&self.housekeeper, &self.saver, &self.sampler].into_iter().filter_map(OnceLock::get)
         {
@@ -280,6 +286,10 @@ impl Server for Shared {
         &self.saves
     }
 
+    fn scripts(&self) -> &Arc<Scripts> {
+        &self.scripts
+    }
+
     fn shut_down(&self, saves: Option<bool>) {
         if let Some(saves) = saves {
             // The first command decides.
@@ -323,6 +333,27 @@ impl Server for Shared {
     fn flush_at(&self, at_ms: u64) {
         self.flush_at_ms.store(at_ms, Ordering::Relaxed);
         self.check_timers();
+    }
+}
+
+impl ScriptingServer for Shared {
+    fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn log_of_script(&self, level: LogLevel, text: &str) {
+        match level {
+            LogLevel::Debug | LogLevel::Verbose => tracing::debug!("a script: {text}"),
+            LogLevel::Notice => tracing::info!("a script: {text}"),
+            LogLevel::Warning => tracing::warn!("a script: {text}"),
+        }
+    }
+
+    fn report_slow_script(&self, took: Duration) {
+        tracing::warn!(
+            milliseconds = took.as_millis(),
+            "Slow script detected: SCRIPT KILL ends it as long as it has changed nothing"
+        );
     }
 }
 

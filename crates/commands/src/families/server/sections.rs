@@ -167,11 +167,7 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("allocator_active", figures.active);
     fields.add("allocator_resident", figures.resident);
     fields.add_bytes("total_system_memory", usage::system_memory_bytes());
-    fields.add_unused("0", NO_SCRIPTS);
-    fields.add_unused(
-        "0B",
-        &["used_memory_lua_human", "used_memory_vm_total_human", "used_memory_scripts_human"],
-    );
+    scripts(cx, fields);
     fields.add_bytes("maxmemory", limit_bytes);
     fields.add("maxmemory_policy", policy.name());
     for (name, bytes, of) in [
@@ -202,19 +198,21 @@ fn memory(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("mem_allocator", "mimalloc");
 }
 
-/// Of scripts and functions.
-const NO_SCRIPTS: &[&str] = &[
-    "used_memory_lua",
-    "used_memory_vm_eval",
-    "used_memory_scripts_eval",
-    "number_of_cached_scripts",
-    "number_of_functions",
-    "number_of_libraries",
-    "used_memory_vm_functions",
-    "used_memory_vm_total",
-    "used_memory_functions",
-    "used_memory_scripts",
-];
+/// What scripts take: Lua, and their texts.
+fn scripts(cx: &Context<'_>, fields: &mut Fields<'_>) {
+    let scripts = cx.server.scripts();
+    let lua_bytes = scripts.used_bytes.load(Ordering::Relaxed) as u64;
+    let (cached, text_bytes, _) = scripts.cached();
+    fields.add_bytes("used_memory_lua", lua_bytes);
+    fields.add("used_memory_vm_eval", lua_bytes);
+    fields.add("used_memory_scripts_eval", text_bytes);
+    fields.add("number_of_cached_scripts", cached);
+    let functions = ["number_of_functions", "number_of_libraries", "used_memory_vm_functions"];
+    fields.add_unused("0", &functions);
+    fields.add_bytes("used_memory_vm_total", lua_bytes);
+    fields.add_unused("0", &["used_memory_functions"]);
+    fields.add_bytes("used_memory_scripts", text_bytes as u64);
+}
 
 /// What is saved, and how; `latest_fork_usec`, among the statistics, is how long the cut took.
 fn persistence(cx: &Context<'_>, fields: &mut Fields<'_>) {

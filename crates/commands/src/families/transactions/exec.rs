@@ -17,12 +17,14 @@ use crate::runtime::service::{Awaited, Service};
 use crate::runtime::suspension::Slice;
 use crate::runtime::{dispatch, rights, shown};
 use crate::state::phases::Phases;
+use crate::state::scripts::{Lease, Leased, Scripts, runs_scripts};
 use crate::state::slow_log::SlowRequest;
 use crate::state::transaction::{Queued, Transaction};
 use crate::state::watched_keys::Watches;
 use crate::{Context, HookFlags, JobProgress, Suspension, When};
 use nagi_store::{Claim, Claiming, Intent, Step, Store};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Keys between two looks at the clock.
@@ -49,6 +51,8 @@ struct Spent {
 
 /// How far it has come.
 enum Stage {
+    /// The thread that runs scripts is waited for, since some of its requests are scripts.
+    Leasing(Lease),
     /// The keys are being hashed.
     Gathering(Claiming, Cursor, Awaited),
     /// They are being claimed.
@@ -77,8 +81,17 @@ impl Stage {
 }
 
 impl Execution {
-    pub(super) fn new(transaction: Box<Transaction>, watches: Watches, store: &Store) -> Self {
+    pub(super) fn new(
+        transaction: Box<Transaction>,
+        watches: Watches,
+        store: &Store,
+        (scripts, waker): (&Arc<Scripts>, &Waker),
+    ) -> Self {
         let stage = Stage::begin(store);
+        let stage = match runs_scripts(transaction.flags()) {
+            true => Stage::Leasing(scripts.lease(waker)),
+            false => stage,
+        };
         Execution { transaction, watches, stage, is_committed: false, spent: None }
     }
 
@@ -104,10 +117,13 @@ impl Execution {
     /// Goes on with one thing; when there is more to do if that is not now.
     fn step(&mut self, cx: &mut Context<'_>, slice: Slice) -> Option<When> {
         match &mut self.stage {
+            Stage::Leasing(_) => return self.lease(cx),
             Stage::Gathering(claiming, cursor, awaited) => {
                 if gather(cx, &self.transaction, Some(claiming), cursor, awaited, slice) {
+                    let is_leased = cx.client.leased.is_some();
                     self.watches.keys().for_each(|(database, key, _)| {
-                        claiming.add(cx.db.sibling(database).key(key), Intent::Read);
+                        let intent = if is_leased { Intent::Write } else { Intent::Read };
+                        claiming.add(cx.db.sibling(database).key(key), intent);
                     });
                     awaited.claim(cx, claiming);
                     let claiming = std::mem::replace(claiming, cx.db.store().claiming());
@@ -135,44 +151,63 @@ impl Execution {
                     self.stage = Stage::begin(cx.db.store());
                 }
             }
-            Stage::Running(claim, done, suspension, awaited) => {
-                let requests = self.transaction.requests();
-                let (request, suspended) = match suspension.take() {
-                    Some(suspended) => (requests.get(*done - 1), Some(suspended)),
-                    None => (requests.get(*done), None),
-                };
-                let Some(request) = request else {
-                    let service = Service::new(cx, std::mem::take(awaited));
-                    self.stage = Stage::Serving(claim.hand_over(), service);
-                    return None;
-                };
-                *done += usize::from(suspended.is_none());
-                let is_write = self.transaction.flags().contains(Flags::WRITE);
-                self.is_committed |= is_write;
-                let (began, replies) = (Instant::now(), cx.reply.len());
-                *suspension = run(cx, request, claim, suspended);
-                let none = Spent { began, executed: Duration::ZERO, reply_bytes: 0 };
-                let spent = self.spent.get_or_insert(none);
-                spent.executed += began.elapsed();
-                spent.reply_bytes += cx.reply.len() - replies;
-                if suspension.is_none() {
-                    log_if_slow(cx, request, spent);
-                    self.spent = None;
-                }
-                // A client that does not read must not keep others from the keys.
-                return suspension.as_ref().map(|suspension| match suspension.when {
-                    When::RoomForReplies | When::NextTick => When::NextTick,
-                    When::Woken | When::Served => When::Woken,
-                });
-            }
+            Stage::Running(..) => return self.run_next(cx),
             Stage::Serving(claim, service) => {
                 if service.go_on(&cx.claimed_by(claim), slice) {
+                    cx.client.leased = None;
                     self.stage = Stage::Releasing(claim.hand_over());
                 }
             }
             Stage::Releasing(_) => {}
         }
         None
+    }
+
+    /// Waits for the thread that runs scripts.
+    fn lease(&mut self, cx: &mut Context<'_>) -> Option<When> {
+        let Stage::Leasing(lease) = &self.stage else { return None };
+        if !lease.is_granted() {
+            return Some(When::Woken);
+        }
+        let begun = Stage::begin(cx.db.store());
+        if let Stage::Leasing(lease) = std::mem::replace(&mut self.stage, begun) {
+            cx.client.leased = Some(Box::new(Leased { lease, joint: None, written: Vec::new() }));
+        }
+        None
+    }
+
+    /// Runs the next request, or goes on with one; with none left, it begins to serve clients.
+    fn run_next(&mut self, cx: &mut Context<'_>) -> Option<When> {
+        let Stage::Running(claim, done, suspension, awaited) = &mut self.stage else { return None };
+        let requests = self.transaction.requests();
+        let (request, suspended) = match suspension.take() {
+            Some(suspended) => (requests.get(*done - 1), Some(suspended)),
+            None => (requests.get(*done), None),
+        };
+        let Some(request) = request else {
+            add_written(cx, awaited);
+            let service = Service::new(cx, std::mem::take(awaited));
+            self.stage = Stage::Serving(claim.hand_over(), service);
+            return None;
+        };
+        *done += usize::from(suspended.is_none());
+        let writing = Flags::WRITE | Flags::RUNS_SCRIPTS;
+        self.is_committed |= self.transaction.flags().intersects(writing);
+        let (began, replies) = (Instant::now(), cx.reply.len());
+        *suspension = run(cx, request, claim, suspended);
+        let none = Spent { began, executed: Duration::ZERO, reply_bytes: 0 };
+        let spent = self.spent.get_or_insert(none);
+        spent.executed += began.elapsed();
+        spent.reply_bytes += cx.reply.len() - replies;
+        if suspension.is_none() {
+            log_if_slow(cx, request, spent);
+            self.spent = None;
+        }
+        // A client that does not read must not keep others from the keys.
+        suspension.as_ref().map(|suspension| match suspension.when {
+            When::RoomForReplies | When::NextTick => When::NextTick,
+            When::Woken | When::Served => When::Woken,
+        })
     }
 
     /// Begins to run the requests, unless a watched key was changed.
@@ -187,9 +222,13 @@ impl Execution {
         cx.hooks.watched_keys.settle(cx.db.store());
         self.stage = if is_stale {
             cx.reply.null_array();
+            cx.client.leased = None;
             Stage::Releasing(claim.hand_over())
         } else {
             cx.reply.array(self.transaction.requests().len());
+            if let Some(leased) = &mut cx.client.leased {
+                leased.joint = Some(claim.joint());
+            }
             Stage::Running(claim, 0, None, awaited)
         };
     }
@@ -225,7 +264,10 @@ fn gather(
         for (position, group) in positions.skip(cursor.key) {
             if let Some(name) = args.get(position) {
                 if let Some(claiming) = &mut claiming {
-                    claiming.add(cx.db.key(name), group.intent());
+                    // What a script reads first it may change later.
+                    let is_leased = cx.client.leased.is_some();
+                    let intent = if is_leased { Intent::Write } else { group.intent() };
+                    claiming.add(cx.db.key(name), intent);
                 }
                 if looks && group.intent() == Intent::Write {
                     awaited.add(blocked, name);
@@ -239,6 +281,12 @@ fn gather(
         *cursor = Cursor { request: cursor.request + 1, key: 0 };
     }
     true
+}
+
+/// Adds the keys that scripts may have changed to those for which clients may wait.
+fn add_written(cx: &Context<'_>, awaited: &mut Awaited) {
+    let written = cx.client.leased.iter().flat_map(|leased| &leased.written);
+    written.for_each(|name| awaited.add(&cx.hooks.blocked, name));
 }
 
 /// Puts a request into the slow log if it has taken long.

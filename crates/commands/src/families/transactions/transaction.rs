@@ -80,7 +80,8 @@ fn exec<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
         cx.hooks.watched_keys.settle(cx.db.store());
         return Err(Error::fixed("EXECABORT Transaction discarded because of previous errors."));
     }
-    let mut execution = Execution::new(transaction, watches, cx.db.store());
+    let thread = (cx.server.scripts(), &cx.client.waker);
+    let mut execution = Execution::new(transaction, watches, cx.db.store(), thread);
     cx.start(Box::new(move |cx| Ok(execution.go_on(cx))))
 }
 

@@ -1,0 +1,109 @@
+//! EVAL and its relatives.
+
+use crate::families::scripting::submission::submit;
+use crate::state::scripts::Asked;
+use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
+use nagi_proto::Args;
+use nagi_store::parse_i64;
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&EVAL, &EVALSHA, &EVALSHA_RO, &EVAL_RO];
+
+/// How all of them behave.
+const SCRIPT: Flags = Flags::NOSCRIPT.union(Flags::STALE).union(Flags::RUNS_SCRIPTS);
+
+const READS: Keys = Keys::only(KeyGroup::counted(2, Access::RO.union(Access::ACCESS)));
+const WRITES: Keys =
+    Keys::only(KeyGroup::counted(2, Access::RW.union(Access::ACCESS).union(Access::UPDATE)));
+
+/// Checks how many keys a request says that it has.
+fn check_number_of_keys(args: Args<'_>) -> Result<(), Error> {
+    let count = parse_i64(args.at(2)).ok_or(Error::NOT_AN_INTEGER)?;
+    match usize::try_from(count) {
+        Ok(count) if count > args.len() - 3 => {
+            Err(Error::fixed("ERR Number of keys can't be greater than number of args"))
+        }
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::fixed("ERR Number of keys can't be negative")),
+    }
+}
+
+fn eval<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    check_number_of_keys(args)?;
+    submit(cx, &EVAL, Asked::Eval, false)
+}
+
+static EVAL: Command = Command {
+    name: "EVAL",
+    syntax: "script numkeys [key ...] [arg ...]",
+    arity: -3,
+    flags: SCRIPT.union(Flags::PAUSED_AS_WRITE),
+    keys: WRITES,
+    categories: Category::SCRIPTING,
+    group: Group::Scripting,
+    since: "2.6.0",
+    notes: Notes::of("Depends on the script"),
+    summary: "Runs a script in Lua",
+    subcommands: &[],
+    run: eval,
+};
+
+fn evalsha<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    check_number_of_keys(args)?;
+    submit(cx, &EVALSHA, Asked::EvalSha, false)
+}
+
+static EVALSHA: Command = Command {
+    name: "EVALSHA",
+    syntax: "sha1 numkeys [key ...] [arg ...]",
+    arity: -3,
+    flags: SCRIPT.union(Flags::PAUSED_AS_WRITE),
+    keys: WRITES,
+    categories: Category::SCRIPTING,
+    group: Group::Scripting,
+    since: "2.6.0",
+    notes: Notes::of("Depends on the script"),
+    summary: "Runs a script that was run or loaded before, by the SHA-1 of its text",
+    subcommands: &[],
+    run: evalsha,
+};
+
+fn eval_ro<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    check_number_of_keys(args)?;
+    submit(cx, &EVAL_RO, Asked::Eval, true)
+}
+
+static EVAL_RO: Command = Command {
+    name: "EVAL_RO",
+    syntax: "script numkeys [key ...] [arg ...]",
+    arity: -3,
+    flags: SCRIPT.union(Flags::READONLY),
+    keys: READS,
+    categories: Category::SCRIPTING,
+    group: Group::Scripting,
+    since: "7.0.0",
+    notes: Notes::of("Depends on the script"),
+    summary: "Runs a script in Lua that changes nothing",
+    subcommands: &[],
+    run: eval_ro,
+};
+
+fn evalsha_ro<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    check_number_of_keys(args)?;
+    submit(cx, &EVALSHA_RO, Asked::EvalSha, true)
+}
+
+static EVALSHA_RO: Command = Command {
+    name: "EVALSHA_RO",
+    syntax: "sha1 numkeys [key ...] [arg ...]",
+    arity: -3,
+    flags: SCRIPT.union(Flags::READONLY),
+    keys: READS,
+    categories: Category::SCRIPTING,
+    group: Group::Scripting,
+    since: "7.0.0",
+    notes: Notes::of("Depends on the script"),
+    summary: "Runs a script that changes nothing, by the SHA-1 of its text",
+    subcommands: &[],
+    run: evalsha_ro,
+};

@@ -1,0 +1,5 @@
+//! Scripts: requests for the thread that runs them.
+
+pub(crate) mod eval;
+pub(crate) mod script;
+pub(crate) mod submission;

@@ -1,0 +1,50 @@
+//! Handing a request to the script thread, and waiting for what it leaves.
+
+use crate::runtime::context::{Command, Context};
+use crate::state::scripts::{Asked, BUSY, IsBusy, NewTask, Outcome, Ticket};
+use crate::{Error, JobProgress};
+
+/// Has the script thread do what a request asks for.
+///
+/// # Errors
+/// A script has been slow for so long that none is to wait for it.
+pub(super) fn submit(
+    cx: &mut Context<'_>,
+    command: &'static Command,
+    asked: Asked,
+    is_read_only: bool,
+) -> Result<(), Error> {
+    let row = cx.server.commands().find(command.name.as_bytes()).map_or(0, |entry| entry.index);
+    let new = NewTask {
+        row,
+        args: cx.args,
+        asked,
+        is_read_only,
+        database: cx.client.database,
+        version: cx.client.version,
+        waker: cx.client.waker.clone(),
+    };
+    let mut leased = cx.client.leased.take();
+    let lease = leased.as_mut().and_then(|it| it.joint.take().map(|joint| (&it.lease, joint)));
+    let submitted = cx.server.scripts().submit(new, lease);
+    cx.client.leased = leased;
+    let ticket = submitted.map_err(|IsBusy| Error::fixed(BUSY))?;
+    cx.start(Box::new(move |cx| finish(cx, &ticket)))
+}
+
+fn finish(cx: &mut Context<'_>, ticket: &Ticket) -> Result<JobProgress, Error> {
+    let Some(outcome) = ticket.take() else { return Ok(JobProgress::WOKEN) };
+    let Outcome { reply, error, joint, written } = outcome;
+    if let Some(leased) = &mut cx.client.leased {
+        if joint.is_some() {
+            leased.joint = joint;
+        }
+        leased.written.extend(written);
+    }
+    match error {
+        Some((text, false)) => return Err(Error(text.into())),
+        Some((text, true)) => cx.reply.error(text),
+        None => cx.reply.append(&reply),
+    }
+    Ok(JobProgress::Done)
+}

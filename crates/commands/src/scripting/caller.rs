@@ -1,0 +1,188 @@
+//! What scripts ask of the server: commands, above all.
+
+use crate::registry::command::Flags;
+use crate::runtime::context::{Context, Entry};
+use crate::runtime::resume::go_on;
+use crate::runtime::suspension::When;
+use crate::runtime::{dispatch, gate, shown};
+use crate::scripting::run::{Ended, Place, Run};
+use crate::scripting::server::ScriptingServer;
+use crate::{Error, HookFlags};
+use nagi_proto::resp::{Version, Writer};
+use nagi_proto::{Args, Output};
+use nagi_script::{Host, LogLevel, Words};
+use nagi_store::Intent;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// Most bytes of replies for which room is kept.
+const KEPT_BYTES: usize = 64 * 1024;
+/// How long a command of a script is waited for before another look.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// The server as the script that runs sees it; there is none between two scripts.
+pub(super) struct Caller<S> {
+    pub(super) server: Arc<S>,
+    pub(super) place: Rc<Place>,
+    pub(super) run: Rc<RefCell<Option<Run>>>,
+    pub(super) output: Output,
+}
+
+impl<S: ScriptingServer> Host for Caller<S> {
+    fn call(&mut self, words: &Words, version: Version, reply: &mut Vec<u8>) {
+        let mut run = self.run.borrow_mut();
+        let Some(run) = run.as_mut() else { return };
+        run.client.version = version;
+        self.output.clear(KEPT_BYTES);
+        let (server, place) = (&*self.server, &*self.place);
+        match admitted(server, place, run, words.args()) {
+            Ok(entry) => execute(server, place, run, entry, words.args(), &mut self.output),
+            Err(error) => {
+                place.tally.count_error(&error.0);
+                Writer::new(&mut self.output, version).error(&error.0);
+            }
+        }
+        self.output.slices().for_each(|part| reply.extend_from_slice(part));
+    }
+
+    fn may_call(&mut self, words: &Words) -> Option<bool> {
+        dispatch::resolve(self.server.commands(), words.args()).ok().map(|_| true)
+    }
+
+    fn log(&mut self, level: LogLevel, text: &[u8]) {
+        self.server.log_of_script(level, &String::from_utf8_lossy(text));
+    }
+
+    fn is_to_end(&mut self) -> bool {
+        let mut run = self.run.borrow_mut();
+        let Some(run) = run.as_mut() else { return false };
+        note_if_slow(&*self.server, run);
+        self.server.scripts().is_to_end(run.number)
+    }
+}
+
+/// Notes that a script is slow from now on, if it is.
+fn note_if_slow(server: &impl ScriptingServer, run: &mut Run) {
+    let threshold_ms = server.config().busy_reply_threshold_ms.get();
+    let is_slow = threshold_ms > 0 && run.started.elapsed() >= Duration::from_millis(threshold_ms);
+    if run.is_slow || !is_slow {
+        return;
+    }
+    run.is_slow = true;
+    server.report_slow_script(run.started.elapsed());
+    if server.config().busy_reply.is_on() {
+        server.hooks().set(HookFlags::BUSY, true);
+    }
+    server.scripts().note_slow();
+}
+
+/// The row of a command that a script calls, when it may run and its keys are claimed.
+fn admitted(
+    server: &impl ScriptingServer,
+    place: &Place,
+    run: &mut Run,
+    args: Args<'_>,
+) -> Result<&'static Entry, Error> {
+    let commands = server.commands();
+    let entry = dispatch::resolve(commands, args).map_err(|_| {
+        let entry = commands.find(args.at(0));
+        let entry = entry.and_then(|entry| match entry.command.subcommands {
+            [] => Some(entry),
+            _ => commands.subcommand(entry, args.get(1)?),
+        });
+        Error::fixed(match entry {
+            Some(_) => "ERR Wrong number of args calling Redis command from script",
+            None => "ERR Unknown Redis command called from script",
+        })
+    })?;
+    let flags = entry.command.flags;
+    if flags.contains(Flags::NOSCRIPT) {
+        return Err(Error::fixed("ERR This Redis command is not allowed from script"));
+    }
+    let is_write = flags.contains(Flags::WRITE);
+    if is_write && run.is_read_only {
+        return Err(Error::fixed("ERR Write commands are not allowed from read-only scripts."));
+    }
+    if flags.contains(Flags::DENYOOM) && run.lacks_memory && !run.has_written {
+        return Err(Error::OUT_OF_MEMORY);
+    }
+    let reasons = server.hooks().reasons().difference(HookFlags::BUSY);
+    if let Some(error) = gate::refusal(reasons, flags) {
+        return Err(error);
+    }
+    claim(server, place, run, entry, args)
+        .map_err(|Ended| Error::fixed("ERR the script was ended while it waited for a key"))?;
+    if is_write && !run.has_written {
+        run.has_written = true;
+        server.scripts().note_write();
+    }
+    Ok(entry)
+}
+
+/// Claims the keys of a command that the script has not claimed yet.
+fn claim(
+    server: &impl ScriptingServer,
+    place: &Place,
+    run: &mut Run,
+    entry: &Entry,
+    args: Args<'_>,
+) -> Result<(), Ended> {
+    let (keys, number) = (&entry.command.keys, run.number);
+    let is_to_end = || server.scripts().is_to_end(number);
+    if keys.is_whole() {
+        return run.claim_everything(server.store(), place, is_to_end);
+    }
+    // Nothing is read first and changed later by one that changes nothing.
+    let intent = if run.is_read_only { Intent::Read } else { Intent::Write };
+    keys.of(args).try_for_each(|key| run.claim(server.store(), place, key, intent, is_to_end))
+}
+
+/// Executes a command to its end.
+fn execute(
+    server: &impl ScriptingServer,
+    place: &Place,
+    run: &mut Run,
+    entry: &'static Entry,
+    args: Args<'_>,
+    output: &mut Output,
+) {
+    let store = server.store();
+    let mut suspension = None;
+    loop {
+        let batch = store.batch(&place.counters);
+        let db = place.database((store, server), run.client.database, run.now_ms);
+        let mut cx = Context {
+            db: db.claimed_by(&run.claim),
+            reply: Writer::new(output, run.client.version),
+            client: &mut run.client,
+            server,
+            hooks: server.hooks(),
+            tally: &place.tally,
+            args,
+            prefetched: None,
+            suspension: None,
+        };
+        match suspension.take() {
+            Some(suspended) => go_on(&mut cx, suspended),
+            None => {
+                let is_shown = cx.hooks.reasons().contains(HookFlags::MONITORED)
+                    && !entry.command.flags.contains(Flags::ADMIN);
+                if is_shown {
+                    let words = shown::words(entry.command, args);
+                    shown::show(cx.server, cx.client, &words);
+                }
+                dispatch::run_claimed(entry, &mut cx, args);
+            }
+        }
+        suspension = cx.suspension.take();
+        drop(batch);
+        match suspension.as_ref().map(|suspended| suspended.when) {
+            None => return,
+            Some(When::NextTick | When::RoomForReplies) => {}
+            Some(When::Woken | When::Served) => thread::park_timeout(WAIT),
+        }
+    }
+}

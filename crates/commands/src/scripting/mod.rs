@@ -1,0 +1,10 @@
+//! The script thread: it runs scripts one after the other, and the commands that they call, as a
+//! worker runs those of its clients.
+
+mod caller;
+mod run;
+mod server;
+mod thread;
+
+pub use server::ScriptingServer;
+pub use thread::run_scripts;

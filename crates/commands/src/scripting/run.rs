@@ -1,0 +1,224 @@
+//! A script that runs: what it has claimed, and what it may do.
+
+use crate::runtime::context::Server;
+use crate::runtime::service::{Awaited, Service};
+use crate::runtime::suspension::Slice;
+use crate::state::blocked::{BlockedClients, Name};
+use crate::{Client, Context, Tally};
+use nagi_proto::resp::Writer;
+use nagi_proto::{Args, Output};
+use nagi_store::{Claim, Counters, Database, Growing, Growth, Intent, Store};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// How often a script that waits looks whether it is to end.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// What the script thread has for itself, as each worker does.
+pub(super) struct Place {
+    pub(super) counters: Arc<Counters>,
+    pub(super) tally: Arc<Tally>,
+    pub(super) waker: Waker,
+}
+
+/// Unparks the script thread.
+struct Caller(Thread);
+
+impl Wake for Caller {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl Place {
+    /// That of the thread that calls, whose counters are the last.
+    pub(super) fn new(store: &Store, server: &dyn Server) -> Self {
+        let index = server.process().workers;
+        Place {
+            counters: store.counters(index),
+            tally: server.statistics().worker(index),
+            waker: Waker::from(Arc::new(Caller(thread::current()))),
+        }
+    }
+
+    /// A database at a time. While writes are paused nothing in it expires.
+    pub(super) fn database<'a>(
+        &'a self,
+        (store, server): (&'a Store, &dyn Server),
+        index: usize,
+        now_ms: u64,
+    ) -> Database<'a> {
+        let db = store.database(index, &self.counters, now_ms);
+        if server.hooks().is_paused(now_ms) { db.keeping_expired() } else { db }
+    }
+}
+
+/// A script that runs.
+pub(super) struct Run {
+    /// In its name commands are called; its replies go to the script.
+    pub(super) client: Client,
+    pub(super) claim: Claim,
+    /// The keys that it has claimed, and what for.
+    held: HashMap<Name, Intent>,
+    holds_everything: bool,
+    /// Whether it may change nothing.
+    pub(super) is_read_only: bool,
+    /// Whether there was no memory when it began, and it did not say that it needs none.
+    pub(super) lacks_memory: bool,
+    pub(super) has_written: bool,
+    /// The time when it began, which is that of all of its commands.
+    pub(super) now_ms: u64,
+    pub(super) started: Instant,
+    pub(super) number: u64,
+    pub(super) is_slow: bool,
+}
+
+/// A script was ended while it waited for a key.
+#[derive(Debug)]
+pub(super) struct Ended;
+
+impl Run {
+    pub(super) fn new(client: Client, claim: Claim, now_ms: u64) -> Self {
+        Run {
+            client,
+            claim,
+            held: HashMap::new(),
+            holds_everything: false,
+            is_read_only: false,
+            lacks_memory: false,
+            has_written: false,
+            now_ms,
+            started: Instant::now(),
+            number: 0,
+            is_slow: false,
+        }
+    }
+
+    /// Notes that a key is among those that were claimed before it began.
+    pub(super) fn note_claimed(&mut self, key: &[u8], intent: Intent) {
+        self.held.insert(key.into(), intent);
+    }
+
+    /// Claims a key as well, unless it has it.
+    pub(super) fn claim(
+        &mut self,
+        store: &Store,
+        place: &Place,
+        key: &[u8],
+        intent: Intent,
+        is_to_end: impl Fn() -> bool,
+    ) -> Result<(), Ended> {
+        let is_held = match self.held.get(key) {
+            Some(Intent::Write) => true,
+            Some(Intent::Read) => intent == Intent::Read,
+            None => false,
+        };
+        if self.holds_everything || is_held {
+            return Ok(());
+        }
+        let db = store.database(0, &place.counters, self.now_ms);
+        self.grow(db, place, Some((key, intent)), is_to_end)?;
+        self.held.insert(key.into(), intent);
+        Ok(())
+    }
+
+    /// Claims everything.
+    pub(super) fn claim_everything(
+        &mut self,
+        store: &Store,
+        place: &Place,
+        is_to_end: impl Fn() -> bool,
+    ) -> Result<(), Ended> {
+        if !self.holds_everything {
+            let db = store.database(0, &place.counters, self.now_ms);
+            self.grow(db, place, None, is_to_end)?;
+            self.holds_everything = true;
+        }
+        Ok(())
+    }
+
+    fn grow(
+        &mut self,
+        db: Database<'_>,
+        place: &Place,
+        key: Option<(&[u8], Intent)>,
+        is_to_end: impl Fn() -> bool,
+    ) -> Result<(), Ended> {
+        let key = key.map(|(key, intent)| (db.key(key), intent));
+        let mut growing = Growing::default();
+        loop {
+            match db.grow_claim(&mut self.claim, key, &mut growing, &place.waker) {
+                Growth::Held => return Ok(()),
+                Growth::More => thread::yield_now(),
+                Growth::Wait if is_to_end() => return Err(Ended),
+                Growth::Wait => thread::park_timeout(WAIT),
+            }
+        }
+    }
+
+    /// The keys that it may have changed, for which clients may wait; with those to which goes what
+    /// these are given claimed.
+    pub(super) fn awaited(
+        &mut self,
+        store: &Store,
+        place: &Place,
+        blocked: &BlockedClients,
+    ) -> (Awaited, Vec<Name>) {
+        loop {
+            let mut awaited = Awaited::default();
+            let mut written = Vec::new();
+            if blocked.is_empty() {
+                return (awaited, written);
+            }
+            if self.holds_everything {
+                awaited.add_everything(blocked);
+                return (awaited, blocked.names());
+            }
+            for (name, _) in self.held.iter().filter(|(_, intent)| **intent == Intent::Write) {
+                awaited.add(blocked, name);
+                written.push(Arc::clone(name));
+            }
+            let lacking =
+                awaited.reached().find(|name| self.held.get(*name) != Some(&Intent::Write));
+            let Some(lacking) = lacking.cloned() else { return (awaited, written) };
+            // It was not claimed while the clients were looked for: they are once more.
+            if self.claim(store, place, &lacking, Intent::Write, || false).is_err() {
+                return (Awaited::default(), Vec::new());
+            }
+        }
+    }
+
+    /// Serves the clients that wait for keys.
+    pub(super) fn serve(
+        &mut self,
+        store: &Store,
+        server: &dyn Server,
+        place: &Place,
+        awaited: Awaited,
+    ) {
+        let mut unread = Output::default();
+        let mut args = Args::new(&[], &[]);
+        args = args.take(0);
+        let cx = Context {
+            db: place.database((store, server), 0, self.now_ms).claimed_by(&self.claim),
+            reply: Writer::new(&mut unread, self.client.version),
+            client: &mut self.client,
+            server,
+            hooks: server.hooks(),
+            tally: &place.tally,
+            args,
+            prefetched: None,
+            suspension: None,
+        };
+        let mut service = Service::new(&cx, awaited);
+        loop {
+            let _batch = store.batch(&place.counters);
+            if service.go_on(&cx, Slice::begin()) {
+                return;
+            }
+        }
+    }
+}

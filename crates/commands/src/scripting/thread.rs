@@ -1,0 +1,296 @@
+//! The loop of the script thread.
+
+use crate::runtime::{gate, notification};
+use crate::scripting::caller::Caller;
+use crate::scripting::run::{Place, Run};
+use crate::scripting::server::ScriptingServer;
+use crate::state::client::{Client, ClientInfo};
+use crate::state::scripts::{Asked, Outcome, Task};
+use crate::{Context, Error, HookFlags, REDIS_VERSION};
+use nagi_proto::resp::{Version, Writer};
+use nagi_proto::{Args, Output};
+use nagi_script::{Digest, Engine, Failure, ScriptFlags, Source};
+use nagi_store::accounting::Overhead;
+use nagi_store::{Claim, Intent, Step, parse_i64};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+/// Runs scripts until [`Scripts::stop`](crate::Scripts::stop) is called.
+pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
+    let place = Rc::new(Place::new(server.store(), &**server));
+    let mut thread = ScriptThread {
+        server: Arc::clone(server),
+        place,
+        run: Rc::default(),
+        engine: None,
+        flushes: 0,
+        overhead: Overhead::default(),
+    };
+    while let Some(task) = server.scripts().next() {
+        thread.serve(task);
+        notification::publish(&**server);
+    }
+}
+
+struct ScriptThread<S> {
+    server: Arc<S>,
+    place: Rc<Place>,
+    /// The script that runs, which the engine's host shares.
+    run: Rc<RefCell<Option<Run>>>,
+    /// Made for the first script.
+    engine: Option<Engine>,
+    /// How often all scripts had been forgotten when the engine was made.
+    flushes: u64,
+    /// For Lua's memory, which is no data.
+    overhead: Overhead,
+}
+
+/// Why a script does not run, or has failed: an error, and whether it was counted.
+type Refused = (Vec<u8>, bool);
+
+/// A script that is to run.
+struct Wanted {
+    name: Digest,
+    flags: ScriptFlags,
+}
+
+fn refused(text: impl AsRef<[u8]>) -> Refused {
+    ([b"ERR ", text.as_ref()].concat(), false)
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Error(failure.message.into())
+    }
+}
+
+impl<S: ScriptingServer> ScriptThread<S> {
+    /// Does what a request asks for, and leaves the outcome to its client.
+    fn serve(&mut self, mut task: Task) {
+        let joint = task.joint.take();
+        let mut outcome = match task.asked {
+            Asked::Load => self.load(&task, joint),
+            Asked::Eval | Asked::EvalSha => self.eval(&task, joint),
+        };
+        if let Some(engine) = &self.engine {
+            let bytes = engine.used_memory();
+            self.overhead.set(bytes);
+            self.server.scripts().used_bytes.store(bytes, Ordering::Relaxed);
+        }
+        if outcome.reply.is_empty() && outcome.error.is_none() {
+            Writer::new(&mut outcome.reply, task.version).null();
+        }
+        task.finish(outcome);
+    }
+
+    /// SCRIPT LOAD
+    fn load(&mut self, task: &Task, joint: Option<Claim>) -> Outcome {
+        let text = task.args().get(2).unwrap_or_default();
+        let mut outcome = Outcome { joint, ..Outcome::default() };
+        match self.compile(text, true) {
+            Ok(wanted) => {
+                Writer::new(&mut outcome.reply, task.version).bulk(wanted.name.as_bytes());
+            }
+            Err(error) => outcome.error = Some(error),
+        }
+        outcome
+    }
+
+    /// The engine, without scripts that have been forgotten.
+    fn engine(&mut self) -> Result<&mut Engine, Refused> {
+        let flushes = self.server.scripts().flushes();
+        if self.flushes != flushes {
+            self.engine = None;
+            self.flushes = flushes;
+        }
+        let limit = self.server.config().script_memory_limit.bytes();
+        match &mut self.engine {
+            Some(engine) => engine.limit_memory(limit),
+            none => {
+                let host = Caller {
+                    server: Arc::clone(&self.server),
+                    place: Rc::clone(&self.place),
+                    run: Rc::clone(&self.run),
+                    output: Output::default(),
+                };
+                let engine = Engine::new(Box::new(host), REDIS_VERSION, limit).map_err(refused)?;
+                *none = Some(engine);
+            }
+        }
+        self.engine.as_mut().ok_or_else(|| refused("there is no Lua"))
+    }
+
+    /// Compiles a script's text, unless that was done, and remembers it.
+    fn compile(&mut self, text: &[u8], is_loaded: bool) -> Result<Wanted, Refused> {
+        let name = Digest::of(text);
+        let source = Source::parse(text).map_err(|error| refused(error.0))?;
+        let engine = self.engine()?;
+        if !engine.has(&name) {
+            engine.compile(name, source.body).map_err(|error| {
+                refused(format!("Error compiling script (new function): {error}"))
+            })?;
+        }
+        let forgotten = self.server.scripts().remember(name, text, is_loaded);
+        if let Some(forgotten) = forgotten {
+            self.engine()?.forget(&forgotten);
+        }
+        Ok(Wanted { name, flags: source.flags })
+    }
+
+    /// The script that a request is for.
+    fn wanted(&mut self, task: &Task) -> Result<Wanted, Refused> {
+        let word = task.args().get(1).unwrap_or_default();
+        if task.asked == Asked::Eval {
+            return self.compile(word, false);
+        }
+        let unknown = || (b"NOSCRIPT No matching script. Please use EVAL.".to_vec(), false);
+        let name = Digest::parse(word).ok_or_else(unknown)?;
+        let text = self.server.scripts().find(&name).ok_or_else(unknown)?;
+        self.compile(&text, false)
+    }
+
+    /// EVAL and its relatives.
+    fn eval(&mut self, task: &Task, joint: Option<Claim>) -> Outcome {
+        let is_leased = joint.is_some();
+        let wanted = match self.wanted(task) {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                return Outcome { error: Some(error), joint, ..Outcome::default() };
+            }
+        };
+        let flags = wanted.flags;
+        let is_declared = !flags.contains(ScriptFlags::UNDECLARED);
+        let says_it_reads = flags.contains(ScriptFlags::NO_WRITES);
+        if task.is_read_only && is_declared && !says_it_reads {
+            let error = refused("Can not execute a script with write flag using *_ro command.");
+            return Outcome { error: Some(error), joint, ..Outcome::default() };
+        }
+        let is_read_only = task.is_read_only || says_it_reads;
+        let args = task.args();
+        let count = args.get(2).and_then(parse_i64).and_then(|count| usize::try_from(count).ok());
+        let keys = args.skip(3).take(count.unwrap_or(0));
+        let intent = if is_read_only { Intent::Read } else { Intent::Write };
+        let mut run = self.begin(task, joint, keys, intent);
+        run.is_read_only = is_read_only;
+        let lacks_memory = self.lacks_memory(&mut run);
+        let may_lack = flags.contains(ScriptFlags::ALLOW_OOM);
+        let error = (lacks_memory && is_declared && !may_lack && !is_read_only).then(|| {
+            let text = "OOM allow-oom flag is not set on the script, can not run it when used \
+                        memory > 'maxmemory'";
+            (text.as_bytes().to_vec(), false)
+        });
+        run.lacks_memory = lacks_memory && !may_lack;
+        let mut outcome = Outcome { error, ..Outcome::default() };
+        if outcome.error.is_none() {
+            *self.run.borrow_mut() = Some(run);
+            outcome = self.execute(task, &wanted, keys, args.skip(3 + keys.len()));
+            let Some(ended) = self.run.borrow_mut().take() else { return outcome };
+            run = ended;
+        }
+        self.end(run, is_leased, &mut outcome);
+        outcome
+    }
+
+    /// Claims a script's keys, unless it is within a transaction that has done so.
+    fn begin(&self, task: &Task, joint: Option<Claim>, keys: Args<'_>, intent: Intent) -> Run {
+        let store = self.server.store();
+        let now_ms = store.now_ms();
+        let is_leased = joint.is_some();
+        let claim = joint.unwrap_or_else(|| self.claim(keys, intent));
+        let info = Arc::new(ClientInfo { address: "lua".to_owned(), ..ClientInfo::default() });
+        let mut client = Client::new(info);
+        client.waker = self.place.waker.clone();
+        client.is_executing = true;
+        client.select(task.database);
+        let mut run = Run::new(client, claim, now_ms);
+        if !is_leased {
+            keys.from(0).for_each(|key| run.note_claimed(key, intent));
+        }
+        run.number = self.server.scripts().begin();
+        run
+    }
+
+    /// Claims keys, and waits until they are claimed.
+    fn claim(&self, keys: Args<'_>, intent: Intent) -> Claim {
+        let store = self.server.store();
+        let db = store.database(0, &self.place.counters, store.now_ms());
+        let mut claiming = store.claiming();
+        keys.from(0).for_each(|key| claiming.add(db.key(key), intent));
+        loop {
+            match db.take_claims(&mut claiming, &self.place.waker, || false) {
+                Step::Held(claim) => return claim,
+                Step::More => thread::yield_now(),
+                Step::Wait => thread::park(),
+            }
+        }
+    }
+
+    /// Whether there is no memory, and none can be made.
+    fn lacks_memory(&self, run: &mut Run) -> bool {
+        let store = self.server.store();
+        if !store.is_over_limit() {
+            return false;
+        }
+        let (server, place) = (&*self.server, &*self.place);
+        let _batch = store.batch(&place.counters);
+        let mut unread = Output::default();
+        let cx = Context {
+            db: place.database((store, server), run.client.database, run.now_ms),
+            reply: Writer::new(&mut unread, Version::Two),
+            client: &mut run.client,
+            server,
+            hooks: server.hooks(),
+            tally: &place.tally,
+            args: Args::new(&[], &[]),
+            prefetched: None,
+            suspension: None,
+        };
+        cx.hooks.is_paused(run.now_ms) || !gate::make_room(&cx)
+    }
+
+    /// Runs the script.
+    fn execute(
+        &mut self,
+        task: &Task,
+        wanted: &Wanted,
+        keys: Args<'_>,
+        arguments: Args<'_>,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut writer = Writer::new(&mut outcome.reply, task.version);
+        let ran = match self.engine.as_mut() {
+            Some(engine) => engine.run(
+                &wanted.name,
+                keys.from(0),
+                arguments.from(0),
+                (task.version, &mut writer),
+            ),
+            None => Ok(()),
+        };
+        if let Err(Failure { message, is_counted }) = ran {
+            outcome.reply = Output::default();
+            outcome.error = Some((message, is_counted));
+        }
+        outcome
+    }
+
+    /// Serves those who wait for what the script has changed, and gives its keys back.
+    fn end(&self, mut run: Run, is_leased: bool, outcome: &mut Outcome) {
+        let (server, place) = (&*self.server, &*self.place);
+        let blocked = &server.hooks().blocked;
+        let (awaited, written) = run.awaited(server.store(), place, blocked);
+        if run.is_slow {
+            server.hooks().set(HookFlags::BUSY, false);
+        }
+        if is_leased {
+            outcome.written = written;
+            outcome.joint = Some(run.claim);
+        } else {
+            run.serve(server.store(), server, place, awaited);
+        }
+        server.scripts().end();
+    }
+}

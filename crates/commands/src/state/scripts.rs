@@ -1,0 +1,426 @@
+//! Scripts on their way to the thread that runs them, one at a time, and what is known of them.
+//!
+//! ```text
+//! a worker                                   the script thread
+//! submits a request, keeps its ticket  -->   takes it when its turn has come
+//! its client waits                           claims the keys, runs the script
+//! is woken, takes the outcome          <--   leaves the outcome
+//! ```
+//!
+//! A transaction with scripts in it *leases* the thread before it claims its keys: while it has the
+//! lease, the thread runs its scripts only. If it claimed first, a script that runs could wait for
+//! its keys, and it for the thread.
+
+use crate::registry::command::Flags;
+use crate::state::blocked::Name;
+use crate::state::transaction::Queued;
+use nagi_proto::resp::Version;
+use nagi_proto::{Args, Output};
+use nagi_script::Digest;
+use nagi_store::Claim;
+use nagi_store::accounting::Charge;
+use parking_lot::{Condvar, Mutex};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::Waker;
+
+/// Scripts that came by EVAL which are remembered; those of SCRIPT LOAD are until SCRIPT FLUSH.
+const MOST_EVALUATED: usize = 500;
+
+/// What clients and the script thread share.
+#[derive(Debug, Default)]
+pub struct Scripts {
+    desk: Mutex<Desk>,
+    arrived: Condvar,
+    /// The run that is to be ended; 0 for none.
+    ended: AtomicU64,
+    is_stopping: AtomicBool,
+    /// What Lua has taken, in bytes.
+    pub(crate) used_bytes: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Desk {
+    queue: VecDeque<Waiting>,
+    /// The lease that the thread serves, and its scripts.
+    lease: Option<u64>,
+    leased: VecDeque<Task>,
+    last_number: u64,
+    running: Option<Running>,
+    cache: HashMap<Digest, Cached>,
+    /// Those that came by EVAL, the oldest first.
+    evaluated: VecDeque<Digest>,
+    evicted: u64,
+    /// How often all scripts were forgotten.
+    flushes: u64,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    Task(Task),
+    Lease(u64, Waker),
+}
+
+#[derive(Debug)]
+struct Cached {
+    text: Arc<[u8]>,
+    is_loaded: bool,
+}
+
+/// The script that runs.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    number: u64,
+    has_written: bool,
+    is_slow: bool,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// To run the script whose text comes with it.
+    Eval,
+    /// To run one by its name.
+    EvalSha,
+    /// To compile one.
+    Load,
+}
+
+/// A request for the script thread.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) request: Queued,
+    pub(crate) asked: Asked,
+    /// Whether it may change nothing.
+    pub(crate) is_read_only: bool,
+    pub(crate) database: usize,
+    pub(crate) version: Version,
+    /// Of a script within a transaction: a claim beside the transaction's, which grows.
+    pub(crate) joint: Option<Claim>,
+    ticket: Arc<Seat>,
+    _charge: Charge,
+}
+
+/// What a task left.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) reply: Output,
+    /// An error in its place, and whether it has been counted.
+    pub(crate) error: Option<(Vec<u8>, bool)>,
+    /// The claim that came with the task.
+    pub(crate) joint: Option<Claim>,
+    /// Keys that a script within a transaction may have changed, for which clients may wait.
+    pub(crate) written: Vec<Name>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    outcome: Mutex<Option<Outcome>>,
+    waker: Waker,
+    is_given_up: AtomicBool,
+}
+
+/// What a client waits with for its outcome; if it is dropped before the script begins, that does
+/// not run.
+#[derive(Debug)]
+pub(crate) struct Ticket(Arc<Seat>);
+
+/// What a request for the script thread is made of.
+pub(crate) struct NewTask<'a> {
+    pub(crate) row: usize,
+    pub(crate) args: Args<'a>,
+    pub(crate) asked: Asked,
+    pub(crate) is_read_only: bool,
+    pub(crate) database: usize,
+    pub(crate) version: Version,
+    pub(crate) waker: Waker,
+}
+
+impl Scripts {
+    /// Leaves a request for the thread: behind all others, or, with a lease, for that.
+    ///
+    /// # Errors
+    /// The script that runs has been slow for so long that none is to wait for it.
+    pub(crate) fn submit(
+        &self,
+        new: NewTask<'_>,
+        lease: Option<(&Lease, Claim)>,
+    ) -> Result<Ticket, IsBusy> {
+        let seat = Arc::new(Seat {
+            outcome: Mutex::default(),
+            waker: new.waker,
+            is_given_up: AtomicBool::new(false),
+        });
+        let mut charge = Charge::default();
+        charge.set(new.args.bytes().len() + size_of_val(new.args.spans()));
+        let (number, joint) = lease.map(|(lease, joint)| (lease.number, joint)).unzip();
+        let task = Task {
+            request: Queued::new(new.row, new.args),
+            asked: new.asked,
+            is_read_only: new.is_read_only,
+            database: new.database,
+            version: new.version,
+            joint,
+            ticket: Arc::clone(&seat),
+            _charge: charge,
+        };
+        let mut desk = self.desk.lock();
+        match number {
+            Some(_) => desk.leased.push_back(task),
+            None if desk.running.is_some_and(|running| running.is_slow) => return Err(IsBusy),
+            None => desk.queue.push_back(Waiting::Task(task)),
+        }
+        drop(desk);
+        self.arrived.notify_all();
+        Ok(Ticket(seat))
+    }
+
+    /// Has the thread serve nothing but this lease when its turn has come, and the waker called
+    /// then.
+    pub(crate) fn lease(self: &Arc<Self>, waker: &Waker) -> Lease {
+        let mut desk = self.desk.lock();
+        desk.last_number += 1;
+        let number = desk.last_number;
+        desk.queue.push_back(Waiting::Lease(number, waker.clone()));
+        drop(desk);
+        self.arrived.notify_all();
+        Lease { scripts: Arc::clone(self), number }
+    }
+
+    /// The next request, for the script thread, which waits for it; none once it is to stop.
+    pub(crate) fn next(&self) -> Option<Task> {
+        let mut desk = self.desk.lock();
+        loop {
+            if self.is_stopping.load(Ordering::Relaxed) {
+                return None;
+            }
+            let next = match desk.lease {
+                Some(_) => desk.leased.pop_front(),
+                None => match desk.queue.pop_front() {
+                    Some(Waiting::Task(task)) => Some(task),
+                    Some(Waiting::Lease(number, waker)) => {
+                        desk.lease = Some(number);
+                        waker.wake();
+                        continue;
+                    }
+                    None => None,
+                },
+            };
+            match next {
+                Some(task) if task.ticket.is_given_up.load(Ordering::Relaxed) => {}
+                Some(task) => return Some(task),
+                None => self.arrived.wait(&mut desk),
+            }
+        }
+    }
+
+    /// Notes that a script begins. Returns the number of the run.
+    pub(crate) fn begin(&self) -> u64 {
+        let mut desk = self.desk.lock();
+        desk.last_number += 1;
+        let number = desk.last_number;
+        desk.running = Some(Running { number, has_written: false, is_slow: false });
+        number
+    }
+
+    /// Notes that the script which runs is going to change something.
+    pub(crate) fn note_write(&self) {
+        if let Some(running) = &mut self.desk.lock().running {
+            running.has_written = true;
+        }
+    }
+
+    /// Notes that the script which runs has been slow: none waits for it any more.
+    pub(crate) fn note_slow(&self) {
+        let mut desk = self.desk.lock();
+        if let Some(running) = &mut desk.running {
+            running.is_slow = true;
+        }
+        let (tasks, leases): (Vec<_>, Vec<_>) =
+            desk.queue.drain(..).partition(|waiting| matches!(waiting, Waiting::Task(_)));
+        desk.queue.extend(leases);
+        drop(desk);
+        for waiting in tasks {
+            if let Waiting::Task(task) = waiting {
+                let error = Some((BUSY.as_bytes().to_vec(), false));
+                task.finish(Outcome { error, ..Outcome::default() });
+            }
+        }
+    }
+
+    /// Notes that no script runs any more.
+    pub(crate) fn end(&self) {
+        self.desk.lock().running = None;
+    }
+
+    /// Whether the run of this number is to be ended.
+    pub(crate) fn is_to_end(&self, number: u64) -> bool {
+        self.ended.load(Ordering::Relaxed) == number || self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Has the script that runs ended, if it has been slow and has changed nothing.
+    pub(crate) fn kill(&self) -> Killed {
+        let desk = self.desk.lock();
+        match desk.running.filter(|running| running.is_slow) {
+            None => Killed::NotBusy,
+            Some(running) if running.has_written => Killed::HasWritten,
+            Some(running) => {
+                self.ended.store(running.number, Ordering::Relaxed);
+                Killed::Ended
+            }
+        }
+    }
+
+    /// Has the thread stop, and the script that runs with it.
+    pub fn stop(&self) {
+        let desk = self.desk.lock();
+        self.is_stopping.store(true, Ordering::Relaxed);
+        drop(desk);
+        self.arrived.notify_all();
+    }
+
+    /// The text of a script by its name, and whether all scripts were forgotten since `flushes`,
+    /// which is brought up to date.
+    pub(crate) fn find(&self, name: &Digest) -> Option<Arc<[u8]>> {
+        self.desk.lock().cache.get(name).map(|cached| Arc::clone(&cached.text))
+    }
+
+    /// How often all scripts were forgotten.
+    pub(crate) fn flushes(&self) -> u64 {
+        self.desk.lock().flushes
+    }
+
+    /// Remembers a script. Returns the name of one that is forgotten for it.
+    pub(crate) fn remember(&self, name: Digest, text: &[u8], is_loaded: bool) -> Option<Digest> {
+        let mut desk = self.desk.lock();
+        if let Some(cached) = desk.cache.get_mut(&name) {
+            cached.is_loaded |= is_loaded;
+            return None;
+        }
+        desk.cache.insert(name, Cached { text: text.into(), is_loaded });
+        if !is_loaded {
+            desk.evaluated.push_back(name);
+        }
+        if desk.evaluated.len() <= MOST_EVALUATED {
+            return None;
+        }
+        let oldest = desk.evaluated.pop_front()?;
+        if desk.cache.get(&oldest).is_none_or(|cached| cached.is_loaded) {
+            return None;
+        }
+        desk.cache.remove(&oldest);
+        desk.evicted += 1;
+        Some(oldest)
+    }
+
+    /// Forgets all scripts.
+    pub(crate) fn flush(&self) {
+        let mut desk = self.desk.lock();
+        desk.cache.clear();
+        desk.evaluated.clear();
+        desk.flushes += 1;
+    }
+
+    /// How many scripts are remembered, the bytes of their texts, and how many were forgotten for
+    /// others.
+    pub(crate) fn cached(&self) -> (usize, usize, u64) {
+        let desk = self.desk.lock();
+        let bytes = desk.cache.values().map(|cached| cached.text.len()).sum();
+        (desk.cache.len(), bytes, desk.evicted)
+    }
+}
+
+/// What a request is told that a slow script keeps from running.
+pub(crate) const BUSY: &str =
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+/// The script that runs has been slow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IsBusy;
+
+/// What came of an attempt to end the script that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Killed {
+    /// It ends.
+    Ended,
+    /// There is none that has been slow.
+    NotBusy,
+    /// It has changed something, so that it must come to its end.
+    HasWritten,
+}
+
+impl Task {
+    /// Leaves its outcome to its client.
+    pub(crate) fn finish(self, outcome: Outcome) {
+        let Task { ticket, request, .. } = self;
+        // Its memory is nobody's when the client goes on.
+        drop(request);
+        *ticket.outcome.lock() = Some(outcome);
+        ticket.waker.wake_by_ref();
+    }
+
+    /// Its words.
+    pub(crate) fn args(&self) -> Args<'_> {
+        self.request.args()
+    }
+}
+
+impl Ticket {
+    /// The outcome, once it is there.
+    pub(crate) fn take(&self) -> Option<Outcome> {
+        self.0.outcome.lock().take()
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.is_given_up.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A place in the queue for the script thread, and then the thread itself; given back when this is
+/// dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    scripts: Arc<Scripts>,
+    number: u64,
+}
+
+impl Lease {
+    /// Whether its turn has come.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.scripts.desk.lock().lease == Some(self.number)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut desk = self.scripts.desk.lock();
+        if desk.lease == Some(self.number) {
+            desk.lease = None;
+            desk.leased.clear();
+        } else {
+            desk.queue.retain(
+                |waiting| !matches!(waiting, Waiting::Lease(number, _) if *number == self.number),
+            );
+        }
+        drop(desk);
+        self.scripts.arrived.notify_all();
+    }
+}
+
+/// What a transaction has while its requests run of which some are scripts.
+#[derive(Debug)]
+pub(crate) struct Leased {
+    pub(crate) lease: Lease,
+    /// A claim beside the transaction's, to which its scripts add.
+    pub(crate) joint: Option<Claim>,
+    /// Keys that its scripts may have changed.
+    pub(crate) written: Vec<Name>,
+}
+
+/// Whether requests with these flags run scripts.
+pub(crate) fn runs_scripts(flags: Flags) -> bool {
+    flags.contains(Flags::RUNS_SCRIPTS)
+}

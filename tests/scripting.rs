@@ -1,0 +1,353 @@
+//! Scripts: what they reply, as redis-server does, and whom they hold up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use harness::{Connection, Random, Reply, Server, encode_command, until, words};
+
+/// A script that is slow on purpose: it goes on until it is ended, or a key that is its own by
+/// then has come.
+const ENDLESS: &str = "while true do end";
+
+/// Sends commands one after the other to an empty nagi and an empty redis-server; both have to
+/// reply with the same bytes, in both versions of RESP.
+fn same_as_redis(commands: &[&str]) {
+    for hello in ["HELLO 2", "HELLO 3"] {
+        let (nagi, redis) = (Server::nagi(), Server::redis());
+        let (mut nagi, mut redis) = (nagi.connect_resp(), redis.connect_resp());
+        nagi.run(hello);
+        redis.run(hello);
+        for command in commands {
+            let request = encode_command(&words(command));
+            redis.send(&request);
+            nagi.send(&request);
+            let (_, expected) = redis.reply_and_bytes();
+            let (_, replied) = nagi.reply_and_bytes();
+            let [replied, expected] =
+                [replied, expected].map(|bytes| bytes.escape_ascii().to_string());
+            assert_eq!(replied, expected, "{hello}: {command}");
+        }
+    }
+}
+
+#[test]
+fn values_are_converted() {
+    same_as_redis(&[
+        "EVAL \"return {1, 2.7, -3.9, 'a', false, true, {3, nil, 4}, {ok='fine'}}\" 0",
+        "EVAL \"return {KEYS, ARGV, #KEYS}\" 2 a b c d",
+        "EVAL \"return {err='My Error'}\" 0",
+        "EVAL \"return redis.error_reply('My Error')\" 0",
+        "EVAL \"return redis.error_reply('-My Error')\" 0",
+        "EVAL \"return redis.error_reply('Error')\" 0",
+        "EVAL \"return redis.error_reply(1)\" 0",
+        "EVAL \"return redis.status_reply('fine')\" 0",
+        "EVAL \"return {double=3.25}\" 0",
+        "EVAL \"return {map={a=1}}\" 0",
+        "EVAL \"return {set={a=true}}\" 0",
+        "EVAL \"return {big_number='12345'}\" 0",
+        "EVAL \"return {verbatim_string={string='a', format='txt'}}\" 0",
+        "EVAL \"redis.setresp(3) return {true, false}\" 0",
+        "EVAL \"return nil\" 0",
+        "EVAL \"return\" 0",
+        "EVAL \"return {}\" 0",
+        "EVAL \"return redis.sha1hex('text')\" 0",
+        "EVAL \"return {1/0 > 1, 2^53, 'x' .. 1.5, tostring(10/3)}\" 0",
+        "EVAL \"return redis.call('SET', 'k', 'v')\" 0",
+        "EVAL \"return {redis.call('GET', 'k'), redis.call('GET', 'none')}\" 0",
+        "EVAL \"return type(redis.call('GET', 'none'))\" 0",
+        "EVAL \"redis.setresp(3) return type(redis.call('GET', 'none'))\" 0",
+        "EVAL \"return redis.call('INCRBYFLOAT', 'f', 1.5)\" 0",
+        "EVAL \"return redis.call('INCRBY', 'i', 7.0)\" 0",
+        "EVAL \"redis.call('HSET', 'h', 'a', 1) return redis.call('HGETALL', 'h')\" 0",
+        "EVAL \"redis.setresp(3) return redis.call('HGETALL', 'h')\" 0",
+        "EVAL \"redis.setresp(3) return redis.call('HGETALL', 'h').map.a\" 0",
+        "SADD s x",
+        "EVAL \"redis.setresp(3) return redis.call('SMEMBERS', 's')\" 0",
+        "ZADD z 1.5 x",
+        "EVAL \"redis.setresp(3) return redis.call('ZSCORE', 'z', 'x')\" 0",
+        "EVAL \"return redis.call('ZSCORE', 'z', 'x')\" 0",
+        "EVAL \"return redis.pcall('LPUSH', 'k', 1)\" 0",
+        "EVAL \"return redis.pcall('LPUSH', 'k', 1).err\" 0",
+        "EVAL \"return redis.call('SELECT', 3)\" 0",
+        "GET k",
+        "EVAL \"redis.call('SELECT', 3) return redis.call('GET', 'k')\" 0",
+        "EVAL \"return {redis.REPL_ALL, redis.LOG_WARNING, redis.replicate_commands()}\" 0",
+        "EVAL \"return {type(redis.REDIS_VERSION), type(redis.REDIS_VERSION_NUM)}\" 0",
+        "EVAL \"return {math.floor(2.5), string.format('%d', 3), table.concat({1,2}, ',')}\" 0",
+        "EVAL_RO \"return redis.call('GET', 'k')\" 1 k",
+    ]);
+}
+
+#[test]
+fn errors_are_worded_as_by_redis() {
+    same_as_redis(&[
+        "EVAL \"return redis.call('NOSUCH')\" 0",
+        "EVAL \"return redis.call('GET')\" 0",
+        "EVAL \"return redis.call('CONFIG', 'NOSUCH')\" 0",
+        "EVAL \"return redis.call('MULTI')\" 0",
+        "EVAL \"return redis.call('EVAL', 'return 1', 0)\" 0",
+        "EVAL \"return redis.call('SUBSCRIBE', 'x')\" 0",
+        "EVAL \"return redis.call()\" 0",
+        "EVAL \"return redis.call({})\" 0",
+        "EVAL \"return redis.pcall()\" 0",
+        "EVAL \"error('x')\" 0",
+        "EVAL \"error({err='MY x'})\" 0",
+        "EVAL \"return nosuch\" 0",
+        "EVAL \"x = 1\" 0",
+        "EVAL \"KEYS = 1\" 0",
+        "EVAL \"redis.call = nil\" 0",
+        "EVAL \"retur x\" 0",
+        "EVAL \"return redis.call('SET', 'k', 'v') .. {}\" 0",
+        "EVAL \"redis.call('SET', 'k', 'v') return redis.call('LPUSH', 'k', 1)\" 0",
+        "EVAL \"\n\nredis.call('LPUSH', 'k', 1)\" 0",
+        "EVAL \"local ok, e = pcall(redis.call, 'LPUSH', 'k', 1) return e\" 0",
+        "EVAL \"local ok, e = pcall(error, 'x') return {ok, e}\" 0",
+        "EVAL \"return redis.sha1hex()\" 0",
+        "EVAL \"return redis.log(1)\" 0",
+        "EVAL \"return redis.setresp(4)\" 0",
+        "EVAL \"return redis.setresp()\" 0",
+        "EVAL \"return redis.set_repl(9)\" 0",
+        "EVAL \"return setmetatable(_G, {})\" 0",
+        "EVAL \"loadstring('error(1)')()\" 0",
+        "EVAL \"return string.rep()\" 0",
+        "EVAL \"return 1\" x",
+        "EVAL \"return 1\" 2 a",
+        "EVAL \"return 1\" -1",
+        "EVAL \"return 1\"",
+        "EVALSHA abc 0",
+        "EVALSHA ffffffffffffffffffffffffffffffffffffffff 0",
+        "EVAL_RO \"return redis.call('SET', 'a', 1)\" 0",
+        "EVAL \"#!lua flags=no-writes\nreturn redis.call('SET', 'a', 1)\" 0",
+        "EVAL \"#!lua flags=nosuch\nreturn 1\" 0",
+        "EVAL \"#!lua x=y\nreturn 1\" 0",
+        "EVAL \"#!lua\nreturn 1\" 0",
+        "EVAL_RO \"#!lua\nreturn 1\" 0",
+        "SCRIPT LOAD \"retur 1\"",
+        "SCRIPT NOSUCH",
+        "SCRIPT KILL",
+        "SCRIPT FLUSH nosuch",
+    ]);
+}
+
+#[test]
+fn scripts_are_remembered_until_they_are_forgotten() {
+    let name = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+    same_as_redis(&[
+        "SCRIPT LOAD \"return 1\"",
+        &format!("SCRIPT EXISTS {name} {} nonsense", name.to_uppercase()),
+        &format!("EVALSHA {} 0", name.to_uppercase()),
+        &format!("EVALSHA_RO {name} 0"),
+        "EVAL \"return 2\" 0",
+        "SCRIPT EXISTS 7f923f79fe76194c868d7e1d0820de36700eb649",
+        "SCRIPT FLUSH ASYNC",
+        &format!("EVALSHA {name} 0"),
+        &format!("SCRIPT EXISTS {name}"),
+        "SCRIPT FLUSH",
+    ]);
+}
+
+#[test]
+fn transactions_run_scripts_with_keys_that_are_not_declared() {
+    same_as_redis(&[
+        "WATCH watched",
+        "MULTI",
+        "SELECT 2",
+        "SET a 1",
+        "EVAL \"redis.call('INCR', 'a') return redis.call('INCRBY', 'b', 5)\" 0",
+        "EVAL \"return {redis.call('GET', 'a'), redis.call('DBSIZE')}\" 1 a",
+        "EVAL \"return redis.call('NOSUCH')\" 0",
+        "SCRIPT LOAD \"return redis.call('GET', 'b')\"",
+        "EVALSHA ffffffffffffffffffffffffffffffffffffffff 0",
+        "GET b",
+        "EXEC",
+        "GET a",
+        "MULTI",
+        "EVAL \"return 1\" 5",
+        "EXEC",
+        "MULTI",
+        "EVAL \"redis.call('SET', 'c', 1) return #redis.call('KEYS', '*')\" 0",
+        "FLUSHALL",
+        "EVAL \"return redis.call('DBSIZE')\" 0",
+        "EXEC",
+    ]);
+}
+
+/// The text of an error; of any other reply, nothing.
+fn error(reply: &Reply) -> String {
+    match reply {
+        Reply::Error(text) => text.clone(),
+        _ => String::new(),
+    }
+}
+
+/// Waits until a slow script is told of.
+fn until_busy(client: &mut Connection) {
+    let is_so = || error(&client.run("EVAL \"return 1\" 0")).starts_with("BUSY").then_some(());
+    until("a script to be slow", is_so).unwrap();
+}
+
+#[test]
+fn a_slow_script_holds_up_only_those_who_need_its_keys() {
+    for workers in ["1", "2"] {
+        let server = Server::nagi_with(&["--workers", workers, "--busy-reply-threshold", "50"]);
+        let [mut script, mut needs, mut other] = [(); 3].map(|()| server.connect_resp());
+        other.check("MSET free 1 held 2 declared 3", "+OK\r\n");
+        let endless = format!("EVAL \"redis.call('GET', 'held') {ENDLESS}\" 1 declared");
+        script.send(encode_command(&words(&endless)));
+        until_busy(&mut other);
+        for key in ["held", "declared"] {
+            needs.send(encode_command(&["GET", key]));
+        }
+        for count in 1..=100 {
+            other.check("GET free", "$1\r\n1\r\n");
+            other.check("INCR counter", format!(":{count}\r\n"));
+        }
+        other.check("SCRIPT KILL", "+OK\r\n");
+        let ended = error(&script.reply());
+        assert!(ended.contains("Script killed by user with SCRIPT KILL"), "{ended}");
+        needs.expect("$1\r\n2\r\n$1\r\n3\r\n");
+        other.check("SCRIPT KILL", "-NOTBUSY No scripts in execution right now.\r\n");
+    }
+}
+
+#[test]
+fn a_script_that_has_written_comes_to_its_end() {
+    let server = Server::nagi_with(&["--busy-reply-threshold", "50"]);
+    let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
+    let loops = "redis.call('SET', 'a', 1) local from = os.clock() \
+                 while os.clock() < from + 1 do end return 'over'";
+    script.send(encode_command(&["EVAL", loops, "0"]));
+    until_busy(&mut other);
+    let refused = error(&other.run("SCRIPT KILL"));
+    assert!(refused.starts_with("UNKILLABLE"), "{refused}");
+    script.expect("$4\r\nover\r\n");
+    other.check("GET a", "$1\r\n1\r\n");
+}
+
+#[test]
+fn with_busy_reply_all_nothing_else_runs_beside_a_slow_script() {
+    let server = Server::nagi_with(&["--busy-reply-threshold", "50", "--busy-reply", "all"]);
+    let [mut script, mut other] = [(); 2].map(|()| server.connect_resp());
+    script.send(encode_command(&["EVAL", ENDLESS, "0"]));
+    until_busy(&mut other);
+    let refused = error(&other.run("GET a"));
+    assert!(refused.starts_with("BUSY"), "{refused}");
+    other.check("SCRIPT KILL", "+OK\r\n");
+    script.reply();
+    other.check("GET a", "$-1\r\n");
+}
+
+#[test]
+fn clients_that_wait_are_served_at_a_scripts_end() {
+    for server in [Server::redis(), Server::nagi()] {
+        let [mut first, mut second, mut moves, mut script, mut observer] =
+            [(); 5].map(|()| server.connect_resp());
+        let mut blocked = |client: &mut Connection, request: &str, count: usize| {
+            client.send(encode_command(&words(request)));
+            let field = format!("blocked_clients:{count}\r\n");
+            let is_so = || observer.run("INFO clients").text().contains(&field).then_some(());
+            until("clients to wait", is_so).unwrap();
+        };
+        blocked(&mut first, "BLPOP list 0", 1);
+        blocked(&mut moves, "BLMOVE source target LEFT LEFT 0", 2);
+        blocked(&mut second, "BLPOP target 0", 3);
+        let text = "redis.call('RPUSH', 'list', 'a', 'b') redis.call('LPOP', 'list') \
+                    redis.call('RPUSH', 'source', 'c') return redis.call('LLEN', 'list')";
+        script.check(&format!("EVAL \"{text}\" 0"), ":1\r\n");
+        first.expect("*2\r\n$4\r\nlist\r\n$1\r\nb\r\n");
+        moves.expect("$1\r\nc\r\n");
+        second.expect("*2\r\n$6\r\ntarget\r\n$1\r\nc\r\n");
+        script.check("EXISTS list source target", ":0\r\n");
+        blocked(&mut first, "BLPOP list 0", 1);
+        script.check("MULTI", "+OK\r\n");
+        script.check("EVAL \"return redis.call('RPUSH', 'list', 'a')\" 0", "+QUEUED\r\n");
+        script.check("EXEC", "*1\r\n:1\r\n");
+        first.expect("*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
+    }
+}
+
+/// Moves amounts between accounts, by scripts that declare their keys or do not, alone and within
+/// transactions, while others take sums: these are always the same.
+#[test]
+fn scripts_are_seen_as_a_whole_or_not_at_all() {
+    const ACCOUNTS: u64 = 8;
+    const MOVES: usize = 300;
+    let server = Server::nagi_with(&["--workers", "2"]);
+    let mut client = server.connect_resp();
+    for account in 0..ACCOUNTS {
+        client.check(&format!("SET account:{account} 100"), "+OK\r\n");
+    }
+    let accounts: Vec<_> = (0..ACCOUNTS).map(|account| format!("account:{account}")).collect();
+    let transfer = "local a, b = KEYS[1] or ARGV[1], KEYS[2] or ARGV[2] \
+                    redis.call('DECR', a) redis.call('INCR', b) return 1";
+    let sum = "local sum = 0 for i = 0, 7 do sum = sum + redis.call('GET', 'account:' .. i) end \
+               return sum";
+    let mut random = Random::announced();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let movers: Vec<_> = (0..4)
+            .map(|mover| {
+                let (mut random, mut client) = (random.fork(), server.connect_resp());
+                let accounts = &accounts;
+                scope.spawn(move || {
+                    for _ in 0..MOVES {
+                        let from = &accounts[random.below(ACCOUNTS) as usize];
+                        let to = &accounts[random.below(ACCOUNTS) as usize];
+                        let keys = if mover % 2 == 0 { "2" } else { "0" };
+                        let eval = ["EVAL", transfer, keys, from, to];
+                        if mover < 2 {
+                            assert_eq!(client.run_words(&eval).integer(), 1);
+                            continue;
+                        }
+                        client.check("MULTI", "+OK\r\n");
+                        client.run_words(&eval);
+                        client.run_words(&["DECR", from]);
+                        client.run_words(&["INCR", to]);
+                        assert_eq!(client.run("EXEC").list().len(), 3);
+                    }
+                })
+            })
+            .collect();
+        let mut reader = server.connect_resp();
+        let (accounts, is_over) = (&accounts, &is_over);
+        let reads = scope.spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                let total: i64 = reader.run_words(&["EVAL", sum, "0"]).integer();
+                assert_eq!(total, 800);
+                let mut request = vec!["MGET"];
+                request.extend(accounts.iter().map(String::as_str));
+                reader.check("MULTI", "+OK\r\n");
+                request.iter().skip(1).for_each(|name| {
+                    reader.run_words(&["GET", name]);
+                });
+                let total: i64 = reader
+                    .run("EXEC")
+                    .list()
+                    .iter()
+                    .map(|it| it.text().parse::<i64>().unwrap())
+                    .sum();
+                assert_eq!(total, 800);
+            }
+        });
+        movers.into_iter().for_each(|mover| mover.join().unwrap());
+        is_over.store(true, Ordering::Relaxed);
+        reads.join().unwrap();
+    });
+}
+
+#[test]
+fn lua_that_takes_too_much_memory_is_ended() {
+    let server = Server::nagi_with(&["--script-memory-limit", "32mb"]);
+    let mut client = server.connect_resp();
+    for text in [
+        "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
+        "return ('x'):rep(1e9)",
+        "local function f() return f() + 1 end return f()",
+        "return string.find(('a'):rep(300000), ('a?'):rep(300000) .. 'b')",
+    ] {
+        let refused = error(&client.run_words(&["EVAL", text, "0"]));
+        assert!(refused.starts_with("ERR "), "{text}: {refused}");
+        client.check("EVAL \"return 1\" 0", ":1\r\n");
+    }
+    assert!(client.run("INFO memory").text().contains("number_of_cached_scripts:5\r\n"));
+}
