@@ -147,6 +147,12 @@ fn scripts_are_remembered_until_they_are_forgotten() {
 }
 
 #[test]
+fn help_lists_the_subcommands() {
+    let help = Server::nagi().connect_resp().run("SCRIPT HELP").list().len();
+    assert_eq!(help, 11);
+}
+
+#[test]
 fn transactions_run_scripts_with_keys_that_are_not_declared() {
     same_as_redis(&[
         "WATCH watched",

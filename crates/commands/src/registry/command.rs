@@ -48,7 +48,9 @@ impl<H> Command<H> {
     pub fn all_categories(&self) -> Category {
         let mut all = self.categories;
         all.set(Category::WRITE, self.flags.contains(Flags::WRITE));
-        all.set(Category::READ, self.flags.contains(Flags::READONLY));
+        // Scripts that read are not among what reads, as in Redis.
+        let is_script = self.categories.contains(Category::SCRIPTING);
+        all.set(Category::READ, self.flags.contains(Flags::READONLY) && !is_script);
         all.set(Category::BLOCKING, self.flags.contains(Flags::BLOCKING));
         if self.flags.contains(Flags::ADMIN) {
             all |= Category::ADMIN | Category::DANGEROUS;
@@ -106,6 +108,10 @@ bitflags::bitflags! {
         const PAUSED_AS_WRITE = 1 << 19;
         /// Runs a script, on a thread of its own. COMMAND does not show it.
         const RUNS_SCRIPTS = 1 << 20;
+        /// Monitors are shown what it does rather than itself.
+        const SKIP_MONITOR = 1 << 21;
+        /// Its keys may be none.
+        const NO_MANDATORY_KEYS = 1 << 22;
     }
 }
 

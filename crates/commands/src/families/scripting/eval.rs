@@ -10,7 +10,11 @@ use nagi_store::parse_i64;
 pub(crate) static ALL: &[&Command] = &[&EVAL, &EVALSHA, &EVALSHA_RO, &EVAL_RO];
 
 /// How all of them behave.
-const SCRIPT: Flags = Flags::NOSCRIPT.union(Flags::STALE).union(Flags::RUNS_SCRIPTS);
+const SCRIPT: Flags = Flags::NOSCRIPT
+    .union(Flags::STALE)
+    .union(Flags::RUNS_SCRIPTS)
+    .union(Flags::SKIP_MONITOR)
+    .union(Flags::NO_MANDATORY_KEYS);
 
 const READS: Keys = Keys::only(KeyGroup::counted(2, Access::RO.union(Access::ACCESS)));
 const WRITES: Keys =

@@ -49,7 +49,8 @@ static EXISTS: Command = Command {
     categories: Category::SCRIPTING,
     group: Group::Scripting,
     since: "2.6.0",
-    notes: Notes::of("O(N), N being the scripts of the request"),
+    notes: Notes::of("O(N), N being the scripts of the request")
+        .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
     summary: "Tells which scripts are known",
     subcommands: &[],
     run: exists,
@@ -77,7 +78,8 @@ static FLUSH: Command = Command {
     categories: Category::SCRIPTING,
     group: Group::Scripting,
     since: "2.6.0",
-    notes: Notes::of("O(N), N being the scripts that are known"),
+    notes: Notes::of("O(N), N being the scripts that are known")
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     summary: "Forgets all scripts",
     subcommands: &[],
     run: flush,
@@ -109,7 +111,7 @@ static KILL: Command = Command {
     categories: Category::SCRIPTING,
     group: Group::Scripting,
     since: "2.6.0",
-    notes: Notes::of("O(1)"),
+    notes: Notes::of("O(1)").tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
     summary: "Ends the script that runs, if it is slow and has changed nothing",
     subcommands: &[],
     run: kill,
@@ -128,7 +130,8 @@ static LOAD: Command = Command {
     categories: Category::SCRIPTING,
     group: Group::Scripting,
     since: "2.6.0",
-    notes: Notes::of("O(N), N being the bytes of the script"),
+    notes: Notes::of("O(N), N being the bytes of the script")
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     summary: "Compiles a script for EVALSHA, and returns its SHA-1",
     subcommands: &[],
     run: load,
