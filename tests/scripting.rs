@@ -12,6 +12,7 @@ const ENDLESS: &str = "while true do end";
 /// Sends commands one after the other to an empty nagi and an empty redis-server; both have to
 /// reply with the same bytes, in both versions of RESP.
 fn same_as_redis(commands: &[&str]) {
+    let mut faults = Vec::new();
     for hello in ["HELLO 2", "HELLO 3"] {
         let (nagi, redis) = (Server::nagi(), Server::redis());
         let (mut nagi, mut redis) = (nagi.connect_resp(), redis.connect_resp());
@@ -25,9 +26,22 @@ fn same_as_redis(commands: &[&str]) {
             let (_, replied) = nagi.reply_and_bytes();
             let [replied, expected] =
                 [replied, expected].map(|bytes| bytes.escape_ascii().to_string());
-            assert_eq!(replied, expected, "{hello}: {command}");
+            if replied != expected {
+                faults.push(format!("{hello}: {command}\n  {replied}\n  not\n  {expected}"));
+            }
         }
     }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The same for one command whose words may be any bytes.
+fn same_words_as_redis(words: &[&str]) {
+    let [nagi, redis] = [Server::nagi(), Server::redis()].map(|server| {
+        let mut client = server.connect_resp();
+        client.send(encode_command(words));
+        client.reply_and_bytes().1.escape_ascii().to_string()
+    });
+    assert_eq!(nagi, redis, "{words:?}");
 }
 
 #[test]
@@ -144,6 +158,128 @@ fn scripts_are_remembered_until_they_are_forgotten() {
         &format!("SCRIPT EXISTS {name}"),
         "SCRIPT FLUSH",
     ]);
+}
+
+/// What the libraries do with single values.
+const LIBRARIES: &[&str] = &[
+    "EVAL \"return cjson.encode({1, 'a', {b = {1, 2}}, true})\" 0",
+    "EVAL \"return cjson.encode({'/', '\\\\', string.char(0, 1, 31, 127, 200)})\" 0",
+    "EVAL \"return cjson.encode({[1] = 1, [2] = 2, [30] = 3})\" 0",
+    "EVAL \"return cjson.encode({[1] = 1, [2] = 2, [5] = 3})\" 0",
+    "EVAL \"return cjson.encode({[1.5] = 1})\" 0",
+    "EVAL \"return cjson.encode({[true] = 1})\" 0",
+    "EVAL \"return cjson.encode(1/0)\" 0",
+    "EVAL \"return cjson.encode(0/0)\" 0",
+    "EVAL \"return cjson.encode(print)\" 0",
+    "EVAL \"return cjson.encode(tostring)\" 0",
+    "EVAL \"return cjson.encode()\" 0",
+    "EVAL \"return cjson.encode(nil)\" 0",
+    "EVAL \"return cjson.encode(cjson.null)\" 0",
+    "EVAL \"return {type(cjson.null), cjson.decode('null') == cjson.null}\" 0",
+    "EVAL \"local t = {} t.t = t return cjson.encode(t)\" 0",
+    "EVAL \"return cjson.decode(('['):rep(1001))\" 0",
+    "EVAL \"return cjson.decode()\" 0",
+    "EVAL \"return cjson.decode({})\" 0",
+    "EVAL \"return {cjson.encode_sparse_array(true, 5, 6)}\" 0",
+    "EVAL \"return cjson.encode({[1] = 1, [100] = 2})\" 0",
+    "EVAL \"return cjson.encode_number_precision(3)\" 0",
+    "EVAL \"return cjson.encode({1/3, 100000})\" 0",
+    "EVAL \"return cjson.encode_max_depth(2)\" 0",
+    "EVAL \"return cjson.encode({{{}}})\" 0",
+    "EVAL \"return cjson.encode_max_depth(0)\" 0",
+    "EVAL \"return cmsgpack.pack()\" 0",
+    "EVAL \"return cmsgpack.pack(1, 'a', {})\" 0",
+    "EVAL \"return {cmsgpack.unpack(cmsgpack.pack(1, 'a', {2}))}\" 0",
+    "EVAL \"return {cmsgpack.unpack_one(cmsgpack.pack(1, 'a'))}\" 0",
+    "EVAL \"return {cmsgpack.unpack_one(cmsgpack.pack(1, 'a'), 1)}\" 0",
+    "EVAL \"return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2)}\" 0",
+    "EVAL \"return cmsgpack.unpack_one('a', 9)\" 0",
+    "EVAL \"return cmsgpack.unpack_one('a', -1)\" 0",
+    "EVAL \"return cmsgpack.unpack('')\" 0",
+    "EVAL \"return cmsgpack.unpack(string.char(0xda, 1))\" 0",
+    "EVAL \"return cmsgpack.unpack(string.char(0xc1))\" 0",
+    "EVAL \"return cmsgpack.unpack(nil)\" 0",
+    "EVAL \"local t = {} for i = 1, 20 do t = {t} end return cmsgpack.pack(t)\" 0",
+    "EVAL \"return struct.pack('s', 'abc')\" 0",
+    "EVAL \"return {struct.unpack('s', 'abc')}\" 0",
+    "EVAL \"return {struct.unpack('sb', struct.pack('sb', 'abc', 5))}\" 0",
+    "EVAL \"return struct.pack('c5', 'abc')\" 0",
+    "EVAL \"return struct.pack('bc0', 3, 'abc')\" 0",
+    "EVAL \"return {struct.unpack('bc0', struct.pack('bc0', 3, 'abc'))}\" 0",
+    "EVAL \"return {struct.unpack('c0', 'abc')}\" 0",
+    "EVAL \"return struct.unpack('i', 'abc')\" 0",
+    "EVAL \"return struct.unpack('b', 'abc', 0)\" 0",
+    "EVAL \"return struct.pack('i33', 1)\" 0",
+    "EVAL \"return struct.pack('i99999999999', 1)\" 0",
+    "EVAL \"return struct.pack('!3', 1)\" 0",
+    "EVAL \"return struct.pack('y', 1)\" 0",
+    "EVAL \"return struct.pack('i')\" 0",
+    "EVAL \"return struct.size('s')\" 0",
+    "EVAL \"return struct.size('c0')\" 0",
+    "EVAL \"return bit.band()\" 0",
+    "EVAL \"return bit.tobit('x')\" 0",
+    "EVAL \"return bit.tobit('7')\" 0",
+];
+
+#[test]
+fn libraries_are_those_of_redis() {
+    let bit = "local t = {} for _, f in ipairs({'band', 'bor', 'bxor', 'lshift', 'rshift', \
+               'arshift', 'rol', 'ror'}) do for _, p in ipairs({{1, 2}, {-1, 31}, {255, 8}, \
+               {2^31, 1}, {2^32 + 5, 33}, {0.5, 1.5}, {-2^40, 4}}) do \
+               t[#t + 1] = tostring(bit[f](p[1], p[2])) end end \
+               for _, v in ipairs({0, 1, -1, 2^31, 2^33 + 7, 1.5, 2.5}) do \
+               t[#t + 1] = bit.tobit(v) t[#t + 1] = bit.bnot(v) t[#t + 1] = bit.bswap(v) \
+               t[#t + 1] = bit.tohex(v) t[#t + 1] = bit.tohex(v, 4) t[#t + 1] = bit.tohex(v, -8) \
+               end t[#t + 1] = bit.band(7, 5, 4) return t";
+    let round_trip = "local t = {} for _, text in ipairs(ARGV) do \
+                      local ok, value = pcall(cjson.decode, text) \
+                      if ok then value = cjson.encode(value) end \
+                      t[#t + 1] = tostring(value) end return t";
+    let values = "{1, -1, 1.5, 127, 128, 255, 256, 65535, 65536, 2^32, 2^53, -32, -33, -128, -129, \
+                  -32768, -32769, -2^31, -2^31 - 1, 1e300, 0.1, true, false, 'text', \
+                  ('x'):rep(31), ('x'):rep(32), ('x'):rep(256), ('x'):rep(65536), {}, {1, 2, 3}, \
+                  {a = 1}, {1, {2, {3}}}, {[1] = 1, [2] = 2}, {[1] = 1, [3] = 3}}";
+    let packs = format!(
+        "local t = {{}} for _, v in ipairs({values}) do t[#t + 1] = cmsgpack.pack(v) \
+         t[#t + 1] = cjson.encode({{cmsgpack.unpack(cmsgpack.pack(v))}}) end return t"
+    );
+    let structs = "local t = {} for _, f in ipairs({'b', 'B', 'h', 'H', 'l', 'L', 'i', 'I', 'i3', \
+                   '>i4', '<i4', '>h', 'f', 'd', '>d', 'i8', 'T', '!8bd', '>!4bi', 'bxh'}) do \
+                   for _, v in ipairs({0, 1, -1, 127, 128, 255, 65535, 1.5}) do \
+                   local ok, p = pcall(struct.pack, f, v, v) t[#t + 1] = tostring(p) \
+                   if ok then local a, b, c = struct.unpack(f, p) \
+                   t[#t + 1] = tostring(a) .. ' ' .. tostring(b) .. ' ' .. tostring(c) end end \
+                   t[#t + 1] = struct.size(f) end return t";
+    let commands = [
+        format!("EVAL \"{bit}\" 0"),
+        format!("EVAL \"{packs}\" 0"),
+        format!("EVAL \"{structs}\" 0"),
+        format!(
+            "EVAL \"{round_trip}\" 0 1 -1 1.5 1e3 1e14 1e15 123456789012345678 0.1 null \
+             true false [] {{}} [1,2,[3,null]] [null] [1,null] 01 1. .5 -.5 +1 0x10 -0x1f \
+             inf nan -inf infinity 1e \
+             tru nul [1,] [1 [ {{ }} {{1:2}} {{,}} [,] ] x 1x [1]x"
+        ),
+    ];
+    let commands: Vec<_> = commands.iter().map(String::as_str).collect();
+    same_as_redis(&commands);
+    let texts = [
+        r#""a\u0041\u00e9\u20ac\ud83d\ude00 \/ \b\f\n\r\t\\""#,
+        r#""\ud83d""#,
+        r#""\udc00""#,
+        r#""\u12""#,
+        r#""\x""#,
+        r#""open"#,
+        r#"{"a":1}"#,
+        r#"{"a" 1}"#,
+        r#"{"a":1,}"#,
+        r#"{"a":{"b":[1,2,{"c":null}]}}"#,
+        "\0\0",
+        " [ 1 , 2 ] ",
+    ];
+    let words: Vec<_> = ["EVAL", round_trip, "0"].into_iter().chain(texts).collect();
+    same_words_as_redis(&words);
+    same_as_redis(LIBRARIES);
 }
 
 #[test]

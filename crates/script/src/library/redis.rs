@@ -1,50 +1,14 @@
-//! The functions that scripts call, as the sandbox gets them: each returns what is to be raised, or
-//! nothing and its value.
+//! `redis`: commands and replies.
 
+use super::answer::{Answer, add, as_number, as_text, raised};
 use crate::convert::{self, single};
 use crate::host::LogLevel;
 use crate::number;
 use crate::source::Digest;
 use crate::state::State;
-use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{Lua, MultiValue, Table, Value};
 use nagi_proto::resp::Version;
 use std::rc::Rc;
-use std::time::Instant;
-
-/// What a function answers: its value, or what is to be raised.
-pub(crate) type Answer = mlua::Result<Result<Value, Value>>;
-
-/// A table of an error's text.
-pub(crate) fn raised(lua: &Lua, text: &str) -> Answer {
-    let text = Value::String(lua.create_string(text)?);
-    Ok(Err(single(lua, "err", text)?))
-}
-
-/// Puts a function into a table.
-pub(crate) fn add(
-    lua: &Lua,
-    table: &Table,
-    name: &str,
-    function: impl Fn(&Lua, MultiValue) -> Answer + 'static,
-) -> mlua::Result<()> {
-    let function = lua.create_function(move |lua, arguments| match function(lua, arguments)? {
-        Ok(value) => (Value::Nil, value).into_lua_multi(lua),
-        Err(raised) => raised.into_lua_multi(lua),
-    })?;
-    table.raw_set(name, function)
-}
-
-/// Everything that the sandbox is made of.
-pub(crate) fn native(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<Table> {
-    let native = lua.create_table()?;
-    let started = Instant::now();
-    native
-        .raw_set("clock", lua.create_function(move |_, ()| Ok(started.elapsed().as_secs_f64()))?)?;
-    native.raw_set("redis", redis(lua, state, version)?)?;
-    native.raw_set("random", random(lua, state)?)?;
-    native.raw_set("libraries", lua.create_table()?)?;
-    Ok(native)
-}
 
 /// Puts the words of a command together.
 fn take_words(lua: &Lua, state: &State, arguments: &MultiValue) -> mlua::Result<Result<(), Value>> {
@@ -102,7 +66,7 @@ fn accepts(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
 }
 
 /// The library `redis`.
-fn redis(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<Table> {
+pub(super) fn open(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     for (name, value) in [
         ("LOG_DEBUG", 0),
@@ -221,59 +185,5 @@ fn coded(text: &[u8]) -> Vec<u8> {
     match text.strip_prefix(b"-").unwrap_or(text) {
         text if text.contains(&b' ') => trimmed(text),
         text => [b"ERR ".as_slice(), &trimmed(text)].concat(),
-    }
-}
-
-/// `math.random` and `math.randomseed`, which no other part of the process shares.
-fn random(lua: &Lua, state: &Rc<State>) -> mlua::Result<Table> {
-    let random = lua.create_table()?;
-    let shared = Rc::clone(state);
-    add(lua, &random, "random", move |lua, arguments| {
-        let mut bounds = arguments.iter().map(as_number);
-        let (least, most) = match (bounds.next(), bounds.next(), bounds.next()) {
-            (None, ..) => return Ok(Ok(Value::Number(shared.random.borrow_mut().f64()))),
-            (Some(Some(most)), None, _) => (1.0, most.floor()),
-            (Some(Some(least)), Some(Some(most)), None) => (least.floor(), most.floor()),
-            _ => return text(lua, "wrong number of arguments"),
-        };
-        if least > most || least.is_nan() || most.is_nan() {
-            let place = if arguments.len() == 1 { 1 } else { 2 };
-            return text(lua, &format!("bad argument #{place} to 'random' (interval is empty)"));
-        }
-        let share = shared.random.borrow_mut().f64();
-        Ok(Ok(Value::Number((share * (most - least + 1.0)).floor() + least)))
-    })?;
-    let shared = Rc::clone(state);
-    add(lua, &random, "randomseed", move |lua, arguments| {
-        let Some(seed) = arguments.front().and_then(as_number) else {
-            return text(lua, "bad argument #1 to 'randomseed' (number expected, got no value)");
-        };
-        shared.random.borrow_mut().seed((seed as i64).cast_unsigned());
-        Ok(Ok(Value::Nil))
-    })?;
-    Ok(random)
-}
-
-/// A text that is raised with the place of the caller.
-pub(crate) fn text(lua: &Lua, text: &str) -> Answer {
-    Ok(Err(Value::String(lua.create_string(text)?)))
-}
-
-pub(crate) fn as_number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(value) => Some(*value as f64),
-        Value::Number(value) => Some(*value),
-        Value::String(text) => std::str::from_utf8(&text.as_bytes()).ok()?.trim().parse().ok(),
-        _ => None,
-    }
-}
-
-/// A string, or a number as Lua writes it.
-pub(crate) fn as_text(value: &Value) -> Option<Vec<u8>> {
-    match value {
-        Value::String(text) => Some(text.as_bytes().to_vec()),
-        Value::Integer(value) => Some(value.to_string().into_bytes()),
-        Value::Number(value) => Some(number::general(*value, 14).into_bytes()),
-        _ => None,
     }
 }

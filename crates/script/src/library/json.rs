@@ -1,0 +1,319 @@
+//! `cjson`: values in JSON, as lua-cjson 2.1 writes them; `json_reader.rs` beside reads them.
+
+use super::answer::{Answer, add, add_many, as_number, text};
+use super::json_reader::Reader;
+use crate::number;
+use mlua::{Lua, MultiValue, Table, Value};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// One of them.
+type Setting<T> = fn(&Settings) -> &Cell<T>;
+
+/// What the functions of the library have been told.
+pub(super) struct Settings {
+    /// Whether arrays with many holes are written as objects, from which share of holes on, and
+    /// from which place on.
+    sparse_converts: Cell<bool>,
+    sparse_ratio: Cell<i64>,
+    sparse_safe: Cell<i64>,
+    encode_depth: Cell<i64>,
+    decode_depth: Cell<i64>,
+    precision: Cell<i64>,
+    encode_invalid: Cell<Invalid>,
+    decode_invalid: Cell<bool>,
+    keeps_buffer: Cell<bool>,
+}
+
+/// How numbers are written that JSON does not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Invalid {
+    Refused,
+    Written,
+    Null,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            sparse_converts: Cell::new(false),
+            sparse_ratio: Cell::new(2),
+            sparse_safe: Cell::new(10),
+            encode_depth: Cell::new(1000),
+            decode_depth: Cell::new(1000),
+            precision: Cell::new(14),
+            encode_invalid: Cell::new(Invalid::Refused),
+            decode_invalid: Cell::new(true),
+            keeps_buffer: Cell::new(true),
+        }
+    }
+}
+
+/// The library.
+pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
+    let library = lua.create_table()?;
+    library.raw_set("_NAME", "cjson")?;
+    library.raw_set("_VERSION", "2.1.0")?;
+    library.raw_set("null", Value::NULL)?;
+    let settings = Rc::new(Settings::default());
+    let shared = Rc::clone(&settings);
+    add(lua, &library, "encode", move |lua, arguments| {
+        if arguments.len() != 1 {
+            return text(lua, "bad argument #1 to 'encode' (expected 1 argument)");
+        }
+        let mut writer = Writer { out: Vec::new(), settings: &shared };
+        match writer.value(arguments.front().unwrap_or(&Value::Nil), 0) {
+            Ok(()) => Ok(Ok(Value::String(lua.create_string(writer.out)?))),
+            Err(error) => text(lua, &error),
+        }
+    })?;
+    let shared = Rc::clone(&settings);
+    add(lua, &library, "decode", move |lua, arguments| {
+        if arguments.len() != 1 {
+            return text(lua, "bad argument #1 to 'decode' (expected 1 argument)");
+        }
+        let Some(json) = arguments.front().and_then(super::answer::as_text) else {
+            let found = arguments.front().map_or("no value", Value::type_name);
+            let error = format!("bad argument #1 to 'decode' (string expected, got {found})");
+            return text(lua, &error);
+        };
+        match Reader::new(&json, shared.decode_depth.get(), shared.decode_invalid.get())
+            .document(lua)
+        {
+            Ok(value) => Ok(Ok(value)),
+            Err(error) => text(lua, &error),
+        }
+    })?;
+    configure(lua, &library, &settings)?;
+    Ok(library)
+}
+
+/// The functions that change settings, and return what they are.
+fn configure(lua: &Lua, library: &Table, settings: &Rc<Settings>) -> mlua::Result<()> {
+    let integers: [(&str, Setting<i64>, i64); 3] = [
+        ("encode_max_depth", |it| &it.encode_depth, i64::from(i32::MAX)),
+        ("decode_max_depth", |it| &it.decode_depth, i64::from(i32::MAX)),
+        ("encode_number_precision", |it| &it.precision, 16),
+    ];
+    for (name, of, most) in integers {
+        let shared = Rc::clone(settings);
+        add(lua, library, name, move |lua, arguments| {
+            integer(lua, &arguments, 0, name, (1, most), of(&shared))
+        })?;
+    }
+    let shared = Rc::clone(settings);
+    add_many(lua, library, "encode_sparse_array", move |lua, arguments| {
+        if let Some(converts) = arguments.front() {
+            shared.sparse_converts.set(is_true(converts));
+        }
+        for (place, of) in [(1, &shared.sparse_ratio), (2, &shared.sparse_safe)] {
+            let bounds = (0, i64::from(i32::MAX));
+            let set = integer(lua, &arguments, place, "encode_sparse_array", bounds, of)?;
+            if let Err(raised) = set {
+                return Ok(Err(raised));
+            }
+        }
+        Ok(Ok(MultiValue::from_iter([
+            Value::Boolean(shared.sparse_converts.get()),
+            Value::Number(shared.sparse_ratio.get() as f64),
+            Value::Number(shared.sparse_safe.get() as f64),
+        ])))
+    })?;
+    let shared = Rc::clone(settings);
+    add(lua, library, "encode_invalid_numbers", move |lua, arguments| {
+        match arguments.front() {
+            None => {}
+            Some(Value::String(word)) if word.as_bytes() == *b"null" => {
+                shared.encode_invalid.set(Invalid::Null);
+            }
+            Some(value) => {
+                let invalid = if is_true(value) { Invalid::Written } else { Invalid::Refused };
+                shared.encode_invalid.set(invalid);
+            }
+        }
+        Ok(Ok(match shared.encode_invalid.get() {
+            Invalid::Null => Value::String(lua.create_string("null")?),
+            invalid => Value::Boolean(invalid == Invalid::Written),
+        }))
+    })?;
+    let switches: [(&str, Setting<bool>); 2] = [
+        ("decode_invalid_numbers", |it| &it.decode_invalid),
+        ("encode_keep_buffer", |it| &it.keeps_buffer),
+    ];
+    for (name, of) in switches {
+        let shared = Rc::clone(settings);
+        add(lua, library, name, move |_, arguments| {
+            if let Some(value) = arguments.front() {
+                of(&shared).set(is_true(value));
+            }
+            Ok(Ok(Value::Boolean(of(&shared).get())))
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether a setting is to be on.
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::String(word) => word.as_bytes() == *b"on",
+        Value::Boolean(value) => *value,
+        _ => false,
+    }
+}
+
+/// Changes a setting if there is an argument for it, and returns it.
+fn integer(
+    lua: &Lua,
+    arguments: &MultiValue,
+    place: usize,
+    name: &str,
+    (least, most): (i64, i64),
+    setting: &Cell<i64>,
+) -> Answer {
+    if let Some(value) = arguments.get(place).filter(|value| !value.is_nil()) {
+        let value = as_number(value).map(|value| value as i64);
+        let Some(value) = value.filter(|value| (least..=most).contains(value)) else {
+            let place = place + 1;
+            let error = format!(
+                "bad argument #{place} to '{name}' (expected integer between {least} and {most})"
+            );
+            return text(lua, &error);
+        };
+        setting.set(value);
+    }
+    Ok(Ok(Value::Number(setting.get() as f64)))
+}
+
+struct Writer<'s> {
+    out: Vec<u8>,
+    settings: &'s Settings,
+}
+
+impl Writer<'_> {
+    fn value(&mut self, value: &Value, depth: i64) -> Result<(), String> {
+        match value {
+            Value::String(text) => self.string(&text.as_bytes()),
+            Value::Integer(value) => self.number(*value as f64)?,
+            Value::Number(value) => self.number(*value)?,
+            Value::Boolean(true) => self.out.extend_from_slice(b"true"),
+            Value::Boolean(false) => self.out.extend_from_slice(b"false"),
+            Value::Table(table) => self.table(table, depth + 1)?,
+            Value::Nil => self.out.extend_from_slice(b"null"),
+            null if *null == Value::NULL => self.out.extend_from_slice(b"null"),
+            other => {
+                let kind = other.type_name();
+                return Err(format!("Cannot serialise {kind}: type not supported"));
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, value: f64) -> Result<(), String> {
+        if !value.is_finite() {
+            match self.settings.encode_invalid.get() {
+                Invalid::Refused => {
+                    return Err("Cannot serialise number: must not be NaN or Inf".to_owned());
+                }
+                Invalid::Null => {
+                    self.out.extend_from_slice(b"null");
+                    return Ok(());
+                }
+                Invalid::Written if value.is_nan() => {
+                    self.out.extend_from_slice(b"nan");
+                    return Ok(());
+                }
+                Invalid::Written => {}
+            }
+        }
+        let precision = usize::try_from(self.settings.precision.get()).unwrap_or(14);
+        self.out.extend(number::general(value, precision).into_bytes());
+        Ok(())
+    }
+
+    fn string(&mut self, text: &[u8]) {
+        self.out.push(b'"');
+        for byte in text {
+            match byte {
+                b'"' | b'\\' | b'/' => self.out.extend([b'\\', *byte]),
+                8 => self.out.extend_from_slice(b"\\b"),
+                9 => self.out.extend_from_slice(b"\\t"),
+                10 => self.out.extend_from_slice(b"\\n"),
+                12 => self.out.extend_from_slice(b"\\f"),
+                13 => self.out.extend_from_slice(b"\\r"),
+                0..=31 | 127 => self.out.extend(format!("\\u{byte:04x}").into_bytes()),
+                _ => self.out.push(*byte),
+            }
+        }
+        self.out.push(b'"');
+    }
+
+    fn table(&mut self, table: &Table, depth: i64) -> Result<(), String> {
+        if depth > self.settings.encode_depth.get() {
+            return Err(format!("Cannot serialise, excessive nesting ({depth})"));
+        }
+        let plain = |error: mlua::Error| error.to_string();
+        let pairs = table.pairs::<Value, Value>().collect::<mlua::Result<Vec<_>>>();
+        let pairs = pairs.map_err(plain)?;
+        let len = self.array_len(&pairs)?;
+        if len > 0 {
+            self.out.push(b'[');
+            for index in 1..=len {
+                if index > 1 {
+                    self.out.push(b',');
+                }
+                self.value(&table.raw_get(index).map_err(plain)?, depth)?;
+            }
+            self.out.push(b']');
+            return Ok(());
+        }
+        self.out.push(b'{');
+        for (index, (key, value)) in pairs.iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            match key {
+                Value::String(text) => self.string(&text.as_bytes()),
+                Value::Integer(_) | Value::Number(_) => {
+                    self.out.push(b'"');
+                    self.number(as_number(key).unwrap_or(0.0))?;
+                    self.out.push(b'"');
+                }
+                other => {
+                    let kind = other.type_name();
+                    return Err(format!(
+                        "Cannot serialise {kind}: table key must be a number or string"
+                    ));
+                }
+            }
+            self.out.push(b':');
+            self.value(value, depth)?;
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// The length of the array that a table is; 0 if it is none, or is empty.
+    fn array_len(&self, pairs: &[(Value, Value)]) -> Result<i64, String> {
+        let mut most = 0;
+        for (key, _) in pairs {
+            let place = match key {
+                Value::Integer(_) | Value::Number(_) => as_number(key).unwrap_or(0.0),
+                _ => return Ok(0),
+            };
+            if place < 1.0 || place.trunc() != place {
+                return Ok(0);
+            }
+            most = most.max(place as i64);
+        }
+        let Settings { sparse_ratio, sparse_safe, sparse_converts, .. } = self.settings;
+        let ratio = sparse_ratio.get();
+        let items = i64::try_from(pairs.len()).unwrap_or(i64::MAX);
+        if ratio > 0 && most > items.saturating_mul(ratio) && most > sparse_safe.get() {
+            return match sparse_converts.get() {
+                true => Ok(0),
+                false => Err("Cannot serialise table: excessively sparse array".to_owned()),
+            };
+        }
+        Ok(most)
+    }
+}

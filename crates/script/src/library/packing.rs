@@ -1,0 +1,256 @@
+//! `struct`: values as C lays them out.
+
+use super::answer::{Answers, add_many, as_number, as_text};
+use mlua::{Lua, MultiValue, Table, Value};
+
+/// Widest integer, in bytes.
+const MOST_INTEGER_BYTES: usize = 32;
+/// Largest alignment, in bytes.
+const MOST_ALIGNMENT: usize = 8;
+
+/// The library.
+pub(super) fn open(lua: &Lua) -> mlua::Result<Table> {
+    let library = lua.create_table()?;
+    add_many(lua, &library, "pack", |lua, arguments| answer(lua, pack(lua, &arguments)))?;
+    add_many(lua, &library, "unpack", |lua, arguments| answer(lua, unpack(lua, &arguments)))?;
+    add_many(lua, &library, "size", |lua, arguments| answer(lua, size(&arguments)))?;
+    Ok(library)
+}
+
+fn answer(lua: &Lua, done: Result<MultiValue, String>) -> Answers {
+    match done {
+        Ok(values) => Ok(Ok(values)),
+        Err(error) => Ok(Err(Value::String(lua.create_string(error)?))),
+    }
+}
+
+/// A format that is being read.
+struct Format<'a> {
+    /// The function that reads it.
+    name: &'static str,
+    rest: &'a [u8],
+    is_little: bool,
+    alignment: usize,
+}
+
+/// One value of a format.
+struct Item {
+    option: u8,
+    /// Its size; 0 where the value says it.
+    size: usize,
+    /// What stands before it, in bytes.
+    padding: usize,
+}
+
+impl<'a> Format<'a> {
+    fn of(name: &'static str, format: &'a [u8]) -> Self {
+        Format { name, rest: format, is_little: cfg!(target_endian = "little"), alignment: 1 }
+    }
+
+    /// The next value, with `at` bytes before it.
+    fn next(&mut self, at: usize) -> Result<Option<Item>, String> {
+        while let Some((&option, rest)) = self.rest.split_first() {
+            self.rest = rest;
+            let size = match option {
+                b'B' | b'b' | b'x' => 1,
+                b'H' | b'h' => 2,
+                b'L' | b'l' | b'T' | b'd' => 8,
+                b'f' => 4,
+                b'c' => self.number(1)?,
+                b'i' | b'I' => {
+                    let size = self.number(4)?;
+                    if size > MOST_INTEGER_BYTES {
+                        return Err(format!(
+                            "integral size {size} is larger than limit of {MOST_INTEGER_BYTES}"
+                        ));
+                    }
+                    size
+                }
+                b's' => 0,
+                _ => {
+                    self.control(option)?;
+                    continue;
+                }
+            };
+            let step = if option == b'c' { 0 } else { size.min(self.alignment) };
+            let padding = if step > 1 { (step - (at & (step - 1))) & (step - 1) } else { 0 };
+            return Ok(Some(Item { option, size, padding }));
+        }
+        Ok(None)
+    }
+
+    fn control(&mut self, option: u8) -> Result<(), String> {
+        match option {
+            b' ' => {}
+            b'>' => self.is_little = false,
+            b'<' => self.is_little = true,
+            b'!' => {
+                let alignment = self.number(MOST_ALIGNMENT)?;
+                if !alignment.is_power_of_two() {
+                    return Err(format!("alignment {alignment} is not a power of 2"));
+                }
+                self.alignment = alignment;
+            }
+            _ => {
+                let (name, option) = (self.name, char::from(option));
+                return Err(format!(
+                    "bad argument #1 to '{name}' (invalid format option '{option}')"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number that follows, if one does.
+    fn number(&mut self, default: usize) -> Result<usize, String> {
+        let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (number, rest) = self.rest.split_at(digits);
+        self.rest = rest;
+        if number.is_empty() {
+            return Ok(default);
+        }
+        let number = std::str::from_utf8(number).ok().and_then(|text| text.parse::<i32>().ok());
+        let number = number.ok_or_else(|| "integral size overflow".to_owned())?;
+        usize::try_from(number).map_err(|_| "integral size overflow".to_owned())
+    }
+}
+
+fn text_of(arguments: &MultiValue, place: usize, name: &str) -> Result<Vec<u8>, String> {
+    arguments.get(place).and_then(as_text).ok_or_else(|| wrong(arguments, place, name, "string"))
+}
+
+fn wrong(arguments: &MultiValue, place: usize, name: &str, kind: &str) -> String {
+    let found = arguments.get(place).map_or("no value", Value::type_name);
+    format!("bad argument #{} to '{name}' ({kind} expected, got {found})", place + 1)
+}
+
+fn pack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
+    let format = text_of(arguments, 0, "pack")?;
+    let mut format = Format::of("pack", &format);
+    let (mut bytes, mut place) = (Vec::new(), 1);
+    while let Some(item) = format.next(bytes.len())? {
+        bytes.resize(bytes.len() + item.padding, 0);
+        match item.option {
+            b'x' => bytes.push(0),
+            b'c' | b's' => {
+                let value = text_of(arguments, place, "pack")?;
+                place += 1;
+                let size = if item.size == 0 { value.len() } else { item.size };
+                let kept = value.get(..size).ok_or_else(|| {
+                    format!("bad argument #{} to 'pack' (string too short)", place + 1)
+                })?;
+                bytes.extend_from_slice(kept);
+                if item.option == b's' {
+                    bytes.push(0);
+                }
+            }
+            option => {
+                let value = arguments.get(place).and_then(as_number);
+                let value = value.ok_or_else(|| {
+                    let found = arguments.get(place).map_or("nil", Value::type_name);
+                    format!("bad argument #{} to 'pack' (number expected, got {found})", place + 1)
+                })?;
+                place += 1;
+                let mut raw = match option {
+                    b'f' => (value as f32).to_le_bytes().to_vec(),
+                    b'd' => value.to_le_bytes().to_vec(),
+                    _ => {
+                        // As by a conversion of C: to a signed number first if it is negative.
+                        let value =
+                            if value < 0.0 { (value as i64).cast_unsigned() } else { value as u64 };
+                        let mut raw = value.to_le_bytes().to_vec();
+                        raw.resize(item.size, 0);
+                        raw
+                    }
+                };
+                if !format.is_little {
+                    raw.reverse();
+                }
+                bytes.extend(raw);
+            }
+        }
+    }
+    let packed = lua.create_string(bytes).map_err(|error| error.to_string())?;
+    Ok(MultiValue::from_iter([Value::String(packed)]))
+}
+
+fn unpack(lua: &Lua, arguments: &MultiValue) -> Result<MultiValue, String> {
+    const TOO_SHORT: &str = "bad argument #2 to 'unpack' (data string too short)";
+    let format = text_of(arguments, 0, "unpack")?;
+    let data = text_of(arguments, 1, "unpack")?;
+    let mut at = match arguments.get(2) {
+        None | Some(Value::Nil) => 0,
+        Some(value) => {
+            let from = as_number(value).ok_or_else(|| wrong(arguments, 2, "unpack", "number"))?;
+            let offset = "bad argument #3 to 'unpack' (offset must be 1 or greater)";
+            usize::try_from(from as i64 - 1).map_err(|_| offset.to_owned())?
+        }
+    };
+    let mut format = Format::of("unpack", &format);
+    let mut values = Vec::new();
+    while let Some(item) = format.next(at)? {
+        at += item.padding;
+        let mut size = item.size;
+        if item.option == b'c' && size == 0 {
+            let count = values.pop().and_then(|value| as_number(&value));
+            size = count.ok_or("format 'c0' needs a previous size")? as usize;
+        }
+        let end = at.checked_add(size).ok_or(TOO_SHORT)?;
+        let raw = data.get(at..end).ok_or(TOO_SHORT)?;
+        let mut ordered = raw.to_vec();
+        if !format.is_little {
+            ordered.reverse();
+        }
+        at = end;
+        match item.option {
+            b'x' => {}
+            b'c' => values.push(string(lua, raw)?),
+            b's' => {
+                let rest = data.get(at..).unwrap_or_default();
+                let len = rest.iter().position(|byte| *byte == 0);
+                let len = len.ok_or("unfinished string in data")?;
+                values.push(string(lua, rest.get(..len).unwrap_or_default())?);
+                at += len + 1;
+            }
+            b'f' => {
+                let raw = ordered.try_into().map_or(0.0, f32::from_le_bytes);
+                values.push(Value::Number(raw.into()));
+            }
+            b'd' => values.push(Value::Number(ordered.try_into().map_or(0.0, f64::from_le_bytes))),
+            option => values.push(Value::Number(integer(&ordered, option.is_ascii_lowercase()))),
+        }
+    }
+    values.push(Value::Number(at as f64 + 1.0));
+    Ok(MultiValue::from_iter(values))
+}
+
+/// An integer of these bytes, the lowest first, of which eight count.
+fn integer(bytes: &[u8], is_signed: bool) -> f64 {
+    let value = bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+    let bits = bytes.len() * 8;
+    if !is_signed || bits == 0 {
+        return value as f64;
+    }
+    let unused = 64u32.saturating_sub(u32::try_from(bits).unwrap_or(64));
+    (value.cast_signed() << unused >> unused) as f64
+}
+
+fn string(lua: &Lua, bytes: &[u8]) -> Result<Value, String> {
+    lua.create_string(bytes).map(Value::String).map_err(|error| error.to_string())
+}
+
+fn size(arguments: &MultiValue) -> Result<MultiValue, String> {
+    let format = text_of(arguments, 0, "size")?;
+    let mut format = Format::of("size", &format);
+    let mut size = 0usize;
+    while let Some(item) = format.next(size)? {
+        if item.option == b's' {
+            return Err("bad argument #1 to 'size' (option 's' has no fixed size)".to_owned());
+        }
+        if item.option == b'c' && item.size == 0 {
+            return Err("bad argument #1 to 'size' (option 'c0' has no fixed size)".to_owned());
+        }
+        size = size.saturating_add(item.padding).saturating_add(item.size);
+    }
+    Ok(MultiValue::from_iter([Value::Number(size as f64)]))
+}
