@@ -23,6 +23,7 @@ mod exporter;
 mod fairness;
 mod flags;
 mod gateway;
+mod functions;
 mod geo;
 mod hash;
 mod hash_expiry;

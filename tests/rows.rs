@@ -22,6 +22,7 @@ const SOURCES: &[&str] = &[
     include_str!("persistence.rs"),
     include_str!("pubsub.rs"),
     include_str!("relocation.rs"),
+    include_str!("functions.rs"),
     include_str!("scripting.rs"),
     include_str!("serialization.rs"),
     include_str!("server.rs"),

@@ -7,11 +7,11 @@ use harness::{Connection, Random, Reply, Server, encode_command, until, words};
 
 /// A script that is slow on purpose: it goes on until it is ended, or a key that is its own by
 /// then has come.
-const ENDLESS: &str = "while true do end";
+pub(crate) const ENDLESS: &str = "while true do end";
 
 /// Sends commands one after the other to an empty nagi and an empty redis-server; both have to
 /// reply with the same bytes, in both versions of RESP.
-fn same_as_redis(commands: &[&str]) {
+pub(crate) fn same_as_redis(commands: &[&str]) {
     let mut faults = Vec::new();
     for hello in ["HELLO 2", "HELLO 3"] {
         let (nagi, redis) = (Server::nagi(), Server::redis());
@@ -315,7 +315,7 @@ fn transactions_run_scripts_with_keys_that_are_not_declared() {
 }
 
 /// The text of an error; of any other reply, nothing.
-fn error(reply: &Reply) -> String {
+pub(crate) fn error(reply: &Reply) -> String {
     match reply {
         Reply::Error(text) => text.clone(),
         _ => String::new(),
@@ -323,7 +323,7 @@ fn error(reply: &Reply) -> String {
 }
 
 /// Waits until a slow script is told of.
-fn until_busy(client: &mut Connection) {
+pub(crate) fn until_busy(client: &mut Connection) {
     let is_so = || error(&client.run("EVAL \"return 1\" 0")).starts_with("BUSY").then_some(());
     until("a script to be slow", is_so).unwrap();
 }

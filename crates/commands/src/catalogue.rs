@@ -37,6 +37,7 @@ const FAMILIES: &[&[&Command]] = &[
     pubsub::publication::ALL,
     pubsub::subscription::ALL,
     scripting::eval::ALL,
+    scripting::function::ALL,
     scripting::script::ALL,
     server::acl::ALL,
     server::command::ALL,

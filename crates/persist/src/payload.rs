@@ -15,10 +15,12 @@ use crate::rdb::{Builders, ValueType};
 use nagi_store::{CHUNK_BYTES, Rope, StringValue, Value};
 
 mod collection;
+mod libraries;
 
 use collection::{DumpElements, RestoreCollection};
 
 pub use collection::DumpCollection;
+pub use libraries::{dump_libraries, restore_libraries};
 
 /// The number of the type as which strings are written.
 const STRING: u8 = 0;

@@ -1,6 +1,7 @@
 //! Scripts by their names, and running one of them.
 
 use crate::convert::Replying;
+use crate::functions::{FunctionDescription, Registered};
 use crate::host::Host;
 use crate::sandbox;
 use crate::source::Digest;
@@ -10,6 +11,13 @@ use nagi_proto::resp::{Version, Writer};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How long a library may take to register its functions.
+const MOST_LOADING: Duration = Duration::from_millis(500);
+
+/// What runs: by which function of the sandbox, and its name in errors.
+type Called<'e> = (&'e Function, Function, String);
 
 /// Instructions between two looks at whether a script is to end.
 const STRIDE: u32 = 10_000;
@@ -18,8 +26,10 @@ const STRIDE: u32 = 10_000;
 pub struct Engine {
     lua: Lua,
     run: Function,
+    apply: Function,
     state: Rc<State>,
     scripts: HashMap<Digest, Function>,
+    libraries: HashMap<String, Vec<Registered>>,
 }
 
 /// Why a script has failed.
@@ -39,13 +49,15 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     /// An engine without scripts, whose scripts call commands of `host`, which is a Redis of this
-    /// version. Lua takes so many bytes at most; 0 is for no limit.
+    /// version; or one for libraries of functions. Lua takes so many bytes at most; 0 is for no
+    /// limit.
     ///
     /// # Errors
     /// There is no memory for it.
     pub fn new(
         host: Box<dyn Host>,
         version: &str,
+        has_libraries: bool,
         memory_limit_bytes: usize,
     ) -> Result<Self, String> {
         let state = Rc::new(State {
@@ -53,10 +65,15 @@ impl Engine {
             version: Cell::new(Version::Two),
             room: RefCell::default(),
             random: RefCell::new(fastrand::Rng::new()),
+            registering: RefCell::default(),
+            has_libraries,
+            began: Cell::new(Instant::now()),
             has_ended: Cell::new(false),
         });
-        let (lua, run) = sandbox::open(&state, version).map_err(|error| error.to_string())?;
-        let engine = Engine { lua, run, state, scripts: HashMap::new() };
+        let (lua, run, apply) =
+            sandbox::open(&state, version).map_err(|error| error.to_string())?;
+        let engine =
+            Engine { lua, run, apply, state, scripts: HashMap::new(), libraries: HashMap::new() };
         engine.limit_memory(memory_limit_bytes);
         Ok(engine)
     }
@@ -84,13 +101,16 @@ impl Engine {
     /// # Errors
     /// What the compiler says.
     pub fn compile(&mut self, name: Digest, body: &[u8]) -> Result<(), String> {
-        let chunk = self.lua.load(body).set_name("@user_script");
-        let function = chunk.into_function().map_err(|error| match error {
+        self.scripts.insert(name, self.function(body, "@user_script")?);
+        Ok(())
+    }
+
+    /// Compiles a text.
+    fn function(&self, body: &[u8], name: &str) -> Result<Function, String> {
+        self.lua.load(body).set_name(name).into_function().map_err(|error| match error {
             mlua::Error::SyntaxError { message, .. } => message,
             other => sandbox::innermost(&other),
-        })?;
-        self.scripts.insert(name, function);
-        Ok(())
+        })
     }
 
     /// Forgets a script.
@@ -109,9 +129,80 @@ impl Engine {
         arguments: impl Iterator<Item = &'a [u8]>,
         (client, out): (Version, &mut Writer<'_>),
     ) -> Result<(), Failure> {
+        let Some(function) = self.scripts.get(script).cloned() else {
+            let message = b"NOSCRIPT No matching script. Please use EVAL.".to_vec();
+            return Err(Failure { message, is_counted: false });
+        };
+        let run = (&self.run, function, script.to_string());
+        self.reply(run, keys, arguments, (client, out))
+    }
+
+    /// Loads a library: what it registers are its functions from now on.
+    ///
+    /// # Errors
+    /// What the compiler says, or what the library has raised.
+    pub fn load_library(
+        &mut self,
+        name: &str,
+        body: &[u8],
+    ) -> Result<Vec<FunctionDescription>, String> {
+        let function = self.function(body, "@user_function");
+        let function = function.map_err(|error| format!("Error compiling function: {error}"))?;
+        *self.state.registering.borrow_mut() = Some(Vec::new());
+        self.state.has_ended.set(false);
+        self.state.began.set(Instant::now());
+        let called = (&self.apply, function, String::new());
+        let loaded = self.execute(called, std::iter::empty(), std::iter::empty());
+        let registered = self.state.registering.borrow_mut().take().unwrap_or_default();
+        if let Err(failure) = loaded {
+            let text = String::from_utf8_lossy(&failure.message).into_owned();
+            // The place is a part of what was raised.
+            let text = text.split(" script: ").next().unwrap_or(&text);
+            return Err(format!("Error registering functions: {text}"));
+        }
+        if registered.is_empty() {
+            return Err("No functions registered".to_owned());
+        }
+        let described = registered.iter().map(|it| it.described.clone()).collect();
+        self.libraries.insert(name.to_owned(), registered);
+        Ok(described)
+    }
+
+    /// Forgets a library.
+    pub fn forget_library(&mut self, name: &str) {
+        self.libraries.remove(name);
+    }
+
+    /// Calls a function of a library, and writes what it returns.
+    ///
+    /// # Errors
+    /// What it has raised.
+    pub fn call<'a>(
+        &mut self,
+        (library, name): (&str, &str),
+        keys: impl Iterator<Item = &'a [u8]>,
+        arguments: impl Iterator<Item = &'a [u8]>,
+        (client, out): (Version, &mut Writer<'_>),
+    ) -> Result<(), Failure> {
+        let registered = self.libraries.get(library).into_iter().flatten();
+        let mut named = registered.filter(|it| it.described.name == name);
+        let Some(function) = named.next().map(|it| it.function.clone()) else {
+            let message = b"ERR Function not found".to_vec();
+            return Err(Failure { message, is_counted: false });
+        };
+        self.reply((&self.apply, function, name.to_owned()), keys, arguments, (client, out))
+    }
+
+    fn reply<'a>(
+        &self,
+        called: Called<'_>,
+        keys: impl Iterator<Item = &'a [u8]>,
+        arguments: impl Iterator<Item = &'a [u8]>,
+        (client, out): (Version, &mut Writer<'_>),
+    ) -> Result<(), Failure> {
         self.state.version.set(Version::Two);
         self.state.has_ended.set(false);
-        let done = self.execute(script, keys, arguments).and_then(|returned| {
+        let done = self.execute(called, keys, arguments).and_then(|returned| {
             let mut replying = Replying { out, client, script: self.state.version.get() };
             replying.value(&returned, 0).map_err(|error| self.unplaced(&error))
         });
@@ -125,24 +216,18 @@ impl Engine {
 
     fn execute<'a>(
         &self,
-        script: &Digest,
+        (run, function, name): Called<'_>,
         keys: impl Iterator<Item = &'a [u8]>,
         arguments: impl Iterator<Item = &'a [u8]>,
     ) -> Result<Value, Failure> {
         let unplaced = |error: mlua::Error| self.unplaced(&error);
-        let function = self.scripts.get(script).cloned();
-        let function = function.ok_or_else(|| Failure {
-            message: b"NOSCRIPT No matching script. Please use EVAL.".to_vec(),
-            is_counted: false,
-        })?;
         let (keys, arguments) = (self.words(keys), self.words(arguments));
         self.watch(STRIDE).map_err(unplaced)?;
-        let called =
-            self.run.call((function, keys.map_err(unplaced)?, arguments.map_err(unplaced)?));
+        let called = run.call((function, keys.map_err(unplaced)?, arguments.map_err(unplaced)?));
         match called.map_err(unplaced)? {
             (true, returned) => Ok(returned),
             (false, Value::Table(raised)) => {
-                Err(self.failure(script, &raised).unwrap_or_else(|error| self.unplaced(&error)))
+                Err(self.failure(&name, &raised).unwrap_or_else(|error| self.unplaced(&error)))
             }
             // Without memory there is no handler that could make a table of it.
             (false, Value::Error(error)) => Err(self.unplaced(&error)),
@@ -160,6 +245,12 @@ impl Engine {
         self.lua.set_global_hook(triggers, move |lua, _| {
             // While a command runs there is nothing to ask.
             let Ok(mut host) = state.host.try_borrow_mut() else { return Ok(VmState::Continue) };
+            if state.is_loading() {
+                return match state.began.get().elapsed() > MOST_LOADING {
+                    true => Err(mlua::Error::runtime("FUNCTION LOAD timeout")),
+                    false => Ok(VmState::Continue),
+                };
+            }
             if !host.is_to_end() {
                 return Ok(VmState::Continue);
             }
@@ -180,7 +271,7 @@ impl Engine {
     }
 
     /// What a table that was raised says, with where.
-    fn failure(&self, script: &Digest, raised: &Table) -> mlua::Result<Failure> {
+    fn failure(&self, name: &str, raised: &Table) -> mlua::Result<Failure> {
         let mut message = match raised.raw_get("err")? {
             Value::String(text) => text.as_bytes().to_vec(),
             _ => b"ERR unknown error".to_vec(),
@@ -191,7 +282,7 @@ impl Engine {
         if let (Value::String(source), Some(line)) =
             (raised.raw_get("source")?, raised.raw_get::<Option<usize>>("line")?)
         {
-            let place = format!(" script: {script}, on ");
+            let place = format!(" script: {name}, on ");
             message.extend([place.as_bytes(), &source.as_bytes()].concat());
             message.extend(format!(":{line}.").into_bytes());
         }
@@ -270,7 +361,7 @@ mod tests {
 
     fn engine(looks: u32) -> Engine {
         let looks_left = Rc::new(Cell::new(looks));
-        Engine::new(Box::new(Echo { looks_left }), "7.2.4", 64 << 20).unwrap()
+        Engine::new(Box::new(Echo { looks_left }), "7.2.4", false, 64 << 20).unwrap()
     }
 
     #[test]

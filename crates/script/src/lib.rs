@@ -9,6 +9,7 @@ extern crate nagi_lua as _;
 
 mod convert;
 mod engine;
+mod functions;
 mod host;
 mod library;
 mod number;
@@ -17,5 +18,6 @@ mod source;
 mod state;
 
 pub use engine::{Engine, Failure};
+pub use functions::{FunctionDescription, is_name};
 pub use host::{Host, LogLevel, Words};
 pub use source::{Digest, ScriptFlags, Source, SourceError};

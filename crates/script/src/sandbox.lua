@@ -51,10 +51,19 @@ for _, value in pairs(shared) do
 end
 
 local handler = native.handler
-return function(script, keys, arguments)
+
+-- Runs a script.
+local function run(script, keys, arguments)
     setreadonly(globals, false)
     rawset(globals, 'KEYS', keys)
     rawset(globals, 'ARGV', arguments)
     setreadonly(globals, true)
     return xpcall(script, handler)
 end
+
+-- Calls a function of a library, or loads one.
+local function apply(called, keys, arguments)
+    return xpcall(function() return called(keys, arguments) end, handler)
+end
+
+return run, apply

@@ -9,15 +9,15 @@ use std::rc::Rc;
 /// The name of the sandbox's own chunk, which no error is told to come from.
 pub(crate) const CHUNK: &str = "=nagi";
 
-/// A state, and the function that runs a script in it: with the script, its keys and its arguments
-/// as arguments, it returns what `pcall` does.
-pub(crate) fn open(state: &Rc<State>, version: &str) -> mlua::Result<(Lua, Function)> {
+/// A state, and the functions that run a script in it and call a function of a library: with that,
+/// keys and arguments as arguments, they return what `pcall` does.
+pub(crate) fn open(state: &Rc<State>, version: &str) -> mlua::Result<(Lua, Function, Function)> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
     let lua = Lua::new_with(libraries, LuaOptions::new())?;
     let native = library::native(&lua, state, version)?;
     native.raw_set("handler", lua.create_function(handle)?)?;
-    let run = lua.load(include_str!("sandbox.lua")).set_name(CHUNK).call(native)?;
-    Ok((lua, run))
+    let (run, apply) = lua.load(include_str!("sandbox.lua")).set_name(CHUNK).call(native)?;
+    Ok((lua, run, apply))
 }
 
 /// Makes a table of whatever was raised, with the place of whoever raised it.

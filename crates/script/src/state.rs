@@ -1,8 +1,10 @@
 //! What the functions that scripts call have in common.
 
+use crate::functions::Registered;
 use crate::host::{Host, Words};
 use nagi_proto::resp::Version;
 use std::cell::{Cell, RefCell};
+use std::time::Instant;
 
 /// What the functions of the sandbox share.
 pub(crate) struct State {
@@ -12,6 +14,19 @@ pub(crate) struct State {
     /// Room for a command and its reply.
     pub(crate) room: RefCell<(Words, Vec<u8>)>,
     pub(crate) random: RefCell<fastrand::Rng>,
+    /// What the library has registered that is being loaded, if one is.
+    pub(crate) registering: RefCell<Option<Vec<Registered>>>,
+    /// Whether scripts are functions of libraries.
+    pub(crate) has_libraries: bool,
+    /// When the library began that is being loaded.
+    pub(crate) began: Cell<Instant>,
     /// Whether the script was ended.
     pub(crate) has_ended: Cell<bool>,
+}
+
+impl State {
+    /// Whether a library is being loaded, which may call no command.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.registering.borrow().is_some()
+    }
 }

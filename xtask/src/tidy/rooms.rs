@@ -102,10 +102,11 @@ const SCRIPT: &[Room] = &[
     ("source", &[]),
     ("host", &[]),
     ("convert", &["number"]),
-    ("state", &["host"]),
-    ("library", &["convert", "host", "number", "source", "state"]),
+    ("functions", &["source"]),
+    ("state", &["functions", "host"]),
+    ("library", &["convert", "functions", "host", "number", "source", "state"]),
     ("sandbox", &["library", "state"]),
-    ("engine", &["convert", "host", "sandbox", "source", "state"]),
+    ("engine", &["convert", "functions", "host", "sandbox", "source", "state"]),
 ];
 
 const COMMANDS: &[Room] = &[

@@ -2,6 +2,7 @@
 //! worker runs those of its clients.
 
 mod caller;
+mod functions;
 mod run;
 mod server;
 mod thread;

@@ -2,14 +2,17 @@
 
 use crate::runtime::{gate, notification};
 use crate::scripting::caller::Caller;
+use crate::scripting::functions::Loaded;
 use crate::scripting::run::{Place, Run};
 use crate::scripting::server::ScriptingServer;
 use crate::state::client::{Client, ClientInfo};
-use crate::state::scripts::{Asked, Outcome, Task};
-use crate::{Context, Error, HookFlags, REDIS_VERSION};
+use crate::state::libraries::{Libraries, Library};
+use crate::state::scripts::{Asked, Outcome, Policy, Task};
+use crate::{Context, HookFlags, REDIS_VERSION};
+use nagi_persist::payload::{Refusal, restore_libraries};
 use nagi_proto::resp::{Version, Writer};
 use nagi_proto::{Args, Output};
-use nagi_script::{Digest, Engine, Failure, ScriptFlags, Source};
+use nagi_script::{Digest, Engine, Failure, LogLevel, ScriptFlags, Source};
 use nagi_store::accounting::Overhead;
 use nagi_store::{Claim, Intent, Step, parse_i64};
 use std::cell::RefCell;
@@ -27,10 +30,13 @@ pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
         run: Rc::default(),
         engine: None,
         flushes: 0,
+        functions: None,
+        loaded: Loaded::default(),
         overhead: Overhead::default(),
     };
     while let Some(task) = server.scripts().next() {
-        thread.serve(task);
+        thread.load_read();
+        task.into_iter().for_each(|task| thread.serve(task));
         notification::publish(&**server);
     }
 }
@@ -44,6 +50,9 @@ struct ScriptThread<S> {
     engine: Option<Engine>,
     /// How often all scripts had been forgotten when the engine was made.
     flushes: u64,
+    /// Made for the first library of functions.
+    functions: Option<Engine>,
+    loaded: Loaded,
     /// For Lua's memory, which is no data.
     overhead: Overhead,
 }
@@ -53,18 +62,36 @@ type Refused = (Vec<u8>, bool);
 
 /// A script that is to run.
 struct Wanted {
-    name: Digest,
+    what: What,
     flags: ScriptFlags,
+}
+
+/// What runs.
+enum What {
+    Script(Digest),
+    /// A function of a library.
+    Function(Arc<Library>, String),
 }
 
 fn refused(text: impl AsRef<[u8]>) -> Refused {
     ([b"ERR ", text.as_ref()].concat(), false)
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        Error(failure.message.into())
+/// Whether a library takes the place of the one of its name.
+fn policy(replaces: bool) -> Policy {
+    if replaces { Policy::Replace } else { Policy::Append }
+}
+
+/// Replies with a name, or that all is done.
+fn reply_to(task: &Task, joint: Option<Claim>, done: Result<Option<String>, Refused>) -> Outcome {
+    let mut outcome = Outcome { joint, ..Outcome::default() };
+    let mut writer = Writer::new(&mut outcome.reply, task.version);
+    match done {
+        Ok(Some(name)) => writer.bulk(name.as_bytes()),
+        Ok(None) => writer.ok(),
+        Err(error) => outcome.error = Some(error),
     }
+    outcome
 }
 
 impl<S: ScriptingServer> ScriptThread<S> {
@@ -73,10 +100,20 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let joint = task.joint.take();
         let mut outcome = match task.asked {
             Asked::Load => self.load(&task, joint),
-            Asked::Eval | Asked::EvalSha => self.eval(&task, joint),
+            Asked::Eval | Asked::EvalSha | Asked::Call => self.eval(&task, joint),
+            Asked::LoadLibrary { replaces } => {
+                let code = task.args().from(2).last().unwrap_or_default();
+                let name = self.load_libraries(&[code], policy(replaces));
+                reply_to(&task, joint, name.map(|names| names.into_iter().next()))
+            }
+            Asked::RestoreLibraries(policy) => {
+                let restored = self.restore(&task, policy);
+                reply_to(&task, joint, restored.map(|_| None))
+            }
         };
-        if let Some(engine) = &self.engine {
-            let bytes = engine.used_memory();
+        let engines = self.engine.iter().chain(&self.functions);
+        let bytes: usize = engines.map(Engine::used_memory).sum();
+        if bytes > 0 {
             self.overhead.set(bytes);
             self.server.scripts().used_bytes.store(bytes, Ordering::Relaxed);
         }
@@ -92,7 +129,9 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let mut outcome = Outcome { joint, ..Outcome::default() };
         match self.compile(text, true) {
             Ok(wanted) => {
-                Writer::new(&mut outcome.reply, task.version).bulk(wanted.name.as_bytes());
+                if let What::Script(name) = wanted.what {
+                    Writer::new(&mut outcome.reply, task.version).bulk(name.as_bytes());
+                }
             }
             Err(error) => outcome.error = Some(error),
         }
@@ -107,20 +146,82 @@ impl<S: ScriptingServer> ScriptThread<S> {
             self.flushes = flushes;
         }
         let limit = self.server.config().script_memory_limit.bytes();
-        match &mut self.engine {
-            Some(engine) => engine.limit_memory(limit),
-            none => {
-                let host = Caller {
-                    server: Arc::clone(&self.server),
-                    place: Rc::clone(&self.place),
-                    run: Rc::clone(&self.run),
-                    output: Output::default(),
-                };
-                let engine = Engine::new(Box::new(host), REDIS_VERSION, limit).map_err(refused)?;
-                *none = Some(engine);
+        if self.engine.is_none() {
+            self.engine = Some(self.open(false)?);
+        }
+        let engine = self.engine.as_mut().ok_or_else(|| refused("there is no Lua"))?;
+        engine.limit_memory(limit);
+        Ok(engine)
+    }
+
+    /// An engine for scripts, or for libraries of functions.
+    fn open(&self, has_libraries: bool) -> Result<Engine, Refused> {
+        let host = Caller {
+            server: Arc::clone(&self.server),
+            place: Rc::clone(&self.place),
+            run: Rc::clone(&self.run),
+            output: Output::default(),
+        };
+        let limit = self.server.config().script_memory_limit.bytes();
+        Engine::new(Box::new(host), REDIS_VERSION, has_libraries, limit).map_err(refused)
+    }
+
+    /// The engine of functions, without those of libraries that are gone, and what it has.
+    fn functions(&mut self) -> Result<(&mut Engine, &mut Loaded), Refused> {
+        if self.functions.is_none() {
+            self.functions = Some(self.open(true)?);
+            self.loaded = Loaded::default();
+        }
+        let engine = self.functions.as_mut().ok_or_else(|| refused("there is no Lua"))?;
+        engine.limit_memory(self.server.config().script_memory_limit.bytes());
+        let libraries = self.server.scripts().libraries();
+        self.loaded.keep(engine, |name| libraries.iter().any(|library| library.name == name));
+        Ok((engine, &mut self.loaded))
+    }
+
+    /// Loads libraries, and tells clients of them all at one moment. Returns their names.
+    fn load_libraries(&mut self, codes: &[&[u8]], policy: Policy) -> Result<Vec<String>, Refused> {
+        let (engine, loaded) = self.functions()?;
+        let made = codes.iter().map(|code| loaded.load(engine, code).map(Arc::new));
+        let made = made.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+        let names = made.iter().map(|library| library.name.clone()).collect();
+        self.server.scripts().change_libraries(|libraries| {
+            let mut changed = match policy {
+                Policy::Flush => Libraries::default(),
+                Policy::Append | Policy::Replace => libraries.clone(),
+            };
+            for library in made {
+                changed.add(library, policy == Policy::Replace).map_err(refused)?;
+            }
+            *libraries = changed;
+            Ok(names)
+        })
+    }
+
+    /// FUNCTION RESTORE
+    fn restore(&mut self, task: &Task, policy: Policy) -> Result<Vec<String>, Refused> {
+        let payload = task.args().get(2).unwrap_or_default();
+        let codes = restore_libraries(payload, self.server.config().proto_max_bulk_len.get());
+        let codes = codes.map_err(|refusal| {
+            refused(match refusal {
+                Refusal::Footer => "DUMP payload version or checksum are wrong",
+                Refusal::Value => "given type is not a function",
+            })
+        })?;
+        let codes: Vec<&[u8]> = codes.iter().map(Vec::as_slice).collect();
+        self.load_libraries(&codes, policy)
+    }
+
+    /// Loads what a file has.
+    fn load_read(&mut self) {
+        let codes = self.server.scripts().take_read();
+        for code in codes {
+            if let Err((error, _)) = self.load_libraries(&[&code], Policy::Replace) {
+                let text = String::from_utf8_lossy(&error);
+                let text = format!("a library of the dump file was not loaded: {text}");
+                self.server.log_of_script(LogLevel::Warning, &text);
             }
         }
-        self.engine.as_mut().ok_or_else(|| refused("there is no Lua"))
     }
 
     /// Compiles a script's text, unless that was done, and remembers it.
@@ -137,12 +238,15 @@ impl<S: ScriptingServer> ScriptThread<S> {
         if let Some(forgotten) = forgotten {
             self.engine()?.forget(&forgotten);
         }
-        Ok(Wanted { name, flags: source.flags })
+        Ok(Wanted { what: What::Script(name), flags: source.flags })
     }
 
     /// The script that a request is for.
     fn wanted(&mut self, task: &Task) -> Result<Wanted, Refused> {
         let word = task.args().get(1).unwrap_or_default();
+        if task.asked == Asked::Call {
+            return self.function(word);
+        }
         if task.asked == Asked::Eval {
             return self.compile(word, false);
         }
@@ -152,7 +256,21 @@ impl<S: ScriptingServer> ScriptThread<S> {
         self.compile(&text, false)
     }
 
-    /// EVAL and its relatives.
+    /// The function of a name.
+    fn function(&mut self, name: &[u8]) -> Result<Wanted, Refused> {
+        let library = self.server.scripts().library_of(name);
+        let library = library.ok_or_else(|| refused("Function not found"))?;
+        let (engine, loaded) = self.functions()?;
+        loaded.require(engine, &library).map_err(refused)?;
+        let mut named = library.functions.iter().filter(|it| it.name.as_bytes() == name);
+        let (name, flags) = match named.next() {
+            Some(function) => (function.name.clone(), function.flags),
+            None => return Err(refused("Function not found")),
+        };
+        Ok(Wanted { what: What::Function(library, name), flags })
+    }
+
+    /// EVAL and its relatives, and FCALL.
     fn eval(&mut self, task: &Task, joint: Option<Claim>) -> Outcome {
         let is_leased = joint.is_some();
         let wanted = match self.wanted(task) {
@@ -174,6 +292,12 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let keys = args.skip(3).take(count.unwrap_or(0));
         let intent = if is_read_only { Intent::Read } else { Intent::Write };
         let mut run = self.begin(task, joint, keys, intent);
+        run.number = self.server.scripts().begin(match &wanted.what {
+            What::Script(_) => None,
+            What::Function(_, name) => {
+                Some((name.clone(), args.from(0).map(<[u8]>::to_vec).collect()))
+            }
+        });
         run.is_read_only = is_read_only;
         let lacks_memory = self.lacks_memory(&mut run);
         let may_lack = flags.contains(ScriptFlags::ALLOW_OOM);
@@ -209,7 +333,6 @@ impl<S: ScriptingServer> ScriptThread<S> {
         if !is_leased {
             keys.from(0).for_each(|key| run.note_claimed(key, intent));
         }
-        run.number = self.server.scripts().begin();
         run
     }
 
@@ -261,14 +384,14 @@ impl<S: ScriptingServer> ScriptThread<S> {
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let mut writer = Writer::new(&mut outcome.reply, task.version);
-        let ran = match self.engine.as_mut() {
-            Some(engine) => engine.run(
-                &wanted.name,
-                keys.from(0),
-                arguments.from(0),
-                (task.version, &mut writer),
-            ),
-            None => Ok(()),
+        let (keys, arguments) = (keys.from(0), arguments.from(0));
+        let reply = (task.version, &mut writer);
+        let ran = match (&wanted.what, &mut self.engine, &mut self.functions) {
+            (What::Script(name), Some(engine), _) => engine.run(name, keys, arguments, reply),
+            (What::Function(library, name), _, Some(engine)) => {
+                engine.call((&library.name, name), keys, arguments, reply)
+            }
+            _ => Ok(()),
         };
         if let Err(Failure { message, is_counted }) = ran {
             outcome.reply = Output::default();

@@ -7,6 +7,7 @@ pub(crate) mod events_listener;
 pub mod histogram;
 pub(crate) mod hooks;
 pub(crate) mod latency_monitor;
+pub(crate) mod libraries;
 pub mod loading;
 pub(crate) mod memcached_users;
 pub(crate) mod monitors;

@@ -13,6 +13,7 @@
 
 use crate::registry::command::Flags;
 use crate::state::blocked::Name;
+use crate::state::libraries::{Libraries, Library};
 use crate::state::transaction::Queued;
 use nagi_proto::resp::Version;
 use nagi_proto::{Args, Output};
@@ -24,6 +25,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 /// Scripts that came by EVAL which are remembered; those of SCRIPT LOAD are until SCRIPT FLUSH.
 const MOST_EVALUATED: usize = 500;
@@ -54,6 +56,9 @@ struct Desk {
     evicted: u64,
     /// How often all scripts were forgotten.
     flushes: u64,
+    libraries: Libraries,
+    /// Texts of libraries that were read from a file and are to be loaded.
+    read: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -69,11 +74,21 @@ struct Cached {
 }
 
 /// The script that runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Running {
     number: u64,
     has_written: bool,
     is_slow: bool,
+    /// The name of the function that it is, with the request that calls it.
+    function: Option<(String, Vec<Vec<u8>>)>,
+    started: Instant,
+}
+
+/// A function that runs, as clients are told of it.
+pub(crate) struct RunningFunction {
+    pub(crate) name: String,
+    pub(crate) command: Vec<Vec<u8>>,
+    pub(crate) took: Duration,
 }
 
 /// What a request asks for.
@@ -85,6 +100,23 @@ pub(crate) enum Asked {
     EvalSha,
     /// To compile one.
     Load,
+    /// To call a function.
+    Call,
+    /// To load a library of functions, in place of the one of its name if that is said.
+    LoadLibrary { replaces: bool },
+    /// To load the libraries of a payload.
+    RestoreLibraries(Policy),
+}
+
+/// What becomes of the libraries that are there when others are restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// They go.
+    Flush,
+    /// They stay, and none of the new ones may be among them.
+    Append,
+    /// They stay, but for those of the names of new ones.
+    Replace,
 }
 
 /// A request for the script thread.
@@ -168,7 +200,9 @@ impl Scripts {
         let mut desk = self.desk.lock();
         match number {
             Some(_) => desk.leased.push_back(task),
-            None if desk.running.is_some_and(|running| running.is_slow) => return Err(IsBusy),
+            None if desk.running.as_ref().is_some_and(|running| running.is_slow) => {
+                return Err(IsBusy(desk.is_function()));
+            }
             None => desk.queue.push_back(Waiting::Task(task)),
         }
         drop(desk);
@@ -188,12 +222,16 @@ impl Scripts {
         Lease { scripts: Arc::clone(self), number }
     }
 
-    /// The next request, for the script thread, which waits for it; none once it is to stop.
-    pub(crate) fn next(&self) -> Option<Task> {
+    /// The next request, for the script thread, which waits for it; with none there may be
+    /// libraries that were read from a file. Nothing at all once the thread is to stop.
+    pub(crate) fn next(&self) -> Option<Option<Task>> {
         let mut desk = self.desk.lock();
         loop {
             if self.is_stopping.load(Ordering::Relaxed) {
                 return None;
+            }
+            if !desk.read.is_empty() {
+                return Some(None);
             }
             let next = match desk.lease {
                 Some(_) => desk.leased.pop_front(),
@@ -209,18 +247,20 @@ impl Scripts {
             };
             match next {
                 Some(task) if task.ticket.is_given_up.load(Ordering::Relaxed) => {}
-                Some(task) => return Some(task),
+                Some(task) => return Some(Some(task)),
                 None => self.arrived.wait(&mut desk),
             }
         }
     }
 
-    /// Notes that a script begins. Returns the number of the run.
-    pub(crate) fn begin(&self) -> u64 {
+    /// Notes that a script begins, or a function of this name by this request. Returns the number
+    /// of the run.
+    pub(crate) fn begin(&self, function: Option<(String, Vec<Vec<u8>>)>) -> u64 {
         let mut desk = self.desk.lock();
         desk.last_number += 1;
-        let number = desk.last_number;
-        desk.running = Some(Running { number, has_written: false, is_slow: false });
+        let (number, started) = (desk.last_number, Instant::now());
+        let (has_written, is_slow) = (false, false);
+        desk.running = Some(Running { number, has_written, is_slow, function, started });
         number
     }
 
@@ -240,10 +280,11 @@ impl Scripts {
         let (tasks, leases): (Vec<_>, Vec<_>) =
             desk.queue.drain(..).partition(|waiting| matches!(waiting, Waiting::Task(_)));
         desk.queue.extend(leases);
+        let busy = IsBusy(desk.is_function());
         drop(desk);
         for waiting in tasks {
             if let Waiting::Task(task) = waiting {
-                let error = Some((BUSY.as_bytes().to_vec(), false));
+                let error = Some((busy.text().as_bytes().to_vec(), false));
                 task.finish(Outcome { error, ..Outcome::default() });
             }
         }
@@ -259,11 +300,14 @@ impl Scripts {
         self.ended.load(Ordering::Relaxed) == number || self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// Has the script that runs ended, if it has been slow and has changed nothing.
-    pub(crate) fn kill(&self) -> Killed {
+    /// Has the script or the function that runs ended, if it has been slow and has changed nothing.
+    pub(crate) fn kill(&self, is_function: bool) -> Killed {
         let desk = self.desk.lock();
-        match desk.running.filter(|running| running.is_slow) {
+        match desk.running.as_ref().filter(|running| running.is_slow) {
             None => Killed::NotBusy,
+            Some(_) if desk.is_function() != is_function => {
+                Killed::IsOther(IsBusy(desk.is_function()))
+            }
             Some(running) if running.has_written => Killed::HasWritten,
             Some(running) => {
                 self.ended.store(running.number, Ordering::Relaxed);
@@ -322,6 +366,48 @@ impl Scripts {
         desk.flushes += 1;
     }
 
+    /// The function that runs, if one does.
+    pub(crate) fn running_function(&self) -> Option<RunningFunction> {
+        let desk = self.desk.lock();
+        let running = desk.running.as_ref()?;
+        let (name, command) = running.function.clone()?;
+        Some(RunningFunction { name, command, took: running.started.elapsed() })
+    }
+
+    /// The libraries that there are.
+    pub(crate) fn libraries(&self) -> Libraries {
+        self.desk.lock().libraries.clone()
+    }
+
+    /// The library that has a function.
+    pub(crate) fn library_of(&self, function: &[u8]) -> Option<Arc<Library>> {
+        self.desk.lock().libraries.of_function(function).cloned()
+    }
+
+    /// Changes the libraries at one moment.
+    pub(crate) fn change_libraries<T>(&self, change: impl FnOnce(&mut Libraries) -> T) -> T {
+        change(&mut self.desk.lock().libraries)
+    }
+
+    /// The texts of all libraries.
+    #[must_use]
+    pub fn library_codes(&self) -> Vec<Arc<[u8]>> {
+        let desk = self.desk.lock();
+        desk.libraries.iter().map(|library| Arc::clone(&library.code)).collect()
+    }
+
+    /// Has the script thread load libraries that a file has, in place of those that there are,
+    /// before it does anything else.
+    pub fn read_libraries(&self, codes: Vec<Vec<u8>>) {
+        self.desk.lock().read.extend(codes);
+        self.arrived.notify_all();
+    }
+
+    /// The texts of libraries that were read from a file since the last call.
+    pub(crate) fn take_read(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.desk.lock().read)
+    }
+
     /// How many scripts are remembered, the bytes of their texts, and how many were forgotten for
     /// others.
     pub(crate) fn cached(&self) -> (usize, usize, u64) {
@@ -334,10 +420,19 @@ impl Scripts {
 /// What a request is told that a slow script keeps from running.
 pub(crate) const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+const BUSY_FUNCTION: &str =
+    "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
 
-/// The script that runs has been slow.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct IsBusy;
+/// The script that runs has been slow, or the function if that is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IsBusy(bool);
+
+impl IsBusy {
+    /// What is told to whoever wants to run another.
+    pub(crate) fn text(self) -> &'static str {
+        if self.0 { BUSY_FUNCTION } else { BUSY }
+    }
+}
 
 /// What came of an attempt to end the script that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -348,6 +443,15 @@ pub(crate) enum Killed {
     NotBusy,
     /// It has changed something, so that it must come to its end.
     HasWritten,
+    /// A function runs where a script was meant, or the other way round.
+    IsOther(IsBusy),
+}
+
+impl Desk {
+    /// Whether what runs is a function.
+    fn is_function(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.function.is_some())
+    }
 }
 
 impl Task {

@@ -43,11 +43,14 @@ pub use text::unpack;
 pub use version::Version;
 pub use writer::{Options, Preamble, Writer};
 
+/// What stands before a library of functions, in files and payloads.
+pub(crate) const FUNCTION: u8 = 245;
+
 /// What stands before something that is no value.
 mod opcode {
     pub(super) const SLOT_IMPORT: u8 = 243;
     pub(super) const SLOT_INFO: u8 = 244;
-    pub(super) const FUNCTION: u8 = 245;
+    pub(in crate::rdb) const FUNCTION: u8 = super::FUNCTION;
     pub(super) const FUNCTION_OF_A_PRERELEASE: u8 = 246;
     pub(super) const MODULE_AUX: u8 = 247;
     pub(super) const IDLE: u8 = 248;

@@ -8,6 +8,7 @@ mod msgpack;
 mod packing;
 mod random;
 mod redis;
+mod registration;
 
 use crate::state::State;
 use mlua::{Lua, Table};

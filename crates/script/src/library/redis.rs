@@ -1,6 +1,7 @@
 //! `redis`: commands and replies.
 
-use super::answer::{Answer, add, as_number, as_text, raised};
+use super::answer::{Answer, add, as_number, as_text, raised, text};
+use super::registration::register;
 use crate::convert::{self, single};
 use crate::host::LogLevel;
 use crate::number;
@@ -40,6 +41,9 @@ fn take_words(lua: &Lua, state: &State, arguments: &MultiValue) -> mlua::Result<
 
 /// `redis.call`, which raises an error that a command replies with.
 fn call(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
+    if state.is_loading() {
+        return unknown(lua, "call");
+    }
     if let Err(raised) = take_words(lua, state, &arguments)? {
         return Ok(Err(raised));
     }
@@ -51,6 +55,11 @@ fn call(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
         *reply = Vec::new();
     }
     Ok(if reply.first() == Some(&b'-') { Err(value) } else { Ok(value) })
+}
+
+/// Raises that a name means nothing while a library is loaded.
+fn unknown(lua: &Lua, name: &str) -> Answer {
+    text(lua, &format!("Script attempted to access nonexistent global variable '{name}'"))
 }
 
 /// `redis.acl_check_cmd`
@@ -94,6 +103,12 @@ pub(super) fn open(lua: &Lua, state: &Rc<State>, version: &str) -> mlua::Result<
     )?;
     let shared = Rc::clone(state);
     add(lua, &redis, "acl_check_cmd", move |lua, arguments| accepts(lua, &shared, arguments))?;
+    if state.has_libraries {
+        let shared = Rc::clone(state);
+        add(lua, &redis, "register_function", move |lua, arguments| {
+            register(lua, &shared, &arguments)
+        })?;
+    }
     let shared = Rc::clone(state);
     add(lua, &redis, "log", move |lua, arguments| log(lua, &shared, arguments))?;
     let shared = Rc::clone(state);
@@ -155,6 +170,9 @@ fn log(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
 
 /// `redis.setresp`
 fn set_version(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
+    if state.is_loading() {
+        return unknown(lua, "setresp");
+    }
     if arguments.len() != 1 {
         return raised(lua, "ERR redis.setresp() requires one argument.");
     }

@@ -1,4 +1,4 @@
-//! EVAL and its relatives.
+//! EVAL and its relatives, and FCALL.
 
 use crate::families::scripting::submission::submit;
 use crate::state::scripts::Asked;
@@ -7,7 +7,7 @@ use nagi_proto::Args;
 use nagi_store::parse_i64;
 
 /// The family's rows.
-pub(crate) static ALL: &[&Command] = &[&EVAL, &EVALSHA, &EVALSHA_RO, &EVAL_RO];
+pub(crate) static ALL: &[&Command] = &[&EVAL, &EVALSHA, &EVALSHA_RO, &EVAL_RO, &FCALL, &FCALL_RO];
 
 /// How all of them behave.
 const SCRIPT: Flags = Flags::NOSCRIPT
@@ -110,4 +110,55 @@ static EVALSHA_RO: Command = Command {
     summary: "Runs a script that changes nothing, by the SHA-1 of its text",
     subcommands: &[],
     run: evalsha_ro,
+};
+
+/// Checks that there is a function, and how many keys a request says that it has.
+fn check_function(cx: &Context<'_>, args: Args<'_>) -> Result<(), Error> {
+    if cx.server.scripts().library_of(args.at(1)).is_none() {
+        return Err(Error::fixed("ERR Function not found"));
+    }
+    check_number_of_keys(args).map_err(|error| match error == Error::NOT_AN_INTEGER {
+        true => Error::fixed("ERR Bad number of keys provided"),
+        false => error,
+    })
+}
+
+fn fcall<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    check_function(cx, args)?;
+    submit(cx, &FCALL, Asked::Call, false)
+}
+
+static FCALL: Command = Command {
+    name: "FCALL",
+    syntax: "function numkeys [key ...] [arg ...]",
+    arity: -3,
+    flags: SCRIPT.union(Flags::PAUSED_AS_WRITE),
+    keys: WRITES,
+    categories: Category::SCRIPTING,
+    group: Group::Scripting,
+    since: "7.0.0",
+    notes: Notes::of("Depends on the function"),
+    summary: "Calls a function of a library",
+    subcommands: &[],
+    run: fcall,
+};
+
+fn fcall_ro<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    check_function(cx, args)?;
+    submit(cx, &FCALL_RO, Asked::Call, true)
+}
+
+static FCALL_RO: Command = Command {
+    name: "FCALL_RO",
+    syntax: "function numkeys [key ...] [arg ...]",
+    arity: -3,
+    flags: SCRIPT.union(Flags::READONLY),
+    keys: READS,
+    categories: Category::SCRIPTING,
+    group: Group::Scripting,
+    since: "7.0.0",
+    notes: Notes::of("Depends on the function"),
+    summary: "Calls a function of a library that changes nothing",
+    subcommands: &[],
+    run: fcall_ro,
 };

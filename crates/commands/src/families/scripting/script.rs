@@ -86,11 +86,12 @@ static FLUSH: Command = Command {
 };
 
 fn kill<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    match cx.server.scripts().kill() {
+    match cx.server.scripts().kill(false) {
         Killed::Ended => cx.reply.ok(),
         Killed::NotBusy => {
             return Err(Error::fixed("NOTBUSY No scripts in execution right now."));
         }
+        Killed::IsOther(busy) => return Err(Error::fixed(busy.text())),
         Killed::HasWritten => {
             return Err(Error::fixed(
                 "UNKILLABLE Sorry the script already executed write commands against the dataset. \

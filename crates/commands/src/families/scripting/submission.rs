@@ -1,7 +1,7 @@
 //! Handing a request to the script thread, and waiting for what it leaves.
 
 use crate::runtime::context::{Command, Context};
-use crate::state::scripts::{Asked, BUSY, IsBusy, NewTask, Outcome, Ticket};
+use crate::state::scripts::{Asked, NewTask, Outcome, Ticket};
 use crate::{Error, JobProgress};
 
 /// Has the script thread do what a request asks for.
@@ -28,7 +28,7 @@ pub(super) fn submit(
     let lease = leased.as_mut().and_then(|it| it.joint.take().map(|joint| (&it.lease, joint)));
     let submitted = cx.server.scripts().submit(new, lease);
     cx.client.leased = leased;
-    let ticket = submitted.map_err(|IsBusy| Error::fixed(BUSY))?;
+    let ticket = submitted.map_err(|busy| Error::fixed(busy.text()))?;
     cx.start(Box::new(move |cx| finish(cx, &ticket)))
 }
 

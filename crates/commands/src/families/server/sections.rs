@@ -207,8 +207,10 @@ fn scripts(cx: &Context<'_>, fields: &mut Fields<'_>) {
     fields.add("used_memory_vm_eval", lua_bytes);
     fields.add("used_memory_scripts_eval", text_bytes);
     fields.add("number_of_cached_scripts", cached);
-    let functions = ["number_of_functions", "number_of_libraries", "used_memory_vm_functions"];
-    fields.add_unused("0", &functions);
+    let (libraries, functions) = scripts.libraries().counts();
+    fields.add("number_of_functions", functions);
+    fields.add("number_of_libraries", libraries);
+    fields.add_unused("0", &["used_memory_vm_functions"]);
     fields.add_bytes("used_memory_vm_total", lua_bytes);
     fields.add_unused("0", &["used_memory_functions"]);
     fields.add_bytes("used_memory_scripts", text_bytes as u64);

@@ -1,0 +1,102 @@
+//! Loading libraries of functions, on the script thread.
+
+use crate::state::libraries::Library;
+use nagi_script::{Engine, is_name};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The libraries that the engine has.
+#[derive(Default)]
+pub(super) struct Loaded(HashMap<String, Arc<Library>>);
+
+const WRONG_NAME: &str = "Library names can only contain letters, numbers, or underscores(_) and \
+                          must be at least one character long";
+
+/// The name that a library's first line gives it, and what follows that line.
+fn parse(code: &[u8]) -> Result<(String, &[u8]), String> {
+    let line = code.strip_prefix(b"#!").ok_or("Missing library metadata")?;
+    let end = line.iter().position(|byte| *byte == b'\n').ok_or("Invalid library metadata")?;
+    let (line, body) = line.split_at(end);
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_ascii_whitespace();
+    let engine = words.next().unwrap_or_default();
+    let mut name = None;
+    for word in words {
+        let given = word.strip_prefix("name=");
+        let given = given.ok_or_else(|| format!("Invalid metadata value given: {word}"))?;
+        if name.replace(given).is_some() {
+            let text = "Invalid metadata value, name argument was given multiple times";
+            return Err(text.to_owned());
+        }
+    }
+    let name = name.ok_or("Library name was not given")?;
+    if !is_name(name.as_bytes()) {
+        return Err(WRONG_NAME.to_owned());
+    }
+    if !engine.eq_ignore_ascii_case("lua") {
+        return Err(format!("Engine '{engine}' not found"));
+    }
+    Ok((name.to_owned(), body))
+}
+
+impl Loaded {
+    /// Loads a library, which clients are not told of yet.
+    pub(super) fn load(&mut self, engine: &mut Engine, code: &[u8]) -> Result<Library, String> {
+        let (name, body) = parse(code)?;
+        // What the engine has under the name is that of nobody until it is asked for again.
+        self.0.remove(&name);
+        let functions = engine.load_library(&name, body)?;
+        Ok(Library { name, code: code.into(), functions })
+    }
+
+    /// Sees to it that the engine has a library.
+    pub(super) fn require(
+        &mut self,
+        engine: &mut Engine,
+        library: &Arc<Library>,
+    ) -> Result<(), String> {
+        let has = self.0.get(&library.name).is_some_and(|loaded| Arc::ptr_eq(loaded, library));
+        if !has {
+            self.load(engine, &library.code)?;
+            self.0.insert(library.name.clone(), Arc::clone(library));
+        }
+        Ok(())
+    }
+
+    /// Has the engine forget the libraries that are not among these.
+    pub(super) fn keep(&mut self, engine: &mut Engine, mut is_kept: impl FnMut(&str) -> bool) {
+        self.0.retain(|name, _| {
+            let keeps = is_kept(name);
+            if !keeps {
+                engine.forget_library(name);
+            }
+            keeps
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_lines_are_read_or_refused() {
+        let (name, body) = parse(b"#!lua name=a_1\ntext").unwrap();
+        assert_eq!((name.as_str(), body), ("a_1", b"\ntext".as_slice()));
+        for (code, error) in [
+            ("text", "Missing library metadata"),
+            ("#!lua name=a", "Invalid library metadata"),
+            ("#!lua\n", "Library name was not given"),
+            ("#!lua name=a-b\n", WRONG_NAME),
+            ("#!lua name=\n", WRONG_NAME),
+            ("#!py name=a\n", "Engine 'py' not found"),
+            ("#!lua name=a foo=bar\n", "Invalid metadata value given: foo=bar"),
+            (
+                "#!lua name=a name=b\n",
+                "Invalid metadata value, name argument was given multiple times",
+            ),
+        ] {
+            assert_eq!(parse(code.as_bytes()).unwrap_err(), error);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Libraries of functions, as clients are told of them.
+
+use nagi_script::FunctionDescription;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A library.
+#[derive(Debug)]
+pub(crate) struct Library {
+    pub(crate) name: String,
+    /// Its text, with the line that names it.
+    pub(crate) code: Arc<[u8]>,
+    pub(crate) functions: Vec<FunctionDescription>,
+}
+
+/// All of them, by their names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Libraries(BTreeMap<String, Arc<Library>>);
+
+impl Libraries {
+    /// The library that has a function.
+    pub(crate) fn of_function(&self, name: &[u8]) -> Option<&Arc<Library>> {
+        self.0.values().find(|library| {
+            library.functions.iter().any(|function| function.name.as_bytes() == name)
+        })
+    }
+
+    /// Adds a library, in place of the one of its name if `replaces` says so.
+    ///
+    /// # Errors
+    /// What is there already.
+    pub(crate) fn add(&mut self, library: Arc<Library>, replaces: bool) -> Result<(), String> {
+        let name = &library.name;
+        if !replaces && self.0.contains_key(name) {
+            return Err(format!("Library '{name}' already exists"));
+        }
+        for function in &library.functions {
+            let other = self.of_function(function.name.as_bytes());
+            if other.is_some_and(|other| other.name != *name) {
+                return Err(format!("Function {} already exists", function.name));
+            }
+        }
+        self.0.insert(name.clone(), library);
+        Ok(())
+    }
+
+    /// Removes a library; whether it was there.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        self.0.remove(name).is_some()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Library>> {
+        self.0.values()
+    }
+
+    /// How many libraries there are, and functions.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let functions = self.0.values().map(|library| library.functions.len());
+        (self.0.len(), functions.sum())
+    }
+}

@@ -1,0 +1,153 @@
+//! Libraries of functions: what is replied, as by redis-server.
+
+use harness::{Reply, Server, encode_command};
+
+use crate::scripting::{ENDLESS, error, same_as_redis, until_busy};
+
+/// A library with two functions.
+const LIBRARY: &str = "#!lua name=lib\n\
+    local function set(keys, args) return redis.call('SET', keys[1], args[1]) end\n\
+    redis.register_function('set', set)\n\
+    redis.register_function{function_name='get', flags={'no-writes', 'allow-stale'}, \
+    description='reads', callback=function(keys) return redis.call('GET', keys[1]) end}\n";
+
+#[test]
+fn libraries_are_loaded_and_called() {
+    let load = format!("FUNCTION LOAD \"{LIBRARY}\"");
+    let replace = format!("FUNCTION LOAD REPLACE \"{LIBRARY}\"");
+    same_as_redis(&[
+        &load,
+        &load,
+        &replace,
+        "FCALL set 1 key value",
+        "FCALL get 1 key",
+        "FCALL_RO get 1 key",
+        "FCALL_RO set 1 key value",
+        "FCALL nosuch 0",
+        "FCALL get x",
+        "FCALL get 5 a",
+        "FCALL get -1 a",
+        "FCALL get 0",
+        "FUNCTION LOAD \"#!lua name=other\nredis.register_function('get', function() end)\"",
+        "FUNCTION LOAD \"#!lua name=one\nredis.register_function('one', function() return 1 end)\"",
+        "FUNCTION LIST LIBRARYNAME on* WITHCODE",
+        "FUNCTION LIST LIBRARYNAME",
+        "FUNCTION LIST nosuch",
+        "FUNCTION STATS",
+        "MULTI",
+        "FCALL set 1 key other",
+        "FCALL get 1 key",
+        "EXEC",
+        "FUNCTION DELETE lib",
+        "FUNCTION DELETE lib",
+        "FCALL get 1 key",
+        "FUNCTION FLUSH nosuch",
+        "FUNCTION FLUSH",
+        "FUNCTION LIST",
+        "FUNCTION KILL",
+        "FUNCTION NOSUCH",
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_a_library_is_worded_as_by_redis() {
+    let bodies = [
+        "",
+        "retur 1",
+        "return nosuch",
+        "x = 1",
+        "redis.register_function()",
+        "redis.register_function(1)",
+        "redis.register_function(1, 2)",
+        "redis.register_function('a', 2)",
+        "redis.register_function('a', function() end, 3)",
+        "redis.register_function('a-b', function() end)",
+        "redis.register_function('a', function() end) redis.register_function('a', function() end)",
+        "redis.register_function{}",
+        "redis.register_function{function_name='a'}",
+        "redis.register_function{function_name=1}",
+        "redis.register_function{nosuch=1}",
+        "redis.register_function{1}",
+        "redis.register_function{function_name='a', callback=1}",
+        "redis.register_function{function_name='a', callback=function() end, flags=1}",
+        "redis.register_function{function_name='a', callback=function() end, flags={'nosuch'}}",
+        "redis.register_function{function_name='a', callback=function() end, description=1}",
+    ];
+    let mut commands: Vec<_> =
+        bodies.iter().map(|body| format!("FUNCTION LOAD \"#!lua name=lib\n{body}\"")).collect();
+    for text in [
+        "text",
+        "#!lua name=a",
+        "#!lua\n",
+        "#!lua name=a-b\n",
+        "#!py name=a\n",
+        "#!lua name=a foo=bar\n",
+        "#!lua name=a name=b\n",
+    ] {
+        commands.push(format!("FUNCTION LOAD \"{text}\""));
+    }
+    let calls = "#!lua name=calls\n\
+        redis.register_function('fails', function(k) return redis.call('LPUSH', k[1], 1) end)\n\
+        redis.register_function('raises', function() error('x') end)\n\
+        redis.register_function('unknown', function() return nosuch end)\n\
+        redis.register_function('late', function() redis.register_function('a', tostring) end)";
+    commands.push(format!("FUNCTION LOAD \"{calls}\""));
+    commands.extend(
+        [
+            "SET key value",
+            "FCALL fails 1 key",
+            "FCALL raises 0",
+            "FCALL unknown 0",
+            "FCALL late 0",
+            "FUNCTION LOAD NOSUCH x",
+            "FUNCTION RESTORE x",
+            "FUNCTION RESTORE x NOSUCH",
+        ]
+        .map(str::to_owned),
+    );
+    same_as_redis(&commands.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn libraries_are_dumped_and_restored_by_either_server() {
+    let servers = [Server::nagi(), Server::redis()];
+    for (from, to) in [(0, 1), (1, 0), (0, 0)] {
+        let (mut from, mut to) = (servers[from].connect_resp(), servers[to].connect_resp());
+        from.run("FUNCTION FLUSH");
+        assert_eq!(from.run_words(&["FUNCTION", "LOAD", LIBRARY]).text(), "lib");
+        let long = format!(
+            "#!lua name=long\n--{}\nredis.register_function('f', function() \
+                            return 7 end)",
+            "x".repeat(5000)
+        );
+        from.run_words(&["FUNCTION", "LOAD", &long]);
+        let Reply::Bulk(payload) = from.run("FUNCTION DUMP") else { panic!("no payload") };
+        to.run("FUNCTION FLUSH");
+        for policy in ["APPEND", "REPLACE", "FLUSH"] {
+            let words = [b"FUNCTION", b"RESTORE".as_slice(), &payload, policy.as_bytes()];
+            to.send(encode_command(&words));
+            to.expect("+OK\r\n");
+        }
+        to.check("FCALL f 0", ":7\r\n");
+        let words = [b"FUNCTION", b"RESTORE".as_slice(), &payload];
+        assert!(error(&to.run_words(&words)).contains("already exists"));
+    }
+    let mut client = servers[0].connect_resp();
+    assert_eq!(client.run("FUNCTION HELP").list().len(), 19);
+}
+
+#[test]
+fn a_slow_function_is_told_of_and_ended() {
+    let server = Server::nagi_with(&["--busy-reply-threshold", "50"]);
+    let [mut runs, mut other] = [(); 2].map(|()| server.connect_resp());
+    let library =
+        format!("#!lua name=lib\nredis.register_function('slow', function() {ENDLESS} end)");
+    runs.run_words(&["FUNCTION", "LOAD", &library]);
+    runs.send(encode_command(&["FCALL", "slow", "0"]));
+    until_busy(&mut other);
+    let stats = other.run("FUNCTION STATS");
+    assert_eq!(stats.list()[1].list()[1].text(), "slow");
+    assert!(error(&other.run("SCRIPT KILL")).starts_with("BUSY"));
+    other.check("FUNCTION KILL", "+OK\r\n");
+    assert!(error(&runs.reply()).contains("killed by user"));
+}
