@@ -1,7 +1,8 @@
 //! Libraries of functions: what is replied, as by redis-server.
 
-use harness::{Reply, Server, encode_command};
+use harness::{Reply, Server, encode_command, until};
 
+use crate::persistence::Folder;
 use crate::scripting::{ENDLESS, error, same_as_redis, until_busy};
 
 /// A library with two functions.
@@ -150,4 +151,35 @@ fn a_slow_function_is_told_of_and_ended() {
     assert!(error(&other.run("SCRIPT KILL")).starts_with("BUSY"));
     other.check("FUNCTION KILL", "+OK\r\n");
     assert!(error(&runs.reply()).contains("killed by user"));
+}
+
+/// Both servers write libraries into their files, and read those of the other.
+#[test]
+fn libraries_are_saved_and_loaded() {
+    let folder = Folder::new("functions");
+    let path = folder.0.to_str().expect("a path");
+    for (from, to) in [(true, false), (false, true), (true, true)] {
+        let start = |is_nagi: bool| match is_nagi {
+            true => Server::nagi_with(&["--dir", path, "--save", ""]),
+            false => {
+                let mut command = harness::tool("redis-server");
+                command.args(["--dir", path]);
+                Server::start_redis(command).expect("it starts")
+            }
+        };
+        let server = start(from);
+        let mut client = server.connect_resp();
+        client.run("FUNCTION FLUSH");
+        client.run_words(&["FUNCTION", "LOAD", LIBRARY]);
+        client.check("FCALL set 1 key value", "+OK\r\n");
+        client.check("SAVE", "+OK\r\n");
+        drop((client, server));
+        let server = start(to);
+        let mut client = server.connect_resp();
+        until("the library to be loaded", || {
+            (client.run("FUNCTION LIST").list().len() == 1).then_some(())
+        })
+        .unwrap();
+        client.check("FCALL get 1 key", "$5\r\nvalue\r\n");
+    }
 }

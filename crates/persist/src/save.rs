@@ -14,6 +14,7 @@ use nagi_store::{
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub struct Target<'a> {
     pub is_version_fixed: bool,
     /// What it says of itself.
     pub preamble: Preamble<'a>,
+    /// The texts of libraries of functions.
+    pub libraries: &'a [Arc<[u8]>],
 }
 
 /// How far a save has come, for whoever shows it; and whether somebody wants it to end.
@@ -264,8 +267,10 @@ impl<'a, W: Write> RdbWriter<'a, W> {
         if has_expiring_fields && !target.is_version_fixed {
             options.version = Version::WITH_EXPIRING_FIELDS;
         }
+        let mut writer = Writer::new(disk, options, &target.preamble)?;
+        target.libraries.iter().try_for_each(|code| writer.library(code))?;
         Ok(RdbWriter {
-            writer: Writer::new(disk, options, &target.preamble)?,
+            writer,
             block: Block::of_version(options.version),
             version: options.version,
             database: None,

@@ -280,6 +280,8 @@ pub struct Loading {
     pub greatest_cas: u64,
     /// What the file says of itself, by name.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The texts of its libraries of functions.
+    pub libraries: Vec<Vec<u8>>,
 }
 
 /// Takes what is loaded.
@@ -317,6 +319,7 @@ pub fn load<B: Builders>(
         bytes: 0,
         greatest_cas: 0,
         fields: Vec::new(),
+        libraries: Vec::new(),
     };
     let mut batch = Batch::with_room();
     loop {
@@ -383,7 +386,10 @@ impl Loading {
             Item::Database(number) if number >= options.databases => {
                 format!("database {number} where there are {}", options.databases)
             }
-            Item::Function(_) => "a library of functions".to_owned(),
+            Item::Function(code) => {
+                self.libraries.push(code);
+                return Ok(());
+            }
             Item::ModuleAux(name) => format!("what the module {name} keeps beside the keys"),
             _ => return Ok(()),
         };

@@ -111,6 +111,16 @@ impl<W: Write> Writer<W> {
         self.flush_full()
     }
 
+    /// A library of functions, by its text.
+    ///
+    /// # Errors
+    /// What the sink says.
+    pub fn library(&mut self, code: &[u8]) -> io::Result<()> {
+        self.buffer.push(opcode::FUNCTION);
+        self.short_text(code);
+        self.flush_full()
+    }
+
     /// Says which database the following keys are of.
     ///
     /// # Errors

@@ -177,7 +177,7 @@ fn target(options: Options) -> Target<'static> {
         used_memory_bytes: 0,
         is_aof_base: false,
     };
-    Target { path: Path::new(PATH), options, is_version_fixed: false, preamble }
+    Target { path: Path::new(PATH), options, is_version_fixed: false, preamble, libraries: &[] }
 }
 
 /// The only thread there is, which walks itself.

@@ -204,6 +204,7 @@ fn every_file_holds_all_the_money() {
                     used_memory_bytes: 0,
                     is_aof_base: false,
                 },
+                libraries: &[],
             };
             let progress = SaveProgress::default();
             save(&store, cut(&store), &target, &progress, &Walking).expect("it is saved");

@@ -116,7 +116,10 @@ fn read(shared: &Shared, file: File, total: u64, merge: bool) -> Result<Loading,
         let builders = builders(shared);
         let take = |batch| take(shared, batch, &builders, merge);
         let progress = &show.progress;
-        let loaded = load_with_threads(file, &options, progress, &builders, threads, take);
+        let mut loaded = load_with_threads(file, &options, progress, &builders, threads, take);
+        if let Ok(loading) = &mut loaded {
+            shared.scripts().read_libraries(std::mem::take(&mut loading.libraries));
+        }
         is_done.store(true, Ordering::Relaxed);
         shared.store.expect(0);
         reporter.thread().unpark();

@@ -186,6 +186,7 @@ fn write(shared: &Shared, snapshot: Snapshot<'_>, host: &dyn SaveHost) -> Result
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let pinned = config.pinned_rdb_version().and_then(Version::from_number);
     let target = Target {
+        libraries: &shared.scripts().library_codes(),
         path: &dump_file::path(shared).unwrap_or_default(),
         options: Options {
             version: pinned.unwrap_or(Version::LOWEST),
