@@ -283,6 +283,29 @@ fn libraries_are_those_of_redis() {
 }
 
 #[test]
+fn scripts_have_the_rights_of_their_client() {
+    for server in [Server::redis(), Server::nagi()] {
+        let mut client = server.connect_resp();
+        let user = "ACL SETUSER limited on nopass ~mine* +eval +get +set +multi +exec";
+        client.check(user, "+OK\r\n");
+        client.check("AUTH limited x", "+OK\r\n");
+        let may = "redis.acl_check_cmd('GET', 'mine') and not redis.acl_check_cmd('GET', 'other') \
+                   and not redis.acl_check_cmd('DEL', 'mine')";
+        client.check(&format!("EVAL \"return {may}\" 0"), ":1\r\n");
+        client.check("EVAL \"return redis.call('SET', 'mine', 1)\" 0", "+OK\r\n");
+        for command in ["'GET', 'other'", "'DEL', 'mine'"] {
+            let request = format!("EVAL \"return redis.call({command})\" 0");
+            let refused = error(&client.run(&request));
+            assert!(refused.contains("script"), "{refused}");
+            client.check("MULTI", "+OK\r\n");
+            client.check(&request, "+QUEUED\r\n");
+            let replies = client.run("EXEC");
+            assert!(!error(&replies.list()[0]).is_empty(), "{replies:?}");
+        }
+    }
+}
+
+#[test]
 fn help_lists_the_subcommands() {
     let help = Server::nagi().connect_resp().run("SCRIPT HELP").list().len();
     assert_eq!(help, 11);

@@ -87,6 +87,22 @@ pub(crate) fn check_queued(
     )))
 }
 
+/// The same for a request that a script makes in the name of its client's user.
+///
+/// # Errors
+/// What its user lacks.
+pub(crate) fn check_in_script(
+    cx: &mut Context<'_>,
+    entry: &Entry,
+    args: Args<'_>,
+) -> Result<(), Error> {
+    check(cx, entry, args).map_err(|error| {
+        let text = String::from_utf8_lossy(&error.0);
+        let what = text.strip_prefix("NOPERM ").unwrap_or(&text);
+        Error::new(format!("NOPERM ACL failure in script: {what}"))
+    })
+}
+
 /// Whether a client's user has the right to read all keys by a request's command.
 pub(crate) fn reads_all_keys(cx: &mut Context<'_>, args: Args<'_>) -> bool {
     if !cx.hooks.reasons().contains(HookFlags::LIMITED_USERS) {

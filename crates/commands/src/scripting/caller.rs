@@ -4,7 +4,7 @@ use crate::registry::command::Flags;
 use crate::runtime::context::{Context, Entry};
 use crate::runtime::resume::go_on;
 use crate::runtime::suspension::When;
-use crate::runtime::{dispatch, gate, shown};
+use crate::runtime::{dispatch, gate, rights, shown};
 use crate::scripting::run::{Ended, Place, Run};
 use crate::scripting::server::ScriptingServer;
 use crate::{Error, HookFlags};
@@ -49,7 +49,10 @@ impl<S: ScriptingServer> Host for Caller<S> {
     }
 
     fn may_call(&mut self, words: &Words) -> Option<bool> {
-        dispatch::resolve(self.server.commands(), words.args()).ok().map(|_| true)
+        let entry = dispatch::resolve(self.server.commands(), words.args()).ok()?;
+        let mut run = self.run.borrow_mut();
+        let user = run.as_mut()?.client.user(self.server.config().users());
+        Some(user.is_some_and(|user| user.denial(entry, words.args()).is_none()))
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {
@@ -115,10 +118,6 @@ fn admitted(
     }
     claim(server, place, run, entry, args)
         .map_err(|Ended| Error::fixed("ERR the script was ended while it waited for a key"))?;
-    if is_write && !run.has_written {
-        run.has_written = true;
-        server.scripts().note_write();
-    }
     Ok(entry)
 }
 
@@ -150,6 +149,8 @@ fn execute(
     output: &mut Output,
 ) {
     let store = server.store();
+    let is_first_write = entry.command.flags.contains(Flags::WRITE) && !run.has_written;
+    run.has_written |= is_first_write;
     let mut suspension = None;
     loop {
         let batch = store.batch(&place.counters);
@@ -174,7 +175,15 @@ fn execute(
                     let words = shown::words(entry.command, args);
                     shown::show(cx.server, cx.client, &words);
                 }
-                dispatch::run_claimed(entry, &mut cx, args);
+                match rights::check_in_script(&mut cx, entry, args) {
+                    Ok(()) => {
+                        if is_first_write {
+                            cx.server.scripts().note_write();
+                        }
+                        dispatch::run_claimed(entry, &mut cx, args);
+                    }
+                    Err(error) => dispatch::refuse(&mut cx, &error),
+                }
             }
         }
         suspension = cx.suspension.take();

@@ -329,6 +329,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         client.waker = self.place.waker.clone();
         client.is_executing = true;
         client.select(task.database);
+        client.become_user(self.server.config().users(), &task.user);
         let mut run = Run::new(client, claim, now_ms);
         if !is_leased {
             keys.from(0).for_each(|key| run.note_claimed(key, intent));

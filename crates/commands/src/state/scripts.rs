@@ -128,6 +128,8 @@ pub(crate) struct Task {
     pub(crate) is_read_only: bool,
     pub(crate) database: usize,
     pub(crate) version: Version,
+    /// The name of its user.
+    pub(crate) user: Box<[u8]>,
     /// Of a script within a transaction: a claim beside the transaction's, which grows.
     pub(crate) joint: Option<Claim>,
     ticket: Arc<Seat>,
@@ -166,6 +168,7 @@ pub(crate) struct NewTask<'a> {
     pub(crate) is_read_only: bool,
     pub(crate) database: usize,
     pub(crate) version: Version,
+    pub(crate) user: &'a [u8],
     pub(crate) waker: Waker,
 }
 
@@ -193,6 +196,7 @@ impl Scripts {
             is_read_only: new.is_read_only,
             database: new.database,
             version: new.version,
+            user: new.user.into(),
             joint,
             ticket: Arc::clone(&seat),
             _charge: charge,

@@ -15,6 +15,7 @@ pub(super) fn submit(
     is_read_only: bool,
 ) -> Result<(), Error> {
     let row = cx.server.commands().find(command.name.as_bytes()).map_or(0, |entry| entry.index);
+    let user = cx.client.user_name().to_vec();
     let new = NewTask {
         row,
         args: cx.args,
@@ -22,6 +23,7 @@ pub(super) fn submit(
         is_read_only,
         database: cx.client.database,
         version: cx.client.version,
+        user: &user,
         waker: cx.client.waker.clone(),
     };
     let mut leased = cx.client.leased.take();
