@@ -15,6 +15,7 @@ mod load;
 mod nearest;
 pub(crate) mod rewrite;
 mod rows;
+mod scripts;
 mod setting;
 mod title;
 mod values;

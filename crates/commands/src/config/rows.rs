@@ -5,6 +5,7 @@ use super::kinds::{
     BIND, Kind, LOG_LEVELS, MEMCACHED_PROTOCOLS, OUTPUT_LIMITS, PERCENTILES, SAVE_POINTS,
     SUPERVISORS,
 };
+use super::scripts;
 use super::setting::{Place, Setting};
 use nagi_store::Policy;
 
@@ -66,24 +67,8 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Text(|values| &values.bind),
         summary: "Addresses to listen on; one that is missing is no error if a - stands before it",
     },
-    Setting {
-        name: "busy-reply",
-        aliases: &[],
-        kind: Kind::Choice(&["scripts", "all"]),
-        default: "scripts",
-        changeable: true,
-        place: Place::Number(|values| &values.busy_reply),
-        summary: "Which requests are answered BUSY while a script is slow: other scripts, or all",
-    },
-    Setting {
-        name: "busy-reply-threshold",
-        aliases: &["lua-time-limit"],
-        kind: Kind::Integer(0..=i64::MAX),
-        default: "5000",
-        changeable: true,
-        place: Place::Number(|values| &values.busy_reply_threshold_ms),
-        summary: "Milliseconds from which on a script is slow, and can be ended; 0 for never",
-    },
+    scripts::BUSY_REPLY,
+    scripts::BUSY_REPLY_THRESHOLD,
     Setting {
         name: "client-output-buffer-limit",
         aliases: &[],
@@ -644,15 +629,7 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Number(|values| &values.slowlog_log_slower_than_us),
         summary: "Microseconds of execution that bring a request into the slow log; -1 for none",
     },
-    Setting {
-        name: "script-memory-limit",
-        aliases: &[],
-        kind: Kind::Memory(0..=i64::MAX as u64),
-        default: "256mb",
-        changeable: true,
-        place: Place::Number(|values| &values.script_memory_limit),
-        summary: "The most memory that scripts may take in Lua; 0 for no limit",
-    },
+    scripts::SCRIPT_MEMORY_LIMIT,
     Setting {
         name: "slowlog-max-len",
         aliases: &[],
