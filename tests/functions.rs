@@ -22,6 +22,7 @@ fn libraries_are_loaded_and_called() {
         &replace,
         "FCALL set 1 key value",
         "FCALL get 1 key",
+        "FCALL GET 1 key",
         "FCALL_RO get 1 key",
         "FCALL_RO set 1 key value",
         "FCALL nosuch 0",

@@ -262,7 +262,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let library = library.ok_or_else(|| refused("Function not found"))?;
         let (engine, loaded) = self.functions()?;
         loaded.require(engine, &library).map_err(refused)?;
-        let mut named = library.functions.iter().filter(|it| it.name.as_bytes() == name);
+        let named = library.functions.iter();
+        let mut named = named.filter(|it| it.name.as_bytes().eq_ignore_ascii_case(name));
         let (name, flags) = match named.next() {
             Some(function) => (function.name.clone(), function.flags),
             None => return Err(refused("Function not found")),

@@ -18,10 +18,10 @@ pub(crate) struct Library {
 pub(crate) struct Libraries(BTreeMap<String, Arc<Library>>);
 
 impl Libraries {
-    /// The library that has a function.
+    /// The library that has a function, whose name may be in capitals or not.
     pub(crate) fn of_function(&self, name: &[u8]) -> Option<&Arc<Library>> {
         self.0.values().find(|library| {
-            library.functions.iter().any(|function| function.name.as_bytes() == name)
+            library.functions.iter().any(|it| it.name.as_bytes().eq_ignore_ascii_case(name))
         })
     }
 
