@@ -104,6 +104,31 @@ const SHARED: i64 = 2_147_483_647;
 
 const DIFFERENCES: &[Difference] = &[
     Difference {
+        command: "SCRIPT LOAD",
+        accepts: |_, ours, theirs| names_no_text(ours, theirs),
+        reason: "a message names what is no text by U+FFFD",
+    },
+    Difference {
+        command: "EVAL",
+        accepts: |_, ours, theirs| names_no_text(ours, theirs),
+        reason: "a message names what is no text by U+FFFD",
+    },
+    Difference {
+        command: "EVAL_RO",
+        accepts: |_, ours, theirs| names_no_text(ours, theirs),
+        reason: "a message names what is no text by U+FFFD",
+    },
+    Difference {
+        command: "COMMAND GETKEYS",
+        accepts: |words, _, theirs| is_script(words) && *theirs == Reply::Array(Vec::new()),
+        reason: "a number of keys that is none is an error also where there may be no keys",
+    },
+    Difference {
+        command: "COMMAND GETKEYSANDFLAGS",
+        accepts: |words, _, theirs| is_script(words) && *theirs == Reply::Array(Vec::new()),
+        reason: "a number of keys that is none is an error also where there may be no keys",
+    },
+    Difference {
         command: "COMMAND GETKEYS",
         accepts: |words, _, _| is_newer_rank(words),
         reason: "ZRANK WITHSCORE is of 7.2",
@@ -604,4 +629,17 @@ fn are_same_numbers(ours: &Reply, theirs: &Reply) -> bool {
     let is_near = |a: f64, b: f64| a == b || (a - b).abs() < 1e-17;
     ours == theirs
         || number(ours).zip(number(theirs)).is_some_and(|(ours, theirs)| is_near(ours, theirs))
+}
+
+/// Whether an error tells of a byte of a script that is no text.
+fn names_no_text(ours: &Reply, theirs: &Reply) -> bool {
+    let (Reply::Error(ours), Reply::Error(theirs)) = (ours, theirs) else { return false };
+    let before = |text: &str| text.split("near '").next().map(str::to_owned);
+    ours.contains('\u{fffd}') && before(ours) == before(theirs)
+}
+
+/// Whether the words behind COMMAND GETKEYS are those of a script.
+fn is_script(words: &Words) -> bool {
+    let name = words.get(2).map(|name| name.to_ascii_uppercase());
+    name.is_some_and(|name| name.starts_with(b"EVAL") || name.starts_with(b"FCALL"))
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::{process, workspace};
 
 /// Raised when what setup does changes, so that it runs again where it has run before.
-const SETUP_VERSION: u32 = 8;
+const SETUP_VERSION: u32 = 9;
 
 /// The programs that tests start, and what to install for them by hand where we cannot.
 const PROGRAMS: [(&str, &str); 17] = [

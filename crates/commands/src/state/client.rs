@@ -1,8 +1,8 @@
 //! A client as handlers see it, and as other clients see it in CLIENT LIST.
 
 use crate::state::pubsub::{ByKind, Kind};
-use crate::state::tracking_options::ClientTracking;
 use crate::state::scripts::Leased;
+use crate::state::tracking_options::ClientTracking;
 use crate::state::transaction::Transaction;
 use crate::state::users::{DEFAULT_USER, Name, User, Users};
 use crate::state::watched_keys::Watches;

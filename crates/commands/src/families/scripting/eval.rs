@@ -32,6 +32,14 @@ fn check_number_of_keys(args: Args<'_>) -> Result<(), Error> {
     }
 }
 
+const NO_SCRIPT: Error = Error::fixed("NOSCRIPT No matching script. Please use EVAL.");
+
+/// Refuses what cannot be the digest of a script before anything else is looked at.
+fn check_digest(args: Args<'_>) -> Result<(), Error> {
+    const DIGITS: usize = 40;
+    if args.at(1).len() == DIGITS { Ok(()) } else { Err(NO_SCRIPT) }
+}
+
 fn eval<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     check_number_of_keys(args)?;
     submit(cx, &EVAL, Asked::Eval, false)
@@ -53,6 +61,7 @@ static EVAL: Command = Command {
 };
 
 fn evalsha<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    check_digest(args)?;
     check_number_of_keys(args)?;
     submit(cx, &EVALSHA, Asked::EvalSha, false)
 }
@@ -93,6 +102,7 @@ static EVAL_RO: Command = Command {
 };
 
 fn evalsha_ro<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    check_digest(args)?;
     check_number_of_keys(args)?;
     submit(cx, &EVALSHA_RO, Asked::EvalSha, true)
 }

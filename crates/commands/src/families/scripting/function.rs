@@ -78,11 +78,10 @@ static DUMP: Command = Command {
 };
 
 fn flush<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let is_known = match args.get(2) {
-        None => true,
-        Some(word) => args.len() == 3 && (is(word, "SYNC") || is(word, "ASYNC")),
-    };
-    if !is_known {
+    if args.len() > 3 {
+        return Err(Error::unknown_form("FUNCTION", args.at(1)));
+    }
+    if !args.get(2).is_none_or(|word| is(word, "SYNC") || is(word, "ASYNC")) {
         return Err(Error::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
     cx.server.scripts().change_libraries(|libraries| *libraries = Libraries::default());
@@ -206,11 +205,12 @@ static LIST: Command = Command {
 };
 
 fn load<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
-    let replaces = match args.len() {
-        3 => false,
-        4 if is(args.at(2), "REPLACE") => true,
-        _ => return Err(Error::quoting("ERR Unknown option given: ", args.at(2), "")),
-    };
+    // The code is the last.
+    let mut options = args.from(2).take(args.len() - 3);
+    if let Some(other) = options.find(|option| !is(option, "REPLACE")) {
+        return Err(Error::quoting("ERR Unknown option given: ", other, ""));
+    }
+    let replaces = args.len() > 3;
     submit(cx, &FUNCTION, Asked::LoadLibrary { replaces }, false)
 }
 
@@ -231,10 +231,11 @@ static LOAD: Command = Command {
 
 fn restore<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let policy = match args.get(3) {
+        _ if args.len() > 4 => return Err(Error::unknown_form("FUNCTION", args.at(1))),
         None => Policy::Append,
-        Some(word) if args.len() == 4 && is(word, "FLUSH") => Policy::Flush,
-        Some(word) if args.len() == 4 && is(word, "APPEND") => Policy::Append,
-        Some(word) if args.len() == 4 && is(word, "REPLACE") => Policy::Replace,
+        Some(word) if is(word, "FLUSH") => Policy::Flush,
+        Some(word) if is(word, "APPEND") => Policy::Append,
+        Some(word) if is(word, "REPLACE") => Policy::Replace,
         Some(_) => {
             return Err(Error::fixed(
                 "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
