@@ -20,7 +20,7 @@ pub(crate) fn open(state: &Rc<State>, version: &str) -> mlua::Result<(Lua, Funct
     Ok((lua, run, apply))
 }
 
-/// Makes a table of whatever was raised, with the place of whoever raised it.
+/// Makes a table of whatever was raised, with the place where it was.
 fn handle(lua: &Lua, raised: Value) -> mlua::Result<Table> {
     let table = match raised {
         Value::Table(table) => table,

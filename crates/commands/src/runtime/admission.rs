@@ -76,7 +76,7 @@ pub(crate) fn log_out_of_memcached(client: &mut Client, config: &Config) {
     client.restrictions |= memcached_restrictions(config);
 }
 
-/// Whether there is such a user with such a password, who may log in. No name means the default
+/// Whether there is such a user with such a password, which may log in. No name means the default
 /// user; one that needs no password accepts any.
 #[must_use]
 pub fn is_login(config: &Config, user: &[u8], password: &[u8]) -> bool {

@@ -43,7 +43,7 @@ impl Loaded {
     /// Loads a library, which clients are not told of yet.
     pub(super) fn load(&mut self, engine: &mut Engine, code: &[u8]) -> Result<Library, String> {
         let (name, body) = parse(code)?;
-        // What the engine has under the name is that of nobody until it is asked for again.
+        // What the engine has under the name is used by no library until it is asked for again.
         self.0.remove(&name);
         let functions = engine.load_library(&name, body)?;
         Ok(Library { name, code: code.into(), functions })

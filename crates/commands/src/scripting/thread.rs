@@ -402,7 +402,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         outcome
     }
 
-    /// Serves those who wait for what the script has changed, and gives its keys back.
+    /// Serves clients that wait for what the script has changed, and gives its keys back.
     fn end(&self, mut run: Run, is_leased: bool, outcome: &mut Outcome) {
         let (server, place) = (&*self.server, &*self.place);
         let blocked = &server.hooks().blocked;

@@ -108,7 +108,7 @@ pub(crate) enum Asked {
     RestoreLibraries(Policy),
 }
 
-/// What becomes of the libraries that are there when others are restored.
+/// What becomes of the libraries that are there when a payload is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     /// They go.
@@ -432,7 +432,7 @@ const BUSY_FUNCTION: &str =
 pub(crate) struct IsBusy(bool);
 
 impl IsBusy {
-    /// What is told to whoever wants to run another.
+    /// What a client is told that wants to run another.
     pub(crate) fn text(self) -> &'static str {
         if self.0 { BUSY_FUNCTION } else { BUSY }
     }
@@ -462,7 +462,7 @@ impl Task {
     /// Leaves its outcome to its client.
     pub(crate) fn finish(self, outcome: Outcome) {
         let Task { ticket, request, .. } = self;
-        // Its memory is nobody's when the client goes on.
+        // Its memory is used no more when the client goes on.
         drop(request);
         *ticket.outcome.lock() = Some(outcome);
         ticket.waker.wake_by_ref();

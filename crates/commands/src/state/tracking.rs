@@ -303,7 +303,7 @@ impl Tracker {
         options.is_broadcast && options.prefixes.iter().any(|it| key.starts_with(it))
     }
 
-    /// Who is sent what, so that the client drops these keys, or all.
+    /// The client that is sent a push, and the push, so that these keys are dropped, or all.
     fn told(
         &self,
         client: impl Fn(u64) -> Option<Arc<ClientInfo>>,

@@ -215,7 +215,7 @@ fn media_type(options: &Options) -> &str {
     }
 }
 
-/// A name of these bytes: the same bytes have the same, others have another.
+/// A name of these bytes: the same bytes have the same, different bytes a different one.
 fn entity_tag(body: &[u8]) -> HeaderValue {
     let hash = Sha256::digest(body);
     let digits: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();

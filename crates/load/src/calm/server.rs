@@ -1,6 +1,6 @@
 //! What a server is, what may be done to it, and whether its data is ours.
 //!
-//! A benchmark that flushes and fills must never meet data of somebody else: all databases are
+//! A benchmark that flushes and fills must never meet foreign data: all databases are
 //! checked before the run and before each step, and before ours is removed.
 
 use std::collections::BTreeMap;
@@ -177,7 +177,7 @@ impl Server {
     }
 
     /// # Errors
-    /// There is data, and nobody has allowed to destroy it.
+    /// There is data, and destroying it was not allowed.
     pub(crate) fn check_empty(&self) -> Result<(), String> {
         if self.may_destroy {
             return Ok(());
@@ -209,7 +209,7 @@ impl Server {
         })
     }
 
-    /// Removes what a step has left, if all of it is ours or nobody minds.
+    /// Removes what a step has left, if all of it is ours or destroying data is allowed.
     ///
     /// # Errors
     /// There are keys of another client, or the server cannot be asked.

@@ -111,7 +111,7 @@ impl Users {
         });
     }
 
-    /// Whether there is such a user with such a password, who is not switched off.
+    /// Whether there is such a user with such a password, which is not switched off.
     pub(crate) fn is_login(&self, name: &[u8], password: &[u8]) -> bool {
         // A user that is not there takes as long as one that is.
         let user = self.get(name).unwrap_or_default();

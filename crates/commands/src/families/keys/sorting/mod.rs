@@ -83,8 +83,8 @@ const CATEGORIES: Category =
 const COMPLEXITY: &str = "O(N*log(N) + M), N being the elements, M those that are returned; O(M) \
                           where nothing is sorted";
 
-/// Reads a request. Keys that follow from elements cannot be checked one by one, so that whoever
-/// names some has to be permitted to read all.
+/// Reads a request. Keys that follow from elements cannot be checked one by one, so that a
+/// user that names some has to be permitted to read all.
 fn permitted(cx: &mut Context<'_>, args: Args<'_>, may_store: bool) -> Result<Request, Error> {
     let request = Request::parse(args, may_store)?;
     let lookups = [

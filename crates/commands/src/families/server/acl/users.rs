@@ -1,4 +1,4 @@
-//! Users: who the client is, which there are, and their rules.
+//! Users: that of the client, which there are, and their rules.
 
 use super::common::{ADMIN, PLAIN, TIPS};
 use crate::runtime::rights;
