@@ -47,6 +47,7 @@ pub use state::pubsub::PubSub;
 pub use state::scripts::Scripts;
 pub use state::slow_log::{SlowLog, SlowRequest};
 pub use state::statistics::{CommandTotals, Statistics, Tally, Totals};
+pub use state::tracking::begin_worker as begin_tracking_worker;
 pub use state::{histogram, loading, phases, pubsub, saves};
 
 /// The version of Redis whose commands, replies and error texts these are.

@@ -124,7 +124,8 @@ fn note_refusal<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8
 }
 
 fn note<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8], user: &[u8]) {
-    let context = if cx.client.is_executing { "multi" } else { "toplevel" };
+    let is_in_transaction = cx.client.is_executing || cx.client.transaction.is_some();
+    let context = if is_in_transaction { "multi" } else { "toplevel" };
     let refused = Refused { reason, context, object, user };
     let mut line = String::new();
     let (bytes, now_ms) = (cx.args.bytes().len(), cx.db.now_ms());

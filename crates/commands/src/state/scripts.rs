@@ -14,6 +14,7 @@
 use crate::registry::command::Flags;
 use crate::state::blocked::Name;
 use crate::state::libraries::{Libraries, Library};
+use crate::state::tracking_options::ClientTracking;
 use crate::state::transaction::Queued;
 use nagi_proto::resp::Version;
 use nagi_proto::{Args, Output};
@@ -130,6 +131,10 @@ pub(crate) struct Task {
     pub(crate) version: Version,
     /// The name of its user.
     pub(crate) user: Box<[u8]>,
+    /// Its client.
+    pub(crate) client: u64,
+    /// How that tracks keys, if it does.
+    pub(crate) tracking: Option<Box<ClientTracking>>,
     /// Of a script within a transaction: a claim beside the transaction's, which grows.
     pub(crate) joint: Option<Claim>,
     ticket: Arc<Seat>,
@@ -169,6 +174,8 @@ pub(crate) struct NewTask<'a> {
     pub(crate) database: usize,
     pub(crate) version: Version,
     pub(crate) user: &'a [u8],
+    pub(crate) client: u64,
+    pub(crate) tracking: Option<Box<ClientTracking>>,
     pub(crate) waker: Waker,
 }
 
@@ -197,6 +204,8 @@ impl Scripts {
             database: new.database,
             version: new.version,
             user: new.user.into(),
+            client: new.client,
+            tracking: new.tracking,
             joint,
             ticket: Arc::clone(&seat),
             _charge: charge,

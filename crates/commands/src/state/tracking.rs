@@ -36,6 +36,9 @@ const CHANNEL: &[u8] = b"__redis__:invalidate";
 thread_local! {
     /// The client whose request this thread executes, if it tracks keys; 0 otherwise.
     static EXECUTING: Cell<u64> = const { Cell::new(0) };
+    /// The number of this thread among those that hand over what they have queued themselves, so
+    /// that what one request changes is told at once; 0 for other threads.
+    static THREAD: Cell<usize> = const { Cell::new(0) };
 }
 
 /// A client that tracks keys.
@@ -75,7 +78,7 @@ pub struct Tracking {
     /// How many clients are told by prefixes.
     broadcasts: AtomicUsize,
     /// In the order of the changes of each key. Locked under latches, and then only to add to it.
-    queued: Mutex<VecDeque<Invalidation>>,
+    queued: Mutex<VecDeque<(usize, Invalidation)>>,
     is_pending: AtomicBool,
     /// What each worker is to send, by its number: connections and pushes.
     outboxes: Mutex<BTreeMap<usize, Vec<(u64, Output)>>>,
@@ -207,7 +210,7 @@ impl Tracking {
 
     fn queue(&self, invalidation: Invalidation) {
         let mut queued = self.queued.lock();
-        queued.push_back(invalidation);
+        queued.push_back((THREAD.get(), invalidation));
         self.is_pending.store(true, Ordering::Release);
     }
 
@@ -234,6 +237,18 @@ impl Tracking {
         }
     }
 
+    /// Takes what this thread has queued, and what threads have that hand over nothing.
+    fn take_queued(&self) -> VecDeque<(usize, Invalidation)> {
+        let own = THREAD.get();
+        let mut queued = self.queued.lock();
+        let (taken, left) = std::mem::take(&mut *queued)
+            .into_iter()
+            .partition(|(thread, _)| [0, own].contains(thread));
+        *queued = left;
+        self.is_pending.store(!queued.is_empty(), Ordering::Release);
+        taken
+    }
+
     /// Whether there is something to be handed to workers.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
@@ -249,9 +264,7 @@ impl Tracking {
     ) {
         // Held until all is in the outboxes, so that pushes stay in order.
         let mut outboxes = self.outboxes.lock();
-        let mut queued = self.queued.lock();
-        self.is_pending.store(false, Ordering::Release);
-        let queued = std::mem::take(&mut *queued);
+        let queued = self.take_queued();
         let trackers = self.trackers.read();
         let mut by_prefix: BTreeMap<u64, Vec<Box<[u8]>>> = BTreeMap::new();
         let mut workers = BTreeSet::new();
@@ -262,7 +275,7 @@ impl Tracking {
                 workers.insert(info.worker);
             }
         };
-        for invalidation in queued {
+        for (_, invalidation) in queued {
             match invalidation {
                 Invalidation::All => trackers.keys().for_each(|id| push(*id, None)),
                 Invalidation::Again(key, id) => push(id, Some(&[&key])),
@@ -363,6 +376,11 @@ fn encode(info: &ClientInfo, keys: Option<&[&[u8]]>, subscribes: bool) -> Option
         None => writer.null(),
     }
     Some(output)
+}
+
+/// Has this thread, a worker of this number, hand over what it changes by itself.
+pub fn begin_worker(worker: usize) {
+    THREAD.set(worker + 1);
 }
 
 /// Runs something for a client, so that changes are known to be its own.

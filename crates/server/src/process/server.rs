@@ -15,7 +15,9 @@ use crate::state::descriptors;
 use crate::state::shared::{ServerOptions, Shared};
 use crate::worker;
 use nagi_commands::memcached::{Users, UsersError, report_eviction};
-use nagi_commands::{HookFlags, Process, Server as _, command_table, rights, user_file};
+use nagi_commands::{
+    HookFlags, Process, Server as _, begin_tracking_worker, command_table, rights, user_file,
+};
 use nagi_store::{Policy, Walker, accounting};
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -155,6 +157,7 @@ impl Running {
             let shared = Arc::clone(&self.shared);
             let report = report.clone();
             self.spawn(format!("worker-{index}"), move || {
+                begin_tracking_worker(index);
                 // A driver is made by the thread that it works for: a ring belongs to its thread.
                 match shared.io {
                     Io::Epoll => serve(index, &shared, Epoll::new, report),

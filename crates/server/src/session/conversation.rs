@@ -617,6 +617,6 @@ mod tests {
             talk.say(piece);
         }
         assert_eq!(talk.session.input.capacity(), 0);
-        assert!(size_of::<Session>() <= 520, "{}", size_of::<Session>());
+        assert!(size_of::<Session>() <= 544, "{}", size_of::<Session>());
     }
 }

@@ -24,6 +24,8 @@ pub(super) fn submit(
         database: cx.client.database,
         version: cx.client.version,
         user: &user,
+        client: cx.client.info.id,
+        tracking: cx.client.tracking.clone(),
         waker: cx.client.waker.clone(),
     };
     let mut leased = cx.client.leased.take();
