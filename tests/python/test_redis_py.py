@@ -217,3 +217,28 @@ def test_a_large_value(client, key):
     client.set(key, value)
     assert client.get(key) == value
     assert client.delete(key) == 1
+
+
+def test_a_lock_is_held_extended_and_released(client, key):
+    with client.lock(key, timeout=60) as lock:
+        assert lock.owned()
+        assert lock.extend(30)
+        assert not client.lock(key, blocking=False).acquire()
+    assert not client.exists(key)
+    other = client.lock(key, timeout=60)
+    assert other.acquire(blocking=False)
+    client.delete(key)
+    with pytest.raises(redis.exceptions.LockNotOwnedError):
+        other.release()
+
+
+def test_scripts_and_functions_are_called(client, key):
+    script = client.register_script("return {redis.call('INCR', KEYS[1]), ARGV[1]}")
+    assert script(keys=[key], args=["x"]) == [1, "x"]
+    with client.pipeline() as pipeline:
+        script(keys=[key], args=["y"], client=pipeline)
+        assert pipeline.execute() == [[2, "y"]]
+    code = """#!lua name=counting
+    redis.register_function('current', function(keys) return redis.call('GET', keys[1]) end)"""
+    assert client.function_load(code, replace=True) == "counting"
+    assert client.fcall("current", 1, key) == "2"
