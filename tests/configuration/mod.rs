@@ -129,8 +129,6 @@ fn what_is_wrong_is_told_with_file_line_and_reason() {
         ("cluster-enabled yes", "There is no cluster mode"),
         ("tls-port 6380", "There is no TLS"),
         ("rename-command FLUSHALL \"\"", "Commands keep their names"),
-        ("user alice on", "There are no users but the default one"),
-        ("aclfile /etc/users.acl", "There are no users but the default one"),
         ("loadmodule /usr/lib/x.so", "There are no modules"),
     ] {
         let file = folder.write("some.conf", &format!("# one\nport 0\n{line}\n"));
@@ -140,7 +138,7 @@ fn what_is_wrong_is_told_with_file_line_and_reason() {
         let place = format!("nagi: {file}, line 3: {line}: ");
         assert!(error.starts_with(&place) && error.contains(reason), "{line}: {error}");
     }
-    let file = folder.write("some.conf", "appendonly yes\nuser alice on\n");
+    let file = folder.write("some.conf", "appendonly yes\nreplicaof 10.0.0.1 6379\n");
     let server = start(&["serve", &file, "--ignore-unsupported"]);
     assert_eq!(setting(&mut server.connect_resp(), "appendonly"), "no");
     assert_eq!(server.log().matches("left out").count(), 2);
