@@ -68,7 +68,7 @@ impl Engine {
             registering: RefCell::default(),
             has_libraries,
             began: Cell::new(Instant::now()),
-            has_ended: Cell::new(false),
+            ended: Cell::new(None),
         });
         let (lua, run, apply) =
             sandbox::open(&state, version).map_err(|error| error.to_string())?;
@@ -149,7 +149,7 @@ impl Engine {
         let function = self.function(body, "@user_function");
         let function = function.map_err(|error| format!("Error compiling function: {error}"))?;
         *self.state.registering.borrow_mut() = Some(Vec::new());
-        self.state.has_ended.set(false);
+        self.state.ended.set(None);
         self.state.began.set(Instant::now());
         let called = (&self.apply, function, String::new());
         let loaded = self.execute(called, std::iter::empty(), std::iter::empty());
@@ -201,7 +201,7 @@ impl Engine {
         (client, out): (Version, &mut Writer<'_>),
     ) -> Result<(), Failure> {
         self.state.version.set(Version::Two);
-        self.state.has_ended.set(false);
+        self.state.ended.set(None);
         let done = self.execute(called, keys, arguments).and_then(|returned| {
             let mut replying = Replying { out, client, script: self.state.version.get() };
             replying.value(&returned, 0).map_err(|error| self.unplaced(&error))
@@ -245,20 +245,18 @@ impl Engine {
         self.lua.set_global_hook(triggers, move |lua, _| {
             // While a command runs there is nothing to ask.
             let Ok(mut host) = state.host.try_borrow_mut() else { return Ok(VmState::Continue) };
-            if state.is_loading() {
-                return match state.began.get().elapsed() > MOST_LOADING {
-                    true => Err(mlua::Error::runtime("FUNCTION LOAD timeout")),
-                    false => Ok(VmState::Continue),
-                };
-            }
-            if !host.is_to_end() {
+            let (is_to_end, why) = match state.is_loading() {
+                true => (state.began.get().elapsed() > MOST_LOADING, LOADED_TOO_LONG),
+                false => (host.is_to_end(), ENDED),
+            };
+            if !is_to_end {
                 return Ok(VmState::Continue);
             }
-            state.has_ended.set(true);
+            state.ended.set(Some(why));
             // `pcall` in a loop may catch it, but not at every instruction.
             let at_each = HookTriggers::new().every_nth_instruction(1);
-            lua.set_global_hook(at_each, |_, _| Err(mlua::Error::runtime(ENDED)))?;
-            Err(mlua::Error::runtime(ENDED))
+            lua.set_global_hook(at_each, move |_, _| Err(mlua::Error::runtime(why)))?;
+            Err(mlua::Error::runtime(why))
         })
     }
 
@@ -276,8 +274,8 @@ impl Engine {
             Value::String(text) => text.as_bytes().to_vec(),
             _ => b"ERR unknown error".to_vec(),
         };
-        if self.state.has_ended.get() {
-            message = [b"ERR ", ENDED.as_bytes()].concat();
+        if let Some(why) = self.state.ended.get() {
+            message = [b"ERR ", why.as_bytes()].concat();
         }
         if let (Value::String(source), Some(line)) =
             (raised.raw_get("source")?, raised.raw_get::<Option<usize>>("line")?)
@@ -293,13 +291,16 @@ impl Engine {
     /// An error that does not come from a place in the script.
     fn unplaced(&self, error: &mlua::Error) -> Failure {
         let text = sandbox::innermost(error);
-        let text = if self.state.has_ended.get() { ENDED } else { &text };
+        let text = self.state.ended.get().unwrap_or(&text);
         Failure { message: format!("ERR {text}").into_bytes(), is_counted: false }
     }
 }
 
 /// What a script is told that is ended.
 const ENDED: &str = "Script killed by user with SCRIPT KILL.";
+
+/// What a library is told that takes too long to register its functions.
+const LOADED_TOO_LONG: &str = "FUNCTION LOAD timeout";
 
 #[cfg(test)]
 mod tests {
@@ -512,6 +513,22 @@ mod tests {
         let mut engine = engine(20);
         run(&mut engine, "while true do end");
         assert!(run(&mut engine, "while true do end").contains(ENDED));
+    }
+
+    #[test]
+    fn loading_a_library_ends_wherever_it_is() {
+        let host = Echo { looks_left: Rc::new(Cell::new(u32::MAX)) };
+        let mut engine = Engine::new(Box::new(host), "7.2.4", true, 64 << 20).unwrap();
+        for text in [
+            "while true do end",
+            "while true do pcall(function() while true do end end) end",
+            "local f = function() while true do end end while true do pcall(f) end",
+        ] {
+            let error = engine.load_library("lib", text.as_bytes()).unwrap_err();
+            assert!(error.contains(LOADED_TOO_LONG), "{text}: {error}");
+        }
+        let fine = b"redis.register_function('f', function() return 1 end)";
+        assert_eq!(engine.load_library("lib", fine).unwrap().len(), 1);
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub(crate) struct State {
     pub(crate) has_libraries: bool,
     /// When the library began that is being loaded.
     pub(crate) began: Cell<Instant>,
-    /// Whether the script was ended.
-    pub(crate) has_ended: Cell<bool>,
+    /// Why the script was ended, if it was.
+    pub(crate) ended: Cell<Option<&'static str>>,
 }
 
 impl State {
