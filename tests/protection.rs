@@ -121,6 +121,10 @@ fn memcached_clients_log_in_by_a_set() {
         let failure = "CLIENT_ERROR authentication failure\r\n";
         client.check_raw("set any 0 0 12\r\ndefault open\r\n", failure);
         client.check_raw("set any 0 0 13\r\nnobody sesame\r\n", failure);
+        let malformed = "CLIENT_ERROR bad authentication token format\r\n";
+        for (len, token) in [(7, " sesame"), (7, "default"), (8, "default "), (1, " "), (0, "")] {
+            client.check_raw(format!("set any 0 0 {len}\r\n{token}\r\n"), malformed);
+        }
         client.check_raw("get any\r\n", stranger);
         client.check_raw("set any 0 0 14\r\ndefault sesame\r\n", "STORED\r\n");
         client.check_raw("get any\r\n", "END\r\n");

@@ -178,16 +178,22 @@ fn log_in<'a>(verb: &'static Verb, cx: &mut Context<'a>, args: Args<'a>) {
         return refuse(cx, Error::NOT_LOGGED_IN);
     }
     cx.tally.verbs.logins.add(1);
-    let mut words = args.at(5).splitn(2, |byte| *byte == b' ');
-    let (user, password) = (words.next().unwrap_or_default(), words.next());
-    let config = cx.server.config();
-    let logs_in = |password| admission::log_in_to_memcached(cx.client, config, user, password);
-    if !password.is_some_and(logs_in) {
+    if let Err(error) = check_login(cx, args.at(5)) {
         cx.tally.verbs.failed_logins.add(1);
-        cx.reply.line(Error::WRONG_LOGIN.0);
-        return;
+        return cx.reply.line(error.0);
     }
     cx.reply.line("STORED");
+}
+
+/// Logs a client in by a user and a password with a space between them.
+fn check_login(cx: &mut Context<'_>, token: &[u8]) -> Result<(), Error> {
+    let mut words = token.splitn(2, |byte| *byte == b' ');
+    let (user, password) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    if user.is_empty() || password.is_empty() {
+        return Err(Error::BAD_LOGIN);
+    }
+    let is_known = admission::log_in_to_memcached(cx.client, cx.server.config(), user, password);
+    if is_known { Ok(()) } else { Err(Error::WRONG_LOGIN) }
 }
 
 /// Runs a request from lookup to reply.

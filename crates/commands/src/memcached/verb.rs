@@ -85,6 +85,7 @@ impl Error {
     pub(super) const UNKNOWN: Error = Error("ERROR");
     pub(super) const BAD_LINE: Error = Error("CLIENT_ERROR bad command line format");
     pub(super) const NOT_LOGGED_IN: Error = Error("CLIENT_ERROR unauthenticated");
+    pub(super) const BAD_LOGIN: Error = Error("CLIENT_ERROR bad authentication token format");
     pub(super) const WRONG_LOGIN: Error = Error("CLIENT_ERROR authentication failure");
     /// What a browser sends whose page talks to a local port behind its user's back: no reply
     /// is worth giving.

@@ -60,7 +60,7 @@ pub(crate) fn log_in_to_memcached(
     // Users of a file have the rights of the default one.
     let (is_known, user) = match config.memcached_users() {
         Some(users) => (users.has(user, password), DEFAULT_USER),
-        None => (is_login(config, user, password), user),
+        None => (config.users().is_login(user, password), user),
     };
     if is_known {
         client.become_user(config.users(), user);
@@ -240,7 +240,7 @@ mod tests {
             ("nonsense", stranger),
             ("delete key", stranger),
             ("set key 0 0 12|default open", "CLIENT_ERROR authentication failure|"),
-            ("set key 0 0 6|sesame", "CLIENT_ERROR authentication failure|"),
+            ("set key 0 0 6|sesame", "CLIENT_ERROR bad authentication token format|"),
             ("add key 0 0 14|default sesame", stranger),
             ("set any 0 0 14|default sesame", "STORED|"),
             ("get any", "END|"),
