@@ -228,7 +228,7 @@ mod tests {
             Rule::Unknown
         }
 
-        fn open_channel(&self, _: &[u8]) -> io::Result<OwnedFd> {
+        fn connect_worker(&self, _: &[u8]) -> io::Result<OwnedFd> {
             Err(io::ErrorKind::Unsupported.into())
         }
     }

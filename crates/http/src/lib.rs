@@ -10,7 +10,7 @@ mod guard;
 mod listening;
 mod response;
 mod site;
-mod stalling;
+mod write_timeout;
 
 pub use hyper::body::Bytes;
 pub use listening::{Running, bind, start};

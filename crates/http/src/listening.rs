@@ -4,7 +4,7 @@ use crate::gateway::Gateway;
 use crate::guard;
 use crate::response::{self, ResponseBody};
 use crate::site::{Answer, Ask, Site};
-use crate::stalling::Stalling;
+use crate::write_timeout::WriteTimeout;
 use hyper::body::Incoming;
 use hyper::header;
 use hyper::server::conn::http1;
@@ -150,7 +150,7 @@ async fn converse(stream: TcpStream, peer: IpAddr, gateway: Arc<Gateway>) {
         .max_buf_size(LONGEST_HEAD)
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
-        .serve_connection(TokioIo::new(Stalling::new(stream)), service)
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream)), service)
         .with_upgrades();
     let mut connection = pin!(connection);
     // A client that is gone, broken or slow is none of ours.

@@ -106,5 +106,5 @@ pub trait Site: Send + Sync + 'static {
     ///
     /// # Errors
     /// There are too many connections, or the kernel refuses.
-    fn open_channel(&self, user: &[u8]) -> io::Result<OwnedFd>;
+    fn connect_worker(&self, user: &[u8]) -> io::Result<OwnedFd>;
 }

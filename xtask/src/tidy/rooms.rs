@@ -126,11 +126,11 @@ const COMMANDS: &[Room] = &[
 
 const HTTP: &[Room] = &[
     ("site", &[]),
-    ("stalling", &[]),
+    ("write_timeout", &[]),
     ("guard", &["site"]),
     ("response", &["guard", "site"]),
     ("gateway", &["guard", "response", "site"]),
-    ("listening", &["gateway", "guard", "response", "site", "stalling"]),
+    ("listening", &["gateway", "guard", "response", "site", "write_timeout"]),
 ];
 
 const SERVER: &[Room] = &[

@@ -1,12 +1,12 @@
 //! One command and its reply, both of which may be longer than memory is spent on them: a body goes
 //! to the worker as it arrives, and a reply goes to the client as it comes.
 
-use super::channel::{Channel, Channels, Failure, encode};
 use super::decoder::Part;
 use super::format::{Formatter, Kind};
 use super::refusal::{Refused, failed, refuse, status_of};
 use super::request::{Options, PathCommand};
 use super::service::Service;
+use super::worker_connection::{ConnectionPool, Failure, WorkerConnection, encode};
 use crate::response::{self, ResponseBody};
 use crate::site::GatewaySettings;
 use http_body_util::BodyExt as _;
@@ -39,7 +39,7 @@ pub(super) struct Command {
 
 /// A reply on its way to a client.
 struct Reply {
-    channel: Channel,
+    connection: WorkerConnection,
     formatter: Option<Formatter>,
     /// What a call of a function is ended by.
     tail: &'static [u8],
@@ -62,26 +62,26 @@ pub(super) async fn run(
     settings: &GatewaySettings,
 ) -> Result<Response<ResponseBody>, Refused> {
     let Command { user, path, body, known } = command;
-    let mut channel = service.channel(&user).map_err(|it| failed(&it))?;
-    if let Some(error) = channel.select(path.database).await.map_err(|it| failed(&it))? {
-        service.channels.give_back(channel);
+    let mut connection = service.connection(&user).map_err(|it| failed(&it))?;
+    if let Some(error) = connection.select(path.database).await.map_err(|it| failed(&it))? {
+        service.pool.give_back(connection);
         return Err(refuse(400, &String::from_utf8_lossy(&error)));
     }
     match body {
-        None => channel.send(&path.words).await.map_err(|it| failed(&it))?,
-        Some(body) => send_with_body(&mut channel, &path.words, body, settings).await?,
+        None => connection.send(&path.words).await.map_err(|it| failed(&it))?,
+        Some(body) => send_with_body(&mut connection, &path.words, body, settings).await?,
     }
     let verb = path.words.first().cloned().unwrap_or_default();
-    let reply = Reply::new(channel, &verb, &path.options);
+    let reply = Reply::new(connection, &verb, &path.options);
     if is_stream {
         return Ok(messages(reply, verb, path.options));
     }
-    reply.respond(&service.channels, &path.options, known).await
+    reply.respond(&service.pool, &path.options, known).await
 }
 
 /// Sends a command whose last argument is the body of the request.
 async fn send_with_body(
-    channel: &mut Channel,
+    connection: &mut WorkerConnection,
     words: &[Bytes],
     mut body: Incoming,
     settings: &GatewaySettings,
@@ -95,34 +95,34 @@ async fn send_with_body(
     let mut head = Vec::new();
     encode(words, words.len() + 1, &mut head);
     head.extend(format!("${len}\r\n").bytes());
-    channel.send_bytes(&head).await.map_err(|it| failed(&it))?;
+    connection.send_bytes(&head).await.map_err(|it| failed(&it))?;
     let mut left = len;
     while left > 0 {
         let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
         let frame = frame.map_err(|_| refuse(408, "the body does not arrive"))?;
         let data = frame.and_then(Result::ok).and_then(|frame| frame.into_data().ok());
-        // The channel is closed, and the worker has half a request, which it forgets.
+        // The connection is closed, and the worker has half a request, which it forgets.
         let data = data.ok_or_else(|| refuse(400, "the body is broken"))?;
         left = left.saturating_sub(data.len() as u64);
-        channel.send_bytes(&data).await.map_err(|it| failed(&it))?;
+        connection.send_bytes(&data).await.map_err(|it| failed(&it))?;
     }
-    channel.send_bytes(b"\r\n").await.map_err(|it| failed(&it))
+    connection.send_bytes(b"\r\n").await.map_err(|it| failed(&it))
 }
 
 impl Reply {
-    fn new(channel: Channel, verb: &[u8], options: &Options) -> Self {
+    fn new(connection: WorkerConnection, verb: &[u8], options: &Options) -> Self {
         let formatter = Formatter::new(options.kind, verb, &options.separator);
         let callback = options.callback.as_ref().filter(|_| options.kind == Kind::Json);
         let out = callback.map_or(Vec::new(), |name| format!("{name}(").into_bytes());
         let tail = if callback.is_some() { b");" } else { &b""[..] };
-        Reply { channel, formatter, tail, out }
+        Reply { connection, formatter, tail, out }
     }
 
     /// Waits for the next part of the reply and appends what it becomes. Returns how the reply
     /// begins, if this is its beginning.
     async fn advance(&mut self) -> Result<Beginning, Failure> {
-        let Reply { channel, formatter, out, tail } = self;
-        let beginning = channel
+        let Reply { connection, formatter, out, tail } = self;
+        let beginning = connection
             .part(|part, bytes| {
                 match formatter {
                     Some(formatter) => formatter.write(part, out),
@@ -131,7 +131,7 @@ impl Reply {
                 beginning(part, bytes.len(), formatter.as_ref())
             })
             .await?;
-        if channel.is_over() {
+        if connection.is_over() {
             formatter.iter_mut().for_each(|formatter| formatter.end(out));
             out.extend(*tail);
         }
@@ -141,26 +141,26 @@ impl Reply {
     /// Answers with the reply: as a whole if it is short, or as it comes.
     async fn respond(
         mut self,
-        channels: &Arc<Channels>,
+        pool: &Arc<ConnectionPool>,
         options: &Options,
         known: Option<HeaderValue>,
     ) -> Result<Response<ResponseBody>, Refused> {
         let beginning = self.advance().await.map_err(|it| failed(&it))?;
-        while !self.channel.is_over() && self.out.len() < HELD_BYTES {
+        while !self.connection.is_over() && self.out.len() < HELD_BYTES {
             self.advance().await.map_err(|it| failed(&it))?;
         }
-        let is_whole = self.channel.is_over();
+        let is_whole = self.connection.is_over();
         let is_absent = beginning.is_nil && matches!(options.kind, Kind::Text(_));
         let status = if is_absent { 404 } else { beginning.status };
         let out = std::mem::take(&mut self.out);
         let tag = (is_whole && status == 200).then(|| entity_tag(&out));
         let body = if is_whole {
-            channels.give_back(self.channel);
+            pool.give_back(self.connection);
             ResponseBody::Whole(Some(out.into()))
         } else {
             let (sender, pieces) = mpsc::channel(PIECES);
-            let channels = Arc::clone(channels);
-            spawn_local(self.pump(out, sender, channels));
+            let pool = Arc::clone(pool);
+            spawn_local(self.pump(out, sender, pool));
             ResponseBody::Pieces(pieces, beginning.len)
         };
         let is_known = tag.as_ref().zip(known).is_some_and(|(tag, known)| has_tag(&known, tag));
@@ -181,13 +181,18 @@ impl Reply {
     }
 
     /// Hands over the rest of the reply, piece by piece, for as long as the client takes it.
-    async fn pump(mut self, first: Vec<u8>, sender: mpsc::Sender<Bytes>, channels: Arc<Channels>) {
+    async fn pump(
+        mut self,
+        first: Vec<u8>,
+        sender: mpsc::Sender<Bytes>,
+        pool: Arc<ConnectionPool>,
+    ) {
         let mut piece = first;
         while sender.send(std::mem::take(&mut piece).into()).await.is_ok() {
-            if self.channel.is_over() {
-                return channels.give_back(self.channel);
+            if self.connection.is_over() {
+                return pool.give_back(self.connection);
             }
-            while !self.channel.is_over() && self.out.len() < HELD_BYTES {
+            while !self.connection.is_over() && self.out.len() < HELD_BYTES {
                 if self.advance().await.is_err() {
                     return;
                 }
@@ -237,10 +242,10 @@ fn messages(mut reply: Reply, verb: Bytes, options: Options) -> Response<Respons
             let next = async {
                 loop {
                     reply.advance().await?;
-                    if reply.channel.is_over() && reply.channel.is_empty() {
+                    if reply.connection.is_over() && reply.connection.is_empty() {
                         return Ok::<_, Failure>(());
                     }
-                    if reply.channel.is_over() {
+                    if reply.connection.is_over() {
                         reply.formatter = Formatter::new(options.kind, &verb, &options.separator);
                     }
                 }

@@ -1,10 +1,9 @@
 //! Commands over HTTP: webdis' paths, and Upstash's lists in JSON.
 //!
 //! ```text
-//! request -> rule of the command -> channel (one reply) -> format -> response
+//! request -> rule of the command -> connection (one reply) -> format -> response
 //! ```
 
-mod channel;
 mod decoder;
 mod exchange;
 mod format;
@@ -13,6 +12,7 @@ mod request;
 mod service;
 mod upstash;
 mod websocket;
+mod worker_connection;
 
 use crate::response::{self, ResponseBody};
 use crate::site::{GatewaySettings, Rule, Site};
@@ -39,7 +39,7 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn new(site: Arc<dyn Site>) -> Self {
-        Gateway { service: Arc::new(Service { site, channels: Arc::default() }) }
+        Gateway { service: Arc::new(Service { site, pool: Arc::default() }) }
     }
 
     pub(crate) fn site(&self) -> &dyn Site {

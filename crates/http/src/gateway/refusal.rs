@@ -1,6 +1,6 @@
 //! Responses in place of a reply.
 
-use super::channel::Failure;
+use super::worker_connection::Failure;
 use crate::response::{self, ResponseBody};
 use hyper::Response;
 

@@ -1,7 +1,7 @@
 //! What requests are served with.
 
-use super::channel::{Channel, Channels, Failure};
 use super::refusal::{Refused, refuse};
+use super::worker_connection::{ConnectionPool, Failure, WorkerConnection};
 use crate::response;
 use crate::site::{Rule, Site};
 use hyper::body::Bytes;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// The site, and connections to its workers.
 pub(super) struct Service {
     pub(super) site: Arc<dyn Site>,
-    pub(super) channels: Arc<Channels>,
+    pub(super) pool: Arc<ConnectionPool>,
 }
 
 impl Service {
     /// A connection of a user.
-    pub(super) fn channel(&self, user: &[u8]) -> Result<Channel, Failure> {
-        self.channels.take(&*self.site, user)
+    pub(super) fn connection(&self, user: &[u8]) -> Result<WorkerConnection, Failure> {
+        self.pool.take(&*self.site, user)
     }
 
     /// What may be done with a command.

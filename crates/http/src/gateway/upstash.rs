@@ -1,10 +1,10 @@
 //! Commands as lists in JSON, in the form of Upstash's REST interface
 //! (<https://upstash.com/docs/redis/features/restapi>).
 
-use super::channel::{Channel, Failure, Reply};
 use super::format::json_string;
 use super::refusal::{Refused, failed, status_of};
 use super::service::Service;
+use super::worker_connection::{Failure, Reply, WorkerConnection};
 use crate::response::{self, ResponseBody};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -62,14 +62,14 @@ pub(super) async fn serve(
     for words in &commands {
         service.check(words, true, false).map_err(|refused| as_error(&refused))?;
     }
-    let mut channel = service.channel(user).map_err(|it| failed(&it))?;
-    channel.select(0).await.map_err(|it| failed(&it))?;
+    let mut connection = service.connection(user).map_err(|it| failed(&it))?;
+    connection.select(0).await.map_err(|it| failed(&it))?;
     let replies = match form.many {
-        Many::One | Many::Pipeline => run_all(&mut channel, &commands).await,
-        Many::Transaction => run_transaction(&mut channel, &commands).await,
+        Many::One | Many::Pipeline => run_all(&mut connection, &commands).await,
+        Many::Transaction => run_transaction(&mut connection, &commands).await,
     };
     let replies = replies.map_err(|it| failed(&it))?;
-    service.channels.give_back(channel);
+    service.pool.give_back(connection);
     let mut out = Vec::new();
     let status = match (form.many, replies.as_slice()) {
         (Many::One, [reply]) => item(reply, form, &mut out),
@@ -150,14 +150,17 @@ fn word(value: Value) -> Option<Bytes> {
     }
 }
 
-async fn run_all(channel: &mut Channel, commands: &[Vec<Bytes>]) -> Result<Vec<Reply>, Failure> {
+async fn run_all(
+    connection: &mut WorkerConnection,
+    commands: &[Vec<Bytes>],
+) -> Result<Vec<Reply>, Failure> {
     let mut replies = Vec::with_capacity(commands.len());
     for batch in commands.chunks(AHEAD) {
         for words in batch {
-            channel.send(words).await?;
+            connection.send(words).await?;
         }
         for _ in batch {
-            replies.push(channel.reply().await?);
+            replies.push(connection.reply().await?);
         }
     }
     Ok(replies)
@@ -165,13 +168,13 @@ async fn run_all(channel: &mut Channel, commands: &[Vec<Bytes>]) -> Result<Vec<R
 
 /// Runs commands as a transaction; what EXEC replies, its elements one by one.
 async fn run_transaction(
-    channel: &mut Channel,
+    connection: &mut WorkerConnection,
     commands: &[Vec<Bytes>],
 ) -> Result<Vec<Reply>, Failure> {
     let one = |word: &'static str| vec![vec![Bytes::from_static(word.as_bytes())]];
-    run_all(channel, &one("MULTI")).await?;
-    let queued = run_all(channel, commands).await?;
-    let mut executed = run_all(channel, &one("EXEC")).await?;
+    run_all(connection, &one("MULTI")).await?;
+    let queued = run_all(connection, commands).await?;
+    let mut executed = run_all(connection, &one("EXEC")).await?;
     Ok(match executed.pop() {
         Some(Reply::Array(replies)) => replies,
         // The first error says more than that nothing was executed.

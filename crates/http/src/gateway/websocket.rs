@@ -1,15 +1,15 @@
 //! Commands over a WebSocket (RFC 6455), as with webdis: `/.json` takes lists in JSON, `/.raw`
 //! requests in RESP, and each reply is a message of its own.
 //!
-//! A socket has a channel to itself. Replies come in the order of the commands; a message that
+//! A socket has a connection to itself. Replies come in the order of the commands; a message that
 //! comes while none is awaited was published.
 
-use super::channel::{Channel, Failure};
 use super::decoder::{Decoder, Part};
 use super::format::{Formatter, Kind};
 use super::refusal::{Refused, failed, refuse};
 use super::service::Service;
 use super::upstash;
+use super::worker_connection::{Failure, WorkerConnection};
 use crate::response::{self, ResponseBody};
 use futures_util::{SinkExt as _, StreamExt as _};
 use hyper::body::{Bytes, Incoming};
@@ -65,12 +65,12 @@ pub(super) async fn open(
     let key = key.ok_or_else(|| refuse(400, "a WebSocket needs version 13 and a key"))?;
     let accepted = HeaderValue::from_str(&derive_accept_key(key.as_bytes()));
     let accepted = accepted.map_err(|_| refuse(400, "the key of the WebSocket is wrong"))?;
-    let mut channel = service.channel(&user).map_err(|it| failed(&it))?;
-    if let Some(error) = channel.select(database).await.map_err(|it| failed(&it))? {
+    let mut connection = service.connection(&user).map_err(|it| failed(&it))?;
+    if let Some(error) = connection.select(database).await.map_err(|it| failed(&it))? {
         return Err(refuse(400, &String::from_utf8_lossy(&error)));
     }
     let upgrade = hyper::upgrade::on(request);
-    spawn_local(run(upgrade, Conversation::new(Arc::clone(service), channel, kind)));
+    spawn_local(run(upgrade, Conversation::new(Arc::clone(service), connection, kind)));
     let mut response = response::value(101, "text/plain", ResponseBody::Whole(None));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
@@ -97,7 +97,7 @@ async fn run(upgrade: OnUpgrade, mut conversation: Conversation) {
 /// A socket's commands and replies.
 struct Conversation {
     service: Arc<Service>,
-    channel: Channel,
+    connection: WorkerConnection,
     kind: Kind,
     /// The names of commands whose replies are awaited.
     awaited: VecDeque<Bytes>,
@@ -110,10 +110,10 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn new(service: Arc<Service>, channel: Channel, kind: Kind) -> Self {
+    fn new(service: Arc<Service>, connection: WorkerConnection, kind: Kind) -> Self {
         Conversation {
             service,
-            channel,
+            connection,
             kind,
             awaited: VecDeque::new(),
             subscription: Bytes::from_static(b"SUBSCRIBE"),
@@ -179,7 +179,7 @@ impl Conversation {
         if name.to_ascii_lowercase().ends_with(b"subscribe") {
             self.subscription = name.clone();
         }
-        self.channel.send(&words).await?;
+        self.connection.send(&words).await?;
         self.awaited.push_back(name);
         Ok(None)
     }
@@ -200,9 +200,9 @@ impl Conversation {
     /// The next reply as a whole. What has come of it stays where this is given up.
     async fn reply(&mut self) -> Result<Vec<u8>, Failure> {
         loop {
-            let Conversation { channel, formatter, out, has_begun, awaited, .. } = self;
+            let Conversation { connection, formatter, out, has_begun, awaited, .. } = self;
             let (kind, subscription) = (self.kind, &self.subscription);
-            channel
+            connection
                 .part(|part, bytes| {
                     if !std::mem::replace(has_begun, true) {
                         let name = awaited.pop_front();
@@ -215,7 +215,7 @@ impl Conversation {
                     }
                 })
                 .await?;
-            if channel.is_over() {
+            if connection.is_over() {
                 self.has_begun = false;
                 formatter.iter_mut().for_each(|formatter| formatter.end(out));
                 return Ok(std::mem::take(&mut self.out));

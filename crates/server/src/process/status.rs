@@ -317,7 +317,7 @@ impl Site for Board {
         }
     }
 
-    fn open_channel(&self, user: &[u8]) -> io::Result<OwnedFd> {
+    fn connect_worker(&self, user: &[u8]) -> io::Result<OwnedFd> {
         let most = usize::try_from(self.shared.config().maxclients.get()).unwrap_or(usize::MAX);
         let worker = self.shared.registry.assign(0, most);
         let worker = worker.ok_or_else(|| io::Error::other("max number of clients reached"))?;

@@ -8,18 +8,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// How long a client may take nothing of what there is for it.
-const STALL: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Wraps a connection.
-pub(crate) struct Stalling<S> {
+pub(crate) struct WriteTimeout<S> {
     stream: S,
     /// Runs while the client takes nothing.
-    stall: Option<Pin<Box<Sleep>>>,
+    timeout: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Stalling<S> {
+impl<S> WriteTimeout<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Stalling { stream, stall: None }
+        WriteTimeout { stream, timeout: None }
     }
 
     /// Notes whether something was taken; an error if nothing has been for too long.
@@ -29,18 +29,18 @@ impl<S> Stalling<S> {
         progress: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if progress.is_ready() {
-            self.stall = None;
+            self.timeout = None;
             return progress;
         }
-        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(STALL)));
-        match stall.as_mut().poll(cx) {
+        let timeout = self.timeout.get_or_insert_with(|| Box::pin(sleep(TIMEOUT)));
+        match timeout.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -50,7 +50,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stalling<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stalling<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

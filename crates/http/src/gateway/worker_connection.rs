@@ -24,8 +24,8 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Pairs, and those of them that wait for requests.
 #[derive(Debug, Default)]
-pub(super) struct Channels {
-    idle: Mutex<Vec<Channel>>,
+pub(super) struct ConnectionPool {
+    idle: Mutex<Vec<WorkerConnection>>,
     open: Arc<Open>,
 }
 
@@ -45,7 +45,7 @@ impl Drop for Counted {
 
 /// A connection to a worker.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct WorkerConnection {
     stream: UnixStream,
     user: Vec<u8>,
     database: usize,
@@ -79,31 +79,31 @@ impl From<Malformed> for Failure {
     }
 }
 
-impl Channels {
+impl ConnectionPool {
     /// A connection of this user.
-    pub(super) fn take(&self, site: &dyn Site, user: &[u8]) -> Result<Channel, Failure> {
+    pub(super) fn take(&self, site: &dyn Site, user: &[u8]) -> Result<WorkerConnection, Failure> {
         loop {
             let mut idle = self.idle.lock();
-            let place = idle.iter().rposition(|channel| channel.user == user);
+            let place = idle.iter().rposition(|connection| connection.user == user);
             let known = place.map(|place| idle.swap_remove(place));
             drop(idle);
             match known {
-                Some(channel) if channel.is_alive() => return Ok(channel),
+                Some(connection) if connection.is_alive() => return Ok(connection),
                 Some(_) => {}
                 None => return self.open(site, user),
             }
         }
     }
 
-    fn open(&self, site: &dyn Site, user: &[u8]) -> Result<Channel, Failure> {
+    fn open(&self, site: &dyn Site, user: &[u8]) -> Result<WorkerConnection, Failure> {
         if self.open.0.fetch_add(1, Ordering::Relaxed) >= MOST + MOST_IDLE {
             self.open.0.fetch_sub(1, Ordering::Relaxed);
             return Err(Failure::TooMany);
         }
         let counted = Counted(Arc::clone(&self.open));
-        let stream = std::os::unix::net::UnixStream::from(site.open_channel(user)?);
+        let stream = std::os::unix::net::UnixStream::from(site.connect_worker(user)?);
         stream.set_nonblocking(true)?;
-        Ok(Channel {
+        Ok(WorkerConnection {
             stream: UnixStream::from_std(stream)?,
             user: user.to_vec(),
             database: 0,
@@ -115,20 +115,20 @@ impl Channels {
     }
 
     /// Keeps a connection whose reply is over for the next request.
-    pub(super) fn give_back(&self, mut channel: Channel) {
-        if !channel.decoder.is_over() || channel.read < channel.input.len() {
+    pub(super) fn give_back(&self, mut connection: WorkerConnection) {
+        if !connection.decoder.is_over() || connection.read < connection.input.len() {
             return;
         }
-        channel.input = Vec::new();
-        channel.read = 0;
+        connection.input = Vec::new();
+        connection.read = 0;
         let mut idle = self.idle.lock();
         if idle.len() < MOST_IDLE {
-            idle.push(channel);
+            idle.push(connection);
         }
     }
 }
 
-impl Channel {
+impl WorkerConnection {
     /// Whether the worker has not closed it, and has sent nothing that was not asked for.
     fn is_alive(&self) -> bool {
         let nothing = self.stream.try_read(&mut [0; 1]);
