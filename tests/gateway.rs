@@ -526,3 +526,37 @@ fn requests_leave_no_ports_behind_and_count_exactly() {
     let channels = listed.matches(" addr=0.0.0.0:0").count();
     assert!((1..=4).contains(&channels), "{channels} connections to workers:\n{listed}");
 }
+
+#[test]
+fn what_requests_hold_is_limited_in_all() {
+    const HELD: usize = 60 << 20;
+    let server = nagi(&[]);
+    let address = server.http();
+    let mut uploads = Vec::new();
+    for _ in 0..2 {
+        let mut upload = Connection::open(address);
+        upload.send(format!(
+            "POST / HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n",
+            64 << 20
+        ));
+        upload.send(vec![b' '; HELD]);
+        uploads.push(upload);
+        let mut socket = Socket::open(&server, "/.json").0.connection;
+        let mut frame = vec![0x81, 0xff];
+        frame.extend((64_u64 << 20).to_be_bytes());
+        frame.resize(HELD, b' ');
+        socket.send(frame);
+        uploads.push(socket);
+    }
+    let mut client = Client::of(&server);
+    let many = format!("[{}]", vec![r#"["PING"]"#; 200_000].join(","));
+    let mut answers_with = |status: u16| {
+        until(&format!("the answer is {status}"), || {
+            (client.post("/pipeline", &many).0 == status).then_some(())
+        })
+        .unwrap_or_else(|problem| panic!("{problem}"));
+    };
+    answers_with(503);
+    drop(uploads);
+    answers_with(200);
+}

@@ -4,9 +4,11 @@
 //! request -> rule of the command -> connection (one reply) -> format -> response
 //! ```
 
+mod budget;
 mod decoder;
 mod exchange;
 mod format;
+mod metered;
 mod refusal;
 mod request;
 mod service;
@@ -16,13 +18,14 @@ mod worker_connection;
 
 use crate::response::{self, ResponseBody};
 use crate::site::{GatewaySettings, Rule, Site};
+use budget::Budget;
 use exchange::{BODY_PAUSE, Command};
 use format::Kind;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response};
-use refusal::{Refused, refuse};
+use refusal::{Refused, failed, refuse};
 use request::{Options, PathCommand};
 use service::Service;
 use std::sync::Arc;
@@ -39,7 +42,9 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn new(site: Arc<dyn Site>) -> Self {
-        Gateway { service: Arc::new(Service { site, pool: Arc::default() }) }
+        Gateway {
+            service: Arc::new(Service { site, pool: Arc::default(), budget: Budget::default() }),
+        }
     }
 
     pub(crate) fn site(&self) -> &dyn Site {
@@ -95,7 +100,7 @@ impl Gateway {
             return Err(refuse(400, reason));
         }
         if method == Method::POST {
-            let body = read_whole(body, &parts.headers).await?;
+            let body = read_whole(body, &parts.headers, &self.service.budget).await?;
             return match path {
                 "/" if !upstash::is_list(&body) => {
                     let text = std::str::from_utf8(&body);
@@ -168,19 +173,28 @@ fn check_options(options: &Options, settings: &GatewaySettings) -> Result<(), Re
 }
 
 /// Reads a body that is needed as a whole.
-async fn read_whole(body: Incoming, headers: &HeaderMap) -> Result<Bytes, Refused> {
+async fn read_whole(
+    body: Incoming,
+    headers: &HeaderMap,
+    budget: &Budget,
+) -> Result<Bytes, Refused> {
     let announced =
         headers.get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
     if announced.is_some_and(|bytes: u64| bytes > LONGEST_WHOLE_BODY as u64) {
         return Err(too_long());
     }
     let mut body = Limited::new(body, LONGEST_WHOLE_BODY);
+    let mut reservation = budget.reservation();
     let mut whole = Vec::new();
     loop {
         let frame = tokio::time::timeout(BODY_PAUSE, body.frame()).await;
         match frame.map_err(|_| refuse(408, "the body does not arrive"))? {
-            None => return Ok(whole.into()),
-            Some(Ok(frame)) => whole.extend(frame.into_data().unwrap_or_default()),
+            None => return Ok(reservation.attach(whole)),
+            Some(Ok(frame)) => {
+                let data = frame.into_data().unwrap_or_default();
+                reservation.grow(data.len()).map_err(|it| failed(&it.into()))?;
+                whole.extend(data);
+            }
             Some(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
                 return Err(too_long());
             }

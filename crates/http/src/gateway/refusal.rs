@@ -20,6 +20,10 @@ pub(super) fn failed(failure: &Failure) -> Refused {
             tracing::debug!(%error, "a request over HTTP has lost its worker");
             refuse(503, "the request was not answered; it may have been carried out")
         }
+        Failure::Full => {
+            tracing::warn!("requests over HTTP hold as much memory as they may");
+            refuse(503, "requests hold too much memory; this one may have been carried out")
+        }
         Failure::Malformed => refuse(500, "the reply cannot be read"),
     }
 }

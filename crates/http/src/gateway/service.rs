@@ -1,5 +1,6 @@
 //! What requests are served with.
 
+use super::budget::Budget;
 use super::refusal::{Refused, refuse};
 use super::worker_connection::{ConnectionPool, Failure, WorkerConnection};
 use crate::response;
@@ -8,10 +9,11 @@ use hyper::body::Bytes;
 use hyper::header::{self, HeaderValue};
 use std::sync::Arc;
 
-/// The site, and connections to its workers.
+/// The site, connections to its workers, and what requests may hold.
 pub(super) struct Service {
     pub(super) site: Arc<dyn Site>,
     pub(super) pool: Arc<ConnectionPool>,
+    pub(super) budget: Budget,
 }
 
 impl Service {

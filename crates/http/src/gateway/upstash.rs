@@ -1,6 +1,7 @@
 //! Commands as lists in JSON, in the form of Upstash's REST interface
 //! (<https://upstash.com/docs/redis/features/restapi>).
 
+use super::budget::Reservation;
 use super::format::json_string;
 use super::refusal::{Refused, failed, status_of};
 use super::service::Service;
@@ -58,6 +59,8 @@ pub(super) async fn serve(
     body: &[u8],
     user: &[u8],
 ) -> Result<Response<ResponseBody>, Refused> {
+    let mut reservation = service.budget.reservation();
+    reservation.grow(parsed_bytes(body)).map_err(|it| failed(&it.into()))?;
     let commands = commands(form.many, body)?;
     for words in &commands {
         service.check(words, true, false).map_err(|refused| as_error(&refused))?;
@@ -65,17 +68,27 @@ pub(super) async fn serve(
     let mut connection = service.connection(user).map_err(|it| failed(&it))?;
     connection.select(0).await.map_err(|it| failed(&it))?;
     let replies = match form.many {
-        Many::One | Many::Pipeline => run_all(&mut connection, &commands).await,
-        Many::Transaction => run_transaction(&mut connection, &commands).await,
+        Many::One | Many::Pipeline => run_all(&mut connection, &commands, &mut reservation).await,
+        Many::Transaction => run_transaction(&mut connection, &commands, &mut reservation).await,
     };
     let replies = replies.map_err(|it| failed(&it))?;
     service.pool.give_back(connection);
     let mut out = Vec::new();
-    let status = match (form.many, replies.as_slice()) {
-        (Many::One, [reply]) => item(reply, form, &mut out),
+    let status = write(form, commands.len(), &replies, &mut out);
+    drop((commands, replies));
+    reservation.clear();
+    reservation.grow(out.len()).map_err(|it| failed(&it.into()))?;
+    let body = ResponseBody::Whole(Some(reservation.attach(out)));
+    Ok(response::value(status, JSON, body))
+}
+
+/// Appends replies to so many commands; the status of the response.
+fn write(form: Form, commands: usize, replies: &[Reply], out: &mut Vec<u8>) -> u16 {
+    match (form.many, replies) {
+        (Many::One, [reply]) => item(reply, form, out),
         // A transaction that was not executed.
-        (Many::Transaction, [Reply::Error(error)]) if commands.len() != 1 || is_abort(error) => {
-            item(&Reply::Error(error.clone()), form, &mut out)
+        (Many::Transaction, [Reply::Error(error)]) if commands != 1 || is_abort(error) => {
+            item(&Reply::Error(error.clone()), form, out)
         }
         (_, replies) => {
             out.push(b'[');
@@ -83,13 +96,12 @@ pub(super) async fn serve(
                 if number > 0 {
                     out.push(b',');
                 }
-                item(reply, form, &mut out);
+                item(reply, form, out);
             }
             out.push(b']');
             200
         }
-    };
-    Ok(response::value(status, JSON, ResponseBody::Whole(Some(out.into()))))
+    }
 }
 
 fn is_abort(error: &[u8]) -> bool {
@@ -129,6 +141,13 @@ fn commands(many: Many, body: &[u8]) -> Result<Vec<Vec<Bytes>>, Refused> {
         .ok_or_else(|| fault("a command is a list of its name and its arguments"))
 }
 
+/// What a text in JSON takes at most about when it has been parsed, in bytes: its text, and for
+/// each of its values that one and the word it becomes, in lists that have room for twice as many.
+pub(super) fn parsed_bytes(text: &[u8]) -> usize {
+    let values = 1 + text.iter().filter(|byte| **byte == b',').count();
+    text.len() + values * 2 * (size_of::<Value>() + size_of::<Bytes>())
+}
+
 /// The words of a command that is a list in JSON.
 pub(super) fn words(text: &[u8]) -> Option<Vec<Bytes>> {
     words_of(serde_json::from_slice(text).ok()?)
@@ -153,6 +172,7 @@ fn word(value: Value) -> Option<Bytes> {
 async fn run_all(
     connection: &mut WorkerConnection,
     commands: &[Vec<Bytes>],
+    reservation: &mut Reservation,
 ) -> Result<Vec<Reply>, Failure> {
     let mut replies = Vec::with_capacity(commands.len());
     for batch in commands.chunks(AHEAD) {
@@ -160,7 +180,7 @@ async fn run_all(
             connection.send(words).await?;
         }
         for _ in batch {
-            replies.push(connection.reply().await?);
+            replies.push(connection.reply(reservation).await?);
         }
     }
     Ok(replies)
@@ -170,11 +190,12 @@ async fn run_all(
 async fn run_transaction(
     connection: &mut WorkerConnection,
     commands: &[Vec<Bytes>],
+    reservation: &mut Reservation,
 ) -> Result<Vec<Reply>, Failure> {
     let one = |word: &'static str| vec![vec![Bytes::from_static(word.as_bytes())]];
-    run_all(connection, &one("MULTI")).await?;
-    let queued = run_all(connection, commands).await?;
-    let mut executed = run_all(connection, &one("EXEC")).await?;
+    run_all(connection, &one("MULTI"), reservation).await?;
+    let queued = run_all(connection, commands, reservation).await?;
+    let mut executed = run_all(connection, &one("EXEC"), reservation).await?;
     Ok(match executed.pop() {
         Some(Reply::Array(replies)) => replies,
         // The first error says more than that nothing was executed.

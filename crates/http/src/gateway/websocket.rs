@@ -4,8 +4,10 @@
 //! A socket has a connection to itself. Replies come in the order of the commands; a message that
 //! comes while none is awaited was published.
 
+use super::budget::Reservation;
 use super::decoder::{Decoder, Part};
 use super::format::{Formatter, Kind};
+use super::metered::Metered;
 use super::refusal::{Refused, failed, refuse};
 use super::service::Service;
 use super::upstash;
@@ -33,7 +35,7 @@ const MOST_AWAITED: usize = 1024;
 /// How long a client may take nothing of what there is for it.
 const STALL: Duration = Duration::from_secs(60);
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
 /// The form of a socket's messages, and its database, if a path is that of one.
 fn form(path: &str) -> Option<(Kind, usize)> {
@@ -85,10 +87,10 @@ async fn run(upgrade: OnUpgrade, mut conversation: Conversation) {
     let Ok(upgraded) = upgrade.await else { return };
     let config =
         WebSocketConfig::default().max_message_size(Some(LONGEST)).max_frame_size(Some(LONGEST));
-    let io = TokioIo::new(upgraded);
+    let io = Metered::new(TokioIo::new(upgraded), &conversation.service.budget);
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-    if conversation.go_on(&mut socket).await.is_err() {
-        tracing::debug!("a WebSocket has lost its worker");
+    if let Err(failure) = conversation.go_on(&mut socket).await {
+        tracing::debug!(?failure, "a WebSocket ends");
     }
     // A client that is gone needs no goodbye.
     let _ = tokio::time::timeout(STALL, socket.close(None)).await;
@@ -106,12 +108,15 @@ struct Conversation {
     /// The reply that comes, as far as it has.
     formatter: Option<Formatter>,
     out: Vec<u8>,
+    /// For `out`.
+    reservation: Reservation,
     has_begun: bool,
 }
 
 impl Conversation {
     fn new(service: Arc<Service>, connection: WorkerConnection, kind: Kind) -> Self {
         Conversation {
+            reservation: service.budget.reservation(),
             service,
             connection,
             kind,
@@ -130,6 +135,7 @@ impl Conversation {
             tokio::select! {
                 message = socket.next(), if may_read => {
                     let Some(Ok(message)) = message else { return Ok(()) };
+                    socket.get_mut().taken();
                     let told = match message {
                         Message::Text(text) => self.take(text.as_bytes()).await?,
                         Message::Binary(bytes) => self.take(&bytes).await?,
@@ -145,6 +151,7 @@ impl Conversation {
                     if !self.tell(socket, reply).await {
                         return Ok(());
                     }
+                    self.reservation.clear();
                 }
             }
         }
@@ -161,9 +168,16 @@ impl Conversation {
 
     /// Passes a command on; what is wrong with it otherwise, as a message.
     async fn take(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let mut parsed = self.service.budget.reservation();
         let words = match self.kind {
-            Kind::Raw => words(message),
-            _ => upstash::words(message),
+            Kind::Raw => {
+                parsed.grow(message.len())?;
+                words(message)
+            }
+            _ => {
+                parsed.grow(upstash::parsed_bytes(message))?;
+                upstash::words(message)
+            }
         };
         let Some(words) = words else {
             return Ok(Some(self.fault(b"", "ERR the message is no command")));
@@ -202,19 +216,22 @@ impl Conversation {
         loop {
             let Conversation { connection, formatter, out, has_begun, awaited, .. } = self;
             let (kind, subscription) = (self.kind, &self.subscription);
-            connection
+            let grown = connection
                 .part(|part, bytes| {
                     if !std::mem::replace(has_begun, true) {
                         let name = awaited.pop_front();
                         let name = name.unwrap_or_else(|| subscription.clone());
                         *formatter = Formatter::new(kind, &name, b"");
                     }
+                    let before = out.len();
                     match formatter {
                         Some(formatter) => formatter.write(part, out),
                         None => out.extend(bytes),
                     }
+                    out.len() - before
                 })
                 .await?;
+            self.reservation.grow(grown)?;
             if connection.is_over() {
                 self.has_begun = false;
                 formatter.iter_mut().for_each(|formatter| formatter.end(out));

@@ -5,6 +5,7 @@
 //! A pair has no address and no port, so none can be used up. Since it is a socket, requests over
 //! HTTP take the one path that all requests take, and are held up where their client does not read.
 
+use super::budget::{Exceeded, Reservation};
 use super::decoder::{Decoder, Malformed, Part};
 use crate::site::Site;
 use hyper::body::Bytes;
@@ -63,6 +64,8 @@ pub(super) enum Failure {
     TooMany,
     /// The connection to the worker broke, or could not be made.
     Lost(io::Error),
+    /// Requests hold as much memory as they may.
+    Full,
     /// The reply is none.
     Malformed,
 }
@@ -70,6 +73,12 @@ pub(super) enum Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Failure::Lost(error)
+    }
+}
+
+impl From<Exceeded> for Failure {
+    fn from(_: Exceeded) -> Self {
+        Failure::Full
     }
 }
 
@@ -142,13 +151,15 @@ impl WorkerConnection {
         }
         let number = database.to_string();
         self.send(&[Bytes::from_static(b"SELECT"), Bytes::from(number)]).await?;
-        match self.reply().await? {
-            Reply::Error(error) => Ok(Some(error)),
-            _ => {
-                self.database = database;
-                Ok(None)
-            }
+        let error = self.part(|part, _| match part {
+            Part::Error(error) => Some(error.to_vec()),
+            _ => None,
+        });
+        let error = error.await?;
+        if error.is_none() {
+            self.database = database;
         }
+        Ok(error)
     }
 
     /// Sends a whole request.
@@ -199,12 +210,14 @@ impl WorkerConnection {
         }
     }
 
-    /// A whole reply.
-    pub(super) async fn reply(&mut self) -> Result<Reply, Failure> {
+    /// A whole reply, for which memory is reserved as it arrives.
+    pub(super) async fn reply(&mut self, reservation: &mut Reservation) -> Result<Reply, Failure> {
         let mut arrays: Vec<Vec<Reply>> = Vec::new();
         let mut text = Vec::new();
         loop {
-            let element = self.part(|part, _| reply_of(part, &mut text)).await?;
+            let part = self.part(|part, bytes| (reply_of(part, &mut text), bytes.len()));
+            let (element, bytes) = part.await?;
+            reservation.grow(bytes + size_of::<Reply>())?;
             let mut whole = match element {
                 Element::Begins => {
                     arrays.push(Vec::new());

@@ -1,0 +1,106 @@
+//! A bound on what all requests over HTTP hold in memory at a time: bodies, replies and messages
+//! that are needed as a whole. Each may be long, and there may be a thousand of them.
+
+use hyper::body::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What all requests may hold, in bytes.
+const MOST_BYTES: usize = 256 << 20;
+
+/// All requests together would hold too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exceeded;
+
+/// What is held by all requests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Budget {
+    held_bytes: Arc<AtomicUsize>,
+}
+
+/// What one request holds; dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    budget: Budget,
+    bytes: usize,
+}
+
+/// Bytes that are counted for as long as they are there.
+struct Counted {
+    bytes: Vec<u8>,
+    _reservation: Reservation,
+}
+
+impl Budget {
+    /// A reservation of nothing yet.
+    pub(super) fn reservation(&self) -> Reservation {
+        Reservation { budget: self.clone(), bytes: 0 }
+    }
+}
+
+impl Reservation {
+    /// Reserves more.
+    ///
+    /// # Errors
+    /// All requests together would hold too much.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        let before = self.budget.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        if before + bytes > MOST_BYTES {
+            self.shrink(bytes);
+            return Err(Exceeded);
+        }
+        Ok(())
+    }
+
+    fn shrink(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.budget.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives all of it back.
+    pub(super) fn clear(&mut self) {
+        self.shrink(self.bytes);
+    }
+
+    /// Has bytes carry this reservation, which is for them.
+    pub(super) fn attach(self, bytes: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Counted { bytes, _reservation: self })
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_requests_together_hold_so_much() {
+        let budget = Budget::default();
+        let held = || budget.held_bytes.load(Ordering::Relaxed);
+        let mut first = budget.reservation();
+        first.grow(MOST_BYTES - 10).unwrap();
+        let mut second = budget.reservation();
+        assert!(second.grow(11).is_err());
+        second.grow(10).unwrap();
+        assert!(first.grow(1).is_err());
+        assert_eq!(held(), MOST_BYTES);
+        let bytes = second.attach(b"0123456789".to_vec());
+        let part = bytes.slice(3..5);
+        drop((first, bytes));
+        assert_eq!((held(), &part[..]), (10, &b"34"[..]));
+        drop(part);
+        assert_eq!(held(), 0);
+    }
+}

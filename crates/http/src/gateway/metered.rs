@@ -1,0 +1,74 @@
+//! A connection whose bytes are reserved as they arrive, until what they make up has been taken:
+//! for a reader that holds a message until it is whole.
+
+use super::budget::{Budget, Reservation};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Bytes that are not counted, since a reader takes about so many at a time anyhow.
+const FREE_BYTES: usize = 64 << 10;
+
+/// Wraps a connection.
+pub(super) struct Metered<S> {
+    stream: S,
+    reservation: Reservation,
+    /// Bytes that have arrived since something was taken.
+    arrived: usize,
+}
+
+impl<S> Metered<S> {
+    pub(super) fn new(stream: S, budget: &Budget) -> Self {
+        Metered { stream, reservation: budget.reservation(), arrived: 0 }
+    }
+
+    /// Notes that what has arrived has been taken.
+    pub(super) fn taken(&mut self) {
+        self.reservation.clear();
+        self.arrived = 0;
+    }
+
+    /// Counts bytes that have arrived; an error where requests hold too much.
+    fn count(&mut self, bytes: usize) -> io::Result<()> {
+        self.arrived += bytes;
+        if self.arrived > FREE_BYTES && self.reservation.grow(bytes).is_err() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        Ok(())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let arrived = buffer.filled().len().saturating_sub(before);
+        match read {
+            Poll::Ready(Ok(())) => Poll::Ready(self.count(arrived)),
+            other => other,
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
