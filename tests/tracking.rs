@@ -221,6 +221,39 @@ fn the_table_has_a_limit() {
     }
 }
 
+#[test]
+fn what_was_read_is_tracked_until_no_client_tracks() {
+    for (number, server) in both().into_iter().enumerate() {
+        let (mut tracker, mut other) = clients(&server, "");
+        let (mut second, _) = clients(&server, "");
+        let figures = |keys: usize, items: usize, other: &mut Connection| {
+            let info = other.run("INFO stats").text();
+            let expected =
+                format!("tracking_total_keys:{keys}\r\ntracking_total_items:{items}\r\n");
+            info.contains(&expected).then_some(()).ok_or(info)
+        };
+        tracker.check("MGET a b", "*2\r\n_\r\n_\r\n");
+        second.check("GET b", "_\r\n");
+        figures(2, 3, &mut other).unwrap();
+        other.check("SET b 1", "+OK\r\n");
+        tracker.expect(invalidated("b"));
+        second.expect(invalidated("b"));
+        figures(1, 1, &mut other).unwrap();
+        drop(second);
+        // Starting again keeps what was read.
+        tracker.check("CLIENT TRACKING ON NOLOOP", "+OK\r\n");
+        other.check("SET a 1", "+OK\r\n");
+        tracker.expect(invalidated("a"));
+        tracker.check("GET a", "$1\r\n1\r\n");
+        figures(1, 1, &mut other).unwrap();
+        drop(tracker);
+        // redis-server keeps the rest until it is changed.
+        if number == 0 {
+            until("all is forgotten", || figures(0, 0, &mut other).ok()).unwrap();
+        }
+    }
+}
+
 /// A client whose copies are dropped as it is told, beside clients that change keys: in the end it
 /// holds no copy that is old.
 #[test]

@@ -1,6 +1,7 @@
 //! When events of keys are told, and when they are published.
 
 use crate::runtime::context::{CommandSet, Context, Server};
+use crate::state::client::ClientInfo;
 use crate::state::hooks::HookFlags;
 use crate::state::notifications::EventClasses;
 use nagi_store::Store;
@@ -18,6 +19,13 @@ pub fn settle(server: &dyn Server, store: &Store) {
         hooks.set(HookFlags::NOTIFIED, is_wanted);
         is_wanted || hooks.tracking.is_used()
     });
+}
+
+/// Has a client track nothing more, and the store report nothing for it.
+pub fn stop_tracking(server: &dyn Server, store: &Store, info: &ClientInfo) {
+    if server.hooks().tracking.stop(info) {
+        settle(server, store);
+    }
 }
 
 /// Publishes what has happened to keys, so that later subscriptions and messages come behind it.

@@ -17,11 +17,11 @@ use crate::state::tracking_options::TrackingOptions;
 use nagi_proto::Output;
 use nagi_proto::resp::{Version, Writer};
 use nagi_store::accounting::Charge;
-use nagi_store::{Effect, StoreChange};
+use nagi_store::{Effect, StoreChange, free_elsewhere};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -75,10 +75,15 @@ pub struct Tracking {
     stripes: Box<[Mutex<Stripe>]>,
     hasher: RandomState,
     keys: AtomicUsize,
+    /// Keys, each as often as clients have read it.
+    items: AtomicUsize,
+    /// The number of the stripe in which a key is forgotten next for want of room.
+    next_eviction: AtomicUsize,
     /// How many clients are told by prefixes.
     broadcasts: AtomicUsize,
-    /// In the order of the changes of each key. Locked under latches, and then only to add to it.
-    queued: Mutex<VecDeque<(usize, Invalidation)>>,
+    /// By the threads that have changed something. Locked under latches, and then only to add to
+    /// it.
+    queued: Mutex<BTreeMap<usize, Vec<Invalidation>>>,
     is_pending: AtomicBool,
     /// What each worker is to send, by its number: connections and pushes.
     outboxes: Mutex<BTreeMap<usize, Vec<(u64, Output)>>>,
@@ -91,6 +96,8 @@ impl Default for Tracking {
             stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             keys: AtomicUsize::new(0),
+            items: AtomicUsize::new(0),
+            next_eviction: AtomicUsize::new(0),
             broadcasts: AtomicUsize::new(0),
             queued: Mutex::default(),
             is_pending: AtomicBool::new(false),
@@ -117,26 +124,47 @@ impl Tracking {
 
     /// Has a client track keys from now on, in this way.
     pub(crate) fn start(&self, info: &Arc<ClientInfo>, options: Arc<TrackingOptions>) {
-        self.stop(info);
-        if options.is_broadcast {
-            self.broadcasts.fetch_add(1, Ordering::SeqCst);
-        }
+        self.broadcasts.fetch_add(usize::from(options.is_broadcast), Ordering::SeqCst);
         info.mark(Marks::TRACKING, true);
         info.mark(Marks::BROADCAST_TRACKING, options.is_broadcast);
+        info.mark(Marks::BROKEN_REDIRECT, false);
         info.redirect.store(options.redirect.unwrap_or(0), Ordering::Relaxed);
         let tracker = Tracker { info: Arc::clone(info), options };
-        self.trackers.write().insert(info.id, tracker);
+        self.forget_mode(self.trackers.write().insert(info.id, tracker));
     }
 
-    /// Has a client track nothing more. What it has read is forgotten when it is changed.
-    pub fn stop(&self, info: &ClientInfo) {
+    /// Notes that a client does not track in this way any more.
+    fn forget_mode(&self, tracker: Option<Tracker>) {
+        let is_broadcast = tracker.is_some_and(|tracker| tracker.options.is_broadcast);
+        self.broadcasts.fetch_sub(usize::from(is_broadcast), Ordering::SeqCst);
+    }
+
+    /// Has a client track nothing more; whether it did. What it has read is forgotten when it is
+    /// changed, or no client tracks anything.
+    pub fn stop(&self, info: &ClientInfo) -> bool {
         if !info.marks().contains(Marks::TRACKING) {
-            return;
+            return false;
         }
         info.mark(Marks::TRACKING | Marks::BROADCAST_TRACKING | Marks::BROKEN_REDIRECT, false);
-        let tracker = self.trackers.write().remove(&info.id);
-        if tracker.is_some_and(|tracker| tracker.options.is_broadcast) {
-            self.broadcasts.fetch_sub(1, Ordering::SeqCst);
+        let mut trackers = self.trackers.write();
+        self.forget_mode(trackers.remove(&info.id));
+        if trackers.is_empty() {
+            self.clear();
+        }
+        true
+    }
+
+    /// Forgets what all clients have read.
+    fn clear(&self) {
+        let taken = self.stripes.iter().map(|stripe| std::mem::take(&mut *stripe.lock()));
+        let taken: Vec<Stripe> = taken.filter(|stripe| !stripe.is_empty()).collect();
+        for stripe in &taken {
+            self.keys.fetch_sub(stripe.len(), Ordering::Relaxed);
+            let items = stripe.values().map(|readers| readers.clients.len()).sum();
+            self.items.fetch_sub(items, Ordering::Relaxed);
+        }
+        if !taken.is_empty() {
+            free_elsewhere(taken);
         }
     }
 
@@ -145,13 +173,10 @@ impl Tracking {
         let trackers = self.trackers.read();
         let prefixes: BTreeSet<_> =
             trackers.values().flat_map(|tracker| &tracker.options.prefixes).collect();
-        let items = |stripe: &Mutex<Stripe>| {
-            stripe.lock().values().map(|readers| readers.clients.len()).sum::<usize>()
-        };
         TrackingFigures {
             clients: trackers.len(),
             keys: self.keys.load(Ordering::Relaxed),
-            items: if trackers.is_empty() { 0 } else { self.stripes.iter().map(items).sum() },
+            items: self.items.load(Ordering::Relaxed),
             prefixes: prefixes.len(),
         }
     }
@@ -169,14 +194,17 @@ impl Tracking {
             let is_known = readers.clients.contains(&client);
             if !is_known {
                 readers.clients.push(client);
+                self.items.fetch_add(1, Ordering::Relaxed);
             }
             return is_known;
         }
         let mut charge = Charge::default();
         charge.set(key.len() + KEY_BYTES);
         stripe.insert(key.into(), Readers { clients: vec![client], _charge: charge });
-        drop(stripe);
+        // Under the lock, so that these are never taken before they are counted.
         let keys = self.keys.fetch_add(1, Ordering::Relaxed) + 1;
+        self.items.fetch_add(1, Ordering::Relaxed);
+        drop(stripe);
         if most > 0 && keys > most {
             self.forget_any(key);
         }
@@ -185,22 +213,21 @@ impl Tracking {
 
     /// Forgets some key other than this, and has its clients drop it.
     fn forget_any(&self, but: &[u8]) {
-        for stripe in &self.stripes {
-            let mut stripe = stripe.lock();
-            let Some(key) = stripe.keys().find(|key| ***key != *but).cloned() else { continue };
-            let readers = stripe.remove(&key).unwrap_or_default();
-            drop(stripe);
-            self.keys.fetch_sub(1, Ordering::Relaxed);
-            return self.queue(Invalidation::Key(key, readers.clients, 0));
+        // One stripe after the other, so that none becomes sparse and long to search.
+        let first = self.next_eviction.fetch_add(1, Ordering::Relaxed) % STRIPES;
+        for stripe in self.stripes.iter().cycle().skip(first).take(STRIPES) {
+            let key = stripe.lock().keys().find(|key| ***key != *but).cloned();
+            let Some(key) = key else { continue };
+            let clients = self.take(&key);
+            return self.queue(Invalidation::Key(key, clients, 0));
         }
     }
 
     fn take(&self, key: &[u8]) -> Vec<u64> {
-        let readers = self.stripe(key).remove(key);
-        if readers.is_some() {
-            self.keys.fetch_sub(1, Ordering::Relaxed);
-        }
-        readers.unwrap_or_default().clients
+        let Some(readers) = self.stripe(key).remove(key) else { return Vec::new() };
+        self.keys.fetch_sub(1, Ordering::Relaxed);
+        self.items.fetch_sub(readers.clients.len(), Ordering::Relaxed);
+        readers.clients
     }
 
     /// Has a client drop a key that it may hold an old copy of.
@@ -210,7 +237,7 @@ impl Tracking {
 
     fn queue(&self, invalidation: Invalidation) {
         let mut queued = self.queued.lock();
-        queued.push_back((THREAD.get(), invalidation));
+        queued.entry(THREAD.get()).or_default().push(invalidation);
         self.is_pending.store(true, Ordering::Release);
     }
 
@@ -218,10 +245,7 @@ impl Tracking {
     pub(crate) fn note(&self, change: &StoreChange) {
         let is_flush = |effect: &Effect| matches!(effect, Effect::Flush(_));
         if change.effects.iter().any(is_flush) && self.is_used() {
-            for stripe in &self.stripes {
-                let keys = std::mem::take(&mut *stripe.lock()).len();
-                self.keys.fetch_sub(keys, Ordering::Relaxed);
-            }
+            self.clear();
             return self.queue(Invalidation::All);
         }
         let broadcasts = self.broadcasts.load(Ordering::SeqCst) > 0;
@@ -238,13 +262,10 @@ impl Tracking {
     }
 
     /// Takes what this thread has queued, and what threads have that hand over nothing.
-    fn take_queued(&self) -> VecDeque<(usize, Invalidation)> {
-        let own = THREAD.get();
+    fn take_queued(&self) -> Vec<Invalidation> {
         let mut queued = self.queued.lock();
-        let (taken, left) = std::mem::take(&mut *queued)
-            .into_iter()
-            .partition(|(thread, _)| [0, own].contains(thread));
-        *queued = left;
+        let mut taken = queued.remove(&0).unwrap_or_default();
+        taken.extend(queued.remove(&THREAD.get()).unwrap_or_default());
         self.is_pending.store(!queued.is_empty(), Ordering::Release);
         taken
     }
@@ -266,6 +287,11 @@ impl Tracking {
         let mut outboxes = self.outboxes.lock();
         let queued = self.take_queued();
         let trackers = self.trackers.read();
+        let is_broadcast = |tracker: &&Tracker| tracker.options.is_broadcast;
+        let broadcasts: Vec<&Tracker> = match self.broadcasts.load(Ordering::SeqCst) {
+            0 => Vec::new(),
+            _ => trackers.values().filter(is_broadcast).collect(),
+        };
         let mut by_prefix: BTreeMap<u64, Vec<Box<[u8]>>> = BTreeMap::new();
         let mut workers = BTreeSet::new();
         let mut push = |id: u64, keys: Option<&[&[u8]]>| {
@@ -275,7 +301,7 @@ impl Tracking {
                 workers.insert(info.worker);
             }
         };
-        for (_, invalidation) in queued {
+        for invalidation in queued {
             match invalidation {
                 Invalidation::All => trackers.keys().for_each(|id| push(*id, None)),
                 Invalidation::Again(key, id) => push(id, Some(&[&key])),
@@ -288,7 +314,7 @@ impl Tracking {
                             push(id, Some(&[&key]));
                         }
                     }
-                    let interested = trackers.values().filter(|it| it.has_prefix_of(&key));
+                    let interested = broadcasts.iter().filter(|it| it.has_prefix_of(&key));
                     for tracker in interested.filter(|tracker| !is_own(tracker)) {
                         by_prefix.entry(tracker.info.id).or_default().push(key.clone());
                     }
@@ -312,8 +338,7 @@ impl Tracking {
 
 impl Tracker {
     fn has_prefix_of(&self, key: &[u8]) -> bool {
-        let options = &self.options;
-        options.is_broadcast && options.prefixes.iter().any(|it| key.starts_with(it))
+        self.options.prefixes.iter().any(|it| key.starts_with(it))
     }
 
     /// The client that is sent a push, and the push, so that these keys are dropped, or all.

@@ -445,7 +445,7 @@ impl Sessions {
             self.shared.registry.remove(info.id);
             self.shared.registry.release(self.worker);
             stop_monitoring(&*self.shared, info);
-            self.shared.hooks.tracking.stop(info);
+            notification::stop_tracking(&*self.shared, &self.shared.store, info);
             // What was published for it goes with it.
             drop(self.shared.pubsub().leave(info));
             self.has_messages |= info.marks().contains(Marks::PUBSUB);

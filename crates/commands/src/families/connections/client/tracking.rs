@@ -138,9 +138,8 @@ fn tracking<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
 /// Has the client track nothing more.
 pub(crate) fn stop(cx: &mut Context<'_>) {
     if cx.client.tracking.take().is_some() {
-        cx.hooks.tracking.stop(&cx.client.info);
         cx.client.restrictions.remove(Restrictions::TRACKS);
-        notification::settle(cx.server, cx.db.store());
+        notification::stop_tracking(cx.server, cx.db.store(), &cx.client.info);
     }
 }
 
