@@ -9,10 +9,11 @@ use rustix::time::{
 };
 
 /// Nanoseconds in a second.
-pub(crate) const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 
 /// Nanoseconds of the monotonic clock.
-pub(crate) fn now_ns() -> u64 {
+#[must_use]
+pub fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 

@@ -1,11 +1,13 @@
 //! Load on a cache server, and an honest account of how it bore it.
 //!
 //! [`bench`] is `nagi bench`, [`calm`] `nagi calm` and [`storm`] `nagi storm`; [`responder`] is
-//! the server that shows what the kernel and the load itself cost.
+//! the server that shows what the kernel and the load itself cost. What other tools need as well
+//! is public: [`target`] reads URLs, [`wire`] is a conversation, [`interrupt`] is Ctrl-C.
 
 pub mod bench;
 pub mod calm;
-mod clock;
+pub mod clock;
+pub mod interrupt;
 mod keys;
 mod options;
 mod pace;
@@ -16,6 +18,8 @@ mod run;
 mod save;
 pub mod storm;
 mod tally;
+pub mod target;
 mod text;
 mod timeline;
+pub mod wire;
 mod worker;

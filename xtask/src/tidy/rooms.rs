@@ -177,7 +177,10 @@ const LOAD: &[Room] = &[
         ],
     ),
     ("storm", &["clock", "tally", "text"]),
-    ("calm", &["clock", "pace", "tally", "text"]),
+    ("interrupt", &["clock"]),
+    ("target", &[]),
+    ("wire", &["clock", "interrupt", "target"]),
+    ("calm", &["clock", "interrupt", "pace", "tally", "target", "text", "wire"]),
 ];
 
 const NAGI: &[Room] = &[

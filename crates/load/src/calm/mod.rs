@@ -5,7 +5,6 @@
 
 mod disturbances;
 mod echo;
-mod interrupt;
 mod options;
 mod page;
 mod probe;
@@ -15,8 +14,6 @@ mod scene;
 mod server;
 mod settings;
 mod stops;
-mod target;
-mod wire;
 
 use std::io::Write;
 use std::path::Path;
@@ -26,14 +23,14 @@ use nagi_client::{Address, Protocol};
 pub use options::Options;
 
 use crate::clock::{SECOND, now_ns};
+use crate::interrupt::{INTERRUPTED, Interrupt};
+use crate::target::Target;
 use disturbances::Disturbance;
-use interrupt::{INTERRUPTED, Interrupt};
 use probe::{Plan, Probe};
 use report::{Figures, Outcome, Report, Results, Row};
 use scale::Scale;
 use scene::Scene;
 use server::Server;
-use target::Target;
 
 /// Requests per second of the idle server's probe.
 const IDLE_RATE: f64 = 1000.0;

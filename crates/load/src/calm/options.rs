@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::disturbances;
 use super::scale::Scale;
+use crate::target;
 
 /// Measures how calm servers stay while they are disturbed.
 ///
@@ -82,14 +83,7 @@ impl Options {
     /// # Errors
     /// The file cannot be read.
     pub(crate) fn password(&self) -> Result<Option<String>, String> {
-        let Some(path) = &self.password_file else {
-            return Ok(std::env::var("REDISCLI_AUTH").ok().filter(|text| !text.is_empty()));
-        };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        let line = text.lines().next().filter(|line| !line.is_empty());
-        line.map(|line| Some(line.to_owned()))
-            .ok_or_else(|| format!("{}: the first line is empty", path.display()))
+        target::read_password(self.password_file.as_deref())
     }
 }
 

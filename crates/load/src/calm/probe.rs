@@ -15,10 +15,10 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 use super::stops::Stops;
-use super::target::{Password, Target};
 use crate::clock::{SECOND, Timer, now_ns};
 use crate::pace::{Pacer, Share, Timetable};
 use crate::tally::Latencies;
+use crate::target::{Password, Target};
 
 /// How long a request may be unanswered before it is lost.
 pub(crate) const LOST_NS: u64 = 10 * SECOND;

@@ -6,8 +6,8 @@ use super::probe::PREFIX;
 use super::scale::Scale;
 use super::server::Server;
 use super::settings::Settings;
-use super::wire::Wire;
 use crate::clock::{SECOND, now_ns};
+use crate::wire::Wire;
 
 /// Requests sent before their answers are waited for.
 const BATCH: u64 = 200;

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use nagi_client::Protocol;
 use serde::Serialize;
 
-use super::interrupt::Interrupt;
 use super::probe::PREFIX;
-use super::target::Target;
-use super::wire::{Answer, Wire};
 use crate::clock::{SECOND, now_ns};
+use crate::interrupt::Interrupt;
+use crate::target::Target;
+use crate::wire::{Answer, Wire};
 
 /// Keys looked at to see whether all are ours.
 const SAMPLES: usize = 64;

@@ -3,10 +3,10 @@
 
 use nagi_client::Protocol;
 
-use super::interrupt::Interrupt;
 use super::server::Server;
-use super::wire::Answer;
 use crate::clock::SECOND;
+use crate::interrupt::Interrupt;
+use crate::wire::Answer;
 
 /// How long the server may take to put one back: it may still be busy with the step.
 const PATIENCE_NS: u64 = 60 * SECOND;
@@ -80,7 +80,7 @@ impl<'a> Settings<'a> {
 
     fn put_back(&self, name: &str, value: &str) -> Result<(), String> {
         // The user may have asked for the end: this has to be done all the same.
-        let mut wire = super::wire::Wire::open(&self.server.target, &Interrupt::default())?;
+        let mut wire = crate::wire::Wire::open(&self.server.target, &Interrupt::default())?;
         wire.be_patient_for(PATIENCE_NS);
         if self.server.target.protocol == Protocol::Memcached {
             let said = wire.lines(&format!("{name} {value}"))?.concat();

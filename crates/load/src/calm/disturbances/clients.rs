@@ -10,9 +10,9 @@ use super::super::probe::PREFIX;
 use super::super::scale::Scale;
 use super::super::scene::Scene;
 use super::super::server::Server;
-use super::super::wire::Answer;
 use super::row::{Disturbance, anything, nothing};
 use crate::clock::{SECOND, now_ns};
+use crate::wire::Answer;
 
 /// Descriptors that the tool needs besides.
 const SPARE: u64 = 200;

@@ -6,8 +6,8 @@ use super::super::probe::PREFIX;
 use super::super::scale::Scale;
 use super::super::scene::{Scene, stored};
 use super::super::server::Server;
-use super::super::wire::{Answer, Wire};
 use super::row::{Disturbance, nothing};
+use crate::wire::{Answer, Wire};
 
 /// Bytes sent at once.
 const PIECE_BYTES: u64 = 1 << 16;

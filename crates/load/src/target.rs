@@ -1,25 +1,30 @@
 //! Which server a URL names. Its password is kept apart and no output shows it.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nagi_client::{Address, Protocol};
 
 /// A server as the user named it.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub struct Target {
     /// The URL with `***` in place of its password.
-    pub(crate) name: String,
-    pub(crate) address: Address,
-    pub(crate) protocol: Protocol,
-    pub(crate) password: Option<Password>,
+    pub name: String,
+    /// Where it listens.
+    pub address: Address,
+    /// What it is spoken to in.
+    pub protocol: Protocol,
+    /// How to log in, where the URL or the user says so.
+    pub password: Option<Password>,
 }
 
 /// What AUTH takes: perhaps a user, and a password.
 #[derive(Clone)]
-pub(crate) struct Password {
-    pub(crate) user: Option<String>,
-    pub(crate) secret: String,
+pub struct Password {
+    /// The user; the default one if there is none.
+    pub user: Option<String>,
+    /// The password.
+    pub secret: String,
 }
 
 impl fmt::Debug for Password {
@@ -34,7 +39,7 @@ impl Target {
     ///
     /// # Errors
     /// Says what is wrong with the URL, without its password.
-    pub(crate) fn parse(url: &str, password: Option<&str>) -> Result<Self, String> {
+    pub fn parse(url: &str, password: Option<&str>) -> Result<Self, String> {
         let name = masked(url);
         let wrong = |why: &str| format!("{name}: {why}");
         let spare = password.map(|secret| Password { user: None, secret: secret.to_owned() });
@@ -78,12 +83,28 @@ impl Target {
     }
 
     /// Whether it is on this machine and only reachable from here.
-    pub(crate) fn is_local(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         match &self.address {
             Address::Tcp { resolved, .. } => resolved.iter().all(|it| it.ip().is_loopback()),
             Address::Unix(_) => true,
         }
     }
+}
+
+/// The password of servers whose URL has none: a file's first line, or the environment's
+/// `REDISCLI_AUTH`.
+///
+/// # Errors
+/// The file cannot be read, or its first line is empty.
+pub fn read_password(file: Option<&Path>) -> Result<Option<String>, String> {
+    let Some(path) = file else {
+        return Ok(std::env::var("REDISCLI_AUTH").ok().filter(|text| !text.is_empty()));
+    };
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let line = text.lines().next().filter(|line| !line.is_empty());
+    line.map(|line| Some(line.to_owned()))
+        .ok_or_else(|| format!("{}: the first line is empty", path.display()))
 }
 
 fn wrong_owned(name: &str) -> impl Fn(String) -> String + '_ {

@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SendFlags, send};
 
-use super::interrupt::{Interrupt, LOOK};
-use super::target::Target;
 use crate::clock::{SECOND, now_ns};
+use crate::interrupt::{Interrupt, LOOK};
+use crate::target::Target;
 
 /// How long an answer may take: some disturbances stop a server for many seconds.
 const PATIENCE_NS: u64 = 300 * SECOND;
@@ -31,14 +31,16 @@ const LINE_BYTES: usize = 1 << 16;
 
 /// An answer, or what of it is of use here.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// `+`, or a line of memcached's.
     Line(String),
     /// `-`
     Error(String),
+    /// `:`
     Integer(i64),
     /// A string, empty where it was too long to be kept, and its length.
     Text(Vec<u8>, u64),
+    /// `$-1` or `*-1`.
     Null,
     /// The first elements.
     Array(Vec<Answer>),
@@ -46,7 +48,7 @@ pub(crate) enum Answer {
 
 impl Answer {
     /// The text of a line or string.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Answer::Line(text) | Answer::Error(text) => text.clone(),
             Answer::Text(bytes, _) => String::from_utf8_lossy(bytes).into_owned(),
@@ -57,7 +59,7 @@ impl Answer {
 
     /// # Errors
     /// It is one, with `what` before it.
-    pub(crate) fn or_error(self, what: &str) -> Result<Self, String> {
+    pub fn or_error(self, what: &str) -> Result<Self, String> {
         match self {
             Answer::Error(text) => Err(format!("{what}: {text}")),
             answer => Ok(answer),
@@ -67,9 +69,10 @@ impl Answer {
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub struct Wire {
     name: String,
-    pub(crate) protocol: Protocol,
+    /// What it speaks.
+    pub protocol: Protocol,
     socket: OwnedFd,
     input: Vec<u8>,
     at: usize,
@@ -82,7 +85,7 @@ impl Wire {
     ///
     /// # Errors
     /// The server cannot be reached, or refuses the password.
-    pub(crate) fn open(target: &Target, interrupt: &Interrupt) -> Result<Self, String> {
+    pub fn open(target: &Target, interrupt: &Interrupt) -> Result<Self, String> {
         let socket = target.address.connect().map_err(|error| error.to_string())?;
         for which in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(&socket, which, Some(LOOK)).map_err(|errno| errno.to_string())?;
@@ -107,7 +110,7 @@ impl Wire {
     }
 
     /// How long an answer may take from now on.
-    pub(crate) fn be_patient_for(&mut self, nanoseconds: u64) {
+    pub fn be_patient_for(&mut self, nanoseconds: u64) {
         self.patience_ns = nanoseconds;
     }
 
@@ -115,7 +118,7 @@ impl Wire {
     ///
     /// # Errors
     /// The connection is broken, or the user has asked for the end.
-    pub(crate) fn command(&mut self, words: &[&[u8]]) -> Result<Answer, String> {
+    pub fn command(&mut self, words: &[&[u8]]) -> Result<Answer, String> {
         let mut request = Vec::new();
         encode_command(words, &mut request);
         self.send(&request)?;
@@ -126,7 +129,7 @@ impl Wire {
     ///
     /// # Errors
     /// As for [`Wire::command`], or the server's own.
-    pub(crate) fn run(&mut self, command: &str) -> Result<Answer, String> {
+    pub fn run(&mut self, command: &str) -> Result<Answer, String> {
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         let answer = self.command(&words)?;
         answer.or_error(words.first().map_or("", |_| command.split(' ').next().unwrap_or("")))
@@ -136,7 +139,7 @@ impl Wire {
     ///
     /// # Errors
     /// The connection is broken, or the user has asked for the end.
-    pub(crate) fn lines(&mut self, request: &str) -> Result<Vec<String>, String> {
+    pub fn lines(&mut self, request: &str) -> Result<Vec<String>, String> {
         self.send(format!("{request}\r\n").as_bytes())?;
         let mut lines = Vec::new();
         loop {
@@ -153,7 +156,7 @@ impl Wire {
     ///
     /// # Errors
     /// The connection is broken, or the user has asked for the end.
-    pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+    pub fn send(&mut self, mut bytes: &[u8]) -> Result<(), String> {
         let give_up_ns = now_ns() + self.patience_ns;
         while !bytes.is_empty() {
             self.interrupt.check()?;
@@ -170,7 +173,7 @@ impl Wire {
     ///
     /// # Errors
     /// The connection is broken, or the user has asked for the end.
-    pub(crate) fn answer(&mut self) -> Result<Answer, String> {
+    pub fn answer(&mut self) -> Result<Answer, String> {
         self.nested(DEPTH)
     }
 
@@ -205,7 +208,7 @@ impl Wire {
     }
 
     /// A string of `len` bytes and the line break behind it; nothing if it is too long to keep.
-    pub(crate) fn content(&mut self, len: u64) -> Result<Vec<u8>, String> {
+    pub fn content(&mut self, len: u64) -> Result<Vec<u8>, String> {
         let mut kept = Vec::new();
         let keep = len <= KEPT_BYTES as u64;
         let mut left = len + 2;
@@ -229,7 +232,7 @@ impl Wire {
     ///
     /// # Errors
     /// The connection is broken, or the user has asked for the end.
-    pub(crate) fn line(&mut self) -> Result<String, String> {
+    pub fn line(&mut self) -> Result<String, String> {
         loop {
             let here = self.input.get(self.at..).unwrap_or_default();
             if let Some(end) = here.windows(2).position(|pair| pair == b"\r\n") {

@@ -9,21 +9,21 @@ use rustix::process::Signal;
 use crate::clock::now_ns;
 
 /// How often a thread that waits looks whether it shall go on.
-pub(crate) const LOOK: Duration = Duration::from_millis(50);
+pub const LOOK: Duration = Duration::from_millis(50);
 
 /// What is said where an operation ended early.
-pub(crate) const INTERRUPTED: &str = "interrupted";
+pub const INTERRUPTED: &str = "interrupted";
 
 /// Whether the user has asked for the end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Is set by the first SIGINT, SIGTERM or SIGHUP; the second ends the process at once.
     ///
     /// # Errors
     /// The system refuses a handler.
-    pub(crate) fn on_signals() -> Result<Self, String> {
+    pub fn on_signals() -> Result<Self, String> {
         let interrupt = Interrupt::default();
         for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
             let number = signal.as_raw();
@@ -35,13 +35,15 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    pub(crate) fn is_set(&self) -> bool {
+    /// Whether the user has.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
     /// # Errors
     /// It is set.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         if self.is_set() { Err(INTERRUPTED.to_owned()) } else { Ok(()) }
     }
 
@@ -49,7 +51,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// It is set before.
-    pub(crate) fn sleep_until(&self, until_ns: u64) -> Result<(), String> {
+    pub fn sleep_until(&self, until_ns: u64) -> Result<(), String> {
         loop {
             self.check()?;
             let left = Duration::from_nanos(until_ns.saturating_sub(now_ns()));
