@@ -25,6 +25,20 @@ fn signal(peer: &Peer, name: &str) {
     assert!(kill.args([name, &peer.process_id()]).status().unwrap().success());
 }
 
+/// Stops the server and waits until each of its threads stands: the signal alone is
+/// accepted before they do, and a thread on the other core may still answer.
+fn stop(peer: &Peer) {
+    signal(peer, "-STOP");
+    let tasks = format!("/proc/{}/task", peer.process_id());
+    let stands = |task: std::io::Result<std::fs::DirEntry>| {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        status.contains("State:\tT")
+    };
+    while !std::fs::read_dir(&tasks).unwrap().all(stands) {
+        thread::yield_now();
+    }
+}
+
 fn cache(ports: impl IntoIterator<Item = u16>, settings: Settings) -> Cache {
     let servers = ports.into_iter().map(|port| Server::new("127.0.0.1", port)).collect();
     Cache::new(Configuration::from(Library::PhpKetama).ring(servers), settings)
@@ -124,7 +138,7 @@ fn a_stopped_server_costs_one_timeout() {
         Settings { timeout, retry_after: Duration::from_secs(60), ..Settings::default() };
     let mut cache = cache([peer.port], settings);
     cache.set(b"key", &Item::new(b"1")).unwrap();
-    signal(&peer, "-STOP");
+    stop(&peer);
     let start = Instant::now();
     let lost = cache.set(b"key", &Item::new(b"2")).unwrap_err();
     assert!(start.elapsed() >= timeout);
