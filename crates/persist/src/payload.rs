@@ -369,11 +369,13 @@ fn read(payload: &Rope, range: std::ops::Range<usize>) -> Vec<u8> {
 }
 
 fn check_footer(payload: &Rope, end: usize, checksum: u64) -> Result<u16, Refusal> {
-    let footer = read(payload, end..end + FOOTER_BYTES);
-    let mut rest = &footer[..];
+    check_footer_bytes(&read(payload, end..end + FOOTER_BYTES), checksum)
+}
+
+fn check_footer_bytes(mut footer: &[u8], checksum: u64) -> Result<u16, Refusal> {
     let damaged = |Damage| Refusal::Footer;
-    let version = u16::from_le_bytes(length::take(&mut rest).map_err(damaged)?);
-    let expected = u64::from_le_bytes(length::take(&mut rest).map_err(damaged)?);
+    let version = u16::from_le_bytes(length::take(&mut footer).map_err(damaged)?);
+    let expected = u64::from_le_bytes(length::take(&mut footer).map_err(damaged)?);
     let known = version <= NEWEST_VERSION || VALKEY_VERSIONS.contains(&version);
     if known && expected == checksum { Ok(version) } else { Err(Refusal::Footer) }
 }

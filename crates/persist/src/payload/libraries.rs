@@ -1,9 +1,9 @@
 //! The payload of FUNCTION DUMP and FUNCTION RESTORE: libraries as RDB has them, with the footer
 //! that values have.
 
-use super::{FOOTER_BYTES, Refusal};
+use super::{FOOTER_BYTES, Refusal, check_footer_bytes};
 use crate::checksum::Checksum;
-use crate::encoding::{NEWEST_VERSION, VERSION};
+use crate::encoding::VERSION;
 use crate::length::{self, Length};
 use crate::lzf;
 use crate::rdb::FUNCTION;
@@ -30,15 +30,10 @@ pub fn dump_libraries<'a>(codes: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 /// Why there are none.
 pub fn restore_libraries(payload: &[u8], longest_bytes: u64) -> Result<Vec<Vec<u8>>, Refusal> {
     let end = payload.len().checked_sub(FOOTER_BYTES).ok_or(Refusal::Footer)?;
-    let (mut input, mut footer) = payload.split_at(end);
-    let version = u16::from_le_bytes(length::take(&mut footer)?);
-    let expected = u64::from_le_bytes(length::take(&mut footer)?);
+    let (mut input, footer) = payload.split_at(end);
     let mut checksum = Checksum::default();
     checksum.add(payload.get(..end + 2).unwrap_or_default());
-    // A checksum of zero is none.
-    if version > NEWEST_VERSION || expected != 0 && expected != checksum.value() {
-        return Err(Refusal::Footer);
-    }
+    check_footer_bytes(footer, checksum.value())?;
     let mut codes = Vec::new();
     while !input.is_empty() {
         let [opcode] = length::take(&mut input)?;
@@ -90,5 +85,9 @@ mod tests {
         damaged[3] ^= 1;
         assert_eq!(restore_libraries(&damaged, 1 << 20), Err(Refusal::Footer));
         assert_eq!(restore_libraries(b"", 1 << 20), Err(Refusal::Footer));
+        let mut unchecked = payload;
+        let end = unchecked.len();
+        unchecked[end - 8..].fill(0);
+        assert_eq!(restore_libraries(&unchecked, 1 << 20), Err(Refusal::Footer));
     }
 }
