@@ -20,7 +20,7 @@ const SETTING: [&str; 8] = [
     "SET number 41",
     "SET text \"some words\"",
     "SET limit 9223372036854775807",
-    "SETEX expiring 100000 value",
+    "SETEX expiring 150000 value",
     "PFADD sketch a b c",
     "RPUSH list a value 1 value",
     "SADD set member",
