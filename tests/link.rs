@@ -1,10 +1,14 @@
 //! A link of its own for a test: a pair of virtual ones between two network namespaces. It takes
 //! root and `ip`.
 
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use harness::{Server, nagi_binary, tool};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Of a block that is for tests and examples (RFC 5737), within these namespaces only.
 pub(crate) const SERVER: &str = "192.0.2.1";
@@ -53,6 +57,16 @@ impl Link {
         Ok(())
     }
 
+    /// Does something at the server's end, on a thread of its own whose children are there as well.
+    pub(crate) fn in_server<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        within(&self.server, work)
+    }
+
+    /// Does something at the client's end.
+    pub(crate) fn in_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        within(&self.client, work)
+    }
+
     /// Starts nagi at the link's one end, reachable from the other.
     pub(crate) fn start_server(&self, arguments: &[&str]) -> Server {
         let mut command = tool("ip");
@@ -61,6 +75,17 @@ impl Link {
         command.args(arguments);
         Server::start_nagi(command).expect("starts")
     }
+}
+
+fn within<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
+    let inside = || {
+        let file = File::open(Path::new("/run/netns").join(namespace)).expect("the namespace");
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .expect("root may enter it");
+        work()
+    };
+    let joined = std::thread::scope(|scope| scope.spawn(inside).join());
+    joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 impl Drop for Link {

@@ -35,6 +35,11 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// Asks for the end, as the user can.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
     /// Whether the user has.
     #[must_use]
     pub fn is_set(&self) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! [`bench`] is `nagi bench`, [`calm`] `nagi calm` and [`storm`] `nagi storm`; [`responder`] is
 //! the server that shows what the kernel and the load itself cost. What other tools need as well
-//! is public: [`target`] reads URLs, [`wire`] is a conversation, [`interrupt`] is Ctrl-C.
+//! is public: [`target`] reads URLs, [`wire`] is a conversation, [`interrupt`] is Ctrl-C, [`text`]
+//! is for pages.
 
 pub mod bench;
 pub mod calm;
@@ -19,7 +20,7 @@ mod save;
 pub mod storm;
 mod tally;
 pub mod target;
-mod text;
+pub mod text;
 mod timeline;
 pub mod wire;
 mod worker;

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers as people read them, and text as a page has it.
 
 /// 1234567 as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
@@ -30,6 +30,23 @@ pub(crate) fn bytes_per_second(bytes: f64) -> String {
         ..1e9 => format!("{:.1} MB/s", bytes / 1e6),
         _ => format!("{:.2} GB/s", bytes / 1e9),
     }
+}
+
+/// Text as HTML, also within quotes.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            other => out.push(other),
+        }
+    }
+    out
 }
 
 #[cfg(test)]

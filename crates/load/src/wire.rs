@@ -87,6 +87,14 @@ impl Wire {
     /// The server cannot be reached, or refuses the password.
     pub fn open(target: &Target, interrupt: &Interrupt) -> Result<Self, String> {
         let socket = target.address.connect().map_err(|error| error.to_string())?;
+        Wire::over(socket, target, interrupt)
+    }
+
+    /// The same over a connection that has been made.
+    ///
+    /// # Errors
+    /// The server refuses the password.
+    pub fn over(socket: OwnedFd, target: &Target, interrupt: &Interrupt) -> Result<Self, String> {
         for which in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(&socket, which, Some(LOOK)).map_err(|errno| errno.to_string())?;
         }
@@ -208,6 +216,9 @@ impl Wire {
     }
 
     /// A string of `len` bytes and the line break behind it; nothing if it is too long to keep.
+    ///
+    /// # Errors
+    /// The connection is broken, or the user has asked for the end.
     pub fn content(&mut self, len: u64) -> Result<Vec<u8>, String> {
         let mut kept = Vec::new();
         let keep = len <= KEPT_BYTES as u64;
@@ -228,17 +239,19 @@ impl Wire {
         Ok(kept)
     }
 
-    /// The next line, without its end.
+    /// The next line, without its end, which is a line feed alone in what memcached's `watch`
+    /// shows.
     ///
     /// # Errors
     /// The connection is broken, or the user has asked for the end.
     pub fn line(&mut self) -> Result<String, String> {
         loop {
             let here = self.input.get(self.at..).unwrap_or_default();
-            if let Some(end) = here.windows(2).position(|pair| pair == b"\r\n") {
-                let line = String::from_utf8_lossy(here.get(..end).unwrap_or_default());
-                let line = line.into_owned();
-                self.at += end + 2;
+            if let Some(end) = here.iter().position(|byte| *byte == b'\n') {
+                let line = here.get(..end).unwrap_or_default();
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
+                let line = String::from_utf8_lossy(line).into_owned();
+                self.at += end + 1;
                 return Ok(line);
             }
             if here.len() > LINE_BYTES {
@@ -262,7 +275,7 @@ impl Wire {
             ) {
                 Ok(received) => received,
                 Err(Errno::AGAIN | Errno::INTR) if now_ns() < give_up_ns => continue,
-                Err(Errno::AGAIN) => return Err(self.broken("no answer for minutes")),
+                Err(Errno::AGAIN) => return Err(self.broken("no answer in time")),
                 Err(errno) => return Err(self.broken(&errno.to_string())),
             };
             if bytes == 0 {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use nagi_client::cache::{Cache, Failure, Item, Settings, Stored};
-use nagi_client::ring::{Configuration, Server};
+use nagi_client::ring::{Client, Configuration, Server, place_differently};
 use nagi_client::wire::Dialect;
 
 use crate::screen::unless_unread;
@@ -93,31 +93,8 @@ enum Action {
         /// Show what share of keys two configurations place differently; each may name servers of
         /// its own behind an @, such as php@kyoto,tokyo
         #[arg(long, num_args = 2, value_names = ["A", "B"])]
-        compare: Option<Vec<Configured>>,
+        compare: Option<Vec<Client>>,
     },
-}
-
-/// A configuration, perhaps with servers of its own.
-#[derive(Clone, Debug)]
-struct Configured {
-    text: String,
-    configuration: Configuration,
-    servers: Option<Vec<Server>>,
-}
-
-impl std::str::FromStr for Configured {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let (configuration, servers) = match text.split_once('@') {
-            Some((configuration, servers)) => (
-                configuration,
-                Some(servers.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?),
-            ),
-            None => (text, None),
-        };
-        Ok(Configured { text: text.to_owned(), configuration: configuration.parse()?, servers })
-    }
 }
 
 /// Does what the options ask for.
@@ -232,7 +209,7 @@ fn ring(
     options: &Options,
     keys: &[String],
     keys_from: Option<&PathBuf>,
-    compare: Option<&[Configured]>,
+    compare: Option<&[Client]>,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
     let mut keys = keys.to_vec();
@@ -245,24 +222,13 @@ fn ring(
         if keys.is_empty() {
             keys = (0..COMPARED_KEYS).map(|number| format!("key:{number}")).collect();
         }
-        let of = |configured: &Configured| {
-            let servers = configured.servers.clone().unwrap_or_else(|| options.servers.clone());
-            configured.configuration.ring(servers)
-        };
-        let (first, second) = (of(one), of(other));
-        // The same server with another weight is the same server.
-        let address = |server: Option<&Server>| server.map(|one| (one.host.clone(), one.port));
-        let differs = |key: &&String| {
-            let places = [&first, &second].map(|ring| address(ring.server_of(key.as_bytes())));
-            places[0] != places[1]
-        };
+        let (first, second) = (one.ring(&options.servers), other.ring(&options.servers));
+        let differs = |key: &&String| place_differently(&first, &second, key.as_bytes());
         let count = keys.iter().filter(differs).count();
         let share = 100.0 * count as f64 / keys.len() as f64;
         writeln!(
             out,
-            "{} and {} place {count} of {} keys differently, {share:.1} %",
-            one.text,
-            other.text,
+            "{one} and {other} place {count} of {} keys differently, {share:.1} %",
             keys.len()
         )?;
         return Ok(true);

@@ -43,6 +43,7 @@ enum Command {
     Calm(Box<calm::Options>),
     CheckRdb(rdb::Check),
     Client(client::Options),
+    Doctor(nagi_doctor::Options),
     RdbStats(rdb::Stats),
     Storm(storm::Options),
     /// Prints a shell's completions, to be read by it
@@ -110,6 +111,7 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Calm(options) => calm::run(&options)?,
         Command::CheckRdb(options) => return rdb::check(&options),
         Command::Client(options) => return client::run(&options),
+        Command::Doctor(options) => return Ok(nagi_doctor::run(&options)),
         Command::RdbStats(options) => return rdb::stats(&options),
         Command::Storm(options) => storm::run(&options)?,
         Command::Completions { shell } => {

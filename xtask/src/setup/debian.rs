@@ -31,7 +31,8 @@ const TOOLS: [&str; 13] = [
 ];
 
 /// Unpacked where the machine lacks them. The second is pip as a wheel that needs no installing.
-const WHERE_MISSING: [&str; 5] = ["python3", "python3-pip-whl", "ruby", "tcl", "iproute2"];
+const WHERE_MISSING: [&str; 6] =
+    ["python3", "python3-pip-whl", "ruby", "tcl", "iproute2", "strace"];
 
 /// Where packages put programs.
 const FOLDERS: [&str; 4] = ["usr/bin", "bin", "usr/sbin", "sbin"];

@@ -37,8 +37,8 @@ const PROGRAMS: [(&str, &str); 17] = [
     ("ab", "apache2-utils"),
 ];
 
-/// Programs without which a test is skipped: the one of a slow link.
-const OPTIONAL: [(&str, &str); 2] = [("ip", "iproute2"), ("tc", "iproute2")];
+/// Programs without which a test is skipped: those of a slow link and of a slow disk.
+const OPTIONAL: [(&str, &str); 3] = [("ip", "iproute2"), ("tc", "iproute2"), ("strace", "strace")];
 
 /// Makes `.setup/` complete; quick when it is already.
 pub(crate) fn run() -> Result<()> {

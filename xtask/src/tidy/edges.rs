@@ -3,7 +3,7 @@
 use super::Repository;
 
 /// What each crate may depend on among ours; a crate that is not here may not exist.
-const EDGES: [(&str, &[&str]); 14] = [
+const EDGES: [(&str, &[&str]); 15] = [
     ("crates/chunk", &[]),
     ("crates/proto", &["nagi-chunk"]),
     ("crates/store", &["nagi-chunk"]),
@@ -18,7 +18,18 @@ const EDGES: [(&str, &[&str]); 14] = [
     ),
     ("crates/client", &["nagi-proto"]),
     ("crates/load", &["nagi-client", "nagi-proto"]),
-    ("crates/nagi", &["nagi-server", "nagi-client", "nagi-load", "nagi-commands", "nagi-persist"]),
+    ("crates/doctor", &["nagi-client", "nagi-load"]),
+    (
+        "crates/nagi",
+        &[
+            "nagi-server",
+            "nagi-client",
+            "nagi-load",
+            "nagi-doctor",
+            "nagi-commands",
+            "nagi-persist",
+        ],
+    ),
     ("tests", &[]),
     ("xtask", &["nagi-tests"]),
 ];

@@ -24,6 +24,7 @@ const ROOMS: &[(&str, &[Room])] = &[
     ("server", SERVER),
     ("client", CLIENT),
     ("load", LOAD),
+    ("doctor", DOCTOR),
     ("nagi", NAGI),
 ];
 
@@ -181,6 +182,17 @@ const LOAD: &[Room] = &[
     ("target", &[]),
     ("wire", &["clock", "interrupt", "target"]),
     ("calm", &["clock", "interrupt", "pace", "tally", "target", "text", "wire"]),
+];
+
+const DOCTOR: &[Room] = &[
+    ("observation", &[]),
+    ("options", &[]),
+    ("placement", &["observation"]),
+    ("readers", &["observation"]),
+    ("probes", &["observation", "readers"]),
+    ("findings", &["observation"]),
+    ("report", &["findings", "observation"]),
+    ("observe", &["observation", "options", "probes", "readers"]),
 ];
 
 const NAGI: &[Room] = &[

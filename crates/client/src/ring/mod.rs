@@ -2,6 +2,7 @@
 //! so that programs in several languages find each other's values.
 
 mod cluster;
+mod comparison;
 mod hash;
 mod libmemcached;
 mod other;
@@ -10,6 +11,7 @@ mod server;
 mod slots;
 
 pub use cluster::Cluster;
+pub use comparison::{Client, place_differently};
 pub use hash::Hash;
 pub use libmemcached::{Behavior, Distribution, Libmemcached};
 pub use other::{Dalli, Rendezvous};

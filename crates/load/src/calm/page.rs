@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::report::{Outcome, Report, Results, multiple, time};
+use crate::text::escaped;
 
 /// Colours that are told apart by all eyes, one a server.
 const COLOURS: [&str; 6] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
@@ -47,22 +48,6 @@ pub(crate) fn render(report: &Report) -> String {
     out += "<p>Ratios are to the quiet phase. Idle: the slowest answer of an idle server at the \
             same time. Lost: no answer within 10 s. Void: the machine or the tool stood still for \
             more than 1 % of the time.</p>\n</body></html>\n";
-    out
-}
-
-/// Text as HTML, also within quotes.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\'' => out += "&#39;",
-            other => out.push(other),
-        }
-    }
     out
 }
 

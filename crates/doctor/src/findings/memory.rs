@@ -1,0 +1,223 @@
+//! Memory: its limit, swap, what expires at once, and what is held for those that do not read.
+
+use super::finding::{Evidence, Finding, Judgement, bytes, is_delayed, percent};
+use crate::observation::Observation;
+
+pub(super) static AT_ITS_LIMIT: Finding = Finding {
+    name: "memory-at-its-limit",
+    looks_at: "memory beside its limit, evictions, and writes refused for want of it",
+    threshold: "one eviction a second or one refused write within the run; 95 % in use is a notice",
+    remedies: &[
+        "Give it more memory (maxmemory, memcached: -m), or spread the keys over more servers.",
+        "Give keys a TTL that fits, and keep fewer and smaller values.",
+        "If writes are refused: a policy that evicts (maxmemory-policy allkeys-lru) where all keys \
+         may go.",
+    ],
+    explained_by: &[],
+    judge: at_its_limit,
+};
+
+fn at_its_limit(observation: &Observation) -> Judgement {
+    let counters = &observation.server.counters;
+    let number = |names: &[&str]| names.iter().find_map(|name| counters.number(name));
+    let increase = |names: &[&str]| names.iter().find_map(|name| counters.increase(name));
+    let used = number(&["used_memory", "bytes"]);
+    let limit = number(&["maxmemory", "limit_maxbytes"]);
+    let (Some(used), Some(limit)) = (used, limit) else {
+        return Judgement::Unknown("INFO memory".to_owned());
+    };
+    let evicted = increase(&["evicted_keys", "evictions"]).unwrap_or(0.0);
+    let refused = counters
+        .part_increase("errorstat_OOM", "count")
+        .unwrap_or(counters.increase("out_of_memory").unwrap_or(0.0));
+    let rate = evicted / observation.seconds.max(0.1);
+    let share = if limit > 0.0 { used / limit } else { 0.0 };
+    let verdict = match refused > 0.0 {
+        true => format!(
+            "Memory is at its limit and writes are refused: {refused} within the run, {} of {} in \
+             use.",
+            bytes(used),
+            bytes(limit)
+        ),
+        false => format!(
+            "Memory is at its limit: {rate:.0} keys a second are evicted, {} of {} in use.",
+            bytes(used),
+            bytes(limit)
+        ),
+    };
+    let policy = observation.server.settings.get("maxmemory-policy");
+    let mut evidence = Evidence::new(verdict)
+        .with("in use", bytes(used))
+        .with("limit", bytes(limit))
+        .with("share in use", percent(share))
+        .with("evicted within the run", evicted)
+        .with("writes refused within the run", refused);
+    if let Some(policy) = policy {
+        evidence = evidence.with("maxmemory-policy", policy);
+    }
+    match share {
+        _ if refused > 0.0 || rate >= 1.0 => Judgement::Found(evidence),
+        0.95.. => Judgement::Notice(evidence),
+        _ => Judgement::Well,
+    }
+}
+
+/// Bytes of the process in swap, or beside what it uses, that matter.
+const MUCH: f64 = 100e6;
+
+pub(super) static SWAPPING: Finding = Finding {
+    name: "swapping",
+    looks_at: "the process' memory in swap and pages read back, and resident memory beside what \
+               the server uses",
+    threshold: "10 MB in swap while pages are read back: each takes as long as the disk does; or a \
+                resident size half as large again as what is used, and 100 MB more",
+    remedies: &[
+        "Swap: less on this host, a lower maxmemory, vm.swappiness=1. A cache in swap is slower \
+         than the database behind it.",
+        "Fragmentation: activedefrag yes where the server has it, or a restart after a save.",
+    ],
+    explained_by: &[],
+    judge: swapping,
+};
+
+fn swapping(observation: &Observation) -> Judgement {
+    let counters = &observation.server.counters;
+    let process = observation.host.process.as_ref();
+    let swap = process.and_then(|it| it.swap_bytes).unwrap_or(0) as f64;
+    let read_back = observation.host.swapped_in.unwrap_or(0);
+    let faults = process.and_then(|it| it.major_faults).unwrap_or(0);
+    if swap >= 10e6 {
+        let verdict = format!(
+            "The server is in swap: {} of it, and its process read pages back {faults} times \
+             within the run.",
+            bytes(swap)
+        );
+        let evidence = Evidence::new(verdict)
+            .with("in swap", bytes(swap))
+            .with("pages read back by this host", read_back)
+            .with("major faults of the process", faults);
+        let is_slow = faults as f64 >= observation.seconds.max(1.0);
+        return if is_slow { Judgement::Found(evidence) } else { Judgement::Notice(evidence) };
+    }
+    let sizes = counters.number("used_memory_rss").zip(counters.number("used_memory"));
+    let Some((resident, used)) = sizes else {
+        return match process {
+            Some(_) => Judgement::Well,
+            None => Judgement::Unknown("the server's own host, or INFO memory".to_owned()),
+        };
+    };
+    let excess = resident - used;
+    let verdict = format!(
+        "Memory is fragmented: {} are resident for {} in use.",
+        bytes(resident),
+        bytes(used)
+    );
+    let evidence =
+        Evidence::new(verdict).with("resident", bytes(resident)).with("in use", bytes(used));
+    match excess >= MUCH && excess >= used / 2.0 {
+        true => Judgement::Found(evidence),
+        false => Judgement::Well,
+    }
+}
+
+pub(super) static MASS_EXPIRY: Finding = Finding {
+    name: "mass-expiry",
+    looks_at: "keys that expire, and how long the server spends on them",
+    threshold: "500 keys a second, while the server came to the end of the time that it gives to \
+                them, or spent 5 % of its time on them",
+    remedies: &[
+        "Spread the times: a TTL of 3600 plus a random part of 600 seconds, instead of one moment \
+         for all (midnight, the end of a deployment's first hour).",
+        "Where it has to be: hz and active-expire-effort decide between delay and memory.",
+    ],
+    explained_by: &[],
+    judge: mass_expiry,
+};
+
+fn mass_expiry(observation: &Observation) -> Judgement {
+    let counters = &observation.server.counters;
+    if observation.server.is_memcached {
+        // It frees what has expired when it is asked for it or needs the memory.
+        return Judgement::Well;
+    }
+    let Some(expired) = counters.increase("expired_keys") else {
+        return Judgement::Unknown("INFO stats".to_owned());
+    };
+    let rate = expired / observation.seconds.max(0.1);
+    let capped = counters.increase("expired_time_cap_reached_count").unwrap_or(0.0);
+    let spent_ms = counters.increase("expire_cycle_cpu_milliseconds").unwrap_or(0.0);
+    let share = spent_ms / 1e3 / observation.seconds.max(0.1);
+    let verdict = format!(
+        "Many keys expire at once: {rate:.0} a second, for which the server spent {} of its time, \
+         and {capped} times all that it gives to them.",
+        percent(share)
+    );
+    let evidence = Evidence::new(verdict)
+        .with("expired within the run", expired)
+        .with("times that the time for it ran out", capped)
+        .with("time spent", format_args!("{spent_ms} ms"));
+    match rate {
+        500.0.. if capped > 0.0 || share >= 0.05 || is_delayed(observation, 5000) => {
+            Judgement::Found(evidence)
+        }
+        5000.0.. => Judgement::Notice(evidence),
+        _ => Judgement::Well,
+    }
+}
+
+/// Bytes that a client has not read, and that matter.
+const UNREAD: u64 = 1 << 20;
+
+pub(super) static SLOW_READER: Finding = Finding {
+    name: "slow-reader",
+    looks_at: "replies that clients have not read (omem in CLIENT LIST), and clients closed for it",
+    threshold: "1 MB for the same client in every list of the run, or one closed within it",
+    remedies: &[
+        "Find the program by the client's address and name in CLIENT LIST: it asks or subscribes, \
+         and does not read.",
+        "client-output-buffer-limit ends such clients before they take the server's memory.",
+    ],
+    explained_by: &["narrow-link"],
+    judge: slow_reader,
+};
+
+fn slow_reader(observation: &Observation) -> Judgement {
+    let server = &observation.server;
+    let closed =
+        server.counters.increase("client_output_buffer_limit_disconnections").unwrap_or(0.0);
+    let Some(last) = server.clients.last() else {
+        if closed > 0.0 {
+            let verdict = format!("{closed} clients that did not read their replies were closed.");
+            return Judgement::Found(Evidence::new(verdict).with("closed", closed));
+        }
+        let needed = match server.is_memcached {
+            true => "a list of clients with what they have not read, which memcached has not",
+            false => "CLIENT LIST (at most 1,000 clients are listed)",
+        };
+        return Judgement::Unknown(needed.to_owned());
+    };
+    let is_behind = |id: u64| {
+        let holds = |it: &crate::observation::Client| it.id == id && it.output_bytes >= UNREAD;
+        server.clients.len() >= 2 && server.clients.iter().all(|list| list.iter().any(holds))
+    };
+    let behind: Vec<_> = last.iter().filter(|client| is_behind(client.id)).collect();
+    let unread: u64 = behind.iter().map(|client| client.output_bytes).sum();
+    let verdict = format!(
+        "{} clients do not read their replies: {} wait for them in the server's memory, and \
+         {closed} were closed for it within the run.",
+        behind.len(),
+        bytes(unread as f64)
+    );
+    let mut evidence = Evidence::new(verdict)
+        .with("clients", behind.len())
+        .with("unread", bytes(unread as f64))
+        .with("closed within the run", closed);
+    if let Some(first) = behind.first() {
+        evidence =
+            evidence.with("number of the first", first.id).with("its command", &first.command);
+    }
+    match behind.is_empty() && closed == 0.0 {
+        true => Judgement::Well,
+        false => Judgement::Found(evidence),
+    }
+}

@@ -1,0 +1,108 @@
+//! The way between here and the server.
+
+use super::finding::{Evidence, Finding, Judgement, bytes, is_late, milliseconds};
+use crate::observation::{Observation, Transfer};
+
+/// Bytes a second below which a link is narrow: 100 Mbit/s.
+const NARROW: f64 = 12.5e6;
+
+pub(super) static NARROW_LINK: Finding = Finding {
+    name: "narrow-link",
+    looks_at: "how the time of values of 1 KB to 1 MB grows with their size, up and down",
+    threshold: "less than 12.5 MB (100 Mbit) a second: a value of 1 MB takes 80 ms or more, and \
+                all that is behind it on its connection waits as long",
+    remedies: &[
+        "Look at the network of both instances: small types have a few Mbit/s once their credit is \
+         spent. A larger type, or one with a guaranteed rate.",
+        "Make values smaller: compress them (pylibmc, phpredis and Jedis can), split them, or keep \
+         large ones out of the cache.",
+        "Give large values connections of their own, so that small requests do not wait behind \
+         them.",
+    ],
+    explained_by: &[],
+    judge: narrow_link,
+};
+
+fn narrow_link(observation: &Observation) -> Judgement {
+    let transfers = &observation.probes.transfers;
+    let [.., smaller, larger] = transfers.as_slice() else {
+        let needed = match observation.server.is_memcached {
+            true => "values to send: give --probe-writes",
+            false => "replies to ECHO",
+        };
+        return Judgement::Unknown(needed.to_owned());
+    };
+    let [smallest, ..] = transfers.as_slice() else { return Judgement::Well };
+    // Of two estimates the better: what delays single values grows no time with their size.
+    let between = |less: &Transfer, more: &Transfer, time: fn(&Transfer) -> u64| {
+        let taken_us = time(more).saturating_sub(time(less)).max(1);
+        more.bytes.saturating_sub(less.bytes) as f64 * 1e6 / taken_us as f64
+    };
+    let rate = |time: fn(&Transfer) -> u64| {
+        between(smaller, larger, time).max(between(smallest, larger, time))
+    };
+    let (up, down) = (rate(|it| it.up_us), rate(|it| it.down_us));
+    let (narrower, way) = if up <= down { (up, "to the server") } else { (down, "from it") };
+    let verdict = format!(
+        "The link is narrow: {} a second {way} ({:.1} Mbit/s), so a value of 1.3 MB takes {}. \
+         Neither the slow log nor MONITOR shows that, since the server waits for the bytes.",
+        bytes(narrower),
+        narrower * 8.0 / 1e6,
+        milliseconds((1.3e12 / narrower) as u64)
+    );
+    let evidence = Evidence::new(verdict)
+        .with("bytes a second up", bytes(up))
+        .with("bytes a second down", bytes(down))
+        .with("largest value sent", bytes(larger.bytes as f64))
+        .with("its time up", milliseconds(larger.up_us))
+        .with("its time down", milliseconds(larger.down_us));
+    match narrower < NARROW && !is_late(observation) {
+        true => Judgement::Found(evidence),
+        false => Judgement::Well,
+    }
+}
+
+/// The shortest round trip that is long, in microseconds.
+const LONG_US: u64 = 3000;
+
+pub(super) static LONG_ROUND_TRIP: Finding = Finding {
+    name: "long-round-trip",
+    looks_at: "the shortest of all round trips, and the shortest time to connect",
+    threshold: "3 ms for the shortest: within a data centre it is below 1 ms, and no load of the \
+                server delays every single request",
+    remedies: &[
+        "Bring the program and the server into one zone, or take the proxy, VPN or mesh out of \
+         the way between them.",
+        "Ask less often: pipelines, MGET, scripts, a local cache with CLIENT TRACKING.",
+    ],
+    explained_by: &["frozen", "slow-commands", "cpu-throttled", "swapping", "one-thread-busy"],
+    judge: long_round_trip,
+};
+
+fn long_round_trip(observation: &Observation) -> Judgement {
+    let pings = &observation.probes.pings;
+    let (Some(shortest), true) = (pings.min_us(), pings.count() >= 20) else {
+        return Judgement::Unknown("twenty answers or more".to_owned());
+    };
+    let connect = observation.probes.connects.min_us();
+    let place = match connect {
+        Some(connect) if connect * 2 >= shortest => "the network",
+        _ => "what takes connections in front of the server, such as a proxy, or behind that",
+    };
+    let verdict = format!(
+        "Every request takes at least {}: the delay is in {place}, not in the server's commands.",
+        milliseconds(shortest)
+    );
+    let mut evidence = Evidence::new(verdict)
+        .with("shortest round trip", milliseconds(shortest))
+        .with("middle round trip", milliseconds(pings.quantile_us(0.5).unwrap_or(0)));
+    if let Some(connect) = connect {
+        evidence = evidence.with("shortest time to connect", milliseconds(connect));
+    }
+    match shortest {
+        _ if is_late(observation) => Judgement::Unknown("a host with time to measure".to_owned()),
+        LONG_US.. => Judgement::Found(evidence),
+        1500.. => Judgement::Notice(evidence),
+        _ => Judgement::Well,
+    }
+}

@@ -1,0 +1,260 @@
+//! What the server's process is given, and what it does with it.
+
+use super::finding::{Evidence, Finding, Judgement, is_delayed, is_late, milliseconds, percent};
+use crate::observation::{BusyThread, Observation};
+
+pub(super) static FROZEN: Finding = Finding {
+    name: "frozen",
+    looks_at: "whether the process was stopped (T), and requests without an answer while the \
+               kernel still takes connections",
+    threshold: "seen stopped and silent for 200 ms; or, where the process cannot be seen, silent \
+                for a second with no other cause in sight",
+    remedies: &[
+        "kill -CONT, and find what stopped it: a debugger, a job control signal, a freezer of \
+         containers, a live migration of the machine.",
+        "Clients: a timeout of a few hundred milliseconds, so that one server's stop is not the \
+         program's (socket_timeout in redis-py, soTimeout in Jedis, read_timeout in phpredis).",
+    ],
+    explained_by: &["slow-commands", "fork-stall", "slow-disk", "swapping", "cpu-throttled"],
+    judge: frozen,
+};
+
+fn frozen(observation: &Observation) -> Judgement {
+    let pings = &observation.probes.pings;
+    let Some(longest) = pings.max_us() else {
+        return Judgement::Unknown("requests of the doctor's own".to_owned());
+    };
+    let own = observation.probes.own_delays.max_us().unwrap_or(0);
+    let stopped = observation.host.process.as_ref().map(|process| process.stopped_share);
+    let verdict = match stopped {
+        Some(share) if share > 0.0 => format!(
+            "The server's process was stopped: in {} of all looks it was in state T, and requests \
+             waited up to {}.",
+            percent(share),
+            milliseconds(longest)
+        ),
+        _ => format!(
+            "The server was silent for {} while its kernel still took connections: its process \
+             was stopped, or did not run.",
+            milliseconds(longest)
+        ),
+    };
+    let evidence = Evidence::new(verdict)
+        .with("longest without an answer", milliseconds(longest))
+        .with("share of looks at which it was stopped", stopped.map_or("-".to_owned(), percent))
+        .with("own delay at most", milliseconds(own));
+    if is_late(observation) {
+        return Judgement::Unknown("a host with time to measure".to_owned());
+    }
+    let takes_connections = observation.probes.connects.count() > 0;
+    match stopped {
+        Some(share) if share > 0.0 && longest >= 200_000 => Judgement::Found(evidence),
+        Some(_) => Judgement::Well,
+        None if longest >= 1_000_000 && takes_connections => {
+            // Where nothing was answered there is nothing to compare it with.
+            match pings.count() <= 2 || is_delayed(observation, 1_000_000) {
+                true => Judgement::Found(evidence),
+                false => Judgement::Well,
+            }
+        }
+        None => Judgement::Well,
+    }
+}
+
+pub(super) static CPU_THROTTLED: Finding = Finding {
+    name: "cpu-throttled",
+    looks_at: "cpu.stat of the process' control group: periods, and those at whose end it had \
+               to wait",
+    threshold: "5 % of the periods: in each the process stands still for up to 100 ms, whatever \
+                the average says",
+    remedies: &[
+        "Raise or drop the limit (docker --cpus, resources.limits.cpu in Kubernetes): requests \
+         without a limit on caches.",
+        "Fewer threads (io-threads, -t): they use up one quota together and then all wait.",
+    ],
+    explained_by: &[],
+    judge: cpu_throttled,
+};
+
+fn cpu_throttled(observation: &Observation) -> Judgement {
+    let Some(process) = &observation.host.process else {
+        return Judgement::Unknown("the server's own host: cpu.stat of its group".to_owned());
+    };
+    let Some(throttling) = process.throttling else { return Judgement::Well };
+    let share = throttling.throttled_periods as f64 / throttling.periods.max(1) as f64;
+    let verdict = format!(
+        "A limit on processor time stops the server: in {} of the periods, {} within the run.",
+        percent(share),
+        milliseconds(throttling.throttled_us)
+    );
+    let evidence = Evidence::new(verdict)
+        .with("periods", throttling.periods)
+        .with("in which it was throttled", throttling.throttled_periods)
+        .with("time it waited", milliseconds(throttling.throttled_us));
+    match share {
+        0.05.. if throttling.throttled_periods >= 2 => Judgement::Found(evidence),
+        share if share > 0.0 => Judgement::Notice(evidence),
+        _ => Judgement::Well,
+    }
+}
+
+pub(super) static ONE_THREAD_BUSY: Finding = Finding {
+    name: "one-thread-busy",
+    looks_at: "processor time of the server's busiest thread",
+    threshold: "90 % of one processor, used or waited for: requests queue from there on, and each \
+                further one makes all wait longer",
+    remedies: &[
+        "Fewer and larger requests: pipelines, MGET; fewer expensive ones (INFO commandstats).",
+        "Spread keys over several servers, or take one that uses several processors for one \
+         keyspace.",
+    ],
+    explained_by: &[
+        "slow-commands",
+        "no-keep-alive",
+        "monitor-running",
+        "cpu-throttled",
+        "hot-key",
+        "mass-expiry",
+    ],
+    judge: one_thread_busy,
+};
+
+fn one_thread_busy(observation: &Observation) -> Judgement {
+    let seen = observation.host.process.as_ref().and_then(|process| process.busiest.clone());
+    let Some(thread) = seen.or_else(|| busiest_told(observation)) else {
+        return Judgement::Unknown("the server's own host, or INFO cpu".to_owned());
+    };
+    let wanted = thread.used + thread.waited;
+    let waits = match thread.waited {
+        0.1.. => format!(
+            ", and waits for one {} of the time, which other programs of its host use",
+            percent(thread.waited)
+        ),
+        _ => String::new(),
+    };
+    let verdict = format!(
+        "One thread of the server ({}) has no time left: it uses {} of a processor{waits}.",
+        thread.name,
+        percent(thread.used.min(1.0))
+    );
+    let evidence = Evidence::new(verdict)
+        .with("busiest thread", &thread.name)
+        .with("busy", percent(thread.used))
+        .with("waiting for a processor", percent(thread.waited));
+    match wanted {
+        0.9.. if thread.used >= 0.45 => Judgement::Found(evidence),
+        0.7.. => Judgement::Notice(evidence),
+        _ => Judgement::Well,
+    }
+}
+
+/// The busiest thread as far as the server itself tells.
+fn busiest_told(observation: &Observation) -> Option<BusyThread> {
+    let counters = &observation.server.counters;
+    let share = |user: &str, system: &str| {
+        let used = counters.increase(user)? + counters.increase(system)?;
+        Some(used / observation.seconds.max(0.1))
+    };
+    let thread = |name: &str, used| BusyThread { name: name.to_owned(), used, waited: 0.0 };
+    let main = share("used_cpu_user_main_thread", "used_cpu_sys_main_thread");
+    let of_all = || {
+        let threads = counters.number("threads").unwrap_or(1.0).max(1.0);
+        Some(thread("each of all", share("rusage_user", "rusage_system")? / threads))
+    };
+    main.map(|used| thread("main", used)).or_else(of_all)
+}
+
+/// How long a fork may take unnoticed, in microseconds.
+const LONG_FORK_US: f64 = 10_000.0;
+
+pub(super) static FORK_STALL: Finding = Finding {
+    name: "fork-stall",
+    looks_at: "forks for saves (INFO's latest_fork_usec), and huge pages",
+    threshold: "a fork of 10 ms within the run: nothing is answered meanwhile; an older one is a \
+                notice",
+    remedies: &[
+        "Turn huge pages off: echo never > /sys/kernel/mm/transparent_hugepage/enabled. With them \
+         each first write after a fork copies 2 MB.",
+        "Save on a replica, or less often; smaller instances fork faster (about 10 ms a GB).",
+        "Or a server that saves without a fork, as nagi.",
+    ],
+    explained_by: &[],
+    judge: fork_stall,
+};
+
+fn fork_stall(observation: &Observation) -> Judgement {
+    let counters = &observation.server.counters;
+    if observation.server.is_memcached {
+        return Judgement::Well;
+    }
+    let Some(latest_us) = counters.number("latest_fork_usec") else {
+        return Judgement::Unknown("INFO stats".to_owned());
+    };
+    let forks = counters.increase("total_forks").unwrap_or(0.0);
+    let when = if forks > 0.0 { "within the run" } else { "before the run" };
+    let pages = observation.host.huge_pages.as_deref().unwrap_or("not readable from here");
+    let overcommit = observation.host.overcommit.map_or("-".to_owned(), |it| it.to_string());
+    let verdict = format!(
+        "A fork for a save stops the server: the last one, {when}, took {}.",
+        milliseconds(latest_us as u64)
+    );
+    let evidence = Evidence::new(verdict)
+        .with("latest fork", milliseconds(latest_us as u64))
+        .with("forks within the run", forks)
+        .with("transparent huge pages", pages)
+        .with("vm.overcommit_memory", overcommit)
+        .with("longest round trip", milliseconds(observation.probes.pings.max_us().unwrap_or(0)));
+    match latest_us >= LONG_FORK_US {
+        true if forks > 0.0 => Judgement::Found(evidence),
+        true => Judgement::Notice(evidence),
+        false => Judgement::Well,
+    }
+}
+
+pub(super) static SLOW_DISK: Finding = Finding {
+    name: "slow-disk",
+    looks_at: "an append-only file's delayed fsyncs, and threads of the process that wait for a \
+               disk (D)",
+    threshold: "with an append-only file: one fsync that was waited for, 10 % of all looks at a \
+                waiting thread, or appendfsync always and requests that wait 10 ms",
+    remedies: &[
+        "appendfsync everysec instead of always, no-appendfsync-on-rewrite yes, or no \
+         append-only file for what is only a cache.",
+        "A disk of its own: a log, a backup or a container's layer may share it.",
+    ],
+    explained_by: &[],
+    judge: slow_disk,
+};
+
+fn slow_disk(observation: &Observation) -> Judgement {
+    let counters = &observation.server.counters;
+    if observation.server.is_memcached || counters.number("aof_enabled") == Some(0.0) {
+        return Judgement::Well;
+    }
+    if counters.number("aof_enabled").is_none() {
+        return Judgement::Unknown("INFO persistence".to_owned());
+    }
+    let delayed = counters.increase("aof_delayed_fsync").unwrap_or(0.0);
+    let pending = counters.number("aof_pending_bio_fsync").unwrap_or(0.0);
+    let waiting = observation.host.process.as_ref().map_or(0.0, |process| process.disk_share);
+    let policy = observation.server.settings.get("appendfsync").map_or("unknown", String::as_str);
+    let longest = observation.probes.pings.max_us().unwrap_or(0);
+    let verdict = format!(
+        "The disk is slow at fsync, and the server waits for it (appendfsync {policy}): {delayed} \
+         delayed within the run, a thread waiting in {} of all looks, requests up to {}.",
+        percent(waiting),
+        milliseconds(longest)
+    );
+    let evidence = Evidence::new(verdict)
+        .with("delayed fsyncs within the run", delayed)
+        .with("pending", pending)
+        .with("looks at which a thread waited for a disk", percent(waiting))
+        .with("appendfsync", policy)
+        .with("longest round trip", milliseconds(longest));
+    // With `always` every write waits for the disk, which nothing counts.
+    let waits_always = policy == "always" && is_delayed(observation, 10_000);
+    match delayed > 0.0 || waiting >= 0.1 || waits_always {
+        true => Judgement::Found(evidence),
+        false => Judgement::Well,
+    }
+}

@@ -1,0 +1,249 @@
+//! Requests that cost more than their share.
+
+use super::finding::{Evidence, Finding, Judgement, bytes, is_delayed, milliseconds, percent};
+use crate::observation::{Client, Observation};
+
+/// The mean time of a command that is slow, in microseconds.
+const SLOW_US: f64 = 5000.0;
+/// The share of the run that slow commands have to take.
+const SLOW_SHARE: f64 = 0.005;
+
+pub(super) static SLOW_COMMANDS: Finding = Finding {
+    name: "slow-commands",
+    looks_at: "time of each command as the server adds it up, its log of slow requests, and \
+               whether the doctor's own requests waited meanwhile",
+    threshold: "5 ms a call on the average and 0.5 % of the run in all, while other requests were \
+                seen to wait: a server with one thread serves nobody meanwhile",
+    remedies: &[
+        "KEYS, SMEMBERS, HGETALL, LRANGE 0 -1, SORT of large keys: take SCAN, SSCAN, HSCAN or \
+         ranges of a few hundred elements instead.",
+        "Scripts: do less in each call; a loop over keys belongs into the program.",
+        "Deny what nobody should call by ACL (ACL SETUSER app -@dangerous).",
+        "Or a server whose other clients do not wait for a long command, as nagi.",
+    ],
+    explained_by: &["cpu-throttled", "swapping"],
+    judge: slow_commands,
+};
+
+/// Commands that take as long as a fork does, which is a finding of its own.
+const FORK: [&str; 4] = ["bgsave", "bgrewriteaof", "psync", "sync"];
+
+/// A command's calls and time within the run.
+struct Cost<'a> {
+    name: &'a str,
+    calls: f64,
+    us: f64,
+}
+
+fn slow_commands(observation: &Observation) -> Judgement {
+    if observation.server.is_memcached {
+        return Judgement::Well;
+    }
+    let counters = &observation.server.counters;
+    let costs = counters.after.keys().filter_map(|key| {
+        let name = key.strip_prefix("cmdstat_").filter(|name| !FORK.contains(name))?;
+        let calls = counters.part_increase(key, "calls")?;
+        Some(Cost { name, calls, us: counters.part_increase(key, "usec")? })
+    });
+    let costs: Vec<Cost<'_>> = costs.collect();
+    if costs.is_empty() {
+        return Judgement::Unknown("INFO commandstats".to_owned());
+    }
+    let slow = costs.iter().filter(|cost| cost.calls >= 1.0).filter(|cost| {
+        let is_heavy = cost.us >= SLOW_SHARE * observation.seconds * 1e6;
+        cost.us / cost.calls >= SLOW_US && is_heavy
+    });
+    let Some(slowest) = slow.max_by(|one, other| one.us.total_cmp(&other.us)) else {
+        return Judgement::Well;
+    };
+    let mean_us = slowest.us / slowest.calls;
+    let longest = observation.probes.pings.max_us().unwrap_or(0);
+    let verdict = format!(
+        "{} takes {} a call, {} calls in {:.0} s, and other requests wait for it: the doctor's \
+         own took up to {}.",
+        slowest.name.to_uppercase().replace('|', " "),
+        milliseconds(mean_us as u64),
+        slowest.calls,
+        observation.seconds,
+        milliseconds(longest)
+    );
+    let mut evidence = Evidence::new(verdict)
+        .with("command", slowest.name)
+        .with("calls", slowest.calls)
+        .with("time a call", milliseconds(mean_us as u64))
+        .with("share of the run", percent(slowest.us / 1e6 / observation.seconds.max(0.1)))
+        .with("longest round trip", milliseconds(longest));
+    for request in observation.server.slow.iter().flatten().take(5) {
+        evidence = evidence.with(
+            "slow log",
+            format_args!("{} {}", milliseconds(request.duration_us), request.what),
+        );
+    }
+    match is_delayed(observation, (mean_us / 2.0) as u64) {
+        true => Judgement::Found(evidence),
+        false => Judgement::Notice(evidence),
+    }
+}
+
+/// The mean size of requests or replies that is large, in bytes.
+const LARGE: f64 = 64e3;
+/// What a client may have unread or unsent without being one with large values, in bytes.
+const LARGE_BUFFER: f64 = 1e6;
+/// After this time the server's figures of recent buffers have forgotten the doctor's own values.
+const FORGOTTEN_S: f64 = 12.0;
+
+pub(super) static LARGE_VALUES: Finding = Finding {
+    name: "large-values",
+    looks_at: "bytes in and out beside requests, buffers of clients, and how unevenly small \
+               requests are answered",
+    threshold: "64 KB a request on the average, or a buffer of 1 MB, while small requests were \
+                seen to take five times as long as quick ones, and 2 ms at least",
+    remedies: &[
+        "Find them: redis-cli --bigkeys and --memkeys, memcached's stats items and sizes.",
+        "Split or compress them, or give them connections and a server of their own: whatever is \
+         behind one on its connection waits for it, and with a single thread all others as well.",
+    ],
+    explained_by: &["narrow-link", "slow-reader", "slow-commands", "cpu-throttled", "frozen"],
+    judge: large_values,
+};
+
+fn large_values(observation: &Observation) -> Judgement {
+    let counters = &observation.server.counters;
+    let increase =
+        |names: &[&str]| -> f64 { names.iter().filter_map(|name| counters.increase(name)).sum() };
+    let requests = increase(&["total_commands_processed", "cmd_get", "cmd_set"]);
+    if requests < 1.0 {
+        return Judgement::Unknown("requests, and the server's count of them".to_owned());
+    }
+    let probes = &observation.probes;
+    let pings = if observation.server.is_memcached { 0 } else { probes.pings.count() };
+    let foreign = (requests - pings as f64 - probes.sent_requests as f64).max(1.0);
+    let each =
+        |names: &[&str]| (increase(names) - 1.1 * probes.sent_bytes as f64).max(0.0) / foreign;
+    let up = each(&["total_net_input_bytes", "bytes_read"]);
+    let down = each(&["total_net_output_bytes", "bytes_written"]);
+    let buffer = |client: &Client| client.output_bytes.max(client.input_bytes);
+    let largest = observation.server.clients.iter().flatten().map(buffer).max().unwrap_or(0);
+    let recent = ["client_recent_max_input_buffer", "client_recent_max_output_buffer"];
+    let recent = recent.iter().filter_map(|name| counters.number(name)).fold(0.0, f64::max);
+    let recent = if observation.seconds >= FORGOTTEN_S { recent } else { 0.0 };
+    let largest = recent.max(largest as f64);
+    let longest = observation.probes.pings.max_us().unwrap_or(0);
+    let verdict = format!(
+        "Large values delay small ones: requests have {} on the average and replies {}, and a \
+         request of a few bytes took up to {}, where {} is usual.",
+        bytes(up),
+        bytes(down),
+        milliseconds(longest),
+        milliseconds(observation.probes.pings.quantile_us(0.5).unwrap_or(0))
+    );
+    let evidence = Evidence::new(verdict)
+        .with("bytes a request", bytes(up))
+        .with("bytes a reply", bytes(down))
+        .with("largest buffer of a client", bytes(largest))
+        .with("longest round trip", milliseconds(longest));
+    match up.max(down) >= LARGE || largest >= LARGE_BUFFER {
+        true if is_delayed(observation, 2000) => Judgement::Found(evidence),
+        true => Judgement::Notice(evidence),
+        false => Judgement::Well,
+    }
+}
+
+pub(super) static HOT_KEY: Finding = Finding {
+    name: "hot-key",
+    looks_at: "which keys requests name, in a sample of 200 ms",
+    threshold: "a fifth of 100 requests or more name one key: it cannot be spread over servers, \
+                and one processor serves it",
+    remedies: &[
+        "Keep a copy in the program for a moment: CLIENT TRACKING tells when it changes.",
+        "Spread it: several names for the same value, one of which each client chooses.",
+    ],
+    explained_by: &[],
+    judge: hot_key,
+};
+
+fn hot_key(observation: &Observation) -> Judgement {
+    let Some(sample) = &observation.server.sample else {
+        return Judgement::Unknown("the requests themselves: give --sample-commands".to_owned());
+    };
+    let top = sample.keys.iter().max_by_key(|(_, count)| *count);
+    let Some((key, count)) = top.filter(|_| sample.requests >= 100) else {
+        return Judgement::Unknown(format!("more requests: the sample has {}", sample.requests));
+    };
+    let share = *count as f64 / sample.requests as f64;
+    let verdict =
+        format!("One key is hot: {} of the requests in the sample name {key}.", percent(share));
+    let evidence = Evidence::new(verdict)
+        .with("requests in the sample", sample.requests)
+        .with("that name this key", count);
+    if share >= 0.2 { Judgement::Found(evidence) } else { Judgement::Well }
+}
+
+pub(super) static CLIENTS_DIFFER: Finding = Finding {
+    name: "clients-hash-differently",
+    looks_at: "on which server two configurations of clients place the same 10,000 keys",
+    threshold: "one key that they place differently: what one stores there the other misses",
+    remedies: &[
+        "Give all clients one hash and one distribution: php's LIBKETAMA_COMPATIBLE, \
+         pylibmc's ketama_weighted and twemproxy's md5 with ketama are alike; modula and ketama \
+         never are, nor is pylibmc's ketama without weights.",
+        "Name the servers alike, in the same order and with the same ports and weights: their \
+         names are hashed, so that a host's name and its address are two servers.",
+        "nagi client ring --compare A B shows the share for keys of your own.",
+    ],
+    explained_by: &[],
+    judge: clients_differ,
+};
+
+fn clients_differ(observation: &Observation) -> Judgement {
+    let Some(placement) = &observation.placement else {
+        return Judgement::Unknown("two configurations of clients: give --clients A B".to_owned());
+    };
+    let share = placement.different as f64 / placement.keys.max(1) as f64;
+    let verdict = format!(
+        "Two clients place keys differently: {:.1} % of all keys are on other servers with {} than \
+         with {}, and what one stores there the other misses.",
+        share * 100.0,
+        placement.other,
+        placement.one
+    );
+    let evidence = Evidence::new(verdict)
+        .with("keys compared", placement.keys)
+        .with("placed differently", placement.different);
+    if placement.different > 0 { Judgement::Found(evidence) } else { Judgement::Well }
+}
+
+pub(super) static MONITOR: Finding = Finding {
+    name: "monitor-running",
+    looks_at: "clients that watch all requests (flag O in CLIENT LIST)",
+    threshold: "one such client: with a single thread it halves what the server can do, and it \
+                sees every key and value",
+    remedies: &[
+        "End it: CLIENT KILL ID with the number below. Somebody has left it running.",
+        "See commands by LATENCY, SLOWLOG, COMMANDLOG and INFO commandstats instead.",
+    ],
+    explained_by: &[],
+    judge: monitor,
+};
+
+fn monitor(observation: &Observation) -> Judgement {
+    if observation.server.is_memcached {
+        return Judgement::Unknown("memcached does not say who watches it".to_owned());
+    }
+    let Some(clients) = observation.server.clients.last() else {
+        return Judgement::Unknown("CLIENT LIST (at most 1,000 clients are listed)".to_owned());
+    };
+    let watchers: Vec<&Client> =
+        clients.iter().filter(|client| client.flags.contains('O')).collect();
+    let Some(watcher) = watchers.first() else { return Judgement::Well };
+    let verdict = format!(
+        "MONITOR has been left running by {} of the clients: each request is copied to it.",
+        watchers.len()
+    );
+    Judgement::Found(
+        Evidence::new(verdict)
+            .with("clients that run MONITOR", watchers.len())
+            .with("number of the first", watcher.id)
+            .with("replies it has not read", bytes(watcher.output_bytes as f64)),
+    )
+}

@@ -1,0 +1,361 @@
+//! The judgement of values that are made up: among them what no test can put into a real server.
+
+use super::*;
+use crate::observation::{
+    BusyThread, Client, Counters, Failure, Host, Placement, Ports, Probes, Process, Sample, Server,
+    SlowRequest, Throttling, Times, Transfer,
+};
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A server of which nothing is wrong, looked at on its own host.
+fn healthy() -> Observation {
+    let figures = [
+        ("redis_version", "7.0.15"),
+        ("connected_clients", "10"),
+        ("maxclients", "10000"),
+        ("total_connections_received", "20"),
+        ("total_commands_processed", "1000"),
+        ("used_memory", "1000000"),
+        ("used_memory_rss", "2000000"),
+        ("maxmemory", "0"),
+        ("latest_fork_usec", "0"),
+        ("aof_enabled", "0"),
+        ("expired_keys", "0"),
+        ("cmdstat_get", "calls=900,usec=1800"),
+    ];
+    let figures: BTreeMap<String, String> =
+        figures.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let mut counters = Counters { before: figures.clone(), after: figures };
+    counters.after.insert("total_commands_processed".to_owned(), "9000".to_owned());
+    let clients = vec![vec![Client { id: 1, ..<_>::default() }]; 2];
+    Observation {
+        seconds: 20.0,
+        server: Server { counters, clients, ..<_>::default() },
+        probes: Probes {
+            pings: Times::new(vec![100; 2000]),
+            connects: Times::new(vec![100; 100]),
+            own_delays: Times::new(vec![60; 2000]),
+            transfers: [(1 << 10, 100), (1 << 20, 1000)]
+                .map(|(bytes, time)| Transfer { bytes, up_us: time, down_us: time })
+                .into(),
+            ..<_>::default()
+        },
+        host: Host {
+            has_server: true,
+            ports: Some(Ports { range: 28_232, used: 20, ..<_>::default() }),
+            listen_overflows: Some(0),
+            process: Some(Process { busiest: Some(BusyThread::default()), ..<_>::default() }),
+            ..<_>::default()
+        },
+        ..<_>::default()
+    }
+}
+
+/// What is found, noticed and said once `change` is made to a healthy server.
+fn diagnose_with(change: impl FnOnce(&mut Observation)) -> Diagnosis {
+    let mut observation = healthy();
+    change(&mut observation);
+    diagnose(&observation)
+}
+
+fn names(diagnosed: &[Diagnosed]) -> Vec<&'static str> {
+    diagnosed.iter().map(|it| it.finding.name).collect()
+}
+
+fn found_with(change: impl FnOnce(&mut Observation)) -> Vec<&'static str> {
+    names(&diagnose_with(change).found)
+}
+
+fn set(observation: &mut Observation, name: &str, value: &str) {
+    observation.server.counters.after.insert(name.to_owned(), value.to_owned());
+}
+
+fn process(observation: &mut Observation) -> &mut Process {
+    observation.host.process.get_or_insert_default()
+}
+
+#[test]
+fn a_healthy_server_has_nothing() {
+    let diagnosis = diagnose(&healthy());
+    assert_eq!(names(&diagnosis.found), [""; 0]);
+    assert_eq!(names(&diagnosis.noticed), [""; 0]);
+    let unknown: Vec<&str> = diagnosis.unknown.iter().map(|(it, _)| it.name).collect();
+    assert_eq!(unknown, ["hot-key", "clients-hash-differently"]);
+}
+
+#[test]
+fn rows_have_names_of_their_own_and_causes_that_exist() {
+    let known: BTreeSet<&str> = all().map(|finding| finding.name).collect();
+    assert_eq!(known.len(), all().count());
+    for finding in all() {
+        assert!(finding.explained_by.iter().all(|cause| known.contains(cause)), "{finding:?}");
+        assert!(!finding.explained_by.contains(&finding.name), "{finding:?}");
+        assert!(!finding.remedies.is_empty(), "{finding:?}");
+    }
+}
+
+#[test]
+fn a_story_of_used_up_ports_is_told() {
+    let diagnosis = diagnose_with(|it| {
+        it.host.ports = Some(Ports {
+            local: "10.0.0.7".to_owned(),
+            remote: "10.0.0.5:6379".to_owned(),
+            range: 28_232,
+            time_wait: 28_211,
+            used: 28_220,
+            reuse: Some(0),
+        });
+        it.probes.failures.insert(Failure::NoPort, 49);
+        set(it, "total_connections_received", "9420");
+        set(it, "total_commands_processed", "10400");
+    });
+    assert_eq!(names(&diagnosis.found), ["ports-used-up", "no-keep-alive"]);
+    assert_eq!(diagnosis.found[1].explained_by, Some("ports-used-up"));
+    let verdict = &diagnosis.found[0].evidence.verdict;
+    let told = "Local ports from 10.0.0.7 to 10.0.0.5:6379 are used up: 28211 of 28232 are in \
+                TIME_WAIT, 28220 in use in all; 470 connections a second succeed, and 49 of";
+    assert!(verdict.starts_with(told), "{verdict}");
+}
+
+#[test]
+fn swap_is_found_if_pages_come_back() {
+    let in_swap = |faults| {
+        move |it: &mut Observation| {
+            process(it).swap_bytes = Some(200_000_000);
+            process(it).major_faults = Some(faults);
+        }
+    };
+    assert_eq!(found_with(in_swap(500)), ["swapping"]);
+    let diagnosis = diagnose_with(in_swap(0));
+    assert_eq!((diagnosis.found.len(), names(&diagnosis.noticed)), (0, vec!["swapping"]));
+}
+
+#[test]
+fn a_limit_on_processor_time_explains_a_busy_thread() {
+    let diagnosis = diagnose_with(|it| {
+        let throttled_periods = 90;
+        process(it).throttling =
+            Some(Throttling { periods: 200, throttled_periods, throttled_us: 5_000_000 });
+        process(it).busiest = Some(BusyThread { name: "main".to_owned(), used: 0.5, waited: 0.5 });
+    });
+    assert_eq!(names(&diagnosis.found), ["cpu-throttled", "one-thread-busy"]);
+    assert_eq!(diagnosis.found[1].explained_by, Some("cpu-throttled"));
+}
+
+#[test]
+fn a_thread_that_waits_for_others_is_busy_only_if_it_works() {
+    let busy = |used, waited| {
+        found_with(|it| {
+            let name = "main".to_owned();
+            process(it).busiest = Some(BusyThread { name, used, waited });
+        })
+    };
+    assert_eq!(busy(0.5, 0.45), ["one-thread-busy"]);
+    assert_eq!(busy(0.2, 0.8), [""; 0]);
+    assert_eq!(busy(0.95, 0.0), ["one-thread-busy"]);
+}
+
+#[test]
+fn no_server_is_blamed_for_a_late_doctor() {
+    let slow = |own| {
+        move |it: &mut Observation| {
+            it.probes.pings = Times::new([vec![100; 1000], vec![400_000; 300]].concat());
+            it.probes.own_delays = Times::new(own);
+            it.probes.transfers = vec![
+                Transfer { bytes: 1 << 10, up_us: 100, down_us: 100 },
+                Transfer { bytes: 1 << 20, up_us: 200_000, down_us: 200_000 },
+            ];
+            set(it, "cmdstat_keys", "calls=20,usec=8000000");
+        }
+    };
+    let own = [vec![60; 1000], vec![300_000; 300]].concat();
+    let blamed = found_with(slow(vec![60; 2000]));
+    assert_eq!(blamed, ["slow-commands", "narrow-link"]);
+    assert_eq!(found_with(slow(own)), [""; 0]);
+}
+
+#[test]
+fn an_older_fork_is_a_notice() {
+    let fork = |forks: &'static str| {
+        diagnose_with(|it| {
+            set(it, "latest_fork_usec", "30000");
+            set(it, "total_forks", forks);
+        })
+    };
+    assert_eq!(names(&fork("0").noticed), ["fork-stall"]);
+    assert_eq!(names(&fork("1").found), ["fork-stall"]);
+}
+
+#[test]
+fn a_silent_server_of_another_host_is_frozen() {
+    let found = found_with(|it| {
+        it.host = Host::default();
+        it.server.counters = Counters::default();
+        it.probes.pings = Times::new(vec![4_000_000]);
+    });
+    assert_eq!(found, ["frozen"]);
+}
+
+#[test]
+fn disks_are_slow_if_fsyncs_wait() {
+    let disk = |delayed: &'static str| {
+        found_with(|it| {
+            set(it, "aof_enabled", "1");
+            set(it, "aof_delayed_fsync", delayed);
+        })
+    };
+    assert_eq!((disk("3"), disk("0")), (vec!["slow-disk"], vec![]));
+}
+
+prop_compose! {
+    fn times()(times in vec(0..10_000_000_u64, 0..200)) -> Times {
+        Times::new(times)
+    }
+}
+
+prop_compose! {
+    fn process_of_any_kind()(
+        shares in (0.0..=1.0, 0.0..=1.0, 0.0..2.0, 0.0..2.0),
+        files in option::of((0..9_u64, 0..9_u64)),
+        swap_bytes in option::of(any::<u64>()),
+        major_faults in option::of(any::<u64>()),
+        periods in option::of((0..9_u64, 0..9_u64, any::<u64>())),
+    ) -> Process {
+        Process {
+            id: 7,
+            stopped_share: shares.0,
+            disk_share: shares.1,
+            busiest: Some(BusyThread { name: "x".to_owned(), used: shares.2, waited: shares.3 }),
+            open_files: files.map(|it| it.0),
+            most_files: files.map(|it| it.1),
+            swap_bytes,
+            major_faults,
+            throttling: periods.map(|(periods, throttled_periods, throttled_us)| {
+                Throttling { periods, throttled_periods, throttled_us }
+            }),
+        }
+    }
+}
+
+/// Names of figures that rows look at.
+const FIGURES: [&str; 24] = [
+    "aof_delayed_fsync",
+    "aof_enabled",
+    "bytes",
+    "bytes_read",
+    "cmd_get",
+    "cmdstat_get",
+    "cmdstat_keys",
+    "connected_clients",
+    "errorstat_OOM",
+    "evicted_keys",
+    "expired_keys",
+    "expired_time_cap_reached_count",
+    "latest_fork_usec",
+    "limit_maxbytes",
+    "maxclients",
+    "maxmemory",
+    "rejected_connections",
+    "total_commands_processed",
+    "total_connections_received",
+    "total_forks",
+    "total_net_input_bytes",
+    "used_cpu_user_main_thread",
+    "used_memory",
+    "used_memory_rss",
+];
+
+fn figures() -> impl Strategy<Value = BTreeMap<String, String>> {
+    let value = prop_oneof![
+        any::<u64>().prop_map(|number| number.to_string()),
+        any::<f64>().prop_map(|number| number.to_string()),
+        (any::<u64>(), any::<u64>()).prop_map(|(calls, us)| format!("calls={calls},usec={us}")),
+        any::<u64>().prop_map(|count| format!("count={count}")),
+        any::<String>(),
+    ];
+    btree_map(proptest::sample::select(&FIGURES[..]).prop_map(str::to_owned), value, 0..24)
+}
+
+prop_compose! {
+    fn probes()(
+        pings in times(), connects in times(), own_delays in times(),
+        failures in 0..5_u64, transfers in vec(any::<(u64, u64, u64)>(), 0..5),
+    ) -> Probes {
+        let transfers = transfers.into_iter();
+        Probes {
+            pings, connects, own_delays,
+            failures: [(Failure::NoPort, failures), (Failure::Turned, failures)].into(),
+            transfers: transfers
+                .map(|(bytes, up_us, down_us)| Transfer { bytes, up_us, down_us })
+                .collect(),
+            sent_bytes: failures,
+            sent_requests: failures,
+        }
+    }
+}
+
+prop_compose! {
+    fn server()(
+        is_memcached: bool, before in figures(), after in figures(),
+        buffers in vec(vec(any::<(u64, u64, u64)>(), 0..5), 0..3),
+        duration_us: u64, requests: u64, count: u64, text: String,
+    ) -> Server {
+        let client = |(id, output_bytes, input_bytes)| Client {
+            id, output_bytes, input_bytes, flags: text.clone(), command: text.clone(),
+        };
+        Server {
+            name: text.clone(),
+            is_memcached,
+            counters: Counters { before, after },
+            settings: [("appendfsync".to_owned(), text.clone())].into(),
+            slow: Some(vec![SlowRequest { duration_us, what: text.clone() }]),
+            clients: buffers
+                .into_iter()
+                .map(|list| list.into_iter().map(client).collect())
+                .collect(),
+            sample: Some(Sample { requests, keys: vec![(text.clone(), count)] }),
+        }
+    }
+}
+
+prop_compose! {
+    fn observation()(
+        seconds in 0.0..4000.0, server in server(), probes in probes(),
+        has_server: bool, process in option::of(process_of_any_kind()),
+        numbers: [Option<u64>; 4], ports: Option<(u64, u64, u64)>, placed: (u64, u64),
+    ) -> Observation {
+        let ports = ports.map(|(range, time_wait, used)| {
+            Ports { range, time_wait, used, ..<_>::default() }
+        });
+        Observation {
+            seconds, server, probes,
+            host: Host {
+                has_server, ports, process,
+                listen_overflows: numbers[0], accept_queue: numbers[1],
+                swapped_in: numbers[2], overcommit: numbers[3], huge_pages: None,
+            },
+            placement: Some(Placement { keys: placed.0, different: placed.1, ..<_>::default() }),
+            unseen: Vec::new(),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn anything_can_be_judged(observation in observation()) {
+        let diagnosis = diagnose(&observation);
+        let judged = diagnosis.found.len() + diagnosis.noticed.len();
+        prop_assert_eq!(judged + diagnosis.well.len() + diagnosis.unknown.len(), all().count());
+        let found = names(&diagnosis.found);
+        for diagnosed in diagnosis.found.iter().chain(&diagnosis.noticed) {
+            prop_assert!(!diagnosed.evidence.verdict.is_empty());
+            prop_assert!(!diagnosed.evidence.numbers.is_empty());
+            if let Some(cause) = diagnosed.explained_by {
+                prop_assert!(found.contains(&cause));
+            }
+        }
+    }
+}

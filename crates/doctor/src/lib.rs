@@ -1,0 +1,181 @@
+//! `nagi doctor`: what is wrong with a cache server, and the evidence.
+//!
+//! ```text
+//! options -> observe (probes, readers), placement -> observation -> findings -> report
+//! ```
+//!
+//! [`observation`] is plain values, [`findings`] a table and a pure function of them: what the
+//! judgement says can be tested with values that are made up.
+
+mod findings;
+mod observation;
+mod observe;
+mod options;
+mod placement;
+mod probes;
+mod readers;
+mod report;
+
+use findings::diagnose;
+use nagi_load::clock::{SECOND, now_ns};
+use nagi_load::interrupt::Interrupt;
+use nagi_load::target::{Target, read_password};
+use observation::{Observation, Placement};
+use report::Report;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+pub use options::Options;
+
+/// The exit status if something is wrong.
+const FOUND: u8 = 1;
+/// The exit status if it could not be looked at.
+const COULD_NOT_LOOK: u8 = 2;
+
+/// Looks, and writes the report. The exit status is 0 if nothing is wrong, and otherwise 1 or 2.
+#[must_use]
+pub fn run(options: &Options) -> ExitCode {
+    match try_run(options) {
+        Ok(true) => ExitCode::from(FOUND),
+        Ok(false) => ExitCode::SUCCESS,
+        Err(why) => {
+            // That standard error is closed is no reason for another status.
+            let _ = writeln!(std::io::stderr(), "nagi: {}", report::plain(&why));
+            ExitCode::from(COULD_NOT_LOOK)
+        }
+    }
+}
+
+/// Whether something is wrong.
+fn try_run(options: &Options) -> Result<bool, String> {
+    if options.list {
+        return write_out(&report::list()).map(|()| false);
+    }
+    let password = read_password(options.password_file.as_deref())?;
+    let parse = |url: &String| Target::parse(url, password.as_deref());
+    let targets: Vec<Target> = options.urls.iter().map(parse).collect::<Result<_, _>>()?;
+    let placement = match options.clients.as_deref() {
+        Some([one, other]) => Some(placement::compare(one, other, &targets)?),
+        _ => None,
+    };
+    let interrupt = Interrupt::on_signals()?;
+    let look = || {
+        let seen = observe_all(&targets, options, &interrupt)?;
+        Ok(judge(&targets, seen, placement.as_ref()))
+    };
+    if options.watch {
+        return watch(look, &interrupt);
+    }
+    let report = look()?;
+    if options.json.is_none() && report.has_seen_nothing() {
+        return report.is_anything_wrong();
+    }
+    if let Some(path) = &options.html {
+        report::write_private(path, &report.to_html())?;
+    }
+    match &options.json {
+        Some(path) if path == Path::new("-") => write_out(&report.to_json()?)?,
+        Some(path) => {
+            report::write_private(path, &report.to_json()?)?;
+            write_out(&report.to_string())?;
+        }
+        None => write_out(&report.to_string())?,
+    }
+    report.is_anything_wrong()
+}
+
+/// Looks again and again, and reports in full what differs from before.
+fn watch(look: impl Fn() -> Result<Report, String>, interrupt: &Interrupt) -> Result<bool, String> {
+    let mut before = None;
+    let mut is_wrong = false;
+    while !interrupt.is_set() {
+        let report = look()?;
+        is_wrong = report.is_anything_wrong()?;
+        let names = report.names();
+        match before.as_ref() == Some(&names) {
+            true => write_out(&format!("{} as before: {names}\n", report.time()))?,
+            false => write_out(&format!("{}\n{report}", report.time()))?,
+        }
+        before = Some(names);
+    }
+    Ok(is_wrong)
+}
+
+/// What was seen of each server, or why nothing could be.
+type Seen = Vec<Result<Observation, String>>;
+
+/// Looks at all servers at the same time.
+fn observe_all(
+    targets: &[Target],
+    options: &Options,
+    interrupt: &Interrupt,
+) -> Result<Seen, String> {
+    let progress = Progress::start(options);
+    let seen = std::thread::scope(|scope| {
+        let looks: Vec<_> = targets
+            .iter()
+            .map(|target| scope.spawn(move || observe::observe(target, options, interrupt)))
+            .collect();
+        let joined = looks.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined.collect::<Result<_, _>>()
+    });
+    progress.stop();
+    seen.map_err(|_| "a thread of the doctor's own broke".to_owned())
+}
+
+fn judge(targets: &[Target], seen: Seen, placement: Option<&Placement>) -> Report {
+    let servers = targets.iter().zip(seen).map(|(target, seen)| {
+        let seen = seen.map(|mut observation| {
+            observation.placement = placement.cloned();
+            let diagnosis = diagnose(&observation);
+            (observation, diagnosis)
+        });
+        (target.name.clone(), seen)
+    });
+    Report::new(servers.collect())
+}
+
+fn write_out(text: &str) -> Result<(), String> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.to_string()),
+        _ => Ok(()),
+    }
+}
+
+/// A line on standard error that says how far the run is, if that is a terminal.
+struct Progress {
+    end: Interrupt,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Progress {
+    fn start(options: &Options) -> Self {
+        let end = Interrupt::default();
+        let (until, seconds) = (end.clone(), options.seconds);
+        let is_shown = !options.quiet && std::io::stderr().is_terminal();
+        let thread = is_shown.then(|| std::thread::spawn(move || show(seconds, &until)));
+        Progress { end, thread }
+    }
+
+    fn stop(self) {
+        self.end.set();
+        if let Some(thread) = self.thread {
+            // A line that could not be shown is no fault of the run's.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn show(seconds: f64, until: &Interrupt) {
+    let start_ns = now_ns();
+    let mut out = std::io::stderr();
+    loop {
+        let passed = (now_ns() - start_ns) as f64 / 1e9;
+        let _ = write!(out, "\r  looks for {:.0} of {seconds} s ", passed.min(seconds));
+        if until.sleep_until(now_ns() + SECOND / 2).is_err() {
+            let _ = write!(out, "\r\x1b[K");
+            return;
+        }
+    }
+}

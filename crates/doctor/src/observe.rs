@@ -1,0 +1,280 @@
+//! One run: probes and looks for some seconds, the server's own figures before and after.
+//!
+//! Whatever cannot be seen becomes a line of [`Observation::unseen`], and the run goes on.
+
+use crate::observation::{Counters, Failure, Observation, Server};
+use crate::options::Options;
+use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away};
+use crate::readers::{self, MOST_CLIENTS, ProcessReader, SocketReader, System, process_of};
+use nagi_client::{Address, Protocol};
+use nagi_load::clock::{SECOND, now_ns};
+use nagi_load::interrupt::Interrupt;
+use nagi_load::target::Target;
+use nagi_load::wire::{Answer, Wire};
+use rustix::net::{getpeername, getsockname, sockopt::socket_peercred};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// How long the server may take to answer what is asked of it beside the probes.
+const PATIENCE_NS: u64 = 2 * SECOND;
+
+/// Errors of a server that speaks RESP and has something else to do.
+const BUSY: [&str; 4] = ["LOADING", "BUSY", "MASTERDOWN", "NOPERM"];
+
+/// Observes a server.
+///
+/// # Errors
+/// There is nothing to be seen: no server takes connections there. One line.
+pub(crate) fn observe(
+    target: &Target,
+    options: &Options,
+    interrupt: &Interrupt,
+) -> Result<Observation, String> {
+    let mut asker = Asker { target, interrupt, wire: None, is_silent: false, unseen: Vec::new() };
+    let place = first_contact(target, &mut asker)?;
+    let running = probes::start(target);
+    let start_ns = now_ns();
+    let mut server = Server { is_memcached: target.protocol != Protocol::Resp, ..<_>::default() };
+    server.counters.before = asker.figures();
+    let sampling = probes::start_sampler(sampler(&place, &server.counters.before));
+    let newest = asker.ask("SLOWLOG", Protocol::Resp, readers::slow_log_newest);
+    server.settings =
+        asker.ask("CONFIG GET", Protocol::Resp, readers::settings).unwrap_or_default();
+    asker.list_clients(&mut server);
+    let sent = asker.transfer(options);
+    let length_ns = (options.seconds * SECOND as f64) as u64;
+    let _ = interrupt.sleep_until(start_ns + length_ns / 2);
+    if options.sample_commands && !interrupt.is_set() {
+        server.sample = asker.sample(options.show_keys);
+    }
+    let _ = interrupt.sleep_until(start_ns + length_ns);
+    // What is known by now is told also after Ctrl-C: only a second one ends it at once.
+    asker.begin_anew();
+    let not_interrupted = Interrupt::default();
+    asker.interrupt = &not_interrupted;
+    server.counters.after = asker.figures();
+    let seconds = (now_ns() - start_ns) as f64 / 1e9;
+    if let Some(newest) = newest {
+        let read = |wire: &mut Wire| readers::slow_log(wire, newest);
+        server.slow = asker.ask("SLOWLOG", Protocol::Resp, read);
+    }
+    asker.list_clients(&mut server);
+    let host = sampling.stop()?;
+    let mut probes = running.stop()?;
+    (probes.sent_bytes, probes.sent_requests) = (sent.bytes, sent.requests);
+    probes.transfers = sent.transfers;
+    server.name = name(&server);
+    if server.counters.after.is_empty() {
+        // What was true at the beginning is better than nothing, and nothing has grown.
+        server.counters = Counters { before: server.counters.before.clone(), ..<_>::default() };
+    }
+    Ok(Observation { seconds, server, probes, host, placement: None, unseen: asker.unseen })
+}
+
+/// Where the server is, as seen from here.
+#[derive(Debug, Default)]
+struct Place {
+    local: Option<SocketAddr>,
+    remote: Option<SocketAddr>,
+    /// The process at the other end of a Unix socket.
+    process: Option<u32>,
+    is_unix: bool,
+}
+
+/// Connects once, and says where to.
+fn first_contact(target: &Target, asker: &mut Asker<'_>) -> Result<Place, String> {
+    let mut place = Place::default();
+    match &target.address {
+        Address::Unix(_) => place.is_unix = true,
+        Address::Tcp { resolved, .. } => place.remote = resolved.first().copied(),
+    }
+    let socket = match target.address.connect() {
+        Ok(socket) => socket,
+        Err(error) => {
+            let failure = failure_of(&error);
+            // The probes will meet the same, and count it.
+            if matches!(failure, Failure::NoPort | Failure::TimedOut | Failure::Turned) {
+                asker.unseen.push(error.to_string());
+                return Ok(place);
+            }
+            return Err(error.to_string());
+        }
+    };
+    if place.is_unix {
+        let peer = socket_peercred(&socket).ok();
+        place.process = peer.and_then(|peer| u32::try_from(peer.pid.as_raw_nonzero().get()).ok());
+    } else {
+        place.local = getsockname(&socket).ok().and_then(|it| it.try_into().ok());
+        let peer = getpeername(&socket).ok().flatten().and_then(|it| it.try_into().ok());
+        place.remote = peer.or(place.remote);
+    }
+    match Wire::over(socket, target, asker.interrupt) {
+        Ok(wire) => asker.greet(wire)?,
+        Err(why) if is_turned_away(&why) => asker.unseen.push(why),
+        Err(why) => return Err(why),
+    }
+    Ok(place)
+}
+
+fn sampler(place: &Place, figures: &BTreeMap<String, String>) -> Sampler {
+    let proc = Path::new("/proc");
+    let canonical = |address: Option<SocketAddr>| address.map(|it| it.ip().to_canonical());
+    let local = canonical(place.local);
+    let is_here = place.is_unix || local.is_some() && local == canonical(place.remote);
+    let told = ["process_id", "pid"].iter().find_map(|name| figures.get(*name)?.parse().ok());
+    let remote = place.remote.map(|it| SocketAddr::new(it.ip().to_canonical(), it.port()));
+    let sockets = remote.map(|remote| SocketReader::new(proc.to_path_buf(), remote));
+    // One that does not answer does not tell its number.
+    let id = place.process.or(told).filter(|_| is_here);
+    let id = id.or_else(|| sockets.as_ref().filter(|_| is_here)?.listener());
+    let process = id.and_then(|id: u32| Some(ProcessReader::new(id, process_of(proc, id)?)));
+    Sampler {
+        system: System::new(PathBuf::from("/")),
+        sockets,
+        process,
+        has_server: is_here,
+        local,
+        remote: remote.map_or(String::new(), |it| it.to_string()),
+    }
+}
+
+/// Such as `Redis 7.0.15`, from its figures.
+fn name(server: &Server) -> String {
+    let figures = match server.counters.after.is_empty() {
+        true => &server.counters.before,
+        false => &server.counters.after,
+    };
+    let versions = [
+        ("nagi", "nagi_version"),
+        ("Valkey", "valkey_version"),
+        ("Dragonfly", "dragonfly_version"),
+        ("Garnet", "garnet_version"),
+        ("Redis", "redis_version"),
+        ("memcached", "version"),
+    ];
+    let known = versions.iter().find_map(|(name, field)| Some((name, figures.get(*field)?)));
+    known.map_or("unknown server".to_owned(), |(name, version)| format!("{name} {version}"))
+}
+
+/// Asks the server, one thing after the other.
+struct Asker<'a> {
+    target: &'a Target,
+    interrupt: &'a Interrupt,
+    wire: Option<Wire>,
+    /// Whether it has let a question wait too long: no other is asked then.
+    is_silent: bool,
+    unseen: Vec<String>,
+}
+
+impl Asker<'_> {
+    /// Keeps the connection if the server answers on it in its protocol. That it is silent, busy or
+    /// full is something to be looked at.
+    fn greet(&mut self, mut wire: Wire) -> Result<(), String> {
+        wire.be_patient_for(PATIENCE_NS);
+        let start_ns = now_ns();
+        let told = match wire.protocol {
+            Protocol::Resp => wire.command(&[b"PING"]).map(|answer| match answer {
+                Answer::Error(text) => text,
+                _ => String::new(),
+            }),
+            _ => wire.lines("version").map(|lines| {
+                let line = lines.concat();
+                if line.starts_with("VERSION ") { String::new() } else { line }
+            }),
+        };
+        match told {
+            Ok(text) if text.is_empty() => self.wire = Some(wire),
+            Ok(text) | Err(text) if is_turned_away(&text) => self.unseen.push(text),
+            Ok(text) if BUSY.iter().any(|it| text.starts_with(it)) => {
+                self.unseen.push(text);
+                self.wire = Some(wire);
+            }
+            Ok(text) => return Err(format!("{}: {text}", self.target.name)),
+            Err(why) if now_ns() - start_ns < PATIENCE_NS => return Err(why),
+            Err(why) => {
+                self.is_silent = true;
+                self.unseen.push(why);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_anew(&mut self) {
+        self.is_silent = false;
+        self.wire = None;
+    }
+
+    /// Asks a server that speaks `protocol`; what goes wrong is written down.
+    fn ask<T>(
+        &mut self,
+        what: &str,
+        protocol: Protocol,
+        question: impl FnOnce(&mut Wire) -> Result<T, String>,
+    ) -> Option<T> {
+        if self.is_silent || self.interrupt.is_set() || protocol != self.target.protocol {
+            return None;
+        }
+        let start_ns = now_ns();
+        match self.answer(question) {
+            Ok(answer) => Some(answer),
+            Err(why) => {
+                self.wire = None;
+                self.is_silent = now_ns() - start_ns >= PATIENCE_NS;
+                let why = why.strip_prefix(&format!("{what}: ")).unwrap_or(&why).to_owned();
+                let line = format!("{what}: {why}");
+                if !self.unseen.contains(&line) && !self.interrupt.is_set() {
+                    self.unseen.push(line);
+                }
+                None
+            }
+        }
+    }
+
+    fn answer<T>(
+        &mut self,
+        question: impl FnOnce(&mut Wire) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let mut wire = match self.wire.take() {
+            Some(wire) => wire,
+            None => Wire::open(self.target, self.interrupt)?,
+        };
+        wire.be_patient_for(PATIENCE_NS);
+        let answer = question(&mut wire)?;
+        self.wire = Some(wire);
+        Ok(answer)
+    }
+
+    fn figures(&mut self) -> BTreeMap<String, String> {
+        let info = self.ask("INFO", Protocol::Resp, readers::info);
+        let figures = info.or_else(|| self.ask("stats", Protocol::Memcached, readers::stats));
+        figures.unwrap_or_default()
+    }
+
+    fn list_clients(&mut self, server: &mut Server) {
+        let figures = &server.counters;
+        let count = [&figures.after, &figures.before]
+            .iter()
+            .find_map(|fields| fields.get("connected_clients")?.parse::<f64>().ok());
+        if count.is_none_or(|count| count > MOST_CLIENTS) {
+            return;
+        }
+        let list = self.ask("CLIENT LIST", Protocol::Resp, readers::clients);
+        server.clients.extend(list);
+    }
+
+    fn transfer(&mut self, options: &Options) -> Sent {
+        let may = self.target.protocol == Protocol::Resp || options.probe_writes;
+        let sent = may.then(|| self.ask("values", self.target.protocol, probes::transfers));
+        sent.flatten().unwrap_or_default()
+    }
+
+    /// Watches requests on a connection of its own, which ends with that.
+    fn sample(&mut self, show_keys: bool) -> Option<crate::observation::Sample> {
+        self.wire = None;
+        let watch = |wire: &mut Wire| readers::sample(wire, show_keys);
+        let sample = self.ask("the sample", self.target.protocol, watch);
+        self.wire = None;
+        sample
+    }
+}

@@ -1,0 +1,58 @@
+//! Where two configurations of clients place keys.
+
+use crate::observation::Placement;
+use nagi_client::Address;
+use nagi_client::ring::{Client, Server, place_differently};
+use nagi_load::target::Target;
+
+/// Keys that are compared: enough that one server of a hundred is not missed.
+const KEYS: u64 = 10_000;
+
+/// Compares them, over servers of their own or, where they name none, those of the URLs.
+///
+/// # Errors
+/// A configuration has no servers; one line.
+pub(crate) fn compare(
+    one: &Client,
+    other: &Client,
+    targets: &[Target],
+) -> Result<Placement, String> {
+    let usual = targets.iter().map(|target| server_of(&target.address));
+    let usual: Vec<Server> = usual.collect::<Result<_, _>>()?;
+    let (first, second) = (one.ring(&usual), other.ring(&usual));
+    let differs =
+        |number: &u64| place_differently(&first, &second, format!("key:{number}").as_bytes());
+    Ok(Placement {
+        one: one.to_string(),
+        other: other.to_string(),
+        keys: KEYS,
+        different: (0..KEYS).filter(differs).count() as u64,
+    })
+}
+
+/// The server as clients name it: names are what is hashed.
+fn server_of(address: &Address) -> Result<Server, String> {
+    match address {
+        Address::Tcp { name, .. } => name.parse(),
+        Address::Unix(path) => path.to_string_lossy().parse(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_configurations_are_compared() {
+        let targets = ["memcached://127.0.0.1:1", "memcached://127.0.0.1:2"];
+        let targets = targets.map(|url| Target::parse(url, None).unwrap());
+        let different = |one: &str, other: &str| {
+            compare(&one.parse().unwrap(), &other.parse().unwrap(), &targets).unwrap().different
+        };
+        assert_eq!(different("php-ketama", "pylibmc,weighted"), 0);
+        assert_eq!(different("php", "php@127.0.0.1:1,127.0.0.1:2"), 0);
+        let half = different("php", "php@127.0.0.1:2,127.0.0.1:1");
+        assert_eq!(half, 10_000);
+        assert!((2000..8000).contains(&different("php", "php-ketama")));
+    }
+}

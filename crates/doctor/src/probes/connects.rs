@@ -1,0 +1,56 @@
+//! New connections: how long they take, and why they fail.
+
+use super::failure::{failure_of, is_turned_away};
+use super::pings::ping;
+use crate::observation::{Failure, Times};
+use nagi_load::clock::{SECOND, now_ns};
+use nagi_load::interrupt::Interrupt;
+use nagi_load::target::Target;
+use nagi_load::wire::Wire;
+use std::collections::BTreeMap;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const INTERVAL_NS: u64 = SECOND / 5;
+/// For how long a connection is waited for: longer than the kernel's second and third attempts.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// For how long the first answer is.
+const ANSWER_NS: u64 = SECOND / 2;
+
+/// What became of them.
+#[derive(Debug, Default)]
+pub(super) struct Connects {
+    pub(super) times: Times,
+    pub(super) failures: BTreeMap<Failure, u64>,
+}
+
+pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Connects> {
+    std::thread::spawn(move || {
+        let (mut times_us, mut failures) = (Vec::new(), BTreeMap::new());
+        let mut due_ns = now_ns();
+        while end.sleep_until(due_ns).is_ok() {
+            match connect(&target, &end) {
+                Ok(time_us) => times_us.push(time_us),
+                Err(failure) => *failures.entry(failure).or_insert(0) += 1,
+            }
+            due_ns = (due_ns + INTERVAL_NS).max(now_ns());
+        }
+        Connects { times: Times::new(times_us), failures }
+    })
+}
+
+/// How long a connection took, if the server keeps it.
+fn connect(target: &Target, end: &Interrupt) -> Result<u64, Failure> {
+    let start_ns = now_ns();
+    let socket = target.address.connect_within(PATIENCE).map_err(|error| failure_of(&error))?;
+    let time_us = (now_ns() - start_ns) / 1000;
+    // That there is no answer, or no access, is for the other probes to tell.
+    let told = match Wire::over(socket, target, end) {
+        Ok(mut wire) => {
+            wire.be_patient_for(ANSWER_NS);
+            ping(&mut wire).unwrap_or_else(|why| why)
+        }
+        Err(why) => why,
+    };
+    if is_turned_away(&told) { Err(Failure::Turned) } else { Ok(time_us) }
+}

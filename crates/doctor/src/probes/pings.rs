@@ -1,0 +1,82 @@
+//! Round trips of the smallest request, at even intervals.
+
+use super::failure::is_turned_away;
+use crate::observation::{Failure, Times};
+use nagi_client::Protocol;
+use nagi_load::clock::{SECOND, now_ns};
+use nagi_load::interrupt::Interrupt;
+use nagi_load::target::Target;
+use nagi_load::wire::Wire;
+use std::collections::BTreeMap;
+use std::thread::JoinHandle;
+
+const INTERVAL_NS: u64 = SECOND / 100;
+/// How many of the shortest round trips the interval is at least: a long way to the server is no
+/// queue of requests.
+const ROUND_TRIPS: u64 = 2;
+/// The pause before another attempt to connect.
+const PAUSE_NS: u64 = SECOND / 5;
+
+/// What became of them.
+#[derive(Debug, Default)]
+pub(super) struct Pings {
+    pub(super) times: Times,
+    pub(super) failures: BTreeMap<Failure, u64>,
+}
+
+pub(super) fn start(target: Target, end: Interrupt) -> JoinHandle<Pings> {
+    std::thread::spawn(move || {
+        let (mut times_us, mut failures) = (Vec::new(), BTreeMap::new());
+        while !end.is_set() {
+            // Why no connection can be made is found by the probe for that.
+            if let Ok(mut wire) = Wire::open(&target, &end)
+                && let Err(told) = talk(&mut wire, &end, &mut times_us)
+                && is_turned_away(&told)
+            {
+                *failures.entry(Failure::Turned).or_insert(0) += 1;
+            }
+            let _ = end.sleep_until(now_ns() + PAUSE_NS);
+        }
+        Pings { times: Times::new(times_us), failures }
+    })
+}
+
+/// Sends and waits, until the end, a broken connection or a refusal, which it returns.
+fn talk(wire: &mut Wire, end: &Interrupt, times_us: &mut Vec<u64>) -> Result<(), String> {
+    let mut due_ns = now_ns();
+    let mut answered_ns = due_ns;
+    let mut is_first = true;
+    let mut shortest_ns = u64::MAX;
+    while end.sleep_until(due_ns).is_ok() {
+        // After a long wait, requests that were due meanwhile have waited too. A late wake-up of
+        // this thread is no delay of the server's.
+        let start_ns = if answered_ns > due_ns { due_ns } else { now_ns() };
+        let told = ping(wire);
+        answered_ns = now_ns();
+        if let Ok(text) | Err(text) = &told
+            && is_turned_away(text)
+        {
+            return Err(text.clone());
+        }
+        // The first has to set up what the connection needs at both ends. One without an answer at
+        // the end of the run took that long at least.
+        if !is_first || told.is_err() {
+            times_us.push((answered_ns - start_ns) / 1000);
+        }
+        told?;
+        if !is_first {
+            shortest_ns = shortest_ns.min(answered_ns - start_ns);
+            due_ns += INTERVAL_NS.max(shortest_ns.saturating_mul(ROUND_TRIPS));
+        }
+        is_first = false;
+    }
+    Ok(())
+}
+
+/// Sends the smallest request; the text of its answer, errors among them.
+pub(super) fn ping(wire: &mut Wire) -> Result<String, String> {
+    match wire.protocol {
+        Protocol::Resp => Ok(wire.command(&[b"PING"])?.text()),
+        _ => Ok(wire.lines("version")?.concat()),
+    }
+}

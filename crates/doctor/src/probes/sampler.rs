@@ -1,0 +1,144 @@
+//! Looks at the host while the run goes on: the server's process often, the socket table less so.
+
+use crate::observation::{Host, Ports};
+use crate::readers::{ProcessReader, SocketReader, Sockets, System};
+use nagi_load::clock::{SECOND, now_ns};
+use nagi_load::interrupt::Interrupt;
+use std::net::IpAddr;
+use std::thread::JoinHandle;
+
+const INTERVAL_NS: u64 = SECOND / 20;
+/// The socket table is read for at most this share of the time: a long one is a burden.
+const TABLE_SHARE: u64 = 10;
+
+/// What there is to be looked at.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    pub(crate) system: System,
+    pub(crate) sockets: Option<SocketReader>,
+    pub(crate) process: Option<ProcessReader>,
+    /// Whether the server runs on this host.
+    pub(crate) has_server: bool,
+    /// This host's address towards the server.
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) remote: String,
+}
+
+/// A thread that goes on until it is stopped.
+#[derive(Debug)]
+pub(crate) struct Sampling {
+    end: Interrupt,
+    thread: JoinHandle<Host>,
+}
+
+/// Begins.
+pub(crate) fn start(sampler: Sampler) -> Sampling {
+    let end = Interrupt::default();
+    let until = end.clone();
+    Sampling { end, thread: std::thread::spawn(move || sampler.run(&until)) }
+}
+
+impl Sampling {
+    /// # Errors
+    /// The thread broke.
+    pub(crate) fn stop(self) -> Result<Host, String> {
+        self.end.set();
+        self.thread.join().map_err(|_| "a probe of the doctor's own broke".to_owned())
+    }
+}
+
+impl Sampler {
+    fn run(mut self, end: &Interrupt) -> Host {
+        let start_ns = now_ns();
+        let swapped_in = self.system.counts().swapped_in;
+        let overflows = self.sockets.as_ref().and_then(SocketReader::listen_overflows);
+        let mut most = Most::default();
+        let mut table_due_ns = start_ns;
+        while end.sleep_until(now_ns() + INTERVAL_NS).is_ok() {
+            if let Some(process) = &mut self.process {
+                process.look();
+            }
+            if let Some(reader) = self.sockets.as_ref().filter(|_| now_ns() >= table_due_ns) {
+                let before_ns = now_ns();
+                most.take(reader.read(), self.local);
+                let taken_ns = now_ns() - before_ns;
+                table_due_ns = before_ns + (taken_ns * TABLE_SHARE).max(SECOND / 5);
+            }
+        }
+        let seconds = (now_ns() - start_ns) as f64 / 1e9;
+        let overflows_now = self.sockets.as_ref().and_then(SocketReader::listen_overflows);
+        let grown = |now: Option<u64>, before: Option<u64>| {
+            now.zip(before).map(|(now, before)| now.saturating_sub(before))
+        };
+        Host {
+            has_server: self.has_server,
+            ports: self.ports(&most),
+            listen_overflows: grown(overflows_now, overflows),
+            accept_queue: most.waiting,
+            process: self.process.as_ref().map(|process| process.finish(seconds)),
+            swapped_in: grown(self.system.counts().swapped_in, swapped_in),
+            huge_pages: self.system.huge_pages(),
+            overcommit: self.system.overcommit(),
+        }
+    }
+
+    fn ports(&self, most: &Most) -> Option<Ports> {
+        let (local, reader) = (most.local.or(self.local)?, self.sockets.as_ref()?);
+        let (range, reuse) = reader.port_range();
+        Some(Ports {
+            local: local.to_string(),
+            remote: self.remote.clone(),
+            range: range?,
+            time_wait: most.time_wait,
+            used: most.used,
+            reuse,
+        })
+        .filter(|_| most.has_read)
+    }
+}
+
+/// The most of each that was seen.
+#[derive(Debug, Default)]
+struct Most {
+    has_read: bool,
+    local: Option<IpAddr>,
+    time_wait: u64,
+    used: u64,
+    waiting: Option<u64>,
+}
+
+impl Most {
+    /// Takes the address of this host that has the most ports towards the server.
+    fn take(&mut self, sockets: Option<Sockets>, usual: Option<IpAddr>) {
+        let Some(sockets) = sockets else { return };
+        self.has_read = true;
+        self.waiting = self.waiting.max(sockets.waiting);
+        let fullest = sockets.towards.iter().max_by_key(|(_, (_, used))| *used);
+        if let Some((local, (time_wait, used))) = fullest
+            && (*used > self.used || self.local.is_none())
+        {
+            self.local = Some(*local).or(usual);
+            (self.time_wait, self.used) = (*time_wait, *used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fullest_look_counts() {
+        let [one, other]: [IpAddr; 2] = ["10.0.0.1", "10.0.0.2"].map(|it| it.parse().unwrap());
+        let sockets = |towards: &[(IpAddr, (u64, u64))], waiting| {
+            Some(Sockets { towards: towards.iter().copied().collect(), waiting })
+        };
+        let mut most = Most::default();
+        most.take(None, None);
+        assert!(!most.has_read);
+        most.take(sockets(&[(one, (3, 4)), (other, (9, 10))], Some(2)), Some(one));
+        most.take(sockets(&[(one, (1, 2))], None), Some(one));
+        assert_eq!((most.local, most.time_wait, most.used), (Some(other), 9, 10));
+        assert_eq!(most.waiting, Some(2));
+    }
+}

@@ -1,0 +1,99 @@
+//! Values whose size doubles, there and back: how the time grows with the size is the link's rate.
+
+use crate::observation::Transfer;
+use nagi_client::Protocol;
+use nagi_load::clock::{SECOND, now_ns};
+use nagi_load::wire::Wire;
+use std::hash::{BuildHasher, RandomState};
+
+const SMALLEST: usize = 1 << 10;
+const LARGEST: usize = 1 << 20;
+/// memcached's largest item is 1 MB with its key.
+const LARGEST_ITEM: usize = 1 << 19;
+/// No larger value is sent behind one that took this long.
+const LONG_US: u64 = 100_000;
+/// The shortest of so many times counts: what delays some of them is not the link.
+const TRIES: usize = 5;
+/// What all of them may take.
+const ALL_NS: u64 = 3 * SECOND;
+
+/// All values that were sent.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// The best time of each size.
+    pub(crate) transfers: Vec<Transfer>,
+    pub(crate) bytes: u64,
+    pub(crate) requests: u64,
+}
+
+/// Sends values to and fro: by ECHO, or on memcached as items that expire after a minute.
+///
+/// # Errors
+/// The server refuses, or is silent; one line.
+pub(crate) fn transfers(wire: &mut Wire) -> Result<Sent, String> {
+    wire.be_patient_for(ALL_NS);
+    let is_memcached = wire.protocol != Protocol::Resp;
+    let key = format!("nagi-doctor-{:016x}", RandomState::new().hash_one(now_ns()));
+    let until_ns = now_ns() + ALL_NS;
+    let (mut sent, mut len) = (Sent::default(), SMALLEST);
+    while len <= if is_memcached { LARGEST_ITEM } else { LARGEST } {
+        let value = vec![b'x'; len];
+        let mut best = Transfer { bytes: len as u64, up_us: u64::MAX, down_us: u64::MAX };
+        for attempt in 0..TRIES {
+            if attempt > 0 && now_ns() >= until_ns {
+                break;
+            }
+            let (up_us, down_us) = match is_memcached {
+                true => store_and_fetch(wire, &key, &value)?,
+                false => echo(wire, &value)?,
+            };
+            sent.bytes += best.bytes;
+            sent.requests += if is_memcached { 2 } else { 1 };
+            best.up_us = best.up_us.min(up_us);
+            best.down_us = best.down_us.min(down_us);
+        }
+        sent.transfers.push(best);
+        if best.up_us + best.down_us >= LONG_US || now_ns() >= until_ns {
+            break;
+        }
+        len *= 2;
+    }
+    if is_memcached {
+        wire.lines(&format!("delete {key}"))?;
+    }
+    Ok(sent)
+}
+
+/// The reply begins once the server has all of the request.
+fn echo(wire: &mut Wire, value: &[u8]) -> Result<(u64, u64), String> {
+    let mut request = Vec::with_capacity(value.len() + 64);
+    nagi_client::encode_command(&[b"ECHO", value], &mut request);
+    let start_ns = now_ns();
+    wire.send(&request)?;
+    let line = wire.line()?;
+    let up_ns = now_ns();
+    let len = line.strip_prefix('$').and_then(|it| it.parse().ok());
+    wire.content(len.ok_or_else(|| format!("ECHO: {line}"))?)?;
+    Ok(((up_ns - start_ns) / 1000, (now_ns() - up_ns) / 1000))
+}
+
+fn store_and_fetch(wire: &mut Wire, key: &str, value: &[u8]) -> Result<(u64, u64), String> {
+    let mut request = format!("set {key} 0 60 {}\r\n", value.len()).into_bytes();
+    request.extend_from_slice(value);
+    request.extend_from_slice(b"\r\n");
+    let start_ns = now_ns();
+    wire.send(&request)?;
+    let told = wire.line()?;
+    let up_ns = now_ns();
+    if told != "STORED" {
+        return Err(format!("set: {told}"));
+    }
+    wire.send(format!("get {key}\r\n").as_bytes())?;
+    let line = wire.line()?;
+    if line != "END" {
+        let len = line.rsplit(' ').next().and_then(|it| it.parse().ok());
+        wire.content(len.ok_or_else(|| format!("get: {line}"))?)?;
+        wire.line()?;
+    }
+    Ok(((up_ns - start_ns) / 1000, (now_ns() - up_ns) / 1000))
+}

@@ -1,0 +1,50 @@
+//! CLIENT LIST.
+
+use crate::observation::Client;
+use nagi_load::wire::Wire;
+
+/// With more clients than this, they are not listed: the list would be a burden of its own.
+pub(crate) const MOST_CLIENTS: f64 = 1000.0;
+
+/// All clients.
+///
+/// # Errors
+/// The server cannot be asked, or refuses; one line.
+pub(crate) fn clients(wire: &mut Wire) -> Result<Vec<Client>, String> {
+    Ok(wire.run("CLIENT LIST")?.text().lines().map(client).collect())
+}
+
+fn client(line: &str) -> Client {
+    let mut client = Client::default();
+    for (name, value) in line.split(' ').filter_map(|field| field.split_once('=')) {
+        let number = value.parse().unwrap_or(0);
+        match name {
+            "id" => client.id = number,
+            "flags" => value.clone_into(&mut client.flags),
+            "cmd" => value.clone_into(&mut client.command),
+            "omem" => client.output_bytes = number,
+            "qbuf" => client.input_bytes = number,
+            _ => {}
+        }
+    }
+    client
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_client() {
+        let line = "id=7 addr=1.2.3.4:5 name= flags=O qbuf=26 omem=4096 cmd=monitor new=x=y odd";
+        let expected = Client {
+            id: 7,
+            flags: "O".to_owned(),
+            command: "monitor".to_owned(),
+            output_bytes: 4096,
+            input_bytes: 26,
+        };
+        assert_eq!(client(line), expected);
+        assert_eq!(client(""), Client::default());
+    }
+}

@@ -1,0 +1,88 @@
+//! What a limit on processor time did to a process: `cpu.stat` of its control group, or of the
+//! nearest one above it that has a limit (`Documentation/admin-guide/cgroup-v2.rst`, and
+//! `scheduler/sched-bwc.rst` for version 1).
+
+use crate::observation::Throttling;
+use std::path::{Path, PathBuf};
+
+/// Where control groups are mounted, below the root of the folder that has `proc`.
+const MOUNT: &str = "sys/fs/cgroup";
+
+/// What has been throttled since the group was made; none where there is no limit or it cannot be
+/// read.
+pub(super) fn throttling(process: &Path) -> Option<Throttling> {
+    let groups = std::fs::read_to_string(process.join("cgroup")).ok()?;
+    let root = process.parent()?.parent()?;
+    let folders = groups.lines().filter_map(|line| folder_of(root, line));
+    let mut folders = folders.flat_map(|(mount, folder)| above(&mount, &folder));
+    let limited = folders.find(|folder| has_limit(folder))?;
+    parse(&std::fs::read_to_string(limited.join("cpu.stat")).ok()?)
+}
+
+/// Whether a group's processor time is limited, as version 2 says it or version 1.
+fn has_limit(folder: &Path) -> bool {
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    let most = read("cpu.max").map(|text| !text.starts_with("max"));
+    let quota = || read("cpu.cfs_quota_us").map(|text| !text.starts_with('-'));
+    most.or_else(quota).unwrap_or(false)
+}
+
+/// Where a line of `/proc/PID/cgroup` leads, such as `0::/system.slice/x` or `4:cpu,cpuacct:/x`.
+fn folder_of(root: &Path, line: &str) -> Option<(PathBuf, PathBuf)> {
+    let mut parts = line.splitn(3, ':');
+    let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+    let mount = match controllers {
+        "" => {
+            let unified = root.join(MOUNT).join("unified");
+            if unified.is_dir() { unified } else { root.join(MOUNT) }
+        }
+        names if names.split(',').any(|name| name == "cpu") => {
+            let joined = root.join(MOUNT).join(names);
+            if joined.is_dir() { joined } else { root.join(MOUNT).join("cpu") }
+        }
+        _ => return None,
+    };
+    let folder = mount.join(path.trim_start_matches('/'));
+    Some((mount, folder))
+}
+
+/// A folder and those above it, as far as the mount.
+fn above(mount: &Path, folder: &Path) -> Vec<PathBuf> {
+    folder.ancestors().take_while(|it| it.starts_with(mount)).map(Path::to_path_buf).collect()
+}
+
+fn parse(text: &str) -> Option<Throttling> {
+    let number = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+    };
+    let throttled_us = number("throttled_usec ");
+    let throttled_us =
+        throttled_us.or(number("throttled_time ").map(|nanoseconds| nanoseconds / 1000));
+    Some(Throttling {
+        periods: number("nr_periods ")?,
+        throttled_periods: number("nr_throttled ")?,
+        throttled_us: throttled_us?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_are_read() {
+        let expected = Throttling { periods: 20, throttled_periods: 5, throttled_us: 1234 };
+        let two = "usage_usec 9\nnr_periods 20\nnr_throttled 5\nthrottled_usec 1234\n";
+        let one = "nr_periods 20\nnr_throttled 5\nthrottled_time 1234000\n";
+        assert_eq!((parse(two), parse(one)), (Some(expected), Some(expected)));
+        assert_eq!(parse("usage_usec 9\n"), None);
+    }
+
+    #[test]
+    fn lines_lead_to_folders() {
+        let at = |line: &str| folder_of(Path::new("/nowhere"), line).map(|(_, folder)| folder);
+        assert_eq!(at("0::/a/b"), Some(PathBuf::from("/nowhere/sys/fs/cgroup/a/b")));
+        assert_eq!(at("4:cpu,cpuacct:/a"), Some(PathBuf::from("/nowhere/sys/fs/cgroup/cpu/a")));
+        assert_eq!(at("3:memory:/a"), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! What is read: the server's own figures, and the kernel's. Each reader returns plain values; what
+//! cannot be read is `None` or an error of one line, never a guess.
+
+mod clients;
+mod control_group;
+mod fields;
+mod process;
+mod requests;
+mod sockets;
+mod system;
+
+pub(crate) use clients::{MOST_CLIENTS, clients};
+pub(crate) use fields::{info, settings, stats};
+pub(crate) use process::{ProcessReader, process_of};
+pub(crate) use requests::{sample, slow_log, slow_log_newest};
+pub(crate) use sockets::{SocketReader, Sockets};
+pub(crate) use system::System;

@@ -1,0 +1,184 @@
+//! The server's process: what its threads do, its descriptors, its memory in swap
+//! (`Documentation/filesystems/proc.rst` of Linux).
+
+use super::control_group;
+use crate::observation::{BusyThread, Process, Throttling};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Kernel ticks in a second, in which /proc counts processor time (`sysconf(_SC_CLK_TCK)`).
+const TICKS: f64 = 100.0;
+/// Names of programs that are taken for the server's.
+const PROGRAMS: [&str; 8] =
+    ["redis", "valkey", "nagi", "memcached", "dragonfly", "keydb", "garnet", "pogocache"];
+
+/// The folder of a server's process, if it is one here.
+pub(crate) fn process_of(proc: &Path, id: u32) -> Option<PathBuf> {
+    let folder = proc.join(id.to_string());
+    let program = std::fs::read_to_string(folder.join("comm")).ok()?;
+    // A worker's name may stand in front of the program's.
+    let line = std::fs::read_to_string(folder.join("cmdline")).unwrap_or_default();
+    let is_known = |text: &str| PROGRAMS.iter().any(|it| text.contains(it));
+    (is_known(&program) || is_known(&line)).then_some(folder)
+}
+
+/// Looks at a process again and again.
+#[derive(Debug)]
+pub(crate) struct ProcessReader {
+    id: u32,
+    folder: PathBuf,
+    looks: u64,
+    stopped: u64,
+    waiting: u64,
+    /// By thread: ticks that it used, nanoseconds that it waited for a processor.
+    first_times: BTreeMap<String, (u64, u64)>,
+    first_faults: Option<u64>,
+    first_throttling: Option<Throttling>,
+}
+
+impl ProcessReader {
+    pub(crate) fn new(id: u32, folder: PathBuf) -> Self {
+        let mut reader = ProcessReader {
+            id,
+            folder,
+            looks: 0,
+            stopped: 0,
+            waiting: 0,
+            first_times: BTreeMap::new(),
+            first_faults: None,
+            first_throttling: None,
+        };
+        let times = reader.threads().map(|(id, _, stat)| {
+            let waited_ns = reader.waited_ns(&id);
+            (id, (stat.ticks, waited_ns))
+        });
+        reader.first_times = times.collect();
+        reader.first_faults = reader.stat().map(|stat| stat.major_faults);
+        reader.first_throttling = control_group::throttling(&reader.folder);
+        reader
+    }
+
+    fn stat(&self) -> Option<Stat> {
+        Stat::parse(&std::fs::read_to_string(self.folder.join("stat")).ok()?)
+    }
+
+    /// Its threads, by number and name.
+    fn threads(&self) -> impl Iterator<Item = (String, String, Stat)> {
+        let tasks = std::fs::read_dir(self.folder.join("task")).into_iter().flatten().flatten();
+        tasks.filter_map(|task| {
+            let id = task.file_name().to_string_lossy().into_owned();
+            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+            Some((id, name.trim().to_owned(), Stat::parse(&stat)?))
+        })
+    }
+
+    /// For how long a thread was ready to run and had no processor (`schedstat`); 0 where the
+    /// kernel does not count it.
+    fn waited_ns(&self, thread: &str) -> u64 {
+        let path = self.folder.join("task").join(thread).join("schedstat");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.split_whitespace().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0)
+    }
+
+    /// Looks at it once more.
+    pub(crate) fn look(&mut self) {
+        let states: Vec<char> = self.threads().map(|(_, _, stat)| stat.state).collect();
+        self.looks += u64::from(!states.is_empty());
+        self.stopped += u64::from(!states.is_empty() && states.iter().all(|it| *it == 'T'));
+        self.waiting += u64::from(states.contains(&'D'));
+    }
+
+    /// What was seen, of a run of so many seconds.
+    pub(crate) fn finish(&self, seconds: f64) -> Process {
+        let share = |count: u64| count as f64 / self.looks.max(1) as f64;
+        let busy = self.threads().map(|(id, name, stat)| {
+            let (ticks, waited_ns) = self.first_times.get(&id).copied().unwrap_or((stat.ticks, 0));
+            let used = stat.ticks.saturating_sub(ticks) as f64 / TICKS / seconds.max(0.1);
+            let waited_ns = self.waited_ns(&id).saturating_sub(waited_ns);
+            BusyThread { name, used, waited: waited_ns as f64 / 1e9 / seconds.max(0.1) }
+        });
+        let stat = self.stat();
+        let faults = stat.zip(self.first_faults);
+        let now = control_group::throttling(&self.folder);
+        Process {
+            id: self.id,
+            stopped_share: share(self.stopped),
+            disk_share: share(self.waiting),
+            busiest: busy.max_by(|one, other| one.used.total_cmp(&other.used)),
+            open_files: std::fs::read_dir(self.folder.join("fd")).ok().map(|it| it.count() as u64),
+            most_files: self.most_files(),
+            swap_bytes: self.swap_bytes(),
+            major_faults: faults.map(|(stat, first)| stat.major_faults.saturating_sub(first)),
+            throttling: now.zip(self.first_throttling).map(|(now, first)| now.since(first)),
+        }
+    }
+
+    fn most_files(&self) -> Option<u64> {
+        let limits = std::fs::read_to_string(self.folder.join("limits")).ok()?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+        line.split_whitespace().next()?.parse().ok()
+    }
+
+    fn swap_bytes(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(self.folder.join("status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    }
+}
+
+impl Throttling {
+    fn since(self, first: Throttling) -> Throttling {
+        Throttling {
+            periods: self.periods.saturating_sub(first.periods),
+            throttled_periods: self.throttled_periods.saturating_sub(first.throttled_periods),
+            throttled_us: self.throttled_us.saturating_sub(first.throttled_us),
+        }
+    }
+}
+
+/// What `stat` says of a process or thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    major_faults: u64,
+    /// User and system time.
+    ticks: u64,
+}
+
+impl Stat {
+    /// The fields behind the name, which may have blanks and brackets in it.
+    fn parse(text: &str) -> Option<Self> {
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |place: usize| fields.get(place)?.parse::<u64>().ok();
+        Some(Stat {
+            state: fields.first()?.chars().next()?,
+            major_faults: number(9)?,
+            ticks: number(11)? + number(12)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_have_anything_in_them() {
+        let text = "7 (W0 R ) 9) T 1 7 7 0 -1 4194304 100 0 31 0 250 50 0 0 20 0 4 0 1 1 1\n";
+        let stat = Stat { state: 'T', major_faults: 31, ticks: 300 };
+        assert_eq!(Stat::parse(text), Some(stat));
+        assert_eq!(Stat::parse("7 (x"), None);
+    }
+
+    #[test]
+    fn this_process_can_be_looked_at() {
+        let folder = PathBuf::from("/proc/self");
+        let mut reader = ProcessReader::new(std::process::id(), folder);
+        reader.look();
+        let process = reader.finish(1.0);
+        assert_eq!(process.stopped_share, 0.0);
+        assert!(process.open_files > Some(2) && process.most_files >= process.open_files);
+        assert!(process.busiest.is_some());
+    }
+}

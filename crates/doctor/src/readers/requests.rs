@@ -1,0 +1,158 @@
+//! Requests: those that the server's log of slow ones has, and those of a short moment.
+//!
+//! Arguments may be secret, and keys may be names of people: neither leaves this file, but for keys
+//! where the user asks for them.
+
+use crate::observation::{Sample, SlowRequest};
+use nagi_client::Protocol;
+use nagi_load::clock::{SECOND, now_ns};
+use nagi_load::wire::{Answer, Wire};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+
+/// Entries of the log that are read.
+const SLOWEST: usize = 128;
+/// For how long requests are watched, and how many at most.
+const WATCHED_NS: u64 = SECOND / 5;
+const MOST_LINES: u64 = 10_000;
+/// Keys that a sample keeps.
+const MOST_KEYS: usize = 10_000;
+
+/// The number of the newest entry of the log of slow requests; -1 if it has none.
+///
+/// # Errors
+/// The server cannot be asked, or refuses; one line.
+pub(crate) fn slow_log_newest(wire: &mut Wire) -> Result<i64, String> {
+    let entries = wire.run("SLOWLOG GET 1")?;
+    Ok(entries_of(&entries).next().map_or(-1, |(number, _)| number))
+}
+
+/// Entries of the log of slow requests behind this one.
+///
+/// # Errors
+/// The server cannot be asked, or refuses; one line.
+pub(crate) fn slow_log(wire: &mut Wire, behind: i64) -> Result<Vec<SlowRequest>, String> {
+    let entries = wire.run(&format!("SLOWLOG GET {SLOWEST}"))?;
+    let newer = entries_of(&entries).filter(|(number, _)| *number > behind);
+    Ok(newer.map(|(_, request)| request).collect())
+}
+
+fn entries_of(answer: &Answer) -> impl Iterator<Item = (i64, SlowRequest)> {
+    let entries = if let Answer::Array(entries) = answer { entries.as_slice() } else { &[] };
+    entries.iter().filter_map(|entry| {
+        let Answer::Array(fields) = entry else { return None };
+        let [Answer::Integer(number), _, Answer::Integer(duration), Answer::Array(words), ..] =
+            fields.as_slice()
+        else {
+            return None;
+        };
+        let name = words.first().map_or(String::new(), Answer::text);
+        let what = format!("{} with {} arguments", plain(&name), words.len().saturating_sub(1));
+        Some((*number, SlowRequest { duration_us: u64::try_from(*duration).unwrap_or(0), what }))
+    })
+}
+
+/// A command's name, as far as it is one.
+fn plain(name: &str) -> String {
+    let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || "._-|".contains(*letter);
+    name.chars().take(32).filter(is_plain).collect::<String>().to_uppercase()
+}
+
+/// Watches requests for a moment: MONITOR, or memcached's `watch fetchers mutations`.
+///
+/// # Errors
+/// The server refuses; one line.
+pub(crate) fn sample(wire: &mut Wire, show_keys: bool) -> Result<Sample, String> {
+    let is_memcached = wire.protocol != Protocol::Resp;
+    if is_memcached {
+        let told = wire.lines("watch fetchers mutations")?;
+        if told != ["OK"] {
+            return Err(format!("watch: {}", told.concat()));
+        }
+    } else {
+        wire.run("MONITOR")?;
+    }
+    let (mut keys, mut requests) = (BTreeMap::new(), 0);
+    // memcached's log comes up to a second late.
+    let mut until_ns = now_ns() + if is_memcached { 6 * WATCHED_NS } else { WATCHED_NS };
+    while now_ns() < until_ns && requests < MOST_LINES {
+        wire.be_patient_for(until_ns.saturating_sub(now_ns()));
+        // No line means no request: that is no fault.
+        let Ok(line) = wire.line() else { break };
+        requests += 1;
+        if requests == 1 {
+            until_ns = now_ns() + WATCHED_NS;
+        }
+        let key = if is_memcached { watched_key(&line) } else { monitored_key(&line) };
+        if let Some(key) = key
+            && (keys.len() < MOST_KEYS || keys.contains_key(&key))
+        {
+            *keys.entry(key).or_insert(0) += 1;
+        }
+    }
+    let hasher = RandomState::new();
+    let shown = |key: &str| match show_keys {
+        true => key.escape_default().to_string(),
+        false => format!("a key (shown as {:08x})", hasher.hash_one(key) as u32),
+    };
+    Ok(Sample { requests, keys: keys.iter().map(|(key, count)| (shown(key), *count)).collect() })
+}
+
+/// The first argument in a line of MONITOR's: `1700000000.1 [0 1.2.3.4:5] "get" "key"`.
+fn monitored_key(line: &str) -> Option<String> {
+    let words = line.split_once("] ")?.1;
+    let mut quoted = words.split("\" \"");
+    let command = quoted.next()?.trim_start_matches('"');
+    // These have no key where others have theirs, and may have a secret there.
+    let has_no_key = ["auth", "hello", "config", "client", "acl", "eval", "evalsha", "publish"];
+    if has_no_key.iter().any(|name| command.eq_ignore_ascii_case(name)) {
+        return None;
+    }
+    Some(quoted.next()?.trim_end_matches('"').to_owned())
+}
+
+/// The key in a line such as `ts=1.2 gid=1 type=item_get key=a%3Ab status=found`.
+fn watched_key(line: &str) -> Option<String> {
+    let encoded = line.split(' ').find_map(|field| field.strip_prefix("key="))?;
+    let mut parts = encoded.split('%');
+    let mut key = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        key.push(u8::from_str_radix(digits, 16).ok()?);
+        key.extend_from_slice(rest.as_bytes());
+    }
+    Some(String::from_utf8_lossy(&key).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_has_keys_and_no_secrets() {
+        let monitored = |rest: &str| monitored_key(&format!("1700000000.1 [0 1.2.3.4:5] {rest}"));
+        assert_eq!(monitored(r#""get" "key""#).as_deref(), Some("key"));
+        assert_eq!(monitored(r#""SET" "a b" "c""#).as_deref(), Some("a b"));
+        assert_eq!(monitored(r#""AUTH" "secret""#), None);
+        assert_eq!(monitored(r#""ping""#), None);
+        let line = "ts=1.2 gid=1 type=item_get key=a%3A%20b status=found";
+        assert_eq!(watched_key(line).as_deref(), Some("a: b"));
+        assert_eq!(watched_key("key=a%"), None);
+    }
+
+    #[test]
+    fn slow_requests_have_names_and_no_arguments() {
+        let word = |text: &str| Answer::Text(text.as_bytes().to_vec(), text.len() as u64);
+        let entry = Answer::Array(vec![
+            Answer::Integer(7),
+            Answer::Integer(1_700_000_000),
+            Answer::Integer(12_345),
+            Answer::Array(vec![word("keys"), word("secret*")]),
+            word("1.2.3.4:5"),
+            word(""),
+        ]);
+        let entries: Vec<_> = entries_of(&Answer::Array(vec![entry, Answer::Null])).collect();
+        let what = "KEYS with 1 arguments".to_owned();
+        assert_eq!(entries, [(7, SlowRequest { duration_us: 12_345, what })]);
+    }
+}

@@ -1,0 +1,187 @@
+//! The kernel's table of TCP sockets (`/proc/net/tcp` and `tcp6`, `Documentation/networking/
+//! proc_net_tcp.rst` of Linux), and what its counters say of full queues.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// States as the table numbers them.
+const TIME_WAIT: u8 = 6;
+const LISTEN: u8 = 10;
+/// Where the table has more lines, the rest is left out: some 50 MB of text.
+const MOST_LINES: usize = 300_000;
+
+/// Reads them below a folder, which is `/proc` but in tests.
+#[derive(Clone, Debug)]
+pub(crate) struct SocketReader {
+    proc: PathBuf,
+    server: SocketAddr,
+}
+
+/// Sockets that have to do with one server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sockets {
+    /// By local address: ports in TIME_WAIT, and in all states.
+    pub(crate) towards: BTreeMap<IpAddr, (u64, u64)>,
+    /// Connections that wait for the server to accept them, if it listens here.
+    pub(crate) waiting: Option<u64>,
+}
+
+impl SocketReader {
+    pub(crate) fn new(proc: PathBuf, server: SocketAddr) -> Self {
+        SocketReader { proc, server }
+    }
+
+    /// The sockets now; none if the table cannot be read.
+    pub(crate) fn read(&self) -> Option<Sockets> {
+        let mut sockets = Sockets::default();
+        let mut has_read = false;
+        for name in ["net/tcp", "net/tcp6"] {
+            if let Ok(table) = std::fs::read_to_string(self.proc.join(name)) {
+                has_read = true;
+                for line in table.lines().skip(1).take(MOST_LINES) {
+                    self.count(line, &mut sockets);
+                }
+            }
+        }
+        has_read.then_some(sockets)
+    }
+
+    fn count(&self, line: &str, sockets: &mut Sockets) {
+        let mut words = line.split_whitespace().skip(1);
+        let (Some(local), Some(remote), Some(state), Some(queues)) = (
+            words.next().and_then(address),
+            words.next().and_then(address),
+            words.next().and_then(|it| u8::from_str_radix(it, 16).ok()),
+            words.next(),
+        ) else {
+            return;
+        };
+        if state == LISTEN {
+            let receives =
+                queues.split_once(':').and_then(|(_, it)| u64::from_str_radix(it, 16).ok());
+            if self.is_servers(local) {
+                let before = sockets.waiting.unwrap_or(0);
+                sockets.waiting = Some(before + receives.unwrap_or(0));
+            }
+        } else if remote == self.server {
+            let (time_wait, all) = sockets.towards.entry(local.ip()).or_default();
+            *time_wait += u64::from(state == TIME_WAIT);
+            *all += 1;
+        }
+    }
+
+    /// The process that listens there, as far as this user may see.
+    pub(crate) fn listener(&self) -> Option<u32> {
+        let tables = ["net/tcp", "net/tcp6"].map(|name| self.proc.join(name));
+        let tables = tables.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+        let inodes: Vec<String> = tables
+            .flat_map(|table| {
+                let lines = table.lines().skip(1).filter_map(|line| self.listening_inode(line));
+                lines.map(|inode| format!("socket:[{inode}]")).collect::<Vec<_>>()
+            })
+            .collect();
+        let holds = |folder: &Path| {
+            let files = std::fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
+            let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+            let mut names = targets.map(|target| target.to_string_lossy().into_owned());
+            names.any(|name| inodes.contains(&name))
+        };
+        let processes = std::fs::read_dir(&self.proc).ok()?.flatten();
+        let mut numbers = processes.filter_map(|entry| {
+            entry.file_name().to_str()?.parse::<u32>().ok().map(|id| (id, entry.path()))
+        });
+        numbers.find(|(_, folder)| !inodes.is_empty() && holds(folder)).map(|(id, _)| id)
+    }
+
+    fn listening_inode<'a>(&self, line: &'a str) -> Option<&'a str> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let local = words.get(1).copied().and_then(address)?;
+        let is_listening = u8::from_str_radix(words.get(3)?, 16) == Ok(LISTEN);
+        (is_listening && self.is_servers(local)).then_some(*words.get(9)?)
+    }
+
+    fn is_servers(&self, local: SocketAddr) -> bool {
+        local.port() == self.server.port()
+            && (local.ip().is_unspecified() || local.ip() == self.server.ip())
+    }
+
+    /// How many ports the kernel may choose from, and whether those in TIME_WAIT may be used again.
+    pub(crate) fn port_range(&self) -> (Option<u64>, Option<u64>) {
+        let read =
+            |name: &str| std::fs::read_to_string(self.proc.join("sys/net/ipv4").join(name)).ok();
+        let range = read("ip_local_port_range").and_then(|text| {
+            let mut numbers = text.split_whitespace().filter_map(|it| it.parse::<u64>().ok());
+            let (low, high) = (numbers.next()?, numbers.next()?);
+            Some((high + 1).saturating_sub(low))
+        });
+        (range, read("tcp_tw_reuse").and_then(|text| text.trim().parse().ok()))
+    }
+
+    /// Connections that were turned away since a queue was full, from the start of the namespace.
+    pub(crate) fn listen_overflows(&self) -> Option<u64> {
+        counter(&std::fs::read_to_string(self.proc.join("net/netstat")).ok()?, "ListenOverflows")
+    }
+}
+
+/// A counter of `/proc/net/netstat`: a line of names, and below it one of numbers.
+fn counter(table: &str, name: &str) -> Option<u64> {
+    let lines: Vec<&str> = table.lines().collect();
+    lines.windows(2).find_map(|pair| {
+        let [names, numbers] = pair else { return None };
+        let place = names.split(' ').position(|it| it == name)?;
+        numbers.split(' ').nth(place)?.parse().ok()
+    })
+}
+
+/// `0100007F:1F90`, each four bytes of the address in the order of the machine.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (host, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let word = |from: usize| {
+        let digits = host.get(from..from + 8)?;
+        Some(u32::from_str_radix(digits, 16).ok()?.to_ne_bytes())
+    };
+    let host: IpAddr = match host.len() {
+        8 => Ipv4Addr::from(word(0)?).into(),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            let bytes: [u8; 16] = words.concat().try_into().ok()?;
+            Ipv6Addr::from(bytes).to_canonical()
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_counted_by_where_they_lead() {
+        let reader = SocketReader::new(PathBuf::new(), "10.0.0.5:6379".parse().unwrap());
+        let mut sockets = Sockets::default();
+        for line in [
+            // 10.0.0.7:40000 and 40001 to the server, one to another port, one of an address in v6.
+            "0: 0700000A:9C40 0500000A:18EB 06 00000000:00000000 03:00000A6B 00000000 0 0 0 3 0",
+            "1: 0700000A:9C41 0500000A:18EB 01 00000000:00000000 00:00000000 00000000 0 0 1 1 0",
+            "2: 0700000A:9C42 0500000A:18EC 06 00000000:00000000 03:00000A6B 00000000 0 0 0 3 0",
+            "3: 0000000000000000FFFF00000700000A:9C43 0000000000000000FFFF00000500000A:18EB 06 0:0",
+            "4: 00000000:18EB 00000000:0000 0A 00000000:00000005 00:00000000 00000000 0 0 9 1 0",
+            "odd",
+        ] {
+            reader.count(line, &mut sockets);
+        }
+        let towards = [("10.0.0.7".parse().unwrap(), (2, 3))].into();
+        assert_eq!(sockets, Sockets { towards, waiting: Some(5) });
+    }
+
+    #[test]
+    fn counters_stand_below_their_names() {
+        let table = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 1 27 28\n\
+                     IpExt: InNoRoutes\nIpExt: 3\n";
+        assert_eq!(counter(table, "ListenOverflows"), Some(27));
+        assert_eq!(counter(table, "Nothing"), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! The report as JSON, for programs.
+
+use super::outcome::{Report, Seen};
+use crate::findings::{Diagnosed, is_late};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+#[derive(Serialize)]
+struct Written<'a> {
+    version: &'static str,
+    unix_seconds: u64,
+    servers: Vec<Server<'a>>,
+    differences: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Server<'a> {
+    url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(flatten)]
+    looked: Option<Looked<'a>>,
+}
+
+#[derive(Serialize)]
+struct Looked<'a> {
+    server: &'a str,
+    seconds: f64,
+    found: Vec<Judged<'a>>,
+    noticed: Vec<Judged<'a>>,
+    well: Vec<&'static str>,
+    /// What would be needed, by finding.
+    unknown: BTreeMap<&'static str, &'a str>,
+    unseen: &'a [String],
+    round_trips: RoundTrips,
+    /// Connections of the doctor's own that failed, by why.
+    failed_connections: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct Judged<'a> {
+    name: &'static str,
+    verdict: &'a str,
+    /// Names and values, in order.
+    evidence: &'a [(String, String)],
+    remedies: &'static [&'static str],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explained_by: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct RoundTrips {
+    count: usize,
+    min_us: Option<u64>,
+    median_us: Option<u64>,
+    p99_us: Option<u64>,
+    max_us: Option<u64>,
+    own_delay_us: u64,
+    /// Whether this host had too little time for the doctor to blame a server for delays.
+    was_late: bool,
+}
+
+impl Report {
+    /// # Errors
+    /// It cannot be written as JSON; one line.
+    pub(crate) fn to_json(&self) -> Result<String, String> {
+        let written = Written {
+            version: env!("CARGO_PKG_VERSION"),
+            unix_seconds: self.unix_seconds,
+            servers: self.servers.iter().map(server).collect(),
+            differences: &self.differences,
+        };
+        let text = serde_json::to_string_pretty(&written).map_err(|error| error.to_string())?;
+        Ok(text + "\n")
+    }
+}
+
+fn server(seen: &Seen) -> Server<'_> {
+    let looked = seen.looked.as_ref().ok().map(|(observation, diagnosis)| {
+        let pings = &observation.probes.pings;
+        let failures = observation.probes.failures.iter();
+        Looked {
+            server: &observation.server.name,
+            seconds: observation.seconds,
+            found: diagnosis.found.iter().map(judged).collect(),
+            noticed: diagnosis.noticed.iter().map(judged).collect(),
+            well: diagnosis.well.iter().map(|finding| finding.name).collect(),
+            unknown: diagnosis.unknown.iter().map(|(it, needed)| (it.name, &**needed)).collect(),
+            unseen: &observation.unseen,
+            round_trips: RoundTrips {
+                count: pings.count(),
+                min_us: pings.min_us(),
+                median_us: pings.quantile_us(0.5),
+                p99_us: pings.quantile_us(0.99),
+                max_us: pings.max_us(),
+                own_delay_us: observation.probes.own_delays.max_us().unwrap_or(0),
+                was_late: is_late(observation),
+            },
+            failed_connections: failures.map(|(why, count)| (why.name(), *count)).collect(),
+        }
+    });
+    Server { url: &seen.url, error: seen.looked.as_ref().err().map(String::as_str), looked }
+}
+
+fn judged(diagnosed: &Diagnosed) -> Judged<'_> {
+    Judged {
+        name: diagnosed.finding.name,
+        verdict: &diagnosed.evidence.verdict,
+        evidence: &diagnosed.evidence.numbers,
+        remedies: diagnosed.finding.remedies,
+        explained_by: diagnosed.explained_by,
+    }
+}

@@ -1,0 +1,617 @@
+//! `nagi doctor` names each fault that a test puts into a real server, first among what it finds.
+//!
+//! Each fault is put in once, with a middling strength. `NAGI_DOCTOR_ROUNDS=10` puts it in ten
+//! times, from weak to strong, and wants it named first nine times of ten; docs/doctor.md has the
+//! last result.
+
+use harness::{Connection, Server, encode_command, nagi_binary, tool, until};
+use rustix::process::Signal;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::doctor::{Run, look, look_during, look_for_during};
+use crate::link::{Link, SERVER};
+use Kind::{Memcached, Nagi, Redis};
+
+/// A kind of server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Nagi,
+    Redis,
+    Memcached,
+}
+
+impl Kind {
+    fn start(self, arguments: &[&str]) -> Server {
+        self.start_as(self.program(), arguments)
+    }
+
+    fn program(self) -> Command {
+        match self {
+            Nagi => {
+                let mut command = Command::new(nagi_binary());
+                command.arg("serve");
+                command
+            }
+            Redis => tool("redis-server"),
+            Memcached => tool("memcached"),
+        }
+    }
+
+    /// The same by a command that ends with the program.
+    fn start_as(self, mut command: Command, arguments: &[&str]) -> Server {
+        command.args(arguments);
+        let started = match self {
+            Nagi => Server::start_nagi(command),
+            Redis => Server::start_redis(command),
+            Memcached => Server::start_memcached(command),
+        };
+        started.unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    fn address(self, server: &Server) -> SocketAddr {
+        if self == Memcached { server.memcached_address() } else { server.resp() }
+    }
+
+    fn url(self, server: &Server) -> String {
+        self.url_of(self.address(server))
+    }
+
+    fn url_of(self, address: SocketAddr) -> String {
+        let scheme = if self == Memcached { "memcached" } else { "redis" };
+        format!("{scheme}://{address}")
+    }
+
+    fn connect(self, server: &Server) -> Connection {
+        Connection::open(self.address(server))
+    }
+
+    fn set(self, client: &mut Connection, key: &str, value: &str) {
+        if self == Memcached {
+            client.send(format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()));
+            client.line();
+        } else {
+            client.run_words(&["SET", key, value]);
+        }
+    }
+
+    /// Gets a key that is not there.
+    fn miss(self, client: &mut Connection, key: &str) {
+        if self == Memcached {
+            client.check_raw(format!("get {key}\r\n"), "END\r\n");
+        } else {
+            client.run_words(&["GET", key]);
+        }
+    }
+}
+
+/// Puts a fault into each kind of server, with strengths from 0 to 1, and checks how often it is
+/// named first. Where it cannot be put in, there is no run, and the reason is shown.
+fn check(name: &str, kinds: &[Kind], inject: impl Fn(Kind, f64) -> Result<Run, String>) {
+    let rounds = std::env::var("NAGI_DOCTOR_ROUNDS").map_or(1, |it| it.parse().expect("a number"));
+    for kind in kinds {
+        let mut missed = Vec::new();
+        for round in 0..rounds {
+            let strength = if rounds == 1 { 0.5 } else { f64::from(round) / f64::from(rounds - 1) };
+            let run = match inject(*kind, strength) {
+                Ok(run) => run,
+                Err(reason) => return eprintln!("SKIPPED: no {name} here: {reason}"),
+            };
+            if run.names().first().map(String::as_str) != Some(name) || run.status != Some(1) {
+                missed.push(format!("strength {strength}: {:?} {}", run.names(), run.printed));
+            }
+        }
+        println!("{name}: {} of {rounds} with {kind:?}", rounds - missed.len() as u32);
+        assert!(missed.len() as u32 * 10 <= rounds, "{name} {kind:?}: {}", missed.join("\n"));
+    }
+}
+
+/// A number between two, as a strength says.
+fn between(weak: f64, strong: f64, strength: f64) -> f64 {
+    weak + (strong - weak) * strength
+}
+
+/// The pace of what a test does is part of what it puts in.
+fn pass(milliseconds: f64) {
+    let (start, time) = (Instant::now(), Duration::from_secs_f64(milliseconds / 1e3));
+    until("time to pass", || (start.elapsed() >= time).then_some(())).expect("time passes");
+}
+
+#[test]
+fn ports_used_up() {
+    check("ports-used-up", &[Nagi, Redis, Memcached], |kind, strength| {
+        let link = Link::new()?;
+        let ports = between(900.0, 200.0, strength) as u16;
+        let server = start_behind(&link, kind);
+        let at = SocketAddr::new(SERVER.parse().expect("an address"), kind.address(&server).port());
+        Ok(link.in_client(|| {
+            let setting = |name: &str, value: &str| {
+                fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("a setting");
+            };
+            setting("ip_local_port_range", &format!("40000 {}", 40_000 + ports));
+            setting("tcp_tw_reuse", "0");
+            // A port that is still in TIME_WAIT fails the attempt.
+            let ask = || {
+                if let Ok(mut stream) = TcpStream::connect(at) {
+                    let request = if kind == Memcached { "get key\r\n" } else { "GET key\r\n" };
+                    stream.write_all(request.as_bytes()).expect("it is sent");
+                    stream.read_exact(&mut [0; 5]).expect("a reply");
+                }
+            };
+            look_during(&kind.url_of(at), &[], || (0..50).for_each(|_| ask()))
+        }))
+    });
+}
+
+/// Starts a server at the server's end of a link.
+fn start_behind(link: &Link, kind: Kind) -> Server {
+    match kind {
+        Nagi => link.start_server(&[]),
+        Redis => link.in_server(|| {
+            let mut command = kind.program();
+            command.args(["--protected-mode", "no"]);
+            Server::start_redis_bound(command, &format!("127.0.0.1 {SERVER}")).expect("starts")
+        }),
+        Memcached => link.in_server(|| kind.start(&["-l", SERVER])),
+    }
+}
+
+#[test]
+fn clients_refused() {
+    check("clients-refused", &[Nagi, Redis, Memcached], |kind, strength| {
+        let option = if kind == Memcached { "-c" } else { "--maxclients" };
+        let server = kind.start(&[option, "40"]);
+        let held = between(36.0, 40.0, strength).round() as usize;
+        let _held: Vec<Connection> = (0..held).map(|_| kind.connect(&server)).collect();
+        Ok(look(&kind.url(&server), &[]))
+    });
+}
+
+#[test]
+fn accept_queue() {
+    check("accept-queue", &[Nagi, Redis, Memcached], |kind, strength| {
+        let option = if kind == Memcached { "-b" } else { "--tcp-backlog" };
+        let server = kind.start(&[option, "1"]);
+        let at = kind.address(&server);
+        let burst = between(50.0, 300.0, strength) as usize;
+        Ok(look_during(&kind.url(&server), &[], || {
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let connect = || TcpStream::connect_timeout(&at, Duration::from_millis(2));
+                        let _held: Vec<_> = (0..burst / 4).map(|_| connect()).collect();
+                    });
+                }
+            });
+            pass(100.0);
+        }))
+    });
+}
+
+#[test]
+fn narrow_link() {
+    check("narrow-link", &[Nagi, Redis, Memcached], |kind, strength| {
+        let link = Link::new()?;
+        let rate = format!("{}kbit", between(50_000.0, 1300.0, strength) as u32);
+        let bucket = ["qdisc", "add", "dev", "c0", "root", "tbf", "rate", &rate];
+        let client = ["-n", &link.client];
+        link.step("tc", &[&client[..], &bucket, &["burst", "16kb", "latency", "300ms"]].concat())?;
+        let server = start_behind(&link, kind);
+        let at = SocketAddr::new(SERVER.parse().expect("an address"), kind.address(&server).port());
+        Ok(link.in_client(|| look(&kind.url_of(at), &["--probe-writes"])))
+    });
+}
+
+#[test]
+fn long_round_trip() {
+    check("long-round-trip", &[Nagi, Redis, Memcached], |kind, strength| {
+        let server = kind.start(&[]);
+        let (behind, late_ms) = (kind.address(&server), between(4.0, 40.0, strength));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                std::thread::spawn(move || delay(&client, behind, late_ms));
+            }
+        });
+        let run = look(&kind.url_of(at), &[]);
+        assert!(run.printed.contains("in front of the server"), "{}", run.printed);
+        Ok(run)
+    });
+}
+
+/// Passes everything on, what is from the client some time later.
+fn delay(client: &TcpStream, server: SocketAddr, late_ms: f64) {
+    let Ok(server) = TcpStream::connect(server) else { return };
+    for stream in [client, &server] {
+        stream.set_nodelay(true).expect("an option of TCP's");
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| pass_on(&server, client, 0.0));
+        pass_on(client, &server, late_ms);
+    });
+}
+
+fn pass_on(mut from: &TcpStream, mut to: &TcpStream, late_ms: f64) {
+    let (queue, pieces) = std::sync::mpsc::channel::<(Instant, Vec<u8>)>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for (read, piece) in pieces {
+                pass((late_ms - read.elapsed().as_secs_f64() * 1e3).max(0.0));
+                if to.write_all(&piece).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut bytes = [0; 1 << 16];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if queue.send((Instant::now(), bytes[..count].to_vec())).is_err() {
+                break;
+            }
+        }
+        drop(queue);
+    });
+    for stream in [from, to] {
+        // The other direction may have done it.
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// nagi answers small requests between the pieces of a large value.
+#[test]
+fn large_values() {
+    check("large-values", &[Redis, Memcached], |kind, strength| {
+        let limits: &[&str] =
+            if kind == Memcached { &["-t", "1", "-I", "64m", "-m", "256"] } else { &[] };
+        let server = kind.start(limits);
+        let value = "v".repeat(between(4e6, 40e6, strength) as usize);
+        let mut clients = [(); 4].map(|()| kind.connect(&server));
+        Ok(look_during(&kind.url(&server), &[], || {
+            std::thread::scope(|scope| {
+                for client in &mut clients {
+                    scope.spawn(|| kind.set(client, "large", &value));
+                }
+            });
+            pass(20.0);
+        }))
+    });
+}
+
+/// nagi's other clients do not wait for a long command.
+#[test]
+fn slow_keys() {
+    check("slow-commands", &[Redis], |kind, strength| {
+        let server = kind.start(&["--enable-debug-command", "yes"]);
+        let keys = between(200_000.0, 1_000_000.0, strength) as u32;
+        kind.connect(&server).check(&format!("DEBUG POPULATE {keys}"), "+OK\r\n");
+        let mut client = kind.connect(&server);
+        let run = look_during(&kind.url(&server), &[], || {
+            client.run("KEYS nothing*");
+            pass(20.0);
+        });
+        assert!(run.printed.contains("KEYS takes"), "{}", run.printed);
+        Ok(run)
+    });
+}
+
+#[test]
+fn slow_scripts() {
+    check("slow-commands", &[Redis], |kind, strength| {
+        let server = kind.start(&[]);
+        let mut client = kind.connect(&server);
+        let script = format!("for i = 1, {} do end", between(1e6, 3e7, strength));
+        Ok(look_during(&kind.url(&server), &[], || {
+            client.run_words(&["EVAL", &script, "0"]);
+            pass(50.0);
+        }))
+    });
+}
+
+/// nagi saves without a fork, and memcached does not save.
+#[test]
+fn fork_stall() {
+    check("fork-stall", &[Redis], |kind, strength| {
+        let delay_us = between(12_000.0, 200_000.0, strength) as u32;
+        let server = traced(kind, "clone,clone3,fork", &format!("delay_exit={delay_us}"))?;
+        let mut client = kind.connect(&server);
+        Ok(look_during(&kind.url(&server), &[], || {
+            client.run("BGSAVE");
+            pass(300.0);
+        }))
+    });
+}
+
+/// What writes no append-only file waits for no disk.
+#[test]
+fn slow_disk() {
+    check("slow-disk", &[Redis], |kind, strength| {
+        let delay_us = between(15_000.0, 300_000.0, strength) as u32;
+        let server = traced(kind, "fsync,fdatasync", &format!("delay_enter={delay_us}"))?;
+        let mut client = kind.connect(&server);
+        client.check("CONFIG SET appendfsync always appendonly yes", "+OK\r\n");
+        Ok(look_during(&kind.url(&server), &[], || {
+            client.run("SET key value");
+            pass(20.0);
+        }))
+    });
+}
+
+/// Starts a server in which some system calls take longer.
+fn traced(kind: Kind, calls: &str, fault: &str) -> Result<Server, String> {
+    let mut command = tool("strace");
+    let found = command.arg("--version").output();
+    found.map_err(|error| format!("there is no strace: {error}"))?;
+    let mut command = tool("strace");
+    let inject = format!("inject={calls}:{fault}");
+    let trace = format!("trace={calls}");
+    command.args(["-D", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e"]);
+    command.args([&trace, "-e", &inject]).arg(kind.program().get_program());
+    Ok(kind.start_as(command, &[]))
+}
+
+#[test]
+fn one_thread_busy() {
+    check("one-thread-busy", &[Nagi, Redis, Memcached], |kind, strength| {
+        let server = match kind {
+            Nagi => kind.start(&["--workers", "1"]),
+            Redis => kind.start(&[]),
+            Memcached => kind.start(&["-t", "1"]),
+        };
+        let mut client = kind.connect(&server);
+        let (request, reply) = match kind {
+            Memcached => {
+                let keys: Vec<String> = (0..50).map(|number| format!("nothing:{number}")).collect();
+                (format!("get {}\r\n", keys.join(" ")).into_bytes(), "END\r\n".len())
+            }
+            _ => {
+                kind.set(&mut client, "value", &"v".repeat(1 << 16));
+                (encode_command(&["BITCOUNT", "value"]), ":327680\r\n".len())
+            }
+        };
+        let many = between(50.0, 500.0, strength) as usize;
+        let batch = request.repeat(many);
+        // Two batches are on their way, so that the server never waits for one.
+        client.send(&batch);
+        Ok(look_for_during("3", &kind.url(&server), &[], || {
+            client.send(&batch);
+            client.take(many * reply);
+        }))
+    });
+}
+
+#[test]
+fn cpu_throttled() {
+    check("cpu-throttled", &[Nagi, Redis, Memcached], |kind, strength| {
+        let server = kind.start(&[]);
+        let quota_us = between(30_000.0, 5000.0, strength) as u32;
+        let _limit = Limit::new(server.process_id(), quota_us)?;
+        let mut client = kind.connect(&server);
+        let batch = match kind {
+            Memcached => b"get nothing\r\n".repeat(200),
+            _ => encode_command(&["GET", "nothing"]).repeat(200),
+        };
+        Ok(look_for_during("4", &kind.url(&server), &[], || {
+            client.send(&batch);
+            client.take(200 * 5);
+        }))
+    });
+}
+
+/// A control group with a limit on processor time, of version 1 or 2.
+struct Limit {
+    folder: PathBuf,
+    /// Where its processes go when it ends.
+    above: PathBuf,
+}
+
+impl Limit {
+    fn new(process: u32, quota_us: u32) -> Result<Self, String> {
+        let mounts = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"].map(PathBuf::from);
+        let name = format!("nagi-test-{process}");
+        let write = |path: PathBuf, text: String| {
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let mount = mounts.into_iter().find(|mount| mount.join("cgroup.procs").exists());
+        let above = mount.ok_or("there are no control groups")?;
+        let limit = Limit { folder: above.join(name), above };
+        fs::create_dir(&limit.folder).map_err(|error| error.to_string())?;
+        if limit.folder.join("cpu.cfs_quota_us").exists() {
+            write(limit.folder.join("cpu.cfs_quota_us"), quota_us.to_string())?;
+        } else {
+            write(limit.folder.join("cpu.max"), format!("{quota_us} 100000"))?;
+        }
+        write(limit.folder.join("cgroup.procs"), process.to_string())?;
+        Ok(limit)
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        let members = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        for member in members.lines() {
+            // The process may have ended.
+            let _ = fs::write(self.above.join("cgroup.procs"), member);
+        }
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+#[test]
+fn memory_at_its_limit() {
+    for policy in ["allkeys-lru", "noeviction"] {
+        check("memory-at-its-limit", &[Nagi, Redis, Memcached], |kind, strength| {
+            let server = match kind {
+                Memcached => kind.start(&["-m", "8"]),
+                _ => kind.start(&["--maxmemory", "8mb", "--maxmemory-policy", policy]),
+            };
+            let (mut client, mut number) = (kind.connect(&server), 0);
+            let value = "v".repeat(between(500.0, 8000.0, strength) as usize);
+            let mut fill = || {
+                number += 1;
+                kind.set(&mut client, &format!("key:{number}"), &value);
+            };
+            (0..24_000_000 / (value.len() + 50)).for_each(|_| fill());
+            Ok(look_during(&kind.url(&server), &[], || {
+                fill();
+                pass(2.0);
+            }))
+        });
+    }
+}
+
+/// Only Redis' allocator keeps what is freed in between.
+#[test]
+fn fragmentation() {
+    check("swapping", &[Redis], |kind, strength| {
+        let server = kind.start(&[]);
+        let mut client = kind.connect(&server);
+        let value = "v".repeat(1000);
+        let count = between(200_000.0, 300_000.0, strength) as u32;
+        let mut run = |words: &dyn Fn(u32) -> Vec<u8>, numbers: &[u32]| {
+            for numbers in numbers.chunks(1000) {
+                let requests: Vec<u8> = numbers.iter().flat_map(|number| words(*number)).collect();
+                client.send(requests);
+                numbers.iter().for_each(|_| drop(client.line()));
+            }
+        };
+        let all: Vec<u32> = (0..count).collect();
+        let gone: Vec<u32> = (0..count).filter(|number| number % 8 != 0).collect();
+        run(&|number| encode_command(&["SET", &format!("key:{number}"), &value]), &all);
+        run(&|number| encode_command(&["DEL", &format!("key:{number}")]), &gone);
+        Ok(look(&kind.url(&server), &[]))
+    });
+}
+
+#[test]
+fn slow_reader() {
+    check("slow-reader", &[Nagi, Redis], |kind, strength| {
+        let server = kind.start(&[]);
+        let mut client = kind.connect(&server);
+        kind.set(&mut client, "large", &"v".repeat(1 << 20));
+        let mut reader = kind.connect(&server);
+        for _ in 0..between(16.0, 64.0, strength) as u32 {
+            reader.send(encode_command(&["GET", "large"]));
+        }
+        until("replies that wait", || {
+            let list = client.run("CLIENT LIST").text();
+            let held = |line: &str| {
+                let field = line.split(' ').find_map(|it| it.strip_prefix("omem="));
+                field.and_then(|it| it.parse::<u64>().ok()) >= Some(4 << 20)
+            };
+            list.lines().any(held).then_some(())
+        })
+        .expect("they wait");
+        Ok(look(&kind.url(&server), &[]))
+    });
+}
+
+/// memcached frees what has expired when it is asked for it.
+#[test]
+fn mass_expiry() {
+    check("mass-expiry", &[Redis], |kind, strength| {
+        let server = kind.start(&[]);
+        let (mut client, mut number) = (kind.connect(&server), 0);
+        let many = between(10_000.0, 60_000.0, strength) as u32;
+        Ok(look_for_during("4", &kind.url(&server), &[], || {
+            let mut requests = Vec::new();
+            for _ in 0..many {
+                number += 1;
+                let key = format!("key:{number}");
+                requests.extend(encode_command(&["SET", &key, "v", "PX", "300"]));
+            }
+            client.send(requests);
+            client.expect("+OK\r\n".repeat(many as usize));
+            pass(200.0);
+        }))
+    });
+}
+
+#[test]
+fn hot_key() {
+    check("hot-key", &[Nagi, Redis, Memcached], |kind, strength| {
+        let server = kind.start(&[]);
+        let (mut client, mut number) = (kind.connect(&server), 0);
+        let others = between(3.0, 0.0, strength).round() as u32;
+        let mut work = || {
+            kind.miss(&mut client, "customer:alice");
+            for _ in 0..others {
+                number += 1;
+                kind.miss(&mut client, &format!("other:{number}"));
+            }
+        };
+        let url = kind.url(&server);
+        let run = look_during(&url, &["--sample-commands"], &mut work);
+        assert!(!run.printed.contains("alice"), "{}", run.printed);
+        let shown = look_during(&url, &["--sample-commands", "--show-keys"], &mut work);
+        assert!(shown.printed.contains("customer:alice"), "{}", shown.printed);
+        Ok(run)
+    });
+}
+
+/// memcached does not say which connections watch it.
+#[test]
+fn monitor_running() {
+    check("monitor-running", &[Nagi, Redis], |kind, strength| {
+        let server = kind.start(&[]);
+        let mut watcher = kind.connect(&server);
+        watcher.check("MONITOR", "+OK\r\n");
+        let mut client = kind.connect(&server);
+        Ok(look_during(&kind.url(&server), &[], || {
+            client.run("GET key");
+            // Lines of the doctor's own requests are among them.
+            while !watcher.line().contains("\"GET\" \"key\"") {}
+            pass(between(50.0, 0.0, strength));
+        }))
+    });
+}
+
+#[test]
+fn frozen() {
+    check("frozen", &[Nagi, Redis, Memcached], |kind, strength| {
+        let server = kind.start(&[]);
+        Ok(look_for_during("3", &kind.url(&server), &[], || {
+            pass(500.0);
+            server.signal(Signal::STOP);
+            pass(between(300.0, 1500.0, strength));
+            server.signal(Signal::CONT);
+        }))
+    });
+}
+
+#[test]
+fn frozen_for_good() {
+    check("frozen", &[Nagi, Redis, Memcached], |kind, _| {
+        let server = kind.start(&[]);
+        server.signal(Signal::STOP);
+        let run = look(&kind.url(&server), &[]);
+        server.signal(Signal::CONT);
+        Ok(run)
+    });
+}
+
+#[test]
+fn no_keep_alive() {
+    check("no-keep-alive", &[Nagi, Redis, Memcached], |kind, strength| {
+        let server = kind.start(&[]);
+        Ok(look_during(&kind.url(&server), &[], || {
+            kind.miss(&mut kind.connect(&server), "key");
+            pass(between(20.0, 1.0, strength));
+        }))
+    });
+}
+
+#[test]
+fn clients_that_hash_differently() {
+    let pairs = [("php", "php-ketama"), ("pylibmc-ketama", "php-ketama"), ("dalli", "twemproxy")];
+    check("clients-hash-differently", &[Redis, Memcached], |kind, strength| {
+        let servers = [kind.start(&[]), kind.start(&[])];
+        let urls = servers.each_ref().map(|server| kind.url(server));
+        let (one, other) = pairs[(strength * 2.0) as usize];
+        assert_eq!(look(&urls[0], &[&urls[1], "--clients", one, one]).status, Some(0));
+        Ok(look(&urls[0], &[&urls[1], "--clients", one, other]))
+    });
+}
