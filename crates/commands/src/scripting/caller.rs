@@ -5,7 +5,7 @@ use crate::runtime::context::{Context, Entry};
 use crate::runtime::resume::go_on;
 use crate::runtime::suspension::When;
 use crate::runtime::{dispatch, gate, rights, shown};
-use crate::scripting::run::{Ended, Place, Run};
+use crate::scripting::run::{Ended, Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
 use crate::{Error, HookFlags};
 use nagi_proto::resp::{Version, Writer};
@@ -26,7 +26,7 @@ const WAIT: Duration = Duration::from_millis(20);
 /// The server as the script that runs sees it; there is none between two scripts.
 pub(super) struct Caller<S> {
     pub(super) server: Arc<S>,
-    pub(super) place: Rc<Place>,
+    pub(super) context: Rc<ThreadContext>,
     pub(super) run: Rc<RefCell<Option<Run>>>,
     pub(super) output: Output,
 }
@@ -37,11 +37,11 @@ impl<S: ScriptingServer> Host for Caller<S> {
         let Some(run) = run.as_mut() else { return };
         run.client.version = version;
         self.output.clear(KEPT_BYTES);
-        let (server, place) = (&*self.server, &*self.place);
-        match admitted(server, place, run, words.args()) {
-            Ok(entry) => execute(server, place, run, entry, words.args(), &mut self.output),
+        let (server, context) = (&*self.server, &*self.context);
+        match admitted(server, context, run, words.args()) {
+            Ok(entry) => execute(server, context, run, entry, words.args(), &mut self.output),
             Err(error) => {
-                place.tally.count_error(&error.0);
+                context.tally.count_error(&error.0);
                 Writer::new(&mut self.output, version).error(&error.0);
             }
         }
@@ -85,7 +85,7 @@ fn note_if_slow(server: &impl ScriptingServer, run: &mut Run) {
 /// The row of a command that a script calls, when it may run and its keys are claimed.
 fn admitted(
     server: &impl ScriptingServer,
-    place: &Place,
+    context: &ThreadContext,
     run: &mut Run,
     args: Args<'_>,
 ) -> Result<&'static Entry, Error> {
@@ -116,7 +116,7 @@ fn admitted(
     if let Some(error) = gate::refusal(reasons, flags) {
         return Err(error);
     }
-    claim(server, place, run, entry, args)
+    claim(server, context, run, entry, args)
         .map_err(|Ended| Error::fixed("ERR the script was ended while it waited for a key"))?;
     Ok(entry)
 }
@@ -124,7 +124,7 @@ fn admitted(
 /// Claims the keys of a command that the script has not claimed yet.
 fn claim(
     server: &impl ScriptingServer,
-    place: &Place,
+    context: &ThreadContext,
     run: &mut Run,
     entry: &Entry,
     args: Args<'_>,
@@ -132,17 +132,17 @@ fn claim(
     let (keys, number) = (&entry.command.keys, run.number);
     let is_to_end = || server.scripts().is_to_end(number);
     if keys.is_whole() {
-        return run.claim_everything(server.store(), place, is_to_end);
+        return run.claim_everything(server.store(), context, is_to_end);
     }
     // Nothing is read first and changed later by one that changes nothing.
     let intent = if run.is_read_only { Intent::Read } else { Intent::Write };
-    keys.of(args).try_for_each(|key| run.claim(server.store(), place, key, intent, is_to_end))
+    keys.of(args).try_for_each(|key| run.claim(server.store(), context, key, intent, is_to_end))
 }
 
 /// Executes a command to its end.
 fn execute(
     server: &impl ScriptingServer,
-    place: &Place,
+    context: &ThreadContext,
     run: &mut Run,
     entry: &'static Entry,
     args: Args<'_>,
@@ -153,15 +153,15 @@ fn execute(
     run.has_written |= is_first_write;
     let mut suspension = None;
     loop {
-        let batch = store.batch(&place.counters);
-        let db = place.database((store, server), run.client.database, run.now_ms);
+        let batch = store.batch(&context.counters);
+        let db = context.database((store, server), run.client.database, run.now_ms);
         let mut cx = Context {
             db: db.claimed_by(&run.claim),
             reply: Writer::new(output, run.client.version),
             client: &mut run.client,
             server,
             hooks: server.hooks(),
-            tally: &place.tally,
+            tally: &context.tally,
             args,
             prefetched: None,
             suspension: None,

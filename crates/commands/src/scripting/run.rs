@@ -18,29 +18,29 @@ use std::time::{Duration, Instant};
 const WAIT: Duration = Duration::from_millis(20);
 
 /// What the script thread has for itself, as each worker does.
-pub(super) struct Place {
+pub(super) struct ThreadContext {
     pub(super) counters: Arc<Counters>,
     pub(super) tally: Arc<Tally>,
     pub(super) waker: Waker,
 }
 
 /// Unparks the script thread.
-struct Caller(Thread);
+struct ThreadWaker(Thread);
 
-impl Wake for Caller {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
 }
 
-impl Place {
+impl ThreadContext {
     /// That of the thread that calls, whose counters are the last.
     pub(super) fn new(store: &Store, server: &dyn Server) -> Self {
         let index = server.process().workers;
-        Place {
+        ThreadContext {
             counters: store.counters(index),
             tally: server.statistics().worker(index),
-            waker: Waker::from(Arc::new(Caller(thread::current()))),
+            waker: Waker::from(Arc::new(ThreadWaker(thread::current()))),
         }
     }
 
@@ -106,7 +106,7 @@ impl Run {
     pub(super) fn claim(
         &mut self,
         store: &Store,
-        place: &Place,
+        context: &ThreadContext,
         key: &[u8],
         intent: Intent,
         is_to_end: impl Fn() -> bool,
@@ -119,8 +119,8 @@ impl Run {
         if self.holds_everything || is_held {
             return Ok(());
         }
-        let db = store.database(0, &place.counters, self.now_ms);
-        self.grow(db, place, Some((key, intent)), is_to_end)?;
+        let db = store.database(0, &context.counters, self.now_ms);
+        self.grow(db, context, Some((key, intent)), is_to_end)?;
         self.held.insert(key.into(), intent);
         Ok(())
     }
@@ -129,12 +129,12 @@ impl Run {
     pub(super) fn claim_everything(
         &mut self,
         store: &Store,
-        place: &Place,
+        context: &ThreadContext,
         is_to_end: impl Fn() -> bool,
     ) -> Result<(), Ended> {
         if !self.holds_everything {
-            let db = store.database(0, &place.counters, self.now_ms);
-            self.grow(db, place, None, is_to_end)?;
+            let db = store.database(0, &context.counters, self.now_ms);
+            self.grow(db, context, None, is_to_end)?;
             self.holds_everything = true;
         }
         Ok(())
@@ -143,14 +143,14 @@ impl Run {
     fn grow(
         &mut self,
         db: Database<'_>,
-        place: &Place,
+        context: &ThreadContext,
         key: Option<(&[u8], Intent)>,
         is_to_end: impl Fn() -> bool,
     ) -> Result<(), Ended> {
         let key = key.map(|(key, intent)| (db.key(key), intent));
         let mut growing = Growing::default();
         loop {
-            match db.grow_claim(&mut self.claim, key, &mut growing, &place.waker) {
+            match db.grow_claim(&mut self.claim, key, &mut growing, &context.waker) {
                 Growth::Held => return Ok(()),
                 Growth::More => thread::yield_now(),
                 Growth::Wait if is_to_end() => return Err(Ended),
@@ -164,7 +164,7 @@ impl Run {
     pub(super) fn awaited(
         &mut self,
         store: &Store,
-        place: &Place,
+        context: &ThreadContext,
         blocked: &BlockedClients,
     ) -> (Awaited, Vec<Name>) {
         loop {
@@ -185,7 +185,7 @@ impl Run {
                 awaited.reached().find(|name| self.held.get(*name) != Some(&Intent::Write));
             let Some(lacking) = lacking.cloned() else { return (awaited, written) };
             // It was not claimed while the clients were looked for: they are once more.
-            if self.claim(store, place, &lacking, Intent::Write, || false).is_err() {
+            if self.claim(store, context, &lacking, Intent::Write, || false).is_err() {
                 return (Awaited::default(), Vec::new());
             }
         }
@@ -196,26 +196,26 @@ impl Run {
         &mut self,
         store: &Store,
         server: &dyn Server,
-        place: &Place,
+        context: &ThreadContext,
         awaited: Awaited,
     ) {
         let mut unread = Output::default();
         let mut args = Args::new(&[], &[]);
         args = args.take(0);
         let cx = Context {
-            db: place.database((store, server), 0, self.now_ms).claimed_by(&self.claim),
+            db: context.database((store, server), 0, self.now_ms).claimed_by(&self.claim),
             reply: Writer::new(&mut unread, self.client.version),
             client: &mut self.client,
             server,
             hooks: server.hooks(),
-            tally: &place.tally,
+            tally: &context.tally,
             args,
             prefetched: None,
             suspension: None,
         };
         let mut service = Service::new(&cx, awaited);
         loop {
-            let _batch = store.batch(&place.counters);
+            let _batch = store.batch(&context.counters);
             if service.go_on(&cx, Slice::begin()) {
                 return;
             }

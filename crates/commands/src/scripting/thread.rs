@@ -3,7 +3,7 @@
 use crate::runtime::{gate, notification};
 use crate::scripting::caller::Caller;
 use crate::scripting::functions::Loaded;
-use crate::scripting::run::{Place, Run};
+use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
 use crate::state::client::{Client, ClientInfo, Restrictions};
 use crate::state::libraries::{Libraries, Library};
@@ -23,10 +23,10 @@ use std::thread;
 
 /// Runs scripts until [`Scripts::stop`](crate::Scripts::stop) is called.
 pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
-    let place = Rc::new(Place::new(server.store(), &**server));
+    let context = Rc::new(ThreadContext::new(server.store(), &**server));
     let mut thread = ScriptThread {
         server: Arc::clone(server),
-        place,
+        context,
         run: Rc::default(),
         engine: None,
         flushes: 0,
@@ -43,7 +43,7 @@ pub fn run_scripts<S: ScriptingServer>(server: &Arc<S>) {
 
 struct ScriptThread<S> {
     server: Arc<S>,
-    place: Rc<Place>,
+    context: Rc<ThreadContext>,
     /// The script that runs, which the engine's host shares.
     run: Rc<RefCell<Option<Run>>>,
     /// Made for the first script.
@@ -58,22 +58,22 @@ struct ScriptThread<S> {
 }
 
 /// Why a script does not run, or has failed: an error, and whether it was counted.
-type Refused = (Vec<u8>, bool);
+type ScriptError = (Vec<u8>, bool);
 
 /// A script that is to run.
-struct Wanted {
-    what: What,
+struct Invocation {
+    target: Target,
     flags: ScriptFlags,
 }
 
 /// What runs.
-enum What {
+enum Target {
     Script(Digest),
     /// A function of a library.
     Function(Arc<Library>, String),
 }
 
-fn refused(text: impl AsRef<[u8]>) -> Refused {
+fn script_error(text: impl AsRef<[u8]>) -> ScriptError {
     ([b"ERR ", text.as_ref()].concat(), false)
 }
 
@@ -83,7 +83,11 @@ fn policy(replaces: bool) -> Policy {
 }
 
 /// Replies with a name, or that all is done.
-fn reply_to(task: &Task, joint: Option<Claim>, done: Result<Option<String>, Refused>) -> Outcome {
+fn reply_to(
+    task: &Task,
+    joint: Option<Claim>,
+    done: Result<Option<String>, ScriptError>,
+) -> Outcome {
     let mut outcome = Outcome { joint, ..Outcome::default() };
     let mut writer = Writer::new(&mut outcome.reply, task.version);
     match done {
@@ -128,8 +132,8 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let text = task.args().get(2).unwrap_or_default();
         let mut outcome = Outcome { joint, ..Outcome::default() };
         match self.compile(text, true) {
-            Ok(wanted) => {
-                if let What::Script(name) = wanted.what {
+            Ok(invocation) => {
+                if let Target::Script(name) = invocation.target {
                     Writer::new(&mut outcome.reply, task.version).bulk(name.as_bytes());
                 }
             }
@@ -139,7 +143,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
     }
 
     /// The engine, without scripts that have been forgotten.
-    fn engine(&mut self) -> Result<&mut Engine, Refused> {
+    fn engine(&mut self) -> Result<&mut Engine, ScriptError> {
         let flushes = self.server.scripts().flushes();
         if self.flushes != flushes {
             self.engine = None;
@@ -149,30 +153,30 @@ impl<S: ScriptingServer> ScriptThread<S> {
         if self.engine.is_none() {
             self.engine = Some(self.open(false)?);
         }
-        let engine = self.engine.as_mut().ok_or_else(|| refused("there is no Lua"))?;
+        let engine = self.engine.as_mut().ok_or_else(|| script_error("there is no Lua"))?;
         engine.limit_memory(limit);
         Ok(engine)
     }
 
     /// An engine for scripts, or for libraries of functions.
-    fn open(&self, has_libraries: bool) -> Result<Engine, Refused> {
+    fn open(&self, has_libraries: bool) -> Result<Engine, ScriptError> {
         let host = Caller {
             server: Arc::clone(&self.server),
-            place: Rc::clone(&self.place),
+            context: Rc::clone(&self.context),
             run: Rc::clone(&self.run),
             output: Output::default(),
         };
         let limit = self.server.config().script_memory_limit.bytes();
-        Engine::new(Box::new(host), REDIS_VERSION, has_libraries, limit).map_err(refused)
+        Engine::new(Box::new(host), REDIS_VERSION, has_libraries, limit).map_err(script_error)
     }
 
     /// The engine of functions, without those of libraries that are gone, and what it has.
-    fn functions(&mut self) -> Result<(&mut Engine, &mut Loaded), Refused> {
+    fn functions(&mut self) -> Result<(&mut Engine, &mut Loaded), ScriptError> {
         if self.functions.is_none() {
             self.functions = Some(self.open(true)?);
             self.loaded = Loaded::default();
         }
-        let engine = self.functions.as_mut().ok_or_else(|| refused("there is no Lua"))?;
+        let engine = self.functions.as_mut().ok_or_else(|| script_error("there is no Lua"))?;
         engine.limit_memory(self.server.config().script_memory_limit.bytes());
         let libraries = self.server.scripts().libraries();
         self.loaded.keep(engine, |name| libraries.iter().any(|library| library.name == name));
@@ -180,10 +184,14 @@ impl<S: ScriptingServer> ScriptThread<S> {
     }
 
     /// Loads libraries, and tells clients of them all at one moment. Returns their names.
-    fn load_libraries(&mut self, codes: &[&[u8]], policy: Policy) -> Result<Vec<String>, Refused> {
+    fn load_libraries(
+        &mut self,
+        codes: &[&[u8]],
+        policy: Policy,
+    ) -> Result<Vec<String>, ScriptError> {
         let (engine, loaded) = self.functions()?;
         let made = codes.iter().map(|code| loaded.load(engine, code).map(Arc::new));
-        let made = made.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+        let made = made.collect::<Result<Vec<_>, _>>().map_err(script_error)?;
         let names = made.iter().map(|library| library.name.clone()).collect();
         self.server.scripts().change_libraries(|libraries| {
             let mut changed = match policy {
@@ -191,7 +199,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
                 Policy::Append | Policy::Replace => libraries.clone(),
             };
             for library in made {
-                changed.add(library, policy == Policy::Replace).map_err(refused)?;
+                changed.add(library, policy == Policy::Replace).map_err(script_error)?;
             }
             *libraries = changed;
             Ok(names)
@@ -199,11 +207,11 @@ impl<S: ScriptingServer> ScriptThread<S> {
     }
 
     /// FUNCTION RESTORE
-    fn restore(&mut self, task: &Task, policy: Policy) -> Result<Vec<String>, Refused> {
+    fn restore(&mut self, task: &Task, policy: Policy) -> Result<Vec<String>, ScriptError> {
         let payload = task.args().get(2).unwrap_or_default();
         let codes = restore_libraries(payload, self.server.config().proto_max_bulk_len.get());
         let codes = codes.map_err(|refusal| {
-            refused(match refusal {
+            script_error(match refusal {
                 Refusal::Footer => "DUMP payload version or checksum are wrong",
                 Refusal::Value => "given type is not a function",
             })
@@ -225,24 +233,24 @@ impl<S: ScriptingServer> ScriptThread<S> {
     }
 
     /// Compiles a script's text, unless that was done, and remembers it.
-    fn compile(&mut self, text: &[u8], is_loaded: bool) -> Result<Wanted, Refused> {
+    fn compile(&mut self, text: &[u8], is_loaded: bool) -> Result<Invocation, ScriptError> {
         let name = Digest::of(text);
-        let source = Source::parse(text).map_err(|error| refused(error.0))?;
+        let source = Source::parse(text).map_err(|error| script_error(error.0))?;
         let engine = self.engine()?;
         if !engine.has(&name) {
             engine.compile(name, source.body).map_err(|error| {
-                refused(format!("Error compiling script (new function): {error}"))
+                script_error(format!("Error compiling script (new function): {error}"))
             })?;
         }
         let forgotten = self.server.scripts().remember(name, text, is_loaded);
         if let Some(forgotten) = forgotten {
             self.engine()?.forget(&forgotten);
         }
-        Ok(Wanted { what: What::Script(name), flags: source.flags })
+        Ok(Invocation { target: Target::Script(name), flags: source.flags })
     }
 
     /// The script that a request is for.
-    fn wanted(&mut self, task: &Task) -> Result<Wanted, Refused> {
+    fn invocation(&mut self, task: &Task) -> Result<Invocation, ScriptError> {
         let word = task.args().get(1).unwrap_or_default();
         if task.asked == Asked::Call {
             return self.function(word);
@@ -257,34 +265,35 @@ impl<S: ScriptingServer> ScriptThread<S> {
     }
 
     /// The function of a name.
-    fn function(&mut self, name: &[u8]) -> Result<Wanted, Refused> {
+    fn function(&mut self, name: &[u8]) -> Result<Invocation, ScriptError> {
         let library = self.server.scripts().library_of(name);
-        let library = library.ok_or_else(|| refused("Function not found"))?;
+        let library = library.ok_or_else(|| script_error("Function not found"))?;
         let (engine, loaded) = self.functions()?;
-        loaded.require(engine, &library).map_err(refused)?;
+        loaded.require(engine, &library).map_err(script_error)?;
         let named = library.functions.iter();
         let mut named = named.filter(|it| it.name.as_bytes().eq_ignore_ascii_case(name));
         let (name, flags) = match named.next() {
             Some(function) => (function.name.clone(), function.flags),
-            None => return Err(refused("Function not found")),
+            None => return Err(script_error("Function not found")),
         };
-        Ok(Wanted { what: What::Function(library, name), flags })
+        Ok(Invocation { target: Target::Function(library, name), flags })
     }
 
     /// EVAL and its relatives, and FCALL.
     fn eval(&mut self, task: &Task, joint: Option<Claim>) -> Outcome {
         let is_leased = joint.is_some();
-        let wanted = match self.wanted(task) {
-            Ok(wanted) => wanted,
+        let invocation = match self.invocation(task) {
+            Ok(invocation) => invocation,
             Err(error) => {
                 return Outcome { error: Some(error), joint, ..Outcome::default() };
             }
         };
-        let flags = wanted.flags;
+        let flags = invocation.flags;
         let is_declared = !flags.contains(ScriptFlags::UNDECLARED);
         let says_it_reads = flags.contains(ScriptFlags::NO_WRITES);
         if task.is_read_only && is_declared && !says_it_reads {
-            let error = refused("Can not execute a script with write flag using *_ro command.");
+            let error =
+                script_error("Can not execute a script with write flag using *_ro command.");
             return Outcome { error: Some(error), joint, ..Outcome::default() };
         }
         let is_read_only = task.is_read_only || says_it_reads;
@@ -293,9 +302,9 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let keys = args.skip(3).take(count.unwrap_or(0));
         let intent = if is_read_only { Intent::Read } else { Intent::Write };
         let mut run = self.begin(task, joint, keys, intent);
-        run.number = self.server.scripts().begin(match &wanted.what {
-            What::Script(_) => None,
-            What::Function(_, name) => {
+        run.number = self.server.scripts().begin(match &invocation.target {
+            Target::Script(_) => None,
+            Target::Function(_, name) => {
                 Some((name.clone(), args.from(0).map(<[u8]>::to_vec).collect()))
             }
         });
@@ -311,7 +320,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let mut outcome = Outcome { error, ..Outcome::default() };
         if outcome.error.is_none() {
             *self.run.borrow_mut() = Some(run);
-            outcome = self.execute(task, &wanted, keys, args.skip(3 + keys.len()));
+            outcome = self.execute(task, &invocation, keys, args.skip(3 + keys.len()));
             let Some(ended) = self.run.borrow_mut().take() else { return outcome };
             run = ended;
         }
@@ -330,7 +339,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let mut client = Client::new(Arc::new(info));
         client.tracking = task.tracking.clone();
         client.restrictions.set(Restrictions::TRACKS, client.tracking.is_some());
-        client.waker = self.place.waker.clone();
+        client.waker = self.context.waker.clone();
         client.is_executing = true;
         client.select(task.database);
         client.become_user(self.server.config().users(), &task.user);
@@ -344,11 +353,11 @@ impl<S: ScriptingServer> ScriptThread<S> {
     /// Claims keys, and waits until they are claimed.
     fn claim(&self, keys: Args<'_>, intent: Intent) -> Claim {
         let store = self.server.store();
-        let db = store.database(0, &self.place.counters, store.now_ms());
+        let db = store.database(0, &self.context.counters, store.now_ms());
         let mut claiming = store.claiming();
         keys.from(0).for_each(|key| claiming.add(db.key(key), intent));
         loop {
-            match db.take_claims(&mut claiming, &self.place.waker, || false) {
+            match db.take_claims(&mut claiming, &self.context.waker, || false) {
                 Step::Held(claim) => return claim,
                 Step::More => thread::yield_now(),
                 Step::Wait => thread::park(),
@@ -362,16 +371,16 @@ impl<S: ScriptingServer> ScriptThread<S> {
         if !store.is_over_limit() {
             return false;
         }
-        let (server, place) = (&*self.server, &*self.place);
-        let _batch = store.batch(&place.counters);
+        let (server, context) = (&*self.server, &*self.context);
+        let _batch = store.batch(&context.counters);
         let mut unread = Output::default();
         let cx = Context {
-            db: place.database((store, server), run.client.database, run.now_ms),
+            db: context.database((store, server), run.client.database, run.now_ms),
             reply: Writer::new(&mut unread, Version::Two),
             client: &mut run.client,
             server,
             hooks: server.hooks(),
-            tally: &place.tally,
+            tally: &context.tally,
             args: Args::new(&[], &[]),
             prefetched: None,
             suspension: None,
@@ -383,7 +392,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
     fn execute(
         &mut self,
         task: &Task,
-        wanted: &Wanted,
+        invocation: &Invocation,
         keys: Args<'_>,
         arguments: Args<'_>,
     ) -> Outcome {
@@ -391,9 +400,9 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let mut writer = Writer::new(&mut outcome.reply, task.version);
         let (keys, arguments) = (keys.from(0), arguments.from(0));
         let reply = (task.version, &mut writer);
-        let ran = match (&wanted.what, &mut self.engine, &mut self.functions) {
-            (What::Script(name), Some(engine), _) => engine.run(name, keys, arguments, reply),
-            (What::Function(library, name), _, Some(engine)) => {
+        let ran = match (&invocation.target, &mut self.engine, &mut self.functions) {
+            (Target::Script(name), Some(engine), _) => engine.run(name, keys, arguments, reply),
+            (Target::Function(library, name), _, Some(engine)) => {
                 engine.call((&library.name, name), keys, arguments, reply)
             }
             _ => Ok(()),
@@ -407,9 +416,9 @@ impl<S: ScriptingServer> ScriptThread<S> {
 
     /// Serves clients that wait for what the script has changed, and gives its keys back.
     fn end(&self, mut run: Run, is_leased: bool, outcome: &mut Outcome) {
-        let (server, place) = (&*self.server, &*self.place);
+        let (server, context) = (&*self.server, &*self.context);
         let blocked = &server.hooks().blocked;
-        let (awaited, written) = run.awaited(server.store(), place, blocked);
+        let (awaited, written) = run.awaited(server.store(), context, blocked);
         if run.is_slow {
             server.hooks().set(HookFlags::BUSY, false);
         }
@@ -417,7 +426,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
             outcome.written = written;
             outcome.joint = Some(run.claim);
         } else {
-            run.serve(server.store(), server, place, awaited);
+            run.serve(server.store(), server, context, awaited);
         }
         server.scripts().end();
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! a worker                                   the script thread
-//! submits a request, keeps its ticket  -->   takes it when its turn has come
+//! submits a request, waits for it      -->   takes it when its turn has come
 //! its client waits                           claims the keys, runs the script
 //! is woken, takes the outcome          <--   leaves the outcome
 //! ```
@@ -34,7 +34,7 @@ const MOST_EVALUATED: usize = 500;
 /// What clients and the script thread share.
 #[derive(Debug, Default)]
 pub struct Scripts {
-    desk: Mutex<Desk>,
+    inner: Mutex<Inner>,
     arrived: Condvar,
     /// The run that is to be ended; 0 for none.
     ended: AtomicU64,
@@ -44,7 +44,7 @@ pub struct Scripts {
 }
 
 #[derive(Debug, Default)]
-struct Desk {
+struct Inner {
     queue: VecDeque<Waiting>,
     /// The lease that the thread serves, and its scripts.
     lease: Option<u64>,
@@ -137,7 +137,7 @@ pub(crate) struct Task {
     pub(crate) tracking: Option<Box<ClientTracking>>,
     /// Of a script within a transaction: a claim beside the transaction's, which grows.
     pub(crate) joint: Option<Claim>,
-    ticket: Arc<Seat>,
+    completion: Arc<Completion>,
     _charge: Charge,
 }
 
@@ -154,7 +154,7 @@ pub(crate) struct Outcome {
 }
 
 #[derive(Debug)]
-struct Seat {
+struct Completion {
     outcome: Mutex<Option<Outcome>>,
     waker: Waker,
     is_given_up: AtomicBool,
@@ -163,7 +163,7 @@ struct Seat {
 /// What a client waits with for its outcome; if it is dropped before the script begins, that does
 /// not run.
 #[derive(Debug)]
-pub(crate) struct Ticket(Arc<Seat>);
+pub(crate) struct Pending(Arc<Completion>);
 
 /// What a request for the script thread is made of.
 pub(crate) struct NewTask<'a> {
@@ -188,8 +188,8 @@ impl Scripts {
         &self,
         new: NewTask<'_>,
         lease: Option<(&Lease, Claim)>,
-    ) -> Result<Ticket, IsBusy> {
-        let seat = Arc::new(Seat {
+    ) -> Result<Pending, IsBusy> {
+        let completion = Arc::new(Completion {
             outcome: Mutex::default(),
             waker: new.waker,
             is_given_up: AtomicBool::new(false),
@@ -207,30 +207,30 @@ impl Scripts {
             client: new.client,
             tracking: new.tracking,
             joint,
-            ticket: Arc::clone(&seat),
+            completion: Arc::clone(&completion),
             _charge: charge,
         };
-        let mut desk = self.desk.lock();
+        let mut inner = self.inner.lock();
         match number {
-            Some(_) => desk.leased.push_back(task),
-            None if desk.running.as_ref().is_some_and(|running| running.is_slow) => {
-                return Err(IsBusy(desk.is_function()));
+            Some(_) => inner.leased.push_back(task),
+            None if inner.running.as_ref().is_some_and(|running| running.is_slow) => {
+                return Err(IsBusy(inner.is_function()));
             }
-            None => desk.queue.push_back(Waiting::Task(task)),
+            None => inner.queue.push_back(Waiting::Task(task)),
         }
-        drop(desk);
+        drop(inner);
         self.arrived.notify_all();
-        Ok(Ticket(seat))
+        Ok(Pending(completion))
     }
 
     /// Has the thread serve nothing but this lease when its turn has come, and the waker called
     /// then.
     pub(crate) fn lease(self: &Arc<Self>, waker: &Waker) -> Lease {
-        let mut desk = self.desk.lock();
-        desk.last_number += 1;
-        let number = desk.last_number;
-        desk.queue.push_back(Waiting::Lease(number, waker.clone()));
-        drop(desk);
+        let mut inner = self.inner.lock();
+        inner.last_number += 1;
+        let number = inner.last_number;
+        inner.queue.push_back(Waiting::Lease(number, waker.clone()));
+        drop(inner);
         self.arrived.notify_all();
         Lease { scripts: Arc::clone(self), number }
     }
@@ -238,20 +238,20 @@ impl Scripts {
     /// The next request, for the script thread, which waits for it; with none there may be
     /// libraries that were read from a file. Nothing at all once the thread is to stop.
     pub(crate) fn next(&self) -> Option<Option<Task>> {
-        let mut desk = self.desk.lock();
+        let mut inner = self.inner.lock();
         loop {
             if self.is_stopping.load(Ordering::Relaxed) {
                 return None;
             }
-            if !desk.read.is_empty() {
+            if !inner.read.is_empty() {
                 return Some(None);
             }
-            let next = match desk.lease {
-                Some(_) => desk.leased.pop_front(),
-                None => match desk.queue.pop_front() {
+            let next = match inner.lease {
+                Some(_) => inner.leased.pop_front(),
+                None => match inner.queue.pop_front() {
                     Some(Waiting::Task(task)) => Some(task),
                     Some(Waiting::Lease(number, waker)) => {
-                        desk.lease = Some(number);
+                        inner.lease = Some(number);
                         waker.wake();
                         continue;
                     }
@@ -259,9 +259,9 @@ impl Scripts {
                 },
             };
             match next {
-                Some(task) if task.ticket.is_given_up.load(Ordering::Relaxed) => {}
+                Some(task) if task.completion.is_given_up.load(Ordering::Relaxed) => {}
                 Some(task) => return Some(Some(task)),
-                None => self.arrived.wait(&mut desk),
+                None => self.arrived.wait(&mut inner),
             }
         }
     }
@@ -269,32 +269,32 @@ impl Scripts {
     /// Notes that a script begins, or a function of this name by this request. Returns the number
     /// of the run.
     pub(crate) fn begin(&self, function: Option<(String, Vec<Vec<u8>>)>) -> u64 {
-        let mut desk = self.desk.lock();
-        desk.last_number += 1;
-        let (number, started) = (desk.last_number, Instant::now());
+        let mut inner = self.inner.lock();
+        inner.last_number += 1;
+        let (number, started) = (inner.last_number, Instant::now());
         let (has_written, is_slow) = (false, false);
-        desk.running = Some(Running { number, has_written, is_slow, function, started });
+        inner.running = Some(Running { number, has_written, is_slow, function, started });
         number
     }
 
     /// Notes that the script which runs is going to change something.
     pub(crate) fn note_write(&self) {
-        if let Some(running) = &mut self.desk.lock().running {
+        if let Some(running) = &mut self.inner.lock().running {
             running.has_written = true;
         }
     }
 
     /// Notes that the script which runs has been slow: none waits for it any more.
     pub(crate) fn note_slow(&self) {
-        let mut desk = self.desk.lock();
-        if let Some(running) = &mut desk.running {
+        let mut inner = self.inner.lock();
+        if let Some(running) = &mut inner.running {
             running.is_slow = true;
         }
         let (tasks, leases): (Vec<_>, Vec<_>) =
-            desk.queue.drain(..).partition(|waiting| matches!(waiting, Waiting::Task(_)));
-        desk.queue.extend(leases);
-        let busy = IsBusy(desk.is_function());
-        drop(desk);
+            inner.queue.drain(..).partition(|waiting| matches!(waiting, Waiting::Task(_)));
+        inner.queue.extend(leases);
+        let busy = IsBusy(inner.is_function());
+        drop(inner);
         for waiting in tasks {
             if let Waiting::Task(task) = waiting {
                 let error = Some((busy.text().as_bytes().to_vec(), false));
@@ -305,7 +305,7 @@ impl Scripts {
 
     /// Notes that no script runs any more.
     pub(crate) fn end(&self) {
-        self.desk.lock().running = None;
+        self.inner.lock().running = None;
     }
 
     /// Whether the run of this number is to be ended.
@@ -315,11 +315,11 @@ impl Scripts {
 
     /// Has the script or the function that runs ended, if it has been slow and has changed nothing.
     pub(crate) fn kill(&self, is_function: bool) -> Killed {
-        let desk = self.desk.lock();
-        match desk.running.as_ref().filter(|running| running.is_slow) {
+        let inner = self.inner.lock();
+        match inner.running.as_ref().filter(|running| running.is_slow) {
             None => Killed::NotBusy,
-            Some(_) if desk.is_function() != is_function => {
-                Killed::IsOther(IsBusy(desk.is_function()))
+            Some(_) if inner.is_function() != is_function => {
+                Killed::IsOther(IsBusy(inner.is_function()))
             }
             Some(running) if running.has_written => Killed::HasWritten,
             Some(running) => {
@@ -331,102 +331,102 @@ impl Scripts {
 
     /// Has the thread stop, and the script that runs with it.
     pub fn stop(&self) {
-        let desk = self.desk.lock();
+        let inner = self.inner.lock();
         self.is_stopping.store(true, Ordering::Relaxed);
-        drop(desk);
+        drop(inner);
         self.arrived.notify_all();
     }
 
     /// The text of a script by its name, and whether all scripts were forgotten since `flushes`,
     /// which is brought up to date.
     pub(crate) fn find(&self, name: &Digest) -> Option<Arc<[u8]>> {
-        self.desk.lock().cache.get(name).map(|cached| Arc::clone(&cached.text))
+        self.inner.lock().cache.get(name).map(|cached| Arc::clone(&cached.text))
     }
 
     /// How often all scripts were forgotten.
     pub(crate) fn flushes(&self) -> u64 {
-        self.desk.lock().flushes
+        self.inner.lock().flushes
     }
 
     /// Remembers a script. Returns the name of one that is forgotten for it.
     pub(crate) fn remember(&self, name: Digest, text: &[u8], is_loaded: bool) -> Option<Digest> {
-        let mut desk = self.desk.lock();
-        if let Some(cached) = desk.cache.get_mut(&name) {
+        let mut inner = self.inner.lock();
+        if let Some(cached) = inner.cache.get_mut(&name) {
             cached.is_loaded |= is_loaded;
             return None;
         }
-        desk.cache.insert(name, Cached { text: text.into(), is_loaded });
+        inner.cache.insert(name, Cached { text: text.into(), is_loaded });
         if !is_loaded {
-            desk.evaluated.push_back(name);
+            inner.evaluated.push_back(name);
         }
-        if desk.evaluated.len() <= MOST_EVALUATED {
+        if inner.evaluated.len() <= MOST_EVALUATED {
             return None;
         }
-        let oldest = desk.evaluated.pop_front()?;
-        if desk.cache.get(&oldest).is_none_or(|cached| cached.is_loaded) {
+        let oldest = inner.evaluated.pop_front()?;
+        if inner.cache.get(&oldest).is_none_or(|cached| cached.is_loaded) {
             return None;
         }
-        desk.cache.remove(&oldest);
-        desk.evicted += 1;
+        inner.cache.remove(&oldest);
+        inner.evicted += 1;
         Some(oldest)
     }
 
     /// Forgets all scripts.
     pub(crate) fn flush(&self) {
-        let mut desk = self.desk.lock();
-        desk.cache.clear();
-        desk.evaluated.clear();
-        desk.flushes += 1;
+        let mut inner = self.inner.lock();
+        inner.cache.clear();
+        inner.evaluated.clear();
+        inner.flushes += 1;
     }
 
     /// The function that runs, if one does.
     pub(crate) fn running_function(&self) -> Option<RunningFunction> {
-        let desk = self.desk.lock();
-        let running = desk.running.as_ref()?;
+        let inner = self.inner.lock();
+        let running = inner.running.as_ref()?;
         let (name, command) = running.function.clone()?;
         Some(RunningFunction { name, command, took: running.started.elapsed() })
     }
 
     /// The libraries that there are.
     pub(crate) fn libraries(&self) -> Libraries {
-        self.desk.lock().libraries.clone()
+        self.inner.lock().libraries.clone()
     }
 
     /// The library that has a function.
     pub(crate) fn library_of(&self, function: &[u8]) -> Option<Arc<Library>> {
-        self.desk.lock().libraries.of_function(function).cloned()
+        self.inner.lock().libraries.of_function(function).cloned()
     }
 
     /// Changes the libraries at one moment.
     pub(crate) fn change_libraries<T>(&self, change: impl FnOnce(&mut Libraries) -> T) -> T {
-        change(&mut self.desk.lock().libraries)
+        change(&mut self.inner.lock().libraries)
     }
 
     /// The texts of all libraries.
     #[must_use]
     pub fn library_codes(&self) -> Vec<Arc<[u8]>> {
-        let desk = self.desk.lock();
-        desk.libraries.iter().map(|library| Arc::clone(&library.code)).collect()
+        let inner = self.inner.lock();
+        inner.libraries.iter().map(|library| Arc::clone(&library.code)).collect()
     }
 
     /// Has the script thread load libraries that a file has, in place of those that there are,
     /// before it does anything else.
     pub fn read_libraries(&self, codes: Vec<Vec<u8>>) {
-        self.desk.lock().read.extend(codes);
+        self.inner.lock().read.extend(codes);
         self.arrived.notify_all();
     }
 
     /// The texts of libraries that were read from a file since the last call.
     pub(crate) fn take_read(&self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.desk.lock().read)
+        std::mem::take(&mut self.inner.lock().read)
     }
 
     /// How many scripts are remembered, the bytes of their texts, and how many were forgotten for
     /// others.
     pub(crate) fn cached(&self) -> (usize, usize, u64) {
-        let desk = self.desk.lock();
-        let bytes = desk.cache.values().map(|cached| cached.text.len()).sum();
-        (desk.cache.len(), bytes, desk.evicted)
+        let inner = self.inner.lock();
+        let bytes = inner.cache.values().map(|cached| cached.text.len()).sum();
+        (inner.cache.len(), bytes, inner.evicted)
     }
 }
 
@@ -460,7 +460,7 @@ pub(crate) enum Killed {
     IsOther(IsBusy),
 }
 
-impl Desk {
+impl Inner {
     /// Whether what runs is a function.
     fn is_function(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.function.is_some())
@@ -470,11 +470,11 @@ impl Desk {
 impl Task {
     /// Leaves its outcome to its client.
     pub(crate) fn finish(self, outcome: Outcome) {
-        let Task { ticket, request, .. } = self;
+        let Task { completion, request, .. } = self;
         // Its memory is used no more when the client goes on.
         drop(request);
-        *ticket.outcome.lock() = Some(outcome);
-        ticket.waker.wake_by_ref();
+        *completion.outcome.lock() = Some(outcome);
+        completion.waker.wake_by_ref();
     }
 
     /// Its words.
@@ -483,14 +483,14 @@ impl Task {
     }
 }
 
-impl Ticket {
+impl Pending {
     /// The outcome, once it is there.
     pub(crate) fn take(&self) -> Option<Outcome> {
         self.0.outcome.lock().take()
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Pending {
     fn drop(&mut self) {
         self.0.is_given_up.store(true, Ordering::Relaxed);
     }
@@ -507,22 +507,22 @@ pub(crate) struct Lease {
 impl Lease {
     /// Whether its turn has come.
     pub(crate) fn is_granted(&self) -> bool {
-        self.scripts.desk.lock().lease == Some(self.number)
+        self.scripts.inner.lock().lease == Some(self.number)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut desk = self.scripts.desk.lock();
-        if desk.lease == Some(self.number) {
-            desk.lease = None;
-            desk.leased.clear();
+        let mut inner = self.scripts.inner.lock();
+        if inner.lease == Some(self.number) {
+            inner.lease = None;
+            inner.leased.clear();
         } else {
-            desk.queue.retain(
+            inner.queue.retain(
                 |waiting| !matches!(waiting, Waiting::Lease(number, _) if *number == self.number),
             );
         }
-        drop(desk);
+        drop(inner);
         self.scripts.arrived.notify_all();
     }
 }

@@ -1,11 +1,12 @@
 //! FUNCTION: libraries of functions.
 
+use crate::families::scripting::script::reply_to_kill;
 use crate::families::scripting::submission::submit;
 use crate::glob::Pattern;
 use crate::runtime::arguments::is;
 use crate::runtime::help;
 use crate::state::libraries::{Libraries, Library};
-use crate::state::scripts::{Asked, Killed, Policy};
+use crate::state::scripts::{Asked, Policy};
 use crate::{Category, Command, Context, Error, Flags, Group, Keys, Notes};
 use nagi_persist::payload::dump_libraries;
 use nagi_proto::Args;
@@ -106,21 +107,8 @@ static FLUSH: Command = Command {
 };
 
 fn kill<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    match cx.server.scripts().kill(true) {
-        Killed::Ended => cx.reply.ok(),
-        Killed::NotBusy => {
-            return Err(Error::fixed("NOTBUSY No scripts in execution right now."));
-        }
-        Killed::IsOther(busy) => return Err(Error::fixed(busy.text())),
-        Killed::HasWritten => {
-            return Err(Error::fixed(
-                "UNKILLABLE Sorry the script already executed write commands against the dataset. \
-                 You can either wait the script termination or kill the server in a hard way \
-                 using the SHUTDOWN NOSAVE command.",
-            ));
-        }
-    }
-    Ok(())
+    let killed = cx.server.scripts().kill(true);
+    reply_to_kill(cx, killed)
 }
 
 static KILL: Command = Command {

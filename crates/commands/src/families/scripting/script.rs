@@ -86,7 +86,13 @@ static FLUSH: Command = Command {
 };
 
 fn kill<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    match cx.server.scripts().kill(false) {
+    let killed = cx.server.scripts().kill(false);
+    reply_to_kill(cx, killed)
+}
+
+/// Tells what became of the script or function that was to be ended.
+pub(super) fn reply_to_kill(cx: &mut Context<'_>, killed: Killed) -> Result<(), Error> {
+    match killed {
         Killed::Ended => cx.reply.ok(),
         Killed::NotBusy => {
             return Err(Error::fixed("NOTBUSY No scripts in execution right now."));

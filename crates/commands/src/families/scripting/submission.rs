@@ -1,7 +1,7 @@
 //! Handing a request to the script thread, and waiting for what it leaves.
 
 use crate::runtime::context::{Command, Context};
-use crate::state::scripts::{Asked, NewTask, Outcome, Ticket};
+use crate::state::scripts::{Asked, NewTask, Outcome, Pending};
 use crate::{Error, JobProgress};
 
 /// Has the script thread do what a request asks for.
@@ -32,12 +32,12 @@ pub(super) fn submit(
     let lease = leased.as_mut().and_then(|it| it.joint.take().map(|joint| (&it.lease, joint)));
     let submitted = cx.server.scripts().submit(new, lease);
     cx.client.leased = leased;
-    let ticket = submitted.map_err(|busy| Error::fixed(busy.text()))?;
-    cx.start(Box::new(move |cx| finish(cx, &ticket)))
+    let pending = submitted.map_err(|busy| Error::fixed(busy.text()))?;
+    cx.start(Box::new(move |cx| finish(cx, &pending)))
 }
 
-fn finish(cx: &mut Context<'_>, ticket: &Ticket) -> Result<JobProgress, Error> {
-    let Some(outcome) = ticket.take() else { return Ok(JobProgress::WOKEN) };
+fn finish(cx: &mut Context<'_>, pending: &Pending) -> Result<JobProgress, Error> {
+    let Some(outcome) = pending.take() else { return Ok(JobProgress::WOKEN) };
     let Outcome { reply, error, joint, written } = outcome;
     if let Some(leased) = &mut cx.client.leased {
         if joint.is_some() {
