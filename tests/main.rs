@@ -73,6 +73,7 @@ mod slow_link;
 mod slowlog;
 mod sort;
 mod sorted_set;
+mod status;
 mod storm;
 mod stream;
 mod stream_groups;

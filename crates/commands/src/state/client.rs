@@ -254,6 +254,8 @@ bitflags::bitflags! {
         const BROADCAST_TRACKING = 1 << 10;
         /// The client that was to be told of changes in its place has gone.
         const BROKEN_REDIRECT = 1 << 11;
+        /// Its request has been executed in part.
+        const EXECUTING = 1 << 12;
     }
 }
 
@@ -330,6 +332,8 @@ pub struct ClientInfo {
     pub requests: Counter,
     /// The number of the last command that ran, for [`crate::CommandTable::label`]; 0 for none.
     pub last_command: AtomicU32,
+    /// The key of the request that runs or was the last, for pages, while they are looked at.
+    pub shown_key: ShownKey,
     /// The client that is told of changes of keys in its place; 0 for none.
     pub redirect: AtomicU64,
     /// To how many names it subscribes.
@@ -425,6 +429,27 @@ impl ClientInfo {
     /// Gives the client a name; an empty one takes it away.
     pub(crate) fn rename(&self, name: String) {
         self.names().name = name;
+    }
+}
+
+/// The key of a request, as far as pages show it.
+#[derive(Debug, Default)]
+pub struct ShownKey(Mutex<Vec<u8>>);
+
+impl ShownKey {
+    /// How much of a key pages show.
+    const MOST_BYTES: usize = 64;
+
+    /// Takes the first bytes of a key; an empty one stands for none.
+    pub fn set(&self, key: &[u8]) {
+        let mut kept = self.0.lock();
+        kept.clear();
+        kept.extend_from_slice(key.get(..Self::MOST_BYTES).unwrap_or(key));
+    }
+
+    /// The key as text. What is no UTF-8 has been replaced.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
 }
 

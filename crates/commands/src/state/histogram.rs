@@ -101,6 +101,14 @@ impl Distribution {
         }
     }
 
+    /// Adds what others have counted.
+    pub(crate) fn merge(&mut self, other: &Distribution) {
+        self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);
+        for (sum, bucket) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum = sum.wrapping_add(*bucket);
+        }
+    }
+
     /// Takes away what had been counted at some time before.
     pub fn subtract(&mut self, before: &Distribution) {
         for (sum, bucket) in self.buckets.iter_mut().zip(&before.buckets) {

@@ -19,6 +19,9 @@ pub struct Phases {
 }
 
 impl Phases {
+    /// The place of the time that a request was executed for.
+    pub(crate) const EXECUTE: usize = 2;
+
     /// The names of the phases, in order.
     pub(crate) const NAMES: [&str; 4] = ["receive", "queue", "execute", "send"];
 

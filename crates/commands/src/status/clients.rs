@@ -22,6 +22,8 @@ pub struct ClientSample {
     pub state: &'static str,
     /// The last command, in small letters.
     pub command: String,
+    /// The key of that, as far as it is known: its first 64 bytes.
+    pub key: String,
     /// Its database.
     pub database: usize,
     /// For how long it has been connected, in seconds.
@@ -38,6 +40,8 @@ pub struct ClientSample {
     pub requests: u64,
     /// Those of the last second.
     pub requests_per_second: u64,
+    /// Bytes of the last second, both ways.
+    pub bytes_per_second: u64,
 }
 
 /// All connections, the oldest first; `before` are those of a sample so many milliseconds ago.
@@ -53,6 +57,10 @@ pub(super) fn list(
         let requests = client.requests.get();
         let known = before.binary_search_by_key(&client.id, |it| it.id).ok();
         let known = known.and_then(|place| before.get(place));
+        let per_second = |now: u64, before: Option<u64>| {
+            before.map_or(0, |before| now.saturating_sub(before)) * 1000 / passed_ms.max(1)
+        };
+        let bytes = [client.received_bytes.get(), client.sent_bytes.get()];
         let since = |ms: u64| now_ms.saturating_sub(ms) / 1000;
         let library = format!("{} {}", names.library_name, names.library_version);
         ClientSample {
@@ -68,15 +76,19 @@ pub(super) fn list(
             worker: client.worker,
             state: state(client),
             command: server.commands().label(client.last_command.load(Relaxed)).to_owned(),
+            key: client.shown_key.text(),
             database: client.database.load(Relaxed),
             age_s: since(client.connected_at_ms),
             idle_s: since(client.active_at_ms.load(Relaxed)),
             memory_bytes: client.total_bytes(),
-            received_bytes: client.received_bytes.get(),
-            sent_bytes: client.sent_bytes.get(),
+            received_bytes: bytes[0],
+            sent_bytes: bytes[1],
             requests,
-            requests_per_second: known.map_or(0, |it| requests.saturating_sub(it.requests)) * 1000
-                / passed_ms.max(1),
+            requests_per_second: per_second(requests, known.map(|it| it.requests)),
+            bytes_per_second: per_second(
+                bytes.iter().sum(),
+                known.map(|it| it.received_bytes + it.sent_bytes),
+            ),
         }
     };
     clients.iter().map(|client| sample(client)).collect()
@@ -87,6 +99,7 @@ fn state(client: &ClientInfo) -> &'static str {
     let marks = client.marks();
     match () {
         () if marks.contains(Marks::WAITING) => "blocked",
+        () if marks.contains(Marks::EXECUTING) => "executing",
         () if client.output_bytes.load(Relaxed) > 0 => "writing",
         () if marks.intersects(Marks::PUBSUB | Marks::MONITOR | Marks::WATCHER) => "subscribed",
         () if client.queued_requests.load(Relaxed) > 0 => "queued",

@@ -4,6 +4,8 @@
 
 mod clients;
 mod exposition;
+mod history;
+mod markup;
 mod metrics;
 mod page;
 mod sample;
@@ -14,4 +16,4 @@ pub use exposition::Format;
 pub use metrics::metrics;
 pub use page::{SCRIPT, STYLE, page};
 pub use sample::{Sample, WorkerSample, is_ready};
-pub use server_status::{auto, json};
+pub use server_status::{ListOptions, auto, json};

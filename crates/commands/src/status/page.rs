@@ -1,8 +1,10 @@
 //! `/server-status` for people: one page that is complete without a script, and live with one.
 
 use super::clients::ClientSample;
+use super::markup::{chart, escaped, table};
 use super::sample::Sample;
 use crate::VERSION;
+use crate::state::slow_log::SlowRequest;
 
 /// The page's style sheet.
 pub const STYLE: &str = include_str!("page/status.css");
@@ -21,7 +23,46 @@ pub fn page(sample: &Sample) -> String {
     for (name, value) in figures(sample) {
         html.push_str(&format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", escaped(&value)));
     }
-    html.push_str("</dl>\n<h2>Workers</h2>\n");
+    html.push_str("</dl>\n");
+    charts(&mut html, sample);
+    workers(&mut html, sample);
+    slow_requests(&mut html, sample);
+    top_clients(&mut html, sample);
+    connections(&mut html, sample);
+    html.push_str("</main>\n</body>\n</html>\n");
+    html
+}
+
+/// Lines over the last ten minutes.
+fn charts(html: &mut String, sample: &Sample) {
+    let history = &sample.history;
+    if history.seconds() < 2 {
+        return;
+    }
+    html.push_str("<h2>The last ten minutes</h2>\n<div class=\"charts\">\n");
+    chart(html, &history.requests_per_second(), |value| value.to_string());
+    html.push_str(
+        "</div>\n<h3>Phases of requests: what 99 of 100 did not pass</h3>\n\
+         <div class=\"charts\">\n",
+    );
+    history.phases().iter().for_each(|series| chart(html, series, time));
+    html.push_str("</div>\n<h3>The same of execution, by family</h3>\n<div class=\"charts\">\n");
+    history.families().iter().for_each(|series| chart(html, series, time));
+    html.push_str("</div>\n");
+}
+
+/// Nanoseconds as people read them.
+fn time(ns: u64) -> String {
+    match ns {
+        ..1000 => format!("{ns} ns"),
+        1000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
+}
+
+fn workers(html: &mut String, sample: &Sample) {
+    html.push_str("<h2>Workers</h2>\n");
     let scoreboard = sample.scoreboard();
     let workers = sample.workers.iter().zip(scoreboard.chars()).enumerate();
     let rows = workers.map(|(index, (worker, letter))| {
@@ -29,14 +70,99 @@ pub fn page(sample: &Sample) -> String {
             index.to_string(),
             letter.to_string(),
             format!("{:.1} %", worker.busy * 100.0),
+            executed_by(sample, index),
             worker.requests_per_second.to_string(),
             worker.requests.to_string(),
             worker.connections.to_string(),
         ]
     });
     let caption = "W: executes requests; K: keeps connections; _: has none; S: loading.";
-    let columns = ["Worker", "State", "Busy", "Requests/s", "Requests", "Connections"];
-    table(&mut html, "workers", caption, &columns, rows);
+    let columns = ["Worker", "State", "Busy", "Executes", "Requests/s", "Requests", "Connections"];
+    table(html, "workers", caption, &columns, rows);
+}
+
+/// What a worker executes in slices, of the clients that are listed.
+fn executed_by(sample: &Sample, worker: usize) -> String {
+    let mut clients = sample.clients.iter().flatten();
+    let running = clients.find(|it| it.worker == worker && it.state == "executing");
+    running.map_or(String::new(), |it| format!("{} {} (client {})", it.command, it.key, it.id))
+}
+
+fn slow_requests(html: &mut String, sample: &Sample) {
+    if sample.latest_slow.is_empty() {
+        return;
+    }
+    html.push_str("<h2>Slow requests</h2>\n");
+    let columns = [
+        "Number",
+        "Seconds ago",
+        "Client",
+        "Name",
+        "Request",
+        "Receive (ms)",
+        "Queue (ms)",
+        "Execute (ms)",
+        "Send (ms)",
+        "Request (bytes)",
+        "Reply (bytes)",
+    ];
+    let caption = format!("The latest of {}; SLOWLOG PHASES has the others.", sample.slow_requests);
+    let rows = sample
+        .latest_slow
+        .iter()
+        .map(|(number, request)| slow_request(*number, request, sample.at_ms / 1000));
+    table(html, "slow", &caption, &columns, rows);
+}
+
+fn slow_request(number: u64, request: &SlowRequest, now_s: u64) -> Vec<String> {
+    /// Letters of a request that are shown.
+    const MOST_LETTERS: usize = 120;
+    let phases = request.phases();
+    let milliseconds = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
+    let words = request.arguments.iter().map(|word| String::from_utf8_lossy(word));
+    let words: String = words.collect::<Vec<_>>().join(" ").chars().take(MOST_LETTERS).collect();
+    vec![
+        number.to_string(),
+        now_s.saturating_sub(request.at_s).to_string(),
+        request.address.clone(),
+        request.name.clone(),
+        words,
+        milliseconds(phases.receive_ns),
+        milliseconds(phases.queue_ns),
+        milliseconds(phases.execute_ns),
+        milliseconds(phases.send_ns),
+        request.request_bytes.to_string(),
+        request.reply_bytes.to_string(),
+    ]
+}
+
+/// The clients with most bytes in the last second, among all of them.
+fn top_clients(html: &mut String, sample: &Sample) {
+    /// How many are shown.
+    const TOP: usize = 10;
+    let mut clients: Vec<&ClientSample> =
+        sample.clients.iter().flatten().filter(|it| it.bytes_per_second > 0).collect();
+    if clients.is_empty() {
+        return;
+    }
+    clients.sort_unstable_by_key(|client| std::cmp::Reverse(client.bytes_per_second));
+    html.push_str("<h2>Top clients</h2>\n");
+    let rows = clients.into_iter().take(TOP).map(|client| {
+        vec![
+            client.id.to_string(),
+            client.address.clone(),
+            client.name.clone(),
+            client.command.clone(),
+            client.key.clone(),
+            client.bytes_per_second.to_string(),
+            client.requests_per_second.to_string(),
+        ]
+    });
+    let columns = ["Id", "Address", "Name", "Command", "Key", "Bytes/s", "Requests/s"];
+    table(html, "top", "By bytes of the last second, both ways.", &columns, rows);
+}
+
+fn connections(html: &mut String, sample: &Sample) {
     html.push_str("<h2>Connections</h2>\n");
     let caption = match &sample.clients {
         None => "There are many; the list is there in a second.".to_owned(),
@@ -55,6 +181,7 @@ pub fn page(sample: &Sample) -> String {
         "Worker",
         "State",
         "Command",
+        "Key",
         "Database",
         "Age (s)",
         "Idle (s)",
@@ -64,13 +191,20 @@ pub fn page(sample: &Sample) -> String {
         "Requests",
         "Requests/s",
     ];
-    table(&mut html, "clients", &caption, &columns, clients.map(row));
-    html.push_str("</main>\n</body>\n</html>\n");
-    html
+    table(html, "clients", &caption, &columns, clients.map(row));
 }
 
-fn figures(sample: &Sample) -> [(&'static str, String); 12] {
+fn figures(sample: &Sample) -> [(&'static str, String); 13] {
     let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20));
+    let data = match sample.limit_bytes {
+        0 => mebibytes(sample.dataset_bytes),
+        limit => format!("{} of {}", mebibytes(sample.dataset_bytes), mebibytes(limit)),
+    };
+    let save = match (sample.saves.in_progress, sample.saves.has_failed) {
+        (true, _) => format!("{} keys written", sample.saves.keys_written),
+        (false, true) => "the last one failed".to_owned(),
+        (false, false) => "none under way".to_owned(),
+    };
     let lookups = sample.keyspace.hits + sample.keyspace.misses;
     let hit_percent = sample.keyspace.hits as f64 * 100.0 / lookups.max(1) as f64;
     [
@@ -80,10 +214,11 @@ fn figures(sample: &Sample) -> [(&'static str, String); 12] {
         ("Requests per second", sample.requests_per_second.to_string()),
         ("Requests", sample.requests().to_string()),
         ("Connections", format!("{} of {}", sample.connections(), sample.most_clients)),
-        ("Data", mebibytes(sample.dataset_bytes)),
+        ("Data", data),
         ("Memory in RAM", mebibytes(sample.resident_bytes)),
         ("Hits", format!("{hit_percent:.1} %")),
         ("Evicted keys", sample.keyspace.evicted.to_string()),
+        ("Save", save),
         ("Unsaved changes", sample.saves.unsaved_changes.to_string()),
         ("Slow requests", sample.slow_requests.to_string()),
     ]
@@ -99,6 +234,7 @@ fn row(client: &ClientSample) -> Vec<String> {
         client.worker.to_string(),
         client.state.to_owned(),
         client.command.clone(),
+        client.key.clone(),
         client.database.to_string(),
         client.age_s.to_string(),
         client.idle_s.to_string(),
@@ -108,54 +244,4 @@ fn row(client: &ClientSample) -> Vec<String> {
         client.requests.to_string(),
         client.requests_per_second.to_string(),
     ]
-}
-
-fn table(
-    html: &mut String,
-    id: &str,
-    caption: &str,
-    columns: &[&str],
-    rows: impl Iterator<Item = Vec<String>>,
-) {
-    html.push_str(&format!("<div class=\"wide\"><table id=\"{id}\"><caption>{caption}</caption>"));
-    html.push_str("<thead><tr>");
-    for column in columns {
-        html.push_str(&format!("<th scope=\"col\">{column}</th>"));
-    }
-    html.push_str("</tr></thead>\n<tbody>\n");
-    for row in rows {
-        let cells = row.iter().map(|cell| format!("<td class=\"text\">{}</td>", escaped(cell)));
-        html.push_str(&format!("<tr>{}</tr>\n", cells.collect::<String>()));
-    }
-    html.push_str("</tbody></table></div>\n");
-}
-
-/// Text as HTML, in which control characters show as what they are not: printable.
-fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
-            control if control.is_control() => html.push('\u{fffd}'),
-            other => html.push(other),
-        }
-    }
-    html
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn markup_and_control_characters_are_text() {
-        assert_eq!(
-            escaped("<b a=\"1\" c='2'>&amp;\u{1b}[0m 凪"),
-            "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;amp;\u{fffd}[0m 凪"
-        );
-    }
 }

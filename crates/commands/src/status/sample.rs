@@ -1,13 +1,19 @@
 //! The sample: every figure at one moment.
 
 use crate::state::phases::PhaseTotals;
+use crate::state::slow_log::SlowRequest;
 use crate::state::usage::{self, Usage};
 use crate::status::clients::{self, ClientSample};
+use crate::status::history::History;
 use crate::{CommandTotals, HookFlags, Server, Totals};
 use nagi_store::{Policy, Store};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// Slow requests that a page shows.
+const LATEST_SLOW: usize = 20;
 
 /// All figures that pages show, as they were at one moment. Reading them takes no latch, which is
 /// why keys are not counted.
@@ -57,6 +63,10 @@ pub struct Sample {
     pub(crate) saves: SaveSample,
     /// Requests in the slow log.
     pub slow_requests: usize,
+    /// The latest of them, with their numbers.
+    pub(crate) latest_slow: Vec<(u64, Arc<SlowRequest>)>,
+    /// The last ten minutes.
+    pub(crate) history: History,
     /// Where the time of requests went, by families.
     pub(crate) phases: PhaseTotals,
 }
@@ -153,6 +163,9 @@ impl Sample {
         let now_ms = store.now_ms();
         let (used_bytes, client_bytes) = (store.used_bytes(), store.client_bytes());
         let usage = Usage::read();
+        // Only pages show them.
+        let has_pages = server.config().http_port.is_on();
+        let phases = if has_pages { statistics.phases() } else { PhaseTotals::default() };
         let changes = store.totals();
         let saves = server.saves();
         let status = saves.status();
@@ -192,11 +205,14 @@ impl Sample {
                 unsaved_changes: changes.changes.saturating_sub(status.changes_saved),
             },
             slow_requests: statistics.slow_log.len(),
-            // Only pages show them.
-            phases: match server.config().http_port.is_on() {
-                true => statistics.phases(),
-                false => PhaseTotals::default(),
+            latest_slow: statistics.slow_log.latest(if has_pages { LATEST_SLOW } else { 0 }),
+            history: match previous.filter(|_| has_pages) {
+                Some(previous) => {
+                    previous.history.with(statistics.rates().requests, &previous.phases, &phases)
+                }
+                None => History::default(),
             },
+            phases,
         }
     }
 

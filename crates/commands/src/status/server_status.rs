@@ -43,10 +43,69 @@ pub fn auto(sample: &Sample) -> String {
     lines.map(|(name, value)| format!("{name}: {value}\n")).concat()
 }
 
+/// Which connections `?json` lists, in which order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    /// How many at most.
+    limit: Option<usize>,
+    /// By which figure, the largest first; without it the oldest are.
+    sort: Option<(&'static str, Figure)>,
+}
+
+/// Takes what connections are sorted by.
+type Figure = fn(&ClientSample) -> u64;
+
+/// What connections may be sorted by.
+const FIGURES: [(&str, Figure); 9] = [
+    ("id", |it| it.id),
+    ("ss", |it| it.idle_s),
+    ("age_seconds", |it| it.age_s),
+    ("memory_bytes", |it| it.memory_bytes as u64),
+    ("received_bytes", |it| it.received_bytes),
+    ("sent_bytes", |it| it.sent_bytes),
+    ("bytes_per_second", |it| it.bytes_per_second),
+    ("requests", |it| it.requests),
+    ("requests_per_second", |it| it.requests_per_second),
+];
+
+impl ListOptions {
+    /// Reads what stands behind `json&` in a query, such as `limit=10&sort=memory_bytes`.
+    ///
+    /// # Errors
+    /// A value is wrong; one line. Names that are not known are left alone.
+    pub fn parse(query: &str) -> Result<Self, String> {
+        let mut options = ListOptions::default();
+        for (name, value) in query.split('&').filter_map(|field| field.split_once('=')) {
+            match name {
+                "limit" => {
+                    let limit = value.parse().map_err(|_| "limit: not a number".to_owned())?;
+                    options.limit = Some(limit);
+                }
+                "sort" => {
+                    let known = FIGURES.into_iter().find(|(name, _)| *name == value);
+                    let names = || FIGURES.map(|(name, _)| name).join(", ");
+                    options.sort = Some(known.ok_or_else(|| format!("sort: one of {}", names()))?);
+                }
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+
+    fn list<'a>(&self, sample: &'a Sample) -> Vec<&'a ClientSample> {
+        let mut clients: Vec<&ClientSample> = sample.clients.iter().flatten().collect();
+        if let Some((_, figure)) = self.sort {
+            clients.sort_by_key(|client| std::cmp::Reverse(figure(client)));
+        }
+        clients.truncate(self.limit.unwrap_or(usize::MAX));
+        clients
+    }
+}
+
 /// The object of `?json`: numbers are strings in the fields that Plack's middleware has, but for
 /// `ss`, and numbers in all others.
 #[must_use]
-pub fn json(sample: &Sample) -> String {
+pub fn json(sample: &Sample, options: ListOptions) -> String {
     let busy = sample.busy_workers();
     let workers: Vec<Value> = sample
         .workers
@@ -68,7 +127,7 @@ pub fn json(sample: &Sample) -> String {
         "TotalKbytes": (sample.totals.output_bytes / 1024).to_string(),
         "BusyWorkers": busy.to_string(),
         "IdleWorkers": (sample.workers.len() - busy).to_string(),
-        "stats": sample.clients.iter().flatten().map(connection).collect::<Vec<_>>(),
+        "stats": options.list(sample).into_iter().map(connection).collect::<Vec<_>>(),
         "version": VERSION,
         "uptime_seconds": sample.uptime_s(),
         "ready": sample.is_ready,
@@ -80,9 +139,38 @@ pub fn json(sample: &Sample) -> String {
         "keyspace_hits": sample.keyspace.hits,
         "keyspace_misses": sample.keyspace.misses,
         "evicted_keys": sample.keyspace.evicted,
+        "memory_limit_bytes": sample.limit_bytes,
+        "save": {
+            "in_progress": sample.saves.in_progress,
+            "keys_written": sample.saves.keys_written,
+            "failed": sample.saves.has_failed,
+            "unsaved_changes": sample.saves.unsaved_changes,
+        },
+        "slow_requests": slow_requests(sample),
         "workers": workers,
     });
     format!("{page}\n")
+}
+
+fn slow_requests(sample: &Sample) -> Vec<Value> {
+    let slow = sample.latest_slow.iter().map(|(number, request)| {
+        let phases = request.phases();
+        let words = request.arguments.iter().map(|word| String::from_utf8_lossy(word));
+        json!({
+            "number": number,
+            "time": request.at_s,
+            "remote_addr": request.address,
+            "name": request.name,
+            "arguments": words.collect::<Vec<_>>(),
+            "receive_ns": phases.receive_ns,
+            "queue_ns": phases.queue_ns,
+            "execute_ns": phases.execute_ns,
+            "send_ns": phases.send_ns,
+            "request_bytes": request.request_bytes,
+            "reply_bytes": request.reply_bytes,
+        })
+    });
+    slow.collect()
 }
 
 /// A connection: `uri` and `method` are those of HTTP, for which there is the last command.
@@ -104,6 +192,7 @@ fn connection(client: &ClientSample) -> Value {
         "name": client.name,
         "library": client.library,
         "state": client.state,
+        "key": client.key,
         "worker": client.worker,
         "database": client.database,
         "age_seconds": client.age_s,
@@ -112,5 +201,20 @@ fn connection(client: &ClientSample) -> Value {
         "sent_bytes": client.sent_bytes,
         "requests": client.requests,
         "requests_per_second": client.requests_per_second,
+        "bytes_per_second": client.bytes_per_second,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_can_be_short_and_sorted() {
+        let options = ListOptions::parse("limit=3&sort=requests&other=1").unwrap();
+        assert_eq!((options.limit, options.sort.map(|it| it.0)), (Some(3), Some("requests")));
+        assert_eq!(ListOptions::parse(""), Ok(ListOptions::default()));
+        assert!(ListOptions::parse("limit=x").is_err());
+        assert!(ListOptions::parse("sort=name").unwrap_err().contains("memory_bytes"));
+    }
 }

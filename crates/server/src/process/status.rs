@@ -6,7 +6,9 @@ use crate::net::protocol::Protocol;
 use crate::process::titles;
 use crate::state::mailbox::{Letter, NewConnection};
 use crate::state::shared::Shared;
-use nagi_commands::status::{Format, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page};
+use nagi_commands::status::{
+    Format, ListOptions, SCRIPT, STYLE, Sample, auto, is_ready, json, metrics, page,
+};
 use nagi_commands::{Config, HttpRule, HttpRules, Server as _, admission, command_table, rights};
 use nagi_http::{Answer, Ask, Bytes, GatewaySettings, Rule, Site};
 use nagi_store::accounting;
@@ -24,7 +26,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Up to how many connections are listed in any case. A worker that accepts one waits while they
 /// are.
 const FEW_CONNECTIONS: usize = 1000;
-/// For how long more of them are listed after a request for them, in milliseconds.
+/// For how long more of them are listed after a request for them, and keys noted, in milliseconds.
 const LISTED_FOR_MS: u64 = 10_000;
 
 /// Why pages cannot be served.
@@ -187,10 +189,24 @@ impl Rendered {
         let sample = &self.sample;
         let made = match query.split('&').next().unwrap_or_default() {
             "auto" => self.auto.get_or_init(|| found(TEXT, auto(sample))),
-            "json" => self.json.get_or_init(|| found("application/json", json(sample))),
+            "json" => return self.json(query.split_once('&').map_or("", |(_, rest)| rest)),
             _ => self.page.get_or_init(|| found("text/html; charset=utf-8", page(sample))),
         };
         made.clone()
+    }
+}
+
+impl Rendered {
+    /// `?json`, with what stands behind that in the query.
+    fn json(&self, query: &str) -> Answer {
+        let made = |options| found("application/json", json(&self.sample, options));
+        match ListOptions::parse(query) {
+            Ok(options) if options == ListOptions::default() => {
+                self.json.get_or_init(|| made(options)).clone()
+            }
+            Ok(options) => made(options),
+            Err(wrong) => Answer::line(400, &wrong),
+        }
     }
 }
 
@@ -357,6 +373,9 @@ impl Sampler {
             longest = longest.max(lateness);
             let board = &self.board;
             let asked_at_ms = board.asked_at_ms.load(Ordering::Relaxed);
+            let shared = &board.shared;
+            let passed_ms = shared.store.now_ms().saturating_sub(asked_at_ms);
+            shared.show_keys(passed_ms < LISTED_FOR_MS);
             let previous = board.latest();
             let previous = Some(&previous.sample);
             let latenesses = [lateness, longest];

@@ -4,8 +4,8 @@ use crate::protocols::environment::RequestEnvironment;
 use crate::protocols::session_state::SessionState;
 use crate::protocols::{BatchInput, LargeParts, Request, RequestProtocol, Requests, SpanRoom};
 use crate::session::suspended::Suspended;
-use crate::session::timing::{Arrivals, Executed, Timing};
-use nagi_commands::Client;
+use crate::session::timing::{Arrivals, Executed, Timing, is_brief};
+use nagi_commands::{Client, Marks};
 use nagi_proto::Output;
 use nagi_store::Prefetch;
 use nagi_store::accounting::Overhead;
@@ -65,9 +65,14 @@ pub(super) fn execute<P: RequestProtocol>(
         ahead.into_iter().for_each(|(key, ahead)| ahead.prefetch_entry(key));
     };
     (0..Prefetch::REQUESTS).for_each(prefetch_entry);
+    let shows_keys = environment.shared.shows_keys();
     let mut stopwatch = timing.begin_batch(arrivals, count);
     for (place, request) in requests.iter().enumerate() {
         prefetch_entry(place + Prefetch::REQUESTS);
+        // Once a batch, and before what may take long.
+        if shows_keys && (place + 1 == count || !P::kind(&request.work).is_none_or(is_brief)) {
+            client.info.shown_key.set(request.key.map_or(b"", |key| key.bytes()));
+        }
         let replied = out.len();
         let remainder = P::execute(request, client, environment, out);
         output_overhead.set(out.own_bytes());
@@ -85,6 +90,7 @@ pub(super) fn execute<P: RequestProtocol>(
             let request =
                 Suspended::new(remainder, args, end - start, underway).replied(out.len() > replied);
             let state = Some(request.state());
+            client.info.mark(Marks::EXECUTING, true);
             *suspended = Some(request);
             return Batch { consumed: start, requests: count, state };
         }

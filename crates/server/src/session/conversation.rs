@@ -264,7 +264,10 @@ impl Session {
         out: &mut Output,
     ) -> Option<Wait> {
         let mut suspended = match self.suspended.take()?.into_unread() {
-            Ok(wait) => return wait,
+            Ok(wait) => {
+                self.client.info.mark(Marks::EXECUTING, false);
+                return wait;
+            }
             Err(suspended) => suspended,
         };
         let (replies, began) = (out.len(), timing.now());
@@ -300,6 +303,7 @@ impl Session {
         let client = &mut self.client;
         self.suspended = suspended.go_on(input, &large.arguments, client, environment, replies);
         if self.suspended.is_none() {
+            self.client.info.mark(Marks::EXECUTING, false);
             self.input.consume(len);
             self.large = LargeArguments::default();
             if self.client.reply_mode.end() && !is_answered {

@@ -156,7 +156,7 @@ fn entry(kind: RequestKind) -> Option<&'static Entry> {
 
 /// Whether no single request of this kind takes long.
 #[inline]
-fn is_brief(kind: RequestKind) -> bool {
+pub(super) fn is_brief(kind: RequestKind) -> bool {
     match kind {
         RequestKind::Command(entry) => entry.is_brief,
         RequestKind::Verb => true,

@@ -1,0 +1,163 @@
+//! What `/server-status` shows beside the connections themselves: keys, slow requests, lines over
+//! time, and lists that are short and sorted.
+
+use harness::{Connection, Server, encode_command, until};
+
+fn nagi(more: &[&str]) -> Server {
+    Server::nagi_with(&[&["--http-port", "any"], more].concat())
+}
+
+/// A page, of which the body is left.
+fn get(server: &Server, path: &str) -> (String, String) {
+    let mut client = Connection::open(server.http());
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"));
+    let text = String::from_utf8(client.rest()).expect("text");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    (head.to_owned(), body.to_owned())
+}
+
+fn json(server: &Server, query: &str) -> serde_json::Value {
+    let (_, body) = get(server, &format!("/server-status?json{query}"));
+    serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+}
+
+#[test]
+fn the_last_key_of_each_connection_is_shown() {
+    let server = nagi(&[]);
+    let (mut redis, mut memcached) = (server.connect_resp(), server.connect_memcached());
+    let long = "l".repeat(100);
+    let keys = until("both keys", || {
+        redis.run_words(&["SET", "a<b>\u{1b}", "value"]);
+        memcached.check_raw(format!("get {long}\r\n"), "END\r\n");
+        let page = json(&server, "");
+        let keys: Vec<String> = page["stats"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|it| it["key"].as_str().expect("text").to_owned())
+            .collect();
+        (keys.len() == 2 && keys.iter().all(|key| !key.is_empty())).then_some(keys)
+    });
+    assert_eq!(keys.expect("they are noted"), ["a<b>\u{1b}".to_owned(), "l".repeat(64)]);
+    let (_, page) = get(&server, "/server-status");
+    assert!(page.contains("a&lt;b&gt;\u{fffd}<"), "{page}");
+    // A request without a key has none, and a password is no key.
+    redis.run("PING");
+    until("no key", || (json(&server, "")["stats"][0]["key"] == "").then_some(())).expect("none");
+    redis.run("AUTH default secret");
+    let shown = until("AUTH", || {
+        let page = json(&server, "");
+        (page["stats"][0]["method"] == "auth").then_some(page)
+    });
+    assert!(!shown.expect("it is shown").to_string().contains("secret"));
+}
+
+#[test]
+fn what_a_worker_executes_is_shown_meanwhile() {
+    let server = nagi(&["--workers", "1"]);
+    let mut client = server.connect_resp();
+    let members: Vec<String> = (0..50_000).map(|number| format!("member:{number}")).collect();
+    let words: Vec<&str> =
+        ["SADD", "set"].into_iter().chain(members.iter().map(String::as_str)).collect();
+    client.run_words(&words);
+    // Many long requests wait on one connection, so that one of them runs at any time.
+    let mut busy = server.connect_resp();
+    let mut sent = 0;
+    until("a running request", || {
+        if sent < 200 {
+            busy.send(encode_command(&["SORT", "set", "ALPHA", "STORE", "sorted"]).repeat(5));
+            sent += 5;
+        }
+        let page = json(&server, "");
+        let stats = page["stats"].as_array().expect("a list");
+        let runs = |it: &serde_json::Value| {
+            it["state"] == "executing" && it["method"] == "sort" && it["key"] == "set"
+        };
+        stats.iter().any(runs).then_some(())
+    })
+    .expect("it is seen");
+    until("its worker", || {
+        let (_, page) = get(&server, "/server-status");
+        page.contains("sort set (client ").then_some(())
+    })
+    .expect("the worker shows it");
+}
+
+#[test]
+fn slow_requests_are_shown_with_their_phases() {
+    let server = nagi(&["--slowlog-log-slower-than", "0"]);
+    let mut client = server.connect_resp();
+    client.check("CLIENT SETNAME <me>", "+OK\r\n");
+    client.check("SET <key> value", "+OK\r\n");
+    client.run("AUTH default secret");
+    let (_, page) = until("the request", || {
+        let (head, page) = get(&server, "/server-status");
+        page.contains("SET &lt;key&gt; value").then_some((head, page))
+    })
+    .expect("it is shown");
+    assert!(page.contains("Execute (ms)") && page.contains("&lt;me&gt;"), "{page}");
+    assert!(!page.contains("secret"), "{page}");
+    let slow = json(&server, "")["slow_requests"].clone();
+    let slow = slow.as_array().expect("a list");
+    let set = slow.iter().find(|it| it["arguments"][0] == "SET").expect("it is there");
+    assert_eq!((&set["arguments"][1], &set["name"]), (&"<key>".into(), &"<me>".into()));
+    assert!(set["execute_ns"].as_u64() > Some(0) && set["request_bytes"].as_u64() > Some(10));
+    assert!(!json(&server, "").to_string().contains("secret"));
+}
+
+#[test]
+fn the_last_minutes_are_drawn() {
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    let (_, page) = until("lines", || {
+        (0..100).for_each(|_| drop(client.run("SET key value")));
+        let (head, page) = get(&server, "/server-status");
+        let has_all = ["requests/s", "receive", "queue", "execute", "send", "string"];
+        let is_drawn = |name: &&str| page.contains(&format!("<figcaption>{name} <b>"));
+        has_all.iter().all(is_drawn).then_some((head, page))
+    })
+    .expect("they are drawn");
+    assert_eq!(page.matches("<polyline points=").count(), page.matches("<figure>").count());
+}
+
+#[test]
+fn lists_can_be_short_and_sorted() {
+    let server = nagi(&[]);
+    let mut clients: Vec<Connection> = (0..5).map(|_| server.connect_resp()).collect();
+    let (last, rest) = clients.split_last_mut().expect("some");
+    rest.iter_mut().for_each(|client| drop(client.run("PING")));
+    (0..50).for_each(|_| drop(last.run("PING")));
+    let first = until("the requests", || {
+        let page = json(&server, "&sort=requests&limit=2");
+        let stats = page["stats"].as_array().expect("a list").clone();
+        (stats.len() == 2 && stats[0]["requests"] == 50).then(|| stats[0].clone())
+    });
+    let ids = until("all connections", || {
+        let page = json(&server, "&sort=id");
+        let stats = page["stats"].as_array().expect("a list").iter();
+        let ids: Vec<u64> = stats.map(|it| it["id"].as_u64().expect("a number")).collect();
+        (ids.len() == 5).then_some(ids)
+    })
+    .expect("they are listed");
+    assert!(ids.is_sorted_by(|one, other| one > other), "{ids:?}");
+    assert_eq!(first.expect("they are counted")["id"], ids[0]);
+    for wrong in ["&limit=x", "&sort=name"] {
+        let (head, body) = get(&server, &format!("/server-status?json{wrong}"));
+        assert!(head.starts_with("HTTP/1.1 400 ") && body.lines().count() == 1, "{head} {body}");
+    }
+}
+
+#[test]
+fn the_limit_and_saves_are_shown() {
+    let server = nagi(&["--maxmemory", "100mb"]);
+    let (_, page) = get(&server, "/server-status");
+    assert!(page.contains("of 100.0 MiB"), "{page}");
+    let mut client = server.connect_resp();
+    client.check("SET key value", "+OK\r\n");
+    let unsaved = || json(&server, "")["save"]["unsaved_changes"].as_u64();
+    until("a change", || (unsaved() == Some(1)).then_some(())).expect("it is counted");
+    assert_eq!(json(&server, "")["save"]["in_progress"], false);
+    client.check("SAVE", "+OK\r\n");
+    until("the save", || (unsaved() == Some(0)).then_some(())).expect("it is saved");
+    assert_eq!(json(&server, "")["memory_limit_bytes"], 100 << 20);
+}
