@@ -515,7 +515,7 @@ fn mass_expiry() {
     check("mass-expiry", &[Redis], |kind, strength| {
         let server = kind.start(&[]);
         let (mut client, mut number) = (kind.connect(&server), 0);
-        let many = between(10_000.0, 60_000.0, strength) as u32;
+        let many = between(20_000.0, 60_000.0, strength) as u32;
         Ok(look_for_during("4", &kind.url(&server), &[], || {
             let mut requests = Vec::new();
             for _ in 0..many {

@@ -297,3 +297,49 @@ fn requests_of_a_transaction_are_logged_by_themselves() {
     let [entry] = log.list() else { panic!("one entry, not {log:?}") };
     assert_eq!(first_words(entry), "DEBUG SLEEP 0.2");
 }
+
+#[test]
+fn large_requests_and_replies_have_logs_of_their_own() {
+    let server = Server::nagi();
+    let mut client = server.connect_resp();
+    let value = "v".repeat(2 << 20);
+    client.run_words(&["SET", "large", &value]);
+    client.run("GET large");
+    client.run("SET small value");
+    let mut memcached = server.connect_memcached();
+    let value = "v".repeat(1_040_000);
+    memcached.check_raw(format!("set item 0 0 1040000\r\n{value}\r\n"), "STORED\r\n");
+    client.check("CONFIG SET commandlog-request-larger-than 1000000", "+OK\r\n");
+    memcached.check_raw(format!("set item 0 0 1040000\r\n{value}\r\n"), "STORED\r\n");
+    let entries = |client: &mut harness::Connection, log: &str| -> Vec<(String, i64)> {
+        let entries = client.run(&format!("COMMANDLOG GET -1 {log}"));
+        let entry = |entry: &Reply| (first_words(entry), entry.list()[2].integer());
+        entries.list().iter().map(entry).collect()
+    };
+    let requests = entries(&mut client, "large-request");
+    let names: Vec<&str> = requests.iter().map(|(words, _)| &words[..7]).collect();
+    assert_eq!(names, ["set ite", "SET lar"], "{requests:?}");
+    assert!(requests[0].1 >= 1_040_000 && requests[1].1 >= 2 << 20, "{requests:?}");
+    let replies = entries(&mut client, "large-reply");
+    assert_eq!(replies.len(), 1, "{replies:?}");
+    assert!(replies[0].0 == "GET large" && replies[0].1 >= 2 << 20, "{replies:?}");
+    client.check("COMMANDLOG LEN large-reply", ":1\r\n");
+    let told = client.run("COMMANDLOG PHASES 1 large-reply");
+    assert_eq!(field(&told.list()[0], "reply-bytes"), replies[0].1);
+    client.check("COMMANDLOG RESET large-reply", "+OK\r\n");
+    assert!(client.run("COMMANDLOG HELP").list().len() > 4);
+    // Each request of a pipeline is looked at for itself.
+    client.check("CONFIG SET commandlog-reply-larger-than 10", "+OK\r\n");
+    let get = |key: &str| encode_command(&["GET", key]);
+    client.send([get("nothing"), get("small"), get("nothing"), get("small")].concat());
+    client.expect("$-1\r\n$5\r\nvalue\r\n$-1\r\n$5\r\nvalue\r\n");
+    let replies = entries(&mut client, "large-reply");
+    let small: Vec<_> = replies.iter().filter(|(words, _)| words == "GET small").collect();
+    assert_eq!(small.len(), 2, "{replies:?}");
+    assert!(replies.iter().all(|(words, _)| words != "GET nothing"), "{replies:?}");
+    // The older names of its settings are those of the slow log.
+    client.check("CONFIG SET commandlog-execution-slower-than 0", "+OK\r\n");
+    client.run("PING");
+    assert_eq!(entries(&mut client, "slow")[0].0, "PING");
+    assert!(client.run("SLOWLOG LEN").integer() > 0);
+}

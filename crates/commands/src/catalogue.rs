@@ -52,6 +52,7 @@ const FAMILIES: &[&[&Command]] = &[
     server::replication::ALL,
     server::process::ALL,
     server::info::ALL,
+    server::commandlog::ALL,
     server::slowlog::ALL,
     sets::combine::ALL,
     sets::set::ALL,

@@ -5,6 +5,7 @@ use super::setting::{Place, Setting};
 use super::values::{Number, Values};
 use super::{kept, rows};
 use crate::state::memcached_users::Users as MemcachedUsers;
+use crate::state::slow_log::LogLimits;
 use crate::state::usage;
 use crate::state::users::Users;
 use nagi_store::{Policy, Store, Tuning};
@@ -75,6 +76,19 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What the logs of slow and large requests take and hold.
+    #[must_use]
+    pub fn log_limits(&self) -> LogLimits {
+        let bytes = |threshold: &Number| usize::try_from(threshold.signed()).ok();
+        LogLimits {
+            large_request: bytes(&self.commandlog_request_larger_than),
+            large_reply: bytes(&self.commandlog_reply_larger_than),
+            most_slow: self.slowlog_max_len.bytes(),
+            most_large_requests: self.commandlog_large_request_max_len.bytes(),
+            most_large_replies: self.commandlog_large_reply_max_len.bytes(),
+        }
+    }
+
     /// Sets a port to the one that is listened on, which the kernel may have chosen.
     pub fn found_port(&self, name: &str, port: u16) {
         let Some(setting) = find(name) else { return };

@@ -6,6 +6,7 @@
 
 mod addresses;
 mod checks;
+mod command_log;
 mod current;
 mod file;
 mod kept;

@@ -1,6 +1,7 @@
 //! The rows of the settings that have an effect.
 
 use super::checks;
+use super::command_log;
 use super::kinds::{
     BIND, Kind, LOG_LEVELS, MEMCACHED_PROTOCOLS, OUTPUT_LIMITS, PERCENTILES, SAVE_POINTS,
     SUPERVISORS,
@@ -88,6 +89,10 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Number(|values| &values.client_query_buffer_limit),
         summary: "Most bytes of a request that may wait for the rest of it",
     },
+    command_log::LARGE_REPLY_MAX_LEN,
+    command_log::LARGE_REQUEST_MAX_LEN,
+    command_log::REPLY_LARGER_THAN,
+    command_log::REQUEST_LARGER_THAN,
     Setting {
         name: "daemonize",
         aliases: &[],
@@ -620,34 +625,10 @@ pub(super) static ROWS: &[Setting] = &[
         place: Place::Number(|values| &values.set_proc_title),
         summary: "Whether ps shows a title, and top what each worker does",
     },
-    Setting {
-        name: "slowlog-log-slower-than",
-        aliases: &[],
-        kind: Kind::Integer(-1..=i64::MAX),
-        default: "10000",
-        changeable: true,
-        place: Place::Number(|values| &values.slowlog_log_slower_than_us),
-        summary: "Microseconds of execution that bring a request into the slow log; -1 for none",
-    },
+    command_log::SLOWLOG_LOG_SLOWER_THAN,
     scripts::SCRIPT_MEMORY_LIMIT,
-    Setting {
-        name: "slowlog-max-len",
-        aliases: &[],
-        kind: Kind::Integer(0..=i64::MAX),
-        default: "128",
-        changeable: true,
-        place: Place::Number(|values| &values.slowlog_max_len),
-        summary: "How many requests the slow log holds",
-    },
-    Setting {
-        name: "slowlog-total-slower-than",
-        aliases: &[],
-        kind: Kind::Integer(-1..=i64::MAX),
-        default: "1000000",
-        changeable: true,
-        place: Place::Number(|values| &values.slowlog_total_slower_than_us),
-        summary: "The same for the time from a request's first byte to its reply's last one",
-    },
+    command_log::SLOWLOG_MAX_LEN,
+    command_log::SLOWLOG_TOTAL_SLOWER_THAN,
     Setting {
         name: "snapshot-preimage-limit",
         aliases: &[],

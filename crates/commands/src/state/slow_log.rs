@@ -1,4 +1,5 @@
-//! The slow log: requests that took long, whether in the server or on the network.
+//! The slow log: requests that took long, whether in the server or on the network. Beside it the
+//! logs of those that were large, or whose replies were.
 
 use crate::state::phases::Phases;
 use nagi_store::accounting::Overhead;
@@ -51,6 +52,57 @@ struct Log {
     /// By ascending numbers; the latest first.
     requests: VecDeque<Logged>,
     next_id: u64,
+}
+
+/// The logs that requests may be in.
+#[derive(Debug, Default)]
+pub struct CommandLogs {
+    /// Requests that took long.
+    pub slow: SlowLog,
+    /// Requests that were large.
+    pub large_requests: SlowLog,
+    /// Requests with large replies.
+    pub large_replies: SlowLog,
+}
+
+impl CommandLogs {
+    /// Takes a request into those logs where it belongs; `is_slow` says whether that is one of
+    /// them.
+    pub fn add(&self, request: &Arc<SlowRequest>, is_slow: bool, limits: LogLimits) {
+        if is_slow {
+            self.slow.add(Arc::clone(request), limits.most_slow);
+        }
+        if limits.large_request.is_some_and(|least| request.request_bytes >= least) {
+            self.large_requests.add(Arc::clone(request), limits.most_large_requests);
+        }
+        if limits.large_reply.is_some_and(|least| request.reply_bytes >= least) {
+            self.large_replies.add(Arc::clone(request), limits.most_large_replies);
+        }
+    }
+}
+
+/// What is large, and how many requests each log holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogLimits {
+    /// From how many bytes on a request is large; nothing if none is.
+    pub large_request: Option<usize>,
+    /// The same of a reply.
+    pub large_reply: Option<usize>,
+    /// Requests in the slow log.
+    pub most_slow: usize,
+    /// Requests in the log of large ones.
+    pub most_large_requests: usize,
+    /// Requests in the log of those with large replies.
+    pub most_large_replies: usize,
+}
+
+impl LogLimits {
+    /// Whether a request of these lengths is large, or its reply is.
+    #[must_use]
+    pub fn are_passed_by(&self, request_bytes: usize, reply_bytes: usize) -> bool {
+        self.large_request.is_some_and(|least| request_bytes >= least)
+            || self.large_reply.is_some_and(|least| reply_bytes >= least)
+    }
 }
 
 /// A request in the log, which is no data: the threshold may be such that each request is one.

@@ -4,7 +4,7 @@
 use crate::state::histogram::{Distribution, Histogram};
 use crate::state::phases::{PhaseTally, PhaseTotals};
 use crate::state::rates::{Rates, Sums};
-use crate::state::slow_log::SlowLog;
+use crate::state::slow_log::CommandLogs;
 use crate::state::verb_statistics::{VerbTally, VerbTotals};
 use nagi_store::{Counter, ticks};
 use parking_lot::{Mutex, MutexGuard};
@@ -151,8 +151,8 @@ pub struct Statistics {
     rates: Mutex<Rates>,
     /// The most memory that was in use whenever somebody looked, in bytes.
     peak_bytes: AtomicU64,
-    /// Requests that took long.
-    pub slow_log: SlowLog,
+    /// Requests that took long, or were large.
+    pub command_logs: CommandLogs,
 }
 
 #[derive(Debug, Default)]
@@ -219,7 +219,7 @@ impl Statistics {
             baseline: Mutex::default(),
             rates: Mutex::default(),
             peak_bytes: AtomicU64::new(0),
-            slow_log: SlowLog::default(),
+            command_logs: CommandLogs::default(),
         }
     }
 

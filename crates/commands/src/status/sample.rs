@@ -204,8 +204,12 @@ impl Sample {
                 has_failed: status.last_error.is_some(),
                 unsaved_changes: changes.changes.saturating_sub(status.changes_saved),
             },
-            slow_requests: statistics.slow_log.len(),
-            latest_slow: statistics.slow_log.latest(if has_pages { LATEST_SLOW } else { 0 }),
+            slow_requests: statistics.command_logs.slow.len(),
+            latest_slow: statistics.command_logs.slow.latest(if has_pages {
+                LATEST_SLOW
+            } else {
+                0
+            }),
             history: match previous.filter(|_| has_pages) {
                 Some(previous) => {
                     previous.history.with(statistics.rates().requests, &previous.phases, &phases)

@@ -119,6 +119,10 @@ pub(super) static ONE_THREAD_BUSY: Finding = Finding {
     judge: one_thread_busy,
 };
 
+/// The share of the time for which a thread has to run before its waiting counts: one that hardly
+/// works waits as well where others take all processors.
+const LEAST_USED: f64 = 1.0 / 3.0;
+
 fn one_thread_busy(observation: &Observation) -> Judgement {
     let seen = observation.host.process.as_ref().and_then(|process| process.busiest.clone());
     let Some(thread) = seen.or_else(|| busiest_told(observation)) else {
@@ -142,7 +146,7 @@ fn one_thread_busy(observation: &Observation) -> Judgement {
         .with("busy", percent(thread.used))
         .with("waiting for a processor", percent(thread.waited));
     match wanted {
-        0.9.. if thread.used >= 0.45 => Judgement::Found(evidence),
+        0.9.. if thread.used >= LEAST_USED => Judgement::Found(evidence),
         0.7.. => Judgement::Notice(evidence),
         _ => Judgement::Well,
     }

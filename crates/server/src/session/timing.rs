@@ -75,6 +75,8 @@ struct Settings {
     tracks: bool,
     execute_us: i64,
     total_us: i64,
+    request_bytes: i64,
+    reply_bytes: i64,
 }
 
 impl Settings {
@@ -83,6 +85,8 @@ impl Settings {
             tracks: config.latency_tracking.is_on(),
             execute_us: config.slowlog_log_slower_than_us.signed(),
             total_us: config.slowlog_total_slower_than_us.signed(),
+            request_bytes: config.commandlog_request_larger_than.signed(),
+            reply_bytes: config.commandlog_reply_larger_than.signed(),
         }
     }
 
@@ -111,6 +115,9 @@ struct Bounds {
     exact: Cell<bool>,
     /// From which time on a request may be slow, in ticks since its first byte.
     least: Cell<u64>,
+    /// From how many bytes on a request or a reply is large.
+    large_request: Cell<usize>,
+    large_reply: Cell<usize>,
 }
 
 /// A request that has been executed, and whose reply is to be sent.
@@ -177,6 +184,8 @@ fn are_alike(one: RequestKind, other: RequestKind) -> bool {
 pub(crate) struct Executed<'a> {
     pub(crate) kind: RequestKind,
     pub(crate) request: &'a dyn Loggable,
+    /// How many bytes it was read from.
+    pub(crate) request_bytes: usize,
     /// Where its reply is in the session's output: from one length of that to another.
     pub(crate) replies: (usize, usize),
 }
@@ -189,14 +198,16 @@ impl Executed<'_> {
 
     /// Whether that is to be looked into.
     #[inline]
-    fn may_be_large(&self) -> bool {
-        self.replies.1 >= LARGE_REPLY_BYTES
+    fn may_be_large(&self, bounds: &Bounds) -> bool {
+        self.replies.1 >= bounds.large_reply.get()
+            || self.request_bytes >= bounds.large_request.get()
     }
 
-    /// Whether sending its reply may take long.
+    /// Whether a log may want it for its length, or sending its reply may take long.
     #[inline]
-    fn is_large(&self) -> bool {
-        self.reply_bytes() >= LARGE_REPLY_BYTES
+    fn is_large(&self, bounds: &Bounds) -> bool {
+        self.reply_bytes() >= bounds.large_reply.get()
+            || self.request_bytes >= bounds.large_request.get()
     }
 }
 
@@ -231,7 +242,7 @@ impl Timing {
 
     #[cold]
     fn apply_settings(&self, settings: Settings) {
-        let Settings { tracks, execute_us, total_us } = settings;
+        let Settings { tracks, execute_us, total_us, request_bytes, reply_bytes } = settings;
         let ticks = |us: i64| {
             let bound = u64::try_from(us).ok().map(|us| (u128::from(us) * 1000) << 32);
             let ticks = bound.map(|bound| bound / u128::from(self.tick.get().max(1)));
@@ -239,7 +250,11 @@ impl Timing {
         };
         self.day.lasts.set(ticks(LATE_US));
         self.settings.set(settings);
-        self.bounds.on.set(tracks || execute_us >= 0 || total_us >= 0);
+        let bytes = |least: i64| usize::try_from(least).unwrap_or(usize::MAX);
+        self.bounds.large_request.set(bytes(request_bytes));
+        self.bounds.large_reply.set(bytes(reply_bytes).min(LARGE_REPLY_BYTES));
+        let thresholds = [execute_us, total_us, request_bytes, reply_bytes];
+        self.bounds.on.set(tracks || thresholds.iter().any(|least| *least >= 0));
         self.bounds.exact.set((0..EXACT_BELOW_US).contains(&execute_us));
         self.bounds.least.set(ticks(execute_us).min(ticks(total_us)));
     }
@@ -335,7 +350,7 @@ impl Timing {
         if let Some(request) = request {
             request.send_ns.store(phases.send_ns, Ordering::Relaxed);
             if !logged && self.settings.get().are_passed_by_request(kind, phases) {
-                metrics.log(request);
+                metrics.log_slow(request);
             }
         }
         metrics.tally.phases.add(family(kind), phases, weight);
@@ -361,8 +376,13 @@ impl<'a> Metrics<'a> {
         }
     }
 
-    fn log(&self, request: Arc<SlowRequest>) {
-        self.statistics.slow_log.add(request, self.config.slowlog_max_len.bytes());
+    fn log(&self, request: &Arc<SlowRequest>, is_slow: bool) {
+        self.statistics.command_logs.add(request, is_slow, self.config.log_limits());
+    }
+
+    /// The same once it has turned out to be slow.
+    fn log_slow(&self, request: Arc<SlowRequest>) {
+        self.statistics.command_logs.slow.add(request, self.config.slowlog_max_len.bytes());
     }
 }
 
@@ -391,7 +411,7 @@ impl Stopwatch<'_> {
         let goes_on = self.joins
             && next.is_some_and(|next| are_alike(next, executed.kind))
             && is_brief(executed.kind)
-            && !executed.is_large();
+            && !executed.is_large(&self.timing.bounds);
         if goes_on || self.timing.since.get() == 0 {
             return;
         }
@@ -456,7 +476,7 @@ impl Stopwatch<'_> {
         let count = (place - self.counted) as u64;
         if timing.samplers.count(entry(executed.kind), count)
             || now.wrapping_sub(self.arrivals.first) >= timing.bounds.least.get()
-            || executed.may_be_large()
+            || executed.may_be_large(&timing.bounds)
         {
             self.tell(now, count, executed, client, &Metrics::of(environment));
         }
@@ -479,7 +499,8 @@ impl Stopwatch<'_> {
         let phases = self.phases(now, count);
         let all = Phases { execute_ns: phases.execute_ns * count, ..phases };
         let is_slow = settings.are_passed_by_request(executed.kind, all);
-        let weight = if is_slow || executed.is_large() {
+        let is_large = executed.is_large(&timing.bounds);
+        let weight = if is_slow || is_large {
             sampler.leave_out(count);
             count
         } else if sampler.is_due() {
@@ -492,7 +513,7 @@ impl Stopwatch<'_> {
         if let Some(entry) = entry(executed.kind).filter(|_| settings.tracks && calls > 0) {
             metrics.tally.time_calls(entry.index, calls, phases.execute_ns);
         }
-        if weight > 0 && (settings.tracks || is_slow || executed.is_large()) {
+        if weight > 0 && (settings.tracks || is_slow || is_large) {
             timing.keep(executed, (phases, now), weight, client, metrics);
         }
     }
@@ -541,10 +562,10 @@ impl Timing {
         // The request itself may have changed them, which Redis heeds as well.
         let settings = Settings::of(metrics.config);
         let slow = settings.are_passed_by_request(executed.kind, phases);
-        let request =
-            (slow || executed.is_large()).then(|| Arc::new(describe(executed, phases, client)));
-        if let Some(request) = request.as_ref().filter(|_| slow) {
-            metrics.log(Arc::clone(request));
+        let is_large = executed.is_large(&self.bounds);
+        let request = (slow || is_large).then(|| Arc::new(describe(executed, phases, client)));
+        if let Some(request) = &request {
+            metrics.log(request, slow);
         }
         self.has_unsent.set(true);
         self.unsent.borrow_mut().push(Unsent {
@@ -571,9 +592,7 @@ impl Timing {
         }
         let slow = settings.are_passed_by_request(kind, phases);
         let request = Arc::new(request);
-        if slow {
-            metrics.log(Arc::clone(&request));
-        }
+        metrics.log(&request, slow);
         self.since.set(now);
         self.has_unsent.set(true);
         self.unsent.borrow_mut().push(Unsent {

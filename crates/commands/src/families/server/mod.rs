@@ -2,6 +2,7 @@
 
 pub(crate) mod acl;
 pub(crate) mod command;
+pub(crate) mod commandlog;
 pub(crate) mod config;
 pub(crate) mod debug;
 pub(crate) mod describe;

@@ -34,35 +34,46 @@ pub(crate) static SLOWLOG: Command = Command {
     run: slowlog,
 };
 
+/// How many requests a word asks for; -1 stands for all.
+pub(super) fn count_of(word: &[u8]) -> Result<usize, Error> {
+    const WRONG: Error = Error::fixed("ERR count should be greater than or equal to -1");
+    match nagi_store::parse_i64(word).ok_or(WRONG)? {
+        -1 => Ok(usize::MAX),
+        count => usize::try_from(count).map_err(|_| WRONG),
+    }
+}
+
 /// The requests that GET and PHASES are asked for.
 fn asked_for(cx: &Context<'_>, args: Args<'_>) -> Result<Vec<(u64, Arc<SlowRequest>)>, Error> {
-    const WRONG: Error = Error::fixed("ERR count should be greater than or equal to -1");
     if let (Some(word), 4..) = (args.get(1), args.len()) {
         return Err(Error::unknown_form("SLOWLOG", word));
     }
-    let count = match args.get(2) {
-        None => 10,
-        Some(count) => match nagi_store::parse_i64(count).ok_or(WRONG)? {
-            -1 => usize::MAX,
-            count => usize::try_from(count).map_err(|_| WRONG)?,
-        },
-    };
-    Ok(cx.server.statistics().slow_log.latest(count))
+    let count = args.get(2).map_or(Ok(10), count_of)?;
+    Ok(cx.server.statistics().command_logs.slow.latest(count))
 }
 
 fn get<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let requests = asked_for(cx, args)?;
+    reply_with(cx, &requests, |request| request.phases.execute_ns / 1000);
+    Ok(())
+}
+
+/// Replies with requests, each with what brought it into the log.
+pub(super) fn reply_with(
+    cx: &mut Context<'_>,
+    requests: &[(u64, Arc<SlowRequest>)],
+    value: impl Fn(&SlowRequest) -> u64,
+) {
     cx.reply.array(requests.len());
     for (id, request) in requests {
         cx.reply.array(6);
-        number(cx, id);
+        number(cx, *id);
         number(cx, request.at_s);
-        number(cx, request.phases.execute_ns / 1000);
-        arguments(cx, &request);
+        number(cx, value(request));
+        arguments(cx, request);
         cx.reply.bulk(request.address.as_bytes());
         cx.reply.bulk(request.name.as_bytes());
     }
-    Ok(())
 }
 
 static GET: Command = Command {
@@ -84,12 +95,18 @@ static GET: Command = Command {
 
 fn phases<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
     let requests = asked_for(cx, args)?;
+    reply_with_phases(cx, &requests);
+    Ok(())
+}
+
+/// Replies with requests, each with its phases.
+pub(super) fn reply_with_phases(cx: &mut Context<'_>, requests: &[(u64, Arc<SlowRequest>)]) {
     cx.reply.array(requests.len());
     for (id, request) in requests {
         let Phases { receive_ns, queue_ns, execute_ns, send_ns } = request.phases();
         cx.reply.map(11);
         for (name, value) in [
-            ("id", id),
+            ("id", *id),
             ("time", request.at_s),
             ("receive-usec", receive_ns / 1000),
             ("queue-usec", queue_ns / 1000),
@@ -102,13 +119,12 @@ fn phases<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
             number(cx, value);
         }
         cx.reply.bulk(b"arguments");
-        arguments(cx, &request);
+        arguments(cx, request);
         cx.reply.bulk(b"addr");
         cx.reply.bulk(request.address.as_bytes());
         cx.reply.bulk(b"name");
         cx.reply.bulk(request.name.as_bytes());
     }
-    Ok(())
 }
 
 static PHASES: Command = Command {
@@ -138,7 +154,7 @@ fn arguments(cx: &mut Context<'_>, request: &SlowRequest) {
 }
 
 fn len<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    let len = cx.server.statistics().slow_log.len();
+    let len = cx.server.statistics().command_logs.slow.len();
     cx.reply.integer(i64::try_from(len).unwrap_or(i64::MAX));
     Ok(())
 }
@@ -163,7 +179,7 @@ static LEN: Command = Command {
 };
 
 fn reset<'a>(cx: &mut Context<'a>, _: Args<'a>) -> Result<(), Error> {
-    cx.server.statistics().slow_log.clear();
+    cx.server.statistics().command_logs.slow.clear();
     cx.reply.ok();
     Ok(())
 }
@@ -232,7 +248,7 @@ mod tests {
         let mut bench = Bench::new();
         bench.expect("SLOWLOG GET", "*0|");
         for execute_us in 1..=15 {
-            bench.process.statistics.slow_log.add(request(execute_us), 12);
+            bench.process.statistics.command_logs.slow.add(request(execute_us), 12);
         }
         bench.expect("SLOWLOG LEN", ":12|");
         let rest = "*2|$3|SET|$3|key|$15|127.0.0.1:50000|$2|me|";
@@ -256,7 +272,7 @@ mod tests {
         );
         bench.expect("SLOWLOG RESET", "+OK|");
         bench.expect("SLOWLOG LEN", ":0|");
-        bench.process.statistics.slow_log.add(request(1), 12);
+        bench.process.statistics.command_logs.slow.add(request(1), 12);
         assert!(bench.call(&["SLOWLOG", "GET"]).starts_with("*1|*6|:15|"), "ids go on");
         assert!(bench.call(&["SLOWLOG", "HELP"]).contains("|+PHASES [count]|"));
     }

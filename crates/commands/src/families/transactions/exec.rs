@@ -289,20 +289,21 @@ fn add_written(cx: &Context<'_>, awaited: &mut Awaited) {
     written.for_each(|name| awaited.add(&cx.hooks.blocked, name));
 }
 
-/// Puts a request into the slow log if it has taken long.
+/// Puts a request into the logs if it has taken long or was large.
 fn log_if_slow(cx: &Context<'_>, request: &Queued, spent: &Spent) {
     let (config, total) = (cx.server.config(), spent.began.elapsed());
     let passes = |took: Duration, least_us: i64| {
         u64::try_from(least_us).is_ok_and(|least_us| took >= Duration::from_micros(least_us))
     };
-    if !passes(spent.executed, config.slowlog_log_slower_than_us.signed())
-        && !passes(total, config.slowlog_total_slower_than_us.signed())
-    {
+    let args = request.args();
+    let request_bytes = (0..args.len()).map(|index| args.len_of(index)).sum();
+    let is_slow = passes(spent.executed, config.slowlog_log_slower_than_us.signed())
+        || passes(total, config.slowlog_total_slower_than_us.signed());
+    if !is_slow && !config.log_limits().are_passed_by(request_bytes, spent.reply_bytes) {
         return;
     }
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let args = request.args();
     let phases = Phases {
         queue_ns: nanoseconds(total.saturating_sub(spent.executed)),
         execute_ns: nanoseconds(spent.executed),
@@ -311,15 +312,14 @@ fn log_if_slow(cx: &Context<'_>, request: &Queued, spent: &Spent) {
     let request = SlowRequest {
         at_s: now.saturating_sub(total).as_secs(),
         phases,
-        request_bytes: (0..args.len()).map(|index| args.len_of(index)).sum(),
+        request_bytes,
         reply_bytes: spent.reply_bytes,
         arguments: shown::kept_arguments(cx.server.commands().entries().get(request.row), args),
         address: cx.client.info.address.clone(),
         name: cx.client.info.name(),
         ..SlowRequest::default()
     };
-    let log = &cx.server.statistics().slow_log;
-    log.add(Arc::new(request), config.slowlog_max_len.bytes());
+    cx.server.statistics().command_logs.add(&Arc::new(request), is_slow, config.log_limits());
 }
 
 /// Runs a request, or goes on with one that is not over. Returns what is left of it.
