@@ -79,6 +79,7 @@ mod stream;
 mod stream_groups;
 mod string;
 mod titles;
+mod top;
 mod tracking;
 mod transaction;
 mod vanished;

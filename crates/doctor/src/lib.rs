@@ -20,6 +20,7 @@ use findings::diagnose;
 use nagi_load::clock::{SECOND, now_ns};
 use nagi_load::interrupt::Interrupt;
 use nagi_load::target::{Target, read_password};
+use nagi_load::text::plain;
 use observation::{Observation, Placement};
 use report::Report;
 use std::io::{IsTerminal, Write};
@@ -41,7 +42,7 @@ pub fn run(options: &Options) -> ExitCode {
         Ok(false) => ExitCode::SUCCESS,
         Err(why) => {
             // That standard error is closed is no reason for another status.
-            let _ = writeln!(std::io::stderr(), "nagi: {}", report::plain(&why));
+            let _ = writeln!(std::io::stderr(), "nagi: {}", plain(&why));
             ExitCode::from(COULD_NOT_LOOK)
         }
     }

@@ -8,6 +8,7 @@ use crate::probes::{self, Sampler, Sent, failure_of, is_turned_away};
 use crate::readers::{self, MOST_CLIENTS, ProcessReader, SocketReader, System, process_of};
 use nagi_client::{Address, Protocol};
 use nagi_load::clock::{SECOND, now_ns};
+use nagi_load::figures;
 use nagi_load::interrupt::Interrupt;
 use nagi_load::target::Target;
 use nagi_load::wire::{Answer, Wire};
@@ -141,20 +142,10 @@ fn sampler(place: &Place, figures: &BTreeMap<String, String>) -> Sampler {
 
 /// Such as `Redis 7.0.15`, from its figures.
 fn name(server: &Server) -> String {
-    let figures = match server.counters.after.is_empty() {
+    figures::server_name(match server.counters.after.is_empty() {
         true => &server.counters.before,
         false => &server.counters.after,
-    };
-    let versions = [
-        ("nagi", "nagi_version"),
-        ("Valkey", "valkey_version"),
-        ("Dragonfly", "dragonfly_version"),
-        ("Garnet", "garnet_version"),
-        ("Redis", "redis_version"),
-        ("memcached", "version"),
-    ];
-    let known = versions.iter().find_map(|(name, field)| Some((name, figures.get(*field)?)));
-    known.map_or("unknown server".to_owned(), |(name, version)| format!("{name} {version}"))
+    })
 }
 
 /// Asks the server, one thing after the other.
@@ -246,8 +237,10 @@ impl Asker<'_> {
     }
 
     fn figures(&mut self) -> BTreeMap<String, String> {
-        let info = self.ask("INFO", Protocol::Resp, readers::info);
-        let figures = info.or_else(|| self.ask("stats", Protocol::Memcached, readers::stats));
+        let info = self.ask("INFO", Protocol::Resp, figures::info);
+        let figures = info.or_else(|| {
+            self.ask("stats", Protocol::Memcached, |wire| figures::stats(wire, "stats"))
+        });
         figures.unwrap_or_default()
     }
 

@@ -3,11 +3,12 @@
 //! [`bench`] is `nagi bench`, [`calm`] `nagi calm` and [`storm`] `nagi storm`; [`responder`] is
 //! the server that shows what the kernel and the load itself cost. What other tools need as well
 //! is public: [`target`] reads URLs, [`wire`] is a conversation, [`interrupt`] is Ctrl-C, [`text`]
-//! is for pages.
+//! is for pages, [`figures`] is what servers say of themselves.
 
 pub mod bench;
 pub mod calm;
 pub mod clock;
+pub mod figures;
 pub mod interrupt;
 mod keys;
 mod options;

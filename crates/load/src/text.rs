@@ -49,9 +49,21 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
+/// Text that moves no cursor and starts no sequence: control characters are replaced.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let replaced = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
+    text.chars().map(replaced).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_text_moves_the_cursor() {
+        assert_eq!(plain("a\x1b[2Jb\r\n"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}");
+    }
 
     #[test]
     fn numbers_are_grouped_by_three() {

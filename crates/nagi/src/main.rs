@@ -46,6 +46,7 @@ enum Command {
     Doctor(nagi_doctor::Options),
     RdbStats(rdb::Stats),
     Storm(storm::Options),
+    Top(nagi_top::Options),
     /// Prints a shell's completions, to be read by it
     Completions {
         /// The shell
@@ -114,6 +115,7 @@ fn run(words: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Doctor(options) => return Ok(nagi_doctor::run(&options)),
         Command::RdbStats(options) => return rdb::stats(&options),
         Command::Storm(options) => storm::run(&options)?,
+        Command::Top(options) => nagi_top::run(&options)?,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut commands(), "nagi", &mut std::io::stdout());
         }

@@ -3,7 +3,7 @@
 use super::Repository;
 
 /// What each crate may depend on among ours; a crate that is not here may not exist.
-const EDGES: [(&str, &[&str]); 15] = [
+const EDGES: [(&str, &[&str]); 16] = [
     ("crates/chunk", &[]),
     ("crates/proto", &["nagi-chunk"]),
     ("crates/store", &["nagi-chunk"]),
@@ -19,6 +19,7 @@ const EDGES: [(&str, &[&str]); 15] = [
     ("crates/client", &["nagi-proto"]),
     ("crates/load", &["nagi-client", "nagi-proto"]),
     ("crates/doctor", &["nagi-client", "nagi-load"]),
+    ("crates/top", &["nagi-client", "nagi-load"]),
     (
         "crates/nagi",
         &[
@@ -26,6 +27,7 @@ const EDGES: [(&str, &[&str]); 15] = [
             "nagi-client",
             "nagi-load",
             "nagi-doctor",
+            "nagi-top",
             "nagi-commands",
             "nagi-persist",
         ],

@@ -25,6 +25,7 @@ const ROOMS: &[(&str, &[Room])] = &[
     ("client", CLIENT),
     ("load", LOAD),
     ("doctor", DOCTOR),
+    ("top", TOP),
     ("nagi", NAGI),
 ];
 
@@ -181,6 +182,7 @@ const LOAD: &[Room] = &[
     ("interrupt", &["clock"]),
     ("target", &[]),
     ("wire", &["clock", "interrupt", "target"]),
+    ("figures", &["wire"]),
     ("calm", &["clock", "interrupt", "pace", "tally", "target", "text", "wire"]),
 ];
 
@@ -193,6 +195,14 @@ const DOCTOR: &[Room] = &[
     ("findings", &["observation"]),
     ("report", &["findings", "observation"]),
     ("observe", &["observation", "options", "probes", "readers"]),
+];
+
+const TOP: &[Room] = &[
+    ("options", &[]),
+    ("sample", &[]),
+    ("view", &["options", "sample"]),
+    ("plain", &["view"]),
+    ("screen", &["options", "view"]),
 ];
 
 const NAGI: &[Room] = &[

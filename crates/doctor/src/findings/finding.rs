@@ -66,7 +66,8 @@ pub(super) fn is_delayed(observation: &Observation, least_us: u64) -> bool {
     let is_long =
         longest >= Some(least_us) && longest > own.max_us().map(|it| it.saturating_mul(2));
     let share = pings.share_from(least_us);
-    let are_many = share >= 0.01 && share > 3.0 * own.share_from(least_us / 2);
+    // A round trip wakes two threads.
+    let are_many = share >= 0.01 && share > 3.0 * own.share_from(least_us);
     !is_late(observation) && (is_long || are_many)
 }
 

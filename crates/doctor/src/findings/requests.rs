@@ -7,6 +7,9 @@ use crate::observation::{Client, Observation};
 const SLOW_US: f64 = 5000.0;
 /// The share of the run that slow commands have to take.
 const SLOW_SHARE: f64 = 0.005;
+/// Few calls are looked at only if each takes this long, in microseconds.
+const FEW_CALLS: f64 = 4.0;
+const LONG_US: f64 = 50_000.0;
 
 pub(super) static SLOW_COMMANDS: Finding = Finding {
     name: "slow-commands",
@@ -50,7 +53,9 @@ fn slow_commands(observation: &Observation) -> Judgement {
         return Judgement::Unknown("INFO commandstats".to_owned());
     }
     let slow = costs.iter().filter(|cost| cost.calls >= 1.0).filter(|cost| {
-        let is_heavy = cost.us >= SLOW_SHARE * observation.seconds * 1e6;
+        // A few calls, the doctor's own among them, may just have had to wait for a processor.
+        let is_heavy = cost.us >= SLOW_SHARE * observation.seconds * 1e6
+            && (cost.calls > FEW_CALLS || cost.us >= cost.calls * LONG_US);
         cost.us / cost.calls >= SLOW_US && is_heavy
     });
     let Some(slowest) = slow.max_by(|one, other| one.us.total_cmp(&other.us)) else {
@@ -89,6 +94,9 @@ fn slow_commands(observation: &Observation) -> Judgement {
 const LARGE: f64 = 64e3;
 /// What a client may have unread or unsent without being one with large values, in bytes.
 const LARGE_BUFFER: f64 = 1e6;
+/// About what the doctor asks beside its probes, and what a client takes in a list of them.
+const OWN_REQUESTS: usize = 10;
+const LISTED_BYTES: usize = 400;
 /// After this time the server's figures of recent buffers have forgotten the doctor's own values.
 const FORGOTTEN_S: f64 = 12.0;
 
@@ -116,10 +124,17 @@ fn large_values(observation: &Observation) -> Judgement {
         return Judgement::Unknown("requests, and the server's count of them".to_owned());
     }
     let probes = &observation.probes;
-    let pings = if observation.server.is_memcached { 0 } else { probes.pings.count() };
-    let foreign = (requests - pings as f64 - probes.sent_requests as f64).max(1.0);
-    let each =
-        |names: &[&str]| (increase(names) - 1.1 * probes.sent_bytes as f64).max(0.0) / foreign;
+    let own_pings = match observation.server.is_memcached {
+        true => 0,
+        false => probes.pings.count() + probes.connects.count() + OWN_REQUESTS,
+    };
+    let foreign = requests - own_pings as f64 - probes.sent_requests as f64;
+    let listed: usize = observation.server.clients.iter().map(Vec::len).sum();
+    let own_bytes = 1.1 * probes.sent_bytes as f64 + (listed * LISTED_BYTES) as f64;
+    let each = |names: &[&str]| match foreign {
+        5.0.. => (increase(names) - own_bytes).max(0.0) / foreign,
+        _ => 0.0,
+    };
     let up = each(&["total_net_input_bytes", "bytes_read"]);
     let down = each(&["total_net_output_bytes", "bytes_written"]);
     let buffer = |client: &Client| client.output_bytes.max(client.input_bytes);

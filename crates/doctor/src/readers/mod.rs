@@ -3,15 +3,15 @@
 
 mod clients;
 mod control_group;
-mod fields;
 mod process;
 mod requests;
+mod settings;
 mod sockets;
 mod system;
 
 pub(crate) use clients::{MOST_CLIENTS, clients};
-pub(crate) use fields::{info, settings, stats};
 pub(crate) use process::{ProcessReader, process_of};
 pub(crate) use requests::{sample, slow_log, slow_log_newest};
+pub(crate) use settings::settings;
 pub(crate) use sockets::{SocketReader, Sockets};
 pub(crate) use system::System;

@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 pub(crate) use outcome::Report;
-pub(crate) use text::{list, plain};
+pub(crate) use text::list;
 
 /// Writes a file that only its owner may read.
 ///

@@ -2,9 +2,9 @@
 
 use super::outcome::{Report, Seen};
 use super::text::heading;
-use super::text::plain;
 use crate::findings::Diagnosed;
 use nagi_load::text;
+use nagi_load::text::plain;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:56em;\
 padding:0 1em;color:#222}table{border-collapse:collapse}td{padding:.2em 1.2em .2em 0;\

@@ -3,6 +3,7 @@
 use super::outcome::{Report, Seen};
 use crate::findings::{Diagnosed, Diagnosis, all};
 use crate::observation::Observation;
+use nagi_load::text::plain;
 use std::fmt::{self, Display, Formatter, Write};
 
 const COLUMNS: usize = 80;
@@ -131,12 +132,6 @@ pub(crate) fn list() -> String {
     out
 }
 
-/// Text that moves no cursor and starts no sequence: control characters are replaced.
-pub(crate) fn plain(text: &str) -> String {
-    let replaced = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
-    text.chars().map(replaced).collect()
-}
-
 /// Breaks text into lines, the first behind `lead` and the rest below its end.
 pub(super) fn wrap(out: &mut String, lead: &str, text: &str) {
     let indent = lead.chars().count();
@@ -162,11 +157,6 @@ pub(super) fn wrap(out: &mut String, lead: &str, text: &str) {
 mod tests {
     use super::*;
     use crate::findings::diagnose;
-
-    #[test]
-    fn no_text_moves_the_cursor() {
-        assert_eq!(plain("a\x1b[2Jb\r\n"), "a\u{fffd}[2Jb\u{fffd}\u{fffd}");
-    }
 
     #[test]
     fn lines_are_broken_below_each_other() {

@@ -1,0 +1,20 @@
+//! Settings, by name.
+
+use nagi_load::figures::Fields;
+use nagi_load::wire::{Answer, Wire};
+
+/// Settings that findings speak of.
+const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendfsync", "appendonly", "maxclients"];
+
+/// Settings, as far as CONFIG GET may be used.
+pub(crate) fn settings(wire: &mut Wire) -> Result<Fields, String> {
+    let mut fields = Fields::new();
+    for name in SETTINGS {
+        if let Answer::Array(pair) = wire.run(&format!("CONFIG GET {name}"))?
+            && let [_, value] = pair.as_slice()
+        {
+            fields.insert(name.to_owned(), value.text());
+        }
+    }
+    Ok(fields)
+}

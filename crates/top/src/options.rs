@@ -1,0 +1,71 @@
+//! The command line of `nagi top`.
+
+use std::path::PathBuf;
+
+/// Shows what a server does, once a second: requests, memory, commands, clients, slow requests.
+///
+/// For nagi, Redis and Valkey as far as INFO, CLIENT LIST and SLOWLOG tell, and for memcached as
+/// far as its stats do. Where there is no terminal it prints one look and ends.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// The server: redis://[[user]:password@]host[:port], memcached://host[:port] or unix:PATH.
+    #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6379")]
+    pub url: String,
+    /// File whose first line is the password, if the URL has none; without it the environment's
+    /// REDISCLI_AUTH is.
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Seconds between two looks.
+    #[arg(long, short, default_value_t = 1.0, value_name = "S", value_parser = seconds)]
+    pub interval: f64,
+    /// What clients are sorted by.
+    #[arg(long, short, value_enum, default_value_t = Sort::Requests)]
+    pub sort: Sort,
+    /// Print one look and end.
+    #[arg(long)]
+    pub once: bool,
+}
+
+/// What clients are sorted by, the largest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Sort {
+    /// Requests a second.
+    #[default]
+    Requests,
+    /// Bytes a second, both ways.
+    Bytes,
+    /// Memory that they take.
+    Memory,
+    /// Seconds since they last sent something.
+    Idle,
+    /// Seconds since they connected.
+    Age,
+}
+
+impl Sort {
+    /// The one behind this one, and behind the last the first.
+    pub(crate) fn next(self) -> Self {
+        match self {
+            Sort::Requests => Sort::Bytes,
+            Sort::Bytes => Sort::Memory,
+            Sort::Memory => Sort::Idle,
+            Sort::Idle => Sort::Age,
+            Sort::Age => Sort::Requests,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Sort::Requests => "requests/s",
+            Sort::Bytes => "bytes/s",
+            Sort::Memory => "memory",
+            Sort::Idle => "idle",
+            Sort::Age => "age",
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    number.ok_or_else(|| "expected a number of seconds from 0.1 to 3600".to_owned())
+}

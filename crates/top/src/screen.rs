@@ -1,0 +1,211 @@
+//! A look on a terminal, and the keys that change it.
+
+use crate::options::Sort;
+use crate::view::{Table, View};
+use ratatui::Frame;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Paragraph, Row, Sparkline, Table as Grid};
+
+/// Looks whose requests a second are drawn.
+const MOST_POINTS: usize = 300;
+
+/// What the user has chosen, and what is shown.
+#[derive(Debug, Default)]
+pub(crate) struct Screen {
+    pub(crate) sort: Sort,
+    pub(crate) view: View,
+    pub(crate) is_paused: bool,
+    /// Why there is no newer look.
+    pub(crate) trouble: Option<String>,
+    /// Requests a second, the latest last.
+    history: Vec<u64>,
+    /// Clients that are left out above.
+    scrolled: usize,
+}
+
+/// What a key asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Stay,
+    End,
+}
+
+impl Screen {
+    pub(crate) fn new(sort: Sort) -> Self {
+        Screen { sort, ..Screen::default() }
+    }
+
+    /// Takes a new look, unless it is paused.
+    pub(crate) fn take(&mut self, view: View) {
+        if self.is_paused {
+            return;
+        }
+        self.trouble = None;
+        self.history.push(view.requests_per_second);
+        if self.history.len() > MOST_POINTS {
+            self.history.remove(0);
+        }
+        self.view = view;
+    }
+
+    /// Does what a key stands for.
+    pub(crate) fn press(&mut self, key: KeyEvent) -> Wish {
+        let last = self.view.clients.rows.len().saturating_sub(1);
+        match key.code {
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
+                return Wish::End;
+            }
+            KeyCode::Char('q') | KeyCode::Esc => return Wish::End,
+            KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('s') => {
+                self.sort = self.sort.next();
+                self.scrolled = 0;
+            }
+            KeyCode::Down | KeyCode::Char('j') => self.scrolled = (self.scrolled + 1).min(last),
+            KeyCode::Up | KeyCode::Char('k') => self.scrolled = self.scrolled.saturating_sub(1),
+            KeyCode::PageDown => self.scrolled = (self.scrolled + 20).min(last),
+            KeyCode::PageUp => self.scrolled = self.scrolled.saturating_sub(20),
+            KeyCode::Home => self.scrolled = 0,
+            _ => {}
+        }
+        Wish::Stay
+    }
+
+    /// Draws everything.
+    pub(crate) fn draw(&self, frame: &mut Frame<'_>) {
+        let rows = |table: &Table, most: u16| {
+            let len = u16::try_from(table.rows.len()).unwrap_or(u16::MAX);
+            if len == 0 { 0 } else { len.min(most) + 3 }
+        };
+        let [title, figures, graph, commands, clients, slow, help] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(3),
+            Constraint::Length(3),
+            Constraint::Max(rows(&self.view.commands, 6)),
+            Constraint::Min(5),
+            Constraint::Max(rows(&self.view.slow, 5)),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        frame.render_widget(Line::styled(self.view.title.as_str(), bold), title);
+        self.draw_figures(frame, figures);
+        let from = self.history.len().saturating_sub(usize::from(graph.width));
+        let points = self.history.get(from..).unwrap_or_default();
+        frame.render_widget(Sparkline::default().data(points), graph);
+        draw_table(frame, &self.view.commands, 0, commands);
+        draw_table(frame, &self.view.clients, self.scrolled, clients);
+        draw_table(frame, &self.view.slow, 0, slow);
+        frame.render_widget(Line::raw(self.status()), help);
+    }
+
+    fn draw_figures(&self, frame: &mut Frame<'_>, area: Rect) {
+        let texts: Vec<String> =
+            self.view.figures.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(1) + 3;
+        let each = (usize::from(area.width) / width).max(1);
+        let lines = texts.chunks(each).map(|texts| {
+            let cells = texts.iter().map(|text| format!("{text:<width$}"));
+            Line::raw(cells.collect::<String>())
+        });
+        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
+    }
+
+    /// The last line.
+    fn status(&self) -> String {
+        match &self.trouble {
+            Some(why) => format!("no answer: {why}"),
+            None => {
+                let paused = if self.is_paused { "paused  " } else { "" };
+                format!(
+                    "{paused}q quit  p pause  s sort (now {})  up/down scroll",
+                    self.sort.name()
+                )
+            }
+        }
+    }
+}
+
+fn draw_table(frame: &mut Frame<'_>, table: &Table, scrolled: usize, area: Rect) {
+    if area.height < 3 {
+        return;
+    }
+    let shown = || table.rows.iter().skip(scrolled).take(usize::from(area.height));
+    let widths = (0..table.columns.len()).map(|column| {
+        let cells = shown().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        let head = table.columns.get(column).map_or(0, |name| name.len());
+        let width = cells.chain([head]).max().unwrap_or(0);
+        Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX))
+    });
+    let dim = Style::new().add_modifier(Modifier::DIM);
+    let rows = shown().map(|row| Row::new(row.iter().map(String::as_str)));
+    let [title, grid] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
+    frame.render_widget(
+        Line::styled(table.title.as_str(), Style::new().add_modifier(Modifier::BOLD)),
+        title,
+    );
+    let head = Row::new(table.columns.iter().copied()).style(dim);
+    frame.render_widget(Grid::new(rows, widths).header(head).column_spacing(2), grid);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn press(screen: &mut Screen, code: KeyCode) -> Wish {
+        screen.press(KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    #[test]
+    fn everything_is_drawn() {
+        let table = |title: &str, name: &str, count: usize| Table {
+            title: title.to_owned(),
+            columns: vec!["name"],
+            rows: (0..count).map(|number| vec![format!("{name}{number}")]).collect(),
+        };
+        let mut screen = Screen::new(Sort::Memory);
+        screen.take(View {
+            title: "redis://x".to_owned(),
+            figures: vec![("requests/s", "100".to_owned()), ("hits", "50 %".to_owned())],
+            requests_per_second: 100,
+            commands: table("Commands", "command", 3),
+            clients: table("Clients", "client", 200),
+            slow: table("Slow requests", "slow", 1),
+        });
+        (0..5).for_each(|_| assert_eq!(press(&mut screen, KeyCode::Down), Wish::Stay));
+        for (width, height) in [(100, 40), (30, 12), (1, 1)] {
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+            terminal.draw(|frame| screen.draw(frame)).unwrap();
+            let text = terminal.backend().to_string();
+            if height == 40 {
+                for shown in
+                    ["redis://x", "requests/s 100", "command2", "client5", "slow0", "memory"]
+                {
+                    assert!(text.contains(shown), "{shown}: {text}");
+                }
+                assert!(!text.contains("client4 "), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_do_what_the_last_line_says() {
+        let mut screen = Screen::new(Sort::Age);
+        press(&mut screen, KeyCode::Char('s'));
+        assert_eq!(screen.sort, Sort::Requests);
+        press(&mut screen, KeyCode::Char('p'));
+        screen.take(View { title: "new".to_owned(), ..View::default() });
+        assert_eq!((screen.view.title.as_str(), screen.status().starts_with("paused")), ("", true));
+        press(&mut screen, KeyCode::Char('p'));
+        screen.take(View { title: "new".to_owned(), ..View::default() });
+        assert_eq!(screen.view.title, "new");
+        assert_eq!(press(&mut screen, KeyCode::Esc), Wish::End);
+        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(screen.press(interrupt), Wish::End);
+    }
+}

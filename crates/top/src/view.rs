@@ -1,0 +1,304 @@
+//! What is shown, worked out of two samples: text, whatever shows it.
+
+use crate::options::Sort;
+use crate::sample::{Client, Sample};
+use nagi_load::figures::server_name;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Commands that are shown.
+const MOST_COMMANDS: usize = 12;
+
+/// A whole look.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct View {
+    /// Which server, and for how long it runs.
+    pub(crate) title: String,
+    /// Names and values.
+    pub(crate) figures: Vec<(&'static str, String)>,
+    pub(crate) requests_per_second: u64,
+    pub(crate) commands: Table,
+    pub(crate) clients: Table,
+    pub(crate) slow: Table,
+}
+
+/// Rows below names of columns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// Two samples and what lies between them.
+struct Pair<'a> {
+    before: &'a Sample,
+    now: &'a Sample,
+    seconds: f64,
+}
+
+impl Pair<'_> {
+    fn number(&self, names: &[&str]) -> Option<f64> {
+        names.iter().find_map(|name| self.now.fields.get(*name)?.parse().ok())
+    }
+
+    fn text(&self, names: &[&str]) -> String {
+        let text = names.iter().find_map(|name| self.now.fields.get(*name));
+        text.map_or("-".to_owned(), |text| nagi_load::text::plain(text))
+    }
+
+    /// By how much figures have grown together in a second; 0 where there are none.
+    fn rate(&self, names: &[&str]) -> f64 {
+        let of = |sample: &Sample, name: &str| sample.fields.get(name)?.parse::<f64>().ok();
+        let grown = |name: &&str| {
+            let now = of(self.now, name)?;
+            Some((now - of(self.before, name).unwrap_or(now)).max(0.0))
+        };
+        names.iter().filter_map(grown).sum::<f64>() / self.seconds
+    }
+}
+
+/// What memcached counts of requests.
+const MEMCACHED_REQUESTS: [&str; 12] = [
+    "cmd_get",
+    "cmd_set",
+    "cmd_touch",
+    "cmd_meta",
+    "cmd_flush",
+    "delete_hits",
+    "delete_misses",
+    "incr_hits",
+    "incr_misses",
+    "decr_hits",
+    "decr_misses",
+    "cas_misses",
+];
+
+/// Works out what is shown.
+pub(crate) fn view(url: &str, before: &Sample, now: &Sample, sort: Sort) -> View {
+    let seconds = now.at.saturating_duration_since(before.at).as_secs_f64().max(0.001);
+    let pair = Pair { before, now, seconds };
+    let uptime = pair.number(&["uptime_in_seconds", "uptime"]).unwrap_or(0.0) as u64;
+    let requests = match now.is_memcached {
+        true => pair.rate(&MEMCACHED_REQUESTS),
+        false => pair.rate(&["total_commands_processed"]),
+    };
+    View {
+        title: format!("{url}  {}  up {}", server_name(&now.fields), duration(uptime)),
+        figures: figures(&pair, requests),
+        requests_per_second: requests.round() as u64,
+        commands: commands(&pair),
+        clients: clients(&pair, sort),
+        slow: slow(now),
+    }
+}
+
+fn figures(pair: &Pair<'_>, requests: f64) -> Vec<(&'static str, String)> {
+    let hits = pair.rate(&["keyspace_hits", "get_hits"]);
+    let lookups = hits + pair.rate(&["keyspace_misses", "get_misses"]);
+    let hit_rate =
+        if lookups > 0.0 { format!("{:.1} %", hits * 100.0 / lookups) } else { "-".to_owned() };
+    let cpu = ["used_cpu_user", "used_cpu_sys", "rusage_user", "rusage_system"];
+    let of = |some: Option<f64>, all: Option<f64>, shown: fn(f64) -> String| {
+        let limit = all.filter(|all| *all > 0.0).map(|all| format!(" of {}", shown(all)));
+        format!("{}{}", some.map_or("-".to_owned(), shown), limit.unwrap_or_default())
+    };
+    let memory = of(
+        pair.number(&["used_memory", "bytes"]),
+        pair.number(&["maxmemory", "limit_maxbytes"]),
+        bytes,
+    );
+    let count = |number: f64| format!("{number:.0}");
+    let clients = of(
+        pair.number(&["connected_clients", "curr_connections"]),
+        pair.number(&["maxclients", "max_connections"]),
+        count,
+    );
+    vec![
+        ("requests/s", count(requests)),
+        ("hits", hit_rate),
+        ("processor", format!("{:.0} %", pair.rate(&cpu) * 100.0)),
+        ("memory", memory),
+        ("clients", clients),
+        ("blocked", pair.text(&["blocked_clients"])),
+        ("received/s", bytes(pair.rate(&["total_net_input_bytes", "bytes_read"]))),
+        ("sent/s", bytes(pair.rate(&["total_net_output_bytes", "bytes_written"]))),
+        ("connects/s", count(pair.rate(&["total_connections_received", "total_connections"]))),
+        ("evicted/s", count(pair.rate(&["evicted_keys", "evictions"]))),
+        ("expired/s", count(pair.rate(&["expired_keys", "expired_unfetched"]))),
+        ("saving", yes_or_no(pair.number(&["rdb_bgsave_in_progress"]))),
+    ]
+}
+
+fn yes_or_no(number: Option<f64>) -> String {
+    let text = number.map_or("-", |number| if number > 0.0 { "yes" } else { "no" });
+    text.to_owned()
+}
+
+/// What commands cost since the sample before.
+fn commands(pair: &Pair<'_>) -> Table {
+    let title = "Commands".to_owned();
+    if pair.now.is_memcached {
+        let kinds = ["get", "set", "touch", "meta", "flush"];
+        let rows = kinds.iter().filter_map(|kind| {
+            let name = format!("cmd_{kind}");
+            pair.now.fields.get(&name)?;
+            Some(vec![(*kind).to_owned(), format!("{:.0}", pair.rate(&[&name]))])
+        });
+        return Table { title, columns: vec!["command", "calls/s"], rows: rows.collect() };
+    }
+    let part = |sample: &Sample, name: &str, part: &str| {
+        let list = sample.fields.get(name)?;
+        list.split(',').find_map(|it| it.strip_prefix(part)?.strip_prefix('=')?.parse::<f64>().ok())
+    };
+    let costs = pair.now.fields.keys().filter_map(|key| {
+        let name = key.strip_prefix("cmdstat_")?;
+        let grown = |what: &str| {
+            let before = part(pair.before, key, what).unwrap_or(0.0);
+            Some((part(pair.now, key, what)? - before).max(0.0))
+        };
+        Some((name, grown("calls")?, grown("usec")?)).filter(|(_, calls, _)| *calls > 0.0)
+    });
+    let mut costs: Vec<(&str, f64, f64)> = costs.collect();
+    costs.sort_by(|one, other| other.2.total_cmp(&one.2));
+    let rows = costs.into_iter().take(MOST_COMMANDS).map(|(name, calls, us)| {
+        vec![
+            nagi_load::text::plain(name).replace('|', " "),
+            format!("{:.0}", calls / pair.seconds),
+            format!("{:.1}", us / calls),
+            format!("{:.1} %", us / 1e4 / pair.seconds),
+        ]
+    });
+    let columns = vec!["command", "calls/s", "us a call", "of a processor"];
+    Table { title, columns, rows: rows.collect() }
+}
+
+fn clients(pair: &Pair<'_>, sort: Sort) -> Table {
+    let columns = vec![
+        "id", "address", "name", "age", "idle", "flags", "db", "memory", "req/s", "bytes/s",
+        "command",
+    ];
+    let Some(clients) = &pair.now.clients else {
+        let title = "Clients: there are too many to list, or they may not be listed".to_owned();
+        return Table { title, columns, rows: Vec::new() };
+    };
+    let before = |id: u64| pair.before.clients.iter().flatten().find(|client| client.id == id);
+    let rate = |client: &Client, of: fn(&Client) -> Option<u64>| {
+        let now = of(client)?;
+        let known = before(client.id).and_then(of).unwrap_or(now);
+        Some(now.saturating_sub(known) as f64 / pair.seconds)
+    };
+    let mut rows: Vec<(f64, Vec<String>)> = Vec::with_capacity(clients.len());
+    for client in clients {
+        let (requests, moved) = (rate(client, |it| it.requests), rate(client, |it| it.bytes));
+        let key = match sort {
+            Sort::Requests => requests.unwrap_or(0.0),
+            Sort::Bytes => moved.unwrap_or(0.0),
+            Sort::Memory => client.memory_bytes as f64,
+            Sort::Idle => client.idle_s as f64,
+            Sort::Age => client.age_s as f64,
+        };
+        let shown =
+            |number: Option<f64>, text: fn(f64) -> String| number.map_or("-".to_owned(), text);
+        let row = vec![
+            client.id.to_string(),
+            client.address.clone(),
+            client.name.clone(),
+            duration(client.age_s),
+            duration(client.idle_s),
+            client.flags.clone(),
+            client.database.clone(),
+            bytes(client.memory_bytes as f64),
+            shown(requests, |number| format!("{number:.0}")),
+            shown(moved, bytes),
+            client.command.clone(),
+        ];
+        rows.push((key, row));
+    }
+    rows.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let title = format!("Clients ({}), by {}", rows.len(), sort.name());
+    Table { title, columns, rows: rows.into_iter().map(|(_, row)| row).collect() }
+}
+
+fn slow(now: &Sample) -> Table {
+    let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let rows = now.slow.iter().map(|slow| {
+        vec![
+            format!("{} ago", duration(today.saturating_sub(slow.at_s))),
+            format!("{:.1} ms", slow.duration_us as f64 / 1e3),
+            slow.client.clone(),
+            slow.request.clone(),
+        ]
+    });
+    let columns = vec!["when", "took", "client", "request"];
+    Table { title: "Slow requests".to_owned(), columns, rows: rows.collect() }
+}
+
+/// Seconds as people read them.
+fn duration(seconds: u64) -> String {
+    match seconds {
+        ..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+fn bytes(bytes: f64) -> String {
+    match bytes {
+        ..1e4 => format!("{bytes:.0} B"),
+        ..1e6 => format!("{:.0} kB", bytes / 1e3),
+        ..1e9 => format!("{:.1} MB", bytes / 1e6),
+        _ => format!("{:.2} GB", bytes / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn sample(at: Instant, fields: &[(&str, &str)], clients: Vec<Client>) -> Sample {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let clients = Some(clients);
+        Sample { at, is_memcached: false, fields: fields.collect(), clients, slow: Vec::new() }
+    }
+
+    #[test]
+    fn rates_are_differences() {
+        let (start, client) = (Instant::now(), Client { requests: Some(5), ..Client::default() });
+        let before = [
+            ("redis_version", "7.0.15"),
+            ("total_commands_processed", "100"),
+            ("keyspace_hits", "10"),
+            ("cmdstat_get", "calls=100,usec=200"),
+        ];
+        let before = sample(start, &before, vec![Client { id: 2, ..client.clone() }]);
+        let now = [
+            ("redis_version", "7.0.15"),
+            ("total_commands_processed", "300"),
+            ("keyspace_hits", "19"),
+            ("keyspace_misses", "1"),
+            ("used_memory", "5000000"),
+            ("maxmemory", "10000000"),
+            ("cmdstat_get", "calls=300,usec=1000200"),
+            ("cmdstat_config|get", "calls=1,usec=9"),
+        ];
+        let clients = vec![
+            Client { id: 1, requests: Some(50), ..client.clone() },
+            Client { id: 2, requests: Some(45), ..client },
+        ];
+        let now = sample(start + Duration::from_secs(2), &now, clients);
+        let view = view("redis://x", &before, &now, Sort::Requests);
+        assert_eq!(view.title, "redis://x  Redis 7.0.15  up 0 s");
+        assert_eq!(view.requests_per_second, 100);
+        let figure =
+            |name: &str| view.figures.iter().find(|it| it.0 == name).map(|it| it.1.as_str());
+        assert_eq!(figure("memory"), Some("5.0 MB of 10.0 MB"));
+        assert_eq!(figure("hits"), Some("100.0 %"), "misses were not counted before");
+        assert_eq!(view.commands.rows[0], ["get", "100", "5000.0", "50.0 %"]);
+        assert_eq!(view.commands.rows[1][0], "config get");
+        let ids: Vec<&str> = view.clients.rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(ids, ["2", "1"], "what was not there before has no rate");
+        assert_eq!(view.clients.rows[0][8], "20");
+    }
+}

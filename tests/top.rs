@@ -1,0 +1,65 @@
+//! `nagi top` prints what a server does where there is no terminal.
+
+use harness::{Server, nagi_binary};
+use std::process::{Command, Output};
+
+fn top(arguments: &[&str]) -> Output {
+    let mut command = Command::new(nagi_binary());
+    command.args(["top", "--interval", "0.2"]).args(arguments).env_remove("REDISCLI_AUTH");
+    command.output().expect("nagi runs")
+}
+
+/// One look, which succeeds.
+fn look(url: &str) -> String {
+    let output = top(&[url]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn one_look_shows_commands_clients_and_slow_requests() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("CLIENT SETNAME web-7", "+OK\r\n");
+        client.check("CONFIG SET slowlog-log-slower-than 0", "+OK\r\n");
+        client.check("SET key value", "+OK\r\n");
+        let text = look(&format!("redis://{}", server.resp()));
+        for shown in ["requests/s", "of a processor", "info ", "web-7", "SET key value"] {
+            assert!(text.contains(shown), "{shown}: {text}");
+        }
+    }
+}
+
+#[test]
+fn memcached_shows_what_its_stats_have() {
+    for server in [Server::nagi(), Server::memcached()] {
+        let mut client = server.connect_memcached();
+        client.check_raw("set key 0 0 5\r\nvalue\r\n", "STORED\r\n");
+        let text = look(&format!("memcached://{}", server.memcached_address()));
+        for shown in
+            ["  memcached 1.6.", "received/s", "get ", "Clients (", "Slow requests\n  none"]
+        {
+            assert!(text.contains(shown), "{shown}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_is_one_line_without_the_password() {
+    let server = Server::nagi_with(&["--requirepass", "sesame"]);
+    let place = server.resp();
+    for (url, told) in [
+        (format!("redis://{place}"), "NOAUTH"),
+        (format!("redis://:wrong-one@{place}"), "WRONGPASS"),
+        (format!("memcached://{place}"), ""),
+        ("redis://127.0.0.1:1".to_owned(), "refused"),
+    ] {
+        let output = top(&[&url]);
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert!(!output.status.success() && output.stdout.is_empty(), "{url}: {said}");
+        assert!(said.lines().count() == 1 && said.contains(told), "{said}");
+        assert!(!said.contains("wrong-one"), "{said}");
+    }
+    let text = look(&format!("redis://:sesame@{place}"));
+    assert!(text.starts_with("redis://***@") && !text.contains("sesame"), "{text}");
+}
