@@ -161,3 +161,35 @@ fn the_limit_and_saves_are_shown() {
     until("the save", || (unsaved() == Some(0)).then_some(())).expect("it is saved");
     assert_eq!(json(&server, "")["memory_limit_bytes"], 100 << 20);
 }
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_are_there() {
+    let path = harness::root().join("docs/grafana.json");
+    let dashboard = std::fs::read_to_string(path).expect("a dashboard");
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).expect("JSON");
+    let server = nagi(&[]);
+    let mut client = server.connect_resp();
+    let mut expressions: Vec<&str> = Vec::new();
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        let targets = panel["targets"].as_array().expect("targets").iter();
+        expressions.extend(targets.map(|it| it["expr"].as_str().expect("an expression")));
+    }
+    let annotations = dashboard["annotations"]["list"].as_array().expect("annotations").iter();
+    expressions.extend(annotations.map(|it| it["expr"].as_str().expect("an expression")));
+    let is_of_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let words = expressions.iter().flat_map(|it| it.split(|letter| !is_of_name(letter)));
+    let names: std::collections::BTreeSet<&str> =
+        words.filter(|word| word.starts_with("nagi_")).collect();
+    assert!(names.len() > 20, "{names:?}");
+    until("all metrics", || {
+        client.check("SET key value", "+OK\r\n");
+        let (_, page) = get(&server, "/metrics");
+        let is_there = |name: &&str| {
+            page.lines().any(|line| {
+                line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
+            })
+        };
+        names.iter().all(is_there).then_some(())
+    })
+    .unwrap_or_else(|problem| panic!("{problem}: {names:?}"));
+}
