@@ -337,6 +337,15 @@ fn large_requests_and_replies_have_logs_of_their_own() {
     let small: Vec<_> = replies.iter().filter(|(words, _)| words == "GET small").collect();
     assert_eq!(small.len(), 2, "{replies:?}");
     assert!(replies.iter().all(|(words, _)| words != "GET nothing"), "{replies:?}");
+    // The sizes are those that Valkey 9.1.2 shows.
+    client.check("CONFIG SET commandlog-request-larger-than 200", "+OK\r\n");
+    client.run_words(&["SET", "k", &"v".repeat(200)]);
+    client.run("GET k");
+    let (request, reply) = (
+        entries(&mut client, "large-request")[0].1,
+        entries(&mut client, "large-reply").into_iter().find(|it| it.0 == "GET k"),
+    );
+    assert_eq!((request, reply.map(|it| it.1)), (228, Some(208)));
     // The older names of its settings are those of the slow log.
     client.check("CONFIG SET commandlog-execution-slower-than 0", "+OK\r\n");
     client.run("PING");

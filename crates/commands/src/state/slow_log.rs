@@ -19,6 +19,9 @@ pub struct SlowRequest {
     pub send_ns: AtomicU64,
     /// How long it was.
     pub request_bytes: usize,
+    /// How many bytes it was read from, with what its protocol adds; of one within a transaction,
+    /// without.
+    pub received_bytes: usize,
     /// How long its reply was.
     pub reply_bytes: usize,
     /// Its arguments, long ones cut off and passwords left out.
@@ -72,7 +75,7 @@ impl CommandLogs {
         if is_slow {
             self.slow.add(Arc::clone(request), limits.most_slow);
         }
-        if limits.large_request.is_some_and(|least| request.request_bytes >= least) {
+        if limits.large_request.is_some_and(|least| request.received_bytes >= least) {
             self.large_requests.add(Arc::clone(request), limits.most_large_requests);
         }
         if limits.large_reply.is_some_and(|least| request.reply_bytes >= least) {

@@ -616,6 +616,7 @@ fn describe(executed: Executed<'_>, phases: Phases, client: &Client) -> SlowRequ
         phases,
         send_ns: AtomicU64::new(0),
         request_bytes: executed.request.request_bytes(),
+        received_bytes: executed.request_bytes,
         reply_bytes: executed.reply_bytes(),
         arguments: executed.request.kept_arguments(entry(executed.kind)),
         address: client.info.address.clone(),

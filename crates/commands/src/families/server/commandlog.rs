@@ -29,7 +29,7 @@ const KINDS: [Kind; 3] = [
     Kind {
         name: "large-request",
         log: |logs| &logs.large_requests,
-        value: |it| it.request_bytes as u64,
+        value: |it| it.received_bytes as u64,
     },
     Kind {
         name: "large-reply",
@@ -200,10 +200,10 @@ mod tests {
     fn each_log_has_what_belongs_there() {
         let mut bench = Bench::new();
         bench.expect("CONFIG SET commandlog-reply-larger-than 3000", "+OK|");
-        for (is_slow, request_bytes, reply_bytes) in
+        for (is_slow, received_bytes, reply_bytes) in
             [(true, 5, 5), (false, 2 << 20, 5), (false, 5, 3000)]
         {
-            let request = SlowRequest { request_bytes, reply_bytes, ..SlowRequest::default() };
+            let request = SlowRequest { received_bytes, reply_bytes, ..SlowRequest::default() };
             let process = &bench.process;
             let limits = process.config.log_limits();
             process.statistics.command_logs.add(&Arc::new(request), is_slow, limits);

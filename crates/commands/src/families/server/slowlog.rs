@@ -236,6 +236,7 @@ mod tests {
             },
             send_ns: 2999.into(),
             request_bytes: 100,
+            received_bytes: 110,
             reply_bytes: 5,
             arguments: vec![b"SET".to_vec(), b"key".to_vec()],
             address: "127.0.0.1:50000".to_owned(),

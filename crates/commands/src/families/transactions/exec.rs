@@ -313,6 +313,7 @@ fn log_if_slow(cx: &Context<'_>, request: &Queued, spent: &Spent) {
         at_s: now.saturating_sub(total).as_secs(),
         phases,
         request_bytes,
+        received_bytes: request_bytes,
         reply_bytes: spent.reply_bytes,
         arguments: shown::kept_arguments(cx.server.commands().entries().get(request.row), args),
         address: cx.client.info.address.clone(),
