@@ -6,6 +6,7 @@ pub(crate) mod client;
 pub(crate) mod events_listener;
 pub mod histogram;
 pub(crate) mod hooks;
+pub(crate) mod hot_keys;
 pub(crate) mod latency_monitor;
 pub(crate) mod libraries;
 pub mod loading;

@@ -2,6 +2,7 @@
 //! each worker for itself and summed up when somebody asks.
 
 use crate::state::histogram::{Distribution, Histogram};
+use crate::state::hot_keys::{HotKeys, KeySample};
 use crate::state::phases::{PhaseTally, PhaseTotals};
 use crate::state::rates::{Rates, Sums};
 use crate::state::slow_log::CommandLogs;
@@ -29,6 +30,8 @@ macro_rules! tallies {
             pub longest_slice: Longest,
             /// The longest that handing replies to the kernel held the worker.
             pub longest_send: Longest,
+            /// Which keys its requests name, while pages that show them are looked at.
+            pub hot_keys: HotKeys,
             errors: Mutex<BTreeMap<String, u64>>,
         }
 
@@ -64,6 +67,7 @@ macro_rules! tallies {
                     phases: PhaseTally::default(),
                     longest_slice: Longest::default(),
                     longest_send: Longest::default(),
+                    hot_keys: HotKeys::default(),
                     errors: Mutex::default(),
                 }
             }
@@ -287,6 +291,11 @@ impl Statistics {
         let mut totals = PhaseTotals::new();
         self.workers.iter().for_each(|tally| tally.phases.add_to(&mut totals));
         totals
+    }
+
+    /// The keys that requests named since they were last taken.
+    pub(crate) fn take_hot_keys(&self, sample: &mut KeySample) {
+        self.workers.iter().for_each(|tally| tally.hot_keys.take_into(sample));
     }
 
     /// The longest slice and the longest send of any worker.

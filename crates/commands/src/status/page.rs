@@ -27,6 +27,7 @@ pub fn page(sample: &Sample) -> String {
     charts(&mut html, sample);
     workers(&mut html, sample);
     slow_requests(&mut html, sample);
+    hot_keys(&mut html, sample);
     top_clients(&mut html, sample);
     connections(&mut html, sample);
     html.push_str("</main>\n</body>\n</html>\n");
@@ -134,6 +135,20 @@ fn slow_request(number: u64, request: &SlowRequest, now_s: u64) -> Vec<String> {
         request.request_bytes.to_string(),
         request.reply_bytes.to_string(),
     ]
+}
+
+/// Keys that many requests name.
+fn hot_keys(html: &mut String, sample: &Sample) {
+    /// How many are shown.
+    const TOP: usize = 10;
+    if sample.hottest.is_empty() {
+        return;
+    }
+    html.push_str("<h2>Hot keys</h2>\n");
+    let rows = sample.hottest.iter().take(TOP);
+    let rows = rows.map(|(key, share)| vec![key.clone(), format!("{:.1} %", share * 100.0)]);
+    let caption = "Shares of requests, as a sample of the last seconds has them.";
+    table(html, "hot", caption, &["Key", "Share"], rows);
 }
 
 /// The clients with most bytes in the last second, among all of them.

@@ -1,5 +1,6 @@
 //! The sample: every figure at one moment.
 
+use crate::state::hot_keys::KeySample;
 use crate::state::phases::PhaseTotals;
 use crate::state::slow_log::SlowRequest;
 use crate::state::usage::{self, Usage};
@@ -14,6 +15,11 @@ use std::time::Duration;
 
 /// Slow requests that a page shows.
 const LATEST_SLOW: usize = 20;
+
+/// From which share of requests on a key is hot.
+const HOT_SHARE: f64 = 0.01;
+/// How much of a sample of keys is left after a second: it stands for the last ten about.
+const FADES: f64 = 0.8;
 
 /// All figures that pages show, as they were at one moment. Reading them takes no latch, which is
 /// why keys are not counted.
@@ -65,6 +71,10 @@ pub struct Sample {
     pub slow_requests: usize,
     /// The latest of them, with their numbers.
     pub(crate) latest_slow: Vec<(u64, Arc<SlowRequest>)>,
+    /// Keys and their shares of requests, the hottest first.
+    pub(crate) hottest: Vec<(String, f64)>,
+    /// The sample that this comes from.
+    hot_keys: KeySample,
     /// The last ten minutes.
     pub(crate) history: History,
     /// Where the time of requests went, by families.
@@ -163,6 +173,9 @@ impl Sample {
         let now_ms = store.now_ms();
         let (used_bytes, client_bytes) = (store.used_bytes(), store.client_bytes());
         let usage = Usage::read();
+        let mut hot_keys = previous.map_or_else(KeySample::default, |it| it.hot_keys.clone());
+        hot_keys.fade(FADES);
+        statistics.take_hot_keys(&mut hot_keys);
         // Only pages show them.
         let has_pages = server.config().http_port.is_on();
         let phases = if has_pages { statistics.phases() } else { PhaseTotals::default() };
@@ -210,6 +223,8 @@ impl Sample {
             } else {
                 0
             }),
+            hottest: hot_keys.hottest(HOT_SHARE),
+            hot_keys,
             history: match previous.filter(|_| has_pages) {
                 Some(previous) => {
                     previous.history.with(statistics.rates().requests, &previous.phases, &phases)

@@ -147,9 +147,14 @@ pub fn json(sample: &Sample, options: ListOptions) -> String {
             "unsaved_changes": sample.saves.unsaved_changes,
         },
         "slow_requests": slow_requests(sample),
+        "hot_keys": hot_keys(sample),
         "workers": workers,
     });
     format!("{page}\n")
+}
+
+fn hot_keys(sample: &Sample) -> Vec<Value> {
+    sample.hottest.iter().map(|(key, share)| json!({ "key": key, "share": share })).collect()
 }
 
 fn slow_requests(sample: &Sample) -> Vec<Value> {

@@ -70,8 +70,12 @@ pub(super) fn execute<P: RequestProtocol>(
     for (place, request) in requests.iter().enumerate() {
         prefetch_entry(place + Prefetch::REQUESTS);
         // Once a batch, and before what may take long.
-        if shows_keys && (place + 1 == count || !P::kind(&request.work).is_none_or(is_brief)) {
-            client.info.shown_key.set(request.key.map_or(b"", |key| key.bytes()));
+        if shows_keys {
+            let key = request.key.map_or(&b""[..], |key| key.bytes());
+            environment.tally.hot_keys.note(key);
+            if place + 1 == count || !P::kind(&request.work).is_none_or(is_brief) {
+                client.info.shown_key.set(key);
+            }
         }
         let replied = out.len();
         let remainder = P::execute(request, client, environment, out);

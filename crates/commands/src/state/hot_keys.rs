@@ -1,0 +1,169 @@
+//! Which keys requests name most, as far as a sample tells: the counters of Space-Saving (Metwally,
+//! Agrawal and El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams",
+//! 2005), of which the certain part counts, so that no key seems hot that is not.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Counters that one worker has.
+const MOST_KEYS: usize = 128;
+/// Bytes of a key that are looked at.
+const MOST_BYTES: usize = 64;
+/// One of so many requests is counted, on the average.
+const SAMPLED: u32 = 16;
+
+/// What a worker has counted since it was last asked.
+#[derive(Debug, Default)]
+pub struct HotKeys {
+    /// Requests before the next that is counted; one thread changes it.
+    left: AtomicU32,
+    counters: Mutex<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    keys: HashMap<Box<[u8]>, Counted>,
+    /// Requests that were counted, those without a key among them.
+    seen: u64,
+    /// For how many requests are left out next: a number that changes with each.
+    state: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    count: u64,
+    /// By how much that may be too large.
+    error: u64,
+}
+
+/// A sample of requests: how many, and by key how many at least.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct KeySample {
+    pub(crate) seen: f64,
+    pub(crate) keys: HashMap<Box<[u8]>, f64>,
+}
+
+impl HotKeys {
+    /// Counts a request by its first key, if it is one of the sample; an empty one stands for none.
+    #[inline]
+    pub fn note(&self, key: &[u8]) {
+        match self.left.load(Ordering::Relaxed) {
+            0 => self.left.store(self.counters.lock().note(key), Ordering::Relaxed),
+            left => self.left.store(left - 1, Ordering::Relaxed),
+        }
+    }
+
+    /// Adds what was counted, and begins again.
+    pub(crate) fn take_into(&self, sample: &mut KeySample) {
+        let taken = {
+            let mut counters = self.counters.lock();
+            let state = counters.state;
+            std::mem::replace(&mut *counters, Counters { state, ..Counters::default() })
+        };
+        sample.seen += taken.seen as f64;
+        for (key, counted) in taken.keys {
+            let certain = counted.count.saturating_sub(counted.error);
+            if certain > 0 {
+                *sample.keys.entry(key).or_default() += certain as f64;
+            }
+        }
+    }
+}
+
+impl Counters {
+    /// Counts a request. Returns how many are left out before the next.
+    #[cold]
+    fn note(&mut self, key: &[u8]) -> u32 {
+        self.count(key);
+        // Knuth's multiplicative generator, whose upper bits are good enough: even steps would miss
+        // what comes in turns.
+        self.state = self
+            .state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((self.state >> 33) as u32) % (2 * SAMPLED - 1)
+    }
+
+    fn count(&mut self, key: &[u8]) {
+        self.seen += 1;
+        let key = key.get(..MOST_BYTES).unwrap_or(key);
+        if key.is_empty() {
+            return;
+        }
+        if let Some(counted) = self.keys.get_mut(key) {
+            counted.count += 1;
+            return;
+        }
+        let mut error = 0;
+        if self.keys.len() >= MOST_KEYS
+            && let Some((least, counted)) = self.keys.iter().min_by_key(|(_, it)| it.count)
+        {
+            error = counted.count;
+            let least = least.clone();
+            self.keys.remove(&least);
+        }
+        self.keys.insert(key.into(), Counted { count: error + 1, error });
+    }
+}
+
+impl KeySample {
+    /// Lets what is older count for less, and forgets what hardly counts.
+    pub(crate) fn fade(&mut self, rest: f64) {
+        const FORGOTTEN: f64 = 0.5;
+        self.seen *= rest;
+        self.keys.values_mut().for_each(|count| *count *= rest);
+        self.keys.retain(|_, count| *count >= FORGOTTEN);
+    }
+
+    /// Keys and their shares of all requests, the largest first: of those that have this share at
+    /// least.
+    pub(crate) fn hottest(&self, least_share: f64) -> Vec<(String, f64)> {
+        let shares = self.keys.iter().map(|(key, count)| (key, count / self.seen.max(1.0)));
+        let mut hottest: Vec<_> = shares.filter(|(_, share)| *share >= least_share).collect();
+        hottest.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(other.0)));
+        let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+        hottest.into_iter().map(|(key, share)| (text(key), share)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(requests: impl Iterator<Item = String>) -> KeySample {
+        let hot_keys = HotKeys::default();
+        requests.for_each(|key| hot_keys.note(key.as_bytes()));
+        let mut sample = KeySample::default();
+        hot_keys.take_into(&mut sample);
+        sample
+    }
+
+    #[test]
+    fn a_hot_key_among_many_is_found_with_its_share() {
+        let requests = (0..1_600_000).map(|number| match number % 10 {
+            0..3 => "hot".to_owned(),
+            3 => "warm".to_owned(),
+            _ => format!("key:{number}"),
+        });
+        let hottest = counted(requests).hottest(0.02);
+        let names: Vec<&str> = hottest.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(names, ["hot", "warm"], "{hottest:?}");
+        assert!((0.28..0.32).contains(&hottest[0].1), "{hottest:?}");
+    }
+
+    #[test]
+    fn no_key_seems_hot_that_is_not() {
+        let hottest = counted((0..1_600_000).map(|number| format!("key:{number}"))).hottest(0.01);
+        assert_eq!(hottest, []);
+    }
+
+    #[test]
+    fn what_is_old_fades() {
+        let mut sample = counted((0..16_000).map(|_| "k".repeat(100)));
+        assert_eq!(sample.hottest(0.9).len(), 1);
+        assert_eq!(sample.hottest(0.9)[0].0.len(), MOST_BYTES);
+        (0..100).for_each(|_| sample.fade(0.8));
+        assert_eq!(sample.keys.len(), 0);
+    }
+}
