@@ -187,6 +187,19 @@ fn refusals_are_logged() {
 }
 
 #[test]
+fn refusals_within_scripts_and_transactions_say_so() {
+    for server in both() {
+        let (mut ann, mut admin) = connected(&server, "~a +get +eval +multi +exec");
+        ann.run_words(&["EVAL", "return redis.call('GET', 'x')", "0"]);
+        ann.run("MULTI");
+        ann.run("GET x");
+        let log = admin.run("ACL LOG");
+        let contexts: Vec<String> = log.list().iter().map(|entry| entry.list()[5].text()).collect();
+        assert_eq!(contexts, ["multi", "lua"], "{log:?}");
+    }
+}
+
+#[test]
 fn users_come_from_a_file_and_go_into_it() {
     let folder = std::env::temp_dir().join(format!("nagi-acl-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

@@ -30,6 +30,24 @@ fn redis_cli_repeats_scans_and_reads_information() {
 }
 
 #[test]
+fn redis_cli_finds_big_and_hot_keys() {
+    let server = Server::nagi_with(&["--maxmemory-policy", "allkeys-lfu"]);
+    let mut client = server.connect_resp();
+    client.run("RPUSH list a b c");
+    client.run_words(&["SET", "large", &"v".repeat(100_000)]);
+    client.run("SET small v");
+    (0..200).for_each(|_| drop(client.run("GET small")));
+    let big = redis_cli(&server, &["--bigkeys"]);
+    assert!(big.contains("found '\"large\"' has 100000 bytes"), "{big}");
+    assert!(big.contains("found '\"list\"' has 3 items"), "{big}");
+    let heavy = redis_cli(&server, &["--memkeys"]);
+    assert!(heavy.contains("Biggest string found '\"large\"' has "), "{heavy}");
+    let hot = redis_cli(&server, &["--hotkeys"]);
+    let first = hot.lines().find(|line| line.starts_with("hot key found")).expect("one");
+    assert!(first.ends_with("keyname: \"small\""), "{hot}");
+}
+
+#[test]
 fn redis_cli_loads_a_mass_of_commands_through_a_pipe() {
     let server = Server::nagi();
     let commands: Vec<u8> = (0..10_000)

@@ -92,6 +92,17 @@ struct Difference {
     reason: &'static str,
 }
 
+/// Whether SORT was asked for a part of what it leaves in the order of the set, which is any: a
+/// pattern without a star sorts by nothing.
+fn is_part_of_any_order(words: &Words, ours: &Reply, theirs: &Reply) -> bool {
+    let is = |word: &[u8], name: &[u8]| word.eq_ignore_ascii_case(name);
+    let has_limit = words.iter().any(|word| is(word, b"LIMIT"));
+    let mut patterns = words.windows(2).filter(|pair| is(&pair[0], b"BY"));
+    let is_unsorted = patterns.next_back().is_some_and(|pair| !pair[1].contains(&b'*'));
+    let len = |reply: &Reply| if let Reply::Array(all) = reply { Some(all.len()) } else { None };
+    has_limit && is_unsorted && len(ours).is_some() && len(ours) == len(theirs)
+}
+
 /// Whether scores were refused, which `errno` may have been left for by a number before: SORT looks
 /// at it and does not clear it.
 fn is_stale_range(theirs: &Reply) -> bool {
@@ -232,6 +243,16 @@ const DIFFERENCES: &[Difference] = &[
         command: "COMMAND GETKEYSANDFLAGS PFMERGE",
         accepts: |words, _, theirs| words.len() == 4 && matches!(theirs, Reply::Error(_)),
         reason: "Redis takes the destination alone for a mistake, which PFMERGE itself does not",
+    },
+    Difference {
+        command: "SORT",
+        accepts: |words, ours, theirs| is_part_of_any_order(words, ours, theirs),
+        reason: "a part of a set that BY leaves unsorted is any part",
+    },
+    Difference {
+        command: "SORT_RO",
+        accepts: |words, ours, theirs| is_part_of_any_order(words, ours, theirs),
+        reason: "a part of a set that BY leaves unsorted is any part",
     },
     Difference {
         command: "SORT",

@@ -129,9 +129,8 @@ fn interns(entry: &'static Entry, cx: &mut Context<'_>, args: Args<'_>) -> bool 
 #[inline]
 fn run_unobserved<'a>(entry: &'static Entry, cx: &mut Context<'a>, args: Args<'a>) {
     // A script waits for its keys on a thread of its own.
-    let runs_script = entry.command.flags.contains(Flags::RUNS_SCRIPTS);
     if cx.db.looks_for_claims()
-        && !runs_script
+        && !entry.command.flags.contains(Flags::RUNS_SCRIPTS)
         && let Some(wait) = meets_claim(&entry.command.keys, cx.db, cx.client, args)
     {
         cx.suspension = Some(Suspension::restart(Some(wait)));

@@ -7,6 +7,7 @@
 use crate::runtime::client_line;
 use crate::runtime::context::CommandSet;
 use crate::state::access_log::{Reason, Refused};
+use crate::state::client::Restrictions;
 use crate::state::users::{DEFAULT_USER, Denial, User};
 use crate::{Access, Context, Entry, Error, HookFlags, Keys, Server};
 use nagi_proto::Args;
@@ -125,7 +126,11 @@ fn note_refusal<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8
 
 fn note<C: CommandSet>(cx: &Context<'_, C>, reason: Reason, object: &[u8], user: &[u8]) {
     let is_in_transaction = cx.client.is_executing || cx.client.transaction.is_some();
-    let context = if is_in_transaction { "multi" } else { "toplevel" };
+    let context = match is_in_transaction {
+        _ if cx.client.restrictions.contains(Restrictions::IN_SCRIPT) => "lua",
+        true => "multi",
+        false => "toplevel",
+    };
     let refused = Refused { reason, context, object, user };
     let mut line = String::new();
     let (bytes, now_ms) = (cx.args.bytes().len(), cx.db.now_ms());

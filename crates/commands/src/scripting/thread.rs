@@ -339,6 +339,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let mut client = Client::new(Arc::new(info));
         client.tracking = task.tracking.clone();
         client.restrictions.set(Restrictions::TRACKS, client.tracking.is_some());
+        client.restrictions.insert(Restrictions::IN_SCRIPT);
         client.waker = self.context.waker.clone();
         client.is_executing = true;
         client.select(task.database);

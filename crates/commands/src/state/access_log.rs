@@ -41,7 +41,7 @@ impl Reason {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refused<'a> {
     pub(crate) reason: Reason,
-    /// Where the request came from: `toplevel`, or `multi` if EXEC ran it.
+    /// Where the request came from: `toplevel`, `multi` if EXEC ran it, or `lua`.
     pub(crate) context: &'static str,
     /// The command, key or channel; of a login, the command that it was tried with.
     pub(crate) object: &'a [u8],

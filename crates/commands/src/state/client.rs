@@ -32,6 +32,8 @@ bitflags::bitflags! {
         const SUBSCRIBES = 1 << 4;
         /// It is told of changes of keys that it has read.
         const TRACKS = 1 << 5;
+        /// A script makes its requests.
+        const IN_SCRIPT = 1 << 6;
     }
 }
 
