@@ -47,6 +47,7 @@ mod long_writes;
 mod memcached;
 mod memory;
 mod meta;
+mod migrate;
 mod monitor;
 mod network;
 mod notifications;

@@ -17,6 +17,7 @@ const SOURCES: &[&str] = &[
     include_str!("list.rs"),
     include_str!("memcached.rs"),
     include_str!("meta.rs"),
+    include_str!("migrate.rs"),
     include_str!("monitor.rs"),
     include_str!("operators.rs"),
     include_str!("persistence.rs"),

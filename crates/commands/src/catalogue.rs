@@ -24,6 +24,7 @@ const FAMILIES: &[&[&Command]] = &[
     hyperloglog::ALL,
     keys::key::ALL,
     keys::keyspace::ALL,
+    keys::migrate::ALL,
     keys::object::ALL,
     keys::relocation::ALL,
     keys::serialization::ALL,

@@ -47,6 +47,7 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("INFO", "says how each server is"),
     ("LATENCY DOCTOR", "has sentences of its own"),
     ("LATENCY HELP", "lists what there is"),
+    ("MIGRATE", "asks other servers; tests/migrate.rs compares it"),
     ("MONITOR", "never ends"),
     ("MULTI", "has what follows queued; tests/transaction.rs compares it"),
     ("OBJECT FREQ", "depends on chance where it answers at all"),

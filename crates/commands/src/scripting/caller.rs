@@ -9,7 +9,7 @@ use crate::scripting::run::{Ended, Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
 use crate::{Error, HookFlags};
 use nagi_proto::resp::{Version, Writer};
-use nagi_proto::{Args, Output};
+use nagi_proto::{Args, Output, Span};
 use nagi_script::{Host, LogLevel, Words};
 use nagi_store::Intent;
 use std::cell::RefCell;
@@ -39,7 +39,9 @@ impl<S: ScriptingServer> Host for Caller<S> {
         self.output.clear(KEPT_BYTES);
         let (server, context) = (&*self.server, &*self.context);
         match admitted(server, context, run, words.args()) {
-            Ok(entry) => execute(server, context, run, entry, words.args(), &mut self.output),
+            Ok(entry) => {
+                execute(server, context, run, (entry, true), words.args(), &mut self.output)
+            }
             Err(error) => {
                 context.tally.count_error(&error.0);
                 Writer::new(&mut self.output, version).error(&error.0);
@@ -139,12 +141,34 @@ fn claim(
     keys.of(args).try_for_each(|key| run.claim(server.store(), context, key, intent, is_to_end))
 }
 
-/// Executes a command to its end.
+/// Executes a command that this server itself needs, on keys that have been claimed: whatever the
+/// client's user may do, and not shown to monitors.
+pub(super) fn execute_unchecked(
+    server: &impl ScriptingServer,
+    context: &ThreadContext,
+    run: &mut Run,
+    words: &[&[u8]],
+    output: &mut Output,
+) {
+    let (mut bytes, mut spans) = (Vec::new(), Vec::with_capacity(words.len()));
+    for word in words {
+        let place = (u32::try_from(bytes.len()), u32::try_from(word.len()));
+        let (Ok(start), Ok(len)) = place else { return };
+        spans.push(Span { start, len });
+        bytes.extend_from_slice(word);
+    }
+    let args = Args::new(&bytes, &spans);
+    if let Ok(entry) = dispatch::resolve(server.commands(), args) {
+        execute(server, context, run, (entry, false), args, output);
+    }
+}
+
+/// Executes a command to its end, whose user's rights are checked if that is said.
 fn execute(
     server: &impl ScriptingServer,
     context: &ThreadContext,
     run: &mut Run,
-    entry: &'static Entry,
+    (entry, is_checked): (&'static Entry, bool),
     args: Args<'_>,
     output: &mut Output,
 ) {
@@ -169,13 +193,18 @@ fn execute(
         match suspension.take() {
             Some(suspended) => go_on(&mut cx, suspended),
             None => {
-                let is_shown = cx.hooks.reasons().contains(HookFlags::MONITORED)
+                let is_shown = is_checked
+                    && cx.hooks.reasons().contains(HookFlags::MONITORED)
                     && !entry.command.flags.contains(Flags::ADMIN);
                 if is_shown {
                     let words = shown::words(entry.command, args);
                     shown::show(cx.server, cx.client, &words);
                 }
-                match rights::check_in_script(&mut cx, entry, args) {
+                let checked = match is_checked {
+                    true => rights::check_in_script(&mut cx, entry, args),
+                    false => Ok(()),
+                };
+                match checked {
                     Ok(()) => {
                         if is_first_write {
                             cx.server.scripts().note_write();

@@ -3,6 +3,7 @@
 
 mod caller;
 mod functions;
+mod migration;
 mod run;
 mod server;
 mod thread;

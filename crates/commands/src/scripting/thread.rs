@@ -1,8 +1,10 @@
 //! The loop of the script thread.
 
+use crate::runtime::migration::Migration;
 use crate::runtime::{gate, notification};
 use crate::scripting::caller::Caller;
 use crate::scripting::functions::Loaded;
+use crate::scripting::migration::migrate;
 use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
 use crate::state::client::{Client, ClientInfo, Restrictions};
@@ -105,6 +107,7 @@ impl<S: ScriptingServer> ScriptThread<S> {
         let mut outcome = match task.asked {
             Asked::Load => self.load(&task, joint),
             Asked::Eval | Asked::EvalSha | Asked::Call => self.eval(&task, joint),
+            Asked::Migrate => self.migrate(&task, joint),
             Asked::LoadLibrary { replaces } => {
                 let code = task.args().from(2).last().unwrap_or_default();
                 let name = self.load_libraries(&[code], policy(replaces));
@@ -323,6 +326,31 @@ impl<S: ScriptingServer> ScriptThread<S> {
             outcome = self.execute(task, &invocation, keys, args.skip(3 + keys.len()));
             let Some(ended) = self.run.borrow_mut().take() else { return outcome };
             run = ended;
+        }
+        self.end(run, is_leased, &mut outcome);
+        outcome
+    }
+
+    /// MIGRATE
+    fn migrate(&mut self, task: &Task, joint: Option<Claim>) -> Outcome {
+        let migration = match Migration::parse(task.args()) {
+            Ok(migration) => migration,
+            Err(error) => {
+                let error = Some((error.0.to_vec(), false));
+                return Outcome { error, joint, ..Outcome::default() };
+            }
+        };
+        let is_leased = joint.is_some();
+        let keys = task.args().skip(migration.keys.start).take(migration.keys.len());
+        let mut run = self.begin(task, joint, keys, Intent::Write);
+        run.number = self.server.scripts().begin(None);
+        let mut outcome = Outcome::default();
+        match migrate(&*self.server, &self.context, &mut run, &migration, keys) {
+            Ok(has_keys) => {
+                let text = if has_keys { "OK" } else { "NOKEY" };
+                Writer::new(&mut outcome.reply, task.version).simple(text);
+            }
+            Err(error) => outcome.error = Some((error, false)),
         }
         self.end(run, is_leased, &mut outcome);
         outcome

@@ -107,6 +107,8 @@ pub(crate) enum Asked {
     LoadLibrary { replaces: bool },
     /// To load the libraries of a payload.
     RestoreLibraries(Policy),
+    /// To move keys to another server, for which the thread may wait.
+    Migrate,
 }
 
 /// What becomes of the libraries that are there when a payload is restored.

@@ -8,7 +8,7 @@ use crate::{Error, JobProgress};
 ///
 /// # Errors
 /// A script has been slow for so long that none is to wait for it.
-pub(super) fn submit(
+pub(crate) fn submit(
     cx: &mut Context<'_>,
     command: &'static Command,
     asked: Asked,

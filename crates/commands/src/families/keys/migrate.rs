@@ -1,0 +1,42 @@
+//! MIGRATE: keys move to another server.
+
+use crate::families::scripting::submission::submit;
+use crate::runtime::migration::{Migration, keys, secrets};
+use crate::state::scripts::Asked;
+use crate::{Access, Category, Command, Context, Error, Flags, Group, KeyGroup, Keys, Notes};
+use nagi_proto::Args;
+
+/// The family's rows.
+pub(crate) static ALL: &[&Command] = &[&MIGRATE];
+
+fn migrate<'a>(cx: &mut Context<'a>, args: Args<'a>) -> Result<(), Error> {
+    Migration::parse(args)?;
+    submit(cx, &MIGRATE, Asked::Migrate, false)
+}
+
+static MIGRATE: Command = Command {
+    name: "MIGRATE",
+    syntax: "host port key destination-db timeout [COPY] [REPLACE] \
+             [AUTH password | AUTH2 username password] [KEYS keys [keys ...]]",
+    arity: -6,
+    flags: Flags::WRITE.union(Flags::NOSCRIPT).union(Flags::RUNS_SCRIPTS),
+    keys: Keys::only(KeyGroup::by_grammar(
+        keys,
+        Access::RW.union(Access::ACCESS).union(Access::DELETE),
+    )),
+    categories: Category::KEYSPACE.union(Category::DANGEROUS),
+    group: Group::Generic,
+    since: "2.6.0",
+    notes: Notes::of("O(N), N being the bytes of the values, and the network")
+        .history(&[
+            ("3.0.0", "COPY and REPLACE"),
+            ("3.0.6", "KEYS"),
+            ("4.0.7", "AUTH"),
+            ("6.0.0", "AUTH2"),
+        ])
+        .tips(&["nondeterministic_output"])
+        .secrets(secrets),
+    summary: "Moves keys to another server",
+    subcommands: &[],
+    run: migrate,
+};

@@ -1,0 +1,222 @@
+//! MIGRATE: keys move to another server. It is done by the script thread, which may wait: the keys
+//! are claimed meanwhile, so that each is here or there, and only requests for them and scripts
+//! wait as well.
+
+use crate::runtime::migration::Migration;
+use crate::scripting::caller::execute_unchecked;
+use crate::scripting::run::{Run, ThreadContext};
+use crate::scripting::server::ScriptingServer;
+use nagi_proto::{Args, Output};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// Replies that are waited for at a time.
+const PENDING: usize = 64;
+/// How long the other server is waited for before another look whether this one stops.
+const LOOK: Duration = Duration::from_millis(20);
+/// The longest line of a reply that is read.
+const LINE_BYTES: usize = 64 * 1024;
+/// Most bytes that are kept for the next value.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// What became of it: whether there were any keys, or the error that the client is told.
+pub(super) type Migrated = Result<bool, Vec<u8>>;
+
+/// Does what a request asks for, whose keys have been claimed.
+pub(super) fn migrate(
+    server: &impl ScriptingServer,
+    context: &ThreadContext,
+    run: &mut Run,
+    migration: &Migration<'_>,
+    keys: Args<'_>,
+) -> Migrated {
+    let mut values = Values { server, context, run, output: Output::default() };
+    let mut present = keys.from(0).filter(|key| values.ttl_ms(key).is_some()).peekable();
+    if present.peek().is_none() {
+        return Ok(false);
+    }
+    let present: Vec<&[u8]> = present.collect();
+    let number = values.run.number;
+    let is_to_end = || server.scripts().is_to_end(number);
+    let mut target = Target::connect(migration, &is_to_end)?;
+    target.prepare(migration)?;
+    let mut moved = Vec::new();
+    let sent = target.send_keys(&mut values, migration, &present, &mut moved);
+    if !migration.copies {
+        // What has arrived there goes here, whatever came of the rest.
+        moved.iter().for_each(|key| values.run_words(&[b"DEL", key]));
+    }
+    sent.map(|()| true)
+}
+
+/// The keys' values, read by commands of this server.
+struct Values<'a, S> {
+    server: &'a S,
+    context: &'a ThreadContext,
+    run: &'a mut Run,
+    output: Output,
+}
+
+impl<S: ScriptingServer> Values<'_, S> {
+    fn run_words(&mut self, words: &[&[u8]]) {
+        self.output.clear(KEPT_BYTES);
+        execute_unchecked(self.server, self.context, self.run, words, &mut self.output);
+    }
+
+    fn reply(&self) -> Vec<u8> {
+        self.output.slices().flatten().copied().collect()
+    }
+
+    /// Milliseconds until a key expires, 0 for never; nothing if there is no such key.
+    fn ttl_ms(&mut self, key: &[u8]) -> Option<u64> {
+        self.run_words(&[b"PTTL", key]);
+        let reply = self.reply();
+        let number = reply.strip_prefix(b":")?.strip_suffix(b"\r\n")?;
+        match nagi_store::parse_i64(number)? {
+            -1 => Some(0),
+            ttl => u64::try_from(ttl).ok().map(|ttl| ttl.max(1)),
+        }
+    }
+
+    /// A key's value as DUMP writes it; nothing if there is no such key.
+    fn payload(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        self.run_words(&[b"DUMP", key]);
+        let mut reply = self.reply();
+        let end = reply.windows(2).position(|pair| pair == b"\r\n")?;
+        if !reply.starts_with(b"$") || reply.starts_with(b"$-1") {
+            return None;
+        }
+        reply.drain(..end + 2);
+        reply.truncate(reply.len().saturating_sub(2));
+        Some(reply)
+    }
+}
+
+/// The other server.
+struct Target<'a> {
+    stream: TcpStream,
+    timeout: Duration,
+    is_to_end: &'a dyn Fn() -> bool,
+    input: Vec<u8>,
+}
+
+/// A reply of the other server's: an error of its own is one.
+type Told = Result<(), String>;
+
+impl<'a> Target<'a> {
+    fn connect(
+        migration: &Migration<'_>,
+        is_to_end: &'a dyn Fn() -> bool,
+    ) -> Result<Self, Vec<u8>> {
+        let failed = || b"IOERR error or timeout connecting to the client".to_vec();
+        let host = String::from_utf8_lossy(migration.host);
+        let addresses = (&*host, migration.port).to_socket_addrs().map_err(|_| failed())?;
+        let connect = |address| TcpStream::connect_timeout(&address, migration.timeout).ok();
+        let stream = addresses.into_iter().find_map(connect).ok_or_else(failed)?;
+        let is_set = stream.set_nodelay(true).and(stream.set_read_timeout(Some(LOOK)));
+        is_set.and(stream.set_write_timeout(Some(LOOK))).map_err(|_| failed())?;
+        Ok(Target { stream, timeout: migration.timeout, is_to_end, input: Vec::new() })
+    }
+
+    /// Logs in, and chooses the database.
+    fn prepare(&mut self, migration: &Migration<'_>) -> Result<(), Vec<u8>> {
+        if !migration.login.is_empty() {
+            let words: Vec<&[u8]> =
+                [&b"AUTH"[..]].into_iter().chain(migration.login.iter().copied()).collect();
+            self.send(&words)?;
+            refused(self.reply()?)?;
+        }
+        self.send(&[b"SELECT", migration.database])?;
+        refused(self.reply()?)
+    }
+
+    /// Sends keys, and notes those that have arrived. An error of the other server's about one of
+    /// them does not keep the rest back.
+    fn send_keys<'k, S: ScriptingServer>(
+        &mut self,
+        values: &mut Values<'_, S>,
+        migration: &Migration<'_>,
+        keys: &[&'k [u8]],
+        moved: &mut Vec<&'k [u8]>,
+    ) -> Result<(), Vec<u8>> {
+        let mut told = Ok(());
+        for keys in keys.chunks(PENDING) {
+            let mut pending = Vec::new();
+            for key in keys {
+                let Some(ttl_ms) = values.ttl_ms(key) else { continue };
+                let Some(payload) = values.payload(key) else { continue };
+                let ttl_ms = ttl_ms.to_string();
+                let mut words = vec![&b"RESTORE"[..], key, ttl_ms.as_bytes(), &payload];
+                words.extend(migration.replaces.then_some(&b"REPLACE"[..]));
+                self.send(&words)?;
+                pending.push(*key);
+            }
+            for key in pending {
+                match self.reply()? {
+                    Ok(()) => moved.push(key),
+                    Err(error) => told = told.and(Err(error)),
+                }
+            }
+        }
+        refused(told)
+    }
+
+    fn send(&mut self, words: &[&[u8]]) -> Result<(), Vec<u8>> {
+        let failed = || b"IOERR error or timeout writing to target instance".to_vec();
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        let (mut rest, mut due) = (&request[..], Instant::now() + self.timeout);
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(0) => return Err(failed()),
+                Ok(sent) => {
+                    rest = rest.get(sent..).unwrap_or_default();
+                    due = Instant::now() + self.timeout;
+                }
+                Err(error) if self.may_wait(&error, due) => {}
+                Err(_) => return Err(failed()),
+            }
+        }
+        Ok(())
+    }
+
+    /// A reply of one line.
+    fn reply(&mut self) -> Result<Told, Vec<u8>> {
+        let failed = || b"IOERR error or timeout reading from target instance".to_vec();
+        let due = Instant::now() + self.timeout;
+        loop {
+            if let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") {
+                let line: Vec<u8> = self.input.drain(..end + 2).take(end).collect();
+                return match line.split_first() {
+                    Some((b'+', _)) => Ok(Ok(())),
+                    Some((b'-', error)) => Ok(Err(String::from_utf8_lossy(error).into_owned())),
+                    _ => Err(failed()),
+                };
+            }
+            let mut bytes = [0; 4096];
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(failed()),
+                Ok(read) if self.input.len() <= LINE_BYTES => {
+                    self.input.extend_from_slice(bytes.get(..read).unwrap_or_default());
+                }
+                Err(error) if self.may_wait(&error, due) => {}
+                Ok(_) | Err(_) => return Err(failed()),
+            }
+        }
+    }
+
+    fn may_wait(&self, error: &std::io::Error, due: Instant) -> bool {
+        let is_early = [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted];
+        is_early.contains(&error.kind()) && Instant::now() < due && !(self.is_to_end)()
+    }
+}
+
+/// What the client is told of an error of the other server's.
+fn refused(told: Told) -> Result<(), Vec<u8>> {
+    told.map_err(|error| format!("ERR Target instance replied with error: {error}").into_bytes())
+}

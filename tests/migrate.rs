@@ -1,0 +1,240 @@
+//! MIGRATE moves keys to other servers, each of which is then here or there.
+
+use harness::{Connection, Reply, Server, encode_command, tool, until};
+use std::io::Read;
+use std::net::TcpListener;
+
+/// Every type, and a key that expires.
+fn fill(client: &mut Connection) {
+    for command in [
+        "SET string value",
+        "SET expiring value EX 1000",
+        "RPUSH list a b c",
+        "SADD set a b c",
+        "HSET hash a 1 b 2",
+        "ZADD sorted 1 a 2 b",
+        "XADD stream 1-1 field value",
+    ] {
+        client.run(command);
+    }
+}
+
+/// The text of a reply, errors among them.
+fn told(reply: &Reply) -> String {
+    match reply {
+        Reply::Error(text) => text.clone(),
+        Reply::Null => "(nil)".to_owned(),
+        Reply::Array(all) => all.iter().map(told).collect::<Vec<_>>().join(" "),
+        Reply::Integer(number) => number.to_string(),
+        other => other.text(),
+    }
+}
+
+const KEYS: &str = "string expiring list set hash sorted stream";
+
+#[test]
+fn keys_of_every_type_move_to_nagi_and_to_redis() {
+    for to in [Server::nagi(), Server::redis()] {
+        let from = Server::nagi();
+        let mut client = from.connect_resp();
+        fill(&mut client);
+        let port = to.resp().port();
+        let request = format!("MIGRATE 127.0.0.1 {port} \"\" 0 5000 KEYS {KEYS} nothing");
+        client.check(&request, "+OK\r\n");
+        client.check("DBSIZE", ":0\r\n");
+        let mut there = to.connect_resp();
+        there.check("GET string", "$5\r\nvalue\r\n");
+        let ttl = there.run("TTL expiring").integer();
+        assert!((900..=1000).contains(&ttl), "{ttl}");
+        there.check("LRANGE list 0 -1", "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n");
+        there.check("SCARD set", ":3\r\n");
+        there.check("HGET hash b", "$1\r\n2\r\n");
+        there.check("ZSCORE sorted b", "$1\r\n2\r\n");
+        there.check("XLEN stream", ":1\r\n");
+        client.check(&request, "+NOKEY\r\n");
+    }
+}
+
+#[test]
+fn options_do_what_redis_does() {
+    let ask = |from: &Server, to: &Server| -> Vec<String> {
+        let (mut client, mut there) = (from.connect_resp(), to.connect_resp());
+        let at = format!("MIGRATE 127.0.0.1 {}", to.resp().port());
+        client.run("SET key one");
+        let mut replies = vec![told(&client.run(&format!("{at} key 3 1000 COPY")))];
+        replies.push(told(&client.run("GET key")));
+        there.run("SELECT 3");
+        replies.push(told(&there.run("GET key")));
+        client.run("SET key two");
+        replies.push(told(&client.run(&format!("{at} key 3 1000"))));
+        replies.push(told(&client.run("GET key")));
+        replies.push(told(&client.run(&format!("{at} key 3 1000 REPLACE"))));
+        replies.push(told(&client.run("EXISTS key")));
+        replies.push(told(&there.run("GET key")));
+        // Of several keys, those that arrive go, and the first error is told.
+        for key in ["a", "b", "c"] {
+            client.run(&format!("SET {key} here"));
+        }
+        there.run("SET b there");
+        replies.push(told(&client.run(&format!("{at} \"\" 3 1000 KEYS a b c"))));
+        replies.push(told(&client.run("MGET a b c")));
+        replies.push(told(&there.run("MGET a b c")));
+        for wrong in [
+            "key 99 1000",
+            "key 3 1000 AUTH secret",
+            "key 3 1000 NOW",
+            "key x 1000",
+            "key 3 x",
+            "key 3 1000 KEYS key",
+        ] {
+            client.run("SET key one");
+            replies.push(told(&client.run(&format!("{at} {wrong}"))));
+        }
+        replies
+    };
+    let [ours, theirs] = [[Server::nagi(), Server::nagi()], [Server::redis(), Server::redis()]]
+        .map(|[from, to]| ask(&from, &to));
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn passwords_are_given_and_not_shown() {
+    let to = Server::nagi_with(&["--requirepass", "sesame"]);
+    let from = Server::nagi_with(&["--slowlog-log-slower-than", "0"]);
+    let (mut client, mut watcher) = (from.connect_resp(), from.connect_resp());
+    watcher.check("MONITOR", "+OK\r\n");
+    let at = format!("MIGRATE 127.0.0.1 {}", to.resp().port());
+    client.run("SET one value");
+    client.run("SET two value");
+    let error = told(&client.run(&format!("{at} one 0 1000")));
+    assert!(error.starts_with("ERR Target instance replied with error: NOAUTH"), "{error}");
+    client.check(&format!("{at} one 0 1000 AUTH sesame"), "+OK\r\n");
+    client.check(&format!("{at} two 0 1000 AUTH2 default sesame"), "+OK\r\n");
+    let log = told(&client.run("SLOWLOG GET -1"));
+    assert!(log.contains("MIGRATE") && !log.contains("sesame"), "{log}");
+    client.run("ECHO end");
+    loop {
+        let line = watcher.line();
+        assert!(!line.contains("sesame"), "{line}");
+        if line.contains("end") {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_user_needs_the_right_to_migrate_alone() {
+    let (from, to) = (Server::nagi(), Server::nagi());
+    let mut admin = from.connect_resp();
+    admin.run("ACL SETUSER ann on nopass ~mine +migrate");
+    admin.run("MSET mine 1 other 2");
+    let mut client = from.connect_resp();
+    client.run("AUTH ann x");
+    let at = format!("MIGRATE 127.0.0.1 {}", to.resp().port());
+    let error = told(&client.run(&format!("{at} \"\" 0 1000 KEYS mine other")));
+    assert!(error.starts_with("NOPERM"), "{error}");
+    client.check(&format!("{at} mine 0 1000"), "+OK\r\n");
+    admin.check("MGET mine other", "*2\r\n$-1\r\n$1\r\n2\r\n");
+}
+
+#[test]
+fn a_target_that_does_not_answer_loses_nothing_and_holds_up_no_other_key() {
+    let from = Server::nagi();
+    let (mut client, mut other) = (from.connect_resp(), from.connect_resp());
+    client.run("MSET key value other value");
+    // It takes connections and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let request = format!("MIGRATE 127.0.0.1 {port} key 0 3000");
+    client.send(encode_command(&harness::words(&request)));
+    let (mut accepted, _) = silent.accept().expect("it connects");
+    accepted.read_exact(&mut [0; 4]).expect("it asks");
+    // Meanwhile other keys are served, by scripts later.
+    other.check("GET other", "$5\r\nvalue\r\n");
+    other.check("SET other new", "+OK\r\n");
+    client.expect("-IOERR error or timeout reading from target instance\r\n");
+    other.check("GET key", "$5\r\nvalue\r\n");
+    other.check("EVAL \"return 1\" 0", ":1\r\n");
+    drop(silent);
+    let error = told(&client.run(&request));
+    assert!(error.starts_with("IOERR error or timeout"), "{error}");
+    client.check("GET key", "$5\r\nvalue\r\n");
+}
+
+#[test]
+fn a_key_is_here_or_there_while_programs_change_it() {
+    let (from, to) = (Server::nagi(), Server::nagi());
+    let mut mover = from.connect_resp();
+    let port = to.resp().port();
+    let counted: i64 = std::thread::scope(|scope| {
+        let counters: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut here, mut there) = (from.connect_resp(), to.connect_resp());
+                    let mut counted = 0;
+                    // XX: only where it is.
+                    while counted < 300 {
+                        for client in [&mut here, &mut there] {
+                            let script = "if redis.call('EXISTS', KEYS[1]) == 1 then \
+                                          return redis.call('INCR', KEYS[1]) end return 0";
+                            let told = client.run_words(&["EVAL", script, "1", "key"]);
+                            counted += i64::from(told.integer() > 0);
+                        }
+                    }
+                    counted
+                })
+            })
+            .collect();
+        mover.run("SET key 0");
+        let mut back = to.connect_resp();
+        let home = from.resp().port();
+        for _ in 0..100 {
+            mover.check(&format!("MIGRATE 127.0.0.1 {port} key 0 5000"), "+OK\r\n");
+            back.check(&format!("MIGRATE 127.0.0.1 {home} key 0 5000"), "+OK\r\n");
+        }
+        counters.into_iter().map(|it| it.join().expect("it counts")).sum()
+    });
+    assert_eq!(mover.run("GET key").text(), counted.to_string());
+}
+
+#[test]
+fn it_moves_keys_within_a_transaction() {
+    let (from, to) = (Server::nagi(), Server::nagi());
+    let mut client = from.connect_resp();
+    client.run("MULTI");
+    client.run("SET key value");
+    client.run(&format!("MIGRATE 127.0.0.1 {} key 0 1000", to.resp().port()));
+    client.run("EXISTS key");
+    client.check("EXEC", "*3\r\n+OK\r\n+OK\r\n:0\r\n");
+    to.connect_resp().check("GET key", "$5\r\nvalue\r\n");
+}
+
+#[test]
+fn the_server_stops_while_a_target_is_silent() {
+    let mut from = Server::nagi();
+    let mut client = from.connect_resp();
+    client.run("SET key value");
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let request = format!("MIGRATE 127.0.0.1 {port} key 0 600000");
+    client.send(encode_command(&harness::words(&request)));
+    let accepted = silent.accept().expect("it connects");
+    from.signal(rustix::process::Signal::TERM);
+    assert!(from.wait_for_exit().success());
+    drop(accepted);
+}
+
+#[test]
+fn redis_cli_moves_a_large_value() {
+    let (from, to) = (Server::nagi(), Server::redis());
+    let mut client = from.connect_resp();
+    client.run_words(&["SET", "large", &"v".repeat(20 << 20)]);
+    let ports = [&from, &to].map(|server| server.resp().port().to_string());
+    let mut command = tool("redis-cli");
+    command.args(["-p", &ports[0], "MIGRATE", "127.0.0.1", &ports[1], "large", "0", "20000"]);
+    let output = command.output().expect("redis-cli runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "OK\n");
+    to.connect_resp().check("STRLEN large", format!(":{}\r\n", 20 << 20));
+    until("it is gone", || (client.run("EXISTS large").integer() == 0).then_some(()))
+        .expect("gone");
+}
