@@ -50,7 +50,8 @@ for load in "1 0:1 50000" "1 1:0 50000" "16 0:1 200000" "16 1:0 200000"; do
     read -r pipeline ratio requests <<<"$load"
     read -r on samples < <(count "$pipeline" "$ratio" "$requests")
     read -r off _ all < <(count "$pipeline" "$ratio" "$requests" --latency-tracking no \
-        --slowlog-log-slower-than -1 --slowlog-total-slower-than -1)
+        --slowlog-log-slower-than -1 --slowlog-total-slower-than -1 \
+        --commandlog-request-larger-than -1 --commandlog-reply-larger-than -1)
     awk -v pipeline="$pipeline" -v ratio="$ratio" -v on="$on" -v off="$off" -v samples="$samples" \
         -v all="$all" '
         BEGIN {
