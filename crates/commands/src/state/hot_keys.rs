@@ -4,20 +4,28 @@
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Counters that one worker has.
 const MOST_KEYS: usize = 128;
 /// Bytes of a key that are looked at.
 const MOST_BYTES: usize = 64;
-/// One of so many requests is counted, on the average.
-const SAMPLED: u32 = 16;
+/// Requests that are counted between two looks. No more are, since each costs a hundred times what
+/// it costs to leave one out; and fewer of all are counted next, so that they are not the first.
+const WANTED: RangeInclusive<u64> = 100..=500;
+/// Requests that are left out at a time once there are enough.
+const LEFT_OUT: u32 = 1000;
+/// One of so many requests is counted at least.
+const LARGEST_INTERVAL: u32 = 1 << 14;
 
 /// What a worker has counted since it was last asked.
 #[derive(Debug, Default)]
 pub struct HotKeys {
     /// Requests before the next that is counted; one thread changes it.
     left: AtomicU32,
+    /// One of so many requests is counted, on the average; 0 stands for 1.
+    interval: AtomicU32,
     counters: Mutex<Counters>,
 }
 
@@ -49,23 +57,34 @@ impl HotKeys {
     #[inline]
     pub fn note(&self, key: &[u8]) {
         match self.left.load(Ordering::Relaxed) {
-            0 => self.left.store(self.counters.lock().note(key), Ordering::Relaxed),
+            0 => {
+                let interval = self.interval.load(Ordering::Relaxed).max(1);
+                self.left.store(self.counters.lock().note(key, interval), Ordering::Relaxed);
+            }
             left => self.left.store(left - 1, Ordering::Relaxed),
         }
     }
 
-    /// Adds what was counted, and begins again.
+    /// Adds what was counted, each request for all that it stands for, and begins again: so that
+    /// about as many are counted until the next time as are wanted.
     pub(crate) fn take_into(&self, sample: &mut KeySample) {
         let taken = {
             let mut counters = self.counters.lock();
             let state = counters.state;
             std::mem::replace(&mut *counters, Counters { state, ..Counters::default() })
         };
-        sample.seen += taken.seen as f64;
+        let interval = self.interval.load(Ordering::Relaxed).max(1);
+        let next = match taken.seen {
+            seen if seen >= *WANTED.end() => interval.saturating_mul(4).min(LARGEST_INTERVAL),
+            seen if seen < *WANTED.start() => (interval / 2).max(1),
+            _ => interval,
+        };
+        self.interval.store(next, Ordering::Relaxed);
+        sample.seen += taken.seen as f64 * f64::from(interval);
         for (key, counted) in taken.keys {
             let certain = counted.count.saturating_sub(counted.error);
             if certain > 0 {
-                *sample.keys.entry(key).or_default() += certain as f64;
+                *sample.keys.entry(key).or_default() += certain as f64 * f64::from(interval);
             }
         }
     }
@@ -74,7 +93,10 @@ impl HotKeys {
 impl Counters {
     /// Counts a request. Returns how many are left out before the next.
     #[cold]
-    fn note(&mut self, key: &[u8]) -> u32 {
+    fn note(&mut self, key: &[u8], interval: u32) -> u32 {
+        if self.seen >= *WANTED.end() {
+            return LEFT_OUT;
+        }
         self.count(key);
         // Knuth's multiplicative generator, whose upper bits are good enough: even steps would miss
         // what comes in turns.
@@ -82,7 +104,7 @@ impl Counters {
             .state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        ((self.state >> 33) as u32) % (2 * SAMPLED - 1)
+        ((self.state >> 33) as u32) % (2 * interval - 1)
     }
 
     fn count(&mut self, key: &[u8]) {
@@ -131,12 +153,40 @@ impl KeySample {
 mod tests {
     use super::*;
 
+    /// What was counted of requests, of which so many come between two looks.
     fn counted(requests: impl Iterator<Item = String>) -> KeySample {
-        let hot_keys = HotKeys::default();
-        requests.for_each(|key| hot_keys.note(key.as_bytes()));
-        let mut sample = KeySample::default();
+        const BETWEEN: usize = 20_000;
+        let (hot_keys, mut sample) = (HotKeys::default(), KeySample::default());
+        for (number, key) in requests.enumerate() {
+            hot_keys.note(key.as_bytes());
+            if number % BETWEEN == BETWEEN - 1 {
+                hot_keys.take_into(&mut sample);
+            }
+        }
         hot_keys.take_into(&mut sample);
         sample
+    }
+
+    #[test]
+    fn few_of_many_requests_are_counted_and_all_of_few() {
+        let hot_keys = HotKeys::default();
+        let seen = |requests: u64| {
+            (0..requests).for_each(|_| hot_keys.note(b"key"));
+            let counted = hot_keys.counters.lock().seen;
+            let mut sample = KeySample::default();
+            hot_keys.take_into(&mut sample);
+            (counted, sample.seen)
+        };
+        for _ in 0..20 {
+            seen(100_000);
+        }
+        let (counted, stands_for) = seen(100_000);
+        assert!((50..800).contains(&counted), "{counted}");
+        assert!((60_000.0..140_000.0).contains(&stands_for), "{stands_for}");
+        for _ in 0..20 {
+            seen(10);
+        }
+        assert_eq!(seen(10).0, 10);
     }
 
     #[test]
