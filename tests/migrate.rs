@@ -162,6 +162,27 @@ fn a_target_that_does_not_answer_loses_nothing_and_holds_up_no_other_key() {
 }
 
 #[test]
+fn a_move_that_waits_for_long_can_be_ended_as_a_script() {
+    let from = Server::nagi_with(&["--busy-reply-threshold", "50"]);
+    let (mut client, mut other) = (from.connect_resp(), from.connect_resp());
+    client.run("SET key value");
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let request = format!("MIGRATE 127.0.0.1 {port} key 0 600000");
+    client.send(encode_command(&harness::words(&request)));
+    let accepted = silent.accept().expect("it connects");
+    until("a slow move", || {
+        let ended = told(&other.run("SCRIPT KILL"));
+        (ended == "OK").then_some(())
+    })
+    .expect("it can be ended");
+    client.expect("-IOERR error or timeout reading from target instance\r\n");
+    other.check("GET key", "$5\r\nvalue\r\n");
+    other.check("EVAL \"return 1\" 0", ":1\r\n");
+    drop(accepted);
+}
+
+#[test]
 fn a_key_is_here_or_there_while_programs_change_it() {
     let (from, to) = (Server::nagi(), Server::nagi());
     let mut mover = from.connect_resp();

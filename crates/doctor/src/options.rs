@@ -1,6 +1,6 @@
 //! The command line of `nagi doctor`.
 
-use nagi_client::ring::Client;
+use nagi_client::ring::ClientConfiguration;
 use std::path::PathBuf;
 
 /// Finds out what is wrong with a cache, and shows the evidence.
@@ -34,7 +34,7 @@ pub struct Options {
     /// libmemcached,hash=md5; each may name servers of its own behind an @, such as
     /// php@kyoto,tokyo, or means those of the URLs.
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
-    pub clients: Option<Vec<Client>>,
+    pub clients: Option<Vec<ClientConfiguration>>,
     /// Show keys as they are, instead of what stands for them.
     #[arg(long)]
     pub show_keys: bool,

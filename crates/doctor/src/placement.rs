@@ -2,7 +2,7 @@
 
 use crate::observation::Placement;
 use nagi_client::Address;
-use nagi_client::ring::{Client, Server, place_differently};
+use nagi_client::ring::{ClientConfiguration, Server, place_differently};
 use nagi_load::target::Target;
 
 /// Keys that are compared: enough that one server of a hundred is not missed.
@@ -13,8 +13,8 @@ const KEYS: u64 = 10_000;
 /// # Errors
 /// A configuration has no servers; one line.
 pub(crate) fn compare(
-    one: &Client,
-    other: &Client,
+    one: &ClientConfiguration,
+    other: &ClientConfiguration,
     targets: &[Target],
 ) -> Result<Placement, String> {
     let usual = targets.iter().map(|target| server_of(&target.address));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use nagi_client::cache::{Cache, Failure, Item, Settings, Stored};
-use nagi_client::ring::{Client, Configuration, Server, place_differently};
+use nagi_client::ring::{ClientConfiguration, Configuration, Server, place_differently};
 use nagi_client::wire::Dialect;
 
 use crate::screen::unless_unread;
@@ -93,7 +93,7 @@ enum Action {
         /// Show what share of keys two configurations place differently; each may name servers of
         /// its own behind an @, such as php@kyoto,tokyo
         #[arg(long, num_args = 2, value_names = ["A", "B"])]
-        compare: Option<Vec<Client>>,
+        compare: Option<Vec<ClientConfiguration>>,
     },
 }
 
@@ -209,7 +209,7 @@ fn ring(
     options: &Options,
     keys: &[String],
     keys_from: Option<&PathBuf>,
-    compare: Option<&[Client]>,
+    compare: Option<&[ClientConfiguration]>,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
     let mut keys = keys.to_vec();

@@ -8,24 +8,24 @@ use super::{Configuration, Ring, Server};
 /// A configuration, perhaps with servers of its own behind an `@`, separated by commas.
 ///
 /// ```
-/// use nagi_client::ring::{Client, Server};
-/// let client: Client = "php-ketama@kyoto,tokyo".parse()?;
+/// use nagi_client::ring::{ClientConfiguration, Server};
+/// let client: ClientConfiguration = "php-ketama@kyoto,tokyo".parse()?;
 /// assert_eq!(client.ring(&[]).servers(), [Server::new("kyoto", 0), Server::new("tokyo", 0)]);
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct ClientConfiguration {
     text: String,
     configuration: Configuration,
     servers: Option<Vec<Server>>,
 }
 
-impl Client {
+impl ClientConfiguration {
     /// Its ring, of its own servers or, if it names none, of the `usual` ones.
     ///
     /// ```
-    /// use nagi_client::ring::{Client, Server};
-    /// let client: Client = "dalli".parse()?;
+    /// use nagi_client::ring::{ClientConfiguration, Server};
+    /// let client: ClientConfiguration = "dalli".parse()?;
     /// assert_eq!(client.ring(&[Server::new("kyoto", 0)]).servers().len(), 1);
     /// # Ok::<(), String>(())
     /// ```
@@ -35,7 +35,7 @@ impl Client {
     }
 }
 
-impl FromStr for Client {
+impl FromStr for ClientConfiguration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -46,11 +46,15 @@ impl FromStr for Client {
             }
             None => (text, None),
         };
-        Ok(Client { text: text.to_owned(), configuration: configuration.parse()?, servers })
+        Ok(ClientConfiguration {
+            text: text.to_owned(),
+            configuration: configuration.parse()?,
+            servers,
+        })
     }
 }
 
-impl fmt::Display for Client {
+impl fmt::Display for ClientConfiguration {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.text)
     }
@@ -60,9 +64,9 @@ impl fmt::Display for Client {
 /// same server.
 ///
 /// ```
-/// use nagi_client::ring::{Client, Server, place_differently};
+/// use nagi_client::ring::{ClientConfiguration, Server, place_differently};
 /// let servers = [Server::new("kyoto", 0), Server::new("tokyo", 0)];
-/// let [plain, ketama] = ["php", "php-ketama"].map(|it| it.parse::<Client>().unwrap());
+/// let [plain, ketama] = ["php", "php-ketama"].map(|it| it.parse::<ClientConfiguration>().unwrap());
 /// let keys: Vec<String> = (0..100).map(|number| format!("key:{number}")).collect();
 /// let (plain, ketama) = (plain.ring(&servers), ketama.ring(&servers));
 /// assert!(keys.iter().any(|key| place_differently(&plain, &ketama, key.as_bytes())));

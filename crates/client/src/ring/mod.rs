@@ -11,7 +11,7 @@ mod server;
 mod slots;
 
 pub use cluster::Cluster;
-pub use comparison::{Client, place_differently};
+pub use comparison::{ClientConfiguration, place_differently};
 pub use hash::Hash;
 pub use libmemcached::{Behavior, Distribution, Libmemcached};
 pub use other::{Dalli, Rendezvous};

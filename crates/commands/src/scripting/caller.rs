@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most bytes of replies for which room is kept.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -64,24 +64,24 @@ impl<S: ScriptingServer> Host for Caller<S> {
     fn is_to_end(&mut self) -> bool {
         let mut run = self.run.borrow_mut();
         let Some(run) = run.as_mut() else { return false };
-        note_if_slow(&*self.server, run);
+        run.is_slow = run.is_slow || note_if_slow(&*self.server, run.started);
         self.server.scripts().is_to_end(run.number)
     }
 }
 
-/// Notes that a script is slow from now on, if it is.
-fn note_if_slow(server: &impl ScriptingServer, run: &mut Run) {
+/// Whether what began then is slow, which is noted: no script waits for it from now on, and it can
+/// be ended.
+pub(super) fn note_if_slow(server: &impl ScriptingServer, started: Instant) -> bool {
     let threshold_ms = server.config().busy_reply_threshold_ms.get();
-    let is_slow = threshold_ms > 0 && run.started.elapsed() >= Duration::from_millis(threshold_ms);
-    if run.is_slow || !is_slow {
-        return;
+    if threshold_ms == 0 || started.elapsed() < Duration::from_millis(threshold_ms) {
+        return false;
     }
-    run.is_slow = true;
-    server.report_slow_script(run.started.elapsed());
+    server.report_slow_script(started.elapsed());
     if server.config().busy_reply.is_on() {
         server.hooks().set(HookFlags::BUSY, true);
     }
     server.scripts().note_slow();
+    true
 }
 
 /// The row of a command that a script calls, when it may run and its keys are claimed.

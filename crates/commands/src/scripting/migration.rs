@@ -3,10 +3,11 @@
 //! wait as well.
 
 use crate::runtime::migration::Migration;
-use crate::scripting::caller::execute_unchecked;
+use crate::scripting::caller::{execute_unchecked, note_if_slow};
 use crate::scripting::run::{Run, ThreadContext};
 use crate::scripting::server::ScriptingServer;
 use nagi_proto::{Args, Output};
+use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -37,17 +38,33 @@ pub(super) fn migrate(
         return Ok(false);
     }
     let present: Vec<&[u8]> = present.collect();
-    let number = values.run.number;
-    let is_to_end = || server.scripts().is_to_end(number);
-    let mut target = Target::connect(migration, &is_to_end)?;
+    let (number, started) = (values.run.number, values.run.started);
+    let is_slow = Cell::new(false);
+    let is_to_end = || {
+        is_slow.set(is_slow.get() || note_if_slow(server, started));
+        server.scripts().is_to_end(number)
+    };
+    let moved = move_keys(&mut values, migration, &present, &is_to_end);
+    values.run.is_slow |= is_slow.get();
+    moved.map(|()| true)
+}
+
+/// Sends keys to the other server, and removes here those that have arrived there.
+fn move_keys<S: ScriptingServer>(
+    values: &mut Values<'_, S>,
+    migration: &Migration<'_>,
+    keys: &[&[u8]],
+    is_to_end: &dyn Fn() -> bool,
+) -> Result<(), Vec<u8>> {
+    let mut target = Target::connect(migration, is_to_end)?;
     target.prepare(migration)?;
     let mut moved = Vec::new();
-    let sent = target.send_keys(&mut values, migration, &present, &mut moved);
+    let sent = target.send_keys(values, migration, keys, &mut moved);
     if !migration.copies {
         // What has arrived there goes here, whatever came of the rest.
         moved.iter().for_each(|key| values.run_words(&[b"DEL", key]));
     }
-    sent.map(|()| true)
+    sent
 }
 
 /// The keys' values, read by commands of this server.
