@@ -138,12 +138,13 @@ fn ports_used_up() {
         let ports = between(900.0, 200.0, strength) as u16;
         let server = start_behind(&link, kind);
         let at = SocketAddr::new(SERVER.parse().expect("an address"), kind.address(&server).port());
-        Ok(link.in_client(|| {
+        link.in_client(|| {
             let setting = |name: &str, value: &str| {
-                fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("a setting");
+                let path = format!("/proc/sys/net/ipv4/{name}");
+                fs::write(&path, value).map_err(|error| format!("{path}: {error}"))
             };
-            setting("ip_local_port_range", &format!("40000 {}", 40_000 + ports));
-            setting("tcp_tw_reuse", "0");
+            setting("ip_local_port_range", &format!("40000 {}", 40_000 + ports))?;
+            setting("tcp_tw_reuse", "0")?;
             // A port that is still in TIME_WAIT fails the attempt.
             let ask = || {
                 if let Ok(mut stream) = TcpStream::connect(at) {
@@ -152,8 +153,8 @@ fn ports_used_up() {
                     stream.read_exact(&mut [0; 5]).expect("a reply");
                 }
             };
-            look_during(&kind.url_of(at), &[], || (0..50).for_each(|_| ask()))
-        }))
+            Ok(look_during(&kind.url_of(at), &[], || (0..50).for_each(|_| ask())))
+        })
     });
 }
 
@@ -352,9 +353,13 @@ fn slow_disk() {
 
 /// Starts a server in which some system calls take longer.
 fn traced(kind: Kind, calls: &str, fault: &str) -> Result<Server, String> {
-    let mut command = tool("strace");
-    let found = command.arg("--version").output();
-    found.map_err(|error| format!("there is no strace: {error}"))?;
+    let mut trial = tool("strace");
+    trial.args(["-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-e", "trace=fsync", "true"]);
+    match trial.status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => return Err(format!("strace may not trace: {status}")),
+        Err(error) => return Err(format!("there is no strace: {error}")),
+    }
     let mut command = tool("strace");
     let inject = format!("inject={calls}:{fault}");
     let trace = format!("trace={calls}");

@@ -66,7 +66,8 @@ impl fmt::Display for ClientConfiguration {
 /// ```
 /// use nagi_client::ring::{ClientConfiguration, Server, place_differently};
 /// let servers = [Server::new("kyoto", 0), Server::new("tokyo", 0)];
-/// let [plain, ketama] = ["php", "php-ketama"].map(|it| it.parse::<ClientConfiguration>().unwrap());
+/// let parse = |text: &str| text.parse::<ClientConfiguration>().unwrap();
+/// let [plain, ketama] = ["php", "php-ketama"].map(parse);
 /// let keys: Vec<String> = (0..100).map(|number| format!("key:{number}")).collect();
 /// let (plain, ketama) = (plain.ring(&servers), ketama.ring(&servers));
 /// assert!(keys.iter().any(|key| place_differently(&plain, &ketama, key.as_bytes())));

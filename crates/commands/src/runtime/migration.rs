@@ -28,7 +28,7 @@ pub(crate) struct Migration<'a> {
 }
 
 /// An option with the arguments that belong to it.
-enum Option {
+enum MigrateOption {
     Copy,
     Replace,
     /// The places of a password, or of a user and a password.
@@ -38,7 +38,7 @@ enum Option {
 }
 
 /// The options of a request, as far as they are complete.
-fn options(args: Args<'_>) -> impl Iterator<Item = Option> {
+fn options(args: Args<'_>) -> impl Iterator<Item = MigrateOption> {
     let mut at = OPTIONS_AT;
     std::iter::from_fn(move || {
         let word = args.get(at)?;
@@ -48,18 +48,22 @@ fn options(args: Args<'_>) -> impl Iterator<Item = Option> {
         let mut login = |words: usize| {
             let places = at..at + words;
             at += words;
-            if places.end <= args.len() { Option::Login(places) } else { Option::Unknown }
+            if places.end <= args.len() {
+                MigrateOption::Login(places)
+            } else {
+                MigrateOption::Unknown
+            }
         };
         Some(match () {
-            () if is("COPY") => Option::Copy,
-            () if is("REPLACE") => Option::Replace,
+            () if is("COPY") => MigrateOption::Copy,
+            () if is("REPLACE") => MigrateOption::Replace,
             () if is("AUTH") => login(1),
             () if is("AUTH2") => login(2),
             () if is("KEYS") => {
                 at = args.len();
-                Option::Keys(rest)
+                MigrateOption::Keys(rest)
             }
-            () => Option::Unknown,
+            () => MigrateOption::Unknown,
         })
     })
 }
@@ -70,7 +74,7 @@ pub(crate) fn keys(args: Args<'_>) -> Range<usize> {
         return 3..args.len().clamp(3, 4);
     }
     let found = options(args).find_map(|option| match option {
-        Option::Keys(places) => Some(places),
+        MigrateOption::Keys(places) => Some(places),
         _ => None,
     });
     found.unwrap_or(0..0)
@@ -79,7 +83,7 @@ pub(crate) fn keys(args: Args<'_>) -> Range<usize> {
 /// Which arguments of a request are secret.
 pub(crate) fn secrets(args: Args<'_>) -> Vec<usize> {
     let places = options(args).filter_map(|option| match option {
-        Option::Login(places) => Some(places),
+        MigrateOption::Login(places) => Some(places),
         _ => None,
     });
     places.flatten().collect()
@@ -95,11 +99,13 @@ impl<'a> Migration<'a> {
         let mut many = None;
         for option in options(args) {
             match option {
-                Option::Copy => copies = true,
-                Option::Replace => replaces = true,
-                Option::Login(places) => login = places.map(|place| args.at(place)).collect(),
-                Option::Keys(places) => many = Some(places),
-                Option::Unknown => return Err(Error::SYNTAX),
+                MigrateOption::Copy => copies = true,
+                MigrateOption::Replace => replaces = true,
+                MigrateOption::Login(places) => {
+                    login = places.map(|place| args.at(place)).collect()
+                }
+                MigrateOption::Keys(places) => many = Some(places),
+                MigrateOption::Unknown => return Err(Error::SYNTAX),
             }
         }
         let keys = match many {

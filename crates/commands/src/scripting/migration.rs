@@ -33,11 +33,10 @@ pub(super) fn migrate(
     keys: Args<'_>,
 ) -> Migrated {
     let mut values = Values { server, context, run, output: Output::default() };
-    let mut present = keys.from(0).filter(|key| values.ttl_ms(key).is_some()).peekable();
-    if present.peek().is_none() {
+    let present: Vec<&[u8]> = keys.from(0).filter(|key| values.ttl_ms(key).is_some()).collect();
+    if present.is_empty() {
         return Ok(false);
     }
-    let present: Vec<&[u8]> = present.collect();
     let (number, started) = (values.run.number, values.run.started);
     let is_slow = Cell::new(false);
     let is_to_end = || {
