@@ -15,8 +15,9 @@ pub(super) static SLOW_COMMANDS: Finding = Finding {
     name: "slow-commands",
     looks_at: "time of each command as the server adds it up, its log of slow requests, and \
                whether the doctor's own requests waited meanwhile",
-    threshold: "5 ms a call on the average and 0.5 % of the run in all, while other requests were \
-                seen to wait: a server with one thread serves nobody meanwhile",
+    threshold: "5 ms a call on the average, 50 ms where there are at most four calls, and 0.5 % of \
+                the run in all, while other requests were seen to wait: a server with one thread \
+                answers none of them meanwhile",
     remedies: &[
         "KEYS, SMEMBERS, HGETALL, LRANGE 0 -1, SORT of large keys: take SCAN, SSCAN, HSCAN or \
          ranges of a few hundred elements instead.",
