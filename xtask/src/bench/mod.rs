@@ -6,6 +6,7 @@
 mod calm;
 mod chart;
 mod client;
+mod collections;
 mod contestants;
 mod eviction;
 mod figures;
@@ -13,6 +14,7 @@ mod fill;
 mod http;
 mod machine;
 mod memory;
+mod parts;
 mod report;
 mod sid;
 mod snapshot;
@@ -46,8 +48,11 @@ pub(crate) struct Arguments {
     /// Measure what connections cost and do to each other, with both of nagi's drivers
     #[arg(long, conflicts_with_all = ["memory", "eviction"])]
     sockets: bool,
-    /// Measure commands over HTTP beside webdis in front of Valkey
+    /// Measure hashes, lists, sets and sorted sets: memory, CPU time, and stalls by long commands
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets"])]
+    collections: bool,
+    /// Measure commands over HTTP beside webdis in front of Valkey
+    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "collections"])]
     http: bool,
     /// Measure what disturbances do to requests, with `nagi calm`
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "http"])]
@@ -91,9 +96,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
     }
     let names = contestants.iter().map(|it| format!("{} {}", it.name, it.version));
     println!("bench: {}", names.collect::<Vec<_>>().join(", "));
+    let finish_part = |report: &Report| finish(report, &arguments, &machine, &contestants);
     if arguments.sockets {
-        let finish_part = |report: &Report| finish(report, &arguments, &machine, &contestants);
-        return sockets::measure(&contestants, &arguments, finish_part);
+        harness::allow_open_files(sockets::DESCRIPTORS);
+        return parts::measure(&sockets::PARTS, &contestants, &arguments, finish_part);
+    }
+    if arguments.collections {
+        return parts::measure(&collections::PARTS, &contestants, &arguments, finish_part);
     }
     if arguments.snapshot.snapshot {
         return snapshot::measure(&contestants, &arguments, &machine);
@@ -120,7 +129,8 @@ fn finish(
     contestants: &[Contestant],
 ) -> Result<()> {
     println!("\n{}\n{}", report.details, report.table);
-    let narrowed = !arguments.only.is_empty() && !arguments.sockets;
+    let has_parts = arguments.sockets || arguments.collections;
+    let narrowed = !arguments.only.is_empty() && !has_parts;
     if arguments.quick || narrowed {
         println!("\nbench: not a whole run, so nothing is written down");
         return report.keep_apart(machine, contestants);

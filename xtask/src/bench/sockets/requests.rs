@@ -46,7 +46,7 @@ impl Runner<'_> {
 
 /// Medians over the repetitions, which are interleaved, of GET and SET with 32 bytes.
 pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
-    let nagi = contestants.0.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
+    let nagi = contestants.iter().find(|it| it.is_nagi()).context("nagi takes part")?;
     let mut table = Table::new(&[
         "protocol",
         "workers",
@@ -70,7 +70,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
     ]);
     for (protocol, placement, connections) in CASES {
         let mut runners = Vec::new();
-        for contestant in contestants.0.iter().filter(|it| it.speaks(protocol)) {
+        for contestant in contestants.iter().filter(|it| it.speaks(protocol)) {
             let server = contestant.start(placement)?;
             runners.push(Runner { contestant, server, times_us: Default::default() });
         }

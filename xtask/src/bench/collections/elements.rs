@@ -1,0 +1,101 @@
+//! What an element costs in memory, its own bytes included, and what small collections cost.
+
+use anyhow::Result;
+
+use super::filling::{Filler, Kind};
+use super::{Contestants, Measured};
+use crate::bench::Arguments;
+use crate::bench::contestants::{Contestant, Placement};
+use crate::bench::report::{Table, ratio};
+
+/// Elements at which memory is read: between them the slope is that of one element, whatever a
+/// table has allocated ahead.
+const FROM: u64 = 2_000_000;
+const TO: u64 = 10_000_000;
+
+/// Many small collections: their number, their elements, and the bytes of each word.
+struct Small {
+    name: &'static str,
+    kind: SmallKind,
+    keys: u64,
+}
+
+#[derive(Clone, Copy)]
+enum SmallKind {
+    /// Ten fields, values of 15 bytes.
+    Hash,
+    /// Three members of 12 bytes.
+    Set,
+}
+
+const SMALL: [Small; 2] = [
+    Small { name: "hash of ten fields, values of 15 B", kind: SmallKind::Hash, keys: 100_000 },
+    Small { name: "set of three members of 12 B", kind: SmallKind::Set, keys: 1_000_000 },
+];
+
+/// Fills every server with a collection of each kind, and with many small ones.
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
+    let scale = if arguments.quick { 10 } else { 1 };
+    let names: Vec<&str> = contestants.resp().map(|it| it.name).collect();
+    let mut header = vec!["bytes of memory"];
+    header.extend(&names);
+    header.push("nagi to Valkey");
+    let mut table = Table::new(&header);
+    let mut add = |what: String, measure: &dyn Fn(&Contestant) -> Result<f64>| {
+        let mut cells = vec![what];
+        let bytes: Vec<f64> = contestants.resp().map(measure).collect::<Result<_>>()?;
+        cells.extend(bytes.iter().map(|bytes| format!("{bytes:.1}")));
+        let of = |name: &str| names.iter().position(|it| *it == name).and_then(|at| bytes.get(at));
+        let compared = of("nagi").zip(of("Valkey")).map(|(nagi, valkey)| ratio(*nagi, *valkey));
+        cells.push(compared.unwrap_or_default());
+        println!("bench: {}", cells.join(", "));
+        table.row(cells);
+        anyhow::Ok(())
+    };
+    for kind in Kind::ALL {
+        add(format!("an element of 16 B: {}", kind.name()), &|contestant| {
+            slope(contestant, kind, FROM / scale, TO / scale)
+        })?;
+    }
+    for small in &SMALL {
+        add(format!("a {}", small.name), &|it| per_key(it, small, small.keys / scale))?;
+    }
+    Ok(Measured { tables: vec![table], details: None })
+}
+
+/// How many bytes of resident memory one more element takes.
+fn slope(contestant: &Contestant, kind: Kind, from: u64, to: u64) -> Result<f64> {
+    let server = contestant.start(Placement::Free)?;
+    let mut filler = Filler::new(server.resp())?;
+    filler.add(kind, "collection", 0, from)?;
+    filler.flush()?;
+    let before = server.resident_bytes() as f64;
+    filler.add(kind, "collection", from, to)?;
+    filler.flush()?;
+    Ok((server.resident_bytes() as f64 - before) / (to - from) as f64)
+}
+
+/// How many bytes of resident memory a small collection takes, its key included.
+fn per_key(contestant: &Contestant, small: &Small, keys: u64) -> Result<f64> {
+    let server = contestant.start(Placement::Free)?;
+    let empty = server.resident_bytes() as f64;
+    let mut filler = Filler::new(server.resp())?;
+    for key in 0..keys {
+        let mut words = match small.kind {
+            SmallKind::Hash => vec![b"HSET".to_vec(), format!("hash:{key:011}").into_bytes()],
+            SmallKind::Set => vec![b"SADD".to_vec(), format!("sets:{key:011}").into_bytes()],
+        };
+        match small.kind {
+            SmallKind::Hash => words.extend((0..10).flat_map(|field| {
+                [format!("field{field}"), format!("{:015}", key * 10 + field)]
+                    .map(String::into_bytes)
+            })),
+            SmallKind::Set => {
+                words.extend((0..3).map(|it| format!("m{:011}", key * 3 + it).into_bytes()));
+            }
+        }
+        filler.send(&words)?;
+    }
+    filler.flush()?;
+    Ok((server.resident_bytes() as f64 - empty) / keys as f64)
+}

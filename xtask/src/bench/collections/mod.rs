@@ -1,0 +1,33 @@
+//! `cargo xtask bench --collections`: hashes, lists, sets and sorted sets beside Valkey's and
+//! Redis'.
+//!
+//! Each part has a report of its own, and can be measured alone: `--only elements` (memory),
+//! `requests` (CPU time) or `stalls` (what long commands do to short ones).
+
+mod elements;
+mod filling;
+mod requests;
+mod stalls;
+
+use super::parts::{Contestants, Measured, Part, milliseconds};
+
+pub(super) const PARTS: [Part; 3] = [
+    Part {
+        name: "elements",
+        report: "collections-elements",
+        title: "Memory of elements",
+        measure: elements::measure,
+    },
+    Part {
+        name: "requests",
+        report: "collections-requests",
+        title: "CPU time of requests, pipeline 16",
+        measure: requests::measure,
+    },
+    Part {
+        name: "stalls",
+        report: "collections-stalls",
+        title: "Small requests beside long ones",
+        measure: stalls::measure,
+    },
+];

@@ -1,0 +1,192 @@
+//! What the longest commands do to small requests: a probe beside them, and what the server itself
+//! has counted.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use harness::{Connection, Server};
+
+use super::filling::{Filler, Kind, run};
+use super::{Contestants, Measured, milliseconds};
+use crate::bench::Arguments;
+use crate::bench::client::Pair;
+use crate::bench::contestants::{Contestant, Placement};
+use crate::bench::figures::median;
+use crate::bench::report::Table;
+
+/// Elements or keys of the largest row.
+const MANY: u64 = 10_000_000;
+
+/// A command that takes long.
+struct Long {
+    name: &'static str,
+    /// Makes what it works on, of so many elements or keys.
+    prepare: fn(SocketAddr, u64) -> Result<()>,
+    count: u64,
+    command: &'static [&'static str],
+    /// Whether what it works on is gone afterwards.
+    consumes: bool,
+}
+
+const LONG: [Long; 11] = [
+    Long {
+        name: "KEYS *, 10 M keys",
+        prepare: fill_keys,
+        count: MANY,
+        command: &["KEYS", "*"],
+        consumes: false,
+    },
+    Long {
+        name: "FLUSHALL, 10 M keys",
+        prepare: |_, _| Ok(()),
+        count: 0,
+        command: &["FLUSHALL"],
+        consumes: true,
+    },
+    Long {
+        name: "SMEMBERS, 10 M members",
+        prepare: |address, count| fill(address, Kind::Set, "set", count),
+        count: MANY,
+        command: &["SMEMBERS", "set"],
+        consumes: false,
+    },
+    Long {
+        name: "DEL of that set",
+        prepare: |_, _| Ok(()),
+        count: 0,
+        command: &["DEL", "set"],
+        consumes: true,
+    },
+    Long {
+        name: "HGETALL, 10 M fields",
+        prepare: |address, count| fill(address, Kind::Hash, "hash", count),
+        count: MANY,
+        command: &["HGETALL", "hash"],
+        consumes: false,
+    },
+    Long {
+        name: "DEL of that hash",
+        prepare: |_, _| Ok(()),
+        count: 0,
+        command: &["DEL", "hash"],
+        consumes: true,
+    },
+    Long {
+        name: "LRANGE 0 -1, 10 M elements",
+        prepare: |address, count| fill(address, Kind::ListByRpush, "list", count),
+        count: MANY,
+        command: &["LRANGE", "list", "0", "-1"],
+        consumes: false,
+    },
+    Long {
+        name: "DEL of that list",
+        prepare: |_, _| Ok(()),
+        count: 0,
+        command: &["DEL", "list"],
+        consumes: true,
+    },
+    Long {
+        name: "SORT ALPHA, 1 M members",
+        prepare: |address, count| fill(address, Kind::Set, "sortable", count),
+        count: MANY / 10,
+        command: &["SORT", "sortable", "ALPHA", "LIMIT", "0", "10"],
+        consumes: false,
+    },
+    Long {
+        name: "ZUNIONSTORE, 2 x 1 M members",
+        prepare: |address, count| {
+            fill(address, Kind::SortedSet, "first", count)?;
+            fill(address, Kind::SortedSet, "second", count)
+        },
+        count: MANY / 10,
+        command: &["ZUNIONSTORE", "union", "2", "first", "second"],
+        consumes: false,
+    },
+    Long {
+        name: "DEL of that sorted set",
+        prepare: |_, _| Ok(()),
+        count: 0,
+        command: &["DEL", "union"],
+        consumes: true,
+    },
+];
+
+/// Each command once for each server, beside the probe.
+pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> Result<Measured> {
+    let scale = if arguments.quick { 100 } else { 1 };
+    let mut header = vec!["beside".to_owned()];
+    for contestant in contestants.resp() {
+        header.push(format!("{}: slowest small GET ms", contestant.name));
+        header.push("idle server's".to_owned());
+    }
+    header.extend(["nagi: longest slice ms", "longest hold of a latch ms"].map(str::to_owned));
+    let mut columns: Vec<Vec<Row>> = Vec::new();
+    for contestant in contestants.resp() {
+        columns.push(measure_one(contestant, arguments, scale)?);
+        println!("bench: {} is done", contestant.name);
+    }
+    let mut table = Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>());
+    for (at, long) in LONG.iter().enumerate() {
+        let rows: Vec<&Row> = columns.iter().filter_map(|rows| rows.get(at)).collect();
+        let mut cells = vec![long.name.to_owned()];
+        cells.extend(rows.iter().flat_map(|row| [row.busy_us, row.idle_us].map(milliseconds)));
+        let counted = rows.iter().find_map(|row| row.counted_us);
+        let counted = counted.context("nagi counts slices and holds")?;
+        cells.extend(counted.map(milliseconds));
+        table.row(cells);
+    }
+    Ok(Measured { tables: vec![table], details: None })
+}
+
+/// What one command did on one server, in microseconds.
+struct Row {
+    busy_us: f64,
+    idle_us: f64,
+    /// The longest slice and the longest hold of a latch, by nagi's own counters.
+    counted_us: Option<[f64; 2]>,
+}
+
+fn measure_one(contestant: &Contestant, arguments: &Arguments, scale: u64) -> Result<Vec<Row>> {
+    let (server, idle) = (contestant.start(Placement::Free)?, contestant.start(Placement::Free)?);
+    let pair = Pair { busy: server.resp(), idle: idle.resp() };
+    let one = |long: &Long| {
+        (long.prepare)(pair.busy, long.count / scale)?;
+        run(pair.busy, &["CONFIG", "RESETSTAT"])?;
+        let repetitions = if long.consumes { 1 } else { arguments.repetitions };
+        let (mut busy_us, mut idle_us) = (Vec::new(), Vec::new());
+        for _ in 0..repetitions {
+            let (busy, idle) = pair.probe_beside(|| run(pair.busy, long.command))?;
+            busy_us.push(busy.max_us);
+            idle_us.push(idle.max_us);
+        }
+        let counted_us = contestant.is_nagi().then(|| counted(&server)).transpose()?;
+        Ok(Row { busy_us: median(busy_us), idle_us: median(idle_us), counted_us })
+    };
+    LONG.iter().map(one).collect()
+}
+
+/// The longest slice and the longest hold of a latch since CONFIG RESETSTAT, in microseconds.
+fn counted(server: &Server) -> Result<[f64; 2]> {
+    let info = Connection::open(server.resp()).run("INFO STATS").text();
+    let field = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let value = line.and_then(|value| value.trim().parse::<f64>().ok());
+        value.with_context(|| format!("INFO has no {name}"))
+    };
+    Ok([field("longest_slice_usec")?, field("longest_latch_hold_usec")?])
+}
+
+fn fill(address: SocketAddr, kind: Kind, key: &str, count: u64) -> Result<()> {
+    let mut filler = Filler::new(address)?;
+    filler.add(kind, key, 0, count)?;
+    filler.flush()
+}
+
+fn fill_keys(address: SocketAddr, count: u64) -> Result<()> {
+    let mut filler = Filler::new(address)?;
+    for key in 0..count {
+        let words = ["SET", &format!("key:{key:012}"), "value"].map(|it| it.as_bytes().to_vec());
+        filler.send(&words)?;
+    }
+    filler.flush()
+}

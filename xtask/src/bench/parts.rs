@@ -1,0 +1,74 @@
+//! Benches of several parts, each of which has a report of its own and can be measured alone.
+
+use anyhow::Result;
+
+use super::Arguments;
+use super::contestants::{Contestant, Protocol};
+use super::report::{DOCUMENT, Report, Table};
+
+/// The servers of a bench.
+pub(super) struct Contestants<'a>(Vec<&'a Contestant>);
+
+impl Contestants<'_> {
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Contestant> {
+        self.0.iter().copied()
+    }
+
+    /// Servers that speak RESP.
+    pub(super) fn resp(&self) -> impl Iterator<Item = &Contestant> {
+        self.iter().filter(|it| (it.is_nagi() || it.is_peer()) && it.speaks(Protocol::Resp))
+    }
+}
+
+/// What a part found: the tables of the document, and all figures where these are not all.
+pub(super) struct Measured {
+    pub(super) tables: Vec<Table>,
+    pub(super) details: Option<Table>,
+}
+
+/// One part of a bench.
+pub(super) struct Part {
+    /// As `--only` has it.
+    pub(super) name: &'static str,
+    /// The name of its report.
+    pub(super) report: &'static str,
+    pub(super) title: &'static str,
+    pub(super) measure: fn(&Contestants<'_>, &Arguments) -> Result<Measured>,
+}
+
+/// Measures every part that is wanted, and hands each report on as soon as it is there: a part
+/// that fails takes nothing from those before it.
+pub(super) fn measure(
+    parts: &[Part],
+    contestants: &[Contestant],
+    arguments: &Arguments,
+    report: impl Fn(&Report) -> Result<()>,
+) -> Result<()> {
+    let contestants = Contestants(contestants.iter().collect());
+    for part in parts.iter().filter(|part| part.name.contains(&arguments.only)) {
+        let start = std::time::Instant::now();
+        let Measured { tables, details } = (part.measure)(&contestants, arguments)?;
+        let results = details.as_ref().map_or(&tables[..], std::slice::from_ref);
+        println!("bench: {} took {} s", part.name, start.elapsed().as_secs());
+        let mut table = format!("### {}\n\n", part.title);
+        for one in &tables {
+            table.push_str(&format!("{one}\n"));
+        }
+        report(&Report {
+            name: part.report,
+            document: DOCUMENT,
+            details: details.as_ref().map_or(String::new(), Table::to_string),
+            summary: String::new(),
+            results: results.iter().flat_map(Table::to_json).collect(),
+            pictures: Vec::new(),
+            table,
+        })?;
+    }
+    Ok(())
+}
+
+/// Microseconds as milliseconds, for a table.
+pub(super) fn milliseconds(microseconds: f64) -> String {
+    format!("{:.2}", microseconds / 1000.0)
+}
