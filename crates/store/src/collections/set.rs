@@ -154,11 +154,18 @@ impl Set {
         limits: SetLimits,
         blocks: &Arc<Blocks>,
     ) -> bool {
+        let mut element = Vec::with_capacity(member.item_bytes());
+        if let Form::Tree(named) = &mut self.0
+            && named.name == Name::Hashtable
+            && !member.is_long()
+        {
+            member.write(&mut element);
+            return named.tree.insert_new(member, &element);
+        }
         if self.0.read().get(member).is_some() {
             return false;
         }
         self.rename_before(member, limits);
-        let mut element = Vec::with_capacity(member.item_bytes());
         member.write(&mut element);
         match (&mut self.0, member.integer()) {
             (Form::Packed(packed), Some(number))
@@ -169,6 +176,9 @@ impl Set {
                 let above = packed.read().elements().find(|it| is_above(it.element));
                 let start = above.map_or(packed.end(), |it| it.start);
                 packed.insert(start, &element);
+            }
+            (Form::Packed(packed), _) if !member.is_long() && packed.fits(element.len()) => {
+                packed.insert(packed.end(), &element);
             }
             (form, _) => {
                 let new = New { element: &element, is_long: member.is_long() };

@@ -68,6 +68,22 @@ impl<L: Keyed> Tree<L> {
         }
     }
 
+    /// Inserts an element, which has nothing elsewhere, unless there is one of this name; whether
+    /// there was none.
+    pub(crate) fn insert_new(&mut self, name: &Text<'_>, element: &[u8]) -> bool {
+        let key = key_of(name.source());
+        loop {
+            let Lookup { found, spot, element: before } = self.lookup(name, key);
+            if before.is_some() {
+                return false;
+            }
+            let place = self.place(&found, spot, element.len());
+            if self.insert(&place, key, element) {
+                return true;
+            }
+        }
+    }
+
     /// Removes the element of this name; whether there was one.
     pub(crate) fn delete(&mut self, name: &Text<'_>) -> bool {
         let Lookup { found, spot, element } = self.lookup(name, key_of(name.source()));
