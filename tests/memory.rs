@@ -79,12 +79,13 @@ fn a_limit_just_above_what_an_empty_server_uses_holds_and_refuses_nothing() {
     client.check("SELECT 9", "+OK\r\n");
     client.check("SET key x", "+OK\r\n");
     client.check("FLUSHALL", "+OK\r\n");
-    let limit = info(&mut client, "used_memory") + 256 * 1024;
+    let limit = info(&mut client, "used_memory_dataset") + 256 * 1024;
     client.check(&format!("CONFIG SET maxmemory {limit} maxmemory-policy allkeys-lru"), "+OK\r\n");
     for key in 0..10_000 {
         client.check(&format!("SET key:{key} x"), "+OK\r\n");
     }
-    assert!(info(&mut client, "used_memory") < limit + 4096);
+    // The last write may have begun a page of entries.
+    assert!(info(&mut client, "used_memory_dataset") <= limit + 4096);
     assert!(info(&mut client, "evicted_keys") > 0);
     assert!(client.run("DBSIZE").integer() > 10, "and it keeps what fits");
 }
