@@ -200,10 +200,10 @@ impl Suite {
     fn link(&self, binary: &Binary) -> Result<()> {
         let script = match binary {
             // What is not there is left out: a test that needs it fails on its own, and not all of
-            // those that share its server.
+            // those that share its server. Slow scripts are to delay all clients, as with Redis.
             Binary::Nagi(path) => format!(
                 "#!/bin/bash\nmore=()\n\
-                 if [ -f \"$1\" ]; then more=(--ignore-unsupported); fi\n\
+                 if [ -f \"$1\" ]; then more=(--ignore-unsupported --busy-reply all); fi\n\
                  exec -a redis-server '{}' \"$@\" \"${{more[@]}}\"\n",
                 path.display()
             ),
