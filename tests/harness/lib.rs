@@ -28,4 +28,4 @@ pub use random::Random;
 pub use reply::Reply;
 pub use server::{Server, allow_open_files, nagi_binary};
 pub use tools::{root, run_tool, run_tool_with_input, tool};
-pub use wait::{PATIENCE, until};
+pub use wait::{PATIENCE, until, until_within};

@@ -16,7 +16,10 @@ pub fn until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> Result<T, S
 }
 
 /// The same for what may take another time.
-pub(crate) fn until_within<T>(
+///
+/// # Errors
+/// Names `what` was waited for when it has not come within `patience`.
+pub fn until_within<T>(
     patience: Duration,
     what: &str,
     mut condition: impl FnMut() -> Option<T>,

@@ -1,6 +1,7 @@
 //! Everything that a contributor runs, one sub-command a need, one file a sub-command.
 
 mod bench;
+mod clients;
 mod conformance;
 mod differential;
 mod lines;
@@ -33,6 +34,8 @@ enum Task {
         /// Steps to run (default: all of them, in this order)
         #[arg(value_parser = test::step_names())]
         steps: Vec<String>,
+        #[command(flatten)]
+        clients: clients::Arguments,
     },
     /// What continuous integration runs: the same as `test`
     Ci,
@@ -65,7 +68,8 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Setup => setup::run(),
-        Task::Test { steps } => test::run(&steps),
+        Task::Test { clients, .. } if clients.clients => clients::run(&clients),
+        Task::Test { steps, .. } => test::run(&steps),
         Task::Ci => test::run(&[]),
         Task::Tidy => tidy::run(),
         Task::Imports { name } => tidy::print_imports(&name),

@@ -1,0 +1,180 @@
+//! `cargo xtask test --clients`: real programs, unchanged from their registries, use nagi.
+//!
+//! Each job in `tests/programs` runs on a server of its own, checks for itself that nothing was
+//! lost or doubled, and ends with exit code 0 and a line that says what it did.
+
+mod node;
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use harness::Server;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::{process, setup, workspace};
+
+/// How long a job may take before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Lines of a failed job's output that are shown; the rest is in its log.
+const SHOWN_LINES: usize = 40;
+
+/// A job in `tests/programs/node`.
+struct Program {
+    name: &'static str,
+    script: &'static str,
+}
+
+const PROGRAMS: [Program; 1] = [Program { name: "ioredis", script: "ioredis.js" }];
+
+/// What `--only` takes.
+fn names() -> [&'static str; PROGRAMS.len()] {
+    PROGRAMS.each_ref().map(|program| program.name)
+}
+
+/// What to run of the programs.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Run client libraries, unchanged from their registries, in place of the steps
+    #[arg(long, conflicts_with = "steps")]
+    pub(crate) clients: bool,
+    /// Only this program (may be given several times)
+    #[arg(long, requires = "clients", value_name = "PROGRAM", value_parser = names())]
+    only: Vec<String>,
+    /// Run them on the redis-server of .setup/ instead, to see that a job itself is right
+    #[arg(long, requires = "clients")]
+    redis: bool,
+}
+
+/// What became of a program.
+enum Outcome {
+    Passed(String),
+    Failed(String),
+    Skipped(String),
+}
+
+/// Runs the programs and ends with a line for each and one that counts them.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    setup::run()?;
+    let nagi = workspace::build_nagi("dev")?;
+    let is_wanted = |program: &&Program| {
+        arguments.only.is_empty() || arguments.only.iter().any(|name| name == program.name)
+    };
+    let readiness = make_ready();
+    let mut outcomes = Vec::new();
+    for program in PROGRAMS.iter().filter(is_wanted) {
+        let start = Instant::now();
+        let outcome = match &readiness {
+            Ok(None) => run_program(program, &nagi, arguments.redis)
+                .unwrap_or_else(|error| Outcome::Failed(format!("{error:#}"))),
+            Ok(Some(missing)) => Outcome::Skipped(missing.clone()),
+            Err(error) => Outcome::Failed(format!("{error:#}")),
+        };
+        print_outcome(program.name, &outcome, start.elapsed());
+        outcomes.push(outcome);
+    }
+    conclude(&outcomes)
+}
+
+/// Installs what the programs need; says what the machine lacks if it cannot.
+fn make_ready() -> Result<Option<String>> {
+    match node::missing() {
+        Some(missing) => Ok(Some(missing)),
+        None => node::install().map(|()| None),
+    }
+}
+
+fn run_program(program: &Program, nagi: &Path, on_redis: bool) -> Result<Outcome> {
+    let mut server = if on_redis { Server::redis() } else { start_nagi(nagi)? };
+    let log = log_path(program)?;
+    let mut job = node::job(program.script);
+    let resp = server.resp();
+    job.env("NAGI_HOST", resp.ip().to_string()).env("NAGI_PORT", resp.port().to_string());
+    let status = wait(&mut job, &log)?;
+    let printed = fs::read_to_string(&log).unwrap_or_default();
+    if !server.is_running() {
+        bail!("the server has ended:\n{}\nthe program printed:\n{printed}", server.log());
+    }
+    if server.log().contains("panicked") {
+        bail!("a thread of the server has ended:\n{}", server.log());
+    }
+    Ok(match status {
+        Ok(()) => Outcome::Passed(printed.lines().last().unwrap_or_default().to_owned()),
+        Err(problem) => Outcome::Failed(format!("{problem}: {}\n{}", log.display(), end(&printed))),
+    })
+}
+
+fn start_nagi(binary: &Path) -> Result<Server> {
+    let mut command = Command::new(binary);
+    command.arg("serve");
+    Server::start_nagi(command).map_err(|problem| anyhow!(problem))
+}
+
+/// The ignored folder for what is installed and what the programs print.
+fn folder() -> PathBuf {
+    workspace::root().join(".clients")
+}
+
+/// Where a job's output goes.
+fn log_path(program: &Program) -> Result<PathBuf> {
+    let folder = folder().join("log");
+    fs::create_dir_all(&folder)?;
+    Ok(folder.join(program.name))
+}
+
+/// Runs a job in a process group of its own, which ends with it: workers that it leaves behind
+/// would go on asking for a server that is gone.
+fn wait(job: &mut Command, log: &Path) -> Result<Result<(), String>> {
+    let output = File::create(log)?;
+    let errors = output.try_clone()?;
+    job.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
+    let mut child = job.spawn().with_context(|| format!("cannot start: {}", process::line(job)))?;
+    let status =
+        harness::until_within(PATIENCE, "the program's end", || child.try_wait().transpose());
+    end_group(&mut child)?;
+    Ok(match status {
+        Err(problem) => Err(problem),
+        Ok(status) if status.as_ref().is_ok_and(std::process::ExitStatus::success) => Ok(()),
+        Ok(status) => Err(status.map_or_else(|error| error.to_string(), |code| code.to_string())),
+    })
+}
+
+fn end_group(child: &mut Child) -> Result<()> {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // A group in which no process is left cannot be ended, and need not be.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    child.wait().context("cannot wait for the program")?;
+    Ok(())
+}
+
+fn end(printed: &str) -> String {
+    let lines: Vec<&str> = printed.lines().collect();
+    let shown = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES));
+    shown.copied().collect::<Vec<_>>().join("\n")
+}
+
+fn print_outcome(name: &str, outcome: &Outcome, time: Duration) {
+    let seconds = time.as_secs_f64();
+    match outcome {
+        Outcome::Passed(summary) => println!("passed   {name}: {summary} ({seconds:.1} s)"),
+        Outcome::Failed(problem) => println!("FAILED   {name} ({seconds:.1} s): {problem}"),
+        Outcome::Skipped(reason) => println!("skipped  {name}: {reason}"),
+    }
+}
+
+fn conclude(outcomes: &[Outcome]) -> Result<()> {
+    let count = |is: fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| is(outcome)).count();
+    let passed = count(|outcome| matches!(outcome, Outcome::Passed(_)));
+    let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
+    let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
+    if skipped > 0 {
+        println!("\n{skipped} skipped");
+    }
+    println!("\n{passed} passed, {failed} failed");
+    if failed > 0 { bail!("{failed} programs failed") } else { Ok(()) }
+}
