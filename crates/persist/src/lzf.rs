@@ -21,7 +21,7 @@ const LONGEST_MATCH: usize = 264;
 /// After so many bytes without a match, as a power of two, one more place is passed over each time.
 const LITERALS_A_STRIDE_LOG2: u32 = 6;
 /// Strings without a match after which half as many bytes are enough of the next, and how often
-/// they are halved: who keeps pictures or what is compressed already has little else.
+/// they are halved: a data set of pictures or of compressed values has little else.
 const VAIN_STRINGS: u32 = 16;
 const MOST_HALVINGS: u32 = 2;
 /// Bytes that are numbered at a time.
@@ -119,14 +119,14 @@ fn common(input: &[u8], before: usize, at: usize) -> usize {
     let first = input.get(before..).unwrap_or_default();
     let second = input.get(at..).unwrap_or_default();
     let second = second.get(..LONGEST_MATCH).unwrap_or(second);
-    let ((words, _), (others, tail)) = (first.as_chunks(), second.as_chunks::<8>());
-    for (index, (word, other)) in words.iter().zip(others).enumerate() {
+    let ((words, _), (other_words, tail)) = (first.as_chunks(), second.as_chunks::<8>());
+    for (index, (word, other)) in words.iter().zip(other_words).enumerate() {
         let differing = u64::from_le_bytes(*word) ^ u64::from_le_bytes(*other);
         if differing != 0 {
             return index * 8 + (differing.trailing_zeros() / 8) as usize;
         }
     }
-    let whole = others.len() * 8;
+    let whole = other_words.len() * 8;
     let rest = first.get(whole..).unwrap_or_default();
     whole + rest.iter().zip(tail).take_while(|(a, b)| a == b).count()
 }

@@ -38,7 +38,7 @@ pub struct Target<'a> {
     pub libraries: &'a [Arc<[u8]>],
 }
 
-/// How far a save has come, for whoever shows it; and whether somebody wants it to end.
+/// How far a save has come, and whether it is to be aborted.
 #[derive(Debug, Default)]
 pub struct SaveProgress {
     /// Keys that were written.
@@ -146,7 +146,7 @@ fn save_in<F: Files>(
                 files.sync(&mut file).map_err(|error| failed("synchronising", error))?;
                 Ok(saved)
             }
-            // Who ends the snapshot learns why; what was written goes.
+            // The caller that aborts the snapshot learns why; what was written is removed.
             None => Ok(Saved { keys: 0, bytes: 0 }),
         }
     });
@@ -168,7 +168,7 @@ fn save_in<F: Files>(
     saved
 }
 
-/// The file beside `path` that is written, by a name that nobody has.
+/// The file beside `path` that is written, by an unused name.
 fn create<F: Files>(files: &F, path: &Path) -> (PathBuf, io::Result<F::File>) {
     let mut tries = 0;
     loop {
@@ -330,7 +330,7 @@ fn entry<'a>(db: Database<'_>, image: &EntryView<'a>) -> Entry<'a> {
 /// A file whose bytes are counted.
 struct Disk<'a, W: Write> {
     file: W,
-    /// For whoever wants to see that it takes something.
+    /// Bytes that it has taken, as a sign of progress.
     written: &'a AtomicU64,
 }
 

@@ -1,7 +1,7 @@
 //! Whether a file can be read to its end.
 
 use super::distinct::Distinct;
-use super::{Field, KEYS_A_TELL, Watch};
+use super::{Field, KEYS_A_REPORT, Watch};
 use crate::rdb::{Fault, Header, Item, Reader};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -45,7 +45,7 @@ pub struct Checking {
     pub fault: Option<Fault>,
 }
 
-/// Reads a file to its end, values included. `now_ms` is what decides who has expired.
+/// Reads a file to its end, values included. `now_ms` decides what has expired.
 pub fn check(source: impl Read, now_ms: u64, watch: &mut Watch<'_>) -> Checking {
     let mut found = Checked::default();
     let fault = match Reader::new(source, true) {
@@ -86,7 +86,7 @@ fn read<R: Read>(
                 let (keys, sum) = found.types.entry(name).or_default();
                 *keys += 1;
                 *sum += elements;
-                if found.keys.is_multiple_of(KEYS_A_TELL) {
+                if found.keys.is_multiple_of(KEYS_A_REPORT) {
                     watch(reader.offset(), found.keys);
                 }
             }

@@ -13,8 +13,8 @@ use serde::{Serialize, Serializer};
 /// Told every now and then how many bytes and keys have been read.
 pub type Watch<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// How many keys pass before somebody is told.
-const KEYS_A_TELL: u64 = 4096;
+/// Keys between two reports of progress.
+const KEYS_A_REPORT: u64 = 4096;
 
 /// Bytes as text: those that are not ASCII's printable ones escaped.
 fn escaped<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,6 +1,6 @@
 //! What is in a file: by type, by database, by the beginning of the keys, by expiry, by size.
 
-use super::{Field, KEYS_A_TELL, Watch, escaped};
+use super::{Field, KEYS_A_REPORT, Watch, escaped};
 use crate::rdb::{Fault, Item, Measure, Reader, Record};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -16,7 +16,7 @@ pub struct Grouping {
     pub separator: u8,
     /// How many parts make a prefix.
     pub depth: usize,
-    /// What decides who has expired, in milliseconds since 1970.
+    /// The time that decides what has expired, in milliseconds since 1970.
     pub now_ms: u64,
 }
 
@@ -213,7 +213,7 @@ pub fn stats(source: impl Read, grouping: Grouping, watch: &mut Watch<'_>) -> Re
                 let measure = reader.skip_value()?;
                 let file_bytes = reader.offset() - record.offset;
                 collecting.add(reader.key(), &record, &measure, file_bytes);
-                if collecting.all.keys.is_multiple_of(KEYS_A_TELL) {
+                if collecting.all.keys.is_multiple_of(KEYS_A_REPORT) {
                     watch(reader.offset(), collecting.all.keys);
                 }
             }

@@ -1,4 +1,4 @@
-//! Entries as they stand in a file, put together by whoever may look at them.
+//! Entries as they stand in a file, encoded by the holder of their latch.
 //!
 //! Workers fill blocks under a shard's latch: that copies bytes and does nothing else. The thread
 //! that writes the file compresses afterwards what a block says is worth it.

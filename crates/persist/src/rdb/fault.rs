@@ -1,4 +1,4 @@
-//! Why a file is not read on: what was expected where, for those who have to mend it.
+//! Why a file is not read on: what was expected where, as its repair needs it.
 
 use super::kind::ValueType;
 use std::{error, fmt, io};
@@ -54,7 +54,7 @@ pub enum Fault {
         /// The key.
         key: Vec<u8>,
     },
-    /// Whoever took what was read wants no more of it.
+    /// The caller's visitor has asked for an end.
     Stopped,
 }
 

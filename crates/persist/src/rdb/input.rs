@@ -82,8 +82,8 @@ impl<R: Read> Input<R> {
         self.buffer.get(self.at..end).unwrap_or_default()
     }
 
-    /// Reads so much ahead, unless the source ends or fails before: why is found by whoever takes
-    /// what is missing.
+    /// Reads so much ahead, unless the source ends or fails before: the read that needs the missing
+    /// bytes reports why.
     pub(super) fn read_ahead(&mut self, bytes: usize) {
         if self.end - self.at < bytes {
             let _ = self.fill(bytes, "");

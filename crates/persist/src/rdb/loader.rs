@@ -1,6 +1,6 @@
-//! A file on its way into memory: one thread reads and finds where values begin and end, whoever
-//! takes the batches unpacks and keeps them. Only collections that are long are made into values by
-//! the thread that reads, an element at a time.
+//! A file on its way into memory: one thread reads and finds where values begin and end, the
+//! threads that take its batches unpack and store them. Only long collections are decoded by the
+//! reading thread, an element at a time.
 
 use super::collection::{Builders, build};
 use super::fault::Fault;
@@ -243,7 +243,7 @@ pub struct LoadOptions {
     pub verify_checksum: bool,
 }
 
-/// How far loading has come, for whoever shows it.
+/// How far loading has come.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Bytes of the file that were read.
@@ -418,7 +418,7 @@ pub fn load_with_threads<B: Builders>(
     let next = || receiver.lock().recv().ok();
     let work = || {
         while let Some(batch) = next() {
-            // Those that wait are still taken off, so that whoever reads is not held up.
+            // Batches are still taken off the queue, so that the reading thread is not held up.
             if faulty.load(Ordering::Relaxed) {
                 continue;
             }

@@ -27,7 +27,7 @@ const WON: u8 = 1 << 2;
 pub struct Memcached {
     /// The client flags.
     pub flags: u32,
-    /// The unique number of this version, if somebody has asked for one.
+    /// The unique number of this version, if a client has asked for one.
     pub cas: Option<u64>,
     /// What clients have been told of this version.
     pub marks: Marks,

@@ -25,11 +25,11 @@ pub struct Header {
 /// What was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A name and what the file says under it: `redis-ver`, `ctime`, `used-mem` and others.
+    /// A name and what the file says under it: `redis-ver`, `ctime`, `used-mem` and so on.
     Aux(Vec<u8>, Vec<u8>),
     /// The following keys are of this database.
     Database(u64),
-    /// How many keys the database has, and how many of them expire. Nobody vouches for it.
+    /// How many keys the database has, and how many of them expire: unverified.
     Sizes {
         /// Keys, with and without an expiry.
         keys: u64,
@@ -42,7 +42,7 @@ pub enum Item {
     ModuleAux(String),
     /// What a cluster knows of its slots.
     Slots,
-    /// A key; its value comes next, and is passed over if nobody asks for it.
+    /// A key; its value comes next, and is skipped unless the caller reads it.
     Key(Record),
     /// The end, with a checksum that was right or left out.
     End,

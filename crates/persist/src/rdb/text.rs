@@ -86,7 +86,7 @@ impl<R: Read> Input<R> {
             unpacker
                 .add(piece, &mut |bytes| {
                     unpacked += bytes.len() as u64;
-                    // Whoever takes them may keep them, which is to end where the string does.
+                    // `take` may keep them, which is to end where the string does.
                     if unpacked <= len {
                         take(bytes);
                     }

@@ -85,8 +85,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Says something more of the file: a name, and what is so called. Others pass over names that
-    /// they do not know.
+    /// Writes an auxiliary field: a name and its value. Readers skip names that they do not know.
     ///
     /// # Errors
     /// What the sink says.

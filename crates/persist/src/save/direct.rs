@@ -1,9 +1,9 @@
 //! A file that is written past the page cache, where the file system has a way past it.
 //!
 //! A save's file is read again after a restart at the earliest, so pages of it would only push out
-//! what somebody needs. And they cost more than the disk: each has to be found and cleared, at
-//! times by the machine under this one, and the kernel's own threads write them at a moment and an
-//! urgency of theirs. Of a disk that took 1.3 GB/s so, 0.25 were left through the page cache.
+//! what is in use. And they cost more than the disk: each has to be found and cleared, at times by
+//! the hypervisor, and the kernel's own threads write them at a moment and a priority of theirs.
+//! Of a disk that took 1.3 GB/s so, 0.25 were left through the page cache.
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags, fcntl_getfl, fcntl_setfl, statx};
 use std::fs::{self, File};
@@ -112,7 +112,7 @@ impl DirectFile {
 
 /// Whether a file system does not deny that it has a way past the page cache. Some (ext4 that
 /// journals data) let a file be opened so and go through the cache all the same; from 6.1 on the
-/// kernel tells. Others say so only at the first write.
+/// kernel tells. Other file systems say so only at the first write.
 fn can_be_direct(file: &File) -> bool {
     let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     let told = told.ok().filter(|it| it.stx_mask & StatxFlags::DIOALIGN.bits() != 0);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process;
 use std::time::Duration;
 
-/// A file that nobody has written to for so long may be one that nobody writes any more.
+/// A file that has not been written to for so long may be abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 
 /// The file system, as far as a save needs it.
@@ -17,7 +17,7 @@ pub(super) trait Files {
     /// A file that is being written.
     type File: Write;
 
-    /// Creates a file. If there is one of that name, whoever it belongs to, that is an error.
+    /// Creates a file. If there is one of that name already, that is an error.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
 
     /// Waits until all that was written is on the disk.
@@ -43,7 +43,7 @@ impl Files for System {
 
     fn create(&self, path: &Path) -> io::Result<DirectFile> {
         let file = DirectFile::create(path)?;
-        // That nobody removes it is all that this is for; some file systems have no locks.
+        // It only keeps other processes from removing the file; some file systems have no locks.
         let _ = flock(file.file(), FlockOperation::NonBlockingLockExclusive);
         Ok(file)
     }
@@ -103,8 +103,8 @@ fn writer_of(name: &str) -> Option<Pid> {
     Pid::from_raw(number.parse().ok()?)
 }
 
-/// Whether nobody writes to a file: its process is no more, or is this one, which has not begun,
-/// nor does one elsewhere that shares the folder and has that number there hold or change it.
+/// Whether a file has no writer: its process is gone, or is this one, which has not begun, and no
+/// process of that number on another machine that shares the folder holds or changes it.
 fn is_abandoned(path: &Path, process: Pid) -> io::Result<bool> {
     let metadata = fs::symlink_metadata(path)?;
     let is_old = metadata.modified()?.elapsed().is_ok_and(|age| age > ABANDONED_AFTER);
@@ -123,7 +123,7 @@ mod tests {
     use std::time::SystemTime;
 
     #[test]
-    fn only_what_nobody_writes_is_removed() {
+    fn only_abandoned_files_are_removed() {
         let folder = std::env::temp_dir().join(format!("nagi-abandoned-{}", process::id()));
         fs::create_dir_all(&folder).unwrap();
         let old = SystemTime::now() - 2 * ABANDONED_AFTER;

@@ -279,7 +279,7 @@ proptest! {
 }
 
 /// Writers that change more than may be kept end the save even while the walk pauses because the
-/// saver has enough: somebody has to go on with it, or nothing could ever be saved again.
+/// saver has enough: one thread has to finish it, or nothing could ever be saved again.
 #[test]
 fn a_save_beyond_the_limit_ends_while_the_walk_pauses() {
     let (keys, len) = (24_000, 1000);
@@ -288,7 +288,7 @@ fn a_save_beyond_the_limit_ends_while_the_walk_pauses() {
     let good = shelf.dump();
     let snapshot = store.cut(1 << 20, Waker::noop()).unwrap();
     let mut walker = Walker::default();
-    assert_eq!(store.walk(&mut walker, || false), WalkProgress::Full, "nobody takes anything");
+    assert_eq!(store.walk(&mut walker, || false), WalkProgress::Full, "no thread takes blocks");
     set_all(&store, keys, len, "other");
     assert!(snapshot.is_aborted());
     let progress = SaveProgress::default();
@@ -403,17 +403,17 @@ impl<'a> Files for Gate<'a> {
     fn remove_abandoned(&self, _: &Path) {}
 }
 
-/// Those who walk are elsewhere.
-struct Others;
+/// The walk runs in other threads.
+struct WalkedElsewhere;
 
-impl SaveHost for Others {
+impl SaveHost for WalkedElsewhere {
     fn resume(&self) {}
 
     fn pace(&self) {}
 }
 
 #[test]
-fn nobody_waits_for_a_disk_that_takes_nothing() {
+fn a_disk_that_takes_nothing_delays_no_client() {
     let (keys, len) = (5000, 1000);
     let (store, gate) = (store(keys, len), Barrier::new(2));
     let snapshot = store.cut(usize::MAX, Waker::noop()).unwrap();
@@ -421,7 +421,7 @@ fn nobody_waits_for_a_disk_that_takes_nothing() {
         let saver = scope.spawn(|| {
             let options = Options { version: Version::LOWEST, compress: true, checksum: false };
             let progress = SaveProgress::default();
-            save_in(&Gate(&gate), &store, snapshot, &target(options), &progress, &Others)
+            save_in(&Gate(&gate), &store, snapshot, &target(options), &progress, &WalkedElsewhere)
         });
         // Everything changes and everything is walked before the disk takes its first byte.
         set_all(&store, keys, len, "other");

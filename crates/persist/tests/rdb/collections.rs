@@ -32,7 +32,7 @@ pub(crate) fn shown(element: &Element<'_>) -> String {
     }
 }
 
-/// What tells an element from others in its collection; nothing in lists.
+/// What identifies an element in its collection; nothing in lists.
 fn name(element: &Element<'_>) -> Option<Vec<u8>> {
     match element {
         Element::Item(_) | Element::Part(_) => None,

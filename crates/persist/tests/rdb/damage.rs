@@ -128,7 +128,7 @@ fn a_length_that_is_not_there_takes_no_memory() {
 }
 
 #[test]
-fn values_that_nobody_asks_for_are_passed_over() {
+fn values_that_are_not_read_are_skipped() {
     let options = Options { version: Version::LOWEST, compress: false, checksum: true };
     let known = Known { key: b"a".to_vec(), value: b"b".to_vec(), ..Known::default() };
     let file = write(&[known.clone(), known], options, 1);

@@ -134,7 +134,7 @@ fn members_that_are_there_twice_are_found() {
 }
 
 #[test]
-fn who_waits_is_told_how_far_it_is() {
+fn progress_is_reported() {
     let all: Vec<Known> = (0..10_000)
         .map(|number: u32| Known { key: number.to_string().into_bytes(), ..Known::default() })
         .collect();

@@ -139,7 +139,7 @@ fn what_would_be_lost_is_refused() {
 }
 
 #[test]
-fn a_value_that_cannot_be_unpacked_is_found_by_who_takes_it() {
+fn a_value_that_cannot_be_unpacked_is_reported_when_it_is_taken() {
     let value = b"abcdefgh".repeat(20);
     let known = Known { key: b"k".to_vec(), value, ..Known::default() };
     let mut file = write(&[known], OPTIONS, 1);

@@ -30,7 +30,7 @@ const START: i64 = 1000;
 const AT_ONCE: [usize; 2] = [1, 2];
 const CLAIMING: [usize; 2] = [3, 4];
 
-/// Walks as workers do, who need not be asked.
+/// Walks as workers do, without being asked.
 struct Walking;
 
 impl SaveHost for Walking {
@@ -54,7 +54,7 @@ fn put(db: Database<'_>, name: &[u8], number: i64) {
     db.set(db.key(name), number.to_string().as_bytes(), SetOptions::default());
 }
 
-/// An account of a worker that shares none: who reads it knows what it will find.
+/// An account of a worker that shares none, whose balance that worker knows.
 fn own(worker: usize, pick: u32) -> Vec<u8> {
     format!("own:{worker}:{pick}").into_bytes()
 }
@@ -217,6 +217,6 @@ fn every_file_holds_all_the_money() {
     fs::remove_dir_all(&folder).expect("removes the folder");
     assert_eq!(sums, vec![3 * i64::from(ACCOUNTS) * START; cuts]);
     let held_over = held_over.into_inner();
-    assert!(held_over > 0, "claims were held while others went on");
+    assert!(held_over > 0, "claims were held while other transfers went on");
     println!("{cuts} files; {held_over} transfers in slices");
 }

@@ -40,8 +40,8 @@ pub trait Builders: Sync {
     /// What makes one.
     type Builder: Builder<Value = Self::Value>;
 
-    /// Begins with a value of a type, of so many elements if that is said, for which nobody
-    /// vouches; nothing where values of this type cannot be kept.
+    /// Begins a value of a type, of `expected` elements if the file says so, which is unverified;
+    /// nothing where values of this type cannot be kept.
     fn begin(&self, collection: CollectionType, expected: Option<u64>) -> Option<Self::Builder>;
 }
 

@@ -112,7 +112,7 @@ impl Elements {
         self.collection
     }
 
-    /// How many elements there will be, if the file says so. Nobody vouches for it.
+    /// How many elements there will be, if the file says so: unverified.
     pub(in crate::rdb) fn expected(&self) -> Option<u64> {
         self.expected
     }
