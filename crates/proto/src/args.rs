@@ -48,7 +48,7 @@ impl Awaited {
     }
 }
 
-/// Bytes in one piece, whoever keeps them.
+/// Bytes in one piece, whatever owns them.
 pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// A long argument, in chunks of its own.
@@ -92,7 +92,7 @@ impl LargeArgument {
         self.len == 0
     }
 
-    /// Takes the chunks; whoever asks after that finds nothing.
+    /// Takes the chunks; a later call finds nothing.
     #[must_use]
     pub fn take(&self) -> Vec<Chunk> {
         self.chunks.take()
@@ -128,7 +128,7 @@ impl LargeArgument {
         self.joined.get().is_some()
     }
 
-    /// Is from now on in one piece, which somebody else has made of its chunks. Returns these.
+    /// Replaces the chunks by the same bytes in one piece, and returns the chunks.
     pub fn join_as(&self, joined: SharedBytes) -> Vec<Chunk> {
         let _ = self.joined.set(joined);
         self.chunks.take()
@@ -212,7 +212,7 @@ impl<'a> Args<'a> {
         self.request
     }
 
-    /// The argument at `index`, for who must leave it to the command that it is for.
+    /// The argument at `index`, for a caller that must leave it to the command.
     #[must_use]
     pub fn shown(&self, index: usize) -> Cow<'a, [u8]> {
         match self.landed(index) {

@@ -137,8 +137,8 @@ impl Parser {
     /// Looks for one request at the start of `input` and appends its arguments to `spans`.
     ///
     /// Lines end in `\n` or `\r\n`, data blocks in `\r\n`. All that is known here of verbs is which
-    /// take a data block, and which answer in spite of `noreply`; a verb that nobody knows is a
-    /// request like any other. Words behind the last that a storage verb takes are dropped.
+    /// take a data block, and which answer in spite of `noreply`; an unknown verb is a request like
+    /// any other. Words behind the last that a storage verb takes are dropped.
     ///
     /// `noreply` counts as the last word of any other verb. Where the verb cannot do without that
     /// word (`delete noreply`), it is the argument as well, as in memcached.
