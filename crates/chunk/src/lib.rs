@@ -246,6 +246,6 @@ fn freeze(bytes: &mut [MaybeUninit<u8>]) -> &mut [u8] {
         let at = bytes.as_mut_ptr();
         std::arch::asm!("/* {0} */", in(reg) at, options(nostack, preserves_flags));
     }
-    // SAFETY: every byte has been written, as far as anybody can tell.
+    // SAFETY: every byte has been written, as far as the compiler can tell.
     unsafe { bytes.assume_init_mut() }
 }

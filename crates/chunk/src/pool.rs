@@ -97,7 +97,7 @@ pub fn used_bytes() -> usize {
     USED_BLOCKS.0.load(Ordering::Relaxed) * BLOCK_BYTES
 }
 
-/// How many full chunks can be had that need no memory from the kernel, as far as one can tell.
+/// About how many full chunks can be had that need no memory from the kernel.
 /// The first write to any other takes many times as long.
 #[must_use]
 pub fn warm() -> usize {

@@ -99,7 +99,7 @@ impl Engine {
     /// Compiles a script's body under a name.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's message.
     pub fn compile(&mut self, name: Digest, body: &[u8]) -> Result<(), String> {
         self.scripts.insert(name, self.function(body, "@user_script")?);
         Ok(())
@@ -238,7 +238,7 @@ impl Engine {
         }
     }
 
-    /// Has the host asked at intervals whether the script is to end.
+    /// Asks the host at intervals whether the script is to end.
     fn watch(&self, stride: u32) -> mlua::Result<()> {
         let state = Rc::clone(&self.state);
         let triggers = HookTriggers::new().every_nth_instruction(stride);
@@ -296,10 +296,10 @@ impl Engine {
     }
 }
 
-/// What a script is told that is ended.
+/// The error of a script that is killed.
 const ENDED: &str = "Script killed by user with SCRIPT KILL.";
 
-/// What a library is told that takes too long to register its functions.
+/// The error of a library that takes too long to register its functions.
 const LOADED_TOO_LONG: &str = "FUNCTION LOAD timeout";
 
 #[cfg(test)]

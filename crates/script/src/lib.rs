@@ -1,6 +1,5 @@
 //! Lua as Redis' scripts find it: a sandbox, the libraries `redis`, `bit` and so on, and the
-//! conversion between Lua's values and replies. What a script asks of the server goes through
-//! [`Host`], behind which there may be any.
+//! conversion between Lua's values and replies. A script reaches the server through [`Host`] only.
 //!
 //! The C sources, with their holes closed, are in `crates/lua`.
 

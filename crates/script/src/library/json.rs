@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// One of them.
 type Setting<T> = fn(&Settings) -> &Cell<T>;
 
-/// What the functions of the library have been told.
+/// What scripts have configured.
 pub(super) struct Settings {
     /// Whether arrays with many holes are written as objects, from which share of holes on, and
     /// from which place on.

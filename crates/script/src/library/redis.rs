@@ -57,7 +57,7 @@ fn call(lua: &Lua, state: &State, arguments: MultiValue) -> Answer {
     Ok(if reply.first() == Some(&b'-') { Err(value) } else { Ok(value) })
 }
 
-/// Raises that a name means nothing while a library is loaded.
+/// Raises that a name is undefined while a library is loaded.
 fn unknown(lua: &Lua, name: &str) -> Answer {
     text(lua, &format!("Script attempted to access nonexistent global variable '{name}'"))
 }
