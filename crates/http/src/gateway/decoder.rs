@@ -34,7 +34,7 @@ pub(super) struct Decoder {
     arrays: Vec<usize>,
     /// How many bytes are left of the string that has begun, its line end included.
     text: Option<usize>,
-    /// Ends of arrays that have not been told.
+    /// Ends of arrays that have not been reported.
     ends: usize,
     is_within: bool,
 }

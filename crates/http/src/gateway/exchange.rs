@@ -233,7 +233,7 @@ fn has_tag(known: &HeaderValue, tag: &HeaderValue) -> bool {
     known.split(',').map(str::trim).any(|it| it == "*" || it.trim_start_matches("W/") == tag)
 }
 
-/// Answers with messages, each as a reply of its own, until the client leaves.
+/// Answers with messages, each as a reply of its own, until the client disconnects.
 fn messages(mut reply: Reply, verb: Bytes, options: Options) -> Response<ResponseBody> {
     let (sender, pieces) = mpsc::channel(PIECES);
     let media_type = media_type(&options).to_owned();

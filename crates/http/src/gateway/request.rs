@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_paths_are_told() {
+    fn bad_paths_are_reported() {
         for (path, query, fault) in [
             ("/", "", BadPath::Empty),
             ("/7/", "", BadPath::Empty),

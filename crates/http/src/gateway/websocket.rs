@@ -128,7 +128,7 @@ impl Conversation {
         }
     }
 
-    /// Takes commands and gives replies until the client leaves.
+    /// Passes commands on and sends replies until the client disconnects.
     async fn go_on(&mut self, socket: &mut Socket) -> Result<(), Failure> {
         loop {
             let may_read = self.awaited.len() < MOST_AWAITED;
@@ -166,7 +166,7 @@ impl Conversation {
         matches!(sent, Ok(Ok(())))
     }
 
-    /// Passes a command on; what is wrong with it otherwise, as a message.
+    /// Passes a command on, or returns an error message.
     async fn take(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         let mut parsed = self.service.budget.reservation();
         let words = match self.kind {
@@ -198,7 +198,7 @@ impl Conversation {
         Ok(None)
     }
 
-    /// An error that no worker has told.
+    /// An error that comes from no worker.
     fn fault(&self, name: &[u8], reason: &str) -> Vec<u8> {
         let mut out = Vec::new();
         match Formatter::new(self.kind, name, b"") {
@@ -211,7 +211,7 @@ impl Conversation {
         out
     }
 
-    /// The next reply as a whole. What has come of it stays where this is given up.
+    /// The next reply as a whole. Dropping the future keeps what has arrived of it.
     async fn reply(&mut self) -> Result<Vec<u8>, Failure> {
         loop {
             let Conversation { connection, formatter, out, has_begun, awaited, .. } = self;
