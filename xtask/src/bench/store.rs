@@ -113,9 +113,9 @@ fn holds_table(rows: &[Value]) -> Table {
     ];
     let mut table = Table::new(&HOLDS_HEADER);
     for row in rows {
-        for (name, who) in [("holds", "holds a latch"), ("control", "holds nothing")] {
+        for (name, label) in [("holds", "holds a latch"), ("control", "holds nothing")] {
             let holds = row.get(name).unwrap_or(&Value::Null);
-            let mut cells = vec![cell(row, "/keys"), who.to_owned()];
+            let mut cells = vec![cell(row, "/keys"), label.to_owned()];
             cells.extend(FIGURES.map(|figure| cell(holds, figure)));
             table.row(cells);
         }

@@ -228,7 +228,7 @@ impl Suite {
             .current_dir(&self.folder)
             .args(["tests/test_helper.tcl", "--durable", "--clients", "1", "--single", unit])
             .args(["--timeout", &self.timeout_s.to_string()])
-            // Others may run suites on this machine: ports are looked for from a place of ours.
+            // Other suites may run on this machine: each process looks for ports elsewhere.
             .args(["--baseport", &(20_000 + std::process::id() % 10_000).to_string()]);
         if !tests.is_empty() {
             command.arg("--skipfile").arg(&skipped);

@@ -84,8 +84,8 @@ fn unpack(unpacked: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The machine's sources of packages as sources of their source. Others than those of the system
-/// may have none, and are left out.
+/// The machine's package sources as sources of source packages. Third-party ones may have none,
+/// and are left out.
 fn source_list() -> Result<String> {
     let format = "$(REPO_URI) $(RELEASE) $(COMPONENT) $(ORIGIN)";
     let mut command = Command::new("apt-get");

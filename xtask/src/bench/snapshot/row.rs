@@ -98,7 +98,7 @@ pub(super) struct Row {
     /// How many pairs of windows there were, and what they say together.
     pub(super) pairs: usize,
     pub(super) windows: Pair,
-    /// How long a save takes while nobody asks for anything, if that was measured.
+    /// How long a save takes without requests, if that was measured.
     pub(super) idle_seconds: Option<f64>,
     pub(super) file_bytes: f64,
     pub(super) busy: Busy,

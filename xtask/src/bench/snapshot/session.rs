@@ -205,7 +205,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Saves while nobody asks for anything, and says for how many seconds.
+    /// Saves without requests, and says for how many seconds.
     fn save_idle(&self) -> Result<f64> {
         self.remove_file();
         let mut client = self.server.connect_resp();
@@ -225,7 +225,7 @@ impl Session<'_> {
         Ok(seconds)
     }
 
-    /// The same with somebody waiting, for whom it is not held back.
+    /// The same with a client waiting, which lets the saver run at full speed.
     fn save_awaited(&self) -> Result<f64> {
         self.remove_file();
         let started = Instant::now();

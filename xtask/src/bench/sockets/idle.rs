@@ -1,4 +1,4 @@
-//! What connections cost that say nothing, and a server that nobody asks for anything.
+//! What idle connections cost, and an idle server.
 
 use std::time::Duration;
 
