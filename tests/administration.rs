@@ -110,7 +110,7 @@ fn memory_is_accounted_for() {
 }
 
 #[test]
-fn there_is_nobody_else() {
+fn there_are_no_replicas() {
     as_redis(&[
         ("ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"),
         ("REPLICAOF NO ONE", "+OK\r\n"),
@@ -176,7 +176,7 @@ fn each_family_tells_what_it_can_do() {
 }
 
 #[test]
-fn the_length_of_a_value_in_a_file_is_told() {
+fn the_length_of_a_value_in_a_file_is_reported() {
     let mut redis = harness::tool("redis-server");
     redis.args(["--enable-debug-command", "yes"]);
     let redis = Server::start_redis(redis).expect("it starts");

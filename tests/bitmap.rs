@@ -133,7 +133,7 @@ fn integers_within_strings() {
 
 /// What takes long works in slices, and sees its strings as of one moment.
 #[test]
-fn others_are_served_while_long_bitmaps_are_combined() {
+fn clients_are_served_while_long_bitmaps_are_combined() {
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut client = server.connect_resp();
     for key in ["a", "b", "c"] {
@@ -143,7 +143,7 @@ fn others_are_served_while_long_bitmaps_are_combined() {
     client.send(harness::encode_command(&["BITOP", "NOT", "dest", "a"]));
     other.check("SETBIT b 7 1", ":0\r\n");
     other.check("GETBIT a 4294967295", ":1\r\n");
-    // Who needs what is being made waits for it.
+    // A request that needs the result waits for it.
     other.check("EXISTS dest", ":1\r\n");
     client.expect(":536870912\r\n");
     client.check("BITCOUNT dest", ":4294967295\r\n");

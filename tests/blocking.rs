@@ -1,4 +1,4 @@
-//! Clients that wait for what others put under a key.
+//! Clients that wait for elements under a key.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -121,7 +121,7 @@ fn the_first_to_wait_is_the_first_to_be_served() {
 }
 
 #[test]
-fn what_is_put_there_is_never_seen_beside_who_waits() {
+fn elements_never_stay_while_a_client_waits_for_them() {
     play_as_redis(&[
         Wait(0, "BLPOP q 0"),
         Ask(4, "MULTI", "+OK\r\n"),
@@ -145,7 +145,7 @@ fn what_is_put_there_is_never_seen_beside_who_waits() {
 }
 
 #[test]
-fn whatever_makes_a_list_appear_serves_who_waits() {
+fn whatever_makes_a_list_appear_serves_waiting_clients() {
     play_as_redis(&[
         Ask(4, "RPUSH source a b c d e", ":5\r\n"),
         Wait(0, "BLPOP q 0"),
@@ -196,7 +196,7 @@ fn whatever_makes_a_list_appear_serves_who_waits() {
 }
 
 #[test]
-fn what_moves_on_serves_who_waits_there() {
+fn an_element_that_is_moved_serves_a_client_at_its_destination() {
     play_as_redis(&[
         Wait(0, "BLMOVE a b LEFT RIGHT 0"),
         Wait(1, "BLMOVE b c LEFT LEFT 0"),
@@ -231,7 +231,7 @@ fn values_of_other_types_are_waited_out() {
         Ask(4, "RPUSH q 1", ":1\r\n"),
         Hear(0, "*2\r\n$1\r\nq\r\n$1\r\n1\r\n"),
     ]);
-    // Since 7.2 who is served looks at all of its keys again, in its own order.
+    // Since 7.2 a client that is served looks at all of its keys again, in its own order.
     play(
         &Server::nagi(),
         &[
@@ -377,7 +377,7 @@ fn a_wait_that_ends_with_an_error_has_failed() {
 
 /// Whether it has sent more behind its request or not, and whether it ends one direction or both.
 #[test]
-fn who_leaves_while_it_waits_is_given_nothing() {
+fn a_client_that_leaves_while_it_waits_is_given_nothing() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     for behind in ["", "PING\r\n", &"SET key value\r\n".repeat(100)] {
@@ -435,7 +435,8 @@ fn a_wait_does_not_count_as_slow() {
     client.check("SLOWLOG LEN", ":0\r\n");
 }
 
-/// A crowd that waits for one key goes at once, and one element goes round among those who move it.
+/// A crowd that waits for one key goes at once, and one element goes round among clients that move
+/// it.
 #[test]
 fn crowds_wait() {
     const CROWD: usize = 3000;
@@ -464,7 +465,7 @@ fn crowds_wait() {
     client.check("EXISTS b", ":0\r\n");
 }
 
-/// Many producers, consumers, and one who moves elements on.
+/// Many producers, consumers, and a client that moves elements on.
 #[test]
 fn nothing_is_lost_or_had_twice() {
     const ELEMENTS: usize = 2000;

@@ -1,4 +1,4 @@
-//! Requests with very many keys: seen by others at one moment, however many slices they take.
+//! Requests with very many keys are atomic for other clients, however many slices they take.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -57,7 +57,7 @@ fn very_many_keys_are_served_like_few() {
 }
 
 #[test]
-fn others_see_all_of_it_or_nothing() {
+fn other_clients_see_all_of_it_or_nothing() {
     let server = Server::nagi_with(&["--workers", "3"]);
     let keys = names(MANY);
     server.connect_resp().run_words(&with_keys("MSET", &keys, Some("start")));
@@ -151,7 +151,7 @@ fn what_has_begun_ends_even_if_its_client_leaves() {
         let mut leaver: Connection = server.connect_resp();
         leaver.send(&request);
         drop(leaver);
-        until("nobody but the witness is there", || {
+        until("only the witness is there", || {
             (witness.run("CLIENT LIST").text().lines().count() == 1).then_some(())
         })
         .expect("the client is gone");

@@ -1,4 +1,4 @@
-//! CLIENT: connections as others see them, and what can be done to them.
+//! CLIENT: connections as other clients see them, and what can be done to them.
 
 use crate::binary::{encode, receive};
 use harness::{Connection, Server, as_redis, encode_command, until, words};

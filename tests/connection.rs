@@ -33,7 +33,7 @@ fn databases_are_chosen_by_number() {
 }
 
 #[test]
-fn hello_chooses_the_protocol_and_says_who_answers() {
+fn hello_chooses_the_protocol_and_names_the_server() {
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
         let Reply::Map(fields) = client.run("HELLO 3") else { panic!("RESP3 answers with a map") };
@@ -56,7 +56,7 @@ fn hello_chooses_the_protocol_and_says_who_answers() {
 }
 
 #[test]
-fn a_password_that_nobody_set_is_refused() {
+fn a_password_is_refused_where_none_is_set() {
     as_redis(&[
         ("AUTH \"\" b c", "-ERR syntax error\r\n"),
         ("AUTH", "-ERR wrong number of arguments for 'auth' command\r\n"),
@@ -195,7 +195,7 @@ fn clients_are_listed_whichever_worker_they_are_with() {
     assert!(own.contains(" cmd=client|info ") && own.contains(" name=client:0 "), "{own}");
     drop(clients.split_off(1));
     let alone = || (clients[0].run("CLIENT LIST").text().lines().count() == 1).then_some(());
-    harness::until("the others' lines to go", alone).expect("who has left is not listed");
+    harness::until("the other lines to go", alone).expect("closed connections are not listed");
 }
 
 #[test]

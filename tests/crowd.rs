@@ -41,8 +41,7 @@ fn a_crowd_may_come_while_the_server_does_not_look() {
     let most: usize = most.trim().parse().expect("a number");
     let server = Server::nagi();
     server.signal(Signal::STOP);
-    // As long as the server is stopped nobody is accepted, so whom the backlog has no room for
-    // never gets in.
+    // A stopped server accepts no client, so one for which the backlog has no room never gets in.
     let mut clients: Vec<Connection> =
         (0..CLIENTS.min(most)).map(|_| server.connect_resp()).collect();
     server.signal(Signal::CONT);

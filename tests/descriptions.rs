@@ -175,7 +175,7 @@ fn add_documentation(all: &mut BTreeMap<String, Documentation>, documented: &Rep
     }
 }
 
-/// A tree of arguments; those that are made of others go by names that nobody sees.
+/// A tree of arguments; those that are made of other arguments have names that are never shown.
 fn arguments(arguments: &Reply) -> String {
     let one = |argument: &Reply| {
         let fields = map(argument);

@@ -123,8 +123,8 @@ fn a_folder_that_is_gone() {
     check_restart(server, &folder, 101);
 }
 
-/// The file that is about to be written is a pipe, which takes bytes when somebody reads them. In
-/// the end it cannot be synchronised, as a disk that is broken cannot.
+/// The file that is about to be written is a pipe, which takes bytes when they are read. In the
+/// end it cannot be synchronised, as a disk that is broken cannot.
 #[test]
 fn a_disk_that_is_slow_and_then_breaks() {
     let folder = Folder::new("slow");
@@ -136,7 +136,7 @@ fn a_disk_that_is_slow_and_then_breaks() {
     let mut disk = pipe.open();
     let mut taken = vec![0; 1 << 20];
     for round in 0..12 {
-        // Whatever the disk has taken so far, nobody waits for it.
+        // Whatever the disk has taken so far, no client waits for it.
         client.check(&format!("SET key:{round} changed"), "+OK\r\n");
         client.check(&format!("GET key:{round}"), "$7\r\nchanged\r\n");
         client.check(&format!("DEL key:{}", 10_000 + round), ":1\r\n");

@@ -184,7 +184,7 @@ fn no_password_is_shown() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_told_of() {
+fn a_server_that_goes_away_is_reported() {
     let mut redis = Server::redis();
     let url = resp(&redis);
     std::thread::scope(|scope| {

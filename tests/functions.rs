@@ -139,7 +139,7 @@ fn libraries_are_dumped_and_restored_by_either_server() {
 }
 
 #[test]
-fn a_slow_function_is_told_of_and_ended() {
+fn a_slow_function_is_reported_and_killed() {
     let server = Server::nagi_with(&["--busy-reply-threshold", "50"]);
     let [mut runs, mut other] = [(); 2].map(|()| server.connect_resp());
     let library =

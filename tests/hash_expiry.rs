@@ -67,7 +67,7 @@ fn replies_and_events_are_those_of_redis_8() {
 }
 
 #[test]
-fn what_has_expired_is_gone_and_told_of() {
+fn expired_fields_are_gone_and_published() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let mut subscriber = server.connect_resp();

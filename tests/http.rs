@@ -1,4 +1,4 @@
-//! Metrics and health over HTTP, and who may see them.
+//! Metrics and health over HTTP, and which clients may see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
@@ -225,7 +225,7 @@ fn samples_go_on_by_themselves() {
 }
 
 #[test]
-fn health_is_told_without_a_password_and_readiness_follows_what_is_refused() {
+fn health_needs_no_password_and_readiness_follows_what_is_refused() {
     let server = nagi(&["--requirepass", "sesame"]);
     let mut client = server.connect_resp();
     client.check("AUTH sesame", "+OK\r\n");
@@ -246,7 +246,7 @@ fn health_is_told_without_a_password_and_readiness_follows_what_is_refused() {
 }
 
 #[test]
-fn a_password_keeps_strangers_out() {
+fn a_password_keeps_unauthenticated_clients_out() {
     let server = nagi(&["--requirepass", "sesame"]);
     let refused = get(&server, "/metrics");
     assert_eq!((refused.status, refused.body.contains("nagi_")), (401, false));
@@ -321,7 +321,7 @@ fn every_answer_is_safe_to_show() {
 }
 
 #[test]
-fn broken_and_oversized_requests_harm_nobody() {
+fn broken_and_oversized_requests_harm_no_other_client() {
     let server = nagi(&[]);
     let address = server.http();
     let host = format!("Host: {address}\r\nConnection: close\r\n");
@@ -356,7 +356,7 @@ fn broken_and_oversized_requests_harm_nobody() {
 }
 
 #[test]
-fn many_connections_that_say_nothing_keep_others_waiting_for_a_while_only() {
+fn many_silent_connections_delay_other_clients_for_a_while_only() {
     let server = nagi(&[]);
     let silent: Vec<Connection> = (0..200).map(|_| Connection::open(server.http())).collect();
     server.connect_resp().check("PING", "+PONG\r\n");

@@ -105,7 +105,7 @@ fn keys_are_found_by_pattern() {
 }
 
 #[test]
-fn a_scan_finds_every_key_while_others_come_and_go() {
+fn a_scan_finds_every_key_while_other_keys_come_and_go() {
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
         for number in 0..5000 {
@@ -158,7 +158,7 @@ fn databases_are_emptied_one_or_all() {
 }
 
 #[test]
-fn others_are_served_while_all_keys_are_listed() {
+fn clients_are_served_while_all_keys_are_listed() {
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut client = server.connect_resp();
     let names: BTreeSet<_> = (0..200_000).map(|number| format!("key:{number}")).collect();
@@ -205,7 +205,7 @@ fn values_tell_how_they_are_kept() {
 }
 
 #[test]
-fn nobody_is_waited_for() {
+fn wait_finds_no_replicas() {
     as_redis(&[
         ("WAIT 0 0", ":0\r\n"),
         ("WAIT 1 10", ":0\r\n"),

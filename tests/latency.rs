@@ -49,7 +49,7 @@ fn what_takes_long_is_noted() {
 }
 
 #[test]
-fn a_sleeping_command_holds_up_nobody_else() {
+fn a_sleeping_command_delays_no_other_client() {
     let server = Server::nagi_with(&["--enable-debug-command", "local", "--workers", "1"]);
     let mut sleeper = server.connect_resp();
     sleeper.send("DEBUG SLEEP 1000\r\n");

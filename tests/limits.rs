@@ -1,4 +1,4 @@
-//! What clients may take of the server, and what becomes of those who take more.
+//! What clients may take of the server, and what happens to clients that take more.
 
 use std::process::Command;
 
@@ -26,7 +26,7 @@ fn store_large(client: &mut Connection) {
 }
 
 #[test]
-fn who_leaves_too_much_unread_is_closed() {
+fn a_client_that_leaves_too_much_unread_is_closed() {
     for server in [Server::nagi(), Server::redis()] {
         let mut client = server.connect_resp();
         store_large(&mut client);
@@ -46,7 +46,7 @@ fn who_leaves_too_much_unread_is_closed() {
 }
 
 #[test]
-fn who_leaves_much_unread_for_long_is_closed() {
+fn a_client_that_leaves_much_unread_for_long_is_closed() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     store_large(&mut client);
@@ -60,7 +60,7 @@ fn who_leaves_much_unread_for_long_is_closed() {
 }
 
 #[test]
-fn without_a_limit_nobody_is_closed_who_reads_late() {
+fn without_a_limit_no_client_that_reads_late_is_closed() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     store_large(&mut client);
@@ -114,9 +114,9 @@ fn administrators_get_in_when_all_places_are_taken() {
         let _ = another.try_send("PING\r\nQUIT\r\n");
         another.rest().starts_with(b"+PONG\r\n").then_some(())
     })
-    .expect("those who were killed have left one");
+    .expect("the clients that were killed have left one");
     admin.check("GET key", full);
-    assert_eq!(admin.rest(), b"", "it is no place for others");
+    assert_eq!(admin.rest(), b"", "it is no place for other clients");
 }
 
 #[test]

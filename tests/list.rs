@@ -185,7 +185,7 @@ fn encodings_follow_what_a_list_has() {
 
 /// What takes long works in slices, and is seen as of one moment.
 #[test]
-fn others_are_served_while_long_lists_are_worked_on() {
+fn clients_are_served_while_long_lists_are_worked_on() {
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut client = server.connect_resp();
     let mut other = server.connect_resp();
@@ -196,7 +196,7 @@ fn others_are_served_while_long_lists_are_worked_on() {
     client.expect(":200000\r\n");
     client.send(encode_command(&["LREM", "key", "0", "500"]));
     other.check("SET elsewhere x", "+OK\r\n");
-    // Who needs the list waits for what is being done to it.
+    // A request for the list waits for what is being done to it.
     let len = other.run("LLEN key").integer();
     assert!([199_800, 200_000].contains(&len), "{len}");
     client.expect(":200\r\n");

@@ -14,7 +14,7 @@ fn failed(name: &str, fault: &str) -> String {
     format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {fault}\r\n")
 }
 
-/// A port that nobody has at the moment.
+/// A port that is free at the moment.
 fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("there are ports");
     listener.local_addr().expect("it has one").port()
@@ -32,7 +32,7 @@ fn check_listens(port: u16, hosts: &[u8]) {
 
 fn check_refuses(host: u8, port: u16) {
     let error = TcpStream::connect(SocketAddr::from(([127, 0, 0, host], port)))
-        .expect_err("nobody listens");
+        .expect_err("no server listens");
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
 }
 

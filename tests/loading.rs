@@ -109,7 +109,7 @@ fn only_what_needs_no_data_is_answered_until_all_is_there() {
 }
 
 #[test]
-fn whoever_stops_it_while_it_loads_leaves_the_file_as_it_is() {
+fn a_stop_while_it_loads_leaves_the_file_as_it_is() {
     let file = saved("loading-stop", 5000);
     for stop in ["", "SHUTDOWN", "SHUTDOWN SAVE"] {
         let folder = Folder::new("loading-stop");

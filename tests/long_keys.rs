@@ -1,9 +1,9 @@
-//! Keys of megabytes: they are kept elsewhere than others, and behave like them.
+//! Keys of megabytes: they are kept elsewhere than short ones, and behave like them.
 
 use harness::{Server, tool};
 use std::process::Command;
 
-/// A key of many bytes, of which only the last differs from those of others.
+/// A key of many bytes, of which only the last differs from those of other keys.
 fn key(len: usize, last: u8) -> Vec<u8> {
     let mut key: Vec<u8> = (0..len).map(|at| b'a' + (at * at % 23) as u8).collect();
     key.push(last);

@@ -1,5 +1,5 @@
 //! Arguments that are too long to be copied in one go: they end up where short ones would, and
-//! hold up nobody on their way.
+//! delay no other client.
 
 use harness::{Connection, Reply, Server, encode_command};
 
@@ -69,7 +69,7 @@ fn longest_slice_us(client: &mut Connection) -> u64 {
 }
 
 #[test]
-fn long_values_hold_up_nobody() {
+fn long_values_delay_no_other_client() {
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut client = server.connect_resp();
     let value = numbered(100_000_000);

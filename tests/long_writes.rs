@@ -1,5 +1,5 @@
 //! Writes that take several slices with few keys: they come to their end however busy these keys
-//! are, and whoever needs one of them meanwhile sees all of it or nothing.
+//! are, and a request for one of them meanwhile sees all of it or nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +17,7 @@ fn store_long(client: &mut Connection, key: &str, bytes: usize) {
 }
 
 #[test]
-fn who_works_on_keys_that_change_all_the_time_comes_to_an_end() {
+fn a_write_to_keys_that_change_all_the_time_comes_to_an_end() {
     const BYTES: usize = 24 << 20;
     let server = server();
     let mut client = server.connect_resp();
@@ -56,7 +56,7 @@ fn who_works_on_keys_that_change_all_the_time_comes_to_an_end() {
 }
 
 #[test]
-fn what_is_not_to_be_replaced_is_restored_or_set_by_others_and_never_both() {
+fn restore_and_msetnx_of_one_key_never_both_succeed() {
     let server = server();
     let (mut restorer, mut setter) = (server.connect_resp(), server.connect_resp());
     store_long(&mut restorer, "source", 8 << 20);

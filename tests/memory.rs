@@ -381,7 +381,7 @@ fn what_is_on_its_way_out_drives_nothing_out() {
     let kept = |client: &mut Connection| info(client, "mem_clients_normal");
     let full = until("replies to pile up", || (kept(&mut client) > 25_000_000).then_some(()));
     full.unwrap();
-    // The old values are nobody's but the reader's now.
+    // Only the reader holds the old values now.
     client.check(&format!("SET long {}", "m".repeat(15_000_000)), "+OK\r\n");
     until("the old value too", || (kept(&mut client) > 40_000_000).then_some(())).unwrap();
     client.check("SET another value", "+OK\r\n");
@@ -422,7 +422,7 @@ fn memory_of_large_values_goes_back_when_they_are_deleted() {
     }
     assert!(server.resident_bytes() > before + 110_000_000);
     clients[0].check("DEL first second", ":2\r\n");
-    // Nobody asks for anything more.
+    // There are no further requests.
     let gone =
         until("the memory to go", || (server.resident_bytes() < before + 40_000_000).then_some(()));
     assert!(gone.is_ok(), "{} bytes more than {before} are left", server.resident_bytes() - before);

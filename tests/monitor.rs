@@ -1,4 +1,4 @@
-//! MONITOR: what others do, as it is done.
+//! MONITOR: the requests of all clients, as they are executed.
 
 use crate::binary::{encode, receive};
 use harness::{Connection, Server};
@@ -61,7 +61,7 @@ fn a_long_value_is_shown_and_stored() {
 }
 
 #[test]
-fn who_monitors_does_not_touch_keys_until_it_says_reset() {
+fn a_monitor_does_not_touch_keys_until_reset() {
     for server in [Server::nagi(), Server::redis()] {
         let mut monitor = server.connect_resp();
         let mut client = server.connect_resp();
@@ -101,7 +101,7 @@ fn lines_come_in_the_order_of_changes() {
 }
 
 #[test]
-fn a_monitor_that_does_not_read_holds_up_nobody() {
+fn a_monitor_that_does_not_read_delays_no_client() {
     let server = Server::nagi();
     let mut monitor = server.connect_resp();
     monitor.check("MONITOR", "+OK\r\n");

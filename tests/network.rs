@@ -1,4 +1,4 @@
-//! Clients that the network or their own faults make troublesome: others are served all the same.
+//! Clients that the network or their own faults make troublesome: they delay no other client.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -20,8 +20,8 @@ fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// Serves others: old connections and new ones, of both protocols.
-fn check_others(server: &Server, witness: &mut Connection) {
+/// Checks that other clients are served: old connections and new ones, of both protocols.
+fn check_other_clients(server: &Server, witness: &mut Connection) {
     witness.check("PING", "+PONG\r\n");
     server.connect_resp().check("PING", "+PONG\r\n");
     server.connect_memcached().check_raw("mn\r\n", "MN\r\n");
@@ -56,11 +56,11 @@ fn resets_at_any_point_cost_their_own_connection_only() {
             stream.read_exact(&mut vec![0; part]).expect("the server replies");
             reset(stream);
         }
-        check_others(&server, &mut witness);
+        check_other_clients(&server, &mut witness);
     }
     witness.check("EXISTS other", ":0\r\n");
     let alone = || (info(&mut witness, "connected_clients") == 1).then_some(());
-    until("the others to be gone", alone).expect("nothing is left of them");
+    until("the other clients to be gone", alone).expect("nothing is left of them");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn half_open_connections_are_answered_and_then_closed() {
         stream.write_all(begun).expect("sends");
         stream.shutdown(Shutdown::Write).expect("shuts down");
     }
-    check_others(&server, &mut witness);
+    check_other_clients(&server, &mut witness);
     for (number, stream) in streams.iter_mut().enumerate() {
         let mut got = String::new();
         stream.read_to_string(&mut got).expect("the server closes");
@@ -90,7 +90,7 @@ fn a_hundred_thousand_commands_and_then_a_reset() {
     let mut stream = connect(&server);
     stream.write_all(&encode_command(&["INCR", "n"]).repeat(100_000)).expect("sends");
     reset(stream);
-    check_others(&server, &mut witness);
+    check_other_clients(&server, &mut witness);
     let alone = || (info(&mut witness, "connected_clients") == 1).then_some(());
     until("it to be gone", alone).expect("nothing is left of it");
     // How many arrived before the reset is the network's affair.
@@ -102,7 +102,7 @@ fn a_hundred_thousand_commands_and_then_a_reset() {
 }
 
 #[test]
-fn a_pipeline_of_a_million_commands_lets_others_through() {
+fn a_pipeline_of_a_million_commands_lets_other_clients_through() {
     let server = Server::nagi();
     let mut witness = server.connect_resp();
     let count = 1_000_000;
@@ -128,12 +128,12 @@ fn a_pipeline_of_a_million_commands_lets_others_through() {
         }
         served
     });
-    assert!(served >= 100, "others were served {served} times meanwhile");
-    check_others(&server, &mut witness);
+    assert!(served >= 100, "other clients were served {served} times meanwhile");
+    check_other_clients(&server, &mut witness);
 }
 
 #[test]
-fn a_thousand_slow_readers_hold_up_nobody() {
+fn a_thousand_slow_readers_delay_no_other_client() {
     allow_open_files(4096);
     let server = Server::nagi();
     let mut witness = server.connect_resp();
@@ -145,11 +145,11 @@ fn a_thousand_slow_readers_hold_up_nobody() {
         // More than a socket has room for.
         reader.send(encode_command(&["GET", "large"]).repeat(20));
         if number % 100 == 0 {
-            check_others(&server, &mut witness);
+            check_other_clients(&server, &mut witness);
         }
     }
     for _ in 0..100 {
-        check_others(&server, &mut witness);
+        check_other_clients(&server, &mut witness);
     }
     for reader in readers.iter_mut().step_by(100) {
         (0..20).for_each(|_| reader.expect(&reply));
@@ -169,14 +169,14 @@ fn bytes_that_come_one_by_one_make_whole_requests() {
     let set = encode_command(&["SET", "key", "value"]);
     let text = b"set key2 0 0 5\r\nvalue\r\n";
     for at in 0..set.len().max(text.len()) {
-        // Somebody else's turn comes between any two bytes.
+        // Other clients have their turn between any two bytes.
         if let Some(byte) = set.get(at) {
             slow.send([*byte]);
         }
         if let Some(byte) = text.get(at) {
             slow_text.send([*byte]);
         }
-        check_others(&server, &mut witness);
+        check_other_clients(&server, &mut witness);
     }
     slow.expect("+OK\r\n");
     slow_text.expect("STORED\r\n");
@@ -184,7 +184,7 @@ fn bytes_that_come_one_by_one_make_whole_requests() {
 }
 
 #[test]
-fn a_flooder_lets_others_through() {
+fn a_flooding_client_lets_other_clients_through() {
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut witness = server.connect_resp();
     let stream = connect(&server);
@@ -237,7 +237,7 @@ fn without_descriptors_accepting_pauses_and_goes_on() {
     assert!(served >= 100, "{served}");
     let (lines, seconds) = (server.log().matches(said).count() as u64, began.elapsed().as_secs());
     assert!(lines <= seconds + 2, "{lines} lines in {seconds} s:\n{}", server.log());
-    // As clients leave, others take their places.
+    // As clients leave, new ones take their places.
     for mut client in waiting {
         client.expect("+PONG\r\n");
     }

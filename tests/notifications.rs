@@ -422,7 +422,7 @@ fn keys_expire_when_their_time_has_come_or_when_they_are_looked_at() {
 }
 
 #[test]
-fn what_is_evicted_is_told() {
+fn evictions_are_published() {
     let server = Server::nagi_with(&["--maxmemory", "2mb", "--maxmemory-policy", "allkeys-random"]);
     let mut listener = Listener::of(&server, "Ee");
     let mut client = server.connect_resp();
@@ -458,7 +458,7 @@ fn verbs_of_memcached_cause_events() {
 
 /// Watching keys and hearing of events go on without each other.
 #[test]
-fn who_watches_keys_and_who_hears_of_them_do_not_disturb_each_other() {
+fn watching_keys_and_hearing_of_events_do_not_disturb_each_other() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let mut other = server.connect_resp();
@@ -484,8 +484,8 @@ fn who_watches_keys_and_who_hears_of_them_do_not_disturb_each_other() {
     stopped(&mut client);
 }
 
-/// Clients on all workers change few keys, in transactions: whoever subscribes hears of all changes
-/// of a key in the order in which they happened.
+/// Clients on all workers change few keys, in transactions: subscribers hear of all changes of a
+/// key in the order in which they happened.
 #[test]
 fn events_of_a_key_come_in_order() {
     const CHANGES: usize = 500;
@@ -515,7 +515,7 @@ fn events_of_a_key_come_in_order() {
         let expected = ["set", "append", "del"].iter().cycle().take(of_key.len());
         assert!(of_key.iter().eq(expected), "k{key}: {of_key:?}");
     }
-    assert!(heard.iter().all(|other| *other == heard[0]), "everybody hears the same");
+    assert!(heard.iter().all(|other| *other == heard[0]), "all subscribers hear the same");
 }
 
 /// More events than workers hand out at once: what causes them waits, and none is lost.

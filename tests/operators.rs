@@ -1,4 +1,4 @@
-//! memcached's verbs for whoever runs the server.
+//! memcached's verbs for administrators.
 
 use harness::{Server, as_memcached, until};
 
@@ -58,7 +58,7 @@ fn the_limit_of_memory_is_changed() {
 
 /// 1.6.18 spells it `ERROR:`.
 #[test]
-fn nobody_shuts_it_down() {
+fn a_client_cannot_shut_it_down() {
     for server in [Some(Server::nagi()), crate::differential::newest_memcached()] {
         let Some(server) = server else { continue };
         let mut client = server.connect_memcached();

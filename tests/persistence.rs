@@ -1,5 +1,5 @@
-//! Saving and loading, as a user sees it: what was there comes back, whoever stops the server and
-//! however; a damaged file is neither loaded nor written over.
+//! Saving and loading, as a user sees it: what was there comes back, however the server is stopped;
+//! a damaged file is neither loaded nor written over.
 
 use harness::{Reply, Server, nagi_binary, until};
 use rustix::process::Signal;
@@ -39,7 +39,7 @@ impl Drop for Folder {
     }
 }
 
-/// A pipe where a server will write its next file, which takes bytes when somebody reads them.
+/// A pipe where a server will write its next file, which takes bytes when they are read.
 pub(crate) struct Pipe(PathBuf);
 
 impl Pipe {
@@ -158,7 +158,7 @@ fn stopping_saves_where_it_is_asked_to() {
 }
 
 #[test]
-fn who_cannot_save_does_not_stop() {
+fn a_server_that_cannot_save_does_not_stop() {
     let folder = Folder::new("cannot-stop");
     let gone = folder.0.join("gone");
     fs::create_dir(&gone).expect("creates a folder");
@@ -224,7 +224,7 @@ fn a_file_that_is_damaged_stops_the_start_and_stays() {
 }
 
 #[test]
-fn a_save_that_fails_is_told_and_leaves_the_last_file() {
+fn a_save_that_fails_is_reported_and_leaves_the_last_file() {
     let folder = Folder::new("failing");
     let server = folder.nagi(&["--enable-protected-configs", "yes"]);
     let mut client = server.connect_resp();
@@ -321,7 +321,7 @@ fn what_is_flushed_while_it_is_saved_does_not_come_back() {
 
 /// A save that pauses after each slice does so thousands of times for so many keys.
 #[test]
-fn nobody_waits_for_the_pauses_of_a_save_that_is_to_end() {
+fn a_save_that_is_to_end_makes_no_pauses() {
     const KEYS: usize = 200_000;
     const WORKERS: u64 = 2;
     let folder = Folder::new("pauses");
@@ -378,7 +378,7 @@ fn writing_is_refused_while_saving_fails() {
         client.check("SET key value", "+OK\r\n");
         fs::remove_dir(&gone).expect("it is empty");
         client.check("CONFIG SET save \"3600 1\"", "+OK\r\n");
-        // Who asked for these has been told; nobody else is held responsible.
+        // Only the client that asked for these learns of their failure.
         assert!(matches!(client.run("SAVE"), Reply::Error(_)), "{name}");
         client.check("SHUTDOWN SAVE", "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
         assert_eq!(info(&server, "rdb_last_bgsave_status"), "ok", "{name}");
@@ -459,7 +459,7 @@ fn reloading_brings_back_what_was_saved() {
     }
 }
 
-/// The disk is a pipe that nobody reads for a while.
+/// The disk is a pipe that is not read for a while.
 #[test]
 fn writers_wait_for_a_disk_that_is_slow_and_readers_do_not() {
     const KEYS: usize = 1500;
@@ -503,7 +503,7 @@ fn writers_wait_for_a_disk_that_is_slow_and_readers_do_not() {
 
 /// The save is slow until the value has been changed in many places.
 #[test]
-fn a_giant_is_saved_as_it_was_at_the_cut() {
+fn a_large_value_is_saved_as_it_was_at_the_cut() {
     const BYTES: usize = 500_000_000;
     let folder = Folder::new("giant");
     let mut server = folder.nagi(&["--rdbcompression", "no", "--save-cpu-limit", "10"]);

@@ -41,7 +41,7 @@ fn what_was_asked_before_the_signal_is_answered() {
 }
 
 #[test]
-fn nobody_is_waited_for_who_does_not_read() {
+fn stopping_waits_for_no_client_that_does_not_read() {
     let mut server = Server::nagi();
     let mut client = server.connect_resp();
     client.check("SETRANGE key 99999999 x", ":100000000\r\n");
@@ -137,7 +137,7 @@ fn a_stop_says_how_many_unsaved_changes_are_lost() {
 }
 
 #[test]
-fn a_save_in_the_background_that_a_stop_cancels_is_told_of() {
+fn a_background_save_that_a_stop_cancels_is_reported() {
     let folder = Folder::new("cancelled-save");
     let mut server = folder.nagi(&["--save", ""]);
     let mut client = server.connect_resp();
@@ -237,7 +237,7 @@ fn a_wrong_argument_is_refused_with_a_hint() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_keeps_no_server_from_stopping() {
+fn a_log_that_is_not_read_keeps_no_server_from_stopping() {
     let mut server = Command::new(nagi_binary())
         .args(["serve", "--port", "any", "--memcached-port", "0", "--save", ""])
         .stderr(Stdio::piped())

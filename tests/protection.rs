@@ -1,4 +1,4 @@
-//! Who gets in: passwords, protected mode, and requests that no client would send.
+//! Access: passwords, protected mode, and requests that no client would send.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -32,7 +32,7 @@ fn nothing_is_answered_before_the_password() {
         client.check("PING", NOAUTH);
         client.check("AUTH \"open sesame\"", "+OK\r\n");
         client.check("PING", "+PONG\r\n");
-        // Who has got in stays in.
+        // A failed login does not end an earlier one.
         client.check("AUTH wrong", WRONGPASS);
         client.check("PING", "+PONG\r\n");
         client.check("RESET", "+RESET\r\n");
@@ -47,7 +47,9 @@ fn nothing_is_answered_before_the_password() {
 fn hello_takes_the_password_as_well() {
     for server in both_with_a_password() {
         let mut client = server.connect_resp();
-        let Reply::Error(refused) = client.run("HELLO 3") else { panic!("a stranger is refused") };
+        let Reply::Error(refused) = client.run("HELLO 3") else {
+            panic!("an unauthenticated HELLO is refused")
+        };
         assert!(refused.starts_with("NOAUTH HELLO must be called with the client already"));
         client.check("HELLO 3 AUTH default wrong", WRONGPASS);
         client.check("HELLO 3 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'\r\n");
@@ -60,7 +62,7 @@ fn hello_takes_the_password_as_well() {
 }
 
 #[test]
-fn a_stranger_gets_little_memory() {
+fn an_unauthenticated_client_gets_little_memory() {
     for server in both_with_a_password() {
         let mut client = server.connect_resp();
         client.send("*11\r\n");
@@ -70,7 +72,7 @@ fn a_stranger_gets_little_memory() {
         client.send("*2\r\n$4\r\nAUTH\r\n$16385\r\n");
         client.expect("-ERR Protocol error: unauthenticated bulk length\r\n");
         assert_eq!(client.rest(), b"");
-        // Within one packet, what follows the login is no stranger's any more.
+        // Within one packet, what follows the login is authenticated.
         let mut client = server.connect_resp();
         let value = "v".repeat(20_000);
         let mut pipeline = encode_command(&["AUTH", PASSWORD]);
@@ -110,13 +112,13 @@ fn memcached_clients_log_in_by_a_set() {
     memcached.arg("-Y").arg(&users);
     let memcached =
         Server::start_memcached(memcached).unwrap_or_else(|problem| panic!("{problem}"));
-    let stranger = "CLIENT_ERROR unauthenticated\r\n";
+    let unauthenticated = "CLIENT_ERROR unauthenticated\r\n";
     let with_file = Server::nagi_with(&["--memcached-auth-file", &users.to_string_lossy()]);
     with_file.connect_resp().check("PING", "+PONG\r\n");
     for server in [nagi, memcached, with_file] {
         let mut client = server.connect_memcached();
         for request in ["get key\r\n", "version\r\n", "stats\r\n", "delete key\r\n", "hello\r\n"] {
-            client.check_raw(request, stranger);
+            client.check_raw(request, unauthenticated);
         }
         let failure = "CLIENT_ERROR authentication failure\r\n";
         client.check_raw("set any 0 0 12\r\ndefault open\r\n", failure);
@@ -125,7 +127,7 @@ fn memcached_clients_log_in_by_a_set() {
         for (len, token) in [(7, " sesame"), (7, "default"), (8, "default "), (1, " "), (0, "")] {
             client.check_raw(format!("set any 0 0 {len}\r\n{token}\r\n"), malformed);
         }
-        client.check_raw("get any\r\n", stranger);
+        client.check_raw("get any\r\n", unauthenticated);
         client.check_raw("set any 0 0 14\r\ndefault sesame\r\n", "STORED\r\n");
         client.check_raw("get any\r\n", "END\r\n");
         client.check_raw(
@@ -137,17 +139,17 @@ fn memcached_clients_log_in_by_a_set() {
 }
 
 #[test]
-fn a_stranger_changes_nothing_through_memcached_either() {
+fn an_unauthenticated_memcached_client_changes_nothing() {
     let server = Server::nagi();
     let mut owner = server.connect_memcached();
     owner.check_raw("set key 0 0 5\r\nvalue\r\n", "STORED\r\n");
     server.connect_resp().check("CONFIG SET requirepass sesame", "+OK\r\n");
-    let mut stranger = server.connect_memcached();
-    stranger.send(format!("set key 0 0 2000000\r\n{}\r\n", "x".repeat(2_000_000)));
-    stranger.send("set key 0 0 1 noreply\r\nx\r\ndelete key noreply\r\nflush_all noreply\r\n");
-    stranger.send("version\r\n");
-    stranger.expect("SERVER_ERROR object too large for cache\r\n");
-    stranger.expect("CLIENT_ERROR unauthenticated\r\n");
+    let mut client = server.connect_memcached();
+    client.send(format!("set key 0 0 2000000\r\n{}\r\n", "x".repeat(2_000_000)));
+    client.send("set key 0 0 1 noreply\r\nx\r\ndelete key noreply\r\nflush_all noreply\r\n");
+    client.send("version\r\n");
+    client.expect("SERVER_ERROR object too large for cache\r\n");
+    client.expect("CLIENT_ERROR unauthenticated\r\n");
     owner.check_raw("get key\r\n", "VALUE key 0 5\r\nvalue\r\nEND\r\n");
 }
 

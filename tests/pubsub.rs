@@ -286,8 +286,8 @@ fn nonsense_is_refused() {
     assert!(help.list()[1].text().starts_with("CHANNELS"), "{help:?}");
 }
 
-/// What is published reaches who has been told that it subscribes, and nobody who has been told
-/// that it does not.
+/// A message reaches every client whose subscription was confirmed, and none whose unsubscription
+/// was.
 #[test]
 fn subscriptions_begin_and_end_where_they_are_confirmed() {
     let server = Server::nagi_with(&["--workers", "3"]);
@@ -313,10 +313,10 @@ fn subscriptions_begin_and_end_where_they_are_confirmed() {
 }
 
 /// Publishers on all workers, of whom each waits for its replies or does not, and subscribers on
-/// all workers: each publisher's messages come in its order, across channels, and everybody sees
-/// one order of those of a channel, or of a pattern.
+/// all workers: each publisher's messages come in its order, across channels, and all subscribers
+/// see one order of those of a channel, or of a pattern.
 #[test]
-fn everybody_sees_one_order() {
+fn all_subscribers_see_one_order() {
     const PUBLISHERS: usize = 4;
     const MESSAGES: usize = 2000;
     let server = Server::nagi_with(&["--workers", "4"]);

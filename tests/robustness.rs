@@ -138,7 +138,7 @@ fn check_prefixes(address: SocketAddr, requests: &[Vec<u8>], replies: &[&str]) {
 }
 
 #[test]
-fn random_bytes_harm_nobody_else() {
+fn random_bytes_harm_no_other_client() {
     let mut witness = Witness::new();
     let mut random = Random::announced();
     let pieces: [&[u8]; 14] = [
@@ -203,7 +203,7 @@ fn a_value_beyond_memcacheds_limit_is_refused_and_its_bytes_are_skipped() {
 }
 
 #[test]
-fn clients_that_leave_without_reading_harm_nobody_else() {
+fn clients_that_leave_without_reading_harm_no_other_client() {
     let mut witness = Witness::new();
     let value = "v".repeat(100_000);
     witness.resp.check(&format!("SET large {value}"), "+OK\r\n");
@@ -211,5 +211,5 @@ fn clients_that_leave_without_reading_harm_nobody_else() {
         let mut connection = witness.server.connect_resp();
         connection.send(encode_command(&["GET", "large"]).repeat(100));
     }
-    witness.check(b"replies that nobody read");
+    witness.check(b"replies that were not read");
 }

@@ -1,4 +1,4 @@
-//! Scripts: what they reply, as redis-server does, and whom they hold up.
+//! Scripts: what they reply, as redis-server does, and which requests they delay.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -352,7 +352,7 @@ pub(crate) fn until_busy(client: &mut Connection) {
 }
 
 #[test]
-fn a_slow_script_holds_up_only_those_who_need_its_keys() {
+fn a_slow_script_delays_only_requests_for_its_keys() {
     for workers in ["1", "2"] {
         let server = Server::nagi_with(&["--workers", workers, "--busy-reply-threshold", "50"]);
         let [mut script, mut needs, mut other] = [(); 3].map(|()| server.connect_resp());

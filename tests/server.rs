@@ -63,7 +63,7 @@ fn statistics_are_counted_and_reset() {
 }
 
 #[test]
-fn the_clock_is_told() {
+fn the_time_is_reported() {
     let server = Server::nagi();
     let reply = server.connect_resp().run("TIME");
     let seconds: u64 = reply.list()[0].text().parse().expect("seconds");

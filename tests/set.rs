@@ -187,7 +187,7 @@ fn encodings_change_at_their_limits_and_not_back() {
 
 /// What takes long works in slices, and sees its sets as of one moment.
 #[test]
-fn others_are_served_while_large_sets_are_combined() {
+fn clients_are_served_while_large_sets_are_combined() {
     let server = Server::nagi_with(&["--workers", "1"]);
     let mut client = server.connect_resp();
     let members: Vec<String> = (0..200_000).map(|number| format!("member:{number}")).collect();

@@ -85,8 +85,8 @@ fn if_it_cannot_save_it_stops_only_by_force() {
     }
 }
 
-/// As long as the save before the end is under way, stopping can be given up: by who asked for
-/// another command, and if a signal asked for it.
+/// During the save before the end, the shutdown can be aborted: by its client with another
+/// command, and if a signal asked for it.
 #[test]
 fn it_is_aborted_while_it_saves() {
     let folder = Folder::new("shutdown-abort");

@@ -76,7 +76,7 @@ fn the_slow_log_has_a_length_and_shows_no_passwords() {
 }
 
 #[test]
-fn requests_of_a_pipeline_are_told_apart() {
+fn requests_of_a_pipeline_are_logged_one_by_one() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let mut pipeline = encode_command(&["CONFIG", "SET", "slowlog-log-slower-than", "2000"]);

@@ -216,7 +216,7 @@ fn scores_are_doubles_in_resp3() {
 }
 
 #[test]
-fn commands_on_sorted_sets_refuse_others() {
+fn commands_on_sorted_sets_refuse_other_types() {
     as_redis(&[
         ("SET s x", "+OK\r\n"),
         ("ZADD s 1 a", WRONG_TYPE),

@@ -176,7 +176,7 @@ const INFORMATION: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_is_known_of_streams_is_told_and_set() {
+fn properties_of_streams_are_shown_and_set() {
     as_redis(&[ADDITIONS, INFORMATION].concat());
 }
 
@@ -265,7 +265,7 @@ fn other_types_are_no_streams() {
 }
 
 #[test]
-fn streams_are_values_like_others() {
+fn streams_are_values_like_any_other() {
     as_redis(&[
         ("XADD t 1-1 a b", "$3\r\n1-1\r\n"),
         ("TYPE t", "+stream\r\n"),

@@ -33,7 +33,7 @@ fn the_title_has_figures_and_no_arguments() {
 }
 
 #[test]
-fn a_template_is_gone_by() {
+fn a_title_follows_its_template() {
     let server = Server::nagi();
     let mut client = server.connect_resp();
     let port = server.resp().port();

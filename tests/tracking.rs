@@ -19,7 +19,7 @@ fn invalidated(key: &str) -> String {
 }
 
 #[test]
-fn a_client_is_told_of_keys_that_it_has_read() {
+fn keys_that_a_client_has_read_are_invalidated() {
     for server in both() {
         let (mut tracker, mut other) = clients(&server, "");
         for (read, reply, change) in [
@@ -55,7 +55,7 @@ fn a_client_is_told_of_keys_that_it_has_read() {
 }
 
 #[test]
-fn keys_that_expire_are_told() {
+fn keys_that_expire_are_invalidated() {
     for server in both() {
         let (mut tracker, mut other) = clients(&server, "");
         other.check("SET a 1 PX 30", "+OK\r\n");
@@ -99,7 +99,7 @@ fn clients_choose_what_is_tracked() {
 }
 
 #[test]
-fn prefixes_are_told_without_a_read() {
+fn prefixes_are_invalidated_without_a_read() {
     for server in both() {
         let (mut tracker, mut other) = clients(&server, "BCAST PREFIX user: PREFIX item:");
         other.run("SET other 1");
@@ -113,7 +113,7 @@ fn prefixes_are_told_without_a_read() {
 }
 
 #[test]
-fn another_client_is_told_in_its_place() {
+fn invalidations_are_redirected_to_another_client() {
     for server in both() {
         let mut listener = server.connect_resp();
         let id = listener.run("CLIENT ID").integer();

@@ -149,7 +149,7 @@ fn sum(balances: &harness::Reply) -> i64 {
 }
 
 #[test]
-fn nobody_sees_half_of_a_transaction() {
+fn a_transaction_is_seen_whole_or_not_at_all() {
     let server = Server::nagi_with(&["--workers", "2"]);
     let accounts: Vec<String> = (0..10).map(|number| format!("account:{number}")).collect();
     let set: Vec<String> = accounts.iter().map(|account| format!("{account} 1000")).collect();

@@ -34,7 +34,7 @@ fn far_sleeper(link: &Link, port: &str) -> Child {
 const LARGE: &str = "SETRANGE large 40000000 end";
 
 #[test]
-fn a_peer_that_vanishes_is_let_go() {
+fn the_connection_of_a_vanished_peer_is_closed() {
     let link = match Link::new() {
         Ok(link) => link,
         Err(reason) => return eprintln!("SKIPPED: no link can be made here: {reason}"),
@@ -73,7 +73,7 @@ fn a_peer_that_vanishes_is_let_go() {
 }
 
 #[test]
-fn who_lives_may_read_as_late_as_it_likes() {
+fn a_living_client_may_read_as_late_as_it_likes() {
     let server = Server::nagi_with(&["--tcp-keepalive", "1"]);
     let mut witness = server.connect_resp();
     witness.check(LARGE, ":40000003\r\n");

@@ -61,7 +61,7 @@ fn shown_of(server: &Server, streams: &str, requests: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn requests_of_the_text_protocol_are_told_of() {
+fn requests_of_the_text_protocol_are_logged() {
     let requests = [
         "get none\r\n",
         "set a 0 0 3\r\nabc\r\n",
@@ -105,7 +105,7 @@ fn requests_of_the_text_protocol_are_told_of() {
 }
 
 #[test]
-fn meta_commands_are_told_of() {
+fn meta_commands_are_logged() {
     let requests = [
         "mg none\r\n",
         "mg none N3000\r\n",
@@ -137,7 +137,7 @@ fn meta_commands_are_told_of() {
 }
 
 #[test]
-fn requests_of_the_binary_protocol_are_told_of() {
+fn requests_of_the_binary_protocol_are_logged() {
     let told = servers().into_iter().map(|(_, server)| {
         let mut watcher = watch(&server, " mutations fetchers");
         let mut client = server.connect_memcached();
@@ -169,7 +169,7 @@ fn requests_of_the_binary_protocol_are_told_of() {
 }
 
 #[test]
-fn connections_are_told_of() {
+fn connections_are_logged() {
     for (_, server) in servers() {
         let mut watcher = watch(&server, " connevents");
         let came = "type=conn_new rip=127.0.0.1 transport=tcp";
@@ -187,7 +187,7 @@ fn connections_are_told_of() {
 }
 
 #[test]
-fn evicted_keys_are_told_of() {
+fn evicted_keys_are_logged() {
     let nagi = Server::nagi_with(&["--maxmemory", "16mb", "--maxmemory-policy", "allkeys-lru"]);
     let mut watcher = watch(&nagi, " evictions");
     let mut client = nagi.connect_memcached();
@@ -241,7 +241,7 @@ fn what_cannot_be_watched_is_refused() {
 }
 
 #[test]
-fn who_watches_is_heard_no_more() {
+fn requests_of_a_watcher_are_ignored() {
     for (_, server) in servers() {
         let mut watcher = server.connect_memcached();
         watcher.check_raw("watch mutations\r\nversion\r\nset a 0 0 1\r\nx\r\n", "OK\r\n");
@@ -255,7 +255,7 @@ fn who_watches_is_heard_no_more() {
 }
 
 #[test]
-fn a_watcher_that_does_not_read_misses_lines_and_holds_up_nobody() {
+fn a_watcher_that_does_not_read_misses_lines_and_delays_no_client() {
     // memcached loses lines on the way to a watcher as well, and does not say how many.
     let server = Server::nagi();
     let stream = TcpStream::connect(server.memcached_address()).expect("connects");
@@ -310,7 +310,7 @@ fn a_watcher_that_leaves_is_forgotten_by_the_store() {
 }
 
 #[test]
-fn a_connection_that_is_closed_for_a_fault_is_told_of_as_an_error() {
+fn a_connection_that_is_closed_for_a_fault_is_logged_as_an_error() {
     for (name, server) in servers() {
         let mut watcher = watch(&server, " connevents");
         for (request, reason) in [

@@ -55,7 +55,7 @@ fn setting(client: &mut Connection, name: &str) -> String {
 }
 
 #[test]
-fn a_small_file_is_gone_by() {
+fn a_small_file_takes_effect() {
     let server = start(&[&root().join("tests/configuration/small.conf").display().to_string()]);
     let mut client = server.connect_resp();
     for (name, value) in [
@@ -117,7 +117,7 @@ fn shipped_files_start_nagi_unedited() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_file_line_and_reason() {
+fn errors_name_file_line_and_reason() {
     let folder = Folder::new("wrong");
     for (line, reason) in [
         ("maxmemry 5mb", "there is no option maxmemry; did you mean maxmemory?"),
@@ -243,7 +243,7 @@ fn the_background_is_entered_once_it_listens() {
 }
 
 #[test]
-fn lines_that_nobody_changed_are_not_rewritten() {
+fn unchanged_lines_are_not_rewritten() {
     let folder = Folder::new("relative");
     fs::create_dir(folder.path("data")).expect("a folder");
     let text = "port any\nmemcached-port 0\ndaemonize yes\ndir data\npidfile pid\n";
@@ -267,7 +267,7 @@ fn lines_that_nobody_changed_are_not_rewritten() {
 }
 
 #[test]
-fn the_supervisor_is_told() {
+fn the_supervisor_is_notified() {
     let folder = Folder::new("supervisor");
     let path = folder.path("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");

@@ -17,7 +17,7 @@ impl Connection {
     /// Connects to `address`.
     ///
     /// # Panics
-    /// When nobody listens there, or has room.
+    /// When no server listens there, or has room.
     #[must_use]
     pub fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)

@@ -366,8 +366,8 @@ fn new_folder() -> Result<PathBuf, String> {
 }
 
 /// A port for a server that cannot choose one itself. Its socket is bound and does not listen: the
-/// kernel gives the port to no one who asks for any, while a server that asks for this one, with
-/// SO_REUSEADDR as all of them do, may listen on it.
+/// kernel gives the port to no socket that asks for any, while a server that asks for this one,
+/// with SO_REUSEADDR as all of them do, may listen on it.
 struct Reservation {
     address: SocketAddr,
     _socket: OwnedFd,

@@ -27,7 +27,7 @@ def memcached():
 
 @pytest.fixture
 def guarded():
-    """Where it speaks memcached's protocol to who gives the password "secret"."""
+    """Where it speaks memcached's protocol to clients with the password "secret"."""
     return address("NAGI_MEMCACHED_GUARDED")
 
 

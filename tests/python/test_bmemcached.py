@@ -63,25 +63,25 @@ def test_statistics(client):
     assert all(int(fields["pid"]) > 0 for fields in client.stats().values())
 
 
-def test_who_gives_no_password_is_told_nothing(guarded, key):
+def test_without_a_password_nothing_is_answered(guarded, key):
     host, port = guarded
-    stranger = bmemcached.Client([f"{host}:{port}"])
+    client = bmemcached.Client([f"{host}:{port}"])
     with pytest.raises(MemcachedException, match="Auth failure"):
-        stranger.set(key, "value")
+        client.set(key, "value")
     with pytest.raises(MemcachedException, match="Auth failure"):
-        stranger.get(key)
+        client.get(key)
     friend = bmemcached.Client([f"{host}:{port}"], "default", "secret")
     assert friend.get(key) is None
 
 
 def test_a_wrong_password_is_refused(guarded):
     host, port = guarded
-    stranger = bmemcached.Client([f"{host}:{port}"], "default", "guess")
+    client = bmemcached.Client([f"{host}:{port}"], "default", "guess")
     with pytest.raises(MemcachedException, match="Auth failure"):
-        stranger.get("key")
+        client.get("key")
 
 
-def test_a_login_that_nobody_asks_for_does_no_harm(memcached, key):
+def test_a_needless_login_does_no_harm(memcached, key):
     host, port = memcached
     client = bmemcached.Client([f"{host}:{port}"], "default", "secret")
     assert client.set(key, "value")

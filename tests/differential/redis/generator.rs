@@ -11,7 +11,7 @@ const NOT_COMPARED: &[(&str, &str)] = &[
     ("ACL", "alone is refused; tests/administration.rs compares it"),
     ("ACL CAT", "lists what there is"),
     ("ACL HELP", "lists what there is"),
-    ("ACL SETUSER", "changes who may do what; tests/acl.rs compares it"),
+    ("ACL SETUSER", "changes permissions; tests/acl.rs compares it"),
     ("MEMORY", "alone is refused; tests/memory.rs compares it"),
     ("MEMORY DOCTOR", "has sentences of its own"),
     ("MEMORY HELP", "lists what there is"),
