@@ -11,11 +11,11 @@
 //!  types         operations on values, by type
 //!  keyspace      Store, Shard, Slot, Database; what goes through all shards: evicting, expiring,
 //!                ageing, compaction, the walk of a snapshot
-//!  effects       what operations change, told to one who listens
+//!  effects       what operations change, reported to a listener
 //!  claims        keys that a command holds for longer than a latch
 //!  index         from a hash to its entry: tables, directories, segments, buckets
 //!  snapshot      images of entries that are about to change      eviction   what entries know of
-//!                                                                           their use; who goes
+//!                                                                           their use; victims
 //!  entry         one key with its value and attributes
 //!  value         strings, ropes, and values of other types
 //!  memory        pages, arenas and chunks; accounting; the reclaimer

@@ -105,7 +105,7 @@ impl Claiming {
         self.claim.charge.set(room);
     }
 
-    /// Has everything claimed: no other request works on any key meanwhile.
+    /// Claims everything: no other request works on any key meanwhile.
     pub fn add_everything(&mut self) {
         self.is_whole = true;
         self.names.clear();
@@ -161,7 +161,7 @@ impl Claiming {
         Step::More
     }
 
-    /// Lets go of everything, since holding some while waiting for more is how circles form.
+    /// Releases everything, since holding some while waiting for more is how deadlocks form.
     fn fail(&mut self, wait: Wait) -> Step {
         self.next = 0;
         self.tries += 1;
@@ -199,8 +199,8 @@ impl Claim {
         Claim { claims, owner, taken: Vec::new(), active: false, charge: Charge::default() }
     }
 
-    /// Takes one more name, or everything if that is none, ahead of all who wait. Only one claim
-    /// in the process may grow at a time, and nothing that others hold claims for may wait for it.
+    /// Takes one more name, or everything if that is none, ahead of all waiters. Only one claim in
+    /// the process may grow at a time, and no holder of a claim may wait for it.
     /// `growing` begins empty with each name, and is kept until that is held.
     pub(crate) fn grow(
         &mut self,

@@ -15,7 +15,7 @@ struct Waiters {
 
 impl Default for Waiters {
     fn default() -> Self {
-        // There are numbers before the first, for those who come ahead of it.
+        // There are numbers before the first, for waiters that are put ahead of it.
         Waiters { line: VecDeque::new(), last_number: 1 << 32 }
     }
 }
@@ -51,7 +51,7 @@ impl Queue {
         number
     }
 
-    /// The same ahead of all others.
+    /// The same at the front.
     pub(super) fn push_first(&mut self, kind: Kind, waker: &Waker) -> u64 {
         let waiters = self.0.get_or_insert_default();
         let first = waiters.line.front().map_or(waiters.last_number + 1, |waiter| waiter.number);
@@ -76,7 +76,7 @@ impl Queue {
         }
     }
 
-    /// Calls those whose turn it is: the requests at the front, or the claimer at the front.
+    /// Wakes what is at the front: all requests there, or one claimer.
     pub(super) fn wake_next(&mut self) {
         let Some(waiters) = &mut self.0 else { return };
         let requests = waiters.line.iter().take_while(|waiter| waiter.kind == Kind::Request);

@@ -1,4 +1,4 @@
-//! What is claimed, and by whom: names in stripes, each with the queue of those who wait for it.
+//! What is claimed, and its owner: names in stripes, each with the queue of its waiters.
 
 use crate::claims::queue::{Kind, Queue};
 use crate::entry::identity_hasher::IdentityHasher;
@@ -25,7 +25,7 @@ const KEPT_NAMES: usize = 16;
 /// What is done with a key that is claimed, or met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// Reading, beside others who read.
+    /// Reading, shared with other readers.
     Read,
     /// Changing, alone.
     Write,
@@ -34,7 +34,7 @@ pub enum Intent {
 /// Everything that is claimed.
 #[derive(Debug)]
 pub(crate) struct Claims {
-    /// How many are held or being taken. Nobody looks further while it is 0.
+    /// How many are held or being taken. No further look is needed while it is 0.
     active: AtomicU64,
     /// The claim that holds everything; 0 for none. It is the only one active then.
     exclusive: AtomicU64,
@@ -45,7 +45,7 @@ pub(crate) struct Claims {
 
 type Stripe = HashMap<u64, Name, BuildHasherDefault<IdentityHasher>>;
 
-/// A name that is claimed, or that somebody waits for.
+/// A name that is claimed, or that is waited for.
 #[derive(Debug, Default)]
 struct Name {
     hold: Hold,
@@ -55,7 +55,7 @@ struct Name {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Hold {
     #[default]
-    Nobody,
+    Free,
     Readers(u32),
     Writer(u64),
 }
@@ -63,17 +63,17 @@ enum Hold {
 /// Where claimers begin, or are held back.
 #[derive(Debug, Default)]
 struct Entrance {
-    /// The claimer that has failed too often to let others begin before it.
+    /// The claimer that has failed too often to let another begin before it.
     ticket: Option<u64>,
     /// The claim that is to become one of everything, before which no other begins.
     growing: Option<u64>,
     /// Claimers that may not begin yet.
     held_back: Queue,
-    /// Those who wait until nothing is claimed.
+    /// Waiters until nothing is claimed.
     whole: Queue,
 }
 
-/// Where somebody waits.
+/// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Name(u64),
@@ -112,10 +112,10 @@ impl Claims {
         self.active.load(Ordering::Acquire) != 0
     }
 
-    /// Whether `name` is claimed, by whomever.
+    /// Whether `name` is claimed.
     pub(crate) fn holds(&self, name: u64) -> bool {
         self.is_exclusive()
-            || self.stripe(name).get(&name).is_some_and(|found| found.hold != Hold::Nobody)
+            || self.stripe(name).get(&name).is_some_and(|found| found.hold != Hold::Free)
     }
 
     /// Whether a request may go ahead that does something with `name`. If not, `waker` is called
@@ -139,8 +139,8 @@ impl Claims {
         self.unclaimed(waker, || ())
     }
 
-    /// Does `work`, which must be over in no time, while nothing is claimed and nobody can begin
-    /// to; or it is not done, and `waker` is called once it is worth another try.
+    /// Does `work`, which must be over in no time, while nothing is claimed and no claim can begin;
+    /// or it is not done, and `waker` is called once it is worth another try.
     pub(crate) fn unclaimed(self: &Arc<Self>, waker: &Waker, work: impl FnOnce()) -> Option<Wait> {
         let mut entrance = self.entrance.lock();
         if !self.any() {
@@ -175,9 +175,9 @@ impl Claims {
     /// Lets a claimer begin, unless it is held back.
     pub(super) fn begin(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<(), Wait> {
         let mut entrance = self.entrance.lock();
-        let others_first =
+        let must_wait =
             entrance.ticket.is_some_and(|holder| holder != owner) || entrance.growing.is_some();
-        if others_first || self.is_exclusive() || !entrance.whole.is_empty() {
+        if must_wait || self.is_exclusive() || !entrance.whole.is_empty() {
             let number = entrance.held_back.push(Kind::Claimer, waker);
             drop(entrance);
             return Err(self.wait(Place::Entrance, number));
@@ -226,9 +226,9 @@ impl Claims {
         }
     }
 
-    /// Takes `name` for a claim that holds others already, ahead of all who wait; the answer tells
-    /// whether that is new. Who waits for a name holds none, so that no two wait for each other as
-    /// long as one claim at a time grows.
+    /// Takes `name` for a claim that holds other names, ahead of all waiters; whether it was not
+    /// held before. A waiter for a name holds none, so that no two wait for each other as long as
+    /// one claim at a time grows.
     pub(super) fn take_more(
         self: &Arc<Self>,
         (name, intent): (u64, Intent),
@@ -252,8 +252,8 @@ impl Claims {
         Err(self.wait(Place::Name(name), number))
     }
 
-    /// Has a claim hold everything that holds some names already, once nothing else is claimed,
-    /// ahead of all who wait; the answer tells whether that is new.
+    /// Extends a claim that holds some names to everything, once nothing else is claimed, ahead of
+    /// all waiters; whether it did not hold that before.
     pub(super) fn take_all(self: &Arc<Self>, owner: u64, waker: &Waker) -> Result<bool, Wait> {
         let mut entrance = self.entrance.lock();
         if self.exclusive.load(Ordering::Acquire) == owner {
@@ -270,8 +270,8 @@ impl Claims {
         Err(self.wait(Place::Whole, number))
     }
 
-    /// Takes `name` for `owner`; the answer tells whether that is new. `ahead` is the number of
-    /// the owner's place in the queue, if it has one.
+    /// Takes `name` for `owner`; whether it was not held before. `ahead` is the number of the
+    /// owner's place in the queue, if it has one.
     pub(super) fn take(
         self: &Arc<Self>,
         (name, intent): (u64, Intent),
@@ -300,13 +300,13 @@ impl Claims {
         if let Some(found) = stripe.get_mut(&name) {
             found.hold = match found.hold {
                 Hold::Readers(readers) if readers > 1 => Hold::Readers(readers - 1),
-                _ => Hold::Nobody,
+                _ => Hold::Free,
             };
             tidy(&mut stripe, name);
         }
     }
 
-    /// Lets nobody else begin until `owner` has what it needs.
+    /// Lets no other claimer begin until `owner` has what it needs.
     pub(super) fn take_ticket(&self, owner: u64) {
         self.entrance.lock().ticket.get_or_insert(owner);
     }
@@ -343,7 +343,7 @@ impl Claims {
         }
     }
 
-    /// Whether nothing is remembered of anyone.
+    /// Whether nothing is claimed or waited for.
     #[cfg(test)]
     pub(super) fn is_forgotten(&self) -> bool {
         let entrance = self.entrance.lock();
@@ -361,11 +361,11 @@ impl Claims {
     }
 }
 
-/// Wakes whoever comes next for a name that has changed hands, and forgets a name that nobody
-/// holds or waits for.
+/// Wakes the next waiter for a name that has been released, and forgets a name that is neither held
+/// nor waited for.
 fn tidy(stripe: &mut Stripe, name: u64) {
     let Some(found) = stripe.get_mut(&name) else { return };
-    if found.hold != Hold::Nobody {
+    if found.hold != Hold::Free {
         return;
     }
     if found.queue.is_empty() {
@@ -379,7 +379,7 @@ fn tidy(stripe: &mut Stripe, name: u64) {
 }
 
 impl Hold {
-    /// The same with one who holds it beside, which it admits.
+    /// The same with one more holder, which it admits.
     fn with(self, intent: Intent, owner: u64) -> Self {
         match (intent, self) {
             (Intent::Write, _) => Hold::Writer(owner),
@@ -390,7 +390,7 @@ impl Hold {
 
     fn admits(self, intent: Intent) -> bool {
         match self {
-            Hold::Nobody => true,
+            Hold::Free => true,
             Hold::Readers(_) => intent == Intent::Read,
             Hold::Writer(_) => false,
         }

@@ -54,8 +54,8 @@ impl Fixture {
         claiming
     }
 
-    fn step(&self, claiming: &mut Claiming, person: &Claimant) -> Step {
-        claiming.step(&self.quiescence, 0, &person.waker, || false)
+    fn step(&self, claiming: &mut Claiming, claimant: &Claimant) -> Step {
+        claiming.step(&self.quiescence, 0, &claimant.waker, || false)
     }
 
     fn held(&self, names: &[u64], intent: Intent) -> Claim {
@@ -64,12 +64,12 @@ impl Fixture {
         claim
     }
 
-    fn waits(&self, claiming: &mut Claiming, person: &Claimant) {
-        let step = self.step(claiming, person);
+    fn waits(&self, claiming: &mut Claiming, claimant: &Claimant) {
+        let step = self.step(claiming, claimant);
         assert!(matches!(step, Step::Wait), "{step:?}");
     }
 
-    /// Whether nothing is remembered of anyone.
+    /// Whether nothing is claimed or waited for.
     fn is_forgotten(&self) -> bool {
         self.claims.is_forgotten()
     }
@@ -97,14 +97,14 @@ fn request_that_meets_a_claim_waits_and_is_woken() {
 #[test]
 fn a_claim_waits_for_the_batches_that_do_not_know_of_it() {
     let world = Fixture::new();
-    let person = Claimant::new();
+    let claimant = Claimant::new();
     let batch = world.quiescence.enter(1);
     let mut claiming = world.claiming(&[1], Intent::Write);
-    assert!(matches!(world.step(&mut claiming, &person), Step::More));
-    assert!(matches!(world.step(&mut claiming, &person), Step::More));
+    assert!(matches!(world.step(&mut claiming, &claimant), Step::More));
+    assert!(matches!(world.step(&mut claiming, &claimant), Step::More));
     drop(batch);
     let later = world.quiescence.enter(1);
-    assert!(matches!(world.step(&mut claiming, &person), Step::Held(_)));
+    assert!(matches!(world.step(&mut claiming, &claimant), Step::Held(_)));
     drop((later, claiming));
     assert!(world.is_forgotten());
 }
@@ -134,13 +134,13 @@ fn claimers_are_served_in_order_of_arrival() {
 #[test]
 fn waiting_claimer_holds_no_claim() {
     let world = Fixture::new();
-    let person = Claimant::new();
+    let claimant = Claimant::new();
     let claim = world.held(&[5], Intent::Write);
     let mut claiming = world.claiming(&[1, 2, 5], Intent::Write);
-    world.waits(&mut claiming, &person);
-    assert!(world.claims.meet(1, Intent::Write, &person.waker).is_none());
+    world.waits(&mut claiming, &claimant);
+    assert!(world.claims.meet(1, Intent::Write, &claimant.waker).is_none());
     drop(claim);
-    assert_eq!(person.calls(), 1);
+    assert_eq!(claimant.calls(), 1);
     drop(claiming);
     assert!(world.is_forgotten());
 }
@@ -187,12 +187,12 @@ fn whole_keyspace_is_available_only_without_claims() {
 #[test]
 fn claiming_stops_at_the_end_of_a_slice() {
     let world = Fixture::new();
-    let person = Claimant::new();
+    let claimant = Claimant::new();
     let names: Vec<u64> = (0..200).collect();
     let mut claiming = world.claiming(&names, Intent::Write);
     let mut slices = 1;
     let mut claim = loop {
-        match claiming.step(&world.quiescence, 0, &person.waker, || true) {
+        match claiming.step(&world.quiescence, 0, &claimant.waker, || true) {
             Step::More => slices += 1,
             Step::Held(claim) => break claim,
             Step::Wait => unreachable!("there is no other claimer"),
@@ -241,15 +241,15 @@ impl Fixture {
         claim: &mut Claim,
         name: Option<u64>,
         growing: &mut Growing,
-        person: &Claimant,
+        claimant: &Claimant,
     ) -> Growth {
         let name = name.map(|name| (name, Intent::Write));
-        claim.grow(name, growing, (&self.quiescence, 0), &person.waker)
+        claim.grow(name, growing, (&self.quiescence, 0), &claimant.waker)
     }
 }
 
 #[test]
-fn a_claim_that_grows_comes_ahead_of_all_who_wait() {
+fn a_claim_that_grows_comes_ahead_of_all_waiters() {
     let world = Fixture::new();
     let [script, other, behind] = [(); 3].map(|()| Claimant::new());
     let mut claim = world.held(&[1], Intent::Write);

@@ -127,8 +127,8 @@ impl<'a, L: Keyed> FormRef<'a, L> {
     }
 
     /// Shows some elements, about `count` of them, from a cursor on; the cursor to go on with, 0 at
-    /// the end. A packed one shows all, whatever the cursor. What stays in the collection while
-    /// somebody goes through it from 0 to 0 is shown, also if it becomes a tree meanwhile.
+    /// the end. A packed one shows all, whatever the cursor. What stays in the collection during a
+    /// scan from 0 to 0 is shown, also if it becomes a tree meanwhile.
     pub(crate) fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(&[u8])) -> u64 {
         match self {
             FormRef::Packed(packed) => {

@@ -97,7 +97,7 @@ impl<'a> HashRef<'a> {
         }
     }
 
-    /// Whether there are fields whose time has come by `now_ms`, as far as can be told without
+    /// Whether there are fields whose time has come by `now_ms`, as far as is known without
     /// looking at all.
     #[must_use]
     pub fn may_have_expired(self, now_ms: u64) -> bool {
@@ -204,7 +204,7 @@ impl Hash {
         is_new || was_expired
     }
 
-    /// Has the encoding's name follow what was set.
+    /// Sets the encoding's name after fields were set.
     fn rename(&mut self, longest: usize, expires: bool, limits: HashLimits) {
         let before = self.0.read().name();
         if before == Name::Hashtable {
@@ -218,7 +218,7 @@ impl Hash {
         }
     }
 
-    /// Has a field expire at a time in milliseconds since 1970, or never; whether there is one of
+    /// Lets a field expire at a time in milliseconds since 1970, or never; whether there is one of
     /// this name.
     pub(crate) fn expire(
         &mut self,

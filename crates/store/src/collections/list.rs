@@ -291,12 +291,12 @@ impl List {
         bytes + LISTPACK_BYTES
     }
 
-    /// Has the encoding's name follow that elements have gone, or have become shorter.
+    /// Sets the encoding's name after elements were removed, or have become shorter.
     pub(crate) fn shrunk(&mut self, limit: ListLimit) {
         if self.read().name() != Name::Quicklist {
             return;
         }
-        // A listpack takes a third of what this does at least, so others need not be counted.
+        // A listpack takes a third of what this does at least, so larger lists need not be counted.
         let most = match limit {
             ListLimit::Bytes(most) => 3 * most as u64 + 8192,
             ListLimit::Entries(_) => 3 * MOST_LISTPACK_BYTES as u64 + 8192,
@@ -316,7 +316,7 @@ impl List {
         self.insert(rank, element, blocks);
     }
 
-    /// Adds an element so that so many are before it, or behind all others if there are fewer.
+    /// Adds an element so that so many are before it, or at the end if there are fewer.
     pub(crate) fn insert(&mut self, rank: u64, element: &Text<'_>, blocks: &Arc<Blocks>) {
         let written = written(element);
         if let List::Packed(packed) = self {

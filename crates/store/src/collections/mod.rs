@@ -6,8 +6,8 @@
 //! *tree* (`tree/`), which does not become packed again. `Ref` types read either form where it
 //! lies; the others own one, and are what is changed: [`Form`] for both.
 //!
-//! What OBJECT ENCODING says ([`Name`]) goes by the settings of Redis, 7.2 and later, and is kept
-//! with the elements: it tells nothing of the form.
+//! What OBJECT ENCODING says ([`Name`]) follows the settings of Redis, 7.2 and later, and is kept
+//! with the elements: it says nothing of the form.
 
 pub(crate) mod form;
 pub(crate) mod hash;

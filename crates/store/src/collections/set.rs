@@ -193,7 +193,7 @@ impl Set {
         true
     }
 
-    /// Has the encoding's name follow a member that is about to come, by the rules of `t_set.c` in
+    /// Sets the encoding's name for a member that is about to come, by the rules of `t_set.c` in
     /// Redis 7.2: an intset whose numbers are all short enough becomes a listpack.
     fn rename_before(&mut self, member: &Text<'_>, limits: SetLimits) {
         let set = self.0.read();

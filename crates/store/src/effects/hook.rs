@@ -1,4 +1,4 @@
-//! The hook: where changes are numbered and told.
+//! The hook: where changes are numbered and reported.
 
 use crate::effects::change::{Effect, EntryEffect, KeyChange, KeyEffect, StoreChange};
 use crate::effects::event::Event;
@@ -9,14 +9,14 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Is told of changes, with all latches held of the operation that made them: it notes what it
+/// Receives changes, with all latches held of the operation that made them: it notes what it
 /// wants and asks nothing of the store.
 pub trait ChangeListener: Send + Sync {
     /// Something was changed. Effects on single keys are there only if a listener wants them.
     fn changed(&self, change: &StoreChange);
 }
 
-/// What is told, and what number the last change had.
+/// The listeners, and the number of the last change.
 #[derive(Default)]
 pub(crate) struct ChangeHook {
     /// Those that want events, and what wants effects.
@@ -32,9 +32,9 @@ pub enum MissInterest {
     /// Nothing.
     #[default]
     Nothing,
-    /// What has expired goes at once, which is told.
+    /// What has expired is removed at once, which is reported.
     Expiry,
-    /// The same, and the miss is told.
+    /// The same, and the miss is reported.
     Miss,
 }
 
@@ -56,7 +56,7 @@ impl ChangeHook {
         self.misses.load(Ordering::Relaxed) != MissInterest::Nothing as u8
     }
 
-    /// Whether they are told.
+    /// Whether they are reported.
     #[inline]
     pub(crate) fn reports_misses(&self) -> bool {
         self.misses.load(Ordering::Relaxed) == MissInterest::Miss as u8
@@ -68,9 +68,9 @@ impl ChangeHook {
         effects.get().is_some()
     }
 
-    /// Numbers a change and tells it. All latches of what made it must be held.
+    /// Numbers a change and reports it. All latches of what made it must be held.
     #[cold]
-    pub(crate) fn tell(&self, epoch: u8, keys: Vec<KeyChange>, effects: Vec<Effect>) {
+    pub(crate) fn report(&self, epoch: u8, keys: Vec<KeyChange>, effects: Vec<Effect>) {
         // Changes of one key come in the order in which its latch was held.
         let number = self.last_number.fetch_add(1, Ordering::Relaxed) + 1;
         let change = StoreChange { number, epoch, keys, effects };
@@ -80,14 +80,14 @@ impl ChangeHook {
     /// The same of one key.
     #[cold]
     pub(crate) fn report_one(&self, epoch: u8, recorded: Recorded) {
-        self.tell(epoch, vec![recorded.key], recorded.effect.into_iter().collect());
+        self.report(epoch, vec![recorded.key], recorded.effect.into_iter().collect());
     }
 
     /// Tells a lookup that has found nothing, with no latch held.
     #[cold]
     pub(crate) fn report_miss(&self, epoch: u8, (database, key): (usize, Chunk)) {
         let change = KeyChange { database, key, events: vec![Event::KeyMiss], is_modified: false };
-        self.tell(epoch, vec![change], Vec::new());
+        self.report(epoch, vec![change], Vec::new());
     }
 
     /// The same of what was done under one hold.
@@ -95,7 +95,7 @@ impl ChangeHook {
     pub(crate) fn report_many(&self, epoch: u8, records: Vec<Recorded>) {
         let (keys, effects): (_, Vec<_>) =
             { records }.drain(..).map(|it| (it.key, it.effect)).unzip();
-        self.tell(epoch, keys, effects.into_iter().flatten().collect());
+        self.report(epoch, keys, effects.into_iter().flatten().collect());
     }
 
     /// The same of an entry that goes without having been removed by an operation.
@@ -117,7 +117,7 @@ impl ChangeHook {
         let change =
             KeyChange { database, key: key.clone(), events: vec![event], is_modified: true };
         let effect = KeyEffect { database, key, entry: EntryEffect::Remove };
-        self.tell(epoch, vec![change], vec![Effect::Key(effect)]);
+        self.report(epoch, vec![change], vec![Effect::Key(effect)]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What operations change, told to one who listens: events by their names, and effects that make
+//! What operations change, reported to a listener: events by their names, and effects that make
 //! the same of another store.
 //!
 //! An operation notes in its slots what it does to their keys. Where a slot closes, or where the

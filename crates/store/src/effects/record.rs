@@ -1,4 +1,4 @@
-//! What a slot notes of what is done to its key, while somebody listens.
+//! What a slot notes of what is done to its key, while there is a listener.
 
 use crate::effects::change::{Effect, EntryEffect, KeyChange, KeyEffect};
 use crate::effects::event::Event;

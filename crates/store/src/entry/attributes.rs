@@ -19,7 +19,7 @@ pub struct Attributes {
 pub struct Marks {
     /// It has been read since it was stored.
     pub fetched: bool,
-    /// It was declared out of date, and is still given out until somebody replaces it.
+    /// It was declared out of date, and is still given out until it is replaced.
     pub stale: bool,
     /// One client has been told that it is the one to replace the value.
     pub won: bool,

@@ -67,7 +67,7 @@ const WORD_BYTES: usize = 8;
 /// Bytes of a long entry's lengths and hash.
 const LONG_BYTES: usize = 16;
 
-/// An entry's place in memory. Copying it copies no entry: whoever unlinks one frees it, once.
+/// An entry's place in memory. Copying it copies no entry; one that is unlinked is freed once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(pub(super) NonNull<u8>);
 
@@ -366,7 +366,7 @@ impl Entry {
         name == key.name()
     }
 
-    /// What tells the key from all others, for as long as the caller holds the latch.
+    /// What identifies the key, for as long as the caller holds the latch.
     ///
     /// # Safety
     /// As for [`Entry::key`].

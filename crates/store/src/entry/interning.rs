@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 impl LongKeys {
-    /// The one of a key that is long, made if there is none; nothing for others. No latch may be
-    /// held.
+    /// The one of a key that is long, made if there is none; nothing for a short key. No latch may
+    /// be held.
     #[inline]
     pub(crate) fn made(self: &Arc<Self>, key: Key<'_>) -> Option<LongKey> {
         if key.bytes.len() <= INLINE_KEY_BYTES {
@@ -50,7 +50,7 @@ impl Interning {
             if let Some(long) = keys.look_up(key.bytes, key.hash, Some(&|| Arc::clone(&bytes))) {
                 let _ = place.set(long);
             }
-            // What nobody has asked for any more is let go of here.
+            // What is not asked for any more is dropped here.
             drop((chunks, place));
             waker.wake();
         });
@@ -110,7 +110,7 @@ mod tests {
             assert_eq!(again.unwrap().address(), first.address());
         }
         drop(first);
-        assert!(keys.found(key(&a, 7)).is_none(), "nobody holds it");
+        assert!(keys.found(key(&a, 7)).is_none(), "it is not held");
         assert_eq!((keys.found(key(&b, 7)).is_some(), keys.len()), (true, 1));
     }
 
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(keys.len(), 0);
     }
 
-    /// Whoever holds a key at the same time as others has the same one.
+    /// Threads that hold a key at the same time hold the same one.
     #[test]
     fn threads_that_make_and_drop_a_long_key_share_one() {
         let keys = LongKeys::new();

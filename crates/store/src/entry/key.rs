@@ -12,7 +12,7 @@ pub struct Key<'a> {
     pub(crate) long: Option<&'a LongKey>,
 }
 
-/// What tells a key from all others while a latch is held. The order is that of the bytes for
+/// What identifies a key while a latch is held. The order is that of the bytes for
 /// short keys, and any for long ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name<'a> {
@@ -59,8 +59,8 @@ impl OwnedName {
     }
 }
 
-/// The hash function of one store: SipHash-1-3 under a random seed, so that nobody outside can
-/// choose keys that collide.
+/// The hash function of one store: SipHash-1-3 under a random seed, so that no client can choose
+/// keys that collide.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hasher {
     siphash: SipHash13,

@@ -9,7 +9,7 @@
 //!  entry      ... hash, ..., address of the LongKey -----------+   latch held: same address?
 //! ```
 //!
-//! Of equal bytes there is never more than one [`LongKey`] that anybody holds. So within a latch
+//! Of equal bytes there is never more than one [`LongKey`] that is held. So within a latch
 //! two long keys are equal if they are the same one, however long they are, and even if everything
 //! that was worked out from their bytes is equal.
 
@@ -36,7 +36,7 @@ const STRIPES: usize = 256;
 /// Keys that are freed where they are let go of.
 const QUICK_BYTES: usize = 1 << 20;
 
-/// One long key. Clones are the same key; whoever drops the last of them holds no latch.
+/// One long key. Clones are the same key; the last of them is dropped without a latch.
 #[derive(Clone, Debug)]
 pub(crate) struct LongKey(Arc<Kept>);
 
@@ -50,7 +50,7 @@ pub(crate) struct Kept {
     keys: Arc<LongKeys>,
 }
 
-/// Every long key that anybody holds, by its hash.
+/// Every long key that is held, by its hash.
 #[derive(Debug)]
 pub(crate) struct LongKeys {
     by_hash: Box<[Mutex<Stripe>]>,
@@ -84,7 +84,7 @@ impl LongKey {
         &self.0.bytes
     }
 
-    /// What tells it from all others while anybody holds it.
+    /// What identifies it while it is held.
     pub(crate) fn address(&self) -> *const Kept {
         Arc::as_ptr(&self.0)
     }
@@ -162,7 +162,7 @@ impl LongKeys {
             return Some(long);
         }
         let mut made = None;
-        // Others of the same hash, which are held so that their addresses stay theirs.
+        // Other keys of the same hash, which are held so that their addresses stay theirs.
         let mut others: Vec<LongKey> = Vec::new();
         loop {
             let is_new = |it: &LongKey| others.iter().all(|other| other.address() != it.address());
@@ -188,7 +188,7 @@ impl LongKeys {
         }
     }
 
-    /// Forgets those of a hash that nobody holds.
+    /// Forgets those of a hash that are not held.
     fn forget(&self, hash: u64) {
         let mut stripe = self.stripe(hash).lock();
         let Some(keys) = stripe.get_mut(&hash) else { return };
@@ -221,7 +221,7 @@ fn is_equal(kept: &[u8], bytes: &[u8]) -> bool {
     kept == bytes
 }
 
-/// Bytes that somebody looks at, copies or frees: within a latch that would be a fault.
+/// Bytes that are read, copied or freed: within a latch that would be a fault.
 pub(crate) fn note(bytes: usize) {
     holds::note(Work { bytes: bytes as u64, ..Work::default() });
 }

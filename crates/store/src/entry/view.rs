@@ -26,7 +26,7 @@ impl<'a> EntryView<'a> {
         EntryView { entry, latch: PhantomData }
     }
 
-    /// The key. Whoever holds a latch and would do more with it than look at a few bytes takes
+    /// The key. A caller that holds a latch and needs more of it than a few bytes takes
     /// [`EntryView::long_key`] instead, if there is one.
     #[must_use]
     pub fn key(&self) -> &'a [u8] {

@@ -21,7 +21,7 @@ const USED_AGAIN: u32 = 1 << 22;
 const COARSE: u32 = 1 << 21;
 const TICK_MS: u64 = 125;
 const TICKS_MASK: u32 = COARSE - 1;
-/// An entry that has not been used for so many ticks is told so in units.
+/// Ticks without use from which on idle time is counted in units.
 const AGED_TICKS: u32 = TICKS_MASK / 2;
 const TICKS_A_UNIT: u32 = 64;
 const UNIT_MS: u64 = TICK_MS * TICKS_A_UNIT as u64;

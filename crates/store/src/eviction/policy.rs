@@ -2,7 +2,7 @@
 //!
 //! Victims are sampled, as in Redis: the worst of a few entries spread over a segment. Any worker
 //! takes victims of any shard; of small shards the fullest of a few gives, or some would by chance
-//! give up all they have while others grow.
+//! give up all they have while other shards grow.
 //!
 //! Most keys of a cache are asked for once and never again. So both kinds let what was never used
 //! since it was stored go first. With samples as large as ours such entries come to a tenth of the
@@ -124,7 +124,7 @@ impl Default for Limit {
 impl Limit {
     /// Something may be able to go that was not there, or could not, when it was searched for last.
     pub(crate) fn search_again(&self) {
-        // Nearly always it is false, and then its line stays with everybody who reads it.
+        // Nearly always it is false, and then its line stays in the caches of all readers.
         if self.found_nothing.load(Ordering::Relaxed) {
             self.found_nothing.store(false, Ordering::Relaxed);
         }

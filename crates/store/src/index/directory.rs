@@ -281,7 +281,7 @@ mod model {
 
     fn covers(segment: UnlatchedSegment, position: u64) -> bool {
         let page = segment.raw().map_addr(|address| address & !63).cast::<Page>();
-        // SAFETY: pages live until the process ends; loom tells if this meets the write.
+        // SAFETY: pages live until the process ends; loom reports it if this meets the write.
         unsafe { &*page }.0.with(|covered| unsafe { (*covered).contains(&position) })
     }
 

@@ -33,7 +33,7 @@ impl Overflow {
         self.search(name).ok().map(index_of)
     }
 
-    /// Adds a word and says at which index. Others may have another index afterwards.
+    /// Adds a word and says at which index. Other words may have another index afterwards.
     pub(crate) fn insert(&mut self, word: Word) -> usize {
         let (mut run, mut at) = self.search(name_of(&word)).unwrap_or_else(|place| place);
         if self.runs.is_empty() {

@@ -80,7 +80,7 @@ pub(crate) struct Header {
     pub(crate) earliest_expiry_ms: u64,
     /// A set bit is a home some of whose entries are in the stash or the overflow list.
     stashed_homes: u64,
-    /// A set bit is a bucket all of whose words tell in which halves they fall.
+    /// A set bit is a bucket all of whose words know in which halves they fall.
     known_halves: u64,
     overflow: Option<Box<Overflow>>,
 }
@@ -112,7 +112,7 @@ impl Segment {
             NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
         };
         let segment = Segment(memory.map_addr(|address| address | tag));
-        // SAFETY: the memory is ours, as long as the geometry says, and no one reads it yet.
+        // SAFETY: the memory is ours, as long as the geometry says, and not read yet.
         unsafe {
             for index in 0..bytes / size_of::<Word>() - LANES {
                 Word::EMPTY.store(segment.word_pointer(index));
@@ -242,7 +242,7 @@ impl Segment {
     }
 
     /// Finds the word of that fingerprint, homed where `position` falls, for which `is_it` holds;
-    /// `name` tells that entry's name.
+    /// `name` gives that entry's name.
     #[inline]
     pub(crate) fn find<'n>(
         self,
@@ -439,7 +439,7 @@ impl Segment {
         words.filter(|(_, word)| !word.is_empty())
     }
 
-    /// The words of a home's bucket, all of which tell it, with their homes and in which halves of
+    /// The words of a home's bucket, all of which know it, with their homes and in which halves of
     /// those they fall.
     pub(crate) fn homes_and_halves(
         &self,
@@ -451,7 +451,7 @@ impl Segment {
         })
     }
 
-    /// Whether there are homes whose buckets have words that do not tell in which halves they fall.
+    /// Whether there are homes whose buckets have words that do not know in which halves they fall.
     #[inline]
     pub(crate) fn has_unknown_halves(&self) -> bool {
         self.is_full_size() && !self.header().known_halves & HOMES != 0
@@ -467,7 +467,7 @@ impl Segment {
         ones(self.header().known_halves & HOMES)
     }
 
-    /// The words that do not tell: those of some buckets, of the stash and of the overflow list.
+    /// The words that do not know: those of some buckets, of the stash and of the overflow list.
     pub(crate) fn unknown_words(&self) -> impl Iterator<Item = Word> + '_ {
         let stash = FULL_HOMES..self.geometry().lines - 1;
         let buckets = self.unknown_buckets().chain(stash);
@@ -475,7 +475,7 @@ impl Segment {
         buckets.flat_map(|bucket| self.words_of(bucket)).map(|(_, word)| word).chain(overflow)
     }
 
-    /// Has the word at a place tell in which half it falls.
+    /// Notes in the word at a place in which half it falls.
     pub(crate) fn distinguish_half(&mut self, index: Index, half: Half) {
         if index < (self.geometry().lines - 1) * LANES {
             // SAFETY: the place is in a bucket.
@@ -483,7 +483,7 @@ impl Segment {
         }
     }
 
-    /// Notes that all words of a bucket tell.
+    /// Notes that all words of a bucket know.
     pub(crate) fn know_halves(&mut self, bucket: usize) {
         self.header_mut().known_halves |= 1 << bucket;
     }

@@ -88,9 +88,9 @@ pub(crate) struct Table {
 // read without the latch as well, but no more of them than words, which are atomic then.
 unsafe impl Send for Table {}
 
-/// How entries go that nobody asked to remove.
+/// How the server itself removes entries.
 pub(crate) struct ServerRemovals<'a> {
-    /// Tells of a key's hash whether the entry is to stay, if any is.
+    /// Says of a key's hash whether the entry is to stay, if any is.
     pub(crate) spares: Option<&'a dyn Fn(u64) -> bool>,
     /// Is shown each entry, with the number of its database, before it goes.
     pub(crate) show: &'a mut dyn FnMut(usize, EntryView<'_>),
@@ -447,7 +447,7 @@ impl Table {
                 (unasked.show)(self.database(), unsafe { EntryView::new(entry) });
                 let entry = self.mutable(barrier, entry, ValueOutcome::Goes);
                 unasked.garbage.add(self.remove(place, entry));
-                self.slab.tell();
+                self.slab.report_all_idle_bytes();
                 return true;
             }
             position = ((position & !(span(segment) - 1)) + span(segment)) % (1 << POSITION_BITS);

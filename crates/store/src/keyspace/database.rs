@@ -19,7 +19,7 @@ use crate::sync::latch;
 use std::marker::PhantomData;
 use std::task::Waker;
 
-/// How an operation is kept apart from others.
+/// How an operation is isolated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OperationScope<'a> {
     /// It takes the latches that it needs, for as long as it lasts.
@@ -74,7 +74,7 @@ impl<'a> Database<'a> {
         Database { access: self.access.untouching(), ..*self }
     }
 
-    /// The same database for looking at keys of which nothing is told if they are not there.
+    /// The same database for lookups whose misses are not reported.
     #[must_use]
     pub fn unnoticed(&self) -> Self {
         Database { reports_misses: false, ..*self }
@@ -122,8 +122,8 @@ impl<'a> Database<'a> {
         matches!(self.scope, OperationScope::Claimed(_))
     }
 
-    /// Whether a request must look for claims before it runs: to be asked within a batch. Those
-    /// whose keys are latched have looked for all of them, and those who claim them need not.
+    /// Whether a request must look for claims before it runs: to be asked within a batch. Requests
+    /// whose keys are latched have looked for all of them, and holders of a claim need not.
     #[inline]
     #[must_use]
     pub fn looks_for_claims(&self) -> bool {
@@ -156,7 +156,7 @@ impl<'a> Database<'a> {
 
     /// Goes on taking one more key for a claim that is held, or everything if that is none, until
     /// it is held or must be waited for; see [`Claim::joint`] and [`Growing`]. Only one claim of
-    /// the process may grow at a time, which takes what it needs ahead of all who wait.
+    /// the process may grow at a time, which takes what it needs ahead of all waiters.
     pub fn grow_claim(
         &self,
         claim: &mut Claim,

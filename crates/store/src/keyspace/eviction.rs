@@ -20,7 +20,7 @@ const TRIES: usize = 512;
 const FEW_TRIES: usize = 4;
 /// Shards from which the fullest is chosen, while they are small.
 const CHOICES: usize = 4;
-/// A shard with so many entries is not small: that it has a few more or less than others makes no
+/// A shard with so many entries is not small: a few more or less than in other shards make no
 /// difference.
 const MANY_ENTRIES: usize = 1000;
 /// Longest time that evicting goes on at a stretch.
@@ -36,7 +36,7 @@ impl Database<'_> {
     #[must_use]
     pub fn make_room(&self) -> bool {
         if self.is_latched() {
-            // Latches of other shards cannot be taken now. Who holds some made room before.
+            // Latches of other shards cannot be taken now; room was made before this one was.
             return true;
         }
         let Some(started) = self.store.is_over_limit().then(Instant::now) else { return true };
@@ -67,7 +67,7 @@ impl Database<'_> {
             self.store.limit.search_again();
             return false;
         }
-        // Whoever claims keys waits for the end of this, or is seen here.
+        // A claimer waits for the end of this batch, or its claim is seen here.
         let _batch = self.store.batch(self.counters);
         self.make_room() && self.store.is_over_limit()
     }
@@ -214,7 +214,7 @@ impl Store {
     /// not among them ([`Store::startup_bytes`], [`Store::added_overhead_bytes`]).
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        accounting::tell();
+        accounting::publish();
         self.data_bytes() + self.client_bytes()
     }
 
@@ -293,7 +293,7 @@ impl Store {
     /// would only add to it.
     #[inline]
     fn lasting_bytes(&self) -> u64 {
-        accounting::tell();
+        accounting::publish();
         let held = self.snapshot_memory();
         let kept = held.pre_image_bytes + held.walked_bytes;
         self.data_bytes().saturating_sub(kept as u64)

@@ -1,4 +1,4 @@
-//! Active expiry: entries whose time has come go even if nobody asks for them.
+//! Active expiry: expired entries are removed even if no request meets them.
 //!
 //! There is no index of expiry times. A table knows a time before which nothing in it expires, a
 //! segment likewise, and a word whether its entry can expire at all; so a few volatile keys among
@@ -61,7 +61,7 @@ impl Store {
     /// look at now. What is claimed stays.
     pub(crate) fn expire_in(&self, shard: usize, counters: &Counters, now_ms: u64) -> bool {
         let Some(latch) = self.shards.get(shard) else { return false };
-        // Whoever claims keys waits for the end of this, or is seen here.
+        // A claimer waits for the end of this batch, or its claim is seen here.
         let _batch = self.batch(counters);
         let spared = self.spared();
         let spares = spared.as_ref().map(|spared| spared as &dyn Fn(u64) -> bool);

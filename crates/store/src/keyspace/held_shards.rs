@@ -22,6 +22,6 @@ pub(crate) type ShardWork<'w> = dyn FnMut(&mut Shard, Key<'_>, MutationBarrier, 
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) garbage: Garbage,
-    /// What they did, in order, if changes are told.
+    /// What they did, in order, if changes are reported.
     pub(crate) records: Vec<Recorded>,
 }

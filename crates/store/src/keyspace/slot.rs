@@ -51,7 +51,7 @@ pub(crate) struct Slot<'a> {
     gained_expiry: bool,
     /// Whether an expired entry had to go before the slot was handed out.
     was_expired: bool,
-    /// What has been done, if changes are told.
+    /// What has been done, if changes are reported.
     record: Option<Box<Record>>,
 }
 
@@ -119,7 +119,7 @@ impl<'a> Slot<'a> {
         self.changes.into()
     }
 
-    /// Has what was done count as so many changes more.
+    /// Counts what was done as so many changes more.
     pub(crate) fn add_changes(&mut self, more: u32) {
         self.changes += more;
     }
@@ -132,13 +132,13 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Whether what is done here is told.
+    /// Whether what is done here is reported.
     pub(crate) fn is_told(&self) -> bool {
         self.record.is_some()
     }
 
     /// Says whether the key counts as new, where that does not follow from what stands here: what
-    /// replaces an entry that is removed first is new, and what was told to be new is not again.
+    /// replaces an entry that is removed first is new, and what was reported as new is not again.
     pub(crate) fn choose_new(&mut self, is_new: bool) {
         if let Some(record) = &mut self.record {
             record.is_new = Some(is_new);
@@ -167,7 +167,7 @@ impl<'a> Slot<'a> {
         self.record = None;
     }
 
-    /// What was done here, if changes are told and anything happened.
+    /// What was done here, if changes are reported and anything happened.
     #[inline]
     pub(crate) fn take_record(&mut self) -> Option<Box<Recorded>> {
         let record = self.record.take()?;
@@ -215,7 +215,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Has `change` change the collection that stands here, an empty one if there is nothing, and
-    /// tell for how many changes that counts: with none, the collection must be as it was. An empty
+    /// say for how many changes that counts: with none, the collection must be as it was. An empty
     /// one does not stay. Expiry and flags stay; the version becomes another.
     pub(crate) fn change_collection<C: Collection, R>(
         &mut self,
@@ -291,7 +291,7 @@ impl<'a> Slot<'a> {
         self.entry().map(|entry| entry.value().stream()).transpose()
     }
 
-    /// Has `change` change the stream that stands here, an empty one if there is nothing, and tell
+    /// Lets `change` change the stream that stands here, an empty one if there is nothing, and say
     /// for how many changes that counts: with none, what was empty does not stay. Expiry and flags
     /// stay; the version becomes another.
     pub(crate) fn change_stream<R>(
@@ -367,7 +367,7 @@ impl<'a> Slot<'a> {
         true
     }
 
-    /// Has the entry look as if it had been used like this.
+    /// Sets what the entry knows of its use.
     pub(crate) fn set_usage(&mut self, usage: Usage) {
         if let Some((_, entry)) = self.occupant()
             && let Some(access) = usage.access(self.moment.access)
@@ -465,7 +465,7 @@ impl<'a> Slot<'a> {
         self.change_counted(least_len, |string, _| (change(string), 1))
     }
 
-    /// The same where `change` is told whether the string was made or has grown, and tells for how
+    /// The same where `change` gets whether the string was made or has grown, and says for how
     /// many changes it counts.
     pub(crate) fn change_counted<R>(
         &mut self,
@@ -553,7 +553,7 @@ impl<'a> Slot<'a> {
         *self.last_cas
     }
 
-    /// Sees to it that numbers given out from now on are beyond this one.
+    /// Makes numbers that are given out from now on greater than this one.
     pub(crate) fn pass_cas(&mut self, cas: u64) {
         *self.last_cas = (*self.last_cas).max(cas);
     }
@@ -583,7 +583,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Changes the version's number; none is as good as one that nobody has seen.
+    /// Changes the version's number; none is as good as one that no client has seen.
     pub(crate) fn set_cas(&mut self, cas: Option<u64>) {
         let Some((_, entry)) = self.occupant() else { return };
         let attributes = entry.attributes();

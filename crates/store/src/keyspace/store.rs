@@ -139,7 +139,7 @@ impl Store {
         }
     }
 
-    /// Has changes told with their effects, of operations that begin from now on. The first
+    /// Reports changes with their effects, of operations that begin from now on. The first
     /// listener stays; whether this one is it.
     pub fn report_changes_to(&self, listener: Box<dyn ChangeListener>) -> bool {
         let is_first = self.hook.attach(listener, true);
@@ -148,19 +148,18 @@ impl Store {
         is_first
     }
 
-    /// Has the events of changes told, while [`Store::listen`] says so. The first listener stays;
+    /// Reports the events of changes, while [`Store::listen`] says so. The first listener stays;
     /// whether this one is it.
     pub fn report_events_to(&self, listener: Box<dyn ChangeListener>) -> bool {
         self.hook.attach(listener, false)
     }
 
-    /// Has changes reported or not, of operations that begin from now on: one that takes a key's
-    /// latch after this has been called sees to it.
+    /// Turns reports of changes on or off, for operations that take their key's latch from now on.
     pub fn listen(&self, is_listening: bool) {
         self.word.listen(is_listening || self.hook.has_effects_listener());
     }
 
-    /// Says what is wanted of lookups that find nothing, while changes are told.
+    /// Says what is wanted of lookups that find nothing, while changes are reported.
     pub fn listen_for_misses(&self, interest: MissInterest) {
         self.hook.set_miss_interest(interest);
     }
@@ -185,15 +184,15 @@ impl Store {
         self.quiescence.enter(counters.worker)
     }
 
-    /// Sees to it that nobody who stores something has to wait for the kernel under a latch: to be
-    /// called before by whoever stores much in no batch.
+    /// Provides memory, so that no operation waits for the kernel under a latch: to be called
+    /// before much is stored outside a batch.
     #[inline]
     pub fn maintain(&self) {
         self.pool.maintain();
     }
 
-    /// Says that about so many bytes are going to be stored by whoever has nothing else to do, so
-    /// that the kernel can provide memory for many of them at once; 0 when they are.
+    /// Says that about so many bytes are going to be stored in bulk, so that the kernel can provide
+    /// memory for many of them at once; 0 when they are.
     pub fn expect(&self, bytes: u64) {
         self.pool.expect(bytes);
     }
@@ -205,8 +204,8 @@ impl Store {
         self.claims.any()
     }
 
-    /// Tells of a key's hash whether somebody works on the key and it is to stay, if there is any
-    /// such key: to be asked within a batch.
+    /// Says of a key's hash whether the key is claimed and has to stay, if any key is claimed: to
+    /// be asked within a batch.
     pub(crate) fn spared(&self) -> Option<impl Fn(u64) -> bool + '_> {
         self.claims.any().then_some(|hash| self.claims.holds(hash))
     }
@@ -248,7 +247,7 @@ impl Store {
         totals
     }
 
-    /// The longest time that a latch was held: what others may have had to wait for a key.
+    /// The longest time that a latch was held, and so the longest wait for a key.
     #[must_use]
     pub fn longest_latch_hold(&self) -> Duration {
         latch::longest_hold()
@@ -293,8 +292,8 @@ impl Store {
         hash.map_or_else(|| self.hasher.key(bytes), |hash| Key { bytes, hash, long: None })
     }
 
-    /// Has a thread join, hash and look up a key that consists of these chunks, and call `waker`
-    /// then. Whoever has the bytes that it finds uses them as a key in no time.
+    /// Makes a thread join, hash and look up a key that consists of these chunks, and call `waker`
+    /// then. The bytes that it finds serve as a key without hashing.
     #[must_use]
     pub fn intern(&self, chunks: Vec<Chunk>, waker: &Waker) -> Interning {
         Interning::begin(&self.long_keys, self.hasher, chunks, waker.clone())
@@ -326,7 +325,7 @@ impl Store {
                 Scope::Database(index) => Some(index),
                 Scope::All => None,
             };
-            self.hook.tell(barrier.epoch(), Vec::new(), vec![Effect::Flush(database)]);
+            self.hook.report(barrier.epoch(), Vec::new(), vec![Effect::Flush(database)]);
         }
         drop(held);
         self.reclaimer.free(tables);
@@ -342,7 +341,7 @@ impl Store {
             shard.swap(barrier, first, second);
         }
         if barrier.is_listening() {
-            self.hook.tell(barrier.epoch(), Vec::new(), vec![Effect::Swap(first, second)]);
+            self.hook.report(barrier.epoch(), Vec::new(), vec![Effect::Swap(first, second)]);
         }
     }
 
@@ -352,11 +351,11 @@ impl Store {
         self.pool.used_bytes()
     }
 
-    /// Lets everybody know what this thread has allocated, and gives memory that is in no use back
-    /// to the kernel, for some 20 microseconds: all that there is, a slice at each call, if nobody
-    /// has asked for any during the last second. To be called now and then by whoever has the time.
+    /// Publishes what this thread has allocated, and gives unused memory back to the kernel, for
+    /// some 20 microseconds: all that there is, a slice at each call, if none was asked for during
+    /// the last second. To be called now and then by an idle thread.
     pub fn rest(&self) {
-        accounting::tell();
+        accounting::publish();
         self.pool.rest();
     }
 
@@ -378,7 +377,7 @@ impl Store {
         self.pool.warm_bytes()
     }
 
-    /// Has what was freed of late given back, if it is much, and what comes next provided; no
+    /// Gives back what was freed of late, if it is much, and provides what comes next; no
     /// latch may be held.
     pub(crate) fn notify_preparer(&self) {
         self.pool.notify_preparer();

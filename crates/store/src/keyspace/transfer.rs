@@ -6,7 +6,7 @@ use crate::entry::key::Key;
 use crate::keyspace::database::Database;
 use crate::keyspace::slot::kept_key;
 
-/// What is told of it: at the key that the entry leaves, and at the one that it comes to.
+/// What is reported of it: at the key that the entry leaves, and at the one that it comes to.
 pub(crate) type TransferEvents = (Option<Event>, Option<Event>);
 
 impl Database<'_> {
@@ -30,7 +30,7 @@ impl Database<'_> {
         });
         let Some(((value, attributes), is_told)) = taken else { return };
         if is_told {
-            // The one is told to be new before the other is told to have gone.
+            // The new one is reported before the removal of the other.
             there.write(to, |slot| slot.note(Event::New));
             if let Some(left) = left.filter(|_| is_moved) {
                 self.write(from, |slot| slot.note(left));

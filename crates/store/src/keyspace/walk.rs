@@ -60,7 +60,7 @@ impl Store {
         }
     }
 
-    /// Has every table of a shard begin its account, unless it was changed since the cut.
+    /// Makes every table of a shard begin its account, unless it was changed since the cut.
     fn count_shard(&self, number: usize) {
         if let Some(latch) = self.shards.get(number) {
             let mut held = latch.lock();

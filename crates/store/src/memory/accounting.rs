@@ -2,10 +2,10 @@
 //! the clients'.
 //!
 //! The binary wraps its allocator in [`Counting`]. Each thread adds up what it takes and gives
-//! back and tells the rest of the process only when that comes to something, so that the count
-//! costs an addition per allocation; it is exact to within [`STEP_BYTES`] per thread that is busy,
-//! since each tells the rest now and then. Pages of the store come straight from the kernel and
-//! are counted by their pool, and so are chunks of long strings, and what is longer.
+//! back and publishes that only when it comes to something, so that the count costs an addition
+//! per allocation; it is exact to within [`STEP_BYTES`] per thread that is busy, since each
+//! publishes its count now and then. Pages of the store come straight from the kernel and are
+//! counted by their pool, and so are chunks of long strings, and what is longer.
 //!
 //! Data is what is left when three things have been subtracted: a [`Charge`] for each buffer of
 //! requests and replies; what the process and its workers take whether there is data or not, which
@@ -40,12 +40,12 @@ static ADDED_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 static KEPT_BYTES: Line<AtomicI64> = Line(AtomicI64::new(0));
 
 thread_local! {
-    static UNTOLD_BYTES: Cell<i64> = const { Cell::new(0) };
-    /// The sum of what this thread has told.
-    static TOLD_BYTES: Cell<i64> = const { Cell::new(0) };
+    static UNPUBLISHED_BYTES: Cell<i64> = const { Cell::new(0) };
+    /// The sum of what this thread has published.
+    static PUBLISHED_BYTES: Cell<i64> = const { Cell::new(0) };
     /// What of it is in [`STARTUP_BYTES`], or in [`ADDED_BYTES`].
     static OVERHEAD_BY_THREAD: Cell<i64> = const { Cell::new(0) };
-    /// Whether all that this thread tells is in [`ADDED_BYTES`] as well.
+    /// Whether all that this thread publishes is in [`ADDED_BYTES`] as well.
     static IS_OVERHEAD: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Memory {
     pub(crate) clients: u64,
 }
 
-/// Who has how much now.
+/// How much each part has now.
 #[inline]
 pub(crate) fn now() -> Memory {
     #[cfg(test)]
@@ -116,7 +116,7 @@ pub(crate) fn keep(bytes: isize) {
     }
 }
 
-/// Gives memory of chunks that nobody needs back to the kernel; to be called now and then.
+/// Gives unused memory of chunks back to the kernel; to be called now and then.
 pub(crate) fn cool() {
     pool::cool();
 }
@@ -175,14 +175,14 @@ impl Overhead {
     #[cold]
     fn change(&mut self, bytes: usize) {
         let more = rounded(bytes) - rounded(self.0);
-        // What this thread has taken and given back is told with it, in the order in which data
+        // What this thread has taken and given back is published too, in the order in which data
         // never seems to be more than it is.
         if more < 0 {
-            tell();
+            publish();
         }
         ADDED_BYTES.fetch_add(more, Ordering::Relaxed);
         if more > 0 {
-            tell();
+            publish();
         }
         let _ = OVERHEAD_BY_THREAD.try_with(|known| known.set(known.get() + more));
         self.0 = bytes;
@@ -202,13 +202,13 @@ pub fn note_startup() {
     let made = allocated_by_thread();
     let known = OVERHEAD_BY_THREAD.try_with(|known| known.replace(made)).unwrap_or(made);
     STARTUP_BYTES.fetch_add(made - known, Ordering::Relaxed);
-    tell();
+    publish();
 }
 
 /// Counts all that this thread allocates and frees from now on as overhead: for one that makes
 /// pages or figures, and neither data nor a [`Charge`] nor an [`Overhead`].
 pub fn count_as_overhead() {
-    tell();
+    publish();
     IS_OVERHEAD.set(true);
 }
 
@@ -216,21 +216,21 @@ pub fn count_as_overhead() {
 #[must_use]
 pub fn allocated_by_thread() -> i64 {
     let of = |bytes: &Cell<i64>| bytes.get();
-    UNTOLD_BYTES.try_with(of).unwrap_or(0) + TOLD_BYTES.try_with(of).unwrap_or(0)
+    UNPUBLISHED_BYTES.try_with(of).unwrap_or(0) + PUBLISHED_BYTES.try_with(of).unwrap_or(0)
 }
 
-/// Tells what this thread has kept to itself. Who is about to evict must know: a count that stands
-/// still while [`STEP_BYTES`] are freed drives out hundreds of entries too many.
-pub(crate) fn tell() {
-    let untold = UNTOLD_BYTES.try_with(Cell::take).unwrap_or(0);
-    if untold != 0 {
-        add_told(untold);
+/// Publishes what this thread has counted. Eviction needs it: a count that stands still while
+/// [`STEP_BYTES`] are freed evicts hundreds of entries too many.
+pub(crate) fn publish() {
+    let unpublished = UNPUBLISHED_BYTES.try_with(Cell::take).unwrap_or(0);
+    if unpublished != 0 {
+        add_published(unpublished);
     }
 }
 
-fn add_told(bytes: i64) {
+fn add_published(bytes: i64) {
     // A thread that is ending has no sum any more, and measures nothing.
-    let _ = TOLD_BYTES.try_with(|told| told.set(told.get() + bytes));
+    let _ = PUBLISHED_BYTES.try_with(|sum| sum.set(sum.get() + bytes));
     if IS_OVERHEAD.try_with(Cell::get).unwrap_or(false) {
         ADDED_BYTES.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -326,17 +326,17 @@ pub(crate) fn vector_bytes<T>(vector: &Vec<T>) -> isize {
 
 #[inline]
 fn count(bytes: i64) {
-    // A thread that is ending has no counter any more; the little that it still frees is told at
-    // once.
-    let told = UNTOLD_BYTES.try_with(|untold| {
-        let sum = untold.get() + bytes;
-        let tell = sum.abs() >= STEP_BYTES;
-        untold.set(if tell { 0 } else { sum });
-        if tell { sum } else { 0 }
+    // A thread that is ending has no counter any more; the little that it still frees is published
+    // at once.
+    let due = UNPUBLISHED_BYTES.try_with(|unpublished| {
+        let sum = unpublished.get() + bytes;
+        let is_due = sum.abs() >= STEP_BYTES;
+        unpublished.set(if is_due { 0 } else { sum });
+        if is_due { sum } else { 0 }
     });
-    let told = told.unwrap_or(bytes);
-    if told != 0 {
-        add_told(told);
+    let due = due.unwrap_or(bytes);
+    if due != 0 {
+        add_published(due);
     }
 }
 
@@ -372,7 +372,7 @@ pub(crate) mod tests {
         PAGES_ALONE.get() > 0
     }
 
-    /// Nobody else takes chunks or longer pieces while this is held.
+    /// No other thread allocates chunks or longer pieces while this is held.
     pub(crate) fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
         ALONE.lock()

@@ -41,10 +41,10 @@ const NOTE_PAGES: usize = (REGION_PAGES * NOTE_BYTES).div_ceil(PAGE_BYTES);
 /// Pages that the kernel is asked to provide at once; where it has large pages, it provides one of
 /// those with the first of them and has nothing left to do for the rest.
 const STEP_PAGES: usize = if cfg!(miri) { 8 } else { 64 };
-/// With so many provided pages left the preparer is told to see to the next: what workers fill in
+/// With so many provided pages left the preparer is asked for the next: what workers fill in
 /// a millisecond. More would be memory for nothing, of which a large page may bring enough.
 const LOW_PAGES: usize = STEP_PAGES;
-/// With so few left a worker sees to it itself: more than are taken within a batch.
+/// With so few left a worker provides them itself: more than are taken within a batch.
 const CRITICAL_PAGES: usize = STEP_PAGES / 2;
 /// The same for arenas, of which only the addresses are seen to.
 const LOW_ARENAS: usize = 16;
@@ -373,7 +373,7 @@ impl PagePool {
         }
     }
 
-    /// Has the preparer do what there is to be done. No latch may be held.
+    /// Wakes the preparer if there is work for it. No latch may be held.
     #[inline]
     pub(crate) fn notify_preparer(&self) {
         if self.stock.load(Ordering::Relaxed) != FINE || self.warm_bytes() > MOST_WARM_BYTES {
@@ -404,7 +404,7 @@ impl PagePool {
         }
     }
 
-    /// Has the kernel provide the rest of an arena that is in use; whether there was one.
+    /// Makes the kernel provide the rest of an arena that is in use; whether there was one.
     fn complete_arena(&self) -> bool {
         let late = self.arenas.lock_nested().late.pop_front();
         // SAFETY: an arena is part of a region. What is in it stays.
@@ -412,7 +412,7 @@ impl PagePool {
         late.is_some()
     }
 
-    /// Has the kernel provide the memory of an arena that comes next, if such are asked for.
+    /// Makes the kernel provide the memory of an arena that comes next, if such are asked for.
     fn ready_arena(&self) -> bool {
         let mut arenas = self.arenas.lock_nested();
         let is_wanted = self.provides_arenas() && arenas.idle.is_wanted();
@@ -431,7 +431,7 @@ impl PagePool {
         true
     }
 
-    /// Has the kernel provide the memory of some pages that it was given back, if such are asked
+    /// Makes the kernel provide the memory of some pages that it was given back, if such are asked
     /// for.
     fn ready_pages(&self, kind: Kind) -> bool {
         let mut taken = Vec::with_capacity(STEP_PAGES);
@@ -453,7 +453,7 @@ impl PagePool {
         !taken.is_empty()
     }
 
-    /// Has the kernel provide the next new pages, and addresses of arenas. It fills memory
+    /// Makes the kernel provide the next new pages, and addresses of arenas. It fills memory
     /// with zeros first, which must not happen under a latch.
     pub(crate) fn prepare(&self) {
         // Two would ask for the same.
@@ -583,7 +583,7 @@ impl PagePool {
         self.idle_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes on the pages handed out that their owners have free, as far as they have told.
+    /// Bytes on the pages handed out that their owners have free, as far as they have reported.
     pub(crate) fn idle_bytes(&self) -> usize {
         usize::try_from(self.idle_bytes.load(Ordering::Relaxed)).unwrap_or(0)
     }
@@ -700,7 +700,7 @@ impl Regions {
     }
 }
 
-/// Has the region of a unit come in small pages from now on, since parts of it are in no use.
+/// Backs the region of a unit with small pages from now on, since parts of it are unused.
 ///
 /// # Safety
 /// The unit lies in a region of the pool.

@@ -76,7 +76,7 @@ impl Reclaimer {
                     Ok(garbage) => {
                         let objects = garbage.objects();
                         drop(garbage);
-                        accounting::tell();
+                        accounting::publish();
                         FREED.fetch_add(objects, Ordering::Release);
                     }
                     Err(RecvTimeoutError::Timeout) => accounting::cool(),

@@ -61,7 +61,7 @@ mod real {
         }
     }
 
-    /// Has the kernel provide memory; what is in it stays. A kernel that cannot (before 5.14)
+    /// Makes the kernel provide memory; what is in it stays. A kernel that cannot (before 5.14)
     /// provides it when it is used.
     ///
     /// # Safety
@@ -95,7 +95,7 @@ mod real {
         debug_assert!(released.is_ok(), "they are mapped: {released:?}");
     }
 
-    /// Has memory come a page at a time to a region of which only parts are in use: a large page
+    /// Backs a region of which only parts are in use with small pages: a large page
     /// would bring what is idle with it.
     ///
     /// # Safety

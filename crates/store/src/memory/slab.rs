@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 /// Blocks of more bytes have no pages by size.
 pub(crate) const LARGEST_BLOCK: usize = 512;
-/// Free bytes that are not told to the pool at once, so that workers do not fight over its count.
+/// Free bytes that are reported to the pool later, so that workers do not contend for its count.
 const UNREPORTED_BYTES: usize = 1024;
 /// What larger blocks may take from the general allocator before there is an arena for them.
 const FEW_BYTES: usize = 4096;
@@ -53,7 +53,7 @@ pub(crate) struct Slab {
     pool: Arc<PagePool>,
     /// By class, as far as the largest that was ever asked for.
     classes: Vec<Class>,
-    /// By how much the free bytes on pages have grown since the pool was last told.
+    /// By how much the free bytes on pages have grown since the last report to the pool.
     unreported_idle_bytes: isize,
     larger: Option<Box<Larger>>,
 }
@@ -195,7 +195,7 @@ impl Slab {
     /// Tells the pool how much free memory lies on this slab's pages. Eviction looks at
     /// that after every entry, and would take hundreds too many if a part were unreported in each
     /// of as many shards.
-    pub(crate) fn tell(&mut self) {
+    pub(crate) fn report_all_idle_bytes(&mut self) {
         self.report_idle_bytes(0);
     }
 

@@ -39,7 +39,7 @@ impl Word {
         steps::reach(Step::Cut);
     }
 
-    /// From now on changes are told, or not.
+    /// From now on changes are reported, or not.
     pub(crate) fn listen(&self, is_listening: bool) {
         if is_listening {
             self.0.fetch_or(LISTENING, Ordering::AcqRel);
@@ -48,7 +48,7 @@ impl Word {
         }
     }
 
-    /// From now on they are told with what makes the same of another store.
+    /// From now on they are reported with effects that make the same of another store.
     pub(crate) fn report_effects(&self) {
         self.0.fetch_or(EFFECTS, Ordering::AcqRel);
     }
@@ -85,8 +85,8 @@ impl MutationBarrier {
             entry.set_epoch(self.epoch());
         }
         steps::reach(Step::Passed);
-        // SAFETY: whoever has the table's progress holds the latch, and the progress has just been
-        // given the image if there is to be one.
+        // SAFETY: the holder of the table's progress holds the latch, and the progress has just
+        // been given the image if there is to be one.
         unsafe { Mutable::new(entry) }
     }
 
@@ -106,13 +106,13 @@ impl MutationBarrier {
         (self.word >> EPOCH_SHIFT) as u8
     }
 
-    /// Whether changes are told.
+    /// Whether changes are reported.
     #[inline]
     pub(crate) fn is_listening(self) -> bool {
         self.word & LISTENING != 0
     }
 
-    /// Whether they are told with their effects.
+    /// Whether they are reported with their effects.
     pub(crate) fn reports_effects(self) -> bool {
         self.word & EFFECTS != 0
     }

@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicU32;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
-/// In the model every turn of the loop is another story to tell.
+/// In the model every turn of the loop is another interleaving.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// The longest time that any latch was held, in ticks.

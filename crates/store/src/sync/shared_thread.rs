@@ -31,7 +31,7 @@ impl<T: Send + 'static> SharedThread<T> {
         SharedThread { name, work, running: Mutex::new(None) }
     }
 
-    /// Has the thread do a task.
+    /// Hands the thread a task.
     pub(crate) fn hand(&self, task: T) {
         let mut running = self.running();
         // Seen under the lock, so that ending the thread with the last store finds it.

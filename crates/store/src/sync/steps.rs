@@ -46,7 +46,7 @@ thread_local! {
     static OBSERVER: RefCell<Option<Observer>> = const { RefCell::new(None) };
 }
 
-/// Has this thread call `observer` at each of its steps from now on.
+/// Makes this thread call `observer` at each of its steps from now on.
 #[cfg(test)]
 pub(crate) fn observe(observer: impl Fn(Step) + 'static) {
     OBSERVER.set(Some(Box::new(observer)));
@@ -58,11 +58,11 @@ pub(crate) fn reach(step: Step) {
     #[cfg(not(test))]
     let _ = step;
     #[cfg(test)]
-    tell(step);
+    report(step);
 }
 
 #[cfg(test)]
-fn tell(step: Step) {
+fn report(step: Step) {
     // What a thread does while it ends is no step.
     let _ = OBSERVER.try_with(|observer| {
         if let Ok(observer) = observer.try_borrow()

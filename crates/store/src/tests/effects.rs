@@ -1,4 +1,4 @@
-//! Changes that are told: by which events, in which order, and that they make the same of another
+//! Reports of changes: by which events, in which order, and that they make the same of another
 //! store.
 
 use super::Fixture;
@@ -19,7 +19,7 @@ fn names(change: &StoreChange) -> Vec<&'static str> {
     change.keys.iter().flat_map(|key| &key.events).map(|event| event.name()).collect()
 }
 
-/// What one operation told, as `key:event` words.
+/// What one operation reported, as `key:event` words.
 fn told(replica: &Replica) -> Vec<String> {
     let shown = |change: &StoreChange| {
         let keys = change.keys.iter().flat_map(|key| {
@@ -197,7 +197,7 @@ fn operate(db: Database<'_>, kind: u64, [a, b]: [Key<'_>; 2], number: u64) {
 }
 
 /// Several threads, a sweep and eviction among them, on few keys: whatever the order was, the
-/// effects tell it.
+/// effects say so.
 #[test]
 fn effects_of_several_threads_make_the_same_of_another_store() {
     const WORKERS: usize = 4;

@@ -181,7 +181,7 @@ fn scattered(number: u32, bound: u32) -> u32 {
 #[test]
 #[cfg_attr(miri, ignore = "too many requests")]
 fn keys_asked_for_once_do_not_drive_out_those_asked_for_often() {
-    // Half of the requests are for two thirds of what fits, the others for keys never seen.
+    // Half of the requests are for two thirds of what fits, the rest for keys never seen.
     let requests: Vec<u32> = (0..200_000)
         .map(
             |number| {

@@ -28,7 +28,7 @@ thread_local! {
     static COUNTS_FAULTS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Page faults that this thread has met, by the tenth field that the kernel tells of it.
+/// Page faults that this thread has met, by the tenth field of its `stat` file.
 pub(crate) fn faults() -> Probe {
     thread_local! {
         static STAT: File = File::open("/proc/thread-self/stat").unwrap();
@@ -179,7 +179,7 @@ fn a_step_of_expiry_looks_at_a_few_entries_of_which_nothing_is_due_any_more() {
     }
 }
 
-/// Whoever knows the seed can do this, and nobody else.
+/// It takes knowledge of the seed to do this.
 #[test]
 fn keys_of_equal_hash_are_found_by_comparing_few() {
     let fixture = Fixture::masked(4, 0);
@@ -236,7 +236,7 @@ fn save(fixture: &Fixture, keys: usize) {
     assert_eq!(saved, keys);
 }
 
-/// A key of four megabytes, which differs from others in its last byte only.
+/// A key of four megabytes, which differs from its like in the last byte only.
 fn long(last: u8) -> Vec<u8> {
     let mut key = vec![b'k'; if cfg!(miri) { 5000 } else { 4 << 20 }];
     key.push(last);

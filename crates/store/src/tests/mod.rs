@@ -20,7 +20,7 @@ use crate::{Clock, Counters, Database, Options, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A store with a clock of its own, whose test sees no memory of others.
+/// A store with a clock of its own, whose test sees no memory of other tests.
 pub(crate) struct Fixture {
     pub(crate) store: Store,
     pub(crate) counters: Counters,
@@ -49,7 +49,7 @@ impl Fixture {
         self.store.database(index, &self.counters, self.now_ms.load(Ordering::Relaxed))
     }
 
-    /// Whether every word of every table that tells where its entry belongs tells what is true.
+    /// Whether every word of every table that knows where its entry belongs is right.
     pub(crate) fn has_right_halves(&self) -> bool {
         let tell_true = |shard: &crate::sync::latch::Latch<crate::keyspace::shard::Shard>| {
             shard.lock().tables_mut().iter().all(|table| table.has_right_halves())

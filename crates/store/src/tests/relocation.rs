@@ -83,7 +83,7 @@ fn every_key_is_as_likely_to_be_picked() {
 }
 
 #[test]
-fn a_key_is_picked_even_if_all_others_have_expired() {
+fn a_key_is_picked_even_if_all_other_keys_have_expired() {
     let fixture = Fixture::new(2);
     for key in 0..500 {
         set(&fixture, 0, format!("key:{key}").as_bytes(), b"value");

@@ -1,4 +1,4 @@
-//! A second store that is given what a first one told of its changes, and is the same then.
+//! A second store that is given what a first one reported of its changes, and is the same then.
 
 use nagi_store::{
     ChangeListener, Counters, Marks, Options, Rope, Store, StoreChange, StringValue, Value,
@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What was told, and a store that nothing else happens to. Nothing expires in it by itself.
+/// What was reported, and a store that nothing else happens to. Nothing expires in it by itself.
 pub(crate) struct Replica {
     pub(crate) store: Store,
     pub(crate) counters: Counters,
@@ -45,7 +45,7 @@ impl Replica {
         Replica { store: Store::new(&options), counters: Counters::default(), told }
     }
 
-    /// What was told since the last call, by its numbers.
+    /// What was reported since the last call, by its numbers.
     pub(crate) fn take(&self) -> Vec<StoreChange> {
         let mut told = std::mem::take(&mut *self.told.lock());
         told.sort_by_key(|change| change.number);
@@ -53,7 +53,7 @@ impl Replica {
         told
     }
 
-    /// Applies what was told, and compares.
+    /// Applies what was reported, and compares.
     pub(crate) fn check(&self, first: &Store) {
         for change in self.take() {
             self.store.apply(&self.counters, &change);

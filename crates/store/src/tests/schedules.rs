@@ -96,7 +96,7 @@ impl Stage {
     fn run(&self, role: Role, steps: usize) {
         let (mut script, own) = (self.lock(), role as usize);
         let stands = |script: &Script| (script.stands[own], script.stands[role.other() as usize]);
-        // Whoever waits for a latch that nobody has any more is about to take it.
+        // A thread that waits for a latch that is free by now is about to take it.
         while stands(&script).0 == ThreadState::Going
             || stands(&script) == (ThreadState::Blocked, ThreadState::Ended)
             || stands(&script) == (ThreadState::Blocked, ThreadState::Blocked)
@@ -357,7 +357,7 @@ fn save(store: &Store) -> Contents {
     seen
 }
 
-/// Who goes first, as far as which step; and as far as which the other goes then.
+/// The thread that runs first, its last step, and the last step that the other one runs then.
 #[derive(Clone, Copy, Debug)]
 struct Schedule {
     first: Role,

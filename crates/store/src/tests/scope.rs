@@ -1,4 +1,4 @@
-//! Operations that are kept apart from others: several under one hold, and keys that are claimed.
+//! Isolated operations: several under one hold, and keys that are claimed.
 
 use super::{Fixture, text};
 use crate::claims::claiming::Step;

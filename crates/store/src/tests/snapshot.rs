@@ -395,7 +395,7 @@ fn cut_waits_for_claims() {
     let mut claiming = fixture.store.claiming();
     claiming.add(db.key(b"key"), Intent::Write);
     let Claimed::Held(claim) = db.take_claims(&mut claiming, Waker::noop(), || false) else {
-        panic!("nobody else claims anything")
+        panic!("there is no other claim")
     };
     assert!(matches!(fixture.store.cut(0, Waker::noop()), Err(CutError::Claimed(_))));
     drop(claim);
@@ -457,7 +457,7 @@ fn transfers_are_whole_in_every_snapshot() {
     });
 }
 
-/// Lets the others end as well if this thread panics.
+/// Lets the other threads end as well if this one panics.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {

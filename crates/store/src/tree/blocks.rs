@@ -2,7 +2,7 @@
 //!
 //! The note beside a page that is divided says which of its parts are free. Pages with free parts
 //! are in a list for each size; one whose parts are all free goes back to the pool. Nodes are freed
-//! by whoever has the last reference, on any thread.
+//! by the holder of the last reference, on any thread.
 
 use crate::memory::idle::NOTE_BYTES;
 use crate::memory::pages::{self, Page, PagePool};
@@ -99,7 +99,7 @@ impl Blocks {
     /// Takes a block back.
     ///
     /// # Safety
-    /// It was taken here with this size, and nobody refers to it any more.
+    /// It was taken here with this size, and there is no reference to it any more.
     pub(crate) unsafe fn give(&self, block: NonNull<u8>, size: Size) {
         if size == Size::Whole {
             // SAFETY: a whole block is a page of the pool; the caller's promise.

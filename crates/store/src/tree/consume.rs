@@ -1,5 +1,5 @@
-//! Going through a tree once, and giving each leaf up as soon as it has been seen: whoever changes
-//! the tree meanwhile need not copy what has been given up.
+//! Going through a tree once, and giving each leaf up as soon as it has been seen: a change of the
+//! tree meanwhile need not copy what has been given up.
 
 use super::blocks::Blocks;
 use super::layout::Layout;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Consuming<L: Layout> {
     /// Nodes that come next, the last one first; what is below one comes before the one before it.
-    /// Inner nodes of which a part has been seen belong to nobody else, and have lost it.
+    /// Inner nodes of which a part has been seen are not shared, and have lost it.
     left: Vec<Node>,
     blocks: Arc<Blocks>,
     layout: PhantomData<L>,

@@ -1,8 +1,8 @@
 //! How many references there are to a node.
 //!
-//! Whoever finds a count of one while it holds that reference is alone: nobody else can make
-//! another one. The count is read with `Acquire`, and given up with `Release`, so that what others
-//! have read of the node before they gave it up comes before what is then written. No atomic
+//! A thread that holds a reference and finds a count of one is the only holder: no other thread can
+//! make another reference. The count is read with `Acquire`, and given up with `Release`, so that
+//! reads of the node by former holders come before what is then written. No atomic
 //! read-modify-write is needed where nothing is shared.
 
 #[cfg(loom)]
@@ -19,7 +19,7 @@ impl Count {
         Count(AtomicU32::new(1))
     }
 
-    /// Whether the one who asks, and has a reference, is alone.
+    /// Whether the caller's reference is the only one.
     #[inline]
     pub(crate) fn is_one(&self) -> bool {
         self.0.load(Ordering::Acquire) == 1

@@ -43,7 +43,7 @@ impl<L: Layout> Tree<L> {
         count
     }
 
-    /// Has all nodes on the way to the leaf that is said to have what expires first note when that
+    /// Notes in all nodes on the way to the leaf that is said to have what expires first when that
     /// is; whether the leaf's has become later.
     fn note_earliest(&mut self, path: &Path) -> bool {
         let before = self.earliest_s();

@@ -25,7 +25,7 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node(pub(super) NonNull<Header>);
 
-// SAFETY: a node is shared as `Arc` shares: it is only read while others may have it, and counted
+// SAFETY: a node is shared as `Arc` shares: it is only read while it may be shared, and counted
 // with atomics.
 unsafe impl Send for Node {}
 // SAFETY: as above.

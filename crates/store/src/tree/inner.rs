@@ -181,8 +181,8 @@ impl Inner {
         }
     }
 
-    /// Inserts a child before all others, whose elements are not above theirs. The key of what was
-    /// first may be below its own, which is where it is found then.
+    /// Inserts a child, whose elements are not above those of the first, before it. The key of what
+    /// was first may be below its own, which is where it is found then.
     pub(crate) fn insert_first(&mut self, child: Child) {
         let before = self.key(0);
         self.keys.first_mut().into_iter().for_each(|key| *key = before.max(child.key));

@@ -95,7 +95,7 @@ impl<L: Keyed> Tree<L> {
     }
 
     /// Shows some elements from a cursor on; the cursor from which to go on, or 0 if there are no
-    /// more. Elements that stay in the tree while somebody goes through it like this are shown,
+    /// more. Elements that stay in the tree during such a scan are shown,
     /// whatever else becomes of it: a cursor is a hash, and what comes before it has been shown.
     pub(crate) fn scan(&self, cursor: u64, count: usize, show: impl FnMut(&[u8])) -> u64 {
         let next = self.scan_keys(cursor << UNORDERED_BITS, count, show);

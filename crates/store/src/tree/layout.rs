@@ -11,7 +11,7 @@ pub(crate) trait Layout: 'static {
     const GROUP_ELEMENTS: usize;
     /// The most bytes of a group that is not split, unless it has one element.
     const GROUP_BYTES: usize;
-    /// Whether elements have an order of their own, so that one behind all others may begin a
+    /// Whether elements have an order of their own, so that one behind the last may begin a
     /// group.
     const IS_ORDERED: bool;
 
@@ -156,7 +156,7 @@ pub(crate) unsafe fn retain<L: Layout>(element: &[u8]) {
 /// Gives up what an element has elsewhere.
 ///
 /// # Safety
-/// That of [`retain`], and nobody uses the element afterwards.
+/// That of [`retain`], and the element is not used afterwards.
 pub(crate) unsafe fn release<L: Layout>(element: &[u8]) {
     // SAFETY: the caller's promise.
     L::items(element, |it| unsafe { item::release(it) });

@@ -457,7 +457,7 @@ impl LeafMut<'_> {
         self.recount::<L>();
     }
 
-    /// Adds a group behind all others; there is room for it.
+    /// Adds a group at the end; there is room for it.
     pub(crate) fn push_group(&mut self, key: u64, elements: usize, bytes: &[u8]) {
         let end = self.read().end();
         self.write(end, bytes);

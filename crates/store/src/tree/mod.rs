@@ -23,9 +23,9 @@
 //! Leaves are kept full: one that overflows shifts groups to a neighbour, and three full ones
 //! become four. What is appended at either end fills leaves to the last byte.
 //!
-//! A clone of a tree is a pointer and a count. Each node has a count of references; whoever changes
-//! a tree goes from the top down, edits nodes that have one reference in place, and copies others
-//! ([`count`] says why that is sound while others drop theirs).
+//! A clone of a tree is a pointer and a count. Each node has a count of references; a change goes
+//! from the top down, edits nodes that have one reference in place, and copies the rest ([`count`]
+//! says why that is sound while other threads drop theirs).
 
 #![expect(dead_code, reason = "the commands of collections come next")]
 

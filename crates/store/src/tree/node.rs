@@ -1,8 +1,8 @@
 //! A reference to a node, inner or leaf, and how nodes are made, copied and freed.
 //!
-//! A [`Node`] is a plain pointer: inner nodes have arrays of them, and what is counted when is the
-//! business of whoever moves one. Whoever has one that is counted may read the node; whoever has
-//! the only one, all the way from the top, may change it.
+//! A [`Node`] is a plain pointer: inner nodes have arrays of them, and the code that moves one does
+//! the counting. The holder of a counted one may read the node; the holder of the only one, all the
+//! way from the top, may change it.
 
 use super::blocks::{Blocks, Size};
 use super::count::Count;
@@ -34,7 +34,7 @@ impl Node {
     }
 
     fn header<'a>(self) -> &'a Header {
-        // SAFETY: whoever has a node has it counted, and headers change only where there is one.
+        // SAFETY: a node is counted while it is held, and headers change only at a count of one.
         unsafe { self.0.as_ref() }
     }
 
@@ -65,7 +65,7 @@ impl Node {
     }
 
     /// # Safety
-    /// It is an inner node, and nobody else refers to it during `'a`.
+    /// It is an inner node, and there is no other reference to it during `'a`.
     #[inline]
     pub(crate) unsafe fn inner_mut<'a>(self) -> &'a mut Inner {
         // SAFETY: the caller's promise.
@@ -82,7 +82,7 @@ impl Node {
     }
 
     /// # Safety
-    /// It is a leaf, and nobody else refers to it during `'a`.
+    /// It is a leaf, and there is no other reference to it during `'a`.
     #[inline]
     pub(crate) unsafe fn leaf_mut<'a>(self) -> LeafMut<'a> {
         let bytes = self.size().bytes() - size_of::<Header>();
@@ -90,7 +90,7 @@ impl Node {
         LeafMut(unsafe { std::slice::from_raw_parts_mut(self.content().as_ptr(), bytes) })
     }
 
-    /// Sees to it that nobody else has the node behind `slot`, by putting a copy there if need be.
+    /// Makes the node behind `slot` unshared, by putting a copy there if need be.
     ///
     /// # Safety
     /// The reference in `slot` is counted, and the caller may change what it is part of.
@@ -192,12 +192,12 @@ fn retain_all<L: Layout>(leaf: Leaf<'_>) {
 /// any more. As deep as the tree is high.
 ///
 /// # Safety
-/// The reference is counted, and nobody uses it afterwards.
+/// The reference is counted, and is not used afterwards.
 pub(crate) unsafe fn release<L: Layout>(node: Node, blocks: &Blocks) {
     if !node.count().give_up() {
         return;
     }
-    // SAFETY: nobody else has the node now.
+    // SAFETY: this was the last reference to the node.
     unsafe {
         if node.is_inner() {
             node.inner().children().for_each(|child| release::<L>(child.node, blocks));
@@ -208,10 +208,10 @@ pub(crate) unsafe fn release<L: Layout>(node: Node, blocks: &Blocks) {
     }
 }
 
-/// Frees a node itself, whose references belong to somebody else by now.
+/// Frees a node itself, whose own references have another owner by now.
 ///
 /// # Safety
-/// Nobody refers to it.
+/// There is no reference to it.
 pub(crate) unsafe fn free(node: Node, blocks: &Blocks) {
     // SAFETY: the caller's promise.
     unsafe { blocks.give(node.0.cast(), node.size()) };

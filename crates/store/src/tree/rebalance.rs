@@ -15,7 +15,7 @@ use std::ops::Range;
 /// What shifting has to leave free in each leaf: it should not be needed again at once.
 const LEAST_GAIN_BYTES: usize = 160;
 
-/// Groups on their way from some leaves to others.
+/// Groups on their way between leaves.
 #[derive(Debug, Default)]
 struct Gathered {
     bytes: Vec<u8>,
@@ -138,7 +138,7 @@ impl<L: Layout> Tree<L> {
         self.top = node;
     }
 
-    /// Puts an inner node above all others.
+    /// Puts an inner node above the root.
     fn add_level(&mut self) {
         let node = Node::new_inner(&self.blocks);
         // SAFETY: the new node is the tree's own, and takes over its reference to the old one.
@@ -353,7 +353,7 @@ impl<L: Layout> Tree<L> {
         self.split_inner(&below, 1, side);
     }
 
-    /// Has neighbours take the elements of a leaf that has become too empty.
+    /// Moves the elements of a leaf that has become too empty to its neighbours.
     #[cold]
     pub(super) fn fill_up(&mut self, path: &Path) {
         if self.height == 0 {
@@ -419,7 +419,7 @@ impl<L: Layout> Tree<L> {
         }
     }
 
-    /// Has a neighbour take the children of an inner node that has few; takes away what is above
+    /// Moves the children of an inner node that has few to a neighbour; takes away what is above
     /// only one.
     pub(super) fn merge_inner(&mut self, path: &Path, level: usize) {
         if level == 0 {

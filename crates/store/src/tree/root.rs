@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub(crate) const MOST_HEIGHT: usize = 12;
 
 /// A counted tree of elements. A clone costs as much at any size, and stays as it is when the other
-/// is changed. It is freed when it is dropped: who may not take long for that hands it to somebody
-/// else ([`Tree::is_small`]).
+/// is changed. It is freed when it is dropped: a thread that may not take long for that hands it to
+/// another ([`Tree::is_small`]).
 #[derive(Debug)]
 pub(crate) struct Tree<L: Layout> {
     pub(super) blocks: Arc<Blocks>,
@@ -128,7 +128,7 @@ impl<L: Layout> Tree<L> {
 
     /// Memory of all nodes, and of what lies elsewhere. What is shared with clones counts in full.
     pub(crate) fn bytes(&self) -> u64 {
-        // SAFETY: the tree has its nodes counted, and nobody changes them meanwhile.
+        // SAFETY: the tree has its nodes counted, and they do not change meanwhile.
         unsafe { self.top.summary() }.bytes
     }
 
@@ -154,7 +154,7 @@ impl<L: Layout> Tree<L> {
     pub(crate) fn descend(&self, mut choose: impl FnMut(&Inner) -> usize) -> Found<'_> {
         let (mut path, mut node, mut before) = (Path::default(), self.top, 0);
         while node.is_inner() {
-            // SAFETY: the tree has its nodes counted, and nobody changes them during the borrow.
+            // SAFETY: the tree has its nodes counted, and they do not change during the borrow.
             let inner: &Inner = unsafe { node.inner() };
             let child = choose(inner).min(inner.len().saturating_sub(1));
             path.push(child);

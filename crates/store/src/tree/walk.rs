@@ -67,7 +67,7 @@ impl<L: Layout> Tree<L> {
         let mut above = [None; MOST_HEIGHT];
         let mut node: Node = self.top;
         for (level, step) in above.iter_mut().enumerate().take(self.height) {
-            // SAFETY: the tree has its nodes counted, and nobody changes them during the borrow.
+            // SAFETY: the tree has its nodes counted, and they do not change during the borrow.
             let inner: &Inner = unsafe { node.inner() };
             *step = Some((inner, path.child(level)));
             let Some(below) = inner.node(path.child(level)) else { break };

@@ -252,7 +252,7 @@ impl Database<'_> {
     }
 }
 
-/// Does the same to a string that is nobody else's. All of `changes` that are to come count for
+/// Does the same to a string that is not shared. All of `changes` that are to come count for
 /// its length.
 pub fn change_fields_of(
     rope: &mut Rope,

@@ -19,7 +19,7 @@ use crate::tree::root::Side;
 use crate::value::item::Text;
 use std::sync::Arc;
 
-/// Most bytes of values that others are worked out from while their latches are held.
+/// Most bytes of values that a result is computed from while their latches are held.
 const QUICK_BYTES: usize = 16 * 1024;
 
 /// Up to where OBJECT ENCODING gives the names of small collections, as the settings say.
@@ -110,14 +110,14 @@ impl NewCollections {
         self.of(Content::Stream(Box::new(stream)))
     }
 
-    /// A set without members for the union or the difference of others, an intset to OBJECT
+    /// A set without members for the union or the difference of sets, an intset to OBJECT
     /// ENCODING until a member comes that does not fit.
     #[must_use]
     pub fn begin_set(&self) -> NewCollection {
         self.of(Content::Set(Some(Set::default())))
     }
 
-    /// The same for the intersection of others, of which this is the smallest: a listpack unless
+    /// The same for the intersection of sets, of which this is the smallest: a listpack unless
     /// that is an intset.
     #[must_use]
     pub fn begin_intersection(&self, smallest: &SharedValue) -> NewCollection {
@@ -255,7 +255,7 @@ impl Database<'_> {
     }
 
     /// Gives `to` the collection that `make` works out from the values under `keys`, which are of
-    /// these types, all at one moment, told as `event`; how many elements it has. `None`, and
+    /// these types, all at one moment, reported as `event`; how many elements it has. `None`, and
     /// nothing has happened, if the values have more than `most_elements` together or many bytes,
     /// so that it would hold latches for too long.
     ///
@@ -291,7 +291,7 @@ impl Database<'_> {
         })
     }
 
-    /// Puts a collection under a key in place of whatever stands there, told as `event`, or removes
+    /// Puts a collection under a key in place of what stands there, reported as `event`, or removes
     /// that if the collection is empty; how many elements it has.
     pub fn store_collection(&self, key: Key<'_>, made: NewCollection, event: Event) -> u64 {
         let (len, mut packed) = (made.len(), Vec::new());

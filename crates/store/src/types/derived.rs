@@ -1,5 +1,5 @@
-//! Strings that are worked out from others: at one moment where that takes no time, and else by
-//! who has claimed their keys, so that nobody changes them meanwhile.
+//! Strings that are computed from other strings: at one moment where that takes no time, else under
+//! a claim of their keys, so that they do not change meanwhile.
 
 use crate::effects::event::Event;
 use crate::entry::attributes::Attributes;
@@ -40,7 +40,7 @@ impl Database<'_> {
     }
 
     /// Gives `to` what `make` works out from the strings under `keys`, all at one moment, which is
-    /// told as `event` if that is one, unless `to` is removed. `None`,
+    /// reported as `event` if that is one, unless `to` is removed. `None`,
     /// and nothing has happened, if they are longer than `most_bytes` together, so that it would
     /// hold latches for too long.
     ///
@@ -85,9 +85,9 @@ impl Database<'_> {
         keys.iter().map(string).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Gives a key its outcome, told as `event` unless it is removed. Who has worked that out from
-    /// the string under the key itself has claimed it: then the string can have gone meanwhile
-    /// (`is_there` tells that there was one), and nothing takes its place.
+    /// Gives a key its outcome, reported as `event` unless it is removed. A caller that computed it
+    /// from the string under the key itself has claimed the key: then the string can have gone
+    /// meanwhile (`is_there` says that there was one), and nothing takes its place.
     pub fn settle(&self, key: Key<'_>, outcome: Outcome, is_there: bool, event: Event) {
         self.write(key, |slot| {
             if slot.entry().is_some() || !is_there {

@@ -99,7 +99,7 @@ impl Slot<'_> {
 
 impl Database<'_> {
     /// Gives fields of a hash a time to expire at, in milliseconds since 1970 (HEXPIRE); `report`
-    /// is told for each what came of it.
+    /// is called for each with the outcome.
     ///
     /// # Errors
     /// The value is no hash.
@@ -137,8 +137,8 @@ impl Database<'_> {
         })
     }
 
-    /// Has fields of a hash expire no more (HPERSIST); `report` is told for each whether it had a
-    /// time, `None` if there is no such field.
+    /// Removes the expiry of fields of a hash (HPERSIST); `report` is called for each with whether
+    /// it had one, `None` if there is no such field.
     ///
     /// # Errors
     /// The value is no hash.

@@ -73,7 +73,7 @@ fn hash(bytes: &[u8]) -> u64 {
     scramble(scramble(hash).wrapping_mul(FACTOR))
 }
 
-/// A sketch that is nobody else's.
+/// A sketch of its own, which is not shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch(Vec<u8>);
 
@@ -132,7 +132,7 @@ impl Sketch {
         Ok(changed)
     }
 
-    /// Raises all registers to those of others, from the one numbered `from` on, until `is_over`;
+    /// Raises all registers to those of other sketches, from number `from` on, until `is_over`;
     /// where to go on, or `None` at the end.
     ///
     /// # Errors
@@ -557,7 +557,7 @@ impl Database<'_> {
     }
 }
 
-/// Has a sketch that was restored look to OBJECT ENCODING like one that was changed, as it does in
+/// Makes a restored sketch look to OBJECT ENCODING like one that was changed, as it does in
 /// Redis from the first PFADD on, whatever that adds.
 fn show_as_raw(slot: &mut Slot<'_>) -> Result<(), WrongType> {
     if slot.entry().is_some_and(|entry| entry.encoding_name() != "raw") {

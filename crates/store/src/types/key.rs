@@ -33,7 +33,7 @@ pub type Cursor = u64;
 /// A cursor is a shard's number followed by a position: 53 bits at most, so that clients that
 /// keep numbers as doubles lose none.
 const FIRST_OF_SHARD: u64 = 1 << POSITION_BITS;
-/// Buckets that a walk visits before it lets go of the latch for others.
+/// Buckets that a walk visits before it releases the latch.
 const BUCKETS_PER_HOLD: usize = 16;
 
 /// A walk over a database: a cursor, and where it goes on within a bucket of very many.
@@ -185,7 +185,7 @@ impl Database<'_> {
         }
     }
 
-    /// The same for a walk that may rest where no cursor can tell it.
+    /// The same for a walk that may pause where no cursor points.
     pub fn walk(&self, walk: &mut Walk, count: usize, mut look: impl FnMut(EntryView<'_>)) {
         debug_assert!(!self.is_latched(), "a latch is taken");
         let mut shown = 0;

@@ -265,7 +265,7 @@ impl Database<'_> {
         Ok(popped.map(|(result, _)| result))
     }
 
-    /// The same of the first of several keys that has a list (LMPOP); `look` is told which.
+    /// The same of the first of several keys that has a list (LMPOP); `look` gets which.
     ///
     /// # Errors
     /// A value before that list is none.

@@ -80,7 +80,7 @@ impl Database<'_> {
     }
 
     /// Puts a string under `key`; whether that was allowed, which it always is where `replace`.
-    /// What is told of its use counts only under a policy that goes by it.
+    /// What is known of its use counts only under a policy that considers it.
     pub fn restore<'v>(
         &self,
         key: Key<'_>,

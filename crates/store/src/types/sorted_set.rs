@@ -236,7 +236,7 @@ impl Database<'_> {
     }
 
     /// Does the same with the first of several keys that has a sorted set, all at one moment;
-    /// whether one has. `choose` is told its place among them.
+    /// whether one has. `choose` gets its place among them.
     ///
     /// # Errors
     /// What stands under one of the keys up to there is no sorted set.

@@ -241,7 +241,7 @@ impl Database<'_> {
     }
 
     /// Deletes entries (XDEL), of a request's or a part of them; how many there were. `event` says
-    /// whether that is told.
+    /// whether that is reported.
     ///
     /// # Errors
     /// The value is no stream.
@@ -426,7 +426,7 @@ impl Database<'_> {
         })
     }
 
-    /// Has a consumer be there, and be seen now.
+    /// Creates a consumer unless there is one, and notes that it was seen now.
     ///
     /// # Errors
     /// There is no such group.

@@ -66,7 +66,7 @@ impl Slot<'_> {
         allowed
     }
 
-    /// Puts a value here, unless its time has passed; what that is told as.
+    /// Puts a value here, unless its time has passed; the event of that.
     #[inline]
     pub(super) fn put_until(&mut self, value: NewValue<'_>, options: SetOptions, event: Event) {
         let expire_at_ms = match options.expiry {

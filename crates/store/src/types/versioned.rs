@@ -1,7 +1,7 @@
 //! Strings with versions and leases, in one step each: what memcached's meta and binary protocols
 //! ask for beyond `string.rs` and `counter.rs`.
 //!
-//! A version's number (CAS) is kept only once somebody has asked for it, as elsewhere; a caller
+//! A version's number (CAS) is kept only once a client has asked for it, as elsewhere; a caller
 //! that wants the number of what it stores says so. A *stale* value is still given out, and one
 //! client at a time is told that it has *won*: that it is the one to replace it.
 

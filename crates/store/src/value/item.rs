@@ -10,7 +10,7 @@
 //!
 //! Integers are those that [`parse_i64`] reads, so a string has one way to be written, and two are
 //! equal if what is written is. Strings over [`MOST_INLINE_BYTES`] lie elsewhere: a page holds
-//! several items, and is copied when it is changed while somebody reads it.
+//! several items, and is copied when it is changed while it is shared.
 
 use crate::value::number::parse_i64;
 use crate::value::rope::Rope;
@@ -180,8 +180,8 @@ impl<'a> Text<'a> {
         self.head.get(..usize::from(self.head_len)).unwrap_or(&self.head)
     }
 
-    /// Appends the item. What lies elsewhere is counted once more, which whoever drops the item has
-    /// to undo (`release`).
+    /// Appends the item. What lies elsewhere is counted once more, which the owner undoes when it
+    /// drops the item (`release`).
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.head());
         if self.is_long() {
@@ -333,7 +333,7 @@ pub(crate) fn listpack_bytes(value: StringValue<'_>) -> usize {
             len => 5 + len,
         },
     };
-    // The length again, seven bits to a byte, for those who come from behind.
+    // The length again, seven bits to a byte, for reading backwards.
     let back = (usize::BITS - entry.leading_zeros()).div_ceil(7).clamp(1, 5);
     entry + back as usize
 }
@@ -395,7 +395,7 @@ pub(crate) unsafe fn retain(bytes: &[u8]) {
 /// Gives up what the item at the start of `bytes` has elsewhere: the item is dropped.
 ///
 /// # Safety
-/// That of [`Item::any`], and nobody uses the item afterwards.
+/// That of [`Item::any`], and the item is not used afterwards.
 pub(crate) unsafe fn release(bytes: &[u8]) {
     if is_elsewhere(bytes) {
         // SAFETY: as above; this takes over the item's count.

@@ -1,7 +1,7 @@
 //! Strings too long to move: reference-counted chunks, shared with the replies that carry them.
 //!
-//! A clone shares the list of chunks; a change copies that list while somebody else holds it, and
-//! of the chunks those that it touches.
+//! A clone shares the list of chunks; a change copies that list while it is shared, and of the
+//! chunks those that it touches.
 
 use crate::memory::accounting;
 use crate::memory::reclaim;
@@ -38,8 +38,8 @@ impl Drop for Rope {
     }
 }
 
-/// What a rope consists of, each of [`CHUNK_BYTES`] but the last. Whoever lets go of it last leaves
-/// it to the reclaimer if it is long.
+/// What a rope consists of, each of [`CHUNK_BYTES`] but the last. Its last holder leaves it to the
+/// reclaimer if it is long.
 #[derive(Clone, Debug, Default)]
 pub struct Chunks(Vec<Chunk>);
 
@@ -168,8 +168,7 @@ impl Rope {
         }
     }
 
-    /// Overwrites a part of a rope that is long enough. A chunk that somebody else holds is copied
-    /// first.
+    /// Overwrites a part of a rope that is long enough. A chunk that is shared is copied first.
     pub(crate) fn write(&mut self, patch: &Patch<'_>) {
         let Patch { offset, mut bytes, .. } = *patch;
         let mut whole = patch.whole.iter();
@@ -239,7 +238,7 @@ fn joined(first: &[u8], second: &[u8]) -> Chunk {
 }
 
 /// Bytes on their way into a string, those that fill whole chunks of a rope copied into such
-/// already, so that nobody waits for it.
+/// already, so that the latch is not held for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Patch<'a> {
     offset: usize,
@@ -264,7 +263,7 @@ impl<'a> Patch<'a> {
 #[derive(Debug)]
 pub(crate) struct StringMut<'a> {
     string: WritableString<'a>,
-    /// What is overwritten, for one who wants to know.
+    /// What is overwritten, if the caller wants to know.
     written: Option<&'a mut Vec<Range<usize>>>,
 }
 

@@ -12,7 +12,7 @@ use crate::value::string::StringValue;
 pub(super) const START: usize = 6;
 /// What stands behind the last element.
 pub(super) const END: u8 = 0xff;
-/// The number of elements where there are more than can be told.
+/// The number of elements where there are more than can be written.
 const MANY: u16 = u16::MAX;
 
 /// An empty one, without the end byte.

@@ -193,7 +193,7 @@ impl<K: Ord + Clone, V: Clone + Weigh> Map<K, V> {
     }
 
     /// Shows values in their order, from the one in which the sum of weights passes `rank`; what of
-    /// `rank` is left in that one is told with it, and 0 with the others.
+    /// `rank` is left in that one is shown with it, and 0 with the others.
     pub(crate) fn walk_rank<'a, B>(
         &'a self,
         rank: u64,

@@ -266,7 +266,7 @@ impl Node {
         self.all(first).last().map(|it| it.entry.id)
     }
 
-    /// Adds an entry behind the others, if the node takes one more.
+    /// Adds an entry at the end, if the node takes one more.
     pub(super) fn append(
         &mut self,
         first: Id,

@@ -28,7 +28,7 @@ pub enum StreamPart<'a> {
         /// The greatest id that was deleted.
         max_deleted_id: Id,
         /// How many entries there have ever been; `None` in files from before Redis 7, which
-        /// do not tell how many entries groups have read either.
+        /// do not say how many entries groups have read either.
         entries_added: Option<u64>,
         /// How many groups follow.
         groups: u64,

@@ -169,7 +169,7 @@ fn what_is_pushed_at_a_side_fills_leaves() {
             let each = list.read().bytes() as f64 / f64::from(size);
             assert!(each < 17.8, "{each} bytes for each element of 16");
         }
-        assert_eq!(list.read().name(), Name::Listpack, "nobody has said what is coming");
+        assert_eq!(list.read().name(), Name::Listpack, "what is coming was not announced");
     }
 }
 

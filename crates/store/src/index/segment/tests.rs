@@ -23,7 +23,7 @@ fn buckets_divide_positions_in_order() {
 }
 
 proptest! {
-    /// However words are moved to make room: what a bucket tells of its words is true.
+    /// However words are moved to make room: what a bucket says of its words is true.
     #[test]
     fn words_of_known_buckets_have_the_right_home_and_half(
         words in proptest::collection::vec((0..12_usize, 0..2_usize, weighted(0.95)), 1..120),

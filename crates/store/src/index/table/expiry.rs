@@ -116,7 +116,7 @@ impl Table {
             self.unlink(barrier, segment, *entry);
         }
         let removed = expired.len();
-        // Afterwards, since freeing one may move others that are still linked.
+        // Afterwards, since freeing one may move entries that are still linked.
         expired.into_iter().for_each(|entry| unasked.garbage.add(self.free(entry)));
         let last = position | (span(segment) - 1);
         match behind.filter(|behind| *behind <= last) {

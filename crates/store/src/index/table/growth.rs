@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A home's entries go to two homes of one half, so a split needs to know of an entry only in which
-//! half of its home's positions it falls. That is a bit of the entry's word: whoever adds an entry
-//! knows it, and of the entries that a split has moved a few are read at each of the insertions
-//! that follow. So the latch is never held while hundreds of entries come from memory.
+//! half of its home's positions it falls. That is a bit of the entry's word: it is known when an
+//! entry is added, and of the entries that a split has moved a few are read at each of the
+//! insertions that follow. So the latch is never held while hundreds of entries come from memory.
 
 use super::{Place, Table, span};
 use crate::index::placement::POSITION_BITS;
@@ -214,7 +214,7 @@ impl Table {
 
 #[cfg(test)]
 impl Table {
-    /// Whether every word that tells where its entry belongs tells what is true.
+    /// Whether every word that knows where its entry belongs is right.
     pub(crate) fn has_right_halves(&self) -> bool {
         self.directory.segments().filter(|segment| segment.is_full_size()).all(|segment| {
             let told = segment.known_buckets().flat_map(|it| segment.homes_and_halves(it));
