@@ -155,7 +155,7 @@ const TUNING: [&str; 38] = [
 pub(crate) struct Flags {
     /// As `nagi serve` would have it.
     pub(crate) arguments: Arguments,
-    /// Whom to serve as, if it is started by root.
+    /// The user to serve as, if it is started by root.
     pub(crate) user: Option<String>,
     /// Flags that have no effect.
     pub(crate) without_effect: Vec<String>,

@@ -147,7 +147,7 @@ impl Progress {
         self.shown = Instant::now();
         self.is_there = true;
         let line = line(bytes, self.total_bytes, keys, self.began.elapsed());
-        // Nobody is told if that fails.
+        // It is not reported if that fails.
         let _ = write!(io::stderr(), "\r{line}\x1b[K");
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn unless_unread(written: io::Result<()>) -> io::Result<()> {
 /// Shows it, in bold and dim where a terminal can.
 pub(crate) fn show(server: &Running) {
     let styled = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    // A server does not stop because nobody can read its greeting.
+    // A server does not stop because its greeting cannot be written.
     let _ = stdout().write_all(text(server, styled).as_bytes());
 }
 

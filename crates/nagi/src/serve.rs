@@ -157,7 +157,7 @@ fn show_title(config: &Config) {
     }
 }
 
-/// Tells everybody that the server is ready.
+/// Announces that the server is ready.
 fn announce(
     server: &Running,
     arguments: &Arguments,
@@ -191,7 +191,7 @@ fn configure(
     let config = Config::default();
     if role == Role::RedisServer {
         // What it does without a file; clients of other machines are refused until there is a
-        // password. Nobody who starts one expects a second port.
+        // password, and a second port is not expected of it.
         config.set_default("bind", "* -::*")?;
         config.set_default("memcached-port", "0")?;
     }
@@ -216,7 +216,7 @@ fn configure(
     }
     directives.extend_from_slice(&arguments.options);
     if role == Role::RedisServer || arguments.file.is_some() || reads_stdin {
-        // Who comes with a file of Redis' or by its name expects what it says of itself.
+        // With a file of Redis', or started by its name, it has to do what Redis says of itself.
         config.set_default("save", "3600 1 300 100 60 10000")?;
         if directives.iter().any(|directive| directive.name.eq_ignore_ascii_case("save")) {
             config.set("save", "", Origin::Startup)?;
@@ -242,7 +242,7 @@ fn tell(loaded: &Loaded, flags: &[String]) {
     }
 }
 
-/// Writes the process number, for whoever stops servers by it.
+/// Writes the process number, by which scripts stop servers.
 fn write_process_number(path: &Path) {
     if path.as_os_str().is_empty() {
         return;
@@ -260,7 +260,7 @@ fn remove_files<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) {
     }
 }
 
-/// Writes a line for each address, all at once: whoever finds the file finds it complete.
+/// Writes a line for each address, all at once, so that the file is never seen in part.
 fn write_ports(path: &Path, server: &Running) -> io::Result<()> {
     let mut lines = String::new();
     for endpoint in server.endpoints() {
