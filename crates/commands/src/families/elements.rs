@@ -11,6 +11,7 @@ use crate::runtime::context::Job;
 use crate::runtime::numbers::score;
 use crate::runtime::suspension::Slice;
 use crate::{Context, Error, JobProgress};
+use fastrand::Rng;
 use nagi_proto::Args;
 use nagi_proto::resp::Writer;
 use nagi_store::{Member, StringValue};
@@ -93,7 +94,7 @@ pub(crate) struct Drawn {
     len: u64,
     /// How many are still to be drawn.
     left: u64,
-    state: u64,
+    random: Rng,
     method: Method,
 }
 
@@ -110,14 +111,14 @@ enum Method {
 
 impl Drawn {
     /// Draws `count` from `len` elements, which are some; a negative count allows repetitions.
-    pub(crate) fn new(len: u64, count: i64, state: u64) -> Self {
+    pub(crate) fn new(len: u64, count: i64, seed: u64) -> Self {
         let wanted = count.unsigned_abs();
         let (left, method) = match count {
             ..0 => (wanted, Method::Again),
             _ if wanted >= len / 3 => (wanted.min(len), Method::InOrder { next: 0 }),
             _ => (wanted, Method::Distinct(HashSet::new())),
         };
-        Drawn { len, left, state, method }
+        Drawn { len, left, random: Rng::with_seed(seed), method }
     }
 
     /// How many are still to be drawn.
@@ -125,12 +126,9 @@ impl Drawn {
         self.left
     }
 
-    /// A number below `bound`, by SplitMix64 (Steele et al., OOPSLA 2014).
+    /// A number below `bound`.
     fn below(&mut self, bound: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(mixed ^ (mixed >> 31)) * u128::from(bound)) >> 64) as u64
+        self.random.u64(..bound.max(1))
     }
 }
 
