@@ -22,7 +22,7 @@ const LONGEST_MATCH: usize = 264;
 const LITERALS_A_STRIDE_LOG2: u32 = 6;
 /// Strings without a match after which half as many bytes are enough of the next, and how often
 /// they are halved: a data set of pictures or of compressed values has little else.
-const VAIN_STRINGS: u32 = 16;
+const INCOMPRESSIBLE_STRINGS: u32 = 16;
 const MOST_HALVINGS: u32 = 2;
 /// Bytes that are numbered at a time.
 const MOST_BYTES: usize = 1 << 30;
@@ -39,12 +39,12 @@ pub(crate) struct Compressor {
     places: Vec<u32>,
     base: u32,
     /// Strings in a row that were tried and repeat nothing.
-    vain: u32,
+    incompressible: u32,
 }
 
 impl Default for Compressor {
     fn default() -> Self {
-        Compressor { places: vec![0; 1 << HASH_BITS], base: 1, vain: 0 }
+        Compressor { places: vec![0; 1 << HASH_BITS], base: 1, incompressible: 0 }
     }
 }
 
@@ -64,14 +64,14 @@ impl Compressor {
         if input.len() > MOST_BYTES {
             return false;
         }
-        let halvings = (self.vain / VAIN_STRINGS).min(MOST_HALVINGS);
+        let halvings = (self.incompressible / INCOMPRESSIBLE_STRINGS).min(MOST_HALVINGS);
         let rest = self.compress_but_rest(input, LITERALS_A_STRIDE_LOG2 - halvings, out);
         let repeats = rest.len() < input.len();
         if repeats {
-            self.vain = 0;
+            self.incompressible = 0;
             write_literals(rest, out);
         } else {
-            self.vain = self.vain.saturating_add(1);
+            self.incompressible = self.incompressible.saturating_add(1);
         }
         repeats
     }
@@ -87,7 +87,7 @@ impl Compressor {
         let len = u32::try_from(input.len()).unwrap_or(u32::MAX);
         if self.base.checked_add(len).is_none() {
             // Numbers have run out.
-            *self = Compressor { vain: self.vain, ..Compressor::default() };
+            *self = Compressor { incompressible: self.incompressible, ..Compressor::default() };
         }
         let (mut at, mut literal) = (0, 0);
         while let Some(&[a, b, c]) = input.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -302,16 +302,16 @@ mod tests {
     }
 
     #[test]
-    fn after_much_in_vain_what_repeats_is_still_found() {
+    fn repetitions_are_found_after_much_that_was_incompressible() {
         let mut compressor = Compressor::default();
         let mut out = Vec::new();
         let unlike: Vec<u8> = (0..=255).collect();
-        for _ in 0..10 * VAIN_STRINGS {
+        for _ in 0..10 * INCOMPRESSIBLE_STRINGS {
             assert!(!compressor.compress_if_repetitive(&unlike, &mut out));
         }
         let text = [&unlike[..], &b"abcdefghij".repeat(10)].concat();
         assert!(compressor.compress_if_repetitive(&text, &mut out));
-        assert_eq!((all(&out), compressor.vain), (Ok(text), 0));
+        assert_eq!((all(&out), compressor.incompressible), (Ok(text), 0));
     }
 
     #[test]

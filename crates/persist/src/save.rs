@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Names that are tried for a new file.
 const MOST_TRIES: u32 = 100;
 /// How long the saver waits for images before it looks whether something has changed.
-const PATIENCE: Duration = Duration::from_millis(20);
+const WAIT_FOR_IMAGES: Duration = Duration::from_millis(20);
 
 /// What is written and where.
 #[derive(Debug)]
@@ -203,7 +203,7 @@ fn write_all<W: Write>(
             return Ok(None);
         }
         let is_walked = snapshot.is_walked();
-        match snapshot.take(if is_walked { Duration::ZERO } else { PATIENCE }) {
+        match snapshot.take(if is_walked { Duration::ZERO } else { WAIT_FOR_IMAGES }) {
             Some(images) => {
                 // All databases are counted before anything can be taken.
                 if let Some(disk) = waiting.take() {

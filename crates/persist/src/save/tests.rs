@@ -42,24 +42,24 @@ enum Fault {
 }
 
 struct MemoryFile<'a> {
-    shelf: &'a MemoryDisk,
+    disk: &'a MemoryDisk,
     bytes: Rc<RefCell<Vec<u8>>>,
     interrupted: u32,
 }
 
 impl Write for MemoryFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.interrupted < self.shelf.interruptions.get() {
+        if self.interrupted < self.disk.interruptions.get() {
             self.interrupted += 1;
             return Err(io::ErrorKind::Interrupted.into());
         }
         self.interrupted = 0;
         let mut kept = self.bytes.borrow_mut();
-        let most = match self.shelf.most.get() {
+        let most = match self.disk.most.get() {
             0 => bytes.len(),
             most => most.min(bytes.len()),
         };
-        let most = match self.shelf.fault.get() {
+        let most = match self.disk.fault.get() {
             Some(Fault::Full(room)) if kept.len() == room => {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -102,7 +102,7 @@ impl<'s> Files for &'s MemoryDisk {
         }
         let bytes = Rc::<RefCell<Vec<u8>>>::default();
         files.insert(path.to_owned(), Rc::clone(&bytes));
-        Ok(MemoryFile { shelf: self, bytes, interrupted: 0 })
+        Ok(MemoryFile { disk: self, bytes, interrupted: 0 })
     }
 
     fn sync(&self, _: &mut MemoryFile<'s>) -> io::Result<()> {
@@ -151,23 +151,23 @@ fn set_all(store: &Store, keys: usize, len: usize, mark: &str) {
 }
 
 /// Saves, and walks whenever it is asked to.
-fn save_to(shelf: &MemoryDisk, store: &Store, limit: usize) -> Result<Saved, SaveError> {
+fn save_to(disk: &MemoryDisk, store: &Store, limit: usize) -> Result<Saved, SaveError> {
     let snapshot = store.cut(limit, Waker::noop()).unwrap();
     let progress = SaveProgress::default();
-    save_snapshot(shelf, store, snapshot, Walker::default(), &progress)
+    save_snapshot(disk, store, snapshot, Walker::default(), &progress)
 }
 
 fn save_snapshot(
-    shelf: &MemoryDisk,
+    disk: &MemoryDisk,
     store: &Store,
     snapshot: Snapshot<'_>,
     walker: Walker,
     progress: &SaveProgress,
 ) -> Result<Saved, SaveError> {
     let options = Options { version: Version::LOWEST, compress: true, checksum: true };
-    let alone = Alone { store, walker: RefCell::new(walker) };
-    alone.resume();
-    save_in(&shelf, store, snapshot, &target(options), progress, &alone)
+    let host = WalkingHost { store, walker: RefCell::new(walker) };
+    host.resume();
+    save_in(&disk, store, snapshot, &target(options), progress, &host)
 }
 
 fn target(options: Options) -> Target<'static> {
@@ -181,12 +181,12 @@ fn target(options: Options) -> Target<'static> {
 }
 
 /// The only thread there is, which walks itself.
-struct Alone<'a> {
+struct WalkingHost<'a> {
     store: &'a Store,
     walker: RefCell<Walker>,
 }
 
-impl SaveHost for Alone<'_> {
+impl SaveHost for WalkingHost<'_> {
     fn resume(&self) {
         while self.store.walk(&mut self.walker.borrow_mut(), || false) == WalkProgress::More {}
     }
@@ -216,52 +216,52 @@ fn expected(keys: usize, len: usize, mark: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 /// Saves, changes everything, fails to save, and saves again.
-fn fail_and_mend(fault: Fault, keys: usize, len: usize) {
-    let (shelf, store) = (MemoryDisk::default(), store(keys, len));
-    save_to(&shelf, &store, usize::MAX).unwrap();
-    let good = shelf.dump();
+fn fail_and_retry(fault: Fault, keys: usize, len: usize) {
+    let (disk, store) = (MemoryDisk::default(), store(keys, len));
+    save_to(&disk, &store, usize::MAX).unwrap();
+    let good = disk.dump();
     set_all(&store, keys, len, "other");
-    shelf.fault.set(Some(fault));
-    let error = save_to(&shelf, &store, usize::MAX).unwrap_err();
+    disk.fault.set(Some(fault));
+    let error = save_to(&disk, &store, usize::MAX).unwrap_err();
     assert!(matches!(error, SaveError::Io(..)), "{fault:?}: {error}");
     assert!(error.to_string().contains("/data/"), "{fault:?}: {error}");
-    assert_eq!(shelf.names(), [Path::new(PATH)], "{fault:?}: what was begun is gone");
+    assert_eq!(disk.names(), [Path::new(PATH)], "{fault:?}: what was begun is gone");
     if !matches!(fault, Fault::SyncFolder) {
-        assert!(shelf.dump() == good, "{fault:?}: the last file is as it was");
+        assert!(disk.dump() == good, "{fault:?}: the last file is as it was");
     }
     assert!(!store.is_saving(), "{fault:?}: the snapshot is over");
-    shelf.fault.set(None);
-    let saved = save_to(&shelf, &store, usize::MAX).unwrap();
-    assert_eq!((saved.keys, saved.bytes), (keys as u64, shelf.dump().len() as u64));
-    assert!(contents(&shelf.dump()) == expected(keys, len, "other"), "{fault:?}");
+    disk.fault.set(None);
+    let saved = save_to(&disk, &store, usize::MAX).unwrap();
+    assert_eq!((saved.keys, saved.bytes), (keys as u64, disk.dump().len() as u64));
+    assert!(contents(&disk.dump()) == expected(keys, len, "other"), "{fault:?}");
 }
 
 #[test]
 fn whatever_fails_the_last_file_stays_and_the_next_save_succeeds() {
     for fault in [Fault::Create, Fault::Silent, Fault::Sync, Fault::Rename, Fault::SyncFolder] {
-        fail_and_mend(fault, 300, 500);
+        fail_and_retry(fault, 300, 500);
     }
 }
 
 #[test]
 fn a_disk_that_is_full_after_any_byte_is_an_error_and_nothing_else() {
-    let (shelf, store) = (MemoryDisk::default(), store(20, 30));
-    save_to(&shelf, &store, usize::MAX).unwrap();
-    let good = shelf.dump();
+    let (disk, store) = (MemoryDisk::default(), store(20, 30));
+    save_to(&disk, &store, usize::MAX).unwrap();
+    let good = disk.dump();
     for room in 0..good.len() {
-        shelf.fault.set(Some(Fault::Full(room)));
-        save_to(&shelf, &store, usize::MAX).unwrap_err();
-        assert!(shelf.dump() == good && shelf.names() == [Path::new(PATH)], "{room}");
+        disk.fault.set(Some(Fault::Full(room)));
+        save_to(&disk, &store, usize::MAX).unwrap_err();
+        assert!(disk.dump() == good && disk.names() == [Path::new(PATH)], "{room}");
     }
-    shelf.fault.set(None);
-    save_to(&shelf, &store, usize::MAX).unwrap();
+    disk.fault.set(None);
+    save_to(&disk, &store, usize::MAX).unwrap();
 }
 
 #[test]
 fn a_disk_that_is_full_in_the_middle_of_much_is_an_error() {
     // More than is buffered, than is waited for at once, and than the walk makes ahead.
     for room in [200_000, 7_000_000, 16_500_000] {
-        fail_and_mend(Fault::Full(room), 24_000, 1000);
+        fail_and_retry(Fault::Full(room), 24_000, 1000);
     }
 }
 
@@ -270,11 +270,11 @@ proptest! {
 
     #[test]
     fn a_disk_may_take_bytes_as_it_likes(most in 1..5000_usize, interruptions in 0..3_u32) {
-        let (shelf, store) = (MemoryDisk::default(), store(200, 700));
-        shelf.most.set(most);
-        shelf.interruptions.set(interruptions);
-        save_to(&shelf, &store, usize::MAX).unwrap();
-        prop_assert!(contents(&shelf.dump()) == expected(200, 700, "first"));
+        let (disk, store) = (MemoryDisk::default(), store(200, 700));
+        disk.most.set(most);
+        disk.interruptions.set(interruptions);
+        save_to(&disk, &store, usize::MAX).unwrap();
+        prop_assert!(contents(&disk.dump()) == expected(200, 700, "first"));
     }
 }
 
@@ -283,21 +283,21 @@ proptest! {
 #[test]
 fn a_save_beyond_the_limit_ends_while_the_walk_pauses() {
     let (keys, len) = (24_000, 1000);
-    let (shelf, store) = (MemoryDisk::default(), store(keys, len));
-    save_to(&shelf, &store, usize::MAX).unwrap();
-    let good = shelf.dump();
+    let (disk, store) = (MemoryDisk::default(), store(keys, len));
+    save_to(&disk, &store, usize::MAX).unwrap();
+    let good = disk.dump();
     let snapshot = store.cut(1 << 20, Waker::noop()).unwrap();
     let mut walker = Walker::default();
     assert_eq!(store.walk(&mut walker, || false), WalkProgress::Full, "no thread takes blocks");
     set_all(&store, keys, len, "other");
     assert!(snapshot.is_aborted());
     let progress = SaveProgress::default();
-    let error = save_snapshot(&shelf, &store, snapshot, walker, &progress).unwrap_err();
+    let error = save_snapshot(&disk, &store, snapshot, walker, &progress).unwrap_err();
     assert!(error.to_string().contains("snapshot-preimage-limit"), "{error}");
-    assert!(shelf.dump() == good && !store.is_saving());
-    assert_eq!(shelf.names(), [Path::new(PATH)]);
-    save_to(&shelf, &store, usize::MAX).unwrap();
-    assert!(contents(&shelf.dump()) == expected(keys, len, "other"));
+    assert!(disk.dump() == good && !store.is_saving());
+    assert_eq!(disk.names(), [Path::new(PATH)]);
+    save_to(&disk, &store, usize::MAX).unwrap();
+    assert!(contents(&disk.dump()) == expected(keys, len, "other"));
 }
 
 /// What a file says of databases, in the order in which it does.
@@ -316,25 +316,25 @@ fn databases(file: &[u8]) -> (Vec<u64>, Vec<(u64, u64)>) {
 
 #[test]
 fn what_another_process_of_the_same_number_writes_is_not_touched() {
-    let (shelf, store) = (MemoryDisk::default(), store(100, 30));
+    let (disk, store) = (MemoryDisk::default(), store(100, 30));
     let others = [0, 1].map(|tries| Path::new(PATH).with_file_name(temporary_name(tries)));
     for path in &others {
-        (&shelf).create(path).unwrap().write_all(b"theirs").unwrap();
+        (&disk).create(path).unwrap().write_all(b"theirs").unwrap();
     }
-    save_to(&shelf, &store, usize::MAX).unwrap();
+    save_to(&disk, &store, usize::MAX).unwrap();
     for path in &others {
-        assert_eq!(*shelf.files.borrow()[path].borrow(), b"theirs");
+        assert_eq!(*disk.files.borrow()[path].borrow(), b"theirs");
     }
-    assert_eq!(shelf.names().len(), 3);
-    assert!(contents(&shelf.dump()) == expected(100, 30, "first"));
-    shelf.fault.set(Some(Fault::Full(10)));
-    save_to(&shelf, &store, usize::MAX).unwrap_err();
-    assert_eq!(shelf.names().len(), 3, "what was begun goes");
+    assert_eq!(disk.names().len(), 3);
+    assert!(contents(&disk.dump()) == expected(100, 30, "first"));
+    disk.fault.set(Some(Fault::Full(10)));
+    save_to(&disk, &store, usize::MAX).unwrap_err();
+    assert_eq!(disk.names().len(), 3, "what was begun goes");
 }
 
 #[test]
 fn a_file_says_how_large_databases_were_at_the_cut() {
-    let (shelf, store, counters) = (MemoryDisk::default(), store(500, 30), Counters::default());
+    let (disk, store, counters) = (MemoryDisk::default(), store(500, 30), Counters::default());
     let db = |index| store.database(index, &counters, 1);
     for (key, expiry) in [(b"a", Expiry::Never), (b"b", Expiry::AtMs(9)), (b"c", Expiry::AtMs(9))] {
         db(3).set(db(3).key(key), b"x", SetOptions { expiry, ..Default::default() });
@@ -345,9 +345,9 @@ fn a_file_says_how_large_databases_were_at_the_cut() {
     store.flush(Scope::Database(3));
     db(4).set(db(4).key(b"new"), b"x", SetOptions::default());
     let progress = SaveProgress::default();
-    let saved = save_snapshot(&shelf, &store, snapshot, Walker::default(), &progress).unwrap();
+    let saved = save_snapshot(&disk, &store, snapshot, Walker::default(), &progress).unwrap();
     assert_eq!((saved.keys, progress.total_keys.into_inner()), (503, 503));
-    let (mut numbers, mut sizes) = databases(&shelf.dump());
+    let (mut numbers, mut sizes) = databases(&disk.dump());
     numbers.sort_unstable();
     numbers.dedup();
     sizes.sort_unstable();

@@ -75,7 +75,7 @@ struct Entrance {
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum WaitingFor {
     Name(u64),
     Entrance,
     Whole,
@@ -86,7 +86,7 @@ enum Place {
 #[derive(Debug)]
 pub struct Wait {
     claims: Arc<Claims>,
-    place: Place,
+    target: WaitingFor,
     number: u64,
 }
 
@@ -131,7 +131,7 @@ impl Claims {
         }
         let number = found.queue.push(Kind::Request, waker);
         drop(stripe);
-        Some(self.wait(Place::Name(name), number))
+        Some(self.wait(WaitingFor::Name(name), number))
     }
 
     /// Whether a request on the whole keyspace may go ahead; see [`Claims::meet`].
@@ -149,7 +149,7 @@ impl Claims {
         }
         let number = entrance.whole.push(Kind::Request, waker);
         drop(entrance);
-        Some(self.wait(Place::Whole, number))
+        Some(self.wait(WaitingFor::Whole, number))
     }
 
     fn is_exclusive(&self) -> bool {
@@ -165,11 +165,11 @@ impl Claims {
         }
         let number = entrance.whole.push(Kind::Request, waker);
         drop(entrance);
-        Some(self.wait(Place::Whole, number))
+        Some(self.wait(WaitingFor::Whole, number))
     }
 
-    fn wait(self: &Arc<Self>, place: Place, number: u64) -> Wait {
-        Wait { claims: Arc::clone(self), place, number }
+    fn wait(self: &Arc<Self>, target: WaitingFor, number: u64) -> Wait {
+        Wait { claims: Arc::clone(self), target, number }
     }
 
     /// Lets a claimer begin, unless it is held back.
@@ -180,7 +180,7 @@ impl Claims {
         if must_wait || self.is_exclusive() || !entrance.whole.is_empty() {
             let number = entrance.held_back.push(Kind::Claimer, waker);
             drop(entrance);
-            return Err(self.wait(Place::Entrance, number));
+            return Err(self.wait(WaitingFor::Entrance, number));
         }
         self.active.fetch_add(1, Ordering::SeqCst);
         Ok(())
@@ -195,7 +195,7 @@ impl Claims {
         waker: &Waker,
     ) -> Result<(), Wait> {
         let mut entrance = self.entrance.lock();
-        let own = ahead.filter(|wait| wait.place == Place::Whole).map(|wait| wait.number);
+        let own = ahead.filter(|wait| wait.target == WaitingFor::Whole).map(|wait| wait.number);
         if !self.any() && entrance.whole.is_first(own) {
             self.active.fetch_add(1, Ordering::SeqCst);
             self.exclusive.store(owner, Ordering::SeqCst);
@@ -203,7 +203,7 @@ impl Claims {
         }
         let number = entrance.whole.push(Kind::Claimer, waker);
         drop(entrance);
-        Err(self.wait(Place::Whole, number))
+        Err(self.wait(WaitingFor::Whole, number))
     }
 
     /// A claimer holds nothing any more.
@@ -249,7 +249,7 @@ impl Claims {
         }
         let number = found.queue.push_first(Kind::Claimer, waker);
         drop(stripe);
-        Err(self.wait(Place::Name(name), number))
+        Err(self.wait(WaitingFor::Name(name), number))
     }
 
     /// Extends a claim that holds some names to everything, once nothing else is claimed, ahead of
@@ -267,7 +267,7 @@ impl Claims {
         entrance.growing = Some(owner);
         let number = entrance.whole.push_first(Kind::Claimer, waker);
         drop(entrance);
-        Err(self.wait(Place::Whole, number))
+        Err(self.wait(WaitingFor::Whole, number))
     }
 
     /// Takes `name` for `owner`; whether it was not held before. `ahead` is the number of the
@@ -284,14 +284,15 @@ impl Claims {
         if found.hold == Hold::Writer(owner) {
             return Ok(false);
         }
-        let own = ahead.filter(|wait| wait.place == Place::Name(name)).map(|wait| wait.number);
+        let own =
+            ahead.filter(|wait| wait.target == WaitingFor::Name(name)).map(|wait| wait.number);
         if found.hold.admits(intent) && found.queue.is_first(own) {
             found.hold = found.hold.with(intent, owner);
             return Ok(true);
         }
         let number = found.queue.push(Kind::Claimer, waker);
         drop(stripe);
-        Err(self.wait(Place::Name(name), number))
+        Err(self.wait(WaitingFor::Name(name), number))
     }
 
     /// Gives `name` back.
@@ -319,17 +320,17 @@ impl Claims {
         }
     }
 
-    fn leave(&self, place: Place, number: u64) {
-        match place {
-            Place::Name(name) => {
+    fn leave(&self, target: WaitingFor, number: u64) {
+        match target {
+            WaitingFor::Name(name) => {
                 let mut stripe = self.stripe(name);
                 if let Some(found) = stripe.get_mut(&name) {
                     found.queue.remove(number);
                     tidy(&mut stripe, name);
                 }
             }
-            Place::Entrance => self.entrance.lock().held_back.remove(number),
-            Place::Whole => {
+            WaitingFor::Entrance => self.entrance.lock().held_back.remove(number),
+            WaitingFor::Whole => {
                 let mut entrance = self.entrance.lock();
                 entrance.whole.remove(number);
                 if !entrance.whole.is_empty() {
@@ -399,6 +400,6 @@ impl Hold {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        self.claims.leave(self.place, self.number);
+        self.claims.leave(self.target, self.number);
     }
 }

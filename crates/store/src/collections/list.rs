@@ -6,7 +6,7 @@ use crate::tree::blocks::Blocks;
 use crate::tree::cut::Garbage;
 use crate::tree::layout::Elements;
 use crate::tree::leaf::LeafPosition;
-use crate::tree::root::{Found, Side, Tree};
+use crate::tree::root::{FoundLeaf, Side, Tree};
 use crate::value::item::{Item, OwnedText, Text, listpack_bytes};
 use crate::value::string::StringValue;
 use std::ops::{ControlFlow, Range};
@@ -447,7 +447,7 @@ impl ListTree {
         self.uncount(rank);
         self.count(element);
         loop {
-            let (Found { path, .. }, spot) = self.seek(rank);
+            let (FoundLeaf { path, .. }, spot) = self.seek(rank);
             if self.tree.replace(&path, spot, element) {
                 return;
             }
@@ -461,7 +461,7 @@ impl ListTree {
         }
     }
 
-    fn seek(&self, rank: u64) -> (Found<'_>, LeafPosition) {
+    fn seek(&self, rank: u64) -> (FoundLeaf<'_>, LeafPosition) {
         let found = self.tree.find_rank(rank);
         let spot = found.leaf.spot::<Elements>(found.before.min(u64::from(u16::MAX)) as usize);
         (found, spot)

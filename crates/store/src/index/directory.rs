@@ -55,7 +55,7 @@ unsafe impl Sync for Directories {}
 
 /// Which table a directory is of.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct DirectoryOwner {
     pub(crate) directories: Arc<Directories>,
     pub(crate) database: usize,
     pub(crate) shard: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Directory {
     elements: Option<Elements>,
     /// The directory has 2^depth elements, once there is a segment.
     depth: u32,
-    place: Place,
+    owner: DirectoryOwner,
 }
 
 impl Directories {
@@ -94,10 +94,10 @@ impl Directories {
         unsafe { UnlatchedSegment::from_raw(element.load(Ordering::Acquire)) }
     }
 
-    fn publish(&self, place: &Place, directory: *mut Element) {
+    fn publish(&self, owner: &DirectoryOwner, directory: *mut Element) {
         let row = || (0..self.shards).map(|_| AtomicPtr::default()).collect();
-        let row = self.published.get(place.database).map(|database| database.get_or_init(row));
-        if let Some(published) = row.and_then(|row| row.get(place.shard)) {
+        let row = self.published.get(owner.database).map(|database| database.get_or_init(row));
+        if let Some(published) = row.and_then(|row| row.get(owner.shard)) {
             published.store(directory, Ordering::Release);
         }
     }
@@ -132,12 +132,12 @@ impl Drop for Directories {
 
 impl Directory {
     /// That of an empty table, not published yet.
-    pub(crate) fn new(place: Place) -> Self {
-        Directory { elements: None, depth: 0, place }
+    pub(crate) fn new(owner: DirectoryOwner) -> Self {
+        Directory { elements: None, depth: 0, owner }
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn owner(&self) -> &DirectoryOwner {
+        &self.owner
     }
 
     pub(crate) fn depth(&self) -> u32 {
@@ -195,7 +195,7 @@ impl Directory {
 
     /// Moves to another database of the same shard.
     pub(crate) fn move_to(&mut self, database: usize) {
-        self.place.database = database;
+        self.owner.database = database;
         self.publish();
     }
 
@@ -205,12 +205,12 @@ impl Directory {
             let depth = (self.depth as usize) << DEPTH_SHIFT;
             elements.0.cast::<Element>().as_ptr().map_addr(|address| address | depth)
         });
-        self.place.directories.publish(&self.place, directory);
+        self.owner.directories.publish(&self.owner, directory);
     }
 
     /// Elements of a depth that point to what stands at each position.
     fn filled(&self, depth: u32, segment_at: impl Fn(u64) -> Option<Segment>) -> Elements {
-        let elements = self.place.directories.take(depth);
+        let elements = self.owner.directories.take(depth);
         holds::note(Work { directory: 1 << depth, ..Work::default() });
         // SAFETY: elements live as long as `directories`.
         for (index, element) in unsafe { elements.0.as_ref() }.iter().enumerate() {
@@ -224,7 +224,7 @@ impl Directory {
         let old = std::mem::replace(&mut self.elements, elements);
         self.depth = depth;
         self.publish();
-        old.into_iter().for_each(|elements| self.place.directories.give(elements));
+        old.into_iter().for_each(|elements| self.owner.directories.give(elements));
     }
 
     #[inline]
@@ -236,7 +236,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        self.elements.into_iter().for_each(|elements| self.place.directories.give(elements));
+        self.elements.into_iter().for_each(|elements| self.owner.directories.give(elements));
     }
 }
 
@@ -289,8 +289,9 @@ mod model {
     fn a_look_ahead_meets_only_what_once_stood_there() {
         loom::model(|| {
             let directories = Arc::new(Directories::new(1, 1));
-            let place = Place { directories: Arc::clone(&directories), database: 0, shard: 0 };
-            let mut directory = Directory::new(place);
+            let owner =
+                DirectoryOwner { directories: Arc::clone(&directories), database: 0, shard: 0 };
+            let mut directory = Directory::new(owner);
             directory.begin(segment(0..END, 0));
             let reader = thread::spawn(move || {
                 for position in [0, MIDDLE] {

@@ -21,7 +21,7 @@ pub(crate) struct Overflow {
 }
 
 /// Where a key is, or where it would be put.
-type Found = Result<(usize, usize), (usize, usize)>;
+type SearchResult = Result<(usize, usize), (usize, usize)>;
 
 impl Overflow {
     pub(crate) fn len(&self) -> usize {
@@ -93,7 +93,7 @@ impl Overflow {
         self.runs.iter().skip(run).flatten().skip(at).copied()
     }
 
-    fn search(&self, name: Name<'_>) -> Found {
+    fn search(&self, name: Name<'_>) -> SearchResult {
         latch::slow();
         let mut compared = 0;
         let mut compare = |word: &Word| {

@@ -108,12 +108,12 @@ impl Table {
     pub(crate) fn new(
         locator: Locator,
         pool: Arc<PagePool>,
-        place: directory::Place,
+        owner: directory::DirectoryOwner,
         progress: SnapshotProgress,
     ) -> Self {
         let slab = Slab::new(Arc::clone(&pool));
         Table {
-            directory: Directory::new(place),
+            directory: Directory::new(owner),
             deepest: 0,
             len: 0,
             volatile: 0,
@@ -132,8 +132,8 @@ impl Table {
     pub(crate) fn take(&mut self, barrier: MutationBarrier) -> Self {
         self.begin(barrier);
         self.progress.send_pre_images();
-        let place = self.directory.place().clone();
-        let empty = Table::new(self.locator, Arc::clone(&self.pool), place, self.progress.anew());
+        let owner = self.directory.owner().clone();
+        let empty = Table::new(self.locator, Arc::clone(&self.pool), owner, self.progress.anew());
         empty.directory.publish();
         std::mem::replace(self, empty)
     }
@@ -155,7 +155,7 @@ impl Table {
             volatile: self.volatile as u64,
             with_expiring_fields: self.expiring_hashes.len() as u64,
         };
-        self.progress.begin(barrier.epoch(), size, self.directory.place().database);
+        self.progress.begin(barrier.epoch(), size, self.directory.owner().database);
     }
 
     /// What the table knows of a snapshot.
@@ -177,7 +177,7 @@ impl Table {
 
     /// The number of the database whose it is now.
     pub(crate) fn database(&self) -> usize {
-        self.directory.place().database
+        self.directory.owner().database
     }
 
     /// Entries in all.

@@ -32,7 +32,7 @@ pub(crate) enum OperationScope<'a> {
 
 /// What a lookup has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum LookupResult {
     Live,
     Nothing,
     /// An entry whose time is over.
@@ -258,8 +258,8 @@ impl<'a> Database<'a> {
             let held = self.store.latch_of(key).lock_untimed();
             read_in(&held, key)
         };
-        if found == Found::Expired
-            || found == Found::Nothing && self.store.hook.listens_for_misses()
+        if found == LookupResult::Expired
+            || found == LookupResult::Nothing && self.store.hook.listens_for_misses()
         {
             self.missed(key, found);
         }
@@ -269,11 +269,11 @@ impl<'a> Database<'a> {
     /// Does what a lookup brings with it that has found what is expired, or nothing where a
     /// listener wants to know of that.
     #[cold]
-    fn missed(&self, key: Key<'_>, found: Found) {
+    fn missed(&self, key: Key<'_>, found: LookupResult) {
         if self.store.hook.listens_for_misses() {
             self.report_miss(key);
         }
-        if found == Found::Expired {
+        if found == LookupResult::Expired {
             self.remove_expired(key);
         }
     }
@@ -330,14 +330,14 @@ impl<'a> Database<'a> {
         shard: &Shard,
         key: Key<'_>,
         look: impl FnOnce(Option<EntryView<'_>>) -> R,
-    ) -> (R, Found) {
-        let mut found = Found::Nothing;
+    ) -> (R, LookupResult) {
+        let mut found = LookupResult::Nothing;
         let entry = self.entry(shard, key).filter(|entry| {
-            found = if self.is_live(entry) { Found::Live } else { Found::Expired };
-            if found == Found::Expired {
+            found = if self.is_live(entry) { LookupResult::Live } else { LookupResult::Expired };
+            if found == LookupResult::Expired {
                 self.counters.expired_misses.add(1);
             }
-            found == Found::Live
+            found == LookupResult::Live
         });
         self.count_lookup(entry.is_some());
         // SAFETY: the latch is held while `look` runs.

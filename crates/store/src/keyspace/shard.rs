@@ -70,10 +70,10 @@ impl Shard {
         while self.tables.len() <= database {
             let directories = Arc::clone(&self.directories);
             let (database, shard) = (self.tables.len(), self.number);
-            let place = directory::Place { directories, database, shard };
+            let owner = directory::DirectoryOwner { directories, database, shard };
             let before = vector_bytes(&self.tables);
             let progress = SnapshotProgress::new(Arc::clone(&self.outbox));
-            self.tables.push(Table::new(self.locator, Arc::clone(&self.pool), place, progress));
+            self.tables.push(Table::new(self.locator, Arc::clone(&self.pool), owner, progress));
             self.pool.add_idle_bytes(vector_bytes(&self.tables) - before);
         }
     }

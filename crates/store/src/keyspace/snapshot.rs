@@ -89,7 +89,7 @@ impl Store {
         self.outbox.pressure()
     }
 
-    /// Gives the snapshot under way up, which its images keep memory for in vain.
+    /// Aborts the snapshot under way, whose images hold memory for nothing.
     pub fn give_up_snapshot(&self) {
         self.outbox.abort(Cause::Stuck);
     }

@@ -3,16 +3,21 @@
 use super::layout::Layout;
 use super::leaf::{Leaf, LeafPosition};
 use super::rebalance::is_underfull;
-use super::root::{Change, Found, Path, Place, Side, Tree};
+use super::root::{Change, FoundLeaf, InsertPosition, Path, Side, Tree};
 
 impl<L: Layout> Tree<L> {
     /// Where an element of so many bytes goes if it is inserted at a spot.
     #[inline]
-    pub(crate) fn place(&self, found: &Found<'_>, spot: LeafPosition, bytes: usize) -> Place {
-        let Found { path, leaf, .. } = *found;
+    pub(crate) fn place(
+        &self,
+        found: &FoundLeaf<'_>,
+        spot: LeafPosition,
+        bytes: usize,
+    ) -> InsertPosition {
+        let FoundLeaf { path, leaf, .. } = *found;
         let fits = leaf.fits(bytes);
         let side = if fits || !L::IS_ORDERED { None } else { self.side(&path, leaf, spot) };
-        Place { path, spot, side, fits }
+        InsertPosition { path, spot, side, fits }
     }
 
     fn side(&self, path: &Path, leaf: Leaf<'_>, spot: LeafPosition) -> Option<Side> {
@@ -26,7 +31,7 @@ impl<L: Layout> Tree<L> {
     /// Inserts an element that is ordered by `key`; `false` if there was no room where it goes.
     /// Then room was made, and its place is to be looked for again.
     #[inline]
-    pub(crate) fn insert(&mut self, place: &Place, key: u64, element: &[u8]) -> bool {
+    pub(crate) fn insert(&mut self, place: &InsertPosition, key: u64, element: &[u8]) -> bool {
         if !place.fits {
             return self.make_room(place, key, element);
         }
@@ -59,7 +64,7 @@ impl<L: Layout> Tree<L> {
 
     /// Removes the element with so many before it, which there must be.
     pub(crate) fn remove_at(&mut self, rank: u64) {
-        let Found { path, leaf, before: place, .. } = self.find_rank(rank);
+        let FoundLeaf { path, leaf, before: place, .. } = self.find_rank(rank);
         let spot = leaf.spot::<L>(place as usize);
         self.remove(&path, spot);
     }
@@ -70,7 +75,7 @@ impl<L: Layout> Tree<L> {
         let leaf = self.leaf(path);
         let before = leaf.element::<L>(spot);
         if !leaf.fits(element.len().saturating_sub(before.len())) {
-            let place = Place { path: *path, spot, side: None, fits: false };
+            let place = InsertPosition { path: *path, spot, side: None, fits: false };
             return self.make_room(&place, 0, element);
         }
         let removal = Change::removal::<L>(before);

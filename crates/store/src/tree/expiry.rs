@@ -3,7 +3,7 @@
 use super::inner::{Inner, seconds};
 use super::layout::Layout;
 use super::leaf::LeafPosition;
-use super::root::{Found, Path, Tree};
+use super::root::{FoundLeaf, Path, Tree};
 
 impl<L: Layout> Tree<L> {
     /// Removes at most so many elements that expire by `now_ms`, each shown to `removed` before;
@@ -21,7 +21,7 @@ impl<L: Layout> Tree<L> {
             if count == most || !is_due {
                 break;
             }
-            let Found { path, leaf, .. } = self.descend_uncounted(earliest_child);
+            let FoundLeaf { path, leaf, .. } = self.descend_uncounted(earliest_child);
             let due = (0..leaf.groups()).find_map(|group| {
                 let mut start = leaf.group(group).start;
                 for (index, element) in leaf.group_elements::<L>(group).enumerate() {

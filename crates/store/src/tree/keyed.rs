@@ -2,7 +2,7 @@
 
 use super::layout::{Fields, Layout, Members, UNORDERED_BITS, expiry_bytes, key_of, rest};
 use super::leaf::{Leaf, LeafPosition};
-use super::root::{Found, Tree};
+use super::root::{FoundLeaf, Tree};
 use crate::value::item::{Item, Text};
 
 /// A layout whose elements are found by a string.
@@ -28,7 +28,7 @@ impl Keyed for Fields {
 /// What was found for a string: where it stands, or where it would.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lookup<'a> {
-    pub(crate) found: Found<'a>,
+    pub(crate) found: FoundLeaf<'a>,
     pub(crate) spot: LeafPosition,
     pub(crate) element: Option<&'a [u8]>,
 }

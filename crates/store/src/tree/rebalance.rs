@@ -9,7 +9,7 @@ use super::inner::{Child, Inner, MOST_CHILDREN, seconds};
 use super::layout::Layout;
 use super::leaf::{GROUP_BYTES, Leaf, LeafMut};
 use super::node::{self, Node};
-use super::root::{Path, Place, Side, Tree};
+use super::root::{InsertPosition, Path, Side, Tree};
 use std::ops::Range;
 
 /// What shifting has to leave free in each leaf: it should not be needed again at once.
@@ -86,7 +86,7 @@ fn belong_together(load: usize, room: usize) -> bool {
 impl<L: Layout> Tree<L> {
     /// Makes room for an element. `true` if it has a leaf of its own now, at a side of the tree.
     #[cold]
-    pub(super) fn make_room(&mut self, place: &Place, key: u64, element: &[u8]) -> bool {
+    pub(super) fn make_room(&mut self, place: &InsertPosition, key: u64, element: &[u8]) -> bool {
         if self.height == 0 {
             if !self.enlarge(element.len()) {
                 self.add_level();

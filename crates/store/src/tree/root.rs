@@ -36,7 +36,7 @@ pub(crate) struct Path {
 
 /// A leaf, how to get there, and how many elements come before its first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found<'a> {
+pub(crate) struct FoundLeaf<'a> {
     pub(crate) path: Path,
     pub(crate) leaf: Leaf<'a>,
     pub(crate) before: u64,
@@ -53,7 +53,7 @@ pub enum Side {
 
 /// Where an element is to be inserted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct InsertPosition {
     pub(crate) path: Path,
     pub(crate) spot: LeafPosition,
     /// Whether there is nothing before it, or behind it, in the tree. In a tree that has no order
@@ -151,7 +151,7 @@ impl<L: Layout> Tree<L> {
 
     /// The leaf to which `choose` leads, which names a child of each node on the way.
     #[inline]
-    pub(crate) fn descend(&self, mut choose: impl FnMut(&Inner) -> usize) -> Found<'_> {
+    pub(crate) fn descend(&self, mut choose: impl FnMut(&Inner) -> usize) -> FoundLeaf<'_> {
         let (mut path, mut node, mut before) = (Path::default(), self.top, 0);
         while node.is_inner() {
             // SAFETY: the tree has its nodes counted, and they do not change during the borrow.
@@ -163,12 +163,15 @@ impl<L: Layout> Tree<L> {
             node = below;
         }
         // SAFETY: as above; a tree's inner nodes have children.
-        Found { path, leaf: unsafe { node.leaf() }, before }
+        FoundLeaf { path, leaf: unsafe { node.leaf() }, before }
     }
 
     /// The same without counting what comes before.
     #[inline]
-    pub(crate) fn descend_uncounted(&self, mut choose: impl FnMut(&Inner) -> usize) -> Found<'_> {
+    pub(crate) fn descend_uncounted(
+        &self,
+        mut choose: impl FnMut(&Inner) -> usize,
+    ) -> FoundLeaf<'_> {
         let (mut path, mut node) = (Path::default(), self.top);
         while node.is_inner() {
             // SAFETY: as in `descend`.
@@ -179,11 +182,11 @@ impl<L: Layout> Tree<L> {
             node = below;
         }
         // SAFETY: as in `descend`.
-        Found { path, leaf: unsafe { node.leaf() }, before: 0 }
+        FoundLeaf { path, leaf: unsafe { node.leaf() }, before: 0 }
     }
 
     /// The leaf of the element with so many before it, or the last one.
-    pub(crate) fn find_rank(&self, rank: u64) -> Found<'_> {
+    pub(crate) fn find_rank(&self, rank: u64) -> FoundLeaf<'_> {
         let mut rank = rank;
         let found = self.descend_uncounted(|inner| {
             let mut child = 0;
@@ -197,7 +200,7 @@ impl<L: Layout> Tree<L> {
             child
         });
         // What is left is the place in the leaf.
-        Found { before: rank, ..found }
+        FoundLeaf { before: rank, ..found }
     }
 
     /// The element with so many before it.
@@ -205,7 +208,7 @@ impl<L: Layout> Tree<L> {
         if rank >= self.elements {
             return None;
         }
-        let Found { leaf, before: place, .. } = self.find_rank(rank);
+        let FoundLeaf { leaf, before: place, .. } = self.find_rank(rank);
         Some(leaf.element::<L>(leaf.spot::<L>(place as usize)))
     }
 

@@ -8,7 +8,7 @@ use super::inner::Inner;
 use super::layout::{Layout, hash, rest};
 use super::leaf::{Leaf, LeafPosition};
 use super::node::Node;
-use super::root::{Found, Path, Tree};
+use super::root::{FoundLeaf, Path, Tree};
 use crate::value::item::{Item, Text, item_bytes};
 
 /// Members behind their scores, which are written so that they compare as numbers do.
@@ -149,7 +149,7 @@ impl Border<'_> {
 /// Where a border lies in a tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoundPosition<'a> {
-    pub(crate) found: Found<'a>,
+    pub(crate) found: FoundLeaf<'a>,
     pub(crate) spot: LeafPosition,
 }
 

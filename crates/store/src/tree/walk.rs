@@ -4,7 +4,7 @@ use super::inner::Inner;
 use super::layout::Layout;
 use super::leaf::Leaf;
 use super::node::Node;
-use super::root::{Found, MOST_HEIGHT, Path, Tree};
+use super::root::{FoundLeaf, MOST_HEIGHT, Path, Tree};
 use std::ops::ControlFlow;
 
 /// Where a walk is: the leaf, and what is above it.
@@ -117,7 +117,7 @@ impl<L: Layout> Tree<L> {
         if rank >= self.elements {
             return None;
         }
-        let Found { path, leaf, before: place, .. } = self.find_rank(rank);
+        let FoundLeaf { path, leaf, before: place, .. } = self.find_rank(rank);
         let mut spot = leaf.spot::<L>(place as usize);
         let mut leaves = self.leaves(&path);
         loop {
@@ -144,7 +144,7 @@ impl<L: Layout> Tree<L> {
         mut visit: impl FnMut(&[u8]) -> ControlFlow<B>,
     ) -> Option<B> {
         let rank = rank.min(self.elements.checked_sub(1)?);
-        let Found { path, leaf, before: place, .. } = self.find_rank(rank);
+        let FoundLeaf { path, leaf, before: place, .. } = self.find_rank(rank);
         let spot = leaf.spot::<L>(place as usize);
         let (mut group, mut elements) = (spot.group, spot.index + 1);
         let mut leaves = self.leaves(&path);

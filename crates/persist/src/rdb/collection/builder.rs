@@ -1,4 +1,4 @@
-//! The seam to whatever keeps collections: values are made of elements that are handed over one by
+//! The interface to what keeps collections: values are made of elements that are handed over one by
 //! one, in private, and are put under their key when they are whole.
 
 use super::decoder::Elements;
