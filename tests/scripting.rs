@@ -195,6 +195,8 @@ const LIBRARIES: &[&str] = &[
     "EVAL \"return {cmsgpack.unpack_limit(cmsgpack.pack(1, 2, 3), 2)}\" 0",
     "EVAL \"return cmsgpack.unpack_one('a', 9)\" 0",
     "EVAL \"return cmsgpack.unpack_one('a', -1)\" 0",
+    "EVAL \"local a = {} for i = 1, 7999 do a[i] = 1 end \
+     return redis.call('RPUSH', KEYS[1], unpack(a))\" 1 many",
     "EVAL \"return cmsgpack.unpack('')\" 0",
     "EVAL \"return cmsgpack.unpack(string.char(0xda, 1))\" 0",
     "EVAL \"return cmsgpack.unpack(string.char(0xc1))\" 0",

@@ -444,8 +444,9 @@
 ** functions. This limit is arbitrary; its only purpose is to stop C
 ** functions to consume unlimited stack space. (must be smaller than
 ** -LUA_REGISTRYINDEX)
+** nagi: 8000 before; functions in Rust need a few slots beside as many arguments as Redis takes.
 */
-#define LUAI_MAXCSTACK	8000
+#define LUAI_MAXCSTACK	8100
 
 
 
