@@ -119,7 +119,7 @@ const COMMANDS: &[Room] = &[
     ("state", &["glob", "registry", "secret"]),
     ("config", &["error", "glob", "state"]),
     ("runtime", &["config", "error", "registry", "secret", "state"]),
-    ("scripting", &["error", "registry", "runtime", "state"]),
+    ("scripting", &["config", "error", "registry", "runtime", "state"]),
     ("families", &["config", "error", "glob", "registry", "runtime", "state"]),
     ("status", &["registry", "runtime", "state"]),
     ("memcached", &["config", "registry", "runtime", "state"]),

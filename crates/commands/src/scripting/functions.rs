@@ -1,5 +1,6 @@
 //! Loading libraries of functions, on the script thread.
 
+use crate::config::split;
 use crate::state::libraries::Library;
 use nagi_script::{Engine, is_name};
 use std::collections::HashMap;
@@ -18,13 +19,15 @@ fn parse(code: &[u8]) -> Result<(String, &[u8]), String> {
     let end = line.iter().position(|byte| *byte == b'\n').ok_or("Invalid library metadata")?;
     let (line, body) = line.split_at(end);
     let line = String::from_utf8_lossy(line);
-    let mut words = line.split_ascii_whitespace();
-    let engine = words.next().unwrap_or_default();
+    // What stands right behind `#!`, which may be nothing.
+    let (engine, rest) = line.split_once([' ', '\t']).unwrap_or((&line, ""));
+    let words = split(rest).ok_or("Invalid library metadata")?;
+    let engine = engine.trim_ascii_end();
     let mut name = None;
-    for word in words {
+    for word in &words {
         let given = word.strip_prefix("name=");
         let given = given.ok_or_else(|| format!("Invalid metadata value given: {word}"))?;
-        if name.replace(given).is_some() {
+        if name.replace(given.to_owned()).is_some() {
             let text = "Invalid metadata value, name argument was given multiple times";
             return Err(text.to_owned());
         }
@@ -36,7 +39,7 @@ fn parse(code: &[u8]) -> Result<(String, &[u8]), String> {
     if !engine.eq_ignore_ascii_case("lua") {
         return Err(format!("Engine '{engine}' not found"));
     }
-    Ok((name.to_owned(), body))
+    Ok((name, body))
 }
 
 impl Loaded {
@@ -83,7 +86,12 @@ mod tests {
     fn first_lines_are_read_or_refused() {
         let (name, body) = parse(b"#!lua name=a_1\ntext").unwrap();
         assert_eq!((name.as_str(), body), ("a_1", b"\ntext".as_slice()));
+        for code in [&b"#!lua name='a_1'\n"[..], b"#!LUA\t name=\"a_1\" \r\n"] {
+            assert_eq!(parse(code).map(|it| it.0).as_deref(), Ok("a_1"), "{}", code.escape_ascii());
+        }
         for (code, error) in [
+            ("#! name=a\n", "Engine '' not found"),
+            ("#!lua name='a\n", "Invalid library metadata"),
             ("text", "Missing library metadata"),
             ("#!lua name=a", "Invalid library metadata"),
             ("#!lua\n", "Library name was not given"),
