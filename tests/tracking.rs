@@ -109,6 +109,14 @@ fn prefixes_are_invalidated_without_a_read() {
         tracker.expect(invalidated("item:7"));
         other.run("DEL user:1");
         tracker.expect(invalidated("user:1"));
+        // One push for each prefix, in their order.
+        other.run("MSET user:2 x item:8 x user:3 x");
+        let [item, users] = [1, 2].map(|_| match tracker.reply() {
+            Reply::Push(parts) => parts,
+            other => panic!("a push, not {other:?}"),
+        });
+        assert_eq!(item[1].list().len(), 1, "{item:?}");
+        assert_eq!(users[1].list().len(), 2, "{users:?}");
     }
 }
 

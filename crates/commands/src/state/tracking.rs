@@ -292,7 +292,7 @@ impl Tracking {
             0 => Vec::new(),
             _ => trackers.values().filter(is_broadcast).collect(),
         };
-        let mut by_prefix: BTreeMap<u64, Vec<Box<[u8]>>> = BTreeMap::new();
+        let mut by_prefix = BTreeMap::<(u64, &[u8]), Vec<_>>::new();
         let mut workers = BTreeSet::new();
         let mut push = |id: u64, keys: Option<&[&[u8]]>| {
             let Some(tracker) = trackers.get(&id) else { return };
@@ -314,14 +314,16 @@ impl Tracking {
                             push(id, Some(&[&key]));
                         }
                     }
-                    let interested = broadcasts.iter().filter(|it| it.has_prefix_of(&key));
-                    for tracker in interested.filter(|tracker| !is_own(tracker)) {
-                        by_prefix.entry(tracker.info.id).or_default().push(key.clone());
+                    for &tracker in broadcasts.iter().filter(|tracker| !is_own(tracker)) {
+                        if let Some(prefix) = tracker.prefix_of(&key) {
+                            let keys = by_prefix.entry((tracker.info.id, prefix)).or_default();
+                            keys.push(key.clone());
+                        }
                     }
                 }
             }
         }
-        for (id, keys) in by_prefix {
+        for ((id, _), keys) in by_prefix {
             let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
             push(id, Some(&keys));
         }
@@ -337,8 +339,9 @@ impl Tracking {
 }
 
 impl Tracker {
-    fn has_prefix_of(&self, key: &[u8]) -> bool {
-        self.options.prefixes.iter().any(|it| key.starts_with(it))
+    /// The prefix of a key that it is told of; no two of a client's are those of one key.
+    fn prefix_of(&self, key: &[u8]) -> Option<&[u8]> {
+        self.options.prefixes.iter().map(|it| &**it).find(|it| key.starts_with(it))
     }
 
     /// The client that is sent a push, and the push, so that these keys are dropped, or all.
