@@ -430,7 +430,7 @@ fn random_rules_are_judged_as_redis_does() {
 fn wrong_users_stop_the_start() {
     for (arguments, fault) in [
         (vec!["--user", "ann on +nope"], "Unknown command or category name in ACL"),
-        (vec!["--user", "ann on", "--user", "ann off"], "has a line already"),
+        (vec!["--user", "ann on", "--user", "ann off"], "Duplicate user 'ann' found"),
         (vec!["--aclfile", "/nonexistent/users"], "/nonexistent/users"),
         (vec!["--aclfile", "/nonexistent/users", "--user", "ann on"], "not in both"),
     ] {

@@ -132,7 +132,7 @@ impl Users {
                 Err(fault) => faults.push(format!("{place}: {fault}")),
                 Ok((name, _)) if users.contains_key(&name) => {
                     let name = String::from_utf8_lossy(&name).into_owned();
-                    faults.push(format!("{place}: the user '{name}' has a line already"));
+                    faults.push(format!("{place}: Duplicate user '{name}' found"));
                 }
                 Ok((name, user)) => {
                     users.insert(name, Arc::new(user));
