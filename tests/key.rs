@@ -180,7 +180,6 @@ fn values_tell_how_they_are_kept() {
         ("SET key 12", "+OK\r\n"),
         ("OBJECT ENCODING key", "$3\r\nint\r\n"),
         ("OBJECT REFCOUNT key", ":2147483647\r\n"),
-        ("OBJECT IDLETIME key", ":0\r\n"),
         ("SET key word", "+OK\r\n"),
         ("OBJECT ENCODING key", "$6\r\nembstr\r\n"),
         ("OBJECT REFCOUNT key", ":1\r\n"),
@@ -202,6 +201,20 @@ fn values_tell_how_they_are_kept() {
     let server = Server::nagi();
     let help = server.connect_resp().run("OBJECT HELP");
     assert!(help.list().iter().any(|line| line.text().starts_with("ENCODING")), "{help:?}");
+}
+
+#[test]
+fn the_idle_time_begins_again_with_each_use() {
+    for server in [Server::nagi(), Server::redis()] {
+        let mut client = server.connect_resp();
+        client.check("SET key value", "+OK\r\n");
+        // Seconds are counted by a clock that may tick between the two requests.
+        until("an idle time of 0", || {
+            client.check("GET key", "$5\r\nvalue\r\n");
+            (client.run("OBJECT IDLETIME key").integer() == 0).then_some(())
+        })
+        .expect("it was just used");
+    }
 }
 
 #[test]
