@@ -203,7 +203,7 @@ fn hot_keys_are_shown_while_the_page_is_looked_at() {
     let server = nagi(&[]);
     let (mut redis, mut memcached) = (server.connect_resp(), server.connect_memcached());
     let mut number = 0;
-    let shares = until("hot keys", || {
+    until("hot keys", || {
         for _ in 0..50 {
             number += 1;
             redis.run(&format!("GET other:{number}"));
@@ -217,11 +217,11 @@ fn hot_keys_are_shown_while_the_page_is_looked_at() {
             .map(|it| (it["key"].as_str().unwrap().to_owned(), it["share"].as_f64().unwrap()))
             .filter(|(_, share)| *share > 0.15)
             .collect();
-        (shares.len() == 2 && number > 2000).then_some(shares)
+        // A sample of few requests may show any of them.
+        let are_even = shares.values().all(|share| (0.15..0.35).contains(share));
+        (are_even && shares.keys().eq(["<hot>", "warm"])).then_some(())
     })
     .expect("they are counted");
-    assert!(shares.values().all(|share| (0.15..0.35).contains(share)), "{shares:?}");
-    assert_eq!(shares.keys().collect::<Vec<_>>(), ["<hot>", "warm"]);
     let (_, page) = get(&server, "/server-status");
     assert!(page.contains("<h2>Hot keys</h2>") && page.contains("&lt;hot&gt;</td>"), "{page}");
 }
