@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["memory", "eviction"])]
     sockets: bool,
     /// Measure hashes, lists, sets and sorted sets: memory, CPU time, and stalls by long commands
-    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets"])]
+    #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "calm"])]
     collections: bool,
     /// Measure commands over HTTP beside webdis in front of Valkey
     #[arg(long, conflicts_with_all = ["memory", "eviction", "store", "sockets", "collections"])]

@@ -3,17 +3,17 @@
 use anyhow::Result;
 
 use super::filling::{Filler, Kind};
-use super::{Contestants, Measured};
+use super::{Contestants, Measured, nagi_to_valkey};
 use crate::bench::Arguments;
 use crate::bench::contestants::{Contestant, Placement};
-use crate::bench::report::{Table, ratio};
+use crate::bench::report::Table;
 
 /// Elements at which memory is read: between them the slope is that of one element, whatever a
 /// table has allocated ahead.
 const FROM: u64 = 2_000_000;
 const TO: u64 = 10_000_000;
 
-/// Many small collections: their number, their elements, and the bytes of each word.
+/// Many small collections of one kind.
 struct Small {
     name: &'static str,
     kind: SmallKind,
@@ -26,6 +26,23 @@ enum SmallKind {
     Hash,
     /// Three members of 12 bytes.
     Set,
+}
+
+impl SmallKind {
+    /// The command that makes one, under a key of 16 bytes.
+    fn request(self, key: u64) -> Vec<Vec<u8>> {
+        let (command, prefix, elements): (_, _, Vec<String>) = match self {
+            Self::Hash => {
+                let field = |it| [format!("field{it}"), format!("{:015}", key * 10 + it)];
+                ("HSET", "hash", (0..10).flat_map(field).collect())
+            }
+            Self::Set => {
+                ("SADD", "sets", (0..3).map(|it| format!("m{:011}", key * 3 + it)).collect())
+            }
+        };
+        let words = [command.to_owned(), format!("{prefix}:{key:011}")].into_iter();
+        words.chain(elements).map(String::into_bytes).collect()
+    }
 }
 
 const SMALL: [Small; 2] = [
@@ -45,9 +62,7 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         let mut cells = vec![what];
         let bytes: Vec<f64> = contestants.resp().map(measure).collect::<Result<_>>()?;
         cells.extend(bytes.iter().map(|bytes| format!("{bytes:.1}")));
-        let of = |name: &str| names.iter().position(|it| *it == name).and_then(|at| bytes.get(at));
-        let compared = of("nagi").zip(of("Valkey")).map(|(nagi, valkey)| ratio(*nagi, *valkey));
-        cells.push(compared.unwrap_or_default());
+        cells.push(nagi_to_valkey(&names, &bytes));
         println!("bench: {}", cells.join(", "));
         table.row(cells);
         anyhow::Ok(())
@@ -81,20 +96,7 @@ fn per_key(contestant: &Contestant, small: &Small, keys: u64) -> Result<f64> {
     let empty = server.resident_bytes() as f64;
     let mut filler = Filler::new(server.resp())?;
     for key in 0..keys {
-        let mut words = match small.kind {
-            SmallKind::Hash => vec![b"HSET".to_vec(), format!("hash:{key:011}").into_bytes()],
-            SmallKind::Set => vec![b"SADD".to_vec(), format!("sets:{key:011}").into_bytes()],
-        };
-        match small.kind {
-            SmallKind::Hash => words.extend((0..10).flat_map(|field| {
-                [format!("field{field}"), format!("{:015}", key * 10 + field)]
-                    .map(String::into_bytes)
-            })),
-            SmallKind::Set => {
-                words.extend((0..3).map(|it| format!("m{:011}", key * 3 + it).into_bytes()));
-            }
-        }
-        filler.send(&words)?;
+        filler.send(&small.kind.request(key))?;
     }
     filler.flush()?;
     Ok((server.resident_bytes() as f64 - empty) / keys as f64)

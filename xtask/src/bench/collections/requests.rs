@@ -9,12 +9,12 @@ use anyhow::{Result, ensure};
 use harness::Server;
 
 use super::filling::{Filler, Kind, Replies};
-use super::{Contestants, Measured};
+use super::{Contestants, Measured, nagi_to_valkey};
 use crate::bench::Arguments;
 use crate::bench::client::{connect, request};
 use crate::bench::contestants::Placement;
 use crate::bench::figures::median;
-use crate::bench::report::{Table, ratio};
+use crate::bench::report::Table;
 use crate::bench::usage::CpuTime;
 
 const CONNECTIONS: usize = 50;
@@ -61,7 +61,8 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
         prepare(server.resp())?;
     }
     let mut header = vec!["CPU us of a request"];
-    header.extend(servers.iter().map(|(name, _)| *name));
+    let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
+    header.extend(&names);
     header.extend(["nagi to Valkey", "asked"]);
     let mut table = Table::new(&header);
     let length = Duration::from_secs_f64(arguments.seconds);
@@ -73,14 +74,9 @@ pub(super) fn measure(contestants: &Contestants<'_>, arguments: &Arguments) -> R
             }
         }
         let medians: Vec<f64> = figures.into_iter().map(median).collect();
-        let of = |name: &str| {
-            let at = servers.iter().position(|(it, _)| *it == name);
-            at.and_then(|at| medians.get(at))
-        };
-        let compared = of("nagi").zip(of("Valkey")).map(|(nagi, valkey)| ratio(*nagi, *valkey));
         let mut cells = vec![workload.name.to_owned()];
         cells.extend(medians.iter().map(|us| format!("{us:.2}")));
-        cells.extend([compared.unwrap_or_default(), format!("{}", workload.asked)]);
+        cells.extend([nagi_to_valkey(&names, &medians), workload.asked.to_string()]);
         println!("bench: {}", cells.join(", "));
         table.row(cells);
     }

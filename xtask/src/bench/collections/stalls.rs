@@ -1,8 +1,6 @@
 //! What the longest commands do to small requests: a probe beside them, and what the server itself
 //! has counted.
 
-use std::net::SocketAddr;
-
 use anyhow::{Context, Result};
 use harness::{Connection, Server};
 
@@ -10,8 +8,9 @@ use super::filling::{Filler, Kind, run};
 use super::{Contestants, Measured, milliseconds};
 use crate::bench::Arguments;
 use crate::bench::client::Pair;
-use crate::bench::contestants::{Contestant, Placement};
+use crate::bench::contestants::{Contestant, Placement, Protocol};
 use crate::bench::figures::median;
+use crate::bench::fill::{Shape, fill};
 use crate::bench::report::Table;
 
 /// Elements or keys of the largest row.
@@ -21,7 +20,7 @@ const MANY: u64 = 10_000_000;
 struct Long {
     name: &'static str,
     /// Makes what it works on, of so many elements or keys.
-    prepare: fn(SocketAddr, u64) -> Result<()>,
+    prepare: fn(&Server, u64) -> Result<()>,
     count: u64,
     command: &'static [&'static str],
     /// Whether what it works on is gone afterwards.
@@ -38,65 +37,65 @@ const LONG: [Long; 11] = [
     },
     Long {
         name: "FLUSHALL, 10 M keys",
-        prepare: |_, _| Ok(()),
+        prepare: keep,
         count: 0,
         command: &["FLUSHALL"],
         consumes: true,
     },
     Long {
         name: "SMEMBERS, 10 M members",
-        prepare: |address, count| fill(address, Kind::Set, "set", count),
+        prepare: |server, count| fill_collection(server, Kind::Set, "set", count),
         count: MANY,
         command: &["SMEMBERS", "set"],
         consumes: false,
     },
     Long {
         name: "DEL of that set",
-        prepare: |_, _| Ok(()),
+        prepare: keep,
         count: 0,
         command: &["DEL", "set"],
         consumes: true,
     },
     Long {
         name: "HGETALL, 10 M fields",
-        prepare: |address, count| fill(address, Kind::Hash, "hash", count),
+        prepare: |server, count| fill_collection(server, Kind::Hash, "hash", count),
         count: MANY,
         command: &["HGETALL", "hash"],
         consumes: false,
     },
     Long {
         name: "DEL of that hash",
-        prepare: |_, _| Ok(()),
+        prepare: keep,
         count: 0,
         command: &["DEL", "hash"],
         consumes: true,
     },
     Long {
         name: "LRANGE 0 -1, 10 M elements",
-        prepare: |address, count| fill(address, Kind::ListByRpush, "list", count),
+        prepare: |server, count| fill_collection(server, Kind::ListByRpush, "list", count),
         count: MANY,
         command: &["LRANGE", "list", "0", "-1"],
         consumes: false,
     },
     Long {
         name: "DEL of that list",
-        prepare: |_, _| Ok(()),
+        prepare: keep,
         count: 0,
         command: &["DEL", "list"],
         consumes: true,
     },
     Long {
         name: "SORT ALPHA, 1 M members",
-        prepare: |address, count| fill(address, Kind::Set, "sortable", count),
+        prepare: |server, count| fill_collection(server, Kind::Set, "sortable", count),
         count: MANY / 10,
         command: &["SORT", "sortable", "ALPHA", "LIMIT", "0", "10"],
         consumes: false,
     },
     Long {
         name: "ZUNIONSTORE, 2 x 1 M members",
-        prepare: |address, count| {
-            fill(address, Kind::SortedSet, "first", count)?;
-            fill(address, Kind::SortedSet, "second", count)
+        prepare: |server, count| {
+            fill_collection(server, Kind::SortedSet, "first", count)?;
+            fill_collection(server, Kind::SortedSet, "second", count)
         },
         count: MANY / 10,
         command: &["ZUNIONSTORE", "union", "2", "first", "second"],
@@ -104,7 +103,7 @@ const LONG: [Long; 11] = [
     },
     Long {
         name: "DEL of that sorted set",
-        prepare: |_, _| Ok(()),
+        prepare: keep,
         count: 0,
         command: &["DEL", "union"],
         consumes: true,
@@ -150,7 +149,7 @@ fn measure_one(contestant: &Contestant, arguments: &Arguments, scale: u64) -> Re
     let (server, idle) = (contestant.start(Placement::Free)?, contestant.start(Placement::Free)?);
     let pair = Pair { busy: server.resp(), idle: idle.resp() };
     let one = |long: &Long| {
-        (long.prepare)(pair.busy, long.count / scale)?;
+        (long.prepare)(&server, long.count / scale)?;
         run(pair.busy, &["CONFIG", "RESETSTAT"])?;
         let repetitions = if long.consumes { 1 } else { arguments.repetitions };
         let (mut busy_us, mut idle_us) = (Vec::new(), Vec::new());
@@ -176,17 +175,17 @@ fn counted(server: &Server) -> Result<[f64; 2]> {
     Ok([field("longest_slice_usec")?, field("longest_latch_hold_usec")?])
 }
 
-fn fill(address: SocketAddr, kind: Kind, key: &str, count: u64) -> Result<()> {
-    let mut filler = Filler::new(address)?;
+/// Leaves what the row before has made.
+fn keep(_: &Server, _: u64) -> Result<()> {
+    Ok(())
+}
+
+fn fill_collection(server: &Server, kind: Kind, key: &str, count: u64) -> Result<()> {
+    let mut filler = Filler::new(server.resp())?;
     filler.add(kind, key, 0, count)?;
     filler.flush()
 }
 
-fn fill_keys(address: SocketAddr, count: u64) -> Result<()> {
-    let mut filler = Filler::new(address)?;
-    for key in 0..count {
-        let words = ["SET", &format!("key:{key:012}"), "value"].map(|it| it.as_bytes().to_vec());
-        filler.send(&words)?;
-    }
-    filler.flush()
+fn fill_keys(server: &Server, count: u64) -> Result<()> {
+    fill(server, Protocol::Resp, 0..count, Shape { value_bytes: 5, ttl_seconds: None })
 }
