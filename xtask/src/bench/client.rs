@@ -67,18 +67,20 @@ pub(super) struct Probed {
     pub(super) max_us: f64,
 }
 
+/// Asks for a key that is never there, so that what flushes or fills the server does not matter.
+fn ask(stream: &mut TcpStream) -> Result<()> {
+    check(stream, &request(&[b"GET", b"probe"]), b"$-1\r\n")
+}
+
 /// Sends a small GET each millisecond until `stop` is set.
-pub(super) fn probe(address: SocketAddr, stop: &AtomicBool) -> Result<Probed> {
-    let mut stream = connect(address)?;
-    check(&mut stream, &request(&[b"SET", b"probe", b"value"]), b"+OK\r\n")?;
-    let get = request(&[b"GET", b"probe"]);
+fn probe(mut stream: TcpStream, stop: &AtomicBool) -> Result<Probed> {
     let mut times_us = Vec::new();
     let mut next = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         next += PROBE_PACE;
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
         let start = Instant::now();
-        check(&mut stream, &get, b"$5\r\nvalue\r\n")?;
+        ask(&mut stream)?;
         times_us.push(start.elapsed().as_secs_f64() * 1e6);
         next = next.max(start);
     }
@@ -95,9 +97,11 @@ pub(super) fn probe_beside<T>(
     address: SocketAddr,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<(Probed, T)> {
-    let stop = AtomicBool::new(false);
+    let (stop, mut stream) = (AtomicBool::new(false), connect(address)?);
+    // Before the work begins, which may stop the server.
+    ask(&mut stream)?;
     std::thread::scope(|scope| {
-        let probe = scope.spawn(|| probe(address, &stop));
+        let probe = scope.spawn(|| probe(stream, &stop));
         let done = work();
         stop.store(true, Ordering::Relaxed);
         let probed = probe.join().map_err(|_| anyhow::anyhow!("the probe panicked"))?;

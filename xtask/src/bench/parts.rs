@@ -68,7 +68,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Microseconds as milliseconds, for a table.
+/// Microseconds as milliseconds, for a table; a dash where nothing was measured.
 pub(super) fn milliseconds(microseconds: f64) -> String {
-    format!("{:.2}", microseconds / 1000.0)
+    if microseconds.is_nan() { "-".to_owned() } else { format!("{:.2}", microseconds / 1000.0) }
 }
