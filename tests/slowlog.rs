@@ -271,6 +271,28 @@ fn requests_of_the_binary_protocol_are_timed() {
     assert_eq!(logged, ["noop", "opcode 0x77", "sasl_auth (redacted)", "get key", &set]);
 }
 
+/// What a client of memcached's text protocol logs in with is the value of a `set`.
+#[test]
+fn a_login_of_the_text_protocol_is_not_logged() {
+    let server =
+        Server::nagi_with(&["--slowlog-log-slower-than", "0", "--requirepass", "sesame"]);
+    let mut memcached = server.connect_memcached();
+    let refused = "CLIENT_ERROR authentication failure\r\n";
+    memcached.check_raw("set any 0 0 15\r\ndefault sesame2\r\n", refused);
+    memcached.check_raw("set any 0 0 14\r\ndefault sesame\r\n", "STORED\r\n");
+    memcached.check_raw("get key\r\n", "END\r\n");
+    let mut client = server.connect_resp();
+    client.check("AUTH sesame", "+OK\r\n");
+    let logged = || {
+        let log = client.run("SLOWLOG GET -1");
+        let words: Vec<String> = log.list().iter().map(first_words).collect();
+        words.iter().any(|words| words == "get key").then_some(words)
+    };
+    let logged = until("the get to be logged", logged).expect("it is slow");
+    let shows_login = |words: &String| words.contains("sesame") || words.starts_with("set any");
+    assert!(!logged.iter().any(shows_login), "{logged:?}");
+}
+
 #[test]
 fn counting_can_be_switched_off() {
     let server = Server::nagi_with(&["--latency-tracking", "no"]);

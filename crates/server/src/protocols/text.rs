@@ -47,6 +47,8 @@ enum Found {
 #[derive(Clone, Copy)]
 pub(crate) enum Work {
     Run { verb: &'static Verb, is_quiet: bool },
+    /// What a client sends that has not logged in. It may be a password, and goes into no log.
+    LogIn { verb: &'static Verb, is_quiet: bool },
     Refuse { error: Error, is_quiet: bool },
     Reject { reply: &'static str, close: bool },
 }
@@ -77,7 +79,7 @@ impl RequestProtocol for Text {
         let ((consumed, state), spans) = spans.fill(|spans| {
             parse(&mut self.parser, bytes, large, &limits, most, spans, &mut extents)
         });
-        resolve(bytes, &extents, large, spans, environment, requests);
+        resolve(bytes, &extents, large, spans, is_authenticated, environment, requests);
         (consumed, Ok(state))
     }
 
@@ -89,13 +91,17 @@ impl RequestProtocol for Text {
         out: &mut Output,
     ) -> Option<Remainder> {
         let is_quiet = match request.work {
-            Work::Run { is_quiet, .. } | Work::Refuse { is_quiet, .. } => is_quiet,
+            Work::Run { is_quiet, .. }
+            | Work::LogIn { is_quiet, .. }
+            | Work::Refuse { is_quiet, .. } => is_quiet,
             Work::Reject { .. } => false,
         };
         let args = request.args;
         let mut cx = environment.memcached_context(client, out, args, is_quiet, request.key);
         match request.work {
-            Work::Run { verb, .. } => memcached::run(verb, &mut cx, args),
+            Work::Run { verb, .. } | Work::LogIn { verb, .. } => {
+                memcached::run(verb, &mut cx, args);
+            }
             Work::Refuse { error, .. } => memcached::refuse(&mut cx, error),
             Work::Reject { reply, close } => reject(&mut cx, reply, close),
         }
@@ -106,7 +112,7 @@ impl RequestProtocol for Text {
     fn kind(work: &Work) -> Option<RequestKind> {
         match *work {
             Work::Run { .. } => Some(RequestKind::Verb),
-            Work::Refuse { .. } | Work::Reject { .. } => None,
+            Work::LogIn { .. } | Work::Refuse { .. } | Work::Reject { .. } => None,
         }
     }
 
@@ -171,6 +177,7 @@ fn resolve<'a>(
     extents: &[Extent],
     large: &'a LargeParts,
     spans: &'a [Span],
+    is_authenticated: bool,
     environment: &'a RequestEnvironment<'_>,
     requests: &mut Requests<'a, Work>,
 ) {
@@ -185,13 +192,14 @@ fn resolve<'a>(
         let work = match found {
             Found::Reject { reply, close } => Work::Reject { reply, close },
             Found::Request { is_quiet } => match memcached::resolve(args) {
-                Ok(verb) => Work::Run { verb, is_quiet },
+                Ok(verb) if is_authenticated => Work::Run { verb, is_quiet },
+                Ok(verb) => Work::LogIn { verb, is_quiet },
                 Err(error) => Work::Refuse { error, is_quiet },
             },
         };
         let first = match &work {
             Work::Run { verb, .. } => verb.keys.first_of(args),
-            Work::Reject { .. } | Work::Refuse { .. } => None,
+            Work::LogIn { .. } | Work::Reject { .. } | Work::Refuse { .. } => None,
         };
         let key = first.map(|bytes| store.key(bytes));
         let ahead = match key {
