@@ -69,6 +69,8 @@ impl Placement {
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Nagi,
+    /// nagi of another build, which is compared with as peers are.
+    OtherBuild,
     Redis,
     Memcached,
     /// Answers without looking: what no server can beat.
@@ -106,15 +108,7 @@ pub(super) struct Contestant {
 impl Contestant {
     /// nagi and the responder, then every peer that this machine has; the missing are named.
     pub(super) fn all(nagi: &Path) -> Result<Vec<Self>> {
-        let ours = |name, kind| Self {
-            name,
-            version: String::new(),
-            kind,
-            program: nagi.to_owned(),
-            root: None,
-            io: "auto",
-        };
-        let mut all = vec![ours("nagi", Kind::Nagi)];
+        let mut all = vec![Self::ours("nagi", Kind::Nagi, nagi)];
         let root = sid::prepare()?;
         for (name, program, kind) in [
             ("Valkey", "valkey-server", Kind::Redis),
@@ -130,11 +124,29 @@ impl Contestant {
                 println!("bench: {name} is missing: neither .peers/sid nor PATH has {program}");
             }
         }
-        all.push(ours("responder", Kind::Responder));
+        all.push(Self::ours("responder", Kind::Responder, nagi));
+        Ok(Self::with_versions(all))
+    }
+
+    /// nagi, another build of it, and the responder.
+    pub(super) fn builds(nagi: &Path, other: &Path) -> Vec<Self> {
+        Self::with_versions(vec![
+            Self::ours("nagi", Kind::Nagi, nagi),
+            Self::ours("other build", Kind::OtherBuild, other),
+            Self::ours("responder", Kind::Responder, nagi),
+        ])
+    }
+
+    fn ours(name: &'static str, kind: Kind, program: &Path) -> Self {
+        let program = program.to_owned();
+        Self { name, version: String::new(), kind, program, root: None, io: "auto" }
+    }
+
+    fn with_versions(mut all: Vec<Self>) -> Vec<Self> {
         for contestant in &mut all {
             contestant.version = contestant.ask_version();
         }
-        Ok(all)
+        all
     }
 
     /// Has nagi take part once for each of its drivers.
@@ -163,17 +175,17 @@ impl Contestant {
 
     /// Whether it is a server that nagi is compared with.
     pub(super) fn is_peer(&self) -> bool {
-        matches!(self.kind, Kind::Redis | Kind::Memcached)
+        matches!(self.kind, Kind::Redis | Kind::Memcached | Kind::OtherBuild)
     }
 
     /// Whether it is a server with BGSAVE that nagi is compared with.
     pub(super) fn has_snapshots(&self) -> bool {
-        self.kind == Kind::Redis
+        matches!(self.kind, Kind::Redis | Kind::OtherBuild)
     }
 
     pub(super) fn speaks(&self, protocol: Protocol) -> bool {
         match self.kind {
-            Kind::Nagi => true,
+            Kind::Nagi | Kind::OtherBuild => true,
             Kind::Redis | Kind::Responder => protocol == Protocol::Resp,
             Kind::Memcached => protocol == Protocol::Memcached,
         }
@@ -205,7 +217,7 @@ impl Contestant {
         let mut command = self.command(|program| placement.server(program));
         let pinned = placement == Placement::Pinned;
         let started = match self.kind {
-            Kind::Nagi => {
+            Kind::Nagi | Kind::OtherBuild => {
                 command.args(["serve", "--maxclients", "15000", "--io", self.io]);
                 command.args(if pinned { &["--workers", "1"][..] } else { &[] }).args(arguments);
                 Server::start_nagi(command)

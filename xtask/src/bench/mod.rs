@@ -23,6 +23,8 @@ mod store;
 mod throughput;
 mod usage;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 
 use crate::workspace;
@@ -71,6 +73,10 @@ pub(crate) struct Arguments {
     /// Leave out workloads whose name does not contain this
     #[arg(long, default_value = "", value_name = "TEXT")]
     only: String,
+    /// Another build of nagi, such as one of an earlier revision, to compare with in place of the
+    /// peers; nothing is written down
+    #[arg(long, value_name = "BINARY")]
+    beside: Option<PathBuf>,
     /// Profile that nagi is built with [default: release, or quick with --quick]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
@@ -90,7 +96,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<()> {
         let report = store::measure(&arguments, profile)?;
         return finish(&report, &arguments, &machine, &[]);
     }
-    let mut contestants = Contestant::all(&workspace::build_nagi(profile)?)?;
+    let nagi = workspace::build_nagi(profile)?;
+    let mut contestants = match &arguments.beside {
+        Some(other) => Contestant::builds(&nagi, other),
+        None => Contestant::all(&nagi)?,
+    };
     if arguments.sockets {
         Contestant::split_drivers(&mut contestants);
     }
@@ -131,7 +141,7 @@ fn finish(
     println!("\n{}\n{}", report.details, report.table);
     let has_parts = arguments.sockets || arguments.collections;
     let narrowed = !arguments.only.is_empty() && !has_parts;
-    if arguments.quick || narrowed {
+    if !arguments.is_written_down() || narrowed {
         println!("\nbench: not a whole run, so nothing is written down");
         return report.keep_apart(machine, contestants);
     }
@@ -139,6 +149,11 @@ fn finish(
 }
 
 impl Arguments {
+    /// Whether documents are to have what a whole run finds.
+    fn is_written_down(&self) -> bool {
+        !self.quick && self.beside.is_none()
+    }
+
     fn shortened(self) -> Self {
         Self { repetitions: 1, seconds: 0.5, keys: self.keys.min(100_000), ..self }
     }

@@ -86,7 +86,7 @@ pub(super) fn measure(
         (it.is_nagi() || it.has_snapshots()) && it.name.contains(&arguments.only)
     };
     let servers: Vec<&Contestant> = contestants.iter().filter(takes_part).collect();
-    let is_whole = !arguments.quick && arguments.only.is_empty();
+    let is_whole = arguments.is_written_down() && arguments.only.is_empty();
     let servers_with = |gigabytes: f64| {
         let is_in = move |it: &&Contestant| gigabytes < ALONE_GB || it.name != LEFT_OUT;
         servers.iter().copied().filter(is_in)
